@@ -1,10 +1,36 @@
-//! The signature of a run: everything that can move a score, as `key:value|key:value`.
-//! It does not decide what belongs in it: judges, the engine and the command line bring their fields.
+//! The signature of a run: everything that can move a score, as `key:value|key:value`. Judges, the engine and the evaluation
+//! add their fields.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+/// Fields that say which model judged, from which examples, and how it ran. They do not change the scale of scores.
+const NOT_OF_SCALE: [&str; 22] = [
+    "model",
+    "sha256",
+    "adapter",
+    "adapter_sha256",
+    "dtype",
+    "act",
+    "kv",
+    "device",
+    "tier",
+    "context",
+    "template",
+    "prompts",
+    "shots",
+    "examples",
+    "max-tokens",
+    "temp",
+    "temperature",
+    "top_p",
+    "top-p",
+    "seed",
+    "samples",
+    "v",
+];
 
 /// Ordered fields. Two runs whose signatures are equal give the same verdicts on the same input.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +86,15 @@ impl Signature {
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
         self.fields.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
+    }
+
+    /// Whether scores under both signatures are on one scale: they differ at most in the model and in how it ran. Of others
+    /// only ranks can be compared.
+    #[must_use]
+    pub fn comparable(&self, other: &Self) -> bool {
+        // A model of one role has the role before its fields: `checker.model`.
+        let is_of_scale = |key: &str| !NOT_OF_SCALE.contains(&key.rsplit('.').next().unwrap_or(key));
+        !self.differences(other).iter().any(|difference| is_of_scale(&difference.key))
     }
 
     /// What differs from another signature (`there`), in order of keys; the order of fields does not count.
@@ -129,6 +164,14 @@ impl TryFrom<Map<String, Value>> for Signature {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scores_are_comparable_where_only_the_model_differs() {
+        let signature: Signature = "method:fsp|model:a|checker.sha256:1|weights:wmt".parse().unwrap();
+        assert!(signature.comparable(&signature.clone().with("model", "b").with("checker.sha256", "2")));
+        assert!(!signature.comparable(&signature.clone().with("weights", "gemba")));
+        assert!(!signature.comparable(&signature.clone().with("granularity", "doc")));
+    }
 
     #[test]
     fn prints_and_parses_back() {

@@ -68,6 +68,7 @@ pub mod evaluate;
 pub mod task;
 
 pub mod lint;
+pub mod parts;
 pub mod plot;
 pub mod slices;
 
@@ -114,4 +115,6 @@ pub enum Error {
     Unsuitable(String),
     #[error(transparent)]
     Text(#[from] crate::segment::read::Error),
+    #[error(transparent)]
+    Ratings(#[from] crate::mqm::ratings::Error),
 }

@@ -24,33 +24,6 @@ use crate::meta::spans::{self, Overlap};
 use crate::meta::statistic::Statistic;
 use crate::meta::task::TaskSet;
 
-/// Fields of a signature that say which model judged, from which examples, and how it ran. Judges that differ in
-/// nothing else score on the same scale.
-const SAME_SCALE: [&str; 22] = [
-    "model",
-    "sha256",
-    "adapter",
-    "adapter_sha256",
-    "dtype",
-    "act",
-    "kv",
-    "device",
-    "tier",
-    "context",
-    "template",
-    "prompts",
-    "shots",
-    "examples",
-    "max-tokens",
-    "temp",
-    "temperature",
-    "top_p",
-    "top-p",
-    "seed",
-    "samples",
-    "v",
-];
-
 /// Characters of a translation that are shown.
 const SHOWN: usize = 60;
 
@@ -163,13 +136,11 @@ fn pair(first: &Input, second: &Input) -> Result<Pair> {
         [units[cell.unit].to_string(), shortened(&a.hypothesis)]
     };
     let differ = first.differences(second);
-    // A model that plays one role has the role before its fields: `checker.model`.
-    let is_of_scale =
-        |(key, _): &(String, String)| !SAME_SCALE.contains(&key.rsplit('.').next().unwrap_or(key));
+    let signatures = first.signature.as_ref().zip(second.signature.as_ref());
     Ok(Pair {
         first: first.name.clone(),
         second: second.name.clone(),
-        same_scale: differ.as_ref().is_some_and(|differ| !differ.iter().any(is_of_scale)),
+        same_scale: signatures.is_some_and(|(first, second)| first.comparable(second)),
         differ,
         shown: found.apart.iter().map(text).collect(),
         units: units.iter().map(ToString::to_string).collect(),

@@ -5,13 +5,14 @@ use std::io::{self, Write};
 
 use super::Args;
 use super::answers::Answers;
-use super::extra::{Extras, Of, Sliced, SlicedSpans};
+use super::extra::Extras;
 use crate::cli::table::Table;
 use crate::meta::annotators::RaterPair;
 use crate::meta::contents::Contents;
 use crate::meta::distribution::{Bins, ErrorShares};
 use crate::meta::fit::FitReport;
 use crate::meta::lengths::Lengths;
+use crate::meta::parts::{Of, Parts, Sliced, SlicedSpans};
 use crate::meta::significance::williams::Compared;
 use crate::meta::spans::PrecisionRecall;
 use crate::meta::spans::counts::Definition;
@@ -26,7 +27,7 @@ pub fn print(args: &Args, extras: &Extras, out: &mut dyn Write) -> io::Result<()
     for (title, table) in tables(extras, &shown, &|value| format!("{value:.3}")) {
         write!(out, "\n{title}\n\n{}", table.fitted(args.width))?;
     }
-    if let Some(findings) = &extras.lint {
+    if let Some(findings) = &extras.parts.lint {
         writeln!(
             out,
             "\nlint: {}",
@@ -49,25 +50,26 @@ fn definitions(args: &Args) -> Vec<Definition> {
 }
 
 fn tables(extras: &Extras, shown: &[Definition], number: &dyn Fn(f64) -> String) -> Vec<(String, Table)> {
+    let Extras { parts, answers: runs, .. } = extras;
     let mut tables = Vec::new();
-    if !extras.slices.is_empty() {
-        tables.extend(slices(&extras.slices, number));
+    if !parts.slices.is_empty() {
+        tables.extend(slices(&parts.slices, number));
     }
-    if !extras.williams.is_empty() {
+    if !parts.williams.is_empty() {
         let title = "Williams' test: is the better metric's Pearson really greater? (one-sided p)";
-        tables.push((title.into(), williams(&extras.williams, number)));
+        tables.push((title.into(), williams(&parts.williams, number)));
     }
-    if !extras.calibration.is_empty() {
-        let fits = extras.calibration.iter().filter_map(|of| Some((of, of.found.as_ref().ok()?)));
+    if !parts.calibration.is_empty() {
+        let fits = parts.calibration.iter().filter_map(|of| Some((of, of.found.as_ref().ok()?)));
         let title = "acc-eq by item: what the fitted threshold is worth";
         tables.push((title.into(), calibration(fits, number)));
     }
-    if !extras.distributions.is_empty() {
+    if !parts.distributions.is_empty() {
         let title = "scores of rated translations (bins for penalty scores: 0, between, -5 and less)";
-        tables.push((title.into(), distributions(extras, number)));
-        tables.push(("errors on rated segments: shares by severity and type".into(), errors(extras, number)));
+        tables.push((title.into(), distributions(parts, number)));
+        tables.push(("errors on rated segments: shares by severity and type".into(), errors(parts, number)));
     }
-    match extras.annotators.as_deref() {
+    match parts.annotators.as_deref() {
         Some([]) => {
             tables.push((
                 "agreement of the human raters: no two of them rated the same segment".into(),
@@ -77,26 +79,26 @@ fn tables(extras: &Extras, shown: &[Definition], number: &dyn Fn(f64) -> String)
         Some(pairs) => tables.push(("agreement of the human raters".into(), raters(pairs, number))),
         None => {}
     }
-    if !extras.testset.is_empty() {
-        tables.push(("what the test set holds, and what is rated of it".into(), contents(&extras.testset)));
+    if !parts.testset.is_empty() {
+        tables.push(("what the test set holds, and what is rated of it".into(), contents(&parts.testset)));
     }
-    if !extras.answers.is_empty() {
+    if !runs.is_empty() {
         let title = "answers of runs: tokens of all answers about a unit, error spans, and wall-clock time";
-        tables.push((title.into(), answers(&extras.answers, number)));
+        tables.push((title.into(), answers(runs, number)));
     }
-    if !extras.latent.is_empty() {
-        tables.push(("what a major error should cost (a minor one costs 1)".into(), latent(extras, number)));
+    if !parts.latent.is_empty() {
+        tables.push(("what a major error should cost (a minor one costs 1)".into(), latent(parts, number)));
     }
-    for of in &extras.spans {
+    for of in &parts.spans {
         tables.push((format!("error spans of {} on {}", of.name, of.lp), spans(of, shown, number)));
     }
-    if !extras.span_slices.is_empty() {
+    if !parts.span_slices.is_empty() {
         let title = "error spans by slice";
-        tables.push((title.into(), span_slices(&extras.span_slices, shown, number)));
+        tables.push((title.into(), span_slices(&parts.span_slices, shown, number)));
     }
-    if !extras.span_means.is_empty() {
+    if !parts.span_means.is_empty() {
         let title = "error spans: means over language pairs (FSP, Figures 4 and 8)";
-        tables.push((title.into(), span_means(&extras.span_means, shown, number)));
+        tables.push((title.into(), span_means(&parts.span_means, shown, number)));
     }
     tables
 }
@@ -288,7 +290,7 @@ fn calibration<'a>(
     table
 }
 
-fn distributions(extras: &Extras, number: &dyn Fn(f64) -> String) -> Table {
+fn distributions(parts: &Parts, number: &dyn Fn(f64) -> String) -> Table {
     let mut table = Table::new();
     table.head([
         "scores",
@@ -306,7 +308,7 @@ fn distributions(extras: &Extras, number: &dyn Fn(f64) -> String) -> Table {
         "MQ",
         "LQ",
     ]);
-    for of in &extras.distributions {
+    for of in &parts.distributions {
         let summary = &of.found.summary;
         let bin = |pick: fn(&Bins) -> f64| {
             of.found.bins.as_ref().map_or_else(|| "-".into(), |bins| number(pick(bins)))
@@ -325,15 +327,15 @@ fn distributions(extras: &Extras, number: &dyn Fn(f64) -> String) -> Table {
 }
 
 /// Shares of severities and types, the raters' and each run's side by side.
-fn errors(extras: &Extras, number: &dyn Fn(f64) -> String) -> Table {
-    let names = in_order(extras.errors.iter().map(|of| of.name.clone()));
-    let pairs = in_order(extras.errors.iter().map(|of| of.lp.clone()));
+fn errors(parts: &Parts, number: &dyn Fn(f64) -> String) -> Table {
+    let names = in_order(parts.errors.iter().map(|of| of.name.clone()));
+    let pairs = in_order(parts.errors.iter().map(|of| of.lp.clone()));
     let mut table = Table::new();
     table.head(["pair", "of", "kind"].map(str::to_owned).into_iter().chain(names.iter().cloned()));
     for lp in &pairs {
         let found: Vec<Option<&ErrorShares>> = names
             .iter()
-            .map(|name| extras.errors.iter().find(|of| of.lp == *lp && of.name == *name).map(|of| &of.found))
+            .map(|name| parts.errors.iter().find(|of| of.lp == *lp && of.name == *name).map(|of| &of.found))
             .collect();
         let counts = found.iter().map(|shares| shares.map_or_else(|| "-".into(), |s| s.n.to_string()));
         table.row([lp.clone(), "all".into(), "number".into()].into_iter().chain(counts));
@@ -353,10 +355,10 @@ fn errors(extras: &Extras, number: &dyn Fn(f64) -> String) -> Table {
     table
 }
 
-fn latent(extras: &Extras, number: &dyn Fn(f64) -> String) -> Table {
+fn latent(parts: &Parts, number: &dyn Fn(f64) -> String) -> Table {
     let mut table = Table::new();
     table.head(["run", "pair", "statistic", "w-major", "value", "at 5", "held out"]);
-    for of in &extras.latent {
+    for of in &parts.latent {
         let Ok(found) = &of.found else {
             table.row([of.name.clone(), of.lp.clone(), "undefined".into()]);
             continue;

@@ -1,0 +1,343 @@
+//! The optional parts of a meta-evaluation: slices, held-out calibration, Williams' test, known mistakes, distributions,
+//! agreement of raters, error spans, the weight of a major error.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use serde::Serialize;
+
+use super::{
+    Error,
+    align::Aligned,
+    annotators::{self, RaterPair},
+    average::{Coefficient, Grouping},
+    contents::Contents,
+    correlation::Undefined,
+    direction::Direction,
+    distribution::{Bins, ErrorShares, Summary, bins, error_shares, summary},
+    fit::{FitReport, examine},
+    latent::{self, Latent},
+    lint::{Finding, lint},
+    scores::Scores,
+    significance::williams,
+    slices::By,
+    spans::report::{SpanMeans, SpanReport, compare, means},
+    statistic::{Measured, Statistic},
+    units,
+    verdicts::Verdict,
+};
+use crate::mqm::ratings::{self, Ratings};
+
+/// Which parts are computed, and what of.
+pub struct Request<'a> {
+    /// The human scores, by the name of their files.
+    pub gold: &'a str,
+    pub seed: u64,
+    /// Statistics on slices; empty: Pearson, Kendall's tau-b and acc-eq. The first is what weights are searched for.
+    pub statistics: &'a [Statistic],
+    /// By what slices are made; `None`: no slices.
+    pub by: Option<By>,
+    pub calibration: bool,
+    pub williams: bool,
+    pub lint: bool,
+    pub distributions: bool,
+    pub annotators: bool,
+    pub testset: bool,
+    /// Runs by name whose error spans are compared with the raters'.
+    pub spans: &'a [(String, PathBuf)],
+    /// Runs by name whose errors are counted.
+    pub runs: &'a [(String, PathBuf)],
+    /// Runs by name for whose errors a weight is searched.
+    pub latent: &'a [(String, PathBuf)],
+    /// Reads the verdicts of a run on a language pair.
+    pub verdicts: &'a dyn Fn(&Path, &str) -> Result<Vec<Verdict>, Error>,
+}
+
+/// The parts that were computed; the others are empty.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Parts {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<Sliced>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calibration: Vec<Of<Result<FitReport, Undefined>>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub williams: Vec<Of<williams::Compared>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lint: Option<Vec<Finding>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub distributions: Vec<Of<Distribution>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<Of<ErrorShares>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub annotators: Option<Vec<Of<RaterPair>>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub testset: Vec<Of<Contents>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spans: Vec<Of<SpanReport>>,
+    /// The same on the slices of `--by`; none where no verdict covers a rated segment.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub span_slices: Vec<SlicedSpans>,
+    /// Means over language pairs, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub span_means: Vec<SpanMeans>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub latent: Vec<Of<Result<Latent, Undefined>>>,
+}
+
+/// A finding about one metric (or about the raters) on one language pair.
+#[derive(Clone, Debug, Serialize)]
+pub struct Of<T> {
+    pub lp: String,
+    pub name: String,
+    pub found: T,
+}
+
+/// One statistic of one metric on one slice.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sliced {
+    pub lp: String,
+    pub slice: String,
+    pub n_segments: usize,
+    pub metric: String,
+    pub statistic: String,
+    pub value: Result<Measured, Undefined>,
+}
+
+/// The error spans of one run on one slice.
+#[derive(Clone, Debug, Serialize)]
+pub struct SlicedSpans {
+    pub lp: String,
+    pub slice: String,
+    pub name: String,
+    pub found: SpanReport,
+}
+
+/// How the scores of a metric, or of the raters, are distributed over rated translations.
+#[derive(Clone, Debug, Serialize)]
+pub struct Distribution {
+    pub summary: Summary,
+    /// `None` unless the scores are penalties: 0 best, negative worse.
+    pub bins: Option<Bins>,
+}
+
+/// Statistics shown by slice unless others are named.
+const SLICED: [Statistic; 3] = [
+    Statistic::Segment(Coefficient::Pearson, Grouping::None),
+    Statistic::Segment(Coefficient::KendallB, Grouping::None),
+    LATENT,
+];
+
+/// What a weight makes best unless a statistic is named.
+const LATENT: Statistic = Statistic::AccEq(Grouping::Item);
+
+impl Parts {
+    /// Computes the parts that a request names.
+    ///
+    /// # Errors
+    /// Files that cannot be read, or scores that do not fit.
+    pub fn of(request: &Request<'_>, directions: &[Direction]) -> Result<Self, Error> {
+        let mut parts = Self { lint: request.lint.then(Vec::new), ..Self::default() };
+        for direction in directions {
+            if let Some(by) = request.by {
+                parts.slices.extend(sliced(request, direction, by)?);
+            }
+            if request.calibration {
+                for (metric, scores) in aligned(direction)? {
+                    parts.calibration.push(of(direction, &metric.name, examine(&scores, request.seed)));
+                }
+            }
+            if request.williams {
+                let pairs = williams::compare_all(direction)?;
+                parts.williams.extend(pairs.into_iter().map(|pair| of(direction, "pearson", pair)));
+            }
+            if let Some(findings) = &mut parts.lint {
+                findings.extend(lint(direction)?);
+            }
+            if request.distributions {
+                parts.distributions.extend(distributions(direction)?);
+                parts.errors.extend(rated_errors(request, direction)?);
+            }
+            if request.annotators {
+                parts.annotators.get_or_insert_default().extend(raters(request, direction)?);
+            }
+            if request.testset {
+                let rows = Contents::of(&direction.testset, &direction.gold)?;
+                parts.testset.extend(rows.into_iter().map(|row| of(direction, request.gold, row)));
+            }
+            spans(request, direction, &mut parts)?;
+            parts.latent.extend(latent_weights(request, direction)?);
+        }
+        let reports: Vec<&SpanReport> = parts.spans.iter().map(|of| &of.found).collect();
+        if directions.len() > 1 {
+            parts.span_means = means(&reports);
+        }
+        Ok(parts)
+    }
+}
+
+fn of<T>(direction: &Direction, name: &str, found: T) -> Of<T> {
+    Of { lp: direction.lp().to_owned(), name: name.to_owned(), found }
+}
+
+/// The segment scores of each metric that has some.
+///
+/// # Errors
+/// Scores that do not fit the human ones.
+pub fn aligned(direction: &Direction) -> Result<Vec<(&Scores, Aligned)>, Error> {
+    let mut all = Vec::new();
+    for metric in &direction.metrics {
+        if let Some(scores) = direction.segments(metric, false)? {
+            all.push((metric, scores));
+        }
+    }
+    Ok(all)
+}
+
+fn sliced(request: &Request<'_>, direction: &Direction, by: By) -> Result<Vec<Sliced>, Error> {
+    let statistics = if request.statistics.is_empty() { &SLICED } else { request.statistics };
+    let slices = by.slices(&direction.testset)?;
+    let mut rows = Vec::new();
+    for (metric, scores) in aligned(direction)? {
+        for (slice, segments) in &slices {
+            // A document belongs to a slice that it lies wholly within.
+            let within = metric.units.as_ref().map(|units| units.within(segments));
+            let part = scores.select(within.as_ref().unwrap_or(segments));
+            for statistic in statistics {
+                rows.push(Sliced {
+                    lp: direction.lp().into(),
+                    slice: slice.clone(),
+                    n_segments: part.coverage().rated_segments,
+                    metric: metric.name.clone(),
+                    statistic: statistic.to_string(),
+                    value: statistic.over_segments(&part),
+                });
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn distributions(direction: &Direction) -> Result<Vec<Of<Distribution>>, Error> {
+    let mut all = Vec::new();
+    let mut gold_done = false;
+    let mut metrics = aligned(direction)?;
+    // The raters' own scores are those of segments, where any metric has those.
+    metrics.sort_by_key(|(metric, _)| metric.units.is_some());
+    for (metric, scores) in metrics {
+        let cells = || scores.gold.iter().zip(&scores.metric).filter_map(|(g, m)| Some(((*g)?, (*m)?)));
+        if !gold_done {
+            let gold: Vec<f64> = scores.gold.iter().flatten().copied().collect();
+            all.extend(distribution(&gold).map(|found| of(direction, "human", found)));
+            gold_done = true;
+        }
+        let values: Vec<f64> = cells().map(|(_, metric)| metric).collect();
+        all.extend(distribution(&values).map(|found| of(direction, &metric.name, found)));
+    }
+    Ok(all)
+}
+
+fn distribution(values: &[f64]) -> Option<Distribution> {
+    Some(Distribution { summary: summary(values)?, bins: bins(values) })
+}
+
+fn rated_by(request: &Request<'_>, direction: &Direction) -> Result<Vec<(String, Ratings)>, Error> {
+    let files = direction.testset.rating_files(request.gold)?;
+    files.into_iter().map(|(rater, path)| Ok((rater, ratings::read(&path)?))).collect()
+}
+
+/// The verdicts of a run on a language pair.
+fn verdicts_of(request: &Request<'_>, path: &Path, direction: &Direction) -> Result<Vec<Verdict>, Error> {
+    let mut verdicts = (request.verdicts)(path, direction.lp())?;
+    verdicts.retain(|verdict| verdict.pair() == direction.lp());
+    Ok(verdicts)
+}
+
+/// Errors of the raters, then those of each run, on the segments that were rated.
+fn rated_errors(request: &Request<'_>, direction: &Direction) -> Result<Vec<Of<ErrorShares>>, Error> {
+    let ratings = rated_by(request, direction)?;
+    let mut shares = Vec::new();
+    if !ratings.is_empty() {
+        let columns = ratings.iter().flat_map(|(_, rater)| rater.iter());
+        let machine = columns.filter(|(system, _)| direction.machine.contains(*system));
+        let errors = machine.flat_map(|(_, column)| column.iter().flatten().flatten());
+        let named = errors.map(|error| (error.severity.as_str(), error.category.as_str()));
+        shares.push(of(direction, "human", error_shares(named)));
+    }
+    let gold = direction.gold.segments.as_ref();
+    for (name, path) in request.runs {
+        let verdicts = verdicts_of(request, path, direction)?;
+        let units = units::run_units(path, &verdicts, &direction.testset)?;
+        let is_rated = |system: &str, seg: &usize| {
+            let column = gold.map(|gold| gold.get(system));
+            column.is_none_or(|column| column.is_some_and(|c| c.get(*seg).is_some_and(Option::is_some)))
+        };
+        let rated = verdicts.iter().zip(&units);
+        let rated =
+            rated.filter(|(verdict, unit)| unit.segs.iter().all(|seg| is_rated(&verdict.system, seg)));
+        let errors = rated.flat_map(|(verdict, _)| &verdict.errors);
+        let named = errors.map(|error| (error.severity.as_str(), error.category.as_str()));
+        shares.push(of(direction, name, error_shares(named)));
+    }
+    Ok(shares)
+}
+
+fn raters(request: &Request<'_>, direction: &Direction) -> Result<Vec<Of<RaterPair>>, Error> {
+    let systems: Vec<String> = direction.machine.iter().cloned().collect();
+    let raters: Vec<_> = rated_by(request, direction)?
+        .iter()
+        .map(|(name, ratings)| annotators::rater(name, ratings, &systems))
+        .collect();
+    let pairs = annotators::agreement(&raters);
+    Ok(pairs.into_iter().map(|pair| of(direction, "human", pair)).collect())
+}
+
+/// The reports of all runs, over the whole pair and over each slice.
+fn spans(request: &Request<'_>, direction: &Direction, parts: &mut Parts) -> Result<(), Error> {
+    if request.spans.is_empty() {
+        return Ok(());
+    }
+    let ratings: Vec<Ratings> = rated_by(request, direction)?.into_iter().map(|(_, ratings)| ratings).collect();
+    let documents: Vec<String> = direction.testset.places.iter().map(|place| place.doc.clone()).collect();
+    let slices = request.by.map(|by| by.slices(&direction.testset)).transpose()?.unwrap_or_default();
+    for (name, path) in request.spans {
+        let verdicts = verdicts_of(request, path, direction)?;
+        if verdicts.is_empty() {
+            continue;
+        }
+        let units = units::run_units(path, &verdicts, &direction.testset)?;
+        let report = compare(name, &verdicts, &units, &ratings, &documents).ok_or_else(|| {
+            Error::Unsuitable(format!(
+                "no verdict of `{name}` on `{}` covers a segment that the raters marked",
+                direction.lp()
+            ))
+        })?;
+        parts.spans.push(of(direction, name, report));
+        for (slice, segments) in &slices {
+            // A document belongs to a slice that it lies wholly within.
+            let segments: BTreeSet<usize> = segments.iter().copied().collect();
+            let part = verdicts.iter().zip(&units);
+            let part = part.filter(|(_, unit)| unit.segs.iter().all(|seg| segments.contains(seg)));
+            let (verdicts, units): (Vec<_>, Vec<_>) =
+                part.map(|(verdict, unit)| (verdict.clone(), unit.clone())).unzip();
+            let (lp, slice, name) = (direction.lp().to_owned(), slice.clone(), name.clone());
+            let found = compare(&name, &verdicts, &units, &ratings, &documents);
+            parts.span_slices.extend(found.map(|found| SlicedSpans { lp, slice, name, found }));
+        }
+    }
+    Ok(())
+}
+
+fn latent_weights(request: &Request<'_>, direction: &Direction) -> Result<Vec<Of<Result<Latent, Undefined>>>, Error> {
+    let statistic = request.statistics.first().copied().unwrap_or(LATENT);
+    let mut found = Vec::new();
+    for (name, path) in request.latent {
+        let verdicts = verdicts_of(request, path, direction)?;
+        if !verdicts.is_empty() {
+            found.push(of(direction, name, latent::search(name, &verdicts, direction, statistic)?));
+        }
+    }
+    Ok(found)
+}
+
