@@ -1,17 +1,11 @@
-//! `tribunal`: machine-translation evaluation by open-weight LLM judges, in one process.
+//! Machine-translation evaluation by open-weight LLM judges, in one process.
 //!
-//! The modules in reading order: a [`segment::Segment`] is judged by a [`judges::Judge`], which puts questions to an
-//! [`llm::Llm`] and gets answers in the [`llm::Form`] it asked for (both in [`jinja`] templates that
-//! strangers may have written); [`mqm`] turns errors into a score; [`signature`]
-//! names everything that can move it; [`run`] takes a whole test set through a judge and never loses finished work;
-//! [`meta`] says how well its verdicts agree with human ones, and [`report`] prints them; [`card`] fetches and checks
-//! models ([`gguf`] is a format of theirs), [`evidence`] searches the user's documents; [`engine`] is the `Llm` that runs open weights in this process
-//! over the decoder in [`model`]; [`tune`] trains adapters of a model to judge; [`bench`] measures the engine, and
-//! [`cli`] is the command line. Below them all are [`files`], through which results are written and strangers' folders
-//! opened, [`digest`]s, seeded numbers ([`random`]) and [`panics`].
-//!
-//! It holds no prompt text (that is in files beside each judge) and uses the network only for `models pull` and, where
-//! the user names one, a search service on this machine.
+//! Start with [`eval`]: a [`eval::Spec`] names input, method, models and run folder, an [`eval::Evaluation`] judges. Below it, a
+//! [`segment::Segment`] is judged by a [`judges::Judge`], which sends chats to an [`llm::Llm`]; [`engine`] is the `Llm` that
+//! runs open weights, over the decoder in [`model`]; [`mqm`] turns errors into scores; [`run`] keeps verdicts in a folder;
+//! [`signature`] names everything that can move a score. [`meta`] measures the agreement of verdicts with human ratings,
+//! [`report`] prints them, [`card`] fetches and checks models, [`evidence`] searches documents, [`tune`] fits judges, [`bench`]
+//! measures the engine, [`cli`] is the command line.
 
 pub use tribunal_core::files;
 
