@@ -53,9 +53,9 @@ struct Corner {
 
 // Blocks of a grid in x, in an order that keeps what neighbours read in the second-level cache: 16 tiles of tokens,
 // then the next tile of outputs.
-template <int TOKENS, int OUTPUTS, int TOGETHER = 16>
+template <int TOKENS, int OUTPUTS>
 __device__ __forceinline__ Corner corner_at(const Problem& p, int block) {
-  constexpr int kTogether = TOGETHER;
+  constexpr int kTogether = 16;
   const int across = ceil_div(p.M, TOKENS), down = ceil_div(p.N, OUTPUTS);
   const int group = block / (kTogether * down), within = block % (kTogether * down);
   const int width = min(across - group * kTogether, kTogether);

@@ -4,10 +4,6 @@
 // As many blocks in x as multiprocessors, or as items where there are fewer. An item is a tile or, where sums go to
 // segments, one segment of a tile; a block takes every gridDim.x-th.
 //
-// In pairs (clusters of two blocks in x): an item is two tiles of the same outputs, neighbours in tokens, one for each
-// block. There are twice as many blocks as items at most, and a pair takes every gridDim.x / 2-th. The second tile may lie
-// outside of M: its block then multiplies zeros and stores nothing.
-//
 // Proved by kernels/tests/gemm_tma.cpp, kernels/tests/gemm_quantised_tma.cpp.
 #pragma once
 
@@ -17,24 +13,19 @@
 namespace gemm {
 
 // A block's items, one after another.
-template <int TOKENS, int OUTPUTS, bool PAIR = false>
+template <int TOKENS, int OUTPUTS>
 struct Items {
-  static constexpr int kBlocks = PAIR ? 2 : 1, kTokens = kBlocks * TOKENS;  // of an item
   int tiles, n, at;  // tiles; items; the next item
   const Problem& p;
   bool split;
-  __device__ __forceinline__ Items(const Problem& problem, bool splits) : at(blockIdx.x / kBlocks), p(problem), split(splits) {
-    tiles = ceil_div(p.M, kTokens) * ceil_div(p.N, OUTPUTS);
+  __device__ __forceinline__ Items(const Problem& problem, bool splits) : at(blockIdx.x), p(problem), split(splits) {
+    tiles = ceil_div(p.M, TOKENS) * ceil_div(p.N, OUTPUTS);
     n = split ? tiles * ceil_div(p.K, p.segment) : tiles;
   }
   __device__ __forceinline__ bool left() const { return at < n; }
-  __device__ __forceinline__ void next() { at += gridDim.x / kBlocks; }
+  __device__ __forceinline__ void next() { at += gridDim.x; }
   __device__ __forceinline__ int tile() const { return at % tiles; }
-  __device__ __forceinline__ Corner corner() const {
-    Corner corner = corner_at<kTokens, OUTPUTS, 16 / kBlocks>(p, tile());
-    if constexpr (PAIR) corner.token += cluster_rank() * TOKENS;
-    return corner;
-  }
+  __device__ __forceinline__ Corner corner() const { return corner_at<TOKENS, OUTPUTS>(p, tile()); }
   __device__ __forceinline__ int segment() const { return at / tiles; }
   __device__ __forceinline__ int begin() const { return split ? segment() * p.segment : 0; }
   __device__ __forceinline__ int end() const { return split ? min(begin() + p.segment, p.K) : p.K; }
@@ -56,7 +47,7 @@ struct Ring {
     full = reinterpret_cast<uint64_t*>(stages + STAGES * BYTES);
     empty = full + STAGES;
   }
-  // By one thread; mbarrier_publish and a barrier of the block, or of the pair, must follow.
+  // By one thread; mbarrier_publish and a barrier of the block must follow.
   __device__ __forceinline__ void init(int writers, int readers) const {
     for (int s = 0; s < STAGES; s++) {
       mbarrier_init(&full[s], writers);

@@ -1,8 +1,7 @@
 // The product of bf16 weights for many tokens on Hopper, with a warp group that copies and GROUPS that multiply: a tile
 // is TOKENS x 64 GROUPS, from stages of 64 values in shared memory. The sum is gemm.cuh's.
 //
-// Launch: 128 (GROUPS + 1) threads, kSharedBytes of dynamic shared memory, blocks in x as gemm_items.cuh has it; where PAIR, in
-// clusters of two in x.
+// Launch: 128 (GROUPS + 1) threads, kSharedBytes of dynamic shared memory, blocks in x as gemm_items.cuh has it.
 //
 // The last warp group's first thread asks for the boxes of a stage (tma.cuh) as soon as the warps that read the ring's
 // slot before have said that they are done (`empty`); the others wait until it has come (`full`). So the next tile's
@@ -32,12 +31,6 @@
 // 128 KiB of weights each on their way at a time, 8.6 us at 3 TB/s and 4 to begin and to meet. Not measured (gemm_bf16_32x64_split
 // 18.3, cuBLAS 11.7).
 //
-// In pairs (clusters of two blocks; gemm_items.cuh) each block asks for half of the weights' box, and both get it. Counted: a
-// block of 256x128 takes 40 KiB a stage from the second-level cache and not 48, one of 128x128 24 and not 32. At full rate
-// an H100's 132 blocks want 5,280 bytes a clock and not 6,336, or 6,336 and not 8,448. Public kernels of this shape go from 777
-// to 799 TFLOP/s with clusters of two and such copies. For it, a block waits for its mate where one is a ring ahead of the other,
-// and where tokens have an odd number of tiles a block multiplies zeros. Not measured.
-//
 // The tiles of 128 and 256 tokens have the plain kernel's bits on an H100, and of the products that were tuned with 128 rows
 // and more, few were faster otherwise (products/h100.txt); both was before sums stayed in registers.
 //
@@ -50,61 +43,40 @@
 
 namespace gemm {
 
-template <int TOKENS, int GROUPS, int STAGES, bool PAIR = false>
+template <int TOKENS, int GROUPS, int STAGES>
 struct TileTma {
   static constexpr int kTokens = TOKENS, kOutputs = 64 * GROUPS, kThreads = 128 * (GROUPS + 1), kDepth = 64;
   static constexpr int J = TOKENS / 8, kRowBytes = 2 * kDepth;
   static constexpr int kTokenBytes = TOKENS * kRowBytes, kStageBytes = kTokenBytes + kOutputs * kRowBytes;
-  static constexpr int kBlocks = PAIR ? 2 : 1, kCopied = kOutputs / kBlocks;  // outputs whose weights a block asks for
-  static constexpr unsigned short kBoth = 3;
-  using Items = gemm::Items<TOKENS, kOutputs, PAIR>;
+  using Items = gemm::Items<TOKENS, kOutputs>;
   using Ring = gemm::Ring<STAGES, kStageBytes>;
   static constexpr int kSharedBytes = Ring::kBytes;
   static_assert(kTokenBytes % Ring::kAlign == 0, "eight rows of an operand are aligned together");
   static constexpr bool kTotals = TOKENS <= 128;  // a thread has registers for its sums of all segments, beside those at hand
   static_assert(TOKENS <= 256 && kOutputs <= 256, "a box has at most 256 rows");
 
-  // `load_weights(to, barrier, k, first output)` asks for a stage's box of weights; in a pair for this block's half of it, which
-  // both get, so that neither may before both are done with the slot.
+  // `load_weights(to, barrier, k, first output)` asks for a stage's box of weights.
   template <class LoadWeights>
   static __device__ __forceinline__ void copy(const Problem& p, const CUtensorMap& x, Ring ring, bool split,
                                               LoadWeights load_weights) {
-    const int own = PAIR ? cluster_rank() * kCopied : 0;
     for (Items item(p, split); item.left(); item.next()) {
       const Corner corner = item.corner();
-      const auto stage = [&](int k) {
-        if constexpr (PAIR)
-          mbarrier_wait_for_cluster(&ring.empty[ring.slot], ring.parity ^ 1);
-        else
-          mbarrier_wait(&ring.empty[ring.slot], ring.parity ^ 1);
+      for (int k = item.begin(); k < item.end(); k += kDepth) {
+        mbarrier_wait(&ring.empty[ring.slot], ring.parity ^ 1);
         uint64_t* const full = &ring.full[ring.slot];
         mbarrier_expect(full, kStageBytes);
         tma_load(ring.stage(), x, full, k, corner.token);
-        load_weights(ring.stage() + kTokenBytes + own * kRowBytes, full, k, corner.output + own);
+        load_weights(ring.stage() + kTokenBytes, full, k, corner.output);
         ring.next();
-      };
-      if constexpr (PAIR) {
-#pragma unroll 1  // or the compiler would need more registers than this thread has
-        for (int k = item.begin(); k < item.end(); k += kDepth) stage(k);
-      } else {
-        for (int k = item.begin(); k < item.end(); k += kDepth) stage(k);
       }
     }
-  }
-
-  // Says that a warp is done with a slot: one lane to its own block, in a pair the next to the mate.
-  static __device__ __forceinline__ void leave(uint64_t* slot) {
-    if constexpr (PAIR)
-      mbarrier_arrive_at(slot, threadIdx.x % 32);
-    else
-      mbarrier_arrive(slot);
   }
 
   // `settle(item, sum, first, last)` takes the sums of a segment.
   template <class Settle>
   static __device__ __forceinline__ void multiply(const Problem& p, Ring ring, bool split, Settle settle) {
     const int group = threadIdx.x / 128;
-    const bool speaks = threadIdx.x % 32 < kBlocks;
+    const bool speaks = threadIdx.x % 32 == 0;
     for (Items item(p, split); item.left(); item.next()) {
       const int end = item.end();
       for (int k = item.begin(); k < end;) {
@@ -124,12 +96,12 @@ struct TileTma {
           for (int step = 0; step < kDepth / 16; step++) wgmma_start(sum[0], weights + 32 * step, tokens + 32 * step);
           wgmma_commit();
           wgmma_wait_but_one();
-          if (speaks && reading != nullptr) leave(reading);
+          if (speaks && reading != nullptr) mbarrier_arrive(reading);
           reading = &ring.empty[ring.slot];
           ring.next();
         }
         wgmma_wait();
-        if (speaks) leave(reading);
+        if (speaks) mbarrier_arrive(reading);
         settle(item, sum, first, border == end);
       }
     }
@@ -144,13 +116,10 @@ struct TileTma {
     if (threadIdx.x == 0) {
       tma_prefetch(x);
       tma_prefetch(w);
-      ring.init(1, 4 * GROUPS * kBlocks);
+      ring.init(1, 4 * GROUPS);
       mbarrier_publish();
     }
-    if constexpr (PAIR)
-      cluster_sync();
-    else
-      __syncthreads();
+    __syncthreads();
     if (threadIdx.x >= 128 * GROUPS) {
       registers_less<24>();
       if (threadIdx.x == 128 * GROUPS) copy(p, x, ring, split, load_weights);
@@ -158,24 +127,13 @@ struct TileTma {
       registers_more<240>();
       multiply(p, ring, split, settle);
     }
-    if constexpr (PAIR) {  // the mate still arrives here, and its half of the weights comes
-      __syncwarp();
-      cluster_sync();
-    }
-  }
-
-  static __device__ __forceinline__ void load_rows(unsigned char* to, const CUtensorMap& w, uint64_t* full, int k, int output) {
-    if constexpr (PAIR)
-      tma_load_to_cluster(to, w, full, k, output, kBoth);
-    else
-      tma_load(to, w, full, k, output);
   }
 
   // y, or the sums of segments where `split`.
   static __device__ __forceinline__ void run(const Problem& p, const CUtensorMap& x, const CUtensorMap& w, bool split) {
     float total[J][4];  // of the segments so far, where a thread has the registers; otherwise they are in y
     run(p, x, w, split,
-        [&](unsigned char* to, uint64_t* full, int k, int output) { load_rows(to, w, full, k, output); },
+        [&](unsigned char* to, uint64_t* full, int k, int output) { tma_load(to, w, full, k, output); },
         [&](const Items& item, float(&sum)[1][J][4], bool first, bool last) {
           const Corner corner = item.corner();
           const int output = corner.output + threadIdx.x / 32 * 16;
@@ -211,7 +169,7 @@ struct TileTma {
   static __device__ __forceinline__ void run_merged(const Problem& p, const CUtensorMap& x, const CUtensorMap& w,
                                                     float4* parts, unsigned* turns) {
     run_merged(p, x, w, parts, turns,
-               [&](unsigned char* to, uint64_t* full, int k, int output) { load_rows(to, w, full, k, output); },
+               [&](unsigned char* to, uint64_t* full, int k, int output) { tma_load(to, w, full, k, output); },
                [&](const float(&sum)[1][J][4], int token, int output) {
                  Problem to = p;
                  to.add = 0;
@@ -281,12 +239,7 @@ struct TileTma {
   template <typename F>
   static __device__ __forceinline__ void run_gated(const Problem& p, const CUtensorMap& x, const CUtensorMap& w, bf16* out) {
     run(p, x, w, false,
-        [&](unsigned char* to, uint64_t* full, int k, int output) {
-          if constexpr (PAIR)
-            tma_load_to_cluster(to, w, full, k, 0, 0, output / 16, kBoth);
-          else
-            tma_load(to, w, full, k, 0, 0, output / 16);
-        },
+        [&](unsigned char* to, uint64_t* full, int k, int output) { tma_load(to, w, full, k, 0, 0, output / 16); },
         [&](const Items& item, const float(&sum)[1][J][4], bool, bool) {
           const Corner corner = item.corner();
           put_gated<F>(sum[0], corner.token, (corner.output + threadIdx.x / 32 * 16) / 2, p.M, p.N / 2, out);

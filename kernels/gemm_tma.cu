@@ -6,10 +6,6 @@
 //   gemm_heads_tma_TxO                          the same with rotate.cu behind it, for heads of 64 and 128 without norms; segments
 //                                               meet in the kernel where there are parts
 //
-//   gemm_bf16_tma_TxO_pair, gemm_silu_tma_TxO_pair, gemm_gelu_tma_TxO_pair
-//                                               by clusters of two blocks, each of which asks for half of the weights: a box
-//                                               of w has half as many rows, or half as many eights where the gate follows
-//
 //   x  a tensor map of [M, K], boxes of 64 x T; w one of [N, K], boxes of 64 x O, or where the gate follows of
 //      [N / 16, 2, 8, K], boxes of 64 x 8 x 2 x O / 16,
 //      where heads are turned of [heads, D / 16, 2, 8, K], boxes of 64 x 8 x 2 x D / 16 x O / D
@@ -21,8 +17,6 @@ namespace {
 using Tma_256x128 = gemm::TileTma<256, 2, 4>;
 using Tma_128x128 = gemm::TileTma<128, 2, 6>;
 using Tma_64x128 = gemm::TileTma<64, 2, 8>;
-using Tma_256x128_pair = gemm::TileTma<256, 2, 4, true>;
-using Tma_128x128_pair = gemm::TileTma<128, 2, 6, true>;
 }  // namespace
 
 #define TMA_PARAMETERS                                                                                           \
@@ -44,13 +38,11 @@ using Tma_128x128_pair = gemm::TileTma<128, 2, 6, true>;
       const int *__restrict__ slots, bf16 *__restrict__ q_out, bf16 *__restrict__ keys, bf16 *__restrict__ values,     \
       float4 *parts, unsigned *turns, int M, int N, int K, int segment, int H, int KV, int D
 
-#define TMA_WHOLE(shape)                                                                                 \
+#define TMA_KERNELS(shape)                                                                               \
   extern "C" __global__ void __launch_bounds__(384, 1) gemm_bf16_tma_##shape(TMA_PARAMETERS) {           \
     await_earlier();                                                                                     \
     Tma_##shape::run({nullptr, nullptr, bias, y, M, N, K, segment, ldy, add}, x, w, false);               \
-  }
-
-#define TMA_SEGMENTS(shape)                                                                                  \
+  }                                                                                                      \
   extern "C" __global__ void __launch_bounds__(384, 1) gemm_bf16_tma_##shape##_split(TMA_SPLIT_PARAMETERS) { \
     await_earlier();                                                                                         \
     Tma_##shape::run({nullptr, nullptr, nullptr, partial, M, N, K, segment, N, 0}, x, w, true);           \
@@ -58,9 +50,7 @@ using Tma_128x128_pair = gemm::TileTma<128, 2, 6, true>;
   extern "C" __global__ void __launch_bounds__(384, 1) gemm_bf16_tma_##shape##_merged(TMA_MERGED_PARAMETERS) { \
     await_earlier();                                                                                           \
     Tma_##shape::run_merged({nullptr, nullptr, bias, y, M, N, K, segment, ldy, add}, x, w, parts, turns);   \
-  }
-
-#define TMA_GATES(shape)                                                                                  \
+  }                                                                                                      \
   extern "C" __global__ void __launch_bounds__(384, 1) gemm_silu_tma_##shape(TMA_GATE_PARAMETERS) {       \
     await_earlier();                                                                                      \
     Tma_##shape::run_gated<Silu>({nullptr, nullptr, nullptr, nullptr, M, N, K, K, N, 0}, x, w, out);      \
@@ -81,15 +71,9 @@ using Tma_128x128_pair = gemm::TileTma<128, 2, 6, true>;
       Tma_##shape::run_heads<64>(p, x, w, heads, parts, turns);                                              \
   }
 
-#define TMA_KERNELS(shape) TMA_WHOLE(shape) TMA_SEGMENTS(shape) TMA_GATES(shape)
-#define TMA_PAIRS(shape) TMA_WHOLE(shape) TMA_GATES(shape)
-
 TMA_KERNELS(64x128)
 TMA_KERNELS(128x128)
 TMA_KERNELS(256x128)
 
 TMA_HEADS(64x128)
 TMA_HEADS(128x128)
-
-TMA_PAIRS(128x128_pair)
-TMA_PAIRS(256x128_pair)

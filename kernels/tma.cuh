@@ -84,49 +84,6 @@ __device__ __forceinline__ void tma_prefetch(const CUtensorMap& map) {
   TMA_PTX("prefetch.tensormap [%0];\n" ::"l"(&map) : "memory");
 }
 
-// Clusters: blocks that a launch puts side by side, and that reach each other's shared memory. What stands at a place in one
-// stands at the same place in the other, since both run one kernel.
-
-// The block's number in its cluster.
-__device__ __forceinline__ unsigned cluster_rank() {
-  unsigned rank = 0;
-#ifdef WGMMA_HERE
-  asm volatile("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
-#endif
-  return rank;
-}
-// Until all threads of all blocks of the cluster have come, and seen what they did before; whole warps call it. A block
-// must not end while others still reach it.
-__device__ __forceinline__ void cluster_sync() {
-  TMA_PTX("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n" ::: "memory");
-}
-// Arrives at the barrier at this place in the block of that rank, which may be the own.
-__device__ __forceinline__ void mbarrier_arrive_at(uint64_t* at, unsigned rank) {
-  TMA_PTX("{\n.reg .b32 there;\n"
-          "mapa.shared::cluster.u32 there, %0, %1;\n"
-          "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}\n" ::"r"(shared_address(at)),
-          "r"(rank)
-          : "memory");
-}
-// As mbarrier_wait, where threads of other blocks arrive.
-__device__ __forceinline__ void mbarrier_wait_for_cluster(uint64_t* at, unsigned parity) { MBARRIER_WAIT(at, parity, "cluster"); }
-// As tma_load, to this place in each block of `mask` (bit r: rank r), where the barrier at this place gets its bytes: they may
-// come before that block has said to expect them.
-__device__ __forceinline__ void tma_load_to_cluster(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row,
-                                                    unsigned short mask) {
-  TMA_PTX("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
-          "[%0], [%1, {%3, %4}], [%2], %5;\n" ::"r"(shared_address(to)),
-          "l"(&map), "r"(shared_address(barrier)), "r"(column), "r"(row), "h"(mask)
-          : "memory");
-}
-__device__ __forceinline__ void tma_load_to_cluster(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row,
-                                                    int half, int eight, unsigned short mask) {
-  TMA_PTX("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
-          "[%0], [%1, {%3, %4, %5, %6}], [%2], %7;\n" ::"r"(shared_address(to)),
-          "l"(&map), "r"(shared_address(barrier)), "r"(column), "r"(row), "r"(half), "r"(eight), "h"(mask)
-          : "memory");
-}
-
 // Takes registers from this warp group, or gives it more: N for each thread. All its warps call it.
 template <int N>
 __device__ __forceinline__ void registers_less() {

@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "async.h"
-#include "dice.h"
 #include "fiber.h"
 
 namespace host {
@@ -40,7 +39,6 @@ struct Bytes {
 };
 
 class Block;
-struct Cluster;
 struct Warp;
 
 struct Fiber {
@@ -102,6 +100,21 @@ struct Warp {
   bool chained = false;  // each present lane's `next` is the one after it in the order
 };
 
+// Numbers from a seed (splitmix64).
+struct Dice {
+  uint64_t state;
+  uint64_t next() {
+    uint64_t z = state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+  }
+  template <typename T>
+  void shuffle(T* at, size_t n) {
+    for (size_t i = n; i > 1; i--) std::swap(at[i - 1], at[next() % i]);
+  }
+};
+
 class Block {
  public:
   dim3 grid, size;
@@ -110,21 +123,16 @@ class Block {
   const std::function<void()>* kernel = nullptr;
   bool early = false;  // the kernel was told to start before the one before it has ended
   Bytes dynamic, statics;  // the block's shared memory: what the launch asked for, what the kernel declares
-  Cluster* cluster = nullptr;  // itself and its mates, where it has any
 
   Block() = default;
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
-  // Readies the threads of the block at `at`; `order` is the seed.
-  void start(uint3 at, unsigned order);
-  // Runs every thread to its end, and those of its mates: the first block of a cluster does.
-  void run();
-  bool ended() const { return alive_ == 0; }
+  // Runs every thread of the block at `at` to its end; `order` is the seed.
+  void run(uint3 at, unsigned order);
 
   // Called by threads.
   void meet_all(Site site);
-  void meet_cluster(Site site);
   void meet(Fiber& f, unsigned mask, Together together, void* request, Site site);
   [[noreturn]] void end(Fiber& f);
   [[noreturn]] void fail(const std::string& why) const;
@@ -142,34 +150,21 @@ class Block {
   bool holds(uintptr_t on_stack) const { return stacks_.hold(on_stack); }
 
  private:
-  friend struct Cluster;
   static void thread();
   void start_threads();
-  void end_threads();
-  void end_threads_of_cluster();
-  Block& leader();
   void set_order(unsigned order);
   Meeting& part_of(Warp& w, unsigned mask);
   void do_together(Warp& w, Meeting& m, Site site);
   [[noreturn]] void fail_left_behind(const Warp& w, const Meeting& m) const;
   void leave(Fiber& f);
-  void leave_to_mates(Fiber& f);
   Fiber* next_to_run();
-  Fiber* next_of_cluster();
-  Fiber* take_first() {
-    Fiber* const to = first_;
-    first_ = to == last_ ? nullptr : to->next;
-    return to;
-  }
   void arrive(Fiber& f, unsigned mask, Together together, void* request, Site site);
-  void arrive_at_barrier(Fiber& f, Site site, bool of_cluster);
-  void all_are_there();
+  void arrive_at_barrier(Fiber& f, Site site);
   void take_leave(Fiber& f);
   void let_go(Warp& w, unsigned lanes);
   void let_all_go();
   void chain(Warp& w);
   void queue(Fiber* first, Fiber* last, bool in_front);
-  std::string waiting() const;
   [[noreturn]] void fail_waiting() const;
   void do_one_later();
 
@@ -186,7 +181,7 @@ class Block {
   std::vector<unsigned> warp_order_;
   Fiber *first_ = nullptr, *last_ = nullptr;  // the queue of those that can run
   unsigned n_ = 0, alive_ = 0, at_barrier_ = 0;
-  bool shuffled_ = false, barrier_of_cluster_ = false;
+  bool shuffled_ = false;
   Rounds rounds_;
   char starts_ = 0;
   Site barrier_ = {};
@@ -217,10 +212,11 @@ inline void Block::leave(Fiber& f) {
 
 inline Fiber* Block::next_to_run() {
   const Unseen unseen;
-  if (cluster) return next_of_cluster();
   while (!first_ && !later_.empty()) do_one_later();
-  if (!first_) fail_waiting();
-  return take_first();
+  Fiber* const to = first_;
+  if (!to) fail_waiting();
+  first_ = to == last_ ? nullptr : to->next;
+  return to;
 }
 
 inline void Block::queue(Fiber* first, Fiber* last, bool in_front) {
@@ -316,18 +312,18 @@ inline void Block::let_all_go() {
 inline void Block::meet_all(Site site) {
   Fiber& f = self();
   char* const round = rounds_.arrive();
-  arrive_at_barrier(f, site, false);
+  arrive_at_barrier(f, site);
   leave(f);
   Rounds::depart(round);
 }
 
-inline void Block::arrive_at_barrier(Fiber& f, Site site, bool of_cluster) {
+inline void Block::arrive_at_barrier(Fiber& f, Site site) {
   const Unseen unseen;
   f.site = site;
   if (at_barrier_ && !(barrier_ == site))
     fail("threads of a block meet at different barriers: " + barrier_.text() + ", " + site.text());
-  barrier_ = site, barrier_of_cluster_ = of_cluster;
-  if (++at_barrier_ == alive_) all_are_there();
+  barrier_ = site;
+  if (++at_barrier_ == alive_) let_all_go();
 }
 
 inline void Block::meet(Fiber& f, unsigned mask, Together together, void* request, Site site) {
@@ -376,8 +372,7 @@ inline void Block::end(Fiber& f) {
   take_leave(f);
   if (alive_) leave(f);
   if (!later_.empty()) fail("the block has ended, and copies into its shared memory are still on their way");
-  if (cluster) leave_to_mates(f);
-  switch_to(f, leader().main_);
+  switch_to(f, main_);
   std::abort();
 }
 
@@ -397,7 +392,7 @@ inline void Block::take_leave(Fiber& f) {
   for (const Meeting& m : w.parts)
     if (m.arrived && m.mask >> f.lane & 1) fail_left_behind(w, m);
   if (w.whole.arrived) fail_left_behind(w, w.whole);
-  if (at_barrier_ == alive_ && (at_barrier_ || cluster)) all_are_there();
+  if (at_barrier_ && at_barrier_ == alive_) let_all_go();
 }
 
 inline void Block::set_order(unsigned order) {
@@ -414,7 +409,7 @@ inline void Block::set_order(unsigned order) {
 inline void Block::thread() {
   Fiber& f = self();
 #ifdef HOST_ASAN
-  Fiber& main = f.block->leader().main_;
+  Fiber& main = f.block->main_;
   const bool first = !main.stack;  // who runs first is switched to from there
   __sanitizer_finish_switch_fiber(nullptr, first ? &main.stack : nullptr, first ? &main.stack_bytes : nullptr);
 #endif
@@ -444,11 +439,7 @@ inline void Block::start_threads() {
   }
 }
 
-inline void Block::end_threads() {
-  for (unsigned i = 0; i < n_; i++) fibers_[i]->~Fiber();
-}
-
-inline void Block::start(uint3 at, unsigned order) {
+inline void Block::run(uint3 at, unsigned order) {
   const Unseen unseen;
   index = at;
   start_threads();
@@ -457,19 +448,12 @@ inline void Block::start(uint3 at, unsigned order) {
   first_ = last_ = nullptr;
   let_all_go();
 #ifdef HOST_TSAN
-  __tsan_release(starts());
-#endif
-}
-
-inline void Block::run() {
-  const Unseen unseen;
-#ifdef HOST_TSAN
   main_.tsan = __tsan_get_current_fiber();
+  __tsan_release(starts());
 #endif
   main_.stack = nullptr;
   leave(main_);
-  if (cluster) return end_threads_of_cluster();
-  end_threads();
+  for (unsigned i = 0; i < n_; i++) fibers_[i]->~Fiber();
 }
 
 inline std::string text(const char* what, uint3 at) {
@@ -483,16 +467,14 @@ inline void Block::fail(const std::string& why) const {
   stop((std::string(kernel_name) + ", " + text("block", index) + ": " + why).c_str());
 }
 
-inline std::string Block::waiting() const {
+inline void Block::fail_waiting() const {
   std::string where;
   const auto state = [&](unsigned i) { return fibers_[i]->ended ? std::string("have ended") : "wait in " + fibers_[i]->site.text(); };
   for (unsigned i = 0, end; i < n_; i = end) {
     for (end = i + 1; end < n_ && state(end) == state(i);) end++;
     where += "\n  threads " + std::to_string(i) + " to " + std::to_string(end - 1) + " " + state(i);
   }
-  return where;
+  fail("threads wait for each other at different places:" + where);
 }
-
-inline void Block::fail_waiting() const { fail("threads wait for each other at different places:" + waiting()); }
 
 }  // namespace host

@@ -13,12 +13,8 @@ namespace test {
 // What products.rs knows of a kernel.
 struct Tile {
   int tokens, outputs, threads, shared;
-  int blocks;  // 2: pairs, each of which asks for half of the weights' box
   template <class Of>
-  Tile(Of, int together = 1)
-      : tokens(Of::kTokens), outputs(Of::kOutputs), threads(Of::kThreads), shared(Of::kSharedBytes), blocks(together) {}
-  int weights_box() const { return outputs / blocks; }
-  const char* word() const { return blocks == 2 ? "pairs" : "boxes"; }
+  Tile(Of) : tokens(Of::kTokens), outputs(Of::kOutputs), threads(Of::kThreads), shared(Of::kSharedBytes) {}
 };
 
 // Rows of K values, `box` of them at a time.
@@ -27,19 +23,18 @@ inline CUtensorMap rows_map(const void* at, int rows, int K, int box) {
                        {uint64_t(K) * 2}, {64, uint32_t(box)}});
 }
 
-// Whether the rows of tiles.txt for boxes, or for pairs, whose names begin like this are those of the kernels.
+// Whether the rows of tiles.txt for boxes whose names begin like this are those of the kernels.
 template <class Kernel>
 void tiles_table(Tally& tally, const std::vector<Kernel>& kernels, const std::string& prefix) {
   std::ifstream file("kernels/tests/tiles.txt");
   std::string line;
   size_t rows = 0;
   while (std::getline(file, line)) {
-    const bool of_boxes = line.find(" boxes ") != std::string::npos || line.find(" pairs ") != std::string::npos;
-    if (!of_boxes || line.rfind(prefix, 0) != 0) continue;
+    if (line.find(" boxes ") == std::string::npos || line.rfind(prefix, 0) != 0) continue;
     bool found = false;
     for (const Kernel& k : kernels) {
       std::ostringstream row;
-      row << k.name << " " << k.tile.word() << " " << k.tile.tokens << " " << k.tile.outputs << " " << k.tile.threads << " " << k.tile.shared;
+      row << k.name << " boxes " << k.tile.tokens << " " << k.tile.outputs << " " << k.tile.threads << " " << k.tile.shared;
       found |= row.str() == line;
     }
     tally.check(found, "tiles.txt: " + line);

@@ -185,36 +185,6 @@ void test_launches() {
   refused(launch(scale, 1, 32, 0, nullptr, x, y, n, kTwo), "a pointer to freed memory");
 }
 
-// Pairs of blocks that reach each other's barriers, as they are asked for and out of a graph.
-void test_clusters() {
-  const CUfunction ranks = kernel("ranks", "sm_90");
-  const CUdeviceptr y = allocate(40);
-  const std::vector<float> expected = {0, 1, 0, 1, 0, 1, 0, 1, 0, 1};
-  MUST(launch_clusters(ranks, 10, 32, 8, nullptr, 2, 1, y));
-  tally.check(to_host(y, 10) == expected, "blocks of a cluster do not meet");
-  const CUstream stream = new_stream();
-  CUgraph graph;
-  CUgraphExec exec;
-  MUST(CALL(cuStreamBeginCapture)(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-  MUST(CALL(cuMemsetD8Async)(y, 0xff, 40, stream));
-  MUST(launch_clusters(ranks, 10, 32, 8, stream, 2, 1, y));
-  MUST(CALL(cuStreamEndCapture)(stream, &graph));
-  MUST(CALL(cuGraphInstantiateWithFlags)(&exec, graph, 0));
-  MUST(CALL(cuGraphDestroy)(graph));
-  MUST(CALL(cuGraphLaunch)(exec, stream));
-  MUST(CALL(cuStreamSynchronize)(stream));
-  tally.check(to_host(y, 10) == expected, "a graph has lost its clusters");
-  MUST(CALL(cuGraphExecDestroy)(exec));
-  const auto refused = [&](unsigned blocks, unsigned x, unsigned across, CUfunction f, CUresult why, const char* what) {
-    tally.check(launch_clusters(f, blocks, 32, 8, nullptr, x, across, y) == why, what);
-  };
-  refused(9, 2, 1, ranks, CUDA_ERROR_INVALID_VALUE, "nine blocks in pairs");
-  refused(12, 4, 1, ranks, CUDA_ERROR_NOT_SUPPORTED, "clusters of four");
-  refused(12, 1, 2, ranks, CUDA_ERROR_NOT_SUPPORTED, "clusters across y");
-  refused(10, 2, 1, kernel("ranks"), CUDA_ERROR_INVALID_VALUE, "code for 8.0 in clusters");
-  MUST(CALL(cuMemFree)(y));
-}
-
 void test_graphs() {
   const CUstream stream = new_stream();
   const CUfunction scale = kernel("scale");
@@ -394,11 +364,6 @@ const std::map<std::string, std::function<void()>> cases = {
        start();
        allocate(100), allocate(100);
      }},
-    {"ranks", [] {
-       start();
-       MUST(launch_clusters(kernel("ranks", "sm_90"), 2, 32, 8, nullptr, 2, 1, allocate(8)));
-       MUST(CALL(cuCtxSynchronize)());
-     }},
     {"trace", [] { run_fault("overrun", 4096, 32, 0, 1024); }},
 };
 
@@ -431,7 +396,6 @@ void test_cases(const std::string& program, const std::string& path) {
   says("stale-graph", "", "scale: argument 0 points to device memory that was freed or never allocated", 1);
   says("leak", "TRIBUNAL_EMULATED_LEAKS=1", "2 allocations of 200 bytes were not freed", 0);
   says("trace", "TRIBUNAL_EMULATED_TRACE=/dev/stdout", "overrun grid 1 1 1 block 32 1 1 shared 0 us ", 0);
-  says("ranks", "TRIBUNAL_EMULATED_TRACE=/dev/stdout", " early cluster 2\n", 0);
 }
 
 }  // namespace
@@ -451,7 +415,6 @@ int main(int argc, char** argv) {
   test_streams_and_events();
   test_modules();
   test_launches();
-  test_clusters();
   test_graphs();
   test_graphs_of_two_streams();
   if (argc > 4) test_cubin(argv[2], std::atoi(argv[3]), std::atoi(argv[4]));

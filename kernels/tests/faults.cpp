@@ -17,7 +17,6 @@ struct Fault {
   unsigned blocks, threads, shared_bytes;
   std::function<void(const float* x, float* y)> call;
   bool early = false;
-  unsigned cluster = 1;
 };
 
 // x, 128 floats, as four rows of 64 bf16.
@@ -30,10 +29,6 @@ Fault with_boxes(BoxFault fault) {
 
 Fault with_bulk(BulkFault fault) {
   return {1, 32, 256, [fault](const float* x, float* y) { bulk(x, y, fault); }};
-}
-
-Fault with_pair(PairFault fault, unsigned blocks = 2) {
-  return {blocks, 64, 6144, [fault](const float* x, float* y) { pair(four_rows(x), y, fault); }, false, 2};
 }
 
 // Sums that are 0 in their order, 1 in another, and not a number where one is missing.
@@ -69,13 +64,6 @@ const std::map<std::string, Fault> faults = {
     {"bulk_misaligned", with_bulk(kBulkMisaligned)},
     {"bulk_odd_bytes", with_bulk(kBulkOddBytes)},
     {"bulk_too_many_bytes", with_bulk(kBulkTooManyBytes)},
-    {"pair_no_wait_for_mate", with_pair(kNoWaitForMate)},
-    {"pair_no_meeting", with_pair(kNoMeeting)},
-    {"pair_leaves_early", with_pair(kLeavesEarly)},
-    {"pair_box_too_late", with_pair(kBoxTooLate)},
-    {"pair_too_few_bytes", with_pair(kPairTooFewBytes)},
-    {"pair_static", with_pair(kPairStatic)},
-    {"pair_odd_grid", with_pair(kSoundPair, 3)},
     {"segments_first_folds", with_meeting(kFirstFolds)},
     {"segments_as_they_come", with_meeting(kAsTheyCome)},
     {"segments_no_fence", with_meeting(kNoFence)},
@@ -85,7 +73,7 @@ const std::map<std::string, Fault> faults = {
 };
 
 void run_sound() {
-  for (const unsigned order : {0, 1, 2, 3, 4}) {
+  for (const unsigned order : {0, 1, 2}) {
     host::order() = order;
     std::vector<float> x(96, 2.0f), y(96);
     int counts[2] = {0, 0};
@@ -98,10 +86,6 @@ void run_sound() {
     sums.assign(32, NAN);
     host::launch(dim3(1), dim3(32), 256, [&] { bulk(ones.data(), sums.data(), kSoundBulk); });
     if (sums != std::vector<float>(32, 1.0f)) host::stop("a sound kernel of bytes in a row is wrong");
-    sums.assign(64, NAN);
-    host::launch(dim3(2), dim3(64), 6144, [&] { pair(four_rows(ones.data()), sums.data(), kSoundPair); }, "pair", false, 2);
-    if (sums != std::vector<float>(64, 8.0f)) host::stop("a sound kernel of pairs is wrong");
-    sums.resize(32);
     const Fault met = with_meeting(kSoundMeeting);
     for (const int again : {0, 1}) {  // the turns are as they were
       sums.assign(32, NAN);
@@ -122,7 +106,7 @@ int main(int argc, char** argv) {
   }
   const Fault& f = faults.at(argv[1]);
   std::vector<float> x(128, 1.0f), y(128, 1.0f);
-  host::launch(dim3(f.blocks), dim3(f.threads), f.shared_bytes, [&] { f.call(x.data(), y.data()); }, argv[1], f.early, f.cluster);
+  host::launch(dim3(f.blocks), dim3(f.threads), f.shared_bytes, [&] { f.call(x.data(), y.data()); }, argv[1], f.early);
   float sum = 0;
   for (const float v : y) sum += v;
   std::printf("%f\n", sum);  // NaN where one is

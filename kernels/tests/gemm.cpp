@@ -211,7 +211,7 @@ void tiles_table(Tally& tally) {
     std::string name, split;
     int tokens, outputs, threads, shared;
     words >> name >> split >> tokens >> outputs >> threads >> shared;
-    if (split == "boxes" || split == "pairs") continue;
+    if (split == "boxes") continue;
     bool found = false;
     for (const Kernel& k : kernels())
       found |= k.name == name && k.twin() == split && k.tokens == tokens && k.outputs == outputs &&

@@ -23,7 +23,7 @@ using Turned = decltype(&gemm_heads_tma_64x128);
 struct Kernel {
   std::string name;
   Whole whole;
-  Split split;  // null where blocks go in pairs
+  Split split;
   Merged merged;
   Gated silu, gelu;
   Turned heads;
@@ -38,10 +38,6 @@ const std::vector<Kernel>& kernels() {
        gemm_gelu_tma_128x128, gemm_heads_tma_128x128, Tma_128x128()},
       {"gemm_bf16_tma_256x128", gemm_bf16_tma_256x128, gemm_bf16_tma_256x128_split, gemm_bf16_tma_256x128_merged, gemm_silu_tma_256x128,
        gemm_gelu_tma_256x128, nullptr, Tma_256x128()},
-      {"gemm_bf16_tma_128x128_pair", gemm_bf16_tma_128x128_pair, nullptr, nullptr, gemm_silu_tma_128x128_pair,
-       gemm_gelu_tma_128x128_pair, nullptr, test::Tile(Tma_128x128_pair(), 2)},
-      {"gemm_bf16_tma_256x128_pair", gemm_bf16_tma_256x128_pair, nullptr, nullptr, gemm_silu_tma_256x128_pair,
-       gemm_gelu_tma_256x128_pair, nullptr, test::Tile(Tma_256x128_pair(), 2)},
   };
   return all;
 }
@@ -70,12 +66,6 @@ std::vector<float> plain(const Tokens& x, const Weight& w, int segment, const st
   return y;
 }
 
-// `items`: as many blocks, or pairs of them.
-void launch(const Kernel& k, unsigned items, const std::function<void()>& call) {
-  const unsigned together = k.tile.blocks;
-  host::launch(dim3(items * together), dim3(k.tile.threads), k.tile.shared, call, k.name.c_str(), false, together);
-}
-
 bool same(const void* a, const void* b, size_t bytes) { return std::memcmp(a, b, bytes) == 0; }
 
 std::string shape(const Kernel& k, int M, int N, int K, int segment) {
@@ -84,7 +74,7 @@ std::string shape(const Kernel& k, int M, int N, int K, int segment) {
   return out.str();
 }
 
-// With bias, an old y and rows of y wider than N, by `blocks` blocks or pairs.
+// With bias, an old y and rows of y wider than N, by `blocks` blocks.
 void one_case(Tally& tally, const Kernel& k, int M, int N, int K, int segment, unsigned blocks, unsigned order) {
   Noise noise{uint32_t(M * 104729 + N * 31 + K)};
   const Tokens x = test::tokens(noise, M, K);
@@ -94,14 +84,12 @@ void one_case(Tally& tally, const Kernel& k, int M, int N, int K, int segment, u
   for (float& v : bias) v = test::number(noise, 3.0f);
   for (float& v : old) v = test::number(noise, 3.0f);
   const std::vector<float> expected = plain(x, w, segment, bias, old, ldy);
-  const CUtensorMap xs = test::rows_map(x.data(), M, K, k.tile.tokens), ws = test::rows_map(w.data(), N, K, k.tile.weights_box());
+  const CUtensorMap xs = test::rows_map(x.data(), M, K, k.tile.tokens), ws = test::rows_map(w.data(), N, K, k.tile.outputs);
   host::order() = order;
   std::vector<float> y = old, parts(size_t(S) * M * N, NAN);
-  launch(k, blocks, [&] { k.whole(xs, ws, bias.data(), y.data(), M, N, K, segment, ldy, 1); });
+  host::launch(dim3(blocks), dim3(k.tile.threads), k.tile.shared,
+               [&] { k.whole(xs, ws, bias.data(), y.data(), M, N, K, segment, ldy, 1); });
   tally.check(same(y.data(), expected.data(), y.size() * 4), shape(k, M, N, K, segment) + ": not the plain kernel's bits");
-  host::order() = 0;
-  if (k.split == nullptr) return;
-  host::order() = order;
   y = old;
   host::launch(dim3(blocks), dim3(k.tile.threads), k.tile.shared, [&] { k.split(xs, ws, parts.data(), M, N, K, segment); });
   host::launch(dim3((N + 255) / 256, M), dim3(256), 0,
@@ -131,14 +119,14 @@ void one_gated_case(Tally& tally, const Kernel& k, int M, int n, int K, unsigned
   const std::vector<float> zero(size_t(M) * 2 * n);
   const std::vector<float> gate_up = plain(x, w, K, {}, zero, 2 * n);
   std::vector<bf16> expected(size_t(M) * n), out(size_t(M) * n + 8);
-  const CUtensorMap xs = test::rows_map(x.data(), M, K, k.tile.tokens), ws = gate_map(w.data(), n, K, k.tile.weights_box());
+  const CUtensorMap xs = test::rows_map(x.data(), M, K, k.tile.tokens), ws = gate_map(w.data(), n, K, k.tile.outputs);
   for (const bool silu : {true, false}) {
     host::order() = 0;
     host::launch(dim3(M, (n + 1023) / 1024), dim3(256), 0,
                  [&] { (silu ? gate_silu : gate_gelu)(gate_up.data(), expected.data(), M, n); });
     host::order() = order;
     std::memset(static_cast<void*>(out.data()), 0xff, out.size() * 2);
-    launch(k, blocks, [&] { (silu ? k.silu : k.gelu)(xs, ws, out.data(), M, 2 * n, K); });
+    host::launch(dim3(blocks), dim3(k.tile.threads), k.tile.shared, [&] { (silu ? k.silu : k.gelu)(xs, ws, out.data(), M, 2 * n, K); });
     tally.check(same(out.data(), expected.data(), expected.size() * 2),
                 shape(k, M, n, K, K) + (silu ? ": silu" : ": gelu") + " has other bits than the gate by itself");
     tally.check(std::all_of(out.end() - 8, out.end(), [](bf16 v) { return __bfloat16_as_ushort(v) == 0xffff; }),
@@ -200,23 +188,6 @@ void one_case_of_heads(Tally& tally, const Kernel& k, int M, int H, int KV, int 
   host::order() = 0;
 }
 
-void cases_of_pairs(Tally& tally, const Kernel& k) {
-  const int t = k.tile.tokens, o = k.tile.outputs;
-  // A pair of tiles; an odd number of tiles, where one pair does all, so that the ring goes on from item to item; several in
-  // three pairs; one tile alone.
-  for (const unsigned order : {0u, 1u, 77u, 1234u}) {
-    one_case(tally, k, 2 * t, o, 512, 512, 1, order);
-    one_case(tally, k, 2 * t + 3, o + 24, 528, 256, 1, order);
-  }
-  one_case(tally, k, 4 * t + 1, 2 * o - 9, 768, 256, 3, 5);
-  // More pairs of tiles than lie together before the next outputs (corner_at).
-  if (t == 128) one_case(tally, k, 17 * t + 1, o + 5, 16, 512, 5, 77);
-  for (const int K : {16, 272, 1104}) one_case(tally, k, t / 2 + 1, o + 5, K, 512, 2, 9);
-  for (const unsigned order : {0u, 1u, 77u, 1234u}) one_gated_case(tally, k, t + 5, o / 2 + 8, 272, 1, order);
-  one_gated_case(tally, k, 2 * t + 3, o / 2 + 16, 336, 2, 5);
-  one_gated_case(tally, k, 3, 8, 48, 1, 3);
-}
-
 }  // namespace
 
 int main() {
@@ -224,10 +195,6 @@ int main() {
   test::tiles_table(tally, kernels(), "gemm_bf16");
   for (const Kernel& k : kernels()) {
     const int t = k.tile.tokens, o = k.tile.outputs;
-    if (k.tile.blocks == 2) {
-      cases_of_pairs(tally, k);
-      continue;
-    }
     // One tile; several in one block, so that the ring goes on from tile to tile; several in three blocks; a k of less
     // than a stage, of no whole number of them, of several rounds of the ring.
     for (const unsigned order : {0u, 1u, 77u, 1234u}) one_case(tally, k, t, o, 512, 512, 1, order);

@@ -125,13 +125,6 @@ if [ $# = 0 ] || [ "$1" = --all ]; then
   later "box_misaligned: named" finds "" box_misaligned 'not aligned to 1024 bytes'
   for fault in misaligned odd_bytes; do later "bulk_$fault: named" finds "" "bulk_$fault" 'no multiples of 16'; done
   later "bulk_too_many_bytes: named" finds "" bulk_too_many_bytes 'more bytes than the barrier expects'
-  later "pair_no_wait_for_mate: named" finds "" pair_no_wait_for_mate 'written where it was still on its way to'
-  later "pair_no_meeting: named" finds "" pair_no_meeting 'the barrier was not initialised'
-  later "pair_leaves_early: named" finds "" pair_leaves_early 'which has ended'
-  later "pair_box_too_late: named" finds "" pair_box_too_late 'has ended'
-  later "pair_too_few_bytes: named" finds "" pair_too_few_bytes 'more bytes than the barrier expects'
-  later "pair_static: named" finds "" pair_static 'static shared memory in a cluster'
-  later "pair_odd_grid: named" finds "" pair_odd_grid "no multiple of the cluster's"
   for fault in first_folds turns_not_zero; do later "segments_$fault: NaN" finds "" "segments_$fault" nan; done
   later "segments_as_they_come: another sum" finds "" segments_as_they_come 128.000000 # sound ones' is 96
   later "segments_no_fence: a race" finds thread segments_no_fence 'ThreadSanitizer: data race'

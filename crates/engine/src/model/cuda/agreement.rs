@@ -103,7 +103,7 @@ impl Operands<'_> {
                 let arguments = [inputs, &[sums], &sizes].concat();
                 kernels.launch_over(after, names, shape, &maps, &arguments)?;
                 let (grid, threads) = products::merge(m, n);
-                let shape = Shape { grid, block: [threads, 1], shared_bytes: 0, pairs: false };
+                let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
                 let sizes = [m, n, segments].map(Argument::size);
                 let arguments = [&[sums, none, y][..], &sizes, &last].concat();
                 kernels.launch(stream, ("gemm_merge", "gemm_merge"), shape, &arguments)?;

@@ -63,13 +63,11 @@ pub(super) struct Shape {
     pub grid: [u32; 3],
     pub block: [u32; 2],
     pub shared_bytes: u32,
-    /// Whether every two neighbours in x are a cluster.
-    pub pairs: bool,
 }
 
 impl Shape {
     pub(super) fn new(grid: [usize; 2], threads: u32) -> Self {
-        Self { grid: [grid[0] as u32, grid[1] as u32, 1], block: [threads, 1], shared_bytes: 0, pairs: false }
+        Self { grid: [grid[0] as u32, grid[1] as u32, 1], block: [threads, 1], shared_bytes: 0 }
     }
 }
 
@@ -169,13 +167,8 @@ impl Kernels {
         let mut maps = maps.to_vec();
         let mut pointers: Vec<_> = maps.iter_mut().map(TensorMap::pointer).collect();
         pointers.extend(bits.iter_mut().map(|bits| std::ptr::from_mut(bits).cast()));
-        let mut attributes = Vec::new();
-        if start == Start::Early && known.awaits {
-            attributes.push(early());
-        }
-        if shape.pairs {
-            attributes.push(pairs());
-        }
+        let mut early = early();
+        let attributes = if start == Start::Early && known.awaits { &mut early[..] } else { &mut [] };
         let [x, y, z] = shape.grid;
         let config = sys::CUlaunchConfig {
             gridDimX: x,
@@ -238,15 +231,8 @@ impl Kernels {
 }
 
 /// What a launch is told so that it may start early.
-fn early() -> sys::CUlaunchAttribute {
+fn early() -> [sys::CUlaunchAttribute; 1] {
     let value = sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 };
     let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-    sys::CUlaunchAttribute { id, pad: [0; 4], value }
-}
-
-/// What a launch is told whose blocks are pairs.
-fn pairs() -> sys::CUlaunchAttribute {
-    let two = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x: 2, y: 1, z: 1 };
-    let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    sys::CUlaunchAttribute { id, pad: [0; 4], value: sys::CUlaunchAttributeValue { clusterDim: two } }
+    [sys::CUlaunchAttribute { id, pad: [0; 4], value }]
 }

@@ -142,14 +142,11 @@ pub struct Tile {
     pub threads: u32,
     /// Dynamic shared memory of a block, in bytes. Above 48 KiB a function must be allowed it before its launch.
     pub shared_bytes: u32,
-    /// Whether two blocks, a cluster, have the same outputs of two tiles side by side, and each copies half of the weights
-    /// for both.
-    pub pairs: bool,
 }
 
 /// Every kernel that [`launch`] may choose, and the plain ones: `kernels/tests/tiles.txt`, which the kernels' host test
 /// compares with what they declare.
-pub static TILES: [Tile; 37] = [
+pub static TILES: [Tile; 35] = [
     tile((Plain, Bf16), "gemm_bf16", Some("gemm_bf16_split"), [8, 16], 32, 0),
     tile((Fast, Bf16), "gemm_bf16_16x16", Some("gemm_bf16_16x16_split"), [16, 16], 32, 49152),
     tile((Fast, Bf16), "gemm_bf16_16x64", Some("gemm_bf16_16x64_split"), [16, 64], 128, 61440),
@@ -168,13 +165,11 @@ pub static TILES: [Tile; 37] = [
         [128, 128],
         197_728,
     ),
-    pairs("gemm_bf16_tma_128x128_pair", [128, 128], 197_728),
     boxes(
         ["gemm_bf16_tma_256x128", "gemm_bf16_tma_256x128_split", "gemm_bf16_tma_256x128_merged"],
         [256, 128],
         197_696,
     ),
-    pairs("gemm_bf16_tma_256x128_pair", [256, 128], 197_696),
     tile((Plain, Q8_0), "gemm_q8_0", Some("gemm_q8_0_split"), [8, 16], 32, 0),
     tile((Fast, Q8_0), "gemm_q8_0_8x16", Some("gemm_q8_0_8x16_split"), [8, 16], 32, 25344),
     tile((Fast, Q8_0), "gemm_q8_0_8x64", Some("gemm_q8_0_8x64_split"), [8, 64], 128, 53760),
@@ -209,13 +204,7 @@ const fn tile(
     threads: u32,
     shared_bytes: u32,
 ) -> Tile {
-    let (merged, pairs) = (None, false);
-    Tile { kernels, kind, whole, split, merged, tokens, outputs, threads, shared_bytes, pairs }
-}
-
-const fn pairs(whole: &'static str, [tokens, outputs]: [usize; 2], shared_bytes: u32) -> Tile {
-    let pairs = true;
-    Tile { pairs, ..tile((Boxes, Bf16), whole, None, [tokens, outputs], 384, shared_bytes) }
+    Tile { kernels, kind, whole, split, merged: None, tokens, outputs, threads, shared_bytes }
 }
 
 const fn boxes(
@@ -242,19 +231,12 @@ impl Tile {
     /// Blocks for a product of `m` tokens and `n` outputs.
     #[must_use]
     pub fn blocks(&self, m: usize, n: usize) -> usize {
-        let of_tokens = if self.pairs { 2 * m.div_ceil(2 * self.tokens) } else { m.div_ceil(self.tokens) };
-        of_tokens * n.div_ceil(self.outputs)
+        m.div_ceil(self.tokens) * n.div_ceil(self.outputs)
     }
 
     /// Whether so many tokens are more than half of it, or it is the smallest by boxes.
     fn may_be_filled(&self, m: usize) -> bool {
         self.tokens == 64 || m > self.tokens / 2
-    }
-
-    /// Outputs of a box of weights.
-    #[must_use]
-    pub fn box_outputs(&self) -> usize {
-        if self.pairs { self.outputs / 2 } else { self.outputs }
     }
 
     /// Elements of all tiles.
@@ -279,11 +261,9 @@ impl Tile {
     /// of them read from memory at once than in the last round.
     fn grid(&self, tiles: usize, segments: usize) -> [u32; 3] {
         if self.kernels == Boxes {
-            // A pair has an item together.
-            let blocks = if self.pairs { 2 } else { 1 };
-            let items = tiles / blocks * segments;
-            let rounds = items.div_ceil(PERSISTENT / blocks).max(1);
-            return [(blocks * items.div_ceil(rounds)) as u32, 1, 1];
+            let items = tiles * segments;
+            let rounds = items.div_ceil(PERSISTENT).max(1);
+            return [items.div_ceil(rounds) as u32, 1, 1];
         }
         [tiles as u32, segments as u32, 1]
     }
@@ -331,8 +311,7 @@ pub struct Launch {
 
 impl Launch {
     pub(super) fn shape(&self) -> Shape {
-        let Tile { threads, shared_bytes, pairs, .. } = *self.tile;
-        Shape { grid: self.grid, block: [threads, 1], shared_bytes, pairs }
+        Shape { grid: self.grid, block: [self.tile.threads, 1], shared_bytes: self.tile.shared_bytes }
     }
 
     /// Elements of the partial sums: 0 where nothing is split.
@@ -426,9 +405,9 @@ fn by_strips(kind: Kind, shape: [usize; 3], segment: usize) -> Launch {
     split.unwrap_or_else(|| tile.launch_whole(shape, segment))
 }
 
-/// The tiles by boxes for weights of a kind, those for few tokens first. Pairs are left to a table to name.
+/// The tiles by boxes for weights of a kind, those for few tokens first.
 fn of_boxes(kind: Kind) -> impl DoubleEndedIterator<Item = &'static Tile> {
-    TILES.iter().filter(move |tile| tile.kernels == Boxes && tile.kind == kind && !tile.pairs)
+    TILES.iter().filter(move |tile| tile.kernels == Boxes && tile.kind == kind)
 }
 
 /// Whether tiles alone leave multiprocessors idle, so that segments may meet: [`Meeting`] has room for them.

@@ -34,7 +34,7 @@ impl Cuda {
         let (_, weights) = self.weights_of(part, k)?;
         let maps = [
             TensorMap::rows(x.at(), m, k, launch.tile.tokens)?,
-            TensorMap::gates(weights, n / 2, k, launch.tile.box_outputs())?,
+            TensorMap::gates(weights, n / 2, k, launch.tile.outputs)?,
         ];
         let sizes = [m, n, k].map(Argument::size);
         // SAFETY: x is [m, k], the weights [n, k], their gates before their ups, and out [m, n / 2], all bf16.

@@ -81,7 +81,7 @@ impl Cuda {
         let grid = [qkv.n_rows as u32, (n_heads + 2 * n_kv_heads).div_ceil(4) as u32, 1];
         // SAFETY: the tables reach past every position, and the step was checked: its slots are in the cache.
         unsafe {
-            let shape = Shape { grid, block: [32, 4], shared_bytes: 0, pairs: false };
+            let shape = Shape { grid, block: [32, 4], shared_bytes: 0 };
             self.launch(("rotate", "rotate"), shape, &[&pointers[..], &sizes, &[self.eps()]].concat())?;
         }
         Ok(queries)

@@ -38,7 +38,7 @@ impl Cuda {
         };
         let panel = self.slot(Slot::Panel, part.n * k * 2)?;
         let (grid, threads) = products::panel(part.n, k);
-        let shape = Shape { grid, block: [threads, 1], shared_bytes: 0, pairs: false };
+        let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
         let sizes = [0, part.n, k].map(Argument::size);
         let arguments = [[Argument::At(part.at()), Argument::At(panel)].as_slice(), &sizes].concat();
         // SAFETY: the part has n rows of k values, and so has the panel, in bf16.
@@ -98,7 +98,7 @@ impl Cuda {
             }
             self.launch_over(names, shape, &maps, &[&inputs[..], &[sums], &mnk].concat())?;
             let (grid, threads) = products::merge(m, n);
-            let shape = Shape { grid, block: [threads, 1], shared_bytes: 0, pairs: false };
+            let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
             let sizes = [m, n, segments].map(Argument::size);
             self.launch(("gemm_merge", "gemm_merge"), shape, &[&[sums, bias, y][..], &sizes, &last].concat())
         }
@@ -140,5 +140,5 @@ pub(in crate::model::cuda) fn inputs(
     if launch.tile.kind != Kind::Bf16 {
         return Ok((vec![of_x], vec![Argument::At(weights)]));
     }
-    Ok((vec![of_x, TensorMap::rows(weights, n, k, launch.tile.box_outputs())?], Vec::new()))
+    Ok((vec![of_x, TensorMap::rows(weights, n, k, launch.tile.outputs)?], Vec::new()))
 }

@@ -24,17 +24,13 @@ pub fn launch_gated(
         Kernels::Plain | Kernels::Fast => None,
     };
     let tile = tile.filter(|_| possible)?;
-    let kernel = match (activation, tile.tokens, tile.pairs) {
-        (Activation::Silu, 64, _) => "gemm_silu_tma_64x128",
-        (Activation::Silu, 128, false) => "gemm_silu_tma_128x128",
-        (Activation::Silu, 128, true) => "gemm_silu_tma_128x128_pair",
-        (Activation::Silu, _, false) => "gemm_silu_tma_256x128",
-        (Activation::Silu, _, true) => "gemm_silu_tma_256x128_pair",
-        (Activation::GeluTanh, 64, _) => "gemm_gelu_tma_64x128",
-        (Activation::GeluTanh, 128, false) => "gemm_gelu_tma_128x128",
-        (Activation::GeluTanh, 128, true) => "gemm_gelu_tma_128x128_pair",
-        (Activation::GeluTanh, _, false) => "gemm_gelu_tma_256x128",
-        (Activation::GeluTanh, _, true) => "gemm_gelu_tma_256x128_pair",
+    let kernel = match (activation, tile.tokens) {
+        (Activation::Silu, 64) => "gemm_silu_tma_64x128",
+        (Activation::Silu, 128) => "gemm_silu_tma_128x128",
+        (Activation::Silu, _) => "gemm_silu_tma_256x128",
+        (Activation::GeluTanh, 64) => "gemm_gelu_tma_64x128",
+        (Activation::GeluTanh, 128) => "gemm_gelu_tma_128x128",
+        (Activation::GeluTanh, _) => "gemm_gelu_tma_256x128",
     };
     Some(Launch { kernel, ..tile.launch_whole([m, n, k], segment) })
 }
@@ -57,9 +53,9 @@ pub fn launch_heads(
         Kernels::Plain | Kernels::Fast => None,
     };
     let launch = launch.filter(|it| it.tile.kernels == Kernels::Boxes && it.meets == it.split.is_some())?;
-    let kernel = match (launch.tile.tokens, launch.tile.pairs) {
-        (64, false) => "gemm_heads_tma_64x128",
-        (128, false) => "gemm_heads_tma_128x128",
+    let kernel = match launch.tile.tokens {
+        64 => "gemm_heads_tma_64x128",
+        128 => "gemm_heads_tma_128x128",
         _ => return None,
     };
     [64, 128].contains(&head_dim).then_some(Launch { kernel, ..launch })

@@ -27,7 +27,6 @@ fn tiles_are_those_of_the_kernels() {
         .map(|tile| {
             let twin = match (tile.kernels, tile.split) {
                 (Kernels::Hopper, _) => "wgmma",
-                (Kernels::Boxes, _) if tile.pairs => "pairs",
                 (Kernels::Boxes, _) => "boxes",
                 (_, None) => "whole",
                 _ => "split",
@@ -50,7 +49,7 @@ fn tiles_are_those_of_the_kernels() {
             _ => tile.module(),
         };
         assert!(tile.whole.starts_with(prefix), "{}", tile.whole);
-        let meets = tile.kernels == Kernels::Boxes && tile.kind == Kind::Bf16 && !tile.pairs;
+        let meets = tile.kernels == Kernels::Boxes && tile.kind == Kind::Bf16;
         let merged = format!("{}_merged", tile.whole);
         assert_eq!(tile.merged, meets.then_some(merged.as_str()));
         assert!(tile.split.is_none_or(|name| name == format!("{}_split", tile.whole)), "{:?}", tile.split);
@@ -89,21 +88,6 @@ fn check_hopper(kernels: Kernels, launch: Launch, fast: Launch, [m, n, k]: [usiz
             assert!(launch.partial_len(m, n) <= room.partial_len(m), "{m} [{n}, {k}]: {launch:?}");
             assert!(4 * launch.n_turns(m, n) <= Meeting::TURNS, "{m} [{n}, {k}]: {launch:?}");
         }
-    }
-}
-
-/// Pairs have their items together: an even number of blocks, no more than there are multiprocessors.
-#[test]
-fn pairs_have_two_blocks_each() {
-    for tile in TILES.iter().filter(|tile| tile.pairs) {
-        for m in [1, 128, 257, 300, 2048, 5000] {
-            let Launch { grid, .. } = tile.launch_whole([m, 37888, 3584], 3584);
-            let items = m.div_ceil(2 * tile.tokens) * 37888_usize.div_ceil(128);
-            let pairs = grid[0] as usize / 2;
-            assert!(grid[0].is_multiple_of(2) && pairs <= 66, "{m}: {grid:?}");
-            assert_eq!(items.div_ceil(pairs), items.div_ceil(66), "{m}: {grid:?}");
-        }
-        assert_eq!(tile.box_outputs(), 64);
     }
 }
 
