@@ -4,7 +4,7 @@
 // As many blocks in x as multiprocessors, or as items where there are fewer. An item is a tile or, where sums go to
 // segments, one segment of a tile; a block takes every gridDim.x-th.
 //
-// Proved by kernels/tests/gemm_tma.cpp, kernels/tests/gemm_quantised_tma.cpp.
+// Proved by kernels/tests/gemm_tma.cpp.
 #pragma once
 
 #include "gemm.cuh"

@@ -1,5 +1,4 @@
-// Hopper's copies of whole boxes of a tensor, and of bytes in a row, into shared memory, and the barriers that say when they
-// have come (sm_90a).
+// Hopper's copies of whole boxes of a tensor into shared memory, and the barriers that say when they have come (sm_90a).
 //
 // A box is asked for by one thread and copied by a unit of its own, which also computes addresses, leaves out what is
 // outside of the tensor (zeros come in its place) and lays rows of 128 bytes out under the swizzle of 128 bytes, as
@@ -8,7 +7,7 @@
 // Here in PTX; under emulation kernels/emulated/tma.h has the same functions. On another generation's card they stop the
 // kernel.
 //
-// Proved by kernels/tests/gemm_tma.cpp, kernels/tests/gemm_quantised_tma.cpp.
+// Proved by kernels/tests/gemm_tma.cpp.
 #pragma once
 
 #include <cuda.h>
@@ -43,14 +42,14 @@ __device__ __forceinline__ void mbarrier_expect(uint64_t* at, unsigned bytes) {
           : "memory");
 }
 // Until the phase of this parity has ended. A barrier whose first phase has not ended counts as past the parity 1.
-#define MBARRIER_WAIT(at, parity, scope)                                                    \
-  TMA_PTX("{\n.reg .pred done;\n"                                                           \
-          "again:\n"                                                                        \
-          "mbarrier.try_wait.parity.acquire." scope ".shared::cta.b64 done, [%0], %1;\n"    \
-          "@!done bra again;\n}\n" ::"r"(shared_address(at)),                               \
-          "r"(parity)                                                                       \
-          : "memory")
-__device__ __forceinline__ void mbarrier_wait(uint64_t* at, unsigned parity) { MBARRIER_WAIT(at, parity, "cta"); }
+__device__ __forceinline__ void mbarrier_wait(uint64_t* at, unsigned parity) {
+  TMA_PTX("{\n.reg .pred done;\n"
+          "again:\n"
+          "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
+          "@!done bra again;\n}\n" ::"r"(shared_address(at)),
+          "r"(parity)
+          : "memory");
+}
 
 // Asks for the box at these elements, the innermost first; `barrier` gets its bytes. `to` is aligned to 1024 bytes.
 __device__ __forceinline__ void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row) {
@@ -71,13 +70,6 @@ __device__ __forceinline__ void tma_load(void* to, const CUtensorMap& map, uint6
   TMA_PTX("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];\n" ::
               "r"(shared_address(to)),
           "l"(&map), "r"(shared_address(barrier)), "r"(column), "r"(row), "r"(half), "r"(eight), "r"(head)
-          : "memory");
-}
-// Asks for bytes that lie one after another; `barrier` gets them. Both addresses and their number are multiples of 16.
-__device__ __forceinline__ void bulk_load(void* to, const void* from, unsigned bytes, uint64_t* barrier) {
-  TMA_PTX("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::"r"(
-              shared_address(to)),
-          "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(shared_address(barrier))
           : "memory");
 }
 __device__ __forceinline__ void tma_prefetch(const CUtensorMap& map) {

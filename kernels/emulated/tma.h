@@ -1,9 +1,9 @@
 // The host's half of kernels/tma.cuh: barriers in shared memory that count arrivals and bytes, and copies of boxes of a
-// tensor, and of bytes in a row, into shared memory that say to such a barrier when they have come.
+// tensor into shared memory that say to such a barrier when they have come.
 //
 // What hardware may do late is done as late as it may: what is asked for is poison from that moment on until nobody
 // can run without it (another order brings some earlier, and not in the order in which they were asked for). So a wait
-// that is missing shows, and so does a copy into a buffer that others still read.
+// that is missing shows, and so does a copy into a buffer that others still read, or that another copy is on its way to.
 #pragma once
 #include <cuda.h>
 
@@ -91,6 +91,12 @@ HOST_UNSEEN inline void have_come(Block& block, uint64_t* at, size_t bytes, Site
   settle_phase(block, at, b);
 }
 
+// Where bytes come, nobody has written since they were asked for: no thread, and no other copy.
+HOST_UNSEEN inline void require_untouched(const Block& block, const unsigned char* at, size_t bytes, Site site) {
+  if (!std::all_of(at, at + bytes, [](unsigned char v) { return v == 0xff; }))
+    block.fail(site.text() + ": something else was written where it was still on its way to");
+}
+
 // One box on its way.
 struct BoxCopy {
   TensorMap map;
@@ -130,6 +136,7 @@ struct BoxCopy {
   HOST_UNSEEN void bring(Block& block) const {
     const Unseen unseen;
     unsigned index[TensorMap::kMostRanks] = {};
+    require_untouched(block, to, bytes(), site);
     const size_t rows = bytes() / 128;
     for (size_t row = 0; row < rows; row++) {
       put_row(row, index);
@@ -162,20 +169,6 @@ inline void copy_box(void* to, const CUtensorMap& map, uint64_t* barrier, std::i
   block.later([copy](Block& b) { copy.bring(b); });
 }
 
-inline void copy_bytes(void* to, const void* from, size_t bytes, uint64_t* barrier, Site site) {
-  Fiber& f = self();
-  const auto odd = [](const void* at) { return reinterpret_cast<uintptr_t>(at) % 16 != 0; };
-  if (odd(to) || odd(from) || bytes % 16 || !bytes)
-    f.block->fail(site.text() + ": addresses or a number of bytes that are no multiples of 16");
-  set_out(f, to, bytes, barrier, site);
-  const Unseen unseen;
-  f.block->later([=](Block& b) {
-    const Unseen unseen;
-    std::memcpy(to, from, bytes);
-    have_come(b, barrier, bytes, site);
-  });
-}
-
 }  // namespace host
 
 inline void mbarrier_init(uint64_t* at, unsigned count, HOST_SITE) {
@@ -204,9 +197,6 @@ inline void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int co
 inline void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row, int half, int eight,
                      HOST_SITE) {
   host::copy_box(to, map, barrier, {column, row, half, eight}, {"tma_load", file, line});
-}
-inline void bulk_load(void* to, const void* from, unsigned bytes, uint64_t* barrier, HOST_SITE) {
-  host::copy_bytes(to, from, bytes, barrier, {"bulk_load", file, line});
 }
 inline void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row, int half, int eight, int head,
                      HOST_SITE) {

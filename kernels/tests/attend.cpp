@@ -1,5 +1,5 @@
-// Attention: attend_plain.cu against f64, and everything else against it, bit for bit: attend.cuh and attend_tma.cuh for every
-// size of head and tile, parts merged as rows in one go, rows alone as together, shared prefixes as copies in other places of the pool,
+// Attention: attend_plain.cu against f64, and everything else against it, bit for bit: attend.cuh for every size of head
+// and tile, parts merged as rows in one go, rows alone as together, shared prefixes as copies in other places of the pool,
 // chunks as whole prompts, any order of threads. Slots of the cache that no row sees hold NaN.
 #include "../attend_d128.cu"
 #include "../attend_d16.cu"
@@ -10,10 +10,8 @@
 #include "../attend_d96.cu"
 #include "../attend_merge.cu"
 #include "../attend_plain.cu"
-#include "../attend_tma.cu"
 
 #include <fstream>
-#include <functional>
 #include <sstream>
 
 #include "attention_case.h"
@@ -23,8 +21,8 @@ namespace {
 struct Kernel {
   std::string name;
   int threads, shared_bytes, most_rows;
-  std::function<std::remove_pointer_t<decltype(&attend_rows_plain)>> rows;
-  std::function<std::remove_pointer_t<decltype(&attend_parts_plain)>> parts;
+  decltype(&attend_rows_plain) rows;
+  decltype(&attend_parts_plain) parts;
 };
 
 std::vector<bf16> by_rows(const Case& c, const Kernel& k, const std::vector<int>& items) {
@@ -66,33 +64,14 @@ const Kernel kPlain = {"plain", 32, 0, 64, attend_rows_plain, attend_parts_plain
 #define TILE(D, T) \
   { "tile of " #T, 128, attention::Plan<D, T>::kSharedBytes, T, attend_rows_d##D##_t##T, attend_parts_d##D##_t##T }
 
-// One layer's keys or values in boxes of a block's rows.
-CUtensorMap blocks_map(const void* at, size_t rows, int dim) {
-  return host::encode({host::TensorMap::kMagic, reinterpret_cast<uint64_t>(at), 2, 2, {uint64_t(dim), rows}, {uint64_t(dim) * 2},
-                       {64, kBlock}});
-}
-
-// Kernels that take maps for the keys and values of so many rows.
-template <typename Rows, typename Parts>
-Kernel with_maps(int dim, int shared_bytes, size_t cached, Rows rows, Parts parts) {
-  const auto map = [=](const bf16* at) { return blocks_map(at, cached, dim); };
-  return {"boxes", 384, shared_bytes, 128,
-          [=](auto q, auto keys, auto values, auto... rest) { rows(map(keys), map(values), q, rest...); },
-          [=](auto q, auto keys, auto values, auto... rest) { parts(map(keys), map(values), q, rest...); }};
-}
-
-#define WIDE(D, cached) \
-  with_maps(D, attention::WidePlan<D>::kSharedBytes, cached, attend_rows_tma_d##D##_t128, attend_parts_tma_d##D##_t128)
-
-// `cached`: rows of the keys and of the values.
-std::vector<Kernel> tiles(int dim, size_t cached) {
+std::vector<Kernel> tiles(int dim) {
   switch (dim) {
     case 16: return {TILE(16, 16), TILE(16, 32), TILE(16, 64)};
     case 32: return {TILE(32, 16), TILE(32, 32), TILE(32, 64)};
-    case 64: return {TILE(64, 16), TILE(64, 32), TILE(64, 64), WIDE(64, cached)};
+    case 64: return {TILE(64, 16), TILE(64, 32), TILE(64, 64)};
     case 80: return {TILE(80, 16), TILE(80, 32), TILE(80, 64)};
     case 96: return {TILE(96, 16), TILE(96, 32), TILE(96, 64)};
-    case 128: return {TILE(128, 16), TILE(128, 32), TILE(128, 64), WIDE(128, cached)};
+    case 128: return {TILE(128, 16), TILE(128, 32), TILE(128, 64)};
     default: return {TILE(256, 16), TILE(256, 32)};
   }
 }
@@ -129,7 +108,7 @@ void test_tiles(Tally& tally, const Shape& s) {
   host::order() = 0;
   const Parts wanted = test_plain(tally, c);
   unsigned order = 0;
-  for (const Kernel& k : tiles(s.dim, c.keys.size() / s.dim)) {
+  for (const Kernel& k : tiles(s.dim)) {
     const int rows = k.most_rows / (s.heads / s.kv_heads);
     const auto name = [&](const char* how) {
       return name_of(s) + ", " + k.name + ", order " + std::to_string(order) + ": " + how;
@@ -158,17 +137,16 @@ void test_chunks(Tally& tally, int dim) {
   const Shape s = {4, 2, dim, 0, 0.2f};
   const int length = 70, width = s.heads * dim;
   const auto whole = make_case(s, {{9, length, 0, -1, 0}}, {3, true});
-  // The last kernel of those that there are.
-  const auto kernel = [&](const Case& c) { return tiles(dim, c.keys.size() / dim).back(); };
+  const Kernel k = tiles(dim)[1];
   host::order() = 0;
   const auto wanted = by_rows(whole, kPlain, row_items(whole, 1));
-  tally.check(same_bits(wanted, by_rows(whole, kernel(whole), row_items(whole, 16))), "a prompt in one chunk");
+  tally.check(same_bits(wanted, by_rows(whole, k, row_items(whole, 16))), "a prompt in one chunk");
   for (const int first : {1, 15, 16, 33, 64, 69}) {
     // What came before the chunk is in the cache, what comes after it is not.
     const auto chunk = make_case(s, {{9, length, first, -1, 0}}, {4, true});
     const auto before = make_case(s, {{9, first, 0, -1, 0}}, {5, true});
-    auto out = by_rows(before, kernel(before), row_items(before, 16));
-    const auto rest = by_parts(chunk, kernel(chunk), part_items(chunk, 5)).out;
+    auto out = by_rows(before, k, row_items(before, 16));
+    const auto rest = by_parts(chunk, k, part_items(chunk, 5)).out;
     out.insert(out.end(), rest.begin(), rest.end());
     tally.check(same_bits(wanted, out), "a prompt of " + std::to_string(length) + " in chunks at " +
                                             std::to_string(first) + ", heads of " + std::to_string(dim));
@@ -180,7 +158,7 @@ void test_chunks(Tally& tally, int dim) {
 void test_both(Tally& tally) {
   const Shape s = {4, 2, 64, 0, 0.2f};
   Case c = make_case(s, mixed(), {1, true});
-  const Kernel k = tiles(s.dim, 0)[1];
+  const Kernel k = tiles(s.dim)[1];
   host::order() = 0;
   const auto wanted = by_rows(c, kPlain, row_items(c, 1));
   std::vector<int> rows, parts;
@@ -209,12 +187,12 @@ void test_shared_memory(Tally& tally) {
     if (line[0] == '#') continue;
     int dim = 0, queries = 0, bytes = 0;
     std::istringstream(line) >> dim >> queries >> bytes;
-    const auto all = tiles(dim, 0);
+    const auto all = tiles(dim);
     const auto tile = std::find_if(all.begin(), all.end(), [&](const Kernel& k) { return k.most_rows == queries; });
     tally.check(tile != all.end() && tile->shared_bytes == bytes, "attend_shared.txt: " + line);
     rows++;
   }
-  tally.check(rows == 22, "kernels/tests/attend_shared.txt is missing or short");
+  tally.check(rows == 20, "kernels/tests/attend_shared.txt is missing or short");
 }
 
 }  // namespace

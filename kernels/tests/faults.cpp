@@ -27,10 +27,6 @@ Fault with_boxes(BoxFault fault) {
   return {1, 64, 4096, [fault](const float* x, float* y) { boxes(four_rows(x), y, fault); }};
 }
 
-Fault with_bulk(BulkFault fault) {
-  return {1, 32, 256, [fault](const float* x, float* y) { bulk(x, y, fault); }};
-}
-
 // Sums that are 0 in their order, 1 in another, and not a number where one is missing.
 Fault with_meeting(MeetingFault fault) {
   static std::vector<float> parts, terms;
@@ -60,10 +56,7 @@ const std::map<std::string, Fault> faults = {
     {"box_no_init", with_boxes(kNoInit)},
     {"box_left", with_boxes(kLeft)},
     {"box_misaligned", with_boxes(kMisaligned)},
-    {"bulk_no_wait", with_bulk(kBulkNoWait)},
-    {"bulk_misaligned", with_bulk(kBulkMisaligned)},
-    {"bulk_odd_bytes", with_bulk(kBulkOddBytes)},
-    {"bulk_too_many_bytes", with_bulk(kBulkTooManyBytes)},
+    {"box_overwritten", with_boxes(kOverwritten)},
     {"segments_first_folds", with_meeting(kFirstFolds)},
     {"segments_as_they_come", with_meeting(kAsTheyCome)},
     {"segments_no_fence", with_meeting(kNoFence)},
@@ -83,9 +76,6 @@ void run_sound() {
     std::vector<float> ones(128, 1.0f), sums(32);
     host::launch(dim3(1), dim3(64), 4096, [&] { boxes(four_rows(ones.data()), sums.data(), kSoundBoxes); });
     if (sums != std::vector<float>(32, 4.0f)) host::stop("a sound kernel of boxes is wrong");
-    sums.assign(32, NAN);
-    host::launch(dim3(1), dim3(32), 256, [&] { bulk(ones.data(), sums.data(), kSoundBulk); });
-    if (sums != std::vector<float>(32, 1.0f)) host::stop("a sound kernel of bytes in a row is wrong");
     const Fault met = with_meeting(kSoundMeeting);
     for (const int again : {0, 1}) {  // the turns are as they were
       sums.assign(32, NAN);

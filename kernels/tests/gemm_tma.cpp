@@ -1,6 +1,5 @@
 // The products that copy boxes, on the CPU, to the bit: each against the plain kernel, with the gate against it and gate.cu, and
 // with heads that are turned against it and rotate.cu.
-#include "boxes.h"
 #include "gemm.h"
 
 #include "../gate.cu"
@@ -20,6 +19,13 @@ using Merged = void (*)(CUtensorMap, CUtensorMap, const float*, float*, float4*,
 using Gated = void (*)(CUtensorMap, CUtensorMap, bf16*, int, int, int);
 using Turned = decltype(&gemm_heads_tma_64x128);
 
+// What products.rs knows of a kernel.
+struct Tile {
+  int tokens, outputs, threads, shared;
+  template <class Of>
+  Tile(Of) : tokens(Of::kTokens), outputs(Of::kOutputs), threads(Of::kThreads), shared(Of::kSharedBytes) {}
+};
+
 struct Kernel {
   std::string name;
   Whole whole;
@@ -27,7 +33,7 @@ struct Kernel {
   Merged merged;
   Gated silu, gelu;
   Turned heads;
-  test::Tile tile;
+  Tile tile;
 };
 
 const std::vector<Kernel>& kernels() {
@@ -40,6 +46,31 @@ const std::vector<Kernel>& kernels() {
        gemm_gelu_tma_256x128, nullptr, Tma_256x128()},
   };
   return all;
+}
+
+// Whether the rows of tiles.txt for boxes are those of the kernels.
+void tiles_table(Tally& tally) {
+  std::ifstream file("kernels/tests/tiles.txt");
+  std::string line;
+  size_t rows = 0;
+  while (std::getline(file, line)) {
+    if (line[0] == '#' || line.find(" boxes ") == std::string::npos) continue;
+    bool found = false;
+    for (const Kernel& k : kernels()) {
+      std::ostringstream row;
+      row << k.name << " boxes " << k.tile.tokens << " " << k.tile.outputs << " " << k.tile.threads << " " << k.tile.shared;
+      found |= row.str() == line;
+    }
+    tally.check(found, "tiles.txt: " + line);
+    rows++;
+  }
+  tally.check(rows == kernels().size(), "tiles.txt has " + std::to_string(rows) + " kernels");
+}
+
+// Rows of K values, `box` of them at a time.
+CUtensorMap rows_map(const void* at, int rows, int K, int box) {
+  return host::encode({host::TensorMap::kMagic, reinterpret_cast<uint64_t>(at), 2, 2, {uint64_t(K), uint64_t(rows)},
+                       {uint64_t(K) * 2}, {64, uint32_t(box)}});
 }
 
 // Gates and ups, [2 n, K], eight of each at a time.
@@ -84,7 +115,7 @@ void one_case(Tally& tally, const Kernel& k, int M, int N, int K, int segment, u
   for (float& v : bias) v = test::number(noise, 3.0f);
   for (float& v : old) v = test::number(noise, 3.0f);
   const std::vector<float> expected = plain(x, w, segment, bias, old, ldy);
-  const CUtensorMap xs = test::rows_map(x.data(), M, K, k.tile.tokens), ws = test::rows_map(w.data(), N, K, k.tile.outputs);
+  const CUtensorMap xs = rows_map(x.data(), M, K, k.tile.tokens), ws = rows_map(w.data(), N, K, k.tile.outputs);
   host::order() = order;
   std::vector<float> y = old, parts(size_t(S) * M * N, NAN);
   host::launch(dim3(blocks), dim3(k.tile.threads), k.tile.shared,
@@ -119,7 +150,7 @@ void one_gated_case(Tally& tally, const Kernel& k, int M, int n, int K, unsigned
   const std::vector<float> zero(size_t(M) * 2 * n);
   const std::vector<float> gate_up = plain(x, w, K, {}, zero, 2 * n);
   std::vector<bf16> expected(size_t(M) * n), out(size_t(M) * n + 8);
-  const CUtensorMap xs = test::rows_map(x.data(), M, K, k.tile.tokens), ws = gate_map(w.data(), n, K, k.tile.outputs);
+  const CUtensorMap xs = rows_map(x.data(), M, K, k.tile.tokens), ws = gate_map(w.data(), n, K, k.tile.outputs);
   for (const bool silu : {true, false}) {
     host::order() = 0;
     host::launch(dim3(M, (n + 1023) / 1024), dim3(256), 0,
@@ -170,7 +201,7 @@ void one_case_of_heads(Tally& tally, const Kernel& k, int M, int H, int KV, int 
     rotate(qkv.data(), nullptr, nullptr, cos.data(), sin.data(), positions.data(), slots.data(), expected.queries.data(),
            expected.keys.data(), expected.values.data(), M, H, KV, D, 1e-6f);
   });
-  const CUtensorMap xs = test::rows_map(x.data(), M, K, k.tile.tokens), ws = heads_map(w.data(), heads, D, K, k.tile.outputs);
+  const CUtensorMap xs = rows_map(x.data(), M, K, k.tile.tokens), ws = heads_map(w.data(), heads, D, K, k.tile.outputs);
   const size_t tiles = size_t((M + k.tile.tokens - 1) / k.tile.tokens) * ((N + k.tile.outputs - 1) / k.tile.outputs);
   std::vector<float4> parts(tiles * S * k.tile.tokens * k.tile.outputs / 4, float4{NAN, NAN, NAN, NAN});
   std::vector<unsigned> turns(tiles * k.tile.outputs / 16);
@@ -192,7 +223,7 @@ void one_case_of_heads(Tally& tally, const Kernel& k, int M, int H, int KV, int 
 
 int main() {
   Tally tally("gemm_tma");
-  test::tiles_table(tally, kernels(), "gemm_bf16");
+  tiles_table(tally);
   for (const Kernel& k : kernels()) {
     const int t = k.tile.tokens, o = k.tile.outputs;
     // One tile; several in one block, so that the ring goes on from tile to tile; several in three blocks; a k of less

@@ -14,7 +14,7 @@ use crate::{
     llm::{Chat, Form, Llm, Reply, Sampling},
     model::{
         BLOCK, KvType,
-        cuda::{Effort, Gpu, products::Kernels, weight_bytes},
+        cuda::{Effort, Gpu, weight_bytes},
     },
     random::SplitMix,
 };
@@ -132,27 +132,6 @@ pub struct Load {
     pub answer_tokens_per_s: f64,
 }
 
-/// The same device with products by kernels that copy boxes wherever there are such, and not only where a table of
-/// measurements names them.
-#[must_use]
-pub fn with_products_by_boxes(device: &Device) -> Device {
-    each_gpu(device, |gpu| gpu.with_products_by(Kernels::Boxes))
-}
-
-/// The same device with attention by kernels that copy boxes wherever there are such.
-#[must_use]
-pub fn with_attention_by_boxes(device: &Device) -> Device {
-    each_gpu(device, Gpu::with_attention_by_boxes)
-}
-
-fn each_gpu(device: &Device, change: impl Fn(&Gpu) -> Gpu) -> Device {
-    match device {
-        Device::Cpu => Device::Cpu,
-        Device::Cuda(gpu) => Device::Cuda(change(gpu)),
-        Device::Group(group) => Device::Group(group.map(change)),
-    }
-}
-
 /// A shape on one GPU, or on several that have it together.
 pub struct Bench<'a> {
     /// The first.
@@ -163,13 +142,6 @@ pub struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// The same with other options, which name as many GPUs.
-    #[must_use]
-    pub fn over(&self, options: &'a Options) -> Self {
-        let gpu = options.device.gpus().first().unwrap_or(self.gpu);
-        Self { gpu, options, sizes: self.sizes.clone(), shape: self.shape }
-    }
-
     /// # Errors
     /// The device fails.
     pub fn peak(&self) -> Result<Peak, Error> {

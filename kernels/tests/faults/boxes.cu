@@ -1,4 +1,4 @@
-// Planted faults: copies of boxes and of bytes in a row, and the barriers that say when they have come.
+// Planted faults: copies of boxes, and the barriers that say when they have come.
 #include "../../tma.cuh"
 
 enum BoxFault {
@@ -11,6 +11,7 @@ enum BoxFault {
   kNoInit,         // a barrier that was not initialised
   kLeft,           // asks for a box more, and ends
   kMisaligned,     // a box in the middle of another's eight rows
+  kOverwritten,    // writes where a box is still on its way to
 };
 
 // Adds up four rows of 64 bf16 of x, each column's pair by a lane: y[lane]. A ring of two slots; 64 threads, of which
@@ -34,6 +35,7 @@ extern "C" __global__ void boxes(const __grid_constant__ CUtensorMap x, float* y
       if (fault != kNoWaitForRoom) mbarrier_wait(&empty[slot], row / 2 % 2 ^ 1);
       mbarrier_expect(&full[slot], fault == kTooFewBytes ? 64 : 128);
       tma_load(ring + slot * 1024 + (fault == kMisaligned ? 128 : 0), x, &full[slot], 0, row);
+      if (fault == kOverwritten) ring[slot * 1024] = 0;
     }
   } else if (threadIdx.x < 32) {
     float sum = 0.0f;
@@ -47,32 +49,4 @@ extern "C" __global__ void boxes(const __grid_constant__ CUtensorMap x, float* y
     }
     y[threadIdx.x] = sum;
   }
-}
-
-enum BulkFault {
-  kSoundBulk,
-  kBulkNoWait,        // reads the bytes without waiting until they have come
-  kBulkMisaligned,    // bytes from an address that is not a multiple of 16
-  kBulkOddBytes,      // a number of bytes that is not
-  kBulkTooManyBytes,  // asks for more than the barrier expects
-};
-
-// y[lane] = x[lane], through shared memory. 32 threads, 256 bytes of shared memory.
-extern "C" __global__ void bulk(const float* x, float* y, int fault) {
-  DYNAMIC_SHARED(float, values);
-  uint64_t* const full = reinterpret_cast<uint64_t*>(values + 48);
-  if (threadIdx.x == 0) {
-    mbarrier_init(full, 1);
-    mbarrier_publish();
-  }
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    mbarrier_expect(full, 128);
-    bulk_load(values, x + (fault == kBulkMisaligned ? 1 : 0), fault == kBulkOddBytes ? 124 : fault == kBulkTooManyBytes ? 144 : 128,
-              full);
-  }
-  if (fault != kBulkNoWait) mbarrier_wait(full, 0);
-  y[threadIdx.x] = values[threadIdx.x];
-  __syncthreads();
-  mbarrier_wait(full, 0);
 }

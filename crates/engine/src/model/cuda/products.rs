@@ -107,9 +107,8 @@ pub enum Kernels {
     Fast,
     /// `wgmma`: only cards of capability 9.0 run them. They have the bits of the others, on an H100 too.
     Hopper,
-    /// `wgmma` behind a warp group that copies boxes. Only cards of capability 9.0 run them, and they are chosen where a
-    /// table names them ([`measured`]). They have the bits of the others, those of `bf16` weights on an H100 too; those of
-    /// quantised ones have run on none yet.
+    /// `wgmma` behind a warp group that copies boxes, for `bf16` weights. Only cards of capability 9.0 run them, and they are
+    /// chosen where a table names them ([`measured`]). They have the bits of the others, on an H100 too.
     Boxes,
 }
 
@@ -146,7 +145,7 @@ pub struct Tile {
 
 /// Every kernel that [`launch`] may choose, and the plain ones: `kernels/tests/tiles.txt`, which the kernels' host test
 /// compares with what they declare.
-pub static TILES: [Tile; 35] = [
+pub static TILES: [Tile; 29] = [
     tile((Plain, Bf16), "gemm_bf16", Some("gemm_bf16_split"), [8, 16], 32, 0),
     tile((Fast, Bf16), "gemm_bf16_16x16", Some("gemm_bf16_16x16_split"), [16, 16], 32, 49152),
     tile((Fast, Bf16), "gemm_bf16_16x64", Some("gemm_bf16_16x64_split"), [16, 64], 128, 61440),
@@ -176,24 +175,18 @@ pub static TILES: [Tile; 35] = [
     tile((Fast, Q8_0), "gemm_q8_0_16x64", Some("gemm_q8_0_16x64_split"), [16, 64], 128, 51200),
     tile((Fast, Q8_0), "gemm_q8_0_32x64", Some("gemm_q8_0_32x64_split"), [32, 64], 128, 50688),
     tile((Fast, Q8_0), "gemm_q8_0_64x128", Some("gemm_q8_0_64x128_split"), [64, 128], 128, 67584),
-    strips(Q8_0, ["gemm_q8_0_tma_64x128", "gemm_q8_0_tma_64x128_split"], 64, 384, 203_872),
-    strips(Q8_0, ["gemm_q8_0_tma_128x128", "gemm_q8_0_tma_128x128_split"], 128, 384, 201_792),
     tile((Plain, Q4K), "gemm_q4_k", Some("gemm_q4_k_split"), [8, 16], 32, 0),
     tile((Fast, Q4K), "gemm_q4_k_8x16", Some("gemm_q4_k_8x16_split"), [8, 16], 32, 19584),
     tile((Fast, Q4K), "gemm_q4_k_8x64", Some("gemm_q4_k_8x64_split"), [8, 64], 128, 41472),
     tile((Fast, Q4K), "gemm_q4_k_16x64", Some("gemm_q4_k_16x64_split"), [16, 64], 128, 53760),
     tile((Fast, Q4K), "gemm_q4_k_32x64", Some("gemm_q4_k_32x64_split"), [32, 64], 128, 53248),
     tile((Fast, Q4K), "gemm_q4_k_64x128", Some("gemm_q4_k_64x128_split"), [64, 128], 128, 67584),
-    strips(Q4K, ["gemm_q4_k_tma_64x128", "gemm_q4_k_tma_64x128_split"], 64, 512, 194_728),
-    strips(Q4K, ["gemm_q4_k_tma_128x128", "gemm_q4_k_tma_128x128_split"], 128, 512, 181_344),
     tile((Plain, Q6K), "gemm_q6_k", Some("gemm_q6_k_split"), [8, 16], 32, 0),
     tile((Fast, Q6K), "gemm_q6_k_8x16", Some("gemm_q6_k_8x16_split"), [8, 16], 32, 22464),
     tile((Fast, Q6K), "gemm_q6_k_8x64", Some("gemm_q6_k_8x64_split"), [8, 64], 128, 52992),
     tile((Fast, Q6K), "gemm_q6_k_16x64", Some("gemm_q6_k_16x64_split"), [16, 64], 128, 54400),
     tile((Fast, Q6K), "gemm_q6_k_32x64", Some("gemm_q6_k_32x64_split"), [32, 64], 128, 45312),
     tile((Fast, Q6K), "gemm_q6_k_64x128", Some("gemm_q6_k_64x128_split"), [64, 128], 128, 60416),
-    strips(Q6K, ["gemm_q6_k_tma_64x128", "gemm_q6_k_tma_64x128_split"], 64, 384, 185_440),
-    strips(Q6K, ["gemm_q6_k_tma_128x128", "gemm_q6_k_tma_128x128_split"], 128, 384, 189_504),
 ];
 
 const fn tile(
@@ -214,17 +207,6 @@ const fn boxes(
 ) -> Tile {
     let split = tile((Boxes, Bf16), whole, Some(split), [tokens, outputs], 384, shared_bytes);
     Tile { merged: Some(merged), ..split }
-}
-
-/// Of a quantised weight by boxes of x and whole strips.
-const fn strips(
-    kind: Kind,
-    [whole, split]: [&'static str; 2],
-    tokens: usize,
-    threads: u32,
-    shared_bytes: u32,
-) -> Tile {
-    tile((Boxes, kind), whole, Some(split), [tokens, 128], threads, shared_bytes)
 }
 
 impl Tile {
@@ -248,8 +230,7 @@ impl Tile {
     #[must_use]
     pub fn module(&self) -> &'static str {
         match (self.kernels, self.kind) {
-            (Boxes, Bf16) => "gemm_tma",
-            (Boxes, _) => "gemm_quantised_tma",
+            (Boxes, _) => "gemm_tma",
             (_, Bf16) => "gemm_bf16",
             (_, Q8_0) => "gemm_q8_0",
             (_, Q4K) => "gemm_q4_k",
@@ -355,12 +336,8 @@ pub fn launch(kernels: Kernels, kind: Kind, shape: [usize; 3], segment: usize) -
 /// The launch where no table says which is the fastest.
 fn by_rule(kernels: Kernels, kind: Kind, shape: [usize; 3], segment: usize) -> Launch {
     let [m, n, k] = shape;
-    if kernels == Boxes {
-        return if kind == Bf16 {
-            by_boxes(shape, segment, usize::MAX)
-        } else {
-            by_strips(kind, shape, segment)
-        };
+    if kernels == Boxes && kind == Bf16 {
+        return by_boxes(shape, segment, usize::MAX);
     }
     if kind == Bf16 && kernels == Hopper && m > SPLIT_TOKENS {
         let largest = TILES.iter().rev().find(|tile| tile.kernels == Hopper);
@@ -389,25 +366,15 @@ fn by_boxes(shape: [usize; 3], segment: usize, most_tokens: usize) -> Launch {
         let of_item = values.div_ceil(64) * 4 * launch.tile.tokens + OF_ITEM;
         rounds * of_item + if launch.meets { OF_MEETING } else { 0 }
     };
-    let tiles = of_boxes(Bf16).filter(|tile| tile.tokens <= most_tokens && tile.may_be_filled(m));
+    let tiles = of_boxes().filter(|tile| tile.tokens <= most_tokens && tile.may_be_filled(m));
     let merged = |tile: &'static Tile| tile.launch_merged(shape, segment).filter(|_| few_tiles(m, n));
     let launches = tiles.flat_map(|tile| [Some(tile.launch_whole(shape, segment)), merged(tile)]);
     launches.flatten().min_by_key(clocks).expect("a tile of 64 tokens takes any product")
 }
 
-/// The launch by boxes of a quantised weight: split where few tokens leave multiprocessors without a tile.
-fn by_strips(kind: Kind, shape: [usize; 3], segment: usize) -> Launch {
-    let [m, n, k] = shape;
-    let tile =
-        of_boxes(kind).rev().find(|tile| tile.may_be_filled(m)).expect("a tile of 64 tokens takes any");
-    let worth = m <= SPLIT_TOKENS && k > segment && tile.blocks(m, n) < PERSISTENT;
-    let split = if worth { tile.launch_split(shape, segment) } else { None };
-    split.unwrap_or_else(|| tile.launch_whole(shape, segment))
-}
-
-/// The tiles by boxes for weights of a kind, those for few tokens first.
-fn of_boxes(kind: Kind) -> impl DoubleEndedIterator<Item = &'static Tile> {
-    TILES.iter().filter(move |tile| tile.kernels == Boxes && tile.kind == kind)
+/// The tiles by boxes, those for few tokens first.
+fn of_boxes() -> impl DoubleEndedIterator<Item = &'static Tile> {
+    TILES.iter().filter(|tile| tile.kernels == Boxes)
 }
 
 /// Whether tiles alone leave multiprocessors idle, so that segments may meet: [`Meeting`] has room for them.

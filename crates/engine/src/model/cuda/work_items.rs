@@ -47,8 +47,6 @@ pub struct Limits {
     pub parts: usize,
     /// Whether rows of different sequences read the keys of a prefix that they share together. Off for measurements.
     pub cascade: bool,
-    /// Whether tiles that copy boxes may be chosen.
-    pub boxes: bool,
 }
 
 /// Bytes that a part of one row and split takes: its sums, its peaks and its totals.
@@ -82,7 +80,7 @@ pub struct Items {
 #[must_use]
 pub fn plan(queries: Queries<'_>, heads: Heads, window: Option<usize>, limits: Limits) -> Items {
     let group = heads.n_heads / heads.n_kv_heads;
-    let tiles = tiles(heads.head_dim, group, limits.shared_bytes, limits.boxes);
+    let tiles = tiles(heads.head_dim, group, limits.shared_bytes);
     let planner = Planner { queries, group, n_kv_heads: heads.n_kv_heads, window, tiles, limits };
     planner.plan()
 }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use candle_core::quantized::GgmlDType;
 use tribunal_engine::model::{
     Compute, Device, KvType, Model, Weights,
     config::from_json,
@@ -13,7 +12,6 @@ use tribunal_engine::model::{
 use super::{again, gpu, is_emulated, launches, part};
 use crate::{
     engine::tiny,
-    gguf::gguf,
     model::{Desk, bits, load_on},
 };
 
@@ -79,66 +77,6 @@ fn products_by_any_kernels_judge_alike() {
             let ours = logits(&gpu.with_products_by(kernels), model);
             assert!(ours == expected, "{model} has other bits by {kernels:?}, on {gpu:?}");
         }
-    }
-}
-
-#[test]
-fn quantised_products_by_boxes_judge_alike() {
-    const NAME: &str = "kernels::quantised_products_by_boxes_judge_alike";
-    const KERNELS: [&str; 6] = [
-        "gemm_q8_0_tma_64x128",
-        "gemm_q8_0_tma_128x128",
-        "gemm_q4_k_tma_64x128",
-        "gemm_q4_k_tma_128x128",
-        "gemm_q6_k_tma_64x128",
-        "gemm_q6_k_tma_128x128",
-    ];
-    let Some(Device::Cuda(gpu)) = gpu() else { return };
-    if part().is_none() && is_emulated() {
-        return launches_all(NAME, &KERNELS);
-    }
-    let folder = tempfile::tempdir().unwrap();
-    for dtype in [GgmlDType::Q8_0, GgmlDType::Q4K, GgmlDType::Q6K] {
-        let path = folder.path().join(format!("{dtype:?}.gguf"));
-        gguf(&path, dtype);
-        let weights = Weights::open(&path).unwrap();
-        let [expected, ours] = [Kernels::Fast, Kernels::Boxes].map(|kernels| {
-            let device = Device::Cuda(gpu.with_products_by(kernels));
-            let mut model = device.load(&weights, Compute::default()).unwrap();
-            let sequences: Vec<Vec<u32>> = vec![(0..80).map(|i| i * 37 % 256).collect()];
-            let mut desk = Desk::new(&mut *model, &sequences, KvType::Bf16);
-            let steps = [70, 1, 9].iter().flat_map(|&rows| desk.step(&[(0, rows)]));
-            steps.map(|row| bits(&row)).collect::<Vec<_>>()
-        });
-        assert!(ours == expected, "{dtype:?} has other bits by boxes, on {gpu:?}");
-    }
-}
-
-#[test]
-fn attention_by_boxes_judges_alike() {
-    const NAME: &str = "kernels::attention_by_boxes_judges_alike";
-    const KERNELS: [&str; 4] = [
-        "attend_rows_tma_d64_t128",
-        "attend_parts_tma_d64_t128",
-        "attend_rows_tma_d128_t128",
-        "attend_parts_tma_d128_t128",
-    ];
-    let Some(Device::Cuda(gpu)) = gpu() else { return };
-    if part().is_none() && is_emulated() {
-        return launches_all(NAME, &KERNELS);
-    }
-    for head_dim in [64, 128] {
-        let [expected, ours] = [gpu.clone(), gpu.with_attention_by_boxes()].map(|gpu| {
-            let mut model = seeded(&Device::Cuda(gpu), &[("head_dim", head_dim)]);
-            let sequences: Vec<Vec<u32>> =
-                [300, 60].map(|n| (0..n).map(|i| (i * 37 + n) % 300).collect()).to_vec();
-            let mut desk = Desk::new(&mut *model, &sequences, KvType::Bf16);
-            // A prompt in chunks, the last of which see two splits; a short one beside it; single tokens.
-            let work = [&[(0, 200), (1, 40)][..], &[(0, 80), (1, 1)], &[(0, 1), (1, 1)], &[(0, 19), (1, 18)]];
-            let steps = work.iter().flat_map(|work| desk.step(work));
-            steps.map(|row| bits(&row)).collect::<Vec<_>>()
-        });
-        assert!(ours == expected, "heads of {head_dim} have other bits by boxes, on {gpu:?}");
     }
 }
 

@@ -53,7 +53,7 @@ fn drawn() -> impl Strategy<Value = Vec<Drawn>> {
 }
 
 fn limits(shared_bytes: usize, parts: usize) -> Limits {
-    Limits { multiprocessors: 132, shared_bytes, parts, cascade: true, boxes: false }
+    Limits { multiprocessors: 132, shared_bytes, parts, cascade: true }
 }
 
 proptest! {

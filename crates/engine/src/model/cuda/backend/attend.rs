@@ -6,13 +6,12 @@ use super::{
         arena::Slot,
         launch::{Argument, Shape},
         plan::{self, Attention},
-        tensor_map::TensorMap,
         work_items::Limits,
     },
     Cuda, Values,
 };
 use crate::model::{
-    BLOCK, Config,
+    Config,
     backend::{Reach, Rows},
 };
 
@@ -70,13 +69,7 @@ impl Cuda {
         let steps = [launch.items, order, positions, sequences, self.plan.block_starts, self.plan.blocks];
         let numbers = self.numbers()?;
         let steps = steps.map(|at| at.from(numbers));
-        let (mut maps, mut cached) = (Vec::new(), vec![keys, values]);
-        if launch.tile.boxes {
-            let rows = self.n_blocks * n_kv_heads * BLOCK;
-            let map = |at| TensorMap::rows(at, rows, head_dim, BLOCK);
-            maps = cached.drain(..).map(map).collect::<Result<_, _>>()?;
-        }
-        let pointers = [&[queries.at()][..], &cached, &steps, outputs].concat();
+        let pointers = [&[queries.at(), keys, values][..], &steps, outputs].concat();
         let sizes = [launch.n_items, n_heads, n_kv_heads, head_dim, window].map(Argument::size);
         let pointers: Vec<Argument> = pointers.into_iter().map(Argument::At).collect();
         let arguments = [&pointers[..], &sizes, &[Argument::Float(attention_scale)]].concat();
@@ -84,7 +77,7 @@ impl Cuda {
         let shape = Shape { shared_bytes, ..Shape::new([launch.n_items, n_kv_heads], launch.tile.threads) };
         // SAFETY: the step was checked: its blocks are in the cache and hold its positions; the plan's items are rows
         // of the queries.
-        unsafe { self.launch_over((launch.tile.module, kernel), shape, &maps, &arguments) }
+        unsafe { self.launch((launch.tile.module, kernel), shape, &arguments) }
     }
 
     /// What attention may use.
@@ -94,7 +87,6 @@ impl Cuda {
             shared_bytes: self.gpu.shared_bytes(),
             parts: self.most_parts(),
             cascade: self.gpu.cascades(),
-            boxes: self.gpu.attends_by_boxes(),
         }
     }
 }

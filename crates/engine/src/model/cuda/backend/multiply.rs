@@ -126,8 +126,7 @@ impl Cuda {
     }
 }
 
-/// How a kernel is told where its operands are: `x` and the weights, as maps or as addresses. Maps are its first arguments;
-/// weights in strips have none.
+/// How a kernel is told where its operands are: `x` and the weights, as maps or as addresses. Maps are its first arguments.
 pub(in crate::model::cuda) fn inputs(
     launch: &Launch,
     (x, weights): (u64, u64),
@@ -137,8 +136,5 @@ pub(in crate::model::cuda) fn inputs(
         return Ok((Vec::new(), vec![Argument::At(x), Argument::At(weights)]));
     }
     let of_x = TensorMap::rows(x, m, k, launch.tile.tokens)?;
-    if launch.tile.kind != Kind::Bf16 {
-        return Ok((vec![of_x], vec![Argument::At(weights)]));
-    }
     Ok((vec![of_x, TensorMap::rows(weights, n, k, launch.tile.outputs)?], Vec::new()))
 }

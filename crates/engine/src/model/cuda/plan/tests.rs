@@ -3,8 +3,7 @@
 use super::{Layout, NOWHERE, Plan, Room};
 use crate::model::{BLOCK, Config, Part, Step, cuda::work_items::Limits, weights::Weights};
 
-const LIMITS: Limits =
-    Limits { multiprocessors: 132, shared_bytes: 227 << 10, parts: 10_000, cascade: true, boxes: false };
+const LIMITS: Limits = Limits { multiprocessors: 132, shared_bytes: 227 << 10, parts: 10_000, cascade: true };
 
 fn config() -> Config {
     let folder =

@@ -1,6 +1,6 @@
 //! Products that do what follows them too, so that their sums never go to memory. A choice for speed alone, which moves no bit.
 
-use super::{Kernels, Kind, Launch, by_boxes, measured, of_boxes};
+use super::{Kernels, Launch, by_boxes, measured, of_boxes};
 use crate::model::config::Activation;
 
 /// The launch of a product whose outputs are `n / 2` gates and the `n / 2` ups that they let through, where a kernel does
@@ -17,7 +17,7 @@ pub fn launch_gated(
 ) -> Option<Launch> {
     let possible = k <= segment && n.is_multiple_of(16);
     let tile = match kernels {
-        Kernels::Boxes => of_boxes(Kind::Bf16).rev().find(|tile| tile.may_be_filled(m)),
+        Kernels::Boxes => of_boxes().rev().find(|tile| tile.may_be_filled(m)),
         Kernels::Hopper => {
             measured::launch([m, n, k], segment).map(|it| it.tile).filter(|it| it.kernels == Kernels::Boxes)
         }

@@ -9,7 +9,7 @@ use crate::model::step::{Part, Step};
 
 const HEADS: Heads = Heads { n_heads: 14, n_kv_heads: 2, head_dim: 64 };
 const LIMITS: Limits =
-    Limits { multiprocessors: 132, shared_bytes: 227 << 10, parts: 100_000, cascade: true, boxes: false };
+    Limits { multiprocessors: 132, shared_bytes: 227 << 10, parts: 100_000, cascade: true };
 
 /// A sequence of a family: the first `shared` blocks are the family's, the others its own.
 #[derive(Clone, Debug)]
