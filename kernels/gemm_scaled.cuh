@@ -1,5 +1,5 @@
 // What the fast products of quantised weights have in common: the sums of x that minima want, and how products get their
-// scales and reach a segment's sum (planes.cuh).
+// scales and reach a slice's sum (planes.cuh).
 //
 // Proved by kernels/tests/gemm.cpp.
 #pragma once

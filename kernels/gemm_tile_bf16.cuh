@@ -1,7 +1,7 @@
 // The fast product of bf16 weights: a block computes TOKENS x OUTPUTS from stages of DEPTH values in shared memory.
 //
 // Launch: 32 WARPS_T WARPS_O threads, kSharedBytes of dynamic shared memory, grid (tokens / TOKENS x outputs / OUTPUTS,
-// 1), both rounded up; split: (.., segments).
+// 1), both rounded up; split: (.., slices).
 //
 //   k ->   | stage t | t + 1 | .. | t + STAGES - 1 |     cp.async fills the ring; one barrier a stage
 //             | step | step | .. |                       k16: ldmatrix of the next step, then mma.sync of this one
@@ -60,8 +60,8 @@ struct TileBf16 {
     const int token = warp % WARPS_T * (8 * J), output = warp / WARPS_T * (16 * I);
     int k = 0, end = p.K;
     if (SPLIT) {
-      k = blockIdx.y * p.segment, end = min(k + p.segment, p.K);
-      p = of_segment(p, blockIdx.y);
+      k = blockIdx.y * p.k_slice, end = min(k + p.k_slice, p.K);
+      p = of_slice(p, blockIdx.y);
     }
     X x(p.x, corner.token, p.M, k, p.K);
     W w(static_cast<const bf16*>(p.w), corner.output, p.N, k, p.K);
@@ -86,7 +86,7 @@ struct TileBf16 {
     Fragments fragments[2];
     load(fragments[0], shared, token, output, 0);
     float sum[I][J][4] = {};
-    int at = 0, border = SPLIT ? end : min(p.segment, end);
+    int at = 0, border = SPLIT ? end : min(p.k_slice, end);
     bool first = true;
     for (int t = 0; t < stages; t++) {
 #pragma unroll
@@ -114,7 +114,7 @@ struct TileBf16 {
 #pragma unroll
         for (int e = 0; e < I * J * 4; e++) sum[e / (4 * J)][e / 4 % J][e % 4] = 0.0f;
         first = false;
-        border = min(border + p.segment, end);
+        border = min(border + p.k_slice, end);
       }
     }
   }

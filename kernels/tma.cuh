@@ -1,8 +1,7 @@
-// Hopper's copies of whole boxes of a tensor into shared memory, and the barriers that say when they have come (sm_90a).
+// TMA: asynchronous copies of tiles of a tensor into shared memory, and mbarriers that complete when they have arrived (sm_90a).
 //
-// A box is asked for by one thread and copied by a unit of its own, which also computes addresses, leaves out what is
-// outside of the tensor (zeros come in its place) and lays rows of 128 bytes out under the swizzle of 128 bytes, as
-// wgmma.cuh's operands are.
+// One thread starts a copy; the TMA unit computes addresses, writes zeros for elements outside of the tensor and lays rows of
+// 128 bytes out under the swizzle of 128 bytes, as wgmma.cuh's operands are.
 //
 // Here in PTX; under emulation kernels/emulated/tma.h has the same functions. On another generation's card they stop the
 // kernel.
@@ -26,17 +25,17 @@
 #define TMA_PTX(...) __trap()
 #endif
 
-// A barrier in shared memory, 8 aligned bytes. A phase ends when `count` threads have arrived and all bytes have come
-// that they said to expect; the first phase has parity 0, the next 1, and so on.
+// A barrier in shared memory, 8 aligned bytes. A phase ends when `count` threads have arrived and all expected bytes
+// have been copied; the first phase has parity 0, the next 1, and so on.
 __device__ __forceinline__ void mbarrier_init(uint64_t* at, unsigned count) {
   TMA_PTX("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(shared_address(at)), "r"(count) : "memory");
 }
-// Shows barriers that this thread initialised to the copies; a barrier of the block must follow.
+// Makes barriers that this thread initialised visible to TMA; a barrier of the block must follow.
 __device__ __forceinline__ void mbarrier_publish() { TMA_PTX("fence.mbarrier_init.release.cluster;\n" ::: "memory"); }
 __device__ __forceinline__ void mbarrier_arrive(uint64_t* at) {
   TMA_PTX("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];\n" ::"r"(shared_address(at)) : "memory");
 }
-// Arrives, and says that so many bytes will come in this phase.
+// Arrives, and adds to the bytes that this phase expects.
 __device__ __forceinline__ void mbarrier_expect(uint64_t* at, unsigned bytes) {
   TMA_PTX("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;\n" ::"r"(shared_address(at)), "r"(bytes)
           : "memory");
@@ -51,7 +50,7 @@ __device__ __forceinline__ void mbarrier_wait(uint64_t* at, unsigned parity) {
           : "memory");
 }
 
-// Asks for the box at these elements, the innermost first; `barrier` gets its bytes. `to` is aligned to 1024 bytes.
+// Starts the copy of the tile at these elements, the innermost first; `barrier` counts its bytes. `to` is aligned to 1024 bytes.
 __device__ __forceinline__ void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row) {
   TMA_PTX("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];\n" ::"r"(
               shared_address(to)),

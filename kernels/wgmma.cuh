@@ -109,7 +109,7 @@ __device__ __forceinline__ void begin_at_zero(float (&sum)[J][4]) {
   }
 }
 
-// A warp's lanes wait for products together: what one of them does next comes after what all have read.
+// A warp's lanes wait for products together, so that all reads precede the next statement of each.
 #ifdef HOST_KERNEL_TEST
 #define WGMMA_TOGETHER() __syncwarp()
 #else

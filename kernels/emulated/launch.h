@@ -1,6 +1,6 @@
 // Launches a kernel: block after block, with fresh shared memory each.
 //
-// Shared memory starts as NaN (0xff). What the launch asks for lies between pages that nobody may touch, and what
+// Shared memory starts as NaN (0xff). Dynamic shared memory lies between inaccessible pages, and what
 // the kernel declares is thread-local storage of the module that this is compiled into.
 #pragma once
 #include <link.h>
@@ -49,7 +49,7 @@ inline Bytes static_shared() {
   return search.found;
 }
 
-// Dynamic shared memory: ends at a page that nobody may touch, except for less than 128 bytes of a known pattern.
+// Dynamic shared memory: ends at an inaccessible page, except for less than 128 bytes of a known pattern.
 class DynamicShared {
  public:
   static constexpr size_t kMost = 256 << 10, kPage = 4096, kAlign = 128;
@@ -60,7 +60,7 @@ class DynamicShared {
   DynamicShared& operator=(const DynamicShared&) = delete;
 
   Bytes make(size_t bytes) {
-#ifdef HOST_TSAN  // which takes new memory for memory that nobody has used
+#ifdef HOST_TSAN  // to which new memory is unused memory
     munmap(map_, kMost + 2 * kPage);
     map();
 #endif

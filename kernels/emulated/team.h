@@ -32,7 +32,7 @@ class Team {
   }();
 
 #ifdef HOST_TSAN
-  // What the launches of one stream have for themselves, whatever that is: they come one after another, others need not.
+  // Identifies the stream of a launch: launches of one stream are ordered, others need not be.
   const void* stream = nullptr;
 #endif
 

@@ -1,9 +1,9 @@
-// The host's half of kernels/tma.cuh: barriers in shared memory that count arrivals and bytes, and copies of boxes of a
-// tensor into shared memory that say to such a barrier when they have come.
+// The host's half of kernels/tma.cuh: mbarriers in shared memory that count arrivals and bytes, and TMA copies of tiles of a
+// tensor into shared memory that complete them.
 //
-// What hardware may do late is done as late as it may: what is asked for is poison from that moment on until nobody
-// can run without it (another order brings some earlier, and not in the order in which they were asked for). So a wait
-// that is missing shows, and so does a copy into a buffer that others still read, or that another copy is on its way to.
+// A copy is done as late as possible: its destination is poisoned when it starts and written when no thread is runnable (other
+// orders complete some copies earlier, and not in the order in which they were started). So a missing wait is detected, and so is
+// a copy into a buffer that is still being read, or that is the destination of another copy.
 #pragma once
 #include <cuda.h>
 
@@ -11,7 +11,7 @@
 
 namespace host {
 
-// What cuTensorMapEncodeTiled writes, as the emulator lays it out. Rows of a box are 128 bytes, and lie in shared memory
+// What cuTensorMapEncodeTiled writes, as the emulator lays it out. Rows of a tile are 128 bytes, and lie in shared memory
 // under the swizzle of 128 bytes: all that the kernels use.
 struct TensorMap {
   static constexpr uint64_t kMagic = 0x70616d726f736e74u;
@@ -35,7 +35,7 @@ inline TensorMap decode(const CUtensorMap& map) {
   return out;
 }
 
-// A barrier: how many arrivals a phase takes, how many are still to come, bytes that are still to come, and the phase's
+// A barrier: arrivals of a phase, arrivals and bytes that are pending, and the phase's
 // parity. It stands in the barrier's own eight bytes.
 struct PhaseBarrier {
   uint64_t count : 12, arrivals : 12, parity : 1, bytes : 38, initialised : 1;
@@ -57,7 +57,7 @@ HOST_UNSEEN inline PhaseBarrier barrier_at(Fiber& f, const uint64_t* at, Site si
   return b;
 }
 
-// After arrivals or bytes: ends the phase once both have come.
+// After arrivals or bytes: ends the phase once none is pending.
 HOST_UNSEEN inline void settle_phase(Block& block, uint64_t* at, PhaseBarrier b) {
   const Unseen unseen;
   if (b.arrivals == 0 && b.bytes == 0) {
@@ -83,22 +83,22 @@ HOST_UNSEEN inline void arrive(uint64_t* at, uint64_t bytes, Site site) {
   settle_phase(*f.block, at, b);
 }
 
-// Bytes that were on their way.
-HOST_UNSEEN inline void have_come(Block& block, uint64_t* at, size_t bytes, Site site) {
+// Bytes of a completed copy.
+HOST_UNSEEN inline void complete_bytes(Block& block, uint64_t* at, size_t bytes, Site site) {
   PhaseBarrier b = PhaseBarrier::read(at);
   if (b.bytes < bytes) block.fail(site.text() + ": more bytes than the barrier expects");
   b.bytes -= bytes;
   settle_phase(block, at, b);
 }
 
-// Where bytes come, nobody has written since they were asked for: no thread, and no other copy.
+// The destination of a copy in flight, which no thread and no other copy may write.
 HOST_UNSEEN inline void require_untouched(const Block& block, const unsigned char* at, size_t bytes, Site site) {
   if (!std::all_of(at, at + bytes, [](unsigned char v) { return v == 0xff; }))
-    block.fail(site.text() + ": something else was written where it was still on its way to");
+    block.fail(site.text() + ": the destination of a copy in flight was written");
 }
 
-// One box on its way.
-struct BoxCopy {
+// One copy in flight.
+struct TileCopy {
   TensorMap map;
   int at[TensorMap::kMostRanks];
   unsigned char* to;
@@ -133,7 +133,7 @@ struct BoxCopy {
     }
   }
 
-  HOST_UNSEEN void bring(Block& block) const {
+  HOST_UNSEEN void complete(Block& block) const {
     const Unseen unseen;
     unsigned index[TensorMap::kMostRanks] = {};
     require_untouched(block, to, bytes(), site);
@@ -142,31 +142,31 @@ struct BoxCopy {
       put_row(row, index);
       for (unsigned i = 1; i < map.rank && ++index[i] == map.box[i]; i++) index[i] = 0;
     }
-    have_come(block, barrier, bytes(), site);
+    complete_bytes(block, barrier, bytes(), site);
   }
 };
 
-// From now on what has been asked for is on its way to `to`, and not a number until it comes.
-inline void set_out(Fiber& f, void* to, size_t bytes, uint64_t* barrier, Site site) {
+// Poisons the destination of a copy that starts, until it completes.
+inline void start_copy(Fiber& f, void* to, size_t bytes, uint64_t* barrier, Site site) {
   require_shared(f, to, bytes, site);
   barrier_at(f, barrier, site);
   std::memset(to, 0xff, bytes);
 #ifdef HOST_TSAN
-  __tsan_release(barrier);  // who waits for it sees it come after that
+  __tsan_release(barrier);  // a thread that waits for it is ordered after this
 #endif
 }
 
-inline void copy_box(void* to, const CUtensorMap& map, uint64_t* barrier, std::initializer_list<int> at, Site site) {
+inline void copy_tile(void* to, const CUtensorMap& map, uint64_t* barrier, std::initializer_list<int> at, Site site) {
   Fiber& f = self();
-  BoxCopy copy{decode(map), {}, static_cast<unsigned char*>(to), barrier, site};
+  TileCopy copy{decode(map), {}, static_cast<unsigned char*>(to), barrier, site};
   Block& block = *f.block;
   if (copy.map.magic != TensorMap::kMagic) block.fail(site.text() + ": the map was not encoded");
   if (copy.map.rank != at.size()) block.fail(site.text() + ": the map has another number of dimensions");
-  if (reinterpret_cast<uintptr_t>(to) % 1024) block.fail(site.text() + ": a box not aligned to 1024 bytes");
+  if (reinterpret_cast<uintptr_t>(to) % 1024) block.fail(site.text() + ": a tile not aligned to 1024 bytes");
   std::copy(at.begin(), at.end(), copy.at);
-  set_out(f, to, copy.bytes(), barrier, site);
+  start_copy(f, to, copy.bytes(), barrier, site);
   const Unseen unseen;
-  block.later([copy](Block& b) { copy.bring(b); });
+  block.later([copy](Block& b) { copy.complete(b); });
 }
 
 }  // namespace host
@@ -192,15 +192,15 @@ inline void mbarrier_wait(uint64_t* at, unsigned parity, HOST_SITE) {
 #endif
 }
 inline void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row, HOST_SITE) {
-  host::copy_box(to, map, barrier, {column, row}, {"tma_load", file, line});
+  host::copy_tile(to, map, barrier, {column, row}, {"tma_load", file, line});
 }
 inline void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row, int half, int eight,
                      HOST_SITE) {
-  host::copy_box(to, map, barrier, {column, row, half, eight}, {"tma_load", file, line});
+  host::copy_tile(to, map, barrier, {column, row, half, eight}, {"tma_load", file, line});
 }
 inline void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row, int half, int eight, int head,
                      HOST_SITE) {
-  host::copy_box(to, map, barrier, {column, row, half, eight, head}, {"tma_load", file, line});
+  host::copy_tile(to, map, barrier, {column, row, half, eight, head}, {"tma_load", file, line});
 }
 inline void tma_prefetch(const CUtensorMap&) {}
 template <int N>

@@ -71,7 +71,7 @@ void test_memory() {
   MUST(CALL(cuMemFree)(much));
 }
 
-// A pinned buffer is read and written when the copy's turn comes, any other before the call returns.
+// A pinned buffer is read and written when the copy is executed, any other before the call returns.
 void test_copies_are_late() {
   const CUstream stream = new_stream();
   const CUdeviceptr at = allocate(4);
@@ -81,12 +81,12 @@ void test_copies_are_late() {
   MUST(CALL(cuMemcpyHtoDAsync)(at, pinned, 4, stream));
   *pinned = 2;
   MUST(CALL(cuStreamSynchronize)(stream));
-  tally.check(to_host(at, 1)[0] == 2, "a pinned buffer is read before its turn");
+  tally.check(to_host(at, 1)[0] == 2, "a pinned buffer is read before the copy is executed");
   float pageable = 3;
   MUST(CALL(cuMemcpyHtoDAsync)(at, &pageable, 4, stream));
   pageable = 4;
   MUST(CALL(cuMemcpyDtoHAsync)(pinned, at, 4, stream));
-  tally.check(std::isnan(*pinned), "a pinned buffer is written before its turn");
+  tally.check(std::isnan(*pinned), "a pinned buffer is written before the copy is executed");
   MUST(CALL(cuStreamSynchronize)(stream));
   tally.check(*pinned == 3, "a pageable buffer is read after the call");
   MUST(CALL(cuMemFreeHost)(pinned));
@@ -270,7 +270,7 @@ void test_graphs_of_two_streams() {
   MUST(capture_two(b, a, event, {at[0], at[1], at[2]}, true, true, &graph));
   tally.check(all_are(launched(), 4), "a graph of two streams, the other way round");
   tally.check(capture_two(a, b, event, at, true, false, &graph) == CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
-              "a capture with a stream that nobody waits for");
+              "a capture with a stream without a wait");
   MUST(CALL(cuStreamBeginCapture)(a, CU_STREAM_CAPTURE_MODE_RELAXED));
   MUST(CALL(cuEventRecord)(event, a));
   MUST(CALL(cuStreamBeginCapture)(b, CU_STREAM_CAPTURE_MODE_RELAXED));
@@ -389,7 +389,7 @@ void test_cases(const std::string& program, const std::string& path) {
   says("near-overrun", "", "overrun: a write past the end of an allocation of 4000 bytes", 1);
   says("shared-overrun", "", "shared_overrun, block (0, 0, 0), thread (0, 0, 0): it touches memory that it must not", 139);
   says("uninitialised", "", "nan\n", 0);
-  says("divergent", "", "divergent_barrier, block (0, 0, 0): threads of a block meet at different barriers", 1);
+  says("divergent", "", "divergent_barrier, block (0, 0, 0): threads of a block are at different barriers", 1);
   says("early-exit", "", "some threads of warp 1 have ended, others are at __syncthreads at ", 1);
   says("wrong-mask", "", "lanes of its mask have ended", 1);
   says("stray-lane", "", "reads lane 20, which takes no part", 1);

@@ -143,7 +143,7 @@ check_function() { # with generation, name and all of its numbers set
       if foreign; then passed=$((passed + 1)) && return; fi
       [ "$hmma" -gt 0 ] || refuse "no tensor core"
       if [[ $name == *_tma_* ]]; then
-        [ "$boxes" -gt 0 ] || refuse "no copy of a box"
+        [ "$tma" -gt 0 ] || refuse "no TMA copy"
       else
         [ "$ldgsts" -gt 0 ] || refuse "no asynchronous copy of 16 bytes"
         [ "$ldsm" -gt 0 ] || [[ $name == *_wgmma_* ]] || refuse "no matrix load"
@@ -173,7 +173,7 @@ for generation in "${generations[@]}"; do
       refuse "does not compile" && cat "$out.ptxas"
       continue
     fi
-    while read -r name registers spilled stack static waits hmma ldgsts ldsm ffma local boxes acquires releases sooner over; do
+    while read -r name registers spilled stack static waits hmma ldgsts ldsm ffma local tma acquires releases sooner over; do
       check_function
     done < <(join <(sizes "$out.ptxas" | sort) <(instructions "$out.sass" | sort))
   done

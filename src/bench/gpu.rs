@@ -108,9 +108,9 @@ pub struct Product {
     pub of_memory: f64,
 }
 
-/// What a throughput is of the limit that matters for it.
+/// A throughput as a fraction of its limit.
 #[derive(Clone, Debug, Serialize)]
-pub struct Share {
+pub struct Utilisation {
     pub throughput: throughput::Throughput,
     /// Of the tensor core's peak for prompts, of the bandwidth for answers; of all GPUs together.
     pub of_limit: f64,
@@ -198,13 +198,13 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// What the engine says.
-    pub fn prefill(&self, peak: Peak) -> Result<Vec<Share>, Error> {
+    pub fn prefill(&self, peak: Peak) -> Result<Vec<Utilisation>, Error> {
         let engine = self.engine(true, true)?;
         let share = |&n: &usize| {
             let throughput = throughput::prefill(&engine, n, self.sizes.repeats)?;
             let of_limit =
                 self.shape.prefill_operations(n) / throughput.seconds / peak.operations / self.n_cards();
-            Ok(Share { throughput, of_limit, note: None })
+            Ok(Utilisation { throughput, of_limit, note: None })
         };
         self.sizes.prompts.iter().map(share).collect()
     }
@@ -213,7 +213,7 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// What the engine says.
-    pub fn decode(&self, peak: Peak) -> Result<Vec<Share>, Error> {
+    pub fn decode(&self, peak: Peak) -> Result<Vec<Utilisation>, Error> {
         let engine = self.engine(true, true)?;
         let Sizes { before, answer, repeats, .. } = self.sizes;
         let fits = self.sequences_in(engine.facts().kv_bytes).max(1);
@@ -226,7 +226,7 @@ impl<'a> Bench<'a> {
             let length = before as f64 + answer as f64 / 2.0;
             let steps_per_s = throughput.tokens_per_s / rows as f64;
             let of_limit = self.shape.decode_bytes(rows, length) * steps_per_s / peak.bytes / self.n_cards();
-            Ok(Share { throughput, of_limit, note })
+            Ok(Utilisation { throughput, of_limit, note })
         };
         self.sizes.answers.iter().map(share).collect()
     }

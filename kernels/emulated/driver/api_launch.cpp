@@ -1,5 +1,5 @@
 // cuLaunchKernel and cuLaunchKernelEx: everything about a launch that can be wrong is checked before it is queued, and again, as far as
-// it may have changed, when its turn comes.
+// it may have changed, when it is executed.
 #include <sys/uio.h>
 #include <unistd.h>
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     bench::{
-        gpu::{Bench, Load, Peak, Product, Share, Sizes},
+        gpu::{Bench, Load, Peak, Product, Sizes, Utilisation},
         shapes::{self, Shape},
     },
     cli::{args::EngineArgs, table::Table},
@@ -73,8 +73,8 @@ struct Report {
     gpu: String,
     peak: Peak,
     products: Option<Vec<Product>>,
-    prefill: Option<Vec<Share>>,
-    decode: Option<Vec<Share>>,
+    prefill: Option<Vec<Utilisation>>,
+    decode: Option<Vec<Utilisation>>,
     documents: Option<Vec<Load>>,
     chats: Option<Load>,
 }
@@ -190,13 +190,13 @@ impl Report {
         if let Some(products) = &self.products {
             writeln!(out, "{}", products_table(products))?;
         }
-        if let Some(shares) = &self.prefill {
-            writeln!(out, "{}", prompts_table(shares))?;
+        if let Some(rows) = &self.prefill {
+            writeln!(out, "{}", prompts_table(rows))?;
         }
-        if let Some(shares) = &self.decode {
+        if let Some(rows) = &self.decode {
             let head = ["answers", "tokens/s", "of the bandwidth"];
-            writeln!(out, "{}", shares_table(head, shares, |s| s.throughput.batch))?;
-            for note in shares.iter().filter_map(|share| share.note.as_ref()) {
+            writeln!(out, "{}", utilisation_table(head, rows, |s| s.throughput.batch))?;
+            for note in rows.iter().filter_map(|row| row.note.as_ref()) {
                 writeln!(out, "note: {note}")?;
             }
         }
@@ -224,16 +224,16 @@ fn products_table(products: &[Product]) -> Table {
     table
 }
 
-fn prompts_table(prompts: &[Share]) -> Table {
-    shares_table(["prompt", "tokens/s", "of the peak"], prompts, |share| share.throughput.prompt)
+fn prompts_table(prompts: &[Utilisation]) -> Table {
+    utilisation_table(["prompt", "tokens/s", "of the peak"], prompts, |row| row.throughput.prompt)
 }
 
-fn shares_table(head: [&str; 3], shares: &[Share], key: impl Fn(&Share) -> usize) -> Table {
+fn utilisation_table(head: [&str; 3], rows: &[Utilisation], key: impl Fn(&Utilisation) -> usize) -> Table {
     let mut table = Table::new();
     table.head(head);
-    for share in shares {
-        let speed = format!("{:.0}", share.throughput.tokens_per_s);
-        table.row([key(share).to_string(), speed, format!("{:.2}", share.of_limit)]);
+    for row in rows {
+        let speed = format!("{:.0}", row.throughput.tokens_per_s);
+        table.row([key(row).to_string(), speed, format!("{:.2}", row.of_limit)]);
     }
     table
 }

@@ -54,18 +54,17 @@ impl Gpu {
         }
         let operands = Operands { gpu: self, stream: &stream, x: of_x, w: of_w, y, shape };
         let tiles = TILES.iter().filter(|tile| tile.kind == kind && self.runs(tile));
-        let segment = products::segment(n, k);
+        let k_slice = products::k_slice(n, k);
         let of_tile = |tile: &'static Tile| {
-            let whole = Some(tile.launch_whole(shape, segment));
-            [whole, tile.launch_split(shape, segment), tile.launch_merged(shape, segment)]
+            let whole = Some(tile.launch_whole(shape, k_slice));
+            [whole, tile.launch_split(shape, k_slice), tile.launch_reduced(shape, k_slice)]
         };
         let launches = tiles.flat_map(of_tile).flatten();
         launches.map(|launch| Ok((launch.kernel, operands.multiply(launch)?))).collect()
     }
 
     fn runs(&self, tile: &Tile) -> bool {
-        let its_own =
-            !matches!(tile.kernels, Kernels::Hopper | Kernels::Boxes) || self.capability() == HOPPER;
+        let its_own = !matches!(tile.kernels, Kernels::Wgmma | Kernels::Tma) || self.capability() == HOPPER;
         its_own && tile.shared_bytes as usize <= self.shared_bytes()
     }
 }
@@ -82,29 +81,31 @@ impl Operands<'_> {
         let (module, shape) = (launch.tile.module(), launch.shape());
         let (maps, inputs) = inputs(&launch, (self.x.at(), self.w.at()), [m, n, k])?;
         let inputs = &inputs[..];
-        let sizes = [m, n, k, launch.segment].map(Argument::size);
+        let sizes = [m, n, k, launch.k_slice].map(Argument::size);
         let (y, none, last) =
             (Argument::At(self.y.at()), Argument::At(0), [Argument::size(n), Argument::Int(0)]);
         let kernels = self.gpu.kernels();
         let partial = Memory::new(self.gpu.context(), 4 * launch.partial_len(m, n), MEASURED)?;
-        let turns = Memory::new(self.gpu.context(), 4 * launch.n_turns(m, n), MEASURED)?;
-        // SAFETY: the turns have so many bytes.
-        unsafe { result::memset_d8_async(turns.at(), 0, (4 * launch.n_turns(m, n)).max(1), stream) }
-            .map_err(failed("write memory"))?;
-        let (after, names) = ((stream, Start::After), (module, launch.kernel));
-        // SAFETY: x is [m, k], w is [n, k] of the tile's kind, y is [m, n] and the partial sums are one for each segment.
+        let semaphores = Memory::new(self.gpu.context(), 4 * launch.n_semaphores(m, n), MEASURED)?;
+        // SAFETY: the semaphores have so many bytes.
         unsafe {
-            if launch.meets {
-                let parts = [Argument::At(partial.at()), Argument::At(turns.at())];
+            result::memset_d8_async(semaphores.at(), 0, (4 * launch.n_semaphores(m, n)).max(1), stream)
+        }
+        .map_err(failed("write memory"))?;
+        let (after, names) = ((stream, Start::After), (module, launch.kernel));
+        // SAFETY: x is [m, k], w is [n, k] of the tile's kind, y is [m, n] and the partial sums are one for each slice.
+        unsafe {
+            if launch.reduces {
+                let parts = [Argument::At(partial.at()), Argument::At(semaphores.at())];
                 let arguments = [inputs, &[none, y], &parts, &sizes, &last].concat();
                 kernels.launch_over(after, names, shape, &maps, &arguments)?;
-            } else if let Some(segments) = launch.split {
+            } else if let Some(slices) = launch.split {
                 let sums = Argument::At(partial.at());
                 let arguments = [inputs, &[sums], &sizes].concat();
                 kernels.launch_over(after, names, shape, &maps, &arguments)?;
                 let (grid, threads) = products::merge(m, n);
                 let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
-                let sizes = [m, n, segments].map(Argument::size);
+                let sizes = [m, n, slices].map(Argument::size);
                 let arguments = [&[sums, none, y][..], &sizes, &last].concat();
                 kernels.launch(stream, ("gemm_merge", "gemm_merge"), shape, &arguments)?;
             } else {

@@ -29,7 +29,7 @@ use super::{
     memory::{CACHE, Memory, WEIGHTS},
     plan::Plan,
     rope_table::RopeTable,
-    share::Share,
+    shard::Shard,
     step_upload::StepUpload,
     tail::Wants,
     tensor_map::TensorMap,
@@ -50,14 +50,14 @@ const CHEAP_ROWS: usize = 64;
 pub struct Cuda {
     gpu: Gpu,
     stream: Arc<CudaStream>,
-    /// What steps work in.
+    /// The buffers of a step.
     arena: Option<Arena>,
     /// Whether it was made for the largest step that may come.
     prepared: bool,
     extra: Mutex<Extra>,
     /// The model as this card computes it.
     config: Config,
-    share: Share,
+    shard: Shard,
     weight_upload: Mutex<WeightUpload>,
     /// `[layers][keys, values][n_blocks][kv heads][BLOCK][head_dim]`, bf16.
     cache: Option<Memory>,
@@ -66,15 +66,15 @@ pub struct Cuda {
     local_angles: Option<RopeTable>,
     plan: Plan,
     step_upload: StepUpload,
-    /// `None` where every kernel is launched by itself, and on a card that has a share: recordings are of all cards.
+    /// `None` where every kernel is launched by itself, and on a card that has a shard: recordings are of all cards.
     graphs: Option<Graphs>,
     /// Whether memory that recordings name has moved since [`Cuda::take_moved`].
     moved: bool,
     /// `[wanted, vocab]`.
     logits: Option<u64>,
     noted: tail::Noted,
-    /// Held by whoever asks something of the logits.
-    turn: Mutex<tail::Turn>,
+    /// Locked while logits are sampled from.
+    staging: Mutex<tail::Staging>,
 }
 
 /// Rows on the device; of f32 in the stream, of bf16 elsewhere.
@@ -105,14 +105,14 @@ impl Cuda {
     /// # Errors
     /// The device fails.
     pub(super) fn new(gpu: &Gpu, config: &Config) -> Result<Self, Error> {
-        Self::sharing(gpu, config, Share::WHOLE)
+        Self::sharded(gpu, config, Shard::WHOLE)
     }
 
-    /// A GPU that has a share of a model.
+    /// A GPU that has a shard of a model.
     ///
     /// # Errors
     /// The device fails.
-    pub(super) fn sharing(gpu: &Gpu, whole: &Config, share: Share) -> Result<Self, Error> {
+    pub(super) fn sharded(gpu: &Gpu, whole: &Config, shard: Shard) -> Result<Self, Error> {
         let context = gpu.context();
         context.bind_to_thread().map_err(failed("use the device"))?;
         // SAFETY: everything of this backend runs on the one stream, or is waited for by it.
@@ -123,20 +123,20 @@ impl Cuda {
             weight_upload: Mutex::new(WeightUpload::new(gpu, &stream)?),
             arena: None,
             prepared: false,
-            extra: Mutex::new(Extra { spread: share.spread(whole), ..Extra::default() }),
+            extra: Mutex::new(Extra { shard: shard.buffers(whole), ..Extra::default() }),
             cache: None,
             n_blocks: 0,
             angles: rope_table(&whole.rope),
             local_angles: whole.local_rope.as_ref().map(rope_table),
             plan: Plan::default(),
             step_upload: StepUpload::new(gpu)?,
-            graphs: (gpu.records() && share == Share::WHOLE).then(|| Graphs::new(&stream)),
+            graphs: (gpu.records() && shard == Shard::WHOLE).then(|| Graphs::new(&stream)),
             moved: false,
             logits: None,
             noted: tail::Noted::default(),
-            turn: Mutex::new(tail::Turn::new(context)?),
-            config: share.config(whole),
-            share,
+            staging: Mutex::new(tail::Staging::new(context)?),
+            config: shard.config(whole),
+            shard,
             gpu: gpu.clone(),
             stream,
         })
@@ -177,7 +177,7 @@ impl Cuda {
     ) -> Result<(), Error> {
         // Where several GPUs have a model together, kernels wait for other GPUs' too.
         let start =
-            if self.gpu.starts_early() && self.share == Share::WHOLE { Start::Early } else { Start::After };
+            if self.gpu.starts_early() && self.shard == Shard::WHOLE { Start::Early } else { Start::After };
         let stream = (self.stream.cu_stream(), start);
         // SAFETY: the caller answers for the arguments.
         unsafe { self.gpu.kernels().launch_over(stream, names, shape, maps, arguments) }
@@ -211,7 +211,7 @@ impl Cuda {
         }
     }
 
-    /// Waits until the device has done everything that it was told.
+    /// Waits until the device has finished all work.
     pub(super) fn finish(&self) -> Result<(), Error> {
         self.here()?;
         self.stream.synchronize().map_err(failed("run a step"))
@@ -259,7 +259,7 @@ impl Backend for Cuda {
             weights,
             name,
             shape,
-            self.share,
+            self.shard,
             &mut self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner),
         )
     }
@@ -268,16 +268,16 @@ impl Backend for Cuda {
         let linear = Linear::load(
             weights,
             matrices,
-            self.share,
+            self.shard,
             &mut self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner),
         )?;
-        self.multiplies(&linear);
+        self.add_linear(&linear);
         Ok(linear)
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear, model::Error> {
         let linear = Linear::tied(table);
-        self.multiplies(&linear);
+        self.add_linear(&linear);
         Ok(linear)
     }
 
@@ -382,7 +382,7 @@ impl Backend for Cuda {
             return Ok(queries);
         }
         let qkv = self.product(h, qkv)?;
-        Ok(self.turn(layer, &qkv, norms, reach)?)
+        Ok(self.rotate(layer, &qkv, norms, reach)?)
     }
 
     fn take_wanted(
@@ -461,7 +461,7 @@ impl Backend for Cuda {
     }
 
     fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, model::Error> {
-        Ok(self.weigh(rows)?)
+        Ok(self.logprobs_of(rows)?)
     }
 
     fn logits(&self) -> Result<Vec<Vec<f32>>, model::Error> {

@@ -170,17 +170,17 @@ impl Gpu {
         Self { apart: false, ..self.clone() }
     }
 
-    /// Whether it runs kernels that copy boxes.
+    /// Whether it has TMA.
     #[must_use]
-    pub fn runs_boxes(&self) -> bool {
-        products::Kernels::of(self.inner.capability) == products::Kernels::Hopper
+    pub fn has_tma(&self) -> bool {
+        products::Kernels::of(self.inner.capability) == products::Kernels::Wgmma
     }
 
     /// The same GPU with products by these kernels, where it runs them. It moves no bit; for finding faults.
     #[must_use]
     pub fn with_products_by(&self, kernels: products::Kernels) -> Self {
         let own = products::Kernels::of(self.inner.capability);
-        let runs = self.runs_boxes() || kernels == products::Kernels::Fast;
+        let runs = self.has_tma() || kernels == products::Kernels::MmaSync;
         Self { products_by: if runs { kernels } else { own }, ..self.clone() }
     }
 

@@ -28,7 +28,7 @@ const TILES_OF_ROUND: f64 = 16.0;
 const WARPS: f64 = 8.0;
 /// Weights that no cache holds.
 const BEYOND_CACHE: usize = 256 << 20;
-/// The most copies of a matrix that are multiplied in turn.
+/// The most copies of a matrix that are multiplied one after another.
 const MOST_COPIES: usize = 16;
 
 impl Gpu {
@@ -116,7 +116,7 @@ impl Gpu {
         let products = Products::new(self, config, format, [n, k], rows, repeats)?;
         let of_rows = |&m: &usize| {
             let by = self.products_by();
-            products.seconds(m, &products::launch(by, products.kind, [m, n, k], products::segment(n, k)))
+            products.seconds(m, &products::launch(by, products.kind, [m, n, k], products::k_slice(n, k)))
         };
         rows.iter().map(of_rows).collect()
     }
@@ -135,7 +135,7 @@ impl Gpu {
     ) -> Result<Vec<(&'static str, f64)>, Error> {
         let products = Products::new(self, config, Format::Bf16, [n, k], rows, repeats)?;
         let of_rows = |&m: &usize| {
-            let launches = measured::candidates(self.products_by(), [m, n, k], products::segment(n, k));
+            let launches = measured::candidates(self.products_by(), [m, n, k], products::k_slice(n, k));
             let mut fastest = ("", f64::INFINITY);
             for launch in launches {
                 let seconds = products.seconds(m, &launch)?;
@@ -216,8 +216,8 @@ impl<'a> Products<'a> {
         let weight = |seed: usize| -> Result<Linear, Error> {
             let memory = Memory::new(gpu.context(), bytes, MEASURED)?;
             upload.fill(memory.at(), 0..bytes / 2, Fill { seed: seed as u32, scale: 0.02 })?;
-            let (memory, segment) = (Arc::new(memory), products::segment(n, k));
-            let part = Part { memory, offset: 0, way: Way::Direct(kind), first: 0, n, segment };
+            let (memory, k_slice) = (Arc::new(memory), products::k_slice(n, k));
+            let part = Part { memory, offset: 0, way: Way::Direct(kind), first: 0, n, k_slice };
             let (outputs, adapters) = (std::iter::once(0..n).collect(), Adapters::default());
             Ok(Linear { parts: vec![part], n, k, bias: None, outputs, adapters })
         };

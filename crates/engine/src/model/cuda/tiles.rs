@@ -12,8 +12,8 @@ pub struct Tile {
     pub module: &'static str,
     /// The kernel that writes rows.
     pub rows: &'static str,
-    /// The kernel that writes parts.
-    pub parts: &'static str,
+    /// The kernel that writes single KV splits.
+    pub split_kv: &'static str,
     /// Threads of a block.
     pub threads: u32,
     /// Dynamic shared memory of a block, in bytes. Above 48 KiB a function must be allowed it before its launch.
@@ -29,7 +29,7 @@ pub const PLAIN: Tile = Tile {
     queries: usize::MAX,
     module: "attend_plain",
     rows: "attend_rows_plain",
-    parts: "attend_parts_plain",
+    split_kv: "attend_split_kv_plain",
     threads: 32,
     shared_bytes: 0,
 };
@@ -41,7 +41,7 @@ macro_rules! tiles {
             queries: $queries,
             module: concat!("attend_d", $dim),
             rows: concat!("attend_rows_d", $dim, "_t", $queries),
-            parts: concat!("attend_parts_d", $dim, "_t", $queries),
+            split_kv: concat!("attend_split_kv_d", $dim, "_t", $queries),
             threads: 128,
             shared_bytes: shared_bytes($dim, $queries),
         },)+)+]
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(queries(128, 7, 227 << 10), [16, 32, 64]);
         assert_eq!(queries(128, 24, 227 << 10), [32, 64]);
         assert_eq!(queries(256, 4, 99 << 10), [16], "a card of compute capability 8.9");
-        assert_eq!(tiles(64, 2, 227 << 10)[2].parts, "attend_parts_d64_t64");
+        assert_eq!(tiles(64, 2, 227 << 10)[2].split_kv, "attend_split_kv_d64_t64");
         assert_eq!(tiles(112, 1, 227 << 10), [&PLAIN]);
         assert_eq!(tiles(128, 128, 227 << 10), [&PLAIN], "no tile holds a row of 128 queries");
     }

@@ -1,5 +1,5 @@
-//! Tiny models through every family of kernels that products are chosen from: the same bits, whichever computes them. What was
-//! launched is read from the emulated driver's list of launches.
+//! Tiny models with each family of product kernels: all have the same bits. The launches are read from the emulated driver's
+//! trace.
 
 use std::collections::BTreeSet;
 
@@ -30,9 +30,9 @@ fn seeded(device: &Device, numbers: &[(&str, usize)]) -> Box<dyn Model> {
 fn logits(gpu: &Gpu, name: &str) -> Vec<Vec<u32>> {
     let device = Device::Cuda(gpu.clone());
     let mut model = match name {
-        // The last product of a layer has sums of two segments.
+        // The last product of a layer has two slices of k.
         "long sums" => seeded(&device, &[("intermediate_size", 2304)]),
-        // The product of queries, keys and values turns and stores them, as one sum or two.
+        // The QKV product has fused rotary embedding and KV store, with one slice or two.
         "heads of 64" => seeded(&device, &[("head_dim", 64)]),
         "heads of 128, long sums" => seeded(&device, &[("head_dim", 128), ("hidden_size", 2304)]),
         _ => load_on(&device, name),
@@ -49,7 +49,7 @@ fn logits(gpu: &Gpu, name: &str) -> Vec<Vec<u32>> {
     all
 }
 
-/// Kernels that such a run has to come by.
+/// Kernels that such a run must launch.
 const KERNELS: [&str; 10] = [
     "gemm_heads_tma_64x128",
     "gemm_bf16_tma_64x128",
@@ -72,8 +72,8 @@ fn products_by_any_kernels_judge_alike() {
     }
     // qwen2: a bias of q, k and v; qwen3: norms of heads; gemma3: gelu, and a norm between a product and the stream.
     for model in ["qwen2", "qwen3", "gemma3", "long sums", "heads of 64", "heads of 128, long sums"] {
-        let expected = logits(&gpu.with_products_by(Kernels::Fast), model);
-        for kernels in [Kernels::Hopper, Kernels::Boxes] {
+        let expected = logits(&gpu.with_products_by(Kernels::MmaSync), model);
+        for kernels in [Kernels::Wgmma, Kernels::Tma] {
             let ours = logits(&gpu.with_products_by(kernels), model);
             assert!(ours == expected, "{model} has other bits by {kernels:?}, on {gpu:?}");
         }

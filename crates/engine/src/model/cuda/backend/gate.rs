@@ -1,5 +1,5 @@
-//! The gated half of the feed-forward layer: by the product itself where a kernel does both, or by `kernels/gate.cu` behind
-//! it. Both have the same bits.
+//! The gate of the feed-forward layer: fused into the product where a kernel does both, or by `kernels/gate.cu` after it.
+//! Both have the same bits.
 
 use super::{
     super::{
@@ -15,18 +15,18 @@ use super::{
 use crate::model::config::Activation;
 
 impl Cuda {
-    /// Gates and ups that meet in the product, so that their sums never go to memory; `None` where no kernel does that
-    /// for these weights and rows.
+    /// The product with the gate fused, whose sums are never written to memory; `None` where no kernel does that for these
+    /// weights and rows.
     pub(super) fn multiply_gated(&self, x: &Values, w: &Linear) -> Result<Option<Values>, Error> {
         let ([part], [gates, ups]) = (&w.parts[..], &w.outputs[..]) else { return Ok(None) };
-        // What adapters add comes before the gate.
+        // What adapters add precedes the gate.
         let alone = w.bias.is_none() && !self.adds_adapters(w) && gates.len() == ups.len();
         if !alone || !matches!(part.way, Way::Direct(Kind::Bf16) | Way::Panel(_)) {
             return Ok(None);
         }
         let (m, n, k) = (x.n_rows, part.n, w.k);
         let kernels = self.gpu.products_by();
-        let Some(launch) = fused::launch_gated(kernels, [m, n, k], part.segment, self.config.activation)
+        let Some(launch) = fused::launch_gated(kernels, [m, n, k], part.k_slice, self.config.activation)
         else {
             return Ok(None);
         };
@@ -45,7 +45,7 @@ impl Cuda {
         Ok(Some(out))
     }
 
-    /// The gate of a product that lies in memory.
+    /// The gate of a product that is in memory.
     pub(super) fn gate(&self, gate_up: &Values) -> Result<Values, Error> {
         let (rows, n) = (gate_up.n_rows, self.config.intermediate);
         let out = self.values(Slot::Gated, rows, 2 * n)?;

@@ -24,7 +24,7 @@ pub(in crate::model::cuda) enum Add<'a> {
     Sums(Sums<'a>),
 }
 
-/// The sums of a product's segments, which have not met yet.
+/// Split-K partial sums of a product, not added yet.
 #[derive(Clone, Copy)]
 pub(in crate::model::cuda) struct Sums<'a> {
     /// `[n, rows, cols]` f32.

@@ -10,7 +10,7 @@ use super::{
         Error,
         backend::Values,
         launch::{Argument, Shape},
-        share::MOST_CARDS,
+        shard::MOST_CARDS,
     },
     Detour, Ranks,
 };
@@ -65,7 +65,7 @@ impl Ranks {
                 let is_read = |card: usize| to.len() > 1 || card > 0;
                 self.each(|i, _| if is_read(i) { self.leave(i, columns, &rows, half) } else { Ok(()) })?;
             }
-            self.meet()?;
+            self.synchronize()?;
             self.each(|i, _| match to.get(i) {
                 Some(to) => self.take_others(i, columns, &rows, (to.at(), half)),
                 None => Ok(()),
@@ -87,7 +87,7 @@ impl Ranks {
         self.gather(card, &pieces, (&[columns.of(card).len()], false), (to, rows.len()))
     }
 
-    /// Brings some rows together on one card, at `to` for the first row of all. The cards have met since the pieces were
+    /// Brings some rows together on one card, at `to` for the first row of all. The cards have synchronised since the pieces were
     /// computed, and left.
     fn take_others(
         &self,

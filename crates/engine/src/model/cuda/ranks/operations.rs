@@ -93,7 +93,7 @@ impl Backend for Ranks {
         }
         self.each_mut(|_, cuda| cuda.expect(&step))?;
         // The last step's rows may still be read by others.
-        self.meet()?;
+        self.synchronize()?;
         if let Some(detour) = &mut self.detour {
             detour.begin();
         }
@@ -134,7 +134,7 @@ impl Backend for Ranks {
         self.whole_sums(h, w, &y, false)?;
         if self.detour.is_none() {
             // The next product is written where others may still read this one.
-            self.meet()?;
+            self.synchronize()?;
         }
         self.each(|i, cuda| {
             cuda.residual_norm(&x[i], Add::Normed { values: &y[i], weight: &norm[i] }, &next[i])
@@ -207,7 +207,7 @@ impl Backend for Ranks {
         self.cards[0].cuda.here()?;
         self.cards[0].cuda.set_logits(all.at());
         let kept = self.graphs.as_mut().map_or(Ok(Kept::Logits), |graphs| graphs.end(all.at()));
-        kept.map_err(|error| self.whose(error))
+        kept.map_err(|error| self.attribute(error))
     }
 
     fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, model::Error> {

@@ -1,8 +1,7 @@
-// What the products with a warp group that copies have in common: what each of a grid's blocks works on, and the ring of
-// stages between those who copy and those who multiply.
+// Work tiles of the persistent products, and the ring of stages between the producer and the consumers.
 //
-// As many blocks in x as multiprocessors, or as items where there are fewer. An item is a tile or, where sums go to
-// segments, one segment of a tile; a block takes every gridDim.x-th.
+// The grid has as many blocks in x as multiprocessors, or as work tiles where there are fewer. A work tile is an output tile or,
+// with split-K, one slice of k of an output tile; a block computes every gridDim.x-th.
 //
 // Proved by kernels/tests/gemm_tma.cpp.
 #pragma once
@@ -12,27 +11,27 @@
 
 namespace gemm {
 
-// A block's items, one after another.
+// A block's work tiles, in order.
 template <int TOKENS, int OUTPUTS>
-struct Items {
-  int tiles, n, at;  // tiles; items; the next item
+struct WorkTiles {
+  int tiles, n, at;  // output tiles; work tiles; the current work tile
   const Problem& p;
   bool split;
-  __device__ __forceinline__ Items(const Problem& problem, bool splits) : at(blockIdx.x), p(problem), split(splits) {
+  __device__ __forceinline__ WorkTiles(const Problem& problem, bool splits) : at(blockIdx.x), p(problem), split(splits) {
     tiles = ceil_div(p.M, TOKENS) * ceil_div(p.N, OUTPUTS);
-    n = split ? tiles * ceil_div(p.K, p.segment) : tiles;
+    n = split ? tiles * ceil_div(p.K, p.k_slice) : tiles;
   }
   __device__ __forceinline__ bool left() const { return at < n; }
   __device__ __forceinline__ void next() { at += gridDim.x; }
   __device__ __forceinline__ int tile() const { return at % tiles; }
   __device__ __forceinline__ Corner corner() const { return corner_at<TOKENS, OUTPUTS>(p, tile()); }
-  __device__ __forceinline__ int segment() const { return at / tiles; }
-  __device__ __forceinline__ int begin() const { return split ? segment() * p.segment : 0; }
-  __device__ __forceinline__ int end() const { return split ? min(begin() + p.segment, p.K) : p.K; }
+  __device__ __forceinline__ int slice() const { return at / tiles; }
+  __device__ __forceinline__ int begin() const { return split ? slice() * p.k_slice : 0; }
+  __device__ __forceinline__ int end() const { return split ? min(begin() + p.k_slice, p.K) : p.K; }
 };
 
-// STAGES slots of BYTES, each aligned as boxes want it, with a barrier that says that a slot's stage has come (`full`) and
-// one that those who read it are done (`empty`). Each who walks around the ring has one of these.
+// STAGES slots of BYTES, aligned for TMA, each with a barrier that completes when the slot's stage has arrived (`full`) and one
+// that completes when its readers have released it (`empty`). Producer and consumers each have a copy of this.
 template <int STAGES, int BYTES>
 struct Ring {
   static constexpr int kAlign = 1024, kBytes = STAGES * BYTES + kAlign + 2 * STAGES * 8;  // of shared memory

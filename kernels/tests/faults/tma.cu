@@ -1,22 +1,22 @@
-// Planted faults: copies of boxes, and the barriers that say when they have come.
+// Planted faults: TMA copies, and their barriers.
 #include "../../tma.cuh"
 
-enum BoxFault {
-  kSoundBoxes,
-  kNoWait,         // reads what was asked for without waiting until it has come
+enum TmaFault {
+  kSoundTma,
+  kNoWait,         // reads a tile without waiting for its copy
   kWrongPhase,     // waits for the phase that has ended already
-  kNoArrival,      // does not say that a slot may be used again
-  kNoWaitForRoom,  // asks for the next box before the slot may be used again
-  kTooFewBytes,    // expects less than the box has
+  kNoArrival,      // does not release a slot
+  kNoWaitForRoom,  // starts the next copy before the slot is released
+  kTooFewBytes,    // expects fewer bytes than the tile has
   kNoInit,         // a barrier that was not initialised
-  kLeft,           // asks for a box more, and ends
-  kMisaligned,     // a box in the middle of another's eight rows
-  kOverwritten,    // writes where a box is still on its way to
+  kLeft,           // ends with a copy in flight
+  kMisaligned,     // a destination that is not aligned to eight rows
+  kOverwritten,    // writes to the destination of a copy in flight
 };
 
 // Adds up four rows of 64 bf16 of x, each column's pair by a lane: y[lane]. A ring of two slots; 64 threads, of which
 // thread 32 copies; 4,096 bytes of shared memory.
-extern "C" __global__ void boxes(const __grid_constant__ CUtensorMap x, float* y, int fault) {
+extern "C" __global__ void tma_ring(const __grid_constant__ CUtensorMap x, float* y, int fault) {
   DYNAMIC_SHARED(unsigned char, shared);
   unsigned char* const ring = shared + (1024 - reinterpret_cast<uintptr_t>(shared) % 1024) % 1024;
   uint64_t* const full = reinterpret_cast<uint64_t*>(ring + 2048);
