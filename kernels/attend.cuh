@@ -1,17 +1,17 @@
 // Attention over the paged cache, as attention.cuh defines it, for one size of head in each attend_dD.cu: products on the
 // tensor core, keys and values streamed into shared memory while the ones before are used.
 //
-//   attend_rows_dD_tT   out[row] for every row of a work tile, its splits in order: chunks of prompts
-//   attend_split_kv_dD_tT  one split of every row of a work tile, for attend_merge: decoding, and prefixes that many share
+//   attend_rows_dD_tT      out[row] for every row of a work tile, its splits in order: chunks of prompts
+//   attend_split_kv_dD_tT  one KV split of every row of a work tile, for attend_merge: decoding, and shared prefixes
 //
-// for heads of D in 16, 32, 64, 80, 96, 128, 256 and tiles of T in 16, 32, 64 queries (256: 16 and 32). A work tile's rows
-// times H / KV queries fill one tile at most. Arguments, shapes and work_tiles are attend_plain.cu's, and so are all bits, for
-// every T; in addition all rows of a work tile read the same blocks, each as far as it sees (in attend_split_kv: of its split).
-// Work tiles of no rows pad a list: nothing is written for them.
+// for heads of D in 16, 32, 64, 80, 96, 128, 256 and tiles of T in 16, 32, 64 queries (256: 16 and 32). A work tile's
+// rows times H / KV queries fill one tile at most. Arguments, shapes and work tiles are attend_plain.cu's, and so are
+// all bits, for every T; in addition all rows of a work tile read the same blocks, each as far as it sees (in
+// attend_split_kv: of its split). Work tiles of no rows pad a list: nothing is written for them.
 //
-// Launch: block 128, grid (n_work_tiles, KV), dynamic shared memory as Plan::kSharedBytes says (beyond 48 KiB it has to be
-// asked for; crates/engine/src/model/cuda/tiles.rs has it too). D is part of the name, and the argument D is not read. q, keys and values 16-byte aligned;
-// positions below 2^25.
+// Launch: block 128, grid (n_work_tiles, KV), dynamic shared memory as Plan::kSharedBytes says (beyond 48 KiB it has to
+// be asked for; crates/engine/src/model/cuda/tiles.rs has it too). D is part of the name, and the argument D is not
+// read. q, keys and values 16-byte aligned; positions below 2^25.
 //
 // A split of 256 keys goes by in stages of 64 keys, 16 for each of the four warps: first its keys, then its values. A
 // warp scores its sixteen keys of each stage for all queries of the tile (so a key is read once from shared memory), a
@@ -120,31 +120,31 @@ __device__ __forceinline__ void attend_split_kv(const Arguments& in, const int* 
 
 }  // namespace attention
 
-#define ATTEND(D, T)                                                                                                              \
-  extern "C" __global__ void __launch_bounds__(attention::kThreads, attention::Plan<D, T>::kBlocksOnSm) attend_rows_d##D##_t##T(  \
-      const bf16* __restrict__ q, const bf16* __restrict__ keys, const bf16* __restrict__ values,                                 \
-      const int* __restrict__ work_tiles, const int* __restrict__ order, const int* __restrict__ positions,                            \
-      const int* __restrict__ seq_of_row, const int* __restrict__ block_start, const int* __restrict__ blocks,                    \
-      bf16* __restrict__ out, int n_work_tiles, int H, int KV, int, int window, float scale) {                                         \
-    await_earlier();                                                                                                              \
-    DYNAMIC_SHARED(unsigned char, bytes);                                                                                         \
-    if (static_cast<int>(blockIdx.x) >= n_work_tiles) return;                                                                          \
-    const int* work = work_tiles + 2 * static_cast<size_t>(blockIdx.x);                                                                \
-    if (work[1] == 0) return;                                                                                                     \
-    const attention::Arguments in = {q, keys, values, order, positions, seq_of_row, block_start, blocks, H, KV, window, scale};   \
-    attention::attend_rows<D, T>(in, work, out, bytes);                                                                           \
-  }                                                                                                                               \
-  extern "C" __global__ void __launch_bounds__(attention::kThreads, attention::Plan<D, T>::kBlocksOnSm) attend_split_kv_d##D##_t##T( \
-      const bf16* __restrict__ q, const bf16* __restrict__ keys, const bf16* __restrict__ values,                                 \
-      const int* __restrict__ work_tiles, const int* __restrict__ order, const int* __restrict__ positions,                            \
-      const int* __restrict__ seq_of_row, const int* __restrict__ block_start, const int* __restrict__ blocks,                    \
-      float* __restrict__ splits, float* __restrict__ peaks, const int* __restrict__ split_start, int n_work_tiles, int H,               \
-      int KV, int, int window, float scale) {                                                                                     \
-    await_earlier();                                                                                                              \
-    DYNAMIC_SHARED(unsigned char, bytes);                                                                                         \
-    if (static_cast<int>(blockIdx.x) >= n_work_tiles) return;                                                                          \
-    const int* work = work_tiles + 4 * static_cast<size_t>(blockIdx.x);                                                                \
-    if (work[1] == 0) return;                                                                                                     \
-    const attention::Arguments in = {q, keys, values, order, positions, seq_of_row, block_start, blocks, H, KV, window, scale};   \
-    attention::attend_split_kv<D, T>(in, work, splits, peaks, split_start, bytes);                                                     \
+#define ATTEND(D, T)                                                                                                               \
+  extern "C" __global__ void __launch_bounds__(attention::kThreads, attention::Plan<D, T>::kBlocksOnSm) attend_rows_d##D##_t##T(   \
+      const bf16* __restrict__ q, const bf16* __restrict__ keys, const bf16* __restrict__ values,                                  \
+      const int* __restrict__ work_tiles, const int* __restrict__ order, const int* __restrict__ positions,                        \
+      const int* __restrict__ seq_of_row, const int* __restrict__ block_start, const int* __restrict__ blocks,                     \
+      bf16* __restrict__ out, int n_work_tiles, int H, int KV, int, int window, float scale) {                                     \
+    await_earlier();                                                                                                               \
+    DYNAMIC_SHARED(unsigned char, bytes);                                                                                          \
+    if (static_cast<int>(blockIdx.x) >= n_work_tiles) return;                                                                      \
+    const int* work = work_tiles + 2 * static_cast<size_t>(blockIdx.x);                                                            \
+    if (work[1] == 0) return;                                                                                                      \
+    const attention::Arguments in = {q, keys, values, order, positions, seq_of_row, block_start, blocks, H, KV, window, scale};    \
+    attention::attend_rows<D, T>(in, work, out, bytes);                                                                            \
+  }                                                                                                                                \
+  extern "C" __global__ void __launch_bounds__(attention::kThreads, attention::Plan<D, T>::kBlocksOnSm) attend_split_kv_d##D##_t##T(\
+      const bf16* __restrict__ q, const bf16* __restrict__ keys, const bf16* __restrict__ values,                                  \
+      const int* __restrict__ work_tiles, const int* __restrict__ order, const int* __restrict__ positions,                        \
+      const int* __restrict__ seq_of_row, const int* __restrict__ block_start, const int* __restrict__ blocks,                     \
+      float* __restrict__ splits, float* __restrict__ peaks, const int* __restrict__ split_start, int n_work_tiles, int H,         \
+      int KV, int, int window, float scale) {                                                                                      \
+    await_earlier();                                                                                                               \
+    DYNAMIC_SHARED(unsigned char, bytes);                                                                                          \
+    if (static_cast<int>(blockIdx.x) >= n_work_tiles) return;                                                                      \
+    const int* work = work_tiles + 4 * static_cast<size_t>(blockIdx.x);                                                            \
+    if (work[1] == 0) return;                                                                                                      \
+    const attention::Arguments in = {q, keys, values, order, positions, seq_of_row, block_start, blocks, H, KV, window, scale};    \
+    attention::attend_split_kv<D, T>(in, work, splits, peaks, split_start, bytes);                                                 \
   }

@@ -1,13 +1,13 @@
-// Folds each row's splits in the order of splits, as attend_rows does in registers (attention.cuh):
+// Merges each row's KV splits in order, as attend_rows does in registers (attention.cuh):
 //
 //   out[row][head] = the running output over the row's splits / its total
 //
-//   splits       [n_splits, H, D]   f32: sums of weighted values of one split
-//   peaks       [n_splits, H, 2]   f32: the split's peak, and the sum of its weights
-//   split_start  [R]               the part of a row's first split; the others follow. -1: the row has none, and its
-//                                 output is left alone (attend_rows writes it)
-//   positions   [R]
-//   out         [R, H, D]         bf16
+//   splits       [n_splits, H, D]  f32: sums of weighted values of one split
+//   peaks        [n_splits, H, 2]  f32: the split's peak, and the sum of its weights
+//   split_start  [R]               the index of a row's first split; the others follow. -1: the row has none, and its
+//                                  output is not written (attend_rows writes it)
+//   positions    [R]
+//   out          [R, H, D]         bf16
 //
 // Launch: block 128, grid (R, ceil(H D / 512)): a thread takes four dimensions of one head (D is a multiple of 16).
 // Moves per row: (4 D + 8) H bytes a split, and 2 H D bytes out. splits 16-byte and out 8-byte aligned.

@@ -1,21 +1,22 @@
 // Attention as attention.cuh defines it, one row after another: the reference of attend.cuh, and what serves head sizes
 // that attend.cuh has no tile for. Same arguments, same bits, any D that is a multiple of 16 up to 256.
 //
-//   attend_rows_plain   out[row] for every row of a work tile, split after split
-//   attend_split_kv_plain  splits and peaks of one split for every row of a work tile; attend_merge folds them
+//   attend_rows_plain      out[row] for every row of a work tile, split after split
+//   attend_split_kv_plain  one KV split of every row of a work tile, for attend_merge
 //
 //   q            [R, H, D]                bf16, not scaled
 //   keys values  [n_blocks, KV, 16, D]    bf16, one layer's cache; slots that no row sees are never read
-//   work_tiles        [n_work_tiles, 2] first, rows        attend_rows: places in `order`; no rows: nothing is done
+//   work_tiles   [n_work_tiles, 2] first, rows             attend_rows: places in `order`; no rows: nothing is done
 //                [n_work_tiles, 4] first, rows, split, 0   attend_split_kv
 //   order        [R]    rows so that those that share blocks are neighbours
 //   positions    [R]    of each row in its sequence
 //   seq_of_row   [R]    block_start [S + 1], blocks: the blocks of sequence s are blocks[block_start[s]..]
 //   out          [R, H, D]                bf16
-//   splits        [n_splits, H, D], peaks [n_splits, H, 2] (peak, sum)   f32
-//   split_start   [R]    the part of (row, split) is split_start[row] + split - first_seen(position) / 256
+//   splits       [n_splits, H, D], peaks [n_splits, H, 2] (peak, sum)   f32
+//   split_start  [R]    the index of (row, split) is split_start[row] + split - first_seen(position) / 256
 //
-// Launch: block 32, grid (n_work_tiles, KV). H is a multiple of KV; the query heads of kv head g are those from g H / KV on.
+// Launch: block 32, grid (n_work_tiles, KV). H is a multiple of KV; the query heads of kv head g are those
+// from g H / KV on.
 //
 // Proved by kernels/tests/attend.cpp.
 #include "attention.cuh"

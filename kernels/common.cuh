@@ -1,8 +1,8 @@
 // What the kernels share: types, conversions, exp, and sums over a warp and a block in one fixed order.
 //
 // `await_earlier` is the first statement of every kernel. Everything else gives the same bits on a card and under
-// kernels/emulated: each rounding is explicit (__fmaf_rn, __fmul_rn, __fadd_rn), none is left to the compiler or to the card's
-// approximations.
+// kernels/emulated: each rounding is explicit (__fmaf_rn, __fmul_rn, __fadd_rn), none is left to the compiler or to the
+// card's approximations.
 //
 // Proved by kernels/tests/common.cpp.
 #pragma once
@@ -21,12 +21,14 @@ using bf16 = __nv_bfloat16;
   extern __shared__ __align__(128) unsigned char shared_bytes[]; \
   T* const name = reinterpret_cast<T*>(shared_bytes)
 
-// Waits until the preceding kernels of the stream have finished and their writes are visible, then allows the next kernel to
-// start (programmatic dependent launch, from compute capability 9.0 on; Start::Early in crates/engine/src/model/cuda/launch.rs).
-// The next kernel's blocks are scheduled once every block of this one has executed this statement, and wait here; at most one
-// kernel is waiting, since it has not allowed its successor to start.
+// Waits until the preceding kernels of the stream have finished and their writes are visible, then allows the next
+// kernel to start (programmatic dependent launch, from compute capability 9.0 on; Start::Early in
+// crates/engine/src/model/cuda/launch.rs). The next kernel's blocks are scheduled once every block of this one has
+// executed this statement, and wait here; at most one kernel is waiting, since it has not allowed its successor to
+// start.
 //
-// scripts/cuda/static.sh rejects machine code that accesses memory before it; the emulator a thread that ends without it.
+// scripts/cuda/static.sh rejects machine code that accesses memory before it; the emulator a thread that ends without
+// it.
 __device__ __forceinline__ void await_earlier() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
@@ -80,8 +82,8 @@ __device__ __forceinline__ float warp_max(float v) {
   return v;
 }
 
-// Whether this warp is the last of `n` to arrive at a semaphore; it then sees what all of them wrote before. The semaphore is 0
-// before the first arrival, and again after the last.
+// Whether this warp is the last of `n` to arrive at a semaphore; it then sees what all of them wrote before. The
+// semaphore is 0 before the first arrival, and again after the last.
 __device__ __forceinline__ bool last_arrival(unsigned* semaphore, int n) {
   unsigned before = 0;
   __syncwarp();

@@ -1,4 +1,5 @@
-// Split-K reduction: adds the partial sums of a product in the order of slices, with the bits of the product without split-K.
+// Split-K reduction: adds the partial sums of a product in the order of slices, with the bits of the product without
+// split-K.
 //
 //   y[m][n] = (y[m][n] +, where `add`) partial[0][m][n] + .. + partial[S - 1][m][n]  (+ bias[n])
 //

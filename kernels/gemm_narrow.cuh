@@ -1,9 +1,10 @@
 // Epilogues that write a product's tile as bf16: the gate, or the rotary embedding of queries and keys.
 //
-// A warp's 16 rows are eight outputs and their eight partners (up of a gate, or the other half of a rotated pair): a lane has one
-// output of each eight, for two tokens of each eight, sum[j][0] and sum[j][1], and their partners sum[j][2] and sum[j][3]
-// (mma_bf16). The outputs of eight tokens are transposed, so that a lane has two outputs of token lane / 4, and then exchanged
-// among four lanes, so that each has all eight outputs of one of 32 tokens: 16 bytes.
+// A warp's 16 rows are eight outputs and their eight partners (up of a gate, or the other half of a rotated pair): a
+// lane has one output of each eight, for two tokens of each eight, sum[j][0] and sum[j][1], and their partners
+// sum[j][2] and sum[j][3] (mma_bf16). The outputs of eight tokens are transposed, so that a lane has two outputs of
+// token lane / 4, and then exchanged among four lanes, so that each has all eight outputs of one of 32 tokens: 16
+// bytes.
 //
 // Proved by kernels/tests/gemm_tma.cpp.
 #pragma once

@@ -1,6 +1,6 @@
 // Products without staging: the reference that the fast kernels are held to, bit for bit, and a kernel for any shape.
 //
-// Launch: one warp (32 threads) for 16 outputs x 8 tokens, each lane loading what the tensor core wants of it straight
+// Launch: one warp (32 threads) for 16 outputs x 8 tokens, each lane loading its operands of the tensor core straight
 // from global memory. Grid (tokens / 8 x outputs / 16, 1), both rounded up; split: (.., slices). No shared memory.
 //
 // Proved by kernels/tests/gemm.cpp: against double precision.

@@ -1,4 +1,4 @@
-// What the fast products of quantised weights have in common: the sums of x that minima want, and how products get their
+// What the fast products of quantised weights have in common: the sums of x that minima need, and how products get their
 // scales and reach a slice's sum (planes.cuh).
 //
 // Proved by kernels/tests/gemm.cpp.

@@ -10,16 +10,6 @@
 // then every warp has the rest of this stage in registers, so the barrier stands before that load, and the stage's
 // memory is free for the copy that starts behind it.
 //
-// What to expect, counted from the code (not measured):
-//   128x128  ldmatrix reads 16 KiB and cp.async writes 8 KiB of shared memory for 2 x 262,144 operations of a step, 21
-//            operations a byte: 2.7 thousand a clock at 128 bytes, where an A100's tensor cores do 2.0 thousand. Two
-//            blocks of 4 warps on a multiprocessor (at most 255 registers a thread, 64 KiB of shared memory each; on
-//            sm_86 and sm_89 one). 64 operations for a byte from the second-level cache.
-//   64x64    16 operations a byte of shared memory; three blocks on a multiprocessor.
-//   16x64    a stream of the weights: STAGES - 1 stages of 8 KiB are on their way for each block. A product of few
-//            tokens has one to two blocks on each multiprocessor of an H100, so 40 to 80 KiB; its memory needs about
-//            25 KiB on each to be busy (3.35 TB/s x 1 us / 132).
-//
 // Proved by kernels/tests/gemm.cpp.
 #pragma once
 

@@ -1,26 +1,20 @@
-// The fast product of weights in planes: a block computes TOKENS x OUTPUTS from stages of UNITS x 32 values of k.
+// The fast product of quantised weights (planes.cuh): a block computes TOKENS x OUTPUTS from stages of UNITS x 32 values
+// of k.
 //
 // Launch: 32 WARPS threads, kSharedBytes of dynamic shared memory, grid (tokens / TOKENS x outputs / OUTPUTS,
 // 1), both rounded up; split: (.., slices).
 //
-// A stage holds the tokens' values (gemm_stage.cuh) and, as they are in global memory, the strips' units and supers.
+// A stage has the tokens' values (gemm_stage.cuh) and, as in global memory, the packed strips' units and supers.
 // A lane's codes are one load for 32 values of two outputs; they become bf16 in registers (unpack.cuh).
 // The products of the values that share a scale go to a fragment from zero, which is added to the slice's sum with
 // the scale: one fused multiply-add for each element, two where there are minima.
 //
-// The sums of x that minima want are the same for all outputs. Where a warp has few tokens it computes its own, on
+// The sums of x that minima need are the same for all outputs. Where a warp has few tokens it computes its own, on
 // the tensor core with ones for weights; where it has many (SHARED_SUMS), the block's warps share the work, one stage
 // ahead, so that the barrier of the next stage makes them visible.
 //
-// What to expect, counted from sm_90a's machine code (not measured): many tokens are limited by the instructions that
-// a warp scheduler issues, one a clock, few tokens by the memory or by them.
-//           64x128: instructions for each mma.sync     8x64: clocks for 1 KiB of weights, at four instructions
-//           (which takes the tensor core 4 clocks)     a clock on each multiprocessor
-//   q8_0    5.8                                        29
-//   q4_k    8.5                                        59
-//   q6_k    9.9                                        50
-// An H100's memory gives a multiprocessor 1 KiB in 71 clocks, an H200's in 49 (1.76 GHz). Two blocks of 4 warps on a
-// multiprocessor at 64x128, at least three at the others.
+// Two blocks of 4 warps fit a multiprocessor of an H100 at 64x128, at least three at the others. With many tokens the
+// limit is instruction issue, 5.8 (q8_0), 8.5 (q4_k) and 9.9 (q6_k) instructions for each mma.sync on sm_90a.
 //
 // Proved by kernels/tests/gemm.cpp.
 #pragma once

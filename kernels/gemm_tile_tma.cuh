@@ -1,21 +1,23 @@
-// bf16 products for many tokens on Hopper, warp-specialised: one producer warp group issues TMA copies, GROUPS consumer warp groups
-// run wgmma. A tile is TOKENS x 64 GROUPS, from stages of 64 values of k in shared memory. The sum is gemm.cuh's.
+// bf16 products for many tokens on Hopper, warp-specialised: one producer warp group issues TMA copies, GROUPS consumer
+// warp groups run wgmma. A tile is TOKENS x 64 GROUPS, from stages of 64 values of k in shared memory. The sum is
+// gemm.cuh's.
 //
 // Launch: 128 (GROUPS + 1) threads, kSharedBytes of dynamic shared memory, blocks in x as gemm_work_tiles.cuh has it.
 //
-// One producer thread issues a stage's copies (tma.cuh) once the consumers have released the ring's slot (`empty`); the consumers
-// wait until the stage has arrived (`full`). So the first stages of the next tile are copied while the sums of this one are
-// written. On an H100 this reaches 687 TFLOP/s with 2,048 rows of a 7B's gate_up; cuBLAS has 736, and public kernels of
-// gemm_tile_wgmma.cuh's kind, where every thread issues cp.async, 515.
+// One producer thread issues a stage's copies (tma.cuh) once the consumers have released the ring's slot (`empty`); the
+// consumers wait until the stage has arrived (`full`). So the first stages of the next tile are copied while the sums
+// of this one are written. On an H100 this reaches 687 TFLOP/s with 2,048 rows of a 7B's gate_up; cuBLAS has 736, and
+// public kernels of gemm_tile_wgmma.cuh's kind, where every thread issues cp.async, 515.
 //
-// In-kernel split-K reduction, for products whose output tiles alone leave multiprocessors idle: expected and measured gain (H100,
-// 256 rows of a 7B). o [3584, 3584] has 84 work tiles of 20 stages, 20,480 clocks, where 28 whole tiles take 57,344; with 4,000
-// clocks for the reduction 14 us at 1.75 GHz. Measured: 27 (38 by whole tiles of gemm_tile_wgmma.cuh, cuBLAS 15). down
-// [3584, 18944] has 140 work tiles of 60 stages for 70 blocks, 70 us. Measured: 85 (167, cuBLAS 65).
+// In-kernel split-K reduction, for products whose output tiles alone leave multiprocessors idle: expected and measured
+// gain (H100, 256 rows of a 7B). o [3584, 3584] has 84 work tiles of 20 stages, 20,480 clocks, where 28 whole tiles
+// take 57,344; with 4,000 clocks for the reduction 14 us at 1.75 GHz. Measured: 27 (38 by whole tiles of
+// gemm_tile_wgmma.cuh, cuBLAS 15). down [3584, 18944] has 140 work tiles of 60 stages for 70 blocks, 70 us. Measured:
+// 85 (167, cuBLAS 65).
 //
-// Tiles of at most 128 tokens keep their sums in registers between slices; those of 256 tokens accumulate in y. A fused gate
-// saves writing and reading the sums, [M, 2 n] f32. The tile of 64 tokens is for decoding, which is bound by weight bandwidth.
-// None of these three has been measured.
+// Tiles of at most 128 tokens keep their sums in registers between slices; those of 256 tokens accumulate in y. A fused
+// gate saves writing and reading the sums, [M, 2 n] f32. The tile of 64 tokens is for decoding, which is bound by
+// weight bandwidth. None of these three has been measured.
 //
 // Proved by kernels/tests/gemm_tma.cpp.
 #pragma once
@@ -230,9 +232,9 @@ struct TileTma {
   }
 
   // The product with fused rotary embedding and KV store (gemm_narrow.cuh). `w`, [heads D, K], is mapped as
-  // [heads, D / 16, 2, 8, K]: of a head, eight dimensions of its first half, the eight of the second that they are rotated
-  // with, the next eight. A warp's 16 rows are then eight pairs, each in one lane. Slices are reduced as by run_reduced where
-  // `parts` is given, and in registers otherwise.
+  // [heads, D / 16, 2, 8, K]: of a head, eight dimensions of its first half, the eight of the second that they are
+  // rotated with, the next eight. A warp's 16 rows are then eight pairs, each in one lane. Slices are reduced as by
+  // run_reduced where `parts` is given, and in registers otherwise.
   template <int D>
   static __device__ __forceinline__ void run_heads(const Problem& p, const CUtensorMap& x, const CUtensorMap& w, const Heads& heads,
                                                    float4* parts, unsigned* semaphores) {

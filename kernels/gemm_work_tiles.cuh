@@ -1,7 +1,7 @@
 // Work tiles of the persistent products, and the ring of stages between the producer and the consumers.
 //
-// The grid has as many blocks in x as multiprocessors, or as work tiles where there are fewer. A work tile is an output tile or,
-// with split-K, one slice of k of an output tile; a block computes every gridDim.x-th.
+// The grid has as many blocks in x as multiprocessors, or as work tiles where there are fewer. A work tile is an output
+// tile or, with split-K, one slice of k of an output tile; a block computes every gridDim.x-th.
 //
 // Proved by kernels/tests/gemm_tma.cpp.
 #pragma once
@@ -30,8 +30,8 @@ struct WorkTiles {
   __device__ __forceinline__ int end() const { return split ? min(begin() + p.k_slice, p.K) : p.K; }
 };
 
-// STAGES slots of BYTES, aligned for TMA, each with a barrier that completes when the slot's stage has arrived (`full`) and one
-// that completes when its readers have released it (`empty`). Producer and consumers each have a copy of this.
+// STAGES slots of BYTES, aligned for TMA, each with a barrier that completes when the slot's stage has arrived (`full`)
+// and one that completes when its readers have released it (`empty`). Producer and consumers each have a copy of this.
 template <int STAGES, int BYTES>
 struct Ring {
   static constexpr int kAlign = 1024, kBytes = STAGES * BYTES + kAlign + 2 * STAGES * 8;  // of shared memory

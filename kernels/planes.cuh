@@ -1,5 +1,5 @@
-// How quantised weights lie in a device's memory. crates/engine/src/model/cuda/quant_layout.rs writes it from the file's blocks when a
-// model is loaded; nothing is rounded, and the size is the file's to within a few percent.
+// How quantised weights lie in a device's memory. crates/engine/src/model/cuda/quant_layout.rs writes it from the
+// file's blocks when a model is loaded; nothing is rounded, and the size is the file's to within a few percent.
 //
 // A weight [N, K] is packed in strips of 16 outputs (the last one filled up with zeros), a strip along k in units of
 // 32 values. A strip is all of its units, then, for blocks of 256 values, one `super` for each 256; the strips follow
@@ -36,8 +36,8 @@
 // Codes are exact in bf16, and so are d scale and dmin minimum in f32; the sum of x is the tensor core's, with ones
 // for the weights.
 //
-// Proved by kernels/tests/planes.cpp (planes that quant_layout.rs has written, beside the file's own blocks) and the tests of
-// quant_layout.rs.
+// Proved by kernels/tests/planes.cpp (planes that quant_layout.rs has written, beside the file's own blocks) and the
+// tests of quant_layout.rs.
 #pragma once
 
 #include "common.cuh"

@@ -1,12 +1,13 @@
-// Split-K: the number of values of k in a slice, from the shape of the weight alone. It never depends on the number of tokens
-// or on the card, or a token's bits would depend on its batch or on the machine.
+// Split-K: the number of values of k in a slice, from the shape of the weight alone. It never depends on the number of
+// tokens or on the card, or a token's bits would depend on its batch or on the machine.
 //
 //   tiles  = ceil(n / 64)                                   blocks of 64 outputs
 //   slices = min(ceil(256 / tiles), k / 1024, 16), at least 1
 //   slice  = ceil(k / slices), rounded up to a multiple of 256
 //
-// A product of few tokens is bound by reading the weight, and 64 outputs a block do not fill a card where n is small: 256 blocks
-// are two for each of about 130 multiprocessors. 1,024 values keep a block busy, and a product of many tokens seldom ends a slice.
+// A product of few tokens is bound by reading the weight, and 64 outputs a block do not fill a card where n is small:
+// 256 blocks are two for each of about 130 multiprocessors. 1,024 values keep a block busy, and a product of many
+// tokens seldom ends a slice.
 //
 // crates/engine/src/model/cuda/products.rs has the same function; kernels/tests/k_slices.txt is checked against both.
 //

@@ -1,7 +1,8 @@
-// TMA: asynchronous copies of tiles of a tensor into shared memory, and mbarriers that complete when they have arrived (sm_90a).
+// TMA: asynchronous copies of tiles of a tensor into shared memory, and mbarriers that complete when they have arrived
+// (sm_90a).
 //
-// One thread starts a copy; the TMA unit computes addresses, writes zeros for elements outside of the tensor and lays rows of
-// 128 bytes out under the swizzle of 128 bytes, as wgmma.cuh's operands are.
+// One thread starts a copy; the TMA unit computes addresses, writes zeros for elements outside of the tensor and lays
+// rows of 128 bytes out under the swizzle of 128 bytes, as wgmma.cuh's operands are.
 //
 // Here in PTX; under emulation kernels/emulated/tma.h has the same functions. On another generation's card they stop the
 // kernel.
@@ -50,7 +51,8 @@ __device__ __forceinline__ void mbarrier_wait(uint64_t* at, unsigned parity) {
           : "memory");
 }
 
-// Starts the copy of the tile at these elements, the innermost first; `barrier` counts its bytes. `to` is aligned to 1024 bytes.
+// Starts the copy of the tile at these elements, the innermost first; `barrier` counts its bytes. `to` is aligned to
+// 1024 bytes.
 __device__ __forceinline__ void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row) {
   TMA_PTX("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];\n" ::"r"(
               shared_address(to)),

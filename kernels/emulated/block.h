@@ -1,8 +1,8 @@
 // A block of threads: who runs, who waits for whom, and what happens when all do.
 //
-// A thread (a fiber) runs until it reaches a barrier of the block or a collective of its warp (shuffle, vote, mma). It then
-// yields to the next runnable thread; the last thread to arrive executes the collective for all and makes them runnable. So each
-// run is deterministic, and a divergent barrier is detected immediately as a deadlock.
+// A thread (a fiber) runs until it reaches a barrier of the block or a collective of its warp (shuffle, vote, mma). It
+// then yields to the next runnable thread; the last thread to arrive executes the collective for all and makes them
+// runnable. So each run is deterministic, and a divergent barrier is detected immediately as a deadlock.
 //
 // The order of threads, and of runnable threads in the queue, follows a seed: 0 forward, 1 backward, others shuffled. A
 // kernel with a race gives other results in another order, or a report of ThreadSanitizer.
@@ -72,8 +72,8 @@ struct Collective {
   Together together = nullptr;
 };
 
-// A barrier as ThreadSanitizer sees it: writes before it are visible after it. Rounds alternate between two addresses, so that
-// a late thread acquires nothing from one that is already at the next barrier.
+// A barrier as ThreadSanitizer sees it: writes before it are visible after it. Rounds alternate between two addresses,
+// so that a late thread acquires nothing from one that is already at the next barrier.
 struct Rounds {
   char at[2] = {};
   unsigned n = 0;
@@ -122,7 +122,8 @@ class Block {
   [[noreturn]] void end(Fiber& f);
   [[noreturn]] void fail(const std::string& why) const;
 
-  // For ThreadSanitizer: addresses that order a block's threads after the launch, and the launch's end after all blocks.
+  // For ThreadSanitizer: addresses that order a block's threads after the launch, and the launch's end after all
+  // blocks.
   char* starts() { return &starts_; }
   char* ends = nullptr;
 

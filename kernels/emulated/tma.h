@@ -1,9 +1,9 @@
-// The host's half of kernels/tma.cuh: mbarriers in shared memory that count arrivals and bytes, and TMA copies of tiles of a
-// tensor into shared memory that complete them.
+// The host's half of kernels/tma.cuh: mbarriers in shared memory that count arrivals and bytes, and TMA copies of tiles
+// of a tensor into shared memory that complete them.
 //
-// A copy is done as late as possible: its destination is poisoned when it starts and written when no thread is runnable (other
-// orders complete some copies earlier, and not in the order in which they were started). So a missing wait is detected, and so is
-// a copy into a buffer that is still being read, or that is the destination of another copy.
+// A copy is done as late as possible: its destination is poisoned when it starts and written when no thread is runnable
+// (other orders complete some copies earlier, and not in the order in which they were started). So a missing wait is
+// detected, and so is a copy into a buffer that is still being read, or that is the destination of another copy.
 #pragma once
 #include <cuda.h>
 
@@ -11,8 +11,8 @@
 
 namespace host {
 
-// What cuTensorMapEncodeTiled writes, as the emulator lays it out. Rows of a tile are 128 bytes, and lie in shared memory
-// under the swizzle of 128 bytes: all that the kernels use.
+// What cuTensorMapEncodeTiled writes, as the emulator lays it out. Rows of a tile are 128 bytes, and lie in shared
+// memory under the swizzle of 128 bytes: all that the kernels use.
 struct TensorMap {
   static constexpr uint64_t kMagic = 0x70616d726f736e74u;
   static constexpr unsigned kMostRanks = 5;

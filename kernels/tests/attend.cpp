@@ -1,6 +1,6 @@
-// Attention: attend_plain.cu against f64, and everything else against it, bit for bit: attend.cuh for every size of head
-// and tile, splits merged as rows in one go, rows alone as together, shared prefixes as copies in other places of the pool,
-// chunks as whole prompts, any order of threads. Slots of the cache that no row sees hold NaN.
+// Attention: attend_plain.cu against f64, and everything else against it, bit for bit: attend.cuh for every size of
+// head and tile, splits merged as rows in one go, rows alone as together, shared prefixes as copies in other places of
+// the pool, chunks as whole prompts, any order of threads. Slots of the cache that no row sees hold NaN.
 #include "../attend_d128.cu"
 #include "../attend_d16.cu"
 #include "../attend_d256.cu"

@@ -1,7 +1,7 @@
 // The emulated driver, driven as cudarc drives it. With the library over kernels/tests/faults/*.cu:
 //
-//   driver LIBRARY [CUBIN REGISTERS SHARED]   CUBIN: rms_norm.cu compiled, and what ptxas says of rms_norm_f32
-//   driver LIBRARY sound                      without the cases, for a library that a sanitizer looks after
+//   driver LIBRARY [CUBIN REGISTERS SHARED]   CUBIN: faults/sound.cu compiled, and ptxas' figures of its kernels
+//   driver LIBRARY sound                      without the cases, for an instrumented library
 //   driver LIBRARY CASE                       one case that ends the program, or has a device of its own
 #include "driver_api.h"
 

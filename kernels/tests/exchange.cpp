@@ -1,6 +1,7 @@
-// Devices that exchange columns of rows, as crates/engine/src/model/cuda/ranks does: each computes its own, they synchronise, and
-// each gathers all; from the others' memory, or from the host's where they have left them. For ThreadSanitizer, which takes
-// streams for threads, over the library of kernels/gather.cu and kernels/tests/faults/sound.cu:
+// Devices that exchange columns of rows, as crates/engine/src/model/cuda/ranks does: each computes its own, they
+// synchronise, and each gathers all; from the others' memory, or from the host's where they have left them. For
+// ThreadSanitizer, which takes streams for threads, over the library of kernels/gather.cu and
+// kernels/tests/faults/sound.cu:
 //
 //   exchange LIBRARY sound|through_host       nothing may be found
 //   exchange LIBRARY no_wait                  a device does not wait for another before it gathers

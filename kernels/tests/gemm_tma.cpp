@@ -1,5 +1,5 @@
-// The TMA products on the CPU, to the bit: each against the plain kernel, with a fused gate against it and gate.cu, with rotated
-// heads against it and rotate.cu.
+// The TMA products on the CPU, to the bit: each against the plain kernel, with a fused gate against it and gate.cu,
+// with rotated heads against it and rotate.cu.
 #include "gemm.h"
 
 #include "../gate.cu"
@@ -226,8 +226,8 @@ int main() {
   tiles_table(tally);
   for (const Kernel& k : kernels()) {
     const int t = k.tile.tokens, o = k.tile.outputs;
-    // One tile; several in one block, so that the ring continues from tile to tile; several in three blocks; a k of less
-    // than a stage, of no whole number of them, of several rounds of the ring.
+    // One tile; several in one block, so that the ring continues from tile to tile; several in three blocks; a k of
+    // less than a stage, of no whole number of them, of several rounds of the ring.
     for (const unsigned order : {0u, 1u, 77u, 1234u}) one_case(tally, k, t, o, 512, 512, 1, order);
     for (const unsigned order : {0u, 77u}) one_case(tally, k, t + 3, o + 24, 1280, 512, 1, order);
     one_case(tally, k, 2 * t - 1, 2 * o - 9, 768, 256, 3, 5);

@@ -49,7 +49,7 @@ impl Gpu {
         let (of_x, of_w, y) = (memory(2 * x.len())?, memory(w.len())?, memory(4 * m * n)?);
         let halves: Vec<u8> = x.iter().flat_map(|bits| bits.to_le_bytes()).collect();
         for (memory, bytes) in [(&of_x, &halves[..]), (&of_w, w)] {
-            // SAFETY: the memory has as many bytes.
+            // SAFETY: the memory has `bytes.len()` bytes; the copy is complete on return.
             unsafe { result::memcpy_htod_sync(memory.at(), bytes) }.map_err(failed("send a product"))?;
         }
         let operands = Operands { gpu: self, stream: &stream, x: of_x, w: of_w, y, shape };
@@ -75,7 +75,7 @@ impl Operands<'_> {
         let stream = self.stream.cu_stream();
         let bytes = 4 * m * n;
         // What is left of an earlier kernel must not pass for this one's: all bits set is no number.
-        // SAFETY: y has so many bytes.
+        // SAFETY: y has `4 m n` bytes.
         unsafe { result::memset_d8_async(self.y.at(), 0xff, bytes, stream) }
             .map_err(failed("write memory"))?;
         let (module, shape) = (launch.tile.module(), launch.shape());
@@ -87,13 +87,14 @@ impl Operands<'_> {
         let kernels = self.gpu.kernels();
         let partial = Memory::new(self.gpu.context(), 4 * launch.partial_len(m, n), MEASURED)?;
         let semaphores = Memory::new(self.gpu.context(), 4 * launch.n_semaphores(m, n), MEASURED)?;
-        // SAFETY: the semaphores have so many bytes.
+        // SAFETY: the memory has so many bytes, at least 1.
         unsafe {
             result::memset_d8_async(semaphores.at(), 0, (4 * launch.n_semaphores(m, n)).max(1), stream)
         }
         .map_err(failed("write memory"))?;
         let (after, names) = ((stream, Start::After), (module, launch.kernel));
-        // SAFETY: x is [m, k], w is [n, k] of the tile's kind, y is [m, n] and the partial sums are one for each slice.
+        // SAFETY: x is [m, k] bf16, w [n, k] of the tile's kind, y [m, n] f32, the partial sums and semaphores have the
+        // launch's lengths; all are 256-byte aligned, and freed after `fetch` has synchronised the stream.
         unsafe {
             if launch.reduces {
                 let parts = [Argument::At(partial.at()), Argument::At(semaphores.at())];
@@ -118,7 +119,7 @@ impl Operands<'_> {
 
     fn fetch(&self, bytes: usize) -> Result<Vec<f32>, Error> {
         let mut fetched = vec![0_u8; bytes];
-        // SAFETY: y has so many bytes; the copy is over before they are read.
+        // SAFETY: y and `fetched` have so many bytes; the stream is synchronised before they are read.
         unsafe { result::memcpy_dtoh_async(&mut fetched, self.y.at(), self.stream.cu_stream()) }
             .map_err(failed("fetch results"))?;
         self.stream.synchronize().map_err(failed("multiply"))?;

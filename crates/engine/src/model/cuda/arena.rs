@@ -1,5 +1,6 @@
-//! The single allocation that holds every buffer of a step: its size for the largest step, and the place of each buffer.
-//! Places are fixed when the arena is allocated, so that a recorded step may contain their addresses. It computes nothing.
+//! The single allocation that holds every buffer of a step: its size for the largest step, and the place of each
+//! buffer. Places are fixed when the arena is allocated, so that a recorded step may contain their addresses. It
+//! computes nothing.
 //!
 //! ```text
 //! numbers | stream | wanted stream | normed | product       | queries, attended | sums | semaphores | panel | hidden | noted | tail | whole

@@ -38,7 +38,7 @@ use super::{
 };
 use crate::model::{
     self, BLOCK, Config, KvType, Weights,
-    backend::{Added, Backend, Begun, HeadNorms, Kept, Matrices, Reach, Rows},
+    backend::{Added, Backend, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
     step::{Most, Step},
     tail::{Choice, Want},
 };
@@ -115,7 +115,8 @@ impl Cuda {
     pub(super) fn sharded(gpu: &Gpu, whole: &Config, shard: Shard) -> Result<Self, Error> {
         let context = gpu.context();
         context.bind_to_thread().map_err(failed("use the device"))?;
-        // SAFETY: everything of this backend runs on the one stream, or is waited for by it.
+        // SAFETY: all work on this context's memory is on `stream`, or on streams that `stream` waits for by events of
+        // its own.
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().map_err(failed("a stream"))?;
         let rope_table = |rope| RopeTable::new(rope, whole.head_dim);
@@ -160,7 +161,7 @@ impl Cuda {
         shape: Shape,
         arguments: &[Argument],
     ) -> Result<(), Error> {
-        // SAFETY: the caller answers for the arguments.
+        // SAFETY: the same conditions on `arguments`: length, alignment and lifetime of the memory that they address.
         unsafe { self.launch_over(names, shape, &[], arguments) }
     }
 
@@ -179,7 +180,7 @@ impl Cuda {
         let start =
             if self.gpu.starts_early() && self.shard == Shard::WHOLE { Start::Early } else { Start::After };
         let stream = (self.stream.cu_stream(), start);
-        // SAFETY: the caller answers for the arguments.
+        // SAFETY: the same conditions on `maps` and `arguments`; `stream` is alive as long as this backend.
         unsafe { self.gpu.kernels().launch_over(stream, names, shape, maps, arguments) }
     }
 
@@ -225,7 +226,8 @@ impl Cuda {
     /// Copies bytes from the device, and waits for them.
     fn fetch(&self, at: u64, bytes: usize) -> Result<Vec<u8>, Error> {
         let mut fetched = vec![0_u8; bytes];
-        // SAFETY: the memory on the device has so many bytes; the copy is over before they are read.
+        // SAFETY: callers pass the address of at least `bytes` bytes of the arena; the stream is synchronised before
+        // `fetched` is read or dropped.
         unsafe { result::memcpy_dtoh_async(&mut fetched, at, self.stream.cu_stream()) }
             .map_err(failed("fetch results"))?;
         self.stream.synchronize().map_err(failed("run a step"))?;
@@ -313,16 +315,16 @@ impl Backend for Cuda {
         Ok(())
     }
 
-    fn begin(&mut self, step: Step) -> Result<Begun, model::Error> {
+    fn begin(&mut self, step: Step) -> Result<StepStatus, model::Error> {
         self.expect(&step)?;
         let plan = self.plan(&step);
         self.start(plan)?;
         let (Some(graphs), Some(layout)) = (&mut self.graphs, &self.plan.layout) else {
-            return Ok(Begun::Operations);
+            return Ok(StepStatus::Execute);
         };
-        let Run::Whole(at) = graphs.begin(layout)? else { return Ok(Begun::Operations) };
+        let Run::Whole(at) = graphs.begin(layout)? else { return Ok(StepStatus::Execute) };
         self.set_whole(at);
-        Ok(Begun::Nothing)
+        Ok(StepStatus::Replayed)
     }
 
     fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream, model::Error> {
@@ -333,7 +335,8 @@ impl Backend for Cuda {
         let scale = [Argument::Float(self.config.embedding_scale.unwrap_or(1.0))];
         let arguments = [&pointers.map(Argument::At)[..], &sizes, &scale].concat();
         let shape = Shape::new([n, table.k.div_ceil(256)], 256);
-        // SAFETY: the table has n rows of k values, and out has a row for each token.
+        // SAFETY: the table has `table.n` rows of k values in its format, out `n` rows of k f32, and the plan `n`
+        // tokens; all are 256-byte aligned and freed only after the stream is synchronised.
         unsafe { self.launch(("embed", embed_kernel(table.format)), shape, &arguments)? };
         Ok(out)
     }
@@ -439,14 +442,14 @@ impl Backend for Cuda {
         Ok(self.gathered()?)
     }
 
-    fn keep_logits(&mut self, logits: Self::Product) -> Result<Kept, model::Error> {
+    fn keep_logits(&mut self, logits: Self::Product) -> Result<LogitsStatus, model::Error> {
         if let Some(graphs) = &mut self.graphs
-            && graphs.end(logits.at())? == Kept::Nothing
+            && graphs.end(logits.at())? == LogitsStatus::Rerun
         {
-            return Ok(Kept::Nothing);
+            return Ok(LogitsStatus::Rerun);
         }
         self.logits = Some(logits.at());
-        Ok(Kept::Logits)
+        Ok(LogitsStatus::Ready)
     }
 
     fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, model::Error> {

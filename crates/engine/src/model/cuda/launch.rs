@@ -91,7 +91,7 @@ struct Module(sys::CUmodule);
 
 // SAFETY: the driver's handles may be used from any thread.
 unsafe impl Send for Module {}
-// SAFETY: as above.
+// SAFETY: the handle is never written after `load`.
 unsafe impl Sync for Module {}
 
 struct Kernel {
@@ -102,9 +102,9 @@ struct Kernel {
     awaits: bool,
 }
 
-// SAFETY: as for modules.
+// SAFETY: the driver's handles may be used from any thread.
 unsafe impl Send for Kernel {}
-// SAFETY: as for modules.
+// SAFETY: a kernel is never written after `find`.
 unsafe impl Sync for Kernel {}
 
 impl Kernels {
@@ -113,7 +113,7 @@ impl Kernels {
     pub(super) fn load(context: &Arc<CudaContext>) -> Result<Self, Error> {
         context.bind_to_thread().map_err(failed("use the device"))?;
         let load = |&(name, image): &(&'static str, &[u8])| {
-            // SAFETY: the image is a whole file that nvcc wrote.
+            // SAFETY: the image is a whole fatbin that nvcc wrote, and static.
             let module = unsafe { result::module::load_data(image.as_ptr().cast()) };
             Ok((name, Module(module.map_err(failed("load the kernels"))?)))
         };
@@ -127,8 +127,8 @@ impl Kernels {
     /// There is no such kernel, it takes other arguments, or the driver refuses.
     ///
     /// # Safety
-    /// The arguments are what the kernel's own description asks for: addresses of live device memory of at least the
-    /// sizes that the other arguments say.
+    /// Every address in `arguments` is device memory of at least the length that the kernel's header derives from the
+    /// size arguments, with the alignment that it states, and is not freed before the stream has executed the launch.
     pub(super) unsafe fn launch(
         &self,
         stream: sys::CUstream,
@@ -136,7 +136,7 @@ impl Kernels {
         shape: Shape,
         arguments: &[Argument],
     ) -> Result<(), Error> {
-        // SAFETY: as the caller says.
+        // SAFETY: the same conditions; there are no maps.
         unsafe { self.launch_over((stream, Start::After), (module, kernel), shape, &[], arguments) }
     }
 
@@ -146,7 +146,7 @@ impl Kernels {
     /// As for [`Self::launch`].
     ///
     /// # Safety
-    /// As for [`Self::launch`]; the maps are of live memory too.
+    /// As for [`Self::launch`], also for the memory of the maps.
     pub(super) unsafe fn launch_over(
         &self,
         (stream, start): (sys::CUstream, Start),
@@ -183,7 +183,9 @@ impl Kernels {
             numAttrs: attributes.len() as u32,
         };
         let none = std::ptr::null_mut();
-        // SAFETY: the caller answers for the arguments, whose number and sizes are the kernel's.
+        // SAFETY: `pointers` has one pointer to each parameter, whose number and sizes were compared with the kernel's;
+        // `config`, `bits` and `maps` outlive the call. The memory that they address is as this function's safety
+        // section demands.
         unsafe { sys::cuLaunchKernelEx(&raw const config, known.function, pointers.as_mut_ptr(), none) }
             .result()
             .map_err(failed(kernel))
@@ -208,7 +210,7 @@ impl Kernels {
         let missing = DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND);
         let module = self.modules.iter().find(|(name, _)| *name == module).ok_or(missing)?;
         let name = CString::new(kernel).map_err(|_| missing)?;
-        // SAFETY: the module is loaded.
+        // SAFETY: the module is loaded and never unloaded; the name ends with a zero byte.
         let function = unsafe { result::module::get_function(module.1.0, name) }?;
         if shared_bytes > FREE_SHARED_BYTES {
             use sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as MOST;

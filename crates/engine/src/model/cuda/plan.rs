@@ -1,8 +1,8 @@
 //! A step as a GPU executes it: all of its numbers in one upload, and the place of each kernel's own among them.
 //!
-//! A small step that wants the logits of all of its rows is padded: rows, work tiles and KV splits are rounded up, so that
-//! many steps have one [`Layout`] and their kernels the same arguments. Padding rows are computed but never read: they are not
-//! stored and attend to nothing, and padding work tiles have no rows.
+//! A small step that wants the logits of all of its rows is padded: rows, work tiles and KV splits are rounded up, so
+//! that many steps have one [`Layout`] and their kernels the same arguments. Padding rows are computed but never read:
+//! they are not stored and attend to nothing, and padding work tiles have no rows.
 
 use super::{
     RECORDED_ROWS,

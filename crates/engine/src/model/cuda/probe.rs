@@ -52,7 +52,8 @@ impl Gpu {
         let arguments =
             [Argument::At(a.at()), Argument::At(b.at()), Argument::At(sums.at()), Argument::size(n)];
         let mut bytes = vec![0_u8; 4 * d.len()];
-        // SAFETY: the three buffers hold n tiles; the copy is over before its bytes are read.
+        // SAFETY: the three buffers hold n tiles and are freed after the stream is synchronised, as is `bytes`, which
+        // has the length of the sums.
         unsafe {
             let names = ("probe", "multiply_tiles");
             self.kernels().launch(stream.cu_stream(), names, Shape::new([n, 1], 32), &arguments)?;
@@ -73,7 +74,7 @@ impl Gpu {
         let sums = Memory::new(self.context(), 4 * blocks, MEASURED)?;
         let arguments = [Argument::At(sums.at()), Argument::size(effort.rounds)];
         let rounds = || {
-            // SAFETY: there is a sum for each block.
+            // SAFETY: `sums` has an f32 for each block, and outlives the measurement.
             unsafe {
                 let names = ("probe", "multiply_rounds");
                 self.kernels().launch(stream.cu_stream(), names, Shape::new([blocks, 1], 256), &arguments)
@@ -84,11 +85,11 @@ impl Gpu {
         let bytes = effort.copy_bytes;
         let [from, to] = [(); 2].map(|()| Memory::new(self.context(), bytes, MEASURED));
         let (from, to) = (from?, to?);
-        // SAFETY: both have so many bytes. What is copied first is written first.
+        // SAFETY: `from` has `bytes` bytes, and outlives the measurement.
         unsafe { result::memset_d8_async(from.at(), 1, bytes, stream.cu_stream()) }
             .map_err(failed("write memory"))?;
         let copy = || {
-            // SAFETY: as above.
+            // SAFETY: `from` and `to` have `bytes` bytes each, do not overlap, and outlive the measurement.
             unsafe { result::memcpy_dtod_async(to.at(), from.at(), bytes, stream.cu_stream()) }
                 .map_err(failed("copy memory"))
         };

@@ -12,8 +12,8 @@ use crate::model::cpu::Format;
 
 /// Split-K: the number of values of `k` in a slice, from the shape of the weight alone.
 ///
-/// Shape: a weight `[n, k]`. Range: a multiple of 256; at least `k` where there is one slice. The same function as `k_slice`
-/// in `kernels/split_k.h`, which has the reasons; `kernels/tests/k_slices.txt` is checked against both.
+/// Shape: a weight `[n, k]`. Range: a multiple of 256; at least `k` where there is one slice. The same function as
+/// `k_slice` in `kernels/split_k.h`, which has the reasons; `kernels/tests/k_slices.txt` is checked against both.
 #[must_use]
 pub fn k_slice(n: usize, k: usize) -> usize {
     /// Outputs of a block; wanted blocks; the least length of a slice; the most slices.
@@ -108,8 +108,9 @@ pub enum Kernels {
     MmaSync,
     /// `wgmma`: only cards of capability 9.0 run them. They have the bits of the others, on an H100 too.
     Wgmma,
-    /// `wgmma` with a producer warp group that copies TMA tiles, for `bf16` weights. Only cards of capability 9.0 run them,
-    /// and they are chosen where a table names them ([`measured`]). They have the bits of the others, on an H100 too.
+    /// `wgmma` with a producer warp group that copies TMA tiles, for `bf16` weights. Only cards of capability 9.0 run
+    /// them, and they are chosen where a table names them ([`measured`]). They have the bits of the others, on an H100
+    /// too.
     Tma,
 }
 
@@ -239,8 +240,8 @@ impl Tile {
         }
     }
 
-    /// The grid over so many tiles and slices. Persistent blocks have as equal numbers of work tiles as possible, so that as
-    /// many of them read from memory in every round as in the last.
+    /// The grid over so many tiles and slices. Persistent blocks have as equal numbers of work tiles as possible, so
+    /// that as many of them read from memory in every round as in the last.
     fn grid(&self, tiles: usize, slices: usize) -> [u32; 3] {
         if self.kernels == Tma {
             let work_tiles = tiles * slices;
@@ -287,7 +288,8 @@ pub struct Launch {
     /// The number of slices where the kernel writes their sums `[slices, m, n]`, which `gemm_merge` then adds;
     /// `None` where it writes `y` without them.
     pub split: Option<usize>,
-    /// Whether the kernel itself reduces the slices' sums, which are then in whole tiles, with a semaphore for each warp's rows.
+    /// Whether the kernel itself reduces the slices' sums, which are then in whole tiles, with a semaphore for each
+    /// warp's rows.
     pub reduces: bool,
 }
 
@@ -322,10 +324,10 @@ pub(super) const SPLIT_TOKENS: usize = 64;
 /// The launch of a product of `m` tokens with a weight `[n, k]`, on a card that runs these kernels.
 ///
 /// A choice for speed alone. On Hopper a table may say what was the fastest ([`measured`]), the only source of
-/// TMA kernels; otherwise, of more tokens than a split takes, the largest tile of `wgmma` where that gives most multiprocessors a block:
-/// on an H100 a 7B's prompts are read 1.2 to 1.4 times as fast with it. Elsewhere the smallest tile that holds all
-/// tokens (or the largest there is), a smaller one where its blocks would leave multiprocessors idle. A product of few
-/// tokens is split where its tiles alone do not fill a GPU.
+/// TMA kernels; otherwise, of more tokens than a split takes, the largest tile of `wgmma` where that gives most
+/// multiprocessors a block: on an H100 a 7B's prompts are read 1.2 to 1.4 times as fast with it. Elsewhere the smallest
+/// tile that holds all tokens (or the largest there is), a smaller one where its blocks would leave multiprocessors
+/// idle. A product of few tokens is split where its tiles alone do not fill a GPU.
 ///
 /// `k_slice` is that of the whole weight ([`k_slice`]), of which `n` may be a part of the outputs.
 #[must_use]

@@ -1,6 +1,6 @@
-//! The decoder's operations on several GPUs that have a model together. Each computes its shard of the heads and of every
-//! matrix's outputs as one GPU computes all of them; then what the others have of each row is brought to every GPU. A sum
-//! never crosses GPUs, so the bits are those of one.
+//! The decoder's operations on several GPUs that have a model together. Each computes its shard of the heads and of
+//! every matrix's outputs as one GPU computes all of them; then what the others have of each row is brought to every
+//! GPU. A sum never crosses GPUs, so the bits are those of one.
 //!
 //! ```text
 //! x -> norm -> qkv -> attention of own heads -> | -> own columns of x += o -> | -> norm -> gate, up, own columns -> |
@@ -8,12 +8,12 @@
 //!                                                                  | <- own columns of x += down <------------------
 //! ```
 //!
-//! A single thread drives all GPUs. A GPU reads what another has computed after `synchronize`: an event of each, that all
-//! others wait for. What another reads is not written again before the next `synchronize`, which follows its reading.
-//! `exchange` gathers rows; GPUs without access to each other's memory have a `detour` through this machine's.
+//! A single thread drives all GPUs. A GPU reads what another has computed after `synchronize`: an event of each, that
+//! all others wait for. What another reads is not written again before the next `synchronize`, which follows its
+//! reading. `exchange` gathers rows; GPUs without access to each other's memory have a `detour` through this machine's.
 //!
-//! A recorded step is one graph over all GPUs: the capture begins on the first one and extends to the others by `synchronize`,
-//! whose waits become the graph's edges.
+//! A recorded step is one graph over all GPUs: the capture begins on the first one and extends to the others by
+//! `synchronize`, whose waits become the graph's edges.
 
 mod detour;
 mod exchange;
@@ -29,7 +29,7 @@ use super::{
     possible_cards,
     shard::Shard,
 };
-use crate::model::{self, Config, backend::Begun};
+use crate::model::{self, Config, backend::StepStatus};
 use detour::Detour;
 
 /// GPUs with one model's cache and the step at hand, each with its shard.
@@ -139,7 +139,7 @@ impl Ranks {
     }
 
     /// Launches the step at hand whole, where it was recorded; else it may be recorded from here on.
-    fn begin_recorded(&mut self) -> Result<Begun, model::Error> {
+    fn begin_recorded(&mut self) -> Result<StepStatus, model::Error> {
         let mut moved = false;
         for card in &mut self.cards {
             moved |= card.cuda.take_moved();
@@ -148,25 +148,25 @@ impl Ranks {
             graphs.forget();
         }
         let layout = self.cards[0].cuda.layout().cloned();
-        let (Some(graphs), Some(layout)) = (&mut self.graphs, layout) else { return Ok(Begun::Operations) };
+        let (Some(graphs), Some(layout)) = (&mut self.graphs, layout) else { return Ok(StepStatus::Execute) };
         if graphs.knows(&layout) {
             // A graph is launched on the first card alone: the numbers of all must have arrived by then.
             self.synchronize()?;
         }
         let (first, Some(graphs)) = (&mut self.cards[0], &mut self.graphs) else {
-            return Ok(Begun::Operations);
+            return Ok(StepStatus::Execute);
         };
         first.cuda.here().map_err(first.name())?;
         match graphs.begin(&layout) {
             Ok(Run::Whole(at)) => {
                 first.cuda.set_whole(at);
-                return Ok(Begun::Nothing);
+                return Ok(StepStatus::Replayed);
             }
             Ok(Run::Launches) if graphs.is_recording() => self.extend_capture()?,
             Ok(Run::Launches) => {}
             Err(error) => return Err(self.attribute(error)),
         }
-        Ok(Begun::Operations)
+        Ok(StepStatus::Execute)
     }
 
     /// Extends a capture that has begun on the first card to the others, which wait for an event of it.

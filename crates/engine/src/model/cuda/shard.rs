@@ -1,9 +1,10 @@
-//! Tensor-parallel shards: the part of a model that each card of a group has. Every matrix is cut by its outputs, queries, keys and
-//! values by heads, so that each sum of a product is one card's from its first value to its last. Only arithmetic is here.
+//! Tensor-parallel shards: the part of a model that each card of a group has. Every matrix is cut by its outputs,
+//! queries, keys and values by heads, so that each sum of a product is one card's from its first value to its last.
+//! Only arithmetic is here.
 //!
-//! Source: Shoeybi et al. (2019), Megatron-LM, section 3, for cutting by heads and by the feed-forward's columns. It cuts
-//! the second matrix of each half by inputs and adds what the cards have; here it is cut by outputs too, since such a
-//! sum's bits would follow the number of cards.
+//! Source: Shoeybi et al. (2019), Megatron-LM, section 3, for cutting by heads and by the feed-forward's columns. It
+//! cuts the second matrix of each half by inputs and adds what the cards have; here it is cut by outputs too, since
+//! such a sum's bits would follow the number of cards.
 
 use std::ops::Range;
 
@@ -24,8 +25,9 @@ impl Shard {
     /// A card that has the whole model.
     pub(super) const WHOLE: Self = Self { card: 0, n_cards: 1 };
 
-    /// The outputs that this card computes of a matrix with `n`. `unit` of them stay together (a head), or 1: then cards
-    /// get whole strips of 16, as evenly as that goes. Where there are fewer units than cards, neighbours have the same one.
+    /// The outputs that this card computes of a matrix with `n`. `unit` of them stay together (a head), or 1: then
+    /// cards get whole strips of 16, as evenly as that goes. Where there are fewer units than cards, neighbours have
+    /// the same one.
     pub(super) fn outputs(self, n: usize, unit: usize) -> Range<usize> {
         let Self { card, n_cards } = self;
         if unit == 1 {
@@ -57,8 +59,9 @@ impl Shard {
     }
 }
 
-/// The numbers of cards that a model with these heads can be sharded over: those that divide its heads, and of its heads of
-/// keys and values either divide the number or are divided by it. In the second case several cards have the same ones.
+/// The numbers of cards that a model with these heads can be sharded over: those that divide its heads, and of its
+/// heads of keys and values either divide the number or are divided by it. In the second case several cards have the
+/// same ones.
 #[must_use]
 pub fn possible_cards(n_heads: usize, n_kv_heads: usize) -> Vec<usize> {
     let divides = |n: &usize| {

@@ -25,8 +25,8 @@ impl TensorMap {
         Self::encode(at, [k, rows], [2 * k], [ROW, tall as u32])
     }
 
-    /// Gates `[n, k]` and their ups `[n, k]` behind them, as `[n / 8, 2, 8, k]`: a tile has eight gates, their eight ups,
-    /// the next eight gates, `tall` rows in all. `n` is a multiple of 8, `tall` of 16.
+    /// Gates `[n, k]` and their ups `[n, k]` behind them, as `[n / 8, 2, 8, k]`: a tile has eight gates, their eight
+    /// ups, the next eight gates, `tall` rows in all. `n` is a multiple of 8, `tall` of 16.
     ///
     /// # Errors
     /// As for [`Self::rows`].
@@ -34,8 +34,9 @@ impl TensorMap {
         Self::encode(at, [k, 8, 2, n / 8], [2 * k, 2 * k * n, 16 * k], [ROW, 8, 2, tall as u32 / 16])
     }
 
-    /// Heads `[n, k]` of `dim` rows each, as `[n / dim, dim / 16, 2, 8, k]`: a tile has eight rows of a head's first half, the
-    /// eight of its second half that they are rotated with, the next eight, `tall` rows in all. `dim` divides `n` and `tall`.
+    /// Heads `[n, k]` of `dim` rows each, as `[n / dim, dim / 16, 2, 8, k]`: a tile has eight rows of a head's first
+    /// half, the eight of its second half that they are rotated with, the next eight, `tall` rows in all. `dim` divides
+    /// `n` and `tall`.
     ///
     /// # Errors
     /// As for [`Self::rows`].
@@ -54,7 +55,8 @@ impl TensorMap {
         let (sizes, strides) = (sizes.map(|n| n as u64), strides.map(|n| n as u64));
         let steps = [1_u32; RANK];
         let mut map = sys::CUtensorMap { opaque: [0; 16] };
-        // SAFETY: there are RANK sizes, steps and edges of the tile, and a stride less; the driver reads them and writes the map.
+        // SAFETY: the arrays have RANK sizes, steps and tile edges, and RANK - 1 strides, which the driver reads during
+        // the call; it writes the map, which has the alignment of `CUtensorMap`.
         let said = unsafe {
             sys::cuTensorMapEncodeTiled(
                 &raw mut map,

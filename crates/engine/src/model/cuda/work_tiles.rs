@@ -1,10 +1,10 @@
 //! Divides a step's attention into work tiles, one for each block of threads and kv head. Integers only; no choice here
 //! changes a bit: a row's KV splits are always merged in order.
 //!
-//! A row is computed whole by `attend_rows` (a chunk of a prompt: many rows of one sequence read the same keys), or one KV
-//! split at a time by `attend_split_kv`, merged by `attend_merge` (FlashDecoding). Splits keep every multiprocessor busy when
-//! there are few rows, and read a prefix that many sequences share once for as many rows as a tile holds; they cost memory and
-//! a pass over it. `kernels/attend_plain.cu` defines work tiles.
+//! A row is computed whole by `attend_rows` (a chunk of a prompt: many rows of one sequence read the same keys), or one
+//! KV split at a time by `attend_split_kv`, merged by `attend_merge` (FlashDecoding). Splits keep every multiprocessor
+//! busy when there are few rows, and read a prefix that many sequences share once for as many rows as a tile holds;
+//! they cost memory and a pass over it. `kernels/attend_plain.cu` defines work tiles.
 
 use std::{cmp::Reverse, ops::Range};
 
@@ -60,8 +60,8 @@ pub fn split_bytes(heads: Heads) -> usize {
 pub struct Launch {
     pub tile: &'static Tile,
     pub n_work_tiles: usize,
-    /// Shape: `[n_work_tiles, 2]` (first place in `order`, rows) for rows, `[n_work_tiles, 4]` (first, rows, split, 0) for
-    /// splits.
+    /// Shape: `[n_work_tiles, 2]` (first place in `order`, rows) for rows, `[n_work_tiles, 4]` (first, rows, split, 0)
+    /// for splits.
     pub work_tiles: Vec<u32>,
 }
 

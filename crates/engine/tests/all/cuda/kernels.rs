@@ -1,5 +1,5 @@
-//! Tiny models with each family of product kernels: all have the same bits. The launches are read from the emulated driver's
-//! trace.
+//! Tiny models with each family of product kernels: all have the same bits. The launches are read from the emulated
+//! driver's trace.
 
 use std::collections::BTreeSet;
 

@@ -218,8 +218,8 @@ fn models_of_7b_and_32b_hold_their_memory_on_a_card_of_80_gb() {
     assert!(gpu.memory().unwrap().0 >= free - (4 << 20), "only recordings take more");
 }
 
-/// All log-probabilities after all rows take one launch, and states one for each depth; both have the bits that they have
-/// one by one.
+/// All log-probabilities after all rows take one launch, and states one for each depth; both have the bits that they
+/// have one by one.
 #[test]
 fn what_is_weighed_and_noted_takes_one_launch_and_has_the_same_bits() {
     const NAME: &str = "memory::what_is_weighed_and_noted_takes_one_launch_and_has_the_same_bits";

@@ -54,8 +54,9 @@ impl Cuda {
         let pointers = [splits, peaks, starts, positions, out.at()].map(Argument::At);
         let sizes = [queries.n_rows, n_heads, head_dim, window].map(Argument::size);
         let shape = Shape::new([queries.n_rows, (n_heads * head_dim).div_ceil(512)], 128);
-        // SAFETY: `splits` is [n_splits, heads, head_dim] and `peaks` [n_splits, heads, 2] in f32, 256-byte aligned places of the
-        // arena, which lives as long as the stream's work; each row that has splits names its first one of them.
+        // SAFETY: `splits` is [n_splits, heads, head_dim] and `peaks` [n_splits, heads, 2] in f32, 256-byte aligned
+        // places of the arena, which is freed only after the stream is synchronised; each row with splits has the index
+        // of its first.
         unsafe { self.launch(("attend_merge", "attend_merge"), shape, &[&pointers[..], &sizes].concat())? };
         Ok(out)
     }
@@ -86,8 +87,9 @@ impl Cuda {
         let shared_bytes = launch.tile.shared_bytes;
         let shape =
             Shape { shared_bytes, ..Shape::new([launch.n_work_tiles, n_kv_heads], launch.tile.threads) };
-        // SAFETY: the step was checked: its blocks are in the cache and hold its positions; the plan's items are rows
-        // of the queries.
+        // SAFETY: the step was checked: its blocks are in the cache and hold its positions; the plan's work tiles are
+        // rows of the queries, and the outputs are slots for all of them. Cache and arena are 256-byte aligned and
+        // freed only after the stream is synchronised.
         unsafe { self.launch((launch.tile.module, kernel), shape, &arguments) }
     }
 

@@ -1,5 +1,5 @@
-//! The gate of the feed-forward layer: fused into the product where a kernel does both, or by `kernels/gate.cu` after it.
-//! Both have the same bits.
+//! The gate of the feed-forward layer: fused into the product where a kernel does both, or by `kernels/gate.cu` after
+//! it. Both have the same bits.
 
 use super::{
     super::{
@@ -15,8 +15,8 @@ use super::{
 use crate::model::config::Activation;
 
 impl Cuda {
-    /// The product with the gate fused, whose sums are never written to memory; `None` where no kernel does that for these
-    /// weights and rows.
+    /// The product with the gate fused, whose sums are never written to memory; `None` where no kernel does that for
+    /// these weights and rows.
     pub(super) fn multiply_gated(&self, x: &Values, w: &Linear) -> Result<Option<Values>, Error> {
         let ([part], [gates, ups]) = (&w.parts[..], &w.outputs[..]) else { return Ok(None) };
         // What adapters add precedes the gate.
@@ -37,7 +37,8 @@ impl Cuda {
             TensorMap::gates(weights, n / 2, k, launch.tile.outputs)?,
         ];
         let sizes = [m, n, k].map(Argument::size);
-        // SAFETY: x is [m, k], the weights [n, k], their gates before their ups, and out [m, n / 2], all bf16.
+        // SAFETY: x is [m, k], the weights [n, k], their gates before their ups, and out [m, n / 2], all bf16, 16-byte
+        // aligned and freed only after the stream is synchronised.
         unsafe {
             let (names, shape) = ((launch.tile.module(), launch.kernel), launch.shape());
             self.launch_over(names, shape, &maps, &[&[Argument::At(out.at())][..], &sizes].concat())?;
@@ -55,7 +56,7 @@ impl Cuda {
         };
         let pointers = [gate_up.at(), out.at()].map(Argument::At);
         let sizes = [rows, n].map(Argument::size);
-        // SAFETY: gate_up is [rows, 2 n] f32, out [rows, n] bf16.
+        // SAFETY: gate_up is [rows, 2 n] f32, out [rows, n] bf16, 256-byte aligned places of the arena.
         unsafe {
             let shape = Shape::new([rows, n.div_ceil(1024)], 256);
             self.launch(("gate", kernel), shape, &[&pointers[..], &sizes].concat())?;

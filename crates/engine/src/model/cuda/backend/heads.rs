@@ -1,5 +1,5 @@
-//! Rotary embedding and KV store: fused into the QKV product where a kernel does both, or by `kernels/rotate.cu` after it.
-//! Both have the same bits.
+//! Rotary embedding and KV store: fused into the QKV product where a kernel does both, or by `kernels/rotate.cu` after
+//! it. Both have the same bits.
 
 use super::{
     super::{
@@ -19,8 +19,8 @@ use crate::model::{
 };
 
 impl Cuda {
-    /// Queries of a QKV product with fused rotary embedding and KV store, for heads without norms; its sums are never written
-    /// to memory. `None` where no kernel does that for these weights and rows.
+    /// Queries of a QKV product with fused rotary embedding and KV store, for heads without norms; its sums are never
+    /// written to memory. `None` where no kernel does that for these weights and rows.
     pub(super) fn multiply_heads(
         &self,
         layer: usize,
@@ -55,7 +55,8 @@ impl Cuda {
         let pointers = [&[bias][..], &places, &[parts, semaphores]].concat();
         let pointers: Vec<Argument> = pointers.into_iter().map(Argument::At).collect();
         let sizes = [m, n, k, launch.k_slice, n_heads, n_kv_heads, head_dim].map(Argument::size);
-        // SAFETY: x is [m, k] and the weights [n, k] in bf16, n the heads' dimensions; the rest as in `turn`.
+        // SAFETY: x is [m, k] and the weights [n, k] in bf16, n the heads' dimensions, 16-byte aligned; the sums and
+        // semaphores are slots of the launch's lengths. The rest as in `rotate`.
         unsafe {
             let (names, shape) = ((launch.tile.module(), launch.kernel), launch.shape());
             self.launch_over(names, shape, &maps, &[&pointers[..], &sizes].concat())?;
@@ -79,7 +80,9 @@ impl Cuda {
         let pointers: Vec<Argument> = pointers.into_iter().map(Argument::At).collect();
         let sizes = [qkv.n_rows, n_heads, n_kv_heads, head_dim].map(Argument::size);
         let grid = [qkv.n_rows as u32, (n_heads + 2 * n_kv_heads).div_ceil(4) as u32, 1];
-        // SAFETY: the tables reach past every position, and the step was checked: its slots are in the cache.
+        // SAFETY: qkv is [rows, heads dimensions] f32 and the queries [rows, heads, head_dim] bf16, 256-byte aligned
+        // places of the arena; the rotary tables cover every position of the step, which was checked: its slots are in
+        // the cache. All are freed only after the stream is synchronised.
         unsafe {
             let shape = Shape { grid, block: [32, 4], shared_bytes: 0 };
             self.launch(("rotate", "rotate"), shape, &[&pointers[..], &sizes, &[self.eps()]].concat())?;

@@ -41,7 +41,8 @@ impl Cuda {
         let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
         let sizes = [0, part.n, k].map(Argument::size);
         let arguments = [[Argument::At(part.at()), Argument::At(panel)].as_slice(), &sizes].concat();
-        // SAFETY: the part has n rows of k values, and so has the panel, in bf16.
+        // SAFETY: the part has n rows of k values in its format, the panel slot room for as many in bf16; both are
+        // 16-byte aligned and freed only after the stream is synchronised.
         unsafe { self.launch(("dequantize", kernel), shape, &arguments)? };
         Ok((Kind::Bf16, panel))
     }
@@ -79,8 +80,9 @@ impl Cuda {
         let y = at(y);
         let mnk = [m, n, k, launch.k_slice].map(Argument::size);
         let last = [Argument::size(ldy), Argument::Int(i32::from(add))];
-        // SAFETY: x is [m, k] bf16, the weights are [n, k] of their kind, y and the bias have n columns from `at` on, y
-        // in rows of `ldy`.
+        // SAFETY: x is [m, k] bf16, the weights are [n, k] of their kind, both 16-byte aligned; y and the bias have n
+        // columns of f32 from `at` on, y in rows of `ldy`; the slots have the launch's lengths. All are freed only
+        // after the stream is synchronised.
         unsafe {
             let Some(slices) = launch.split else {
                 return self.launch_over(
@@ -118,7 +120,8 @@ impl Cuda {
         let at = self.slot(Slot::Sums, launch.partial_len(m, n) * 4)?;
         let sizes = [m, n, k, launch.k_slice].map(Argument::size);
         let arguments = [&inputs[..], &[Argument::At(at)], &sizes].concat();
-        // SAFETY: x is [m, k] bf16, the weights are [n, k] of their kind, and there is room for a sum of each slice.
+        // SAFETY: x is [m, k] bf16, the weights are [n, k] of their kind and the sums [slices, m, n] f32, 16-byte
+        // aligned, and freed only after the stream is synchronised.
         unsafe {
             self.launch_over((launch.tile.module(), launch.kernel), launch.shape(), &maps, &arguments)?;
         }
@@ -126,7 +129,8 @@ impl Cuda {
     }
 }
 
-/// A kernel's arguments for its operands, `x` and the weights: tensor maps, which precede all other arguments, or addresses.
+/// A kernel's arguments for its operands, `x` and the weights: tensor maps, which precede all other arguments, or
+/// addresses.
 pub(in crate::model::cuda) fn inputs(
     launch: &Launch,
     (x, weights): (u64, u64),

@@ -134,7 +134,7 @@ impl Cuda {
         let places = Places::new(extent, self.sizes(), self.extra());
         self.arena = Some(Arena::new(self.gpu.context(), extent, places, self.gpu.is_apart())?);
         let semaphores = self.slot(Slot::Semaphores, SplitK::SEMAPHORE_BYTES)?;
-        // SAFETY: the slot has so many bytes.
+        // SAFETY: the slot has `SEMAPHORE_BYTES` bytes of the arena that was allocated above.
         unsafe { result::memset_d8_async(semaphores, 0, SplitK::SEMAPHORE_BYTES, self.stream.cu_stream()) }
             .map_err(failed("write memory"))
     }

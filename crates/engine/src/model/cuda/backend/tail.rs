@@ -27,8 +27,9 @@ pub(super) struct Noted {
     fetched: Vec<f32>,
 }
 
-/// Page-locked staging of sampling requests and results, for one caller at a time. Masks of many rows are megabytes, so they
-/// are copied on a stream of their own while the device executes the step: their slot belongs to no other operation.
+/// Page-locked staging of sampling requests and results, for one caller at a time. Masks of many rows are megabytes, so
+/// they are copied on a stream of their own while the device executes the step: their slot belongs to no other
+/// operation.
 pub(super) struct Staging {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
@@ -78,7 +79,8 @@ impl Cuda {
         let Staging { stream, sent, wants: pinned, choices, .. } = &mut *staging;
         let pinned = &mut pinned.bytes_mut()[..wants.n_bytes()];
         wants.write(pinned);
-        // SAFETY: the slot has room for the bytes, which stay as they are until the step is over.
+        // SAFETY: the slot has `n_bytes` bytes; the pinned memory is as long, and neither moved nor written before
+        // `sent` has been waited for.
         unsafe { result::memcpy_htod_async(input, pinned, stream.cu_stream()) }
             .map_err(failed("send what is wanted"))?;
         sent.record(stream).map_err(failed("send what is wanted"))?;
@@ -89,14 +91,15 @@ impl Cuda {
         let sizes = [n, self.config.vocab, wants.mask_words].map(Argument::size);
         let of_parts = [&pointers[..], &sizes].concat();
         let arguments = [&pointers[..], &[Argument::At(output)], &sizes].concat();
-        // SAFETY: there is a row of logits for each want, and a mask for each that names one.
+        // SAFETY: the logits have a row of `vocab` f32 for each request, the slots a request, a mask where it has one,
+        // a choice and the partial results of 32 warps for each; all are 256-byte aligned places of the arena.
         unsafe {
             self.launch(("tail", "tail_peaks"), Shape::new([8 * n, 1], 128), &of_parts)?;
             self.launch(("tail", "tail_sums"), Shape::new([8 * n, 1], 128), &of_parts)?;
             self.launch(("tail", "tail"), Shape::new([n, 1], 1024), &arguments)?;
         }
         let choices = &mut choices.bytes_mut()[..n * CHOICE_BYTES];
-        // SAFETY: so many choices are there; the copy is over before they are read.
+        // SAFETY: both have the bytes of n choices; the stream is synchronised before they are read.
         unsafe { result::memcpy_dtoh_async(choices, output, self.stream.cu_stream()) }
             .map_err(failed("fetch results"))?;
         self.stream.synchronize().map_err(failed("run a step"))?;
@@ -166,7 +169,8 @@ impl Cuda {
         let pointers = [x.at(), rows, to.at()].map(Argument::At);
         let sizes = [n, width].map(Argument::size);
         let shape = Shape::new([n, 1], 256);
-        // SAFETY: x has a row for each of the step's, and the rows are rows of the step.
+        // SAFETY: x has a row of `width` values for each row of the step, `rows` has n indices of them, and `to` room
+        // for n rows.
         unsafe { self.launch(("take_rows", kernel), shape, &[&pointers[..], &sizes].concat()) }
     }
 

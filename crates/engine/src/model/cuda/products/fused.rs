@@ -1,10 +1,11 @@
-//! Products with a fused epilogue, whose sums are never written to memory. A choice for speed alone, which changes no bit.
+//! Products with a fused epilogue, whose sums are never written to memory. A choice for speed alone, which changes no
+//! bit.
 
 use super::{Kernels, Launch, by_tma, measured, tma_tiles};
 use crate::model::config::Activation;
 
-/// The launch of the fused gate and up projections with the gate, where there is such a kernel: `n / 2` gates, then `n / 2`
-/// ups, and `out[m, n / 2] = f(gate) up` in bf16.
+/// The launch of the fused gate and up projections with the gate, where there is such a kernel: `n / 2` gates, then `n
+/// / 2` ups, and `out[m, n / 2] = f(gate) up` in bf16.
 ///
 /// A choice for speed alone, as [`super::launch`], and without split-K. On Hopper it is made where the table names
 /// a TMA kernel for the product. A tile of more tokens has fewer copies, if it is filled.
@@ -35,11 +36,11 @@ pub fn launch_gated(
     Some(Launch { kernel, ..tile.launch_whole([m, n, k], k_slice) })
 }
 
-/// The launch of a QKV product with fused rotary embedding and KV store, where there is such a kernel: for heads of 64 and
-/// 128 dimensions without norms. It may have a split-K reduction.
+/// The launch of a QKV product with fused rotary embedding and KV store, where there is such a kernel: for heads of 64
+/// and 128 dimensions without norms. It may have a split-K reduction.
 ///
-/// On Hopper it is made where the table names a TMA tile of at most 128 tokens for the product: with more, a thread has no
-/// registers for the sums of all slices.
+/// On Hopper it is made where the table names a TMA tile of at most 128 tokens for the product: with more, a thread has
+/// no registers for the sums of all slices.
 #[must_use]
 pub fn launch_heads(
     kernels: Kernels,

@@ -61,8 +61,8 @@ fn rows_must_be_whole_steps() {
     assert_eq!(check(1 << 31, 64), Err(Error::TooLarge { n: 1 << 31, k: 64 }));
 }
 
-/// What is chosen on Hopper: TMA launches have no more blocks than work tiles, equal numbers of work tiles each, and room for
-/// their sums.
+/// What is chosen on Hopper: TMA launches have no more blocks than work tiles, equal numbers of work tiles each, and
+/// room for their sums.
 fn check_hopper(kernels: Kernels, launch: Launch, fast: Launch, [m, n, k]: [usize; 3]) {
     let k_slice = k_slice(n, k);
     let blocks = launch.tile.blocks(m, n);

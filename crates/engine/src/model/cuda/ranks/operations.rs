@@ -12,7 +12,7 @@ use super::{
 };
 use crate::model::{
     self, KvType, Weights,
-    backend::{Added, Backend, Begun, HeadNorms, Kept, Matrices, Reach, Rows},
+    backend::{Added, Backend, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
     step::{Most, Step},
     tail::{Choice, Want},
 };
@@ -87,7 +87,7 @@ impl Backend for Ranks {
         self.each_mut(|_, cuda| cuda.reserve(n_blocks, kv)).map(|_| ())
     }
 
-    fn begin(&mut self, step: Step) -> Result<Begun, model::Error> {
+    fn begin(&mut self, step: Step) -> Result<StepStatus, model::Error> {
         if let Some(graphs) = &mut self.graphs {
             graphs.abandon();
         }
@@ -200,13 +200,13 @@ impl Backend for Ranks {
         first.cuda.noted()
     }
 
-    fn keep_logits(&mut self, logits: Self::Product) -> Result<Kept, model::Error> {
+    fn keep_logits(&mut self, logits: Self::Product) -> Result<LogitsStatus, model::Error> {
         let columns = Columns { pieces: &logits, ends: self.ends(self.whole.vocab, 4), in_place: false };
         let all = self.cards[0].cuda.values(Slot::Logits, logits[0].n_rows(), 4 * self.whole.vocab)?;
         self.exchange(&columns, &[all])?;
         self.cards[0].cuda.here()?;
         self.cards[0].cuda.set_logits(all.at());
-        let kept = self.graphs.as_mut().map_or(Ok(Kept::Logits), |graphs| graphs.end(all.at()));
+        let kept = self.graphs.as_mut().map_or(Ok(LogitsStatus::Ready), |graphs| graphs.end(all.at()));
         kept.map_err(|error| self.attribute(error))
     }
 
