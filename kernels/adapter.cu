@@ -5,7 +5,7 @@
 //
 //   x       [any, K]                       bf16: what the model's own product multiplies; K a multiple of 4
 //   pairs   [adapters, matrices]           see Pair: what each adapter adds to each of the matrices of one input
-//   items   [n_items, 1 + 8]               an adapter (-1: nobody), and the rows of x and y that take it (-1: none)
+//   items   [n_items, 1 + 8]               an adapter (-1: none), and the rows of x and y that take it (-1: none)
 //   hidden  [n_items, matrices, most, 8]   f32, `most` the largest rank in `pairs`
 //   y       [any, ldy]                     f32, the matrices' outputs side by side
 //
@@ -21,7 +21,7 @@
 // Moves per item of 8 rows and for each matrix: 4 K rank + 16 K rank / 4 bytes, then 4 n rank + 64 n.
 //
 // Proved by kernels/tests/adapter.cpp: against f64 at odd ranks and widths, several adapters and none in one launch, a
-// row alone as in any company, and nothing else written.
+// row alone as in any batch, and nothing else written.
 #include "common.cuh"
 
 // What one adapter adds to one matrix.

@@ -1,24 +1,24 @@
 // Attention over the paged cache, as attention.cuh defines it, for one size of head in each attend_dD.cu: products on the
 // tensor core, keys and values streamed into shared memory while the ones before are used.
 //
-//   attend_rows_dD_tT   out[row] for every row of an item, its splits in order: chunks of prompts
-//   attend_parts_dD_tT  one split of every row of an item, for attend_merge: decoding, and prefixes that many share
+//   attend_rows_dD_tT      out[row] for every row of a work tile, its splits in order: chunks of prompts
+//   attend_split_kv_dD_tT  one KV split of every row of a work tile, for attend_merge: decoding, and shared prefixes
 //
-// for heads of D in 16, 32, 64, 80, 96, 128, 256 and tiles of T in 16, 32, 64 queries (256: 16 and 32). An item's rows
-// times H / KV queries fill one tile at most. Arguments, shapes and items are attend_plain.cu's, and so are all bits, for
-// every T; in addition all rows of an item read the same blocks, each as far as it sees (in attend_parts: of its split).
-// Items of no rows pad a list: nothing is written for them.
+// for heads of D in 16, 32, 64, 80, 96, 128, 256 and tiles of T in 16, 32, 64 queries (256: 16 and 32). A work tile's
+// rows times H / KV queries fill one tile at most. Arguments, shapes and work tiles are attend_plain.cu's, and so are
+// all bits, for every T; in addition all rows of a work tile read the same blocks, each as far as it sees (in
+// attend_split_kv: of its split). Work tiles of no rows pad a list: nothing is written for them.
 //
-// Launch: block 128, grid (n_items, KV), dynamic shared memory as Plan::kSharedBytes says (beyond 48 KiB it has to be
-// asked for; crates/engine/src/model/cuda/tiles.rs has it too). D is part of the name, and the argument D is not read. q, keys and values 16-byte aligned;
-// positions below 2^25.
+// Launch: block 128, grid (n_work_tiles, KV), dynamic shared memory as Plan::kSharedBytes says (beyond 48 KiB it has to
+// be asked for; crates/engine/src/model/cuda/tiles.rs has it too). D is part of the name, and the argument D is not
+// read. q, keys and values 16-byte aligned; positions below 2^25.
 //
 // A split of 256 keys goes by in stages of 64 keys, 16 for each of the four warps: first its keys, then its values. A
 // warp scores its sixteen keys of each stage for all queries of the tile (so a key is read once from shared memory), a
 // tile's scores of a whole split stay in registers until its peak is known, weights go through shared memory, and for the
 // values a warp takes a quarter of the head's dimensions and all keys in order.
 //
-// Reads per item: 4 D bytes a key and kv head, 2 D a query; attend_parts writes 4 D + 8 bytes a query.
+// Reads per work tile: 4 D bytes a key and kv head, 2 D a query; attend_split_kv writes 4 D + 8 bytes a query.
 //
 // Proved by kernels/tests/attend.cpp: bit-equal to attend_plain.cu for every D and T, alone and in tiles, at odd lengths,
 // with windows, shared prefixes and chunks, in several orders of threads, with NaN in every slot that is not seen.
@@ -29,12 +29,12 @@
 namespace attention {
 
 template <int D, int T>
-__device__ __forceinline__ void attend_rows(const Arguments& in, const int* item, bf16* __restrict__ out,
+__device__ __forceinline__ void attend_rows(const Arguments& in, const int* work, bf16* __restrict__ out,
                                             unsigned char* bytes) {
   using P = Plan<D, T>;
   const Shared<D, T> shared(bytes);
   const Cache cache = {in.keys, in.values, in.n_kv_heads, D};
-  Stream stream = enter(in, shared, item[0], item[1]);
+  Stream stream = enter(in, shared, work[0], work[1]);
   stream.split = stream.first / kSplit, stream.last_split = (stream.end - 1) / kSplit;
   stream.stage = Range(stream.split, stream.first, stream.end).first_stage();
   fetch_queries(in, shared);
@@ -78,14 +78,14 @@ __device__ __forceinline__ void attend_rows(const Arguments& in, const int* item
 }
 
 template <int D, int T>
-__device__ __forceinline__ void attend_parts(const Arguments& in, const int* item, float* __restrict__ parts,
-                                             float* __restrict__ peaks, const int* __restrict__ part_start,
+__device__ __forceinline__ void attend_split_kv(const Arguments& in, const int* work, float* __restrict__ splits,
+                                             float* __restrict__ peaks, const int* __restrict__ split_start,
                                              unsigned char* bytes) {
   using P = Plan<D, T>;
   const Shared<D, T> shared(bytes);
   const Cache cache = {in.keys, in.values, in.n_kv_heads, D};
-  const int split = item[2];
-  Stream stream = enter(in, shared, item[0], item[1]);
+  const int split = work[2];
+  Stream stream = enter(in, shared, work[0], work[1]);
   const Range range(split, stream.first, stream.end);
   stream.split = stream.last_split = split, stream.stage = range.first_stage();
   fetch_queries(in, shared);
@@ -96,11 +96,11 @@ __device__ __forceinline__ void attend_parts(const Arguments& in, const int* ite
   cp_async_wait<P::kBuffers - 2>();
   __syncthreads();
   queries.load();
-  // From a query's place in q to its part's in `parts`.
+  // From a query's place in q to its part's in `splits`.
   const int mine = threadIdx.x;
   if (mine < T && shared.place[mine] >= 0) {
     const int row = shared.place[mine] / in.n_heads;
-    const int part = part_start[row] + split - first_seen(in.positions[row], in.window) / kSplit;
+    const int part = split_start[row] + split - first_seen(in.positions[row], in.window) / kSplit;
     shared.place[mine] = part * in.n_heads + shared.place[mine] % in.n_heads;
   }
 
@@ -114,37 +114,37 @@ __device__ __forceinline__ void attend_parts(const Arguments& in, const int* ite
     const int place = shared.place[query];
     if (place < 0) return;
     const float2 pair = {part[m][n][at], part[m][n][at + 1]};
-    *reinterpret_cast<float2*>(parts + static_cast<size_t>(place) * D + dimension) = pair;
+    *reinterpret_cast<float2*>(splits + static_cast<size_t>(place) * D + dimension) = pair;
   });
 }
 
 }  // namespace attention
 
-#define ATTEND(D, T)                                                                                                              \
-  extern "C" __global__ void __launch_bounds__(attention::kThreads, attention::Plan<D, T>::kBlocksOnSm) attend_rows_d##D##_t##T(  \
-      const bf16* __restrict__ q, const bf16* __restrict__ keys, const bf16* __restrict__ values,                                 \
-      const int* __restrict__ items, const int* __restrict__ order, const int* __restrict__ positions,                            \
-      const int* __restrict__ seq_of_row, const int* __restrict__ block_start, const int* __restrict__ blocks,                    \
-      bf16* __restrict__ out, int n_items, int H, int KV, int, int window, float scale) {                                         \
-    await_earlier();                                                                                                              \
-    DYNAMIC_SHARED(unsigned char, bytes);                                                                                         \
-    if (static_cast<int>(blockIdx.x) >= n_items) return;                                                                          \
-    const int* item = items + 2 * static_cast<size_t>(blockIdx.x);                                                                \
-    if (item[1] == 0) return;                                                                                                     \
-    const attention::Arguments in = {q, keys, values, order, positions, seq_of_row, block_start, blocks, H, KV, window, scale};   \
-    attention::attend_rows<D, T>(in, item, out, bytes);                                                                           \
-  }                                                                                                                               \
-  extern "C" __global__ void __launch_bounds__(attention::kThreads, attention::Plan<D, T>::kBlocksOnSm) attend_parts_d##D##_t##T( \
-      const bf16* __restrict__ q, const bf16* __restrict__ keys, const bf16* __restrict__ values,                                 \
-      const int* __restrict__ items, const int* __restrict__ order, const int* __restrict__ positions,                            \
-      const int* __restrict__ seq_of_row, const int* __restrict__ block_start, const int* __restrict__ blocks,                    \
-      float* __restrict__ parts, float* __restrict__ peaks, const int* __restrict__ part_start, int n_items, int H,               \
-      int KV, int, int window, float scale) {                                                                                     \
-    await_earlier();                                                                                                              \
-    DYNAMIC_SHARED(unsigned char, bytes);                                                                                         \
-    if (static_cast<int>(blockIdx.x) >= n_items) return;                                                                          \
-    const int* item = items + 4 * static_cast<size_t>(blockIdx.x);                                                                \
-    if (item[1] == 0) return;                                                                                                     \
-    const attention::Arguments in = {q, keys, values, order, positions, seq_of_row, block_start, blocks, H, KV, window, scale};   \
-    attention::attend_parts<D, T>(in, item, parts, peaks, part_start, bytes);                                                     \
+#define ATTEND(D, T)                                                                                                               \
+  extern "C" __global__ void __launch_bounds__(attention::kThreads, attention::Plan<D, T>::kBlocksOnSm) attend_rows_d##D##_t##T(   \
+      const bf16* __restrict__ q, const bf16* __restrict__ keys, const bf16* __restrict__ values,                                  \
+      const int* __restrict__ work_tiles, const int* __restrict__ order, const int* __restrict__ positions,                        \
+      const int* __restrict__ seq_of_row, const int* __restrict__ block_start, const int* __restrict__ blocks,                     \
+      bf16* __restrict__ out, int n_work_tiles, int H, int KV, int, int window, float scale) {                                     \
+    await_earlier();                                                                                                               \
+    DYNAMIC_SHARED(unsigned char, bytes);                                                                                          \
+    if (static_cast<int>(blockIdx.x) >= n_work_tiles) return;                                                                      \
+    const int* work = work_tiles + 2 * static_cast<size_t>(blockIdx.x);                                                            \
+    if (work[1] == 0) return;                                                                                                      \
+    const attention::Arguments in = {q, keys, values, order, positions, seq_of_row, block_start, blocks, H, KV, window, scale};    \
+    attention::attend_rows<D, T>(in, work, out, bytes);                                                                            \
+  }                                                                                                                                \
+  extern "C" __global__ void __launch_bounds__(attention::kThreads, attention::Plan<D, T>::kBlocksOnSm) attend_split_kv_d##D##_t##T(\
+      const bf16* __restrict__ q, const bf16* __restrict__ keys, const bf16* __restrict__ values,                                  \
+      const int* __restrict__ work_tiles, const int* __restrict__ order, const int* __restrict__ positions,                        \
+      const int* __restrict__ seq_of_row, const int* __restrict__ block_start, const int* __restrict__ blocks,                     \
+      float* __restrict__ splits, float* __restrict__ peaks, const int* __restrict__ split_start, int n_work_tiles, int H,         \
+      int KV, int, int window, float scale) {                                                                                      \
+    await_earlier();                                                                                                               \
+    DYNAMIC_SHARED(unsigned char, bytes);                                                                                          \
+    if (static_cast<int>(blockIdx.x) >= n_work_tiles) return;                                                                      \
+    const int* work = work_tiles + 4 * static_cast<size_t>(blockIdx.x);                                                            \
+    if (work[1] == 0) return;                                                                                                      \
+    const attention::Arguments in = {q, keys, values, order, positions, seq_of_row, block_start, blocks, H, KV, window, scale};    \
+    attention::attend_split_kv<D, T>(in, work, splits, peaks, split_start, bytes);                                                 \
   }

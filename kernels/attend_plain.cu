@@ -1,21 +1,22 @@
 // Attention as attention.cuh defines it, one row after another: the reference of attend.cuh, and what serves head sizes
 // that attend.cuh has no tile for. Same arguments, same bits, any D that is a multiple of 16 up to 256.
 //
-//   attend_rows_plain   out[row] for every row of an item, split after split
-//   attend_parts_plain  parts and peaks of one split for every row of an item; attend_merge folds them
+//   attend_rows_plain      out[row] for every row of a work tile, split after split
+//   attend_split_kv_plain  one KV split of every row of a work tile, for attend_merge
 //
 //   q            [R, H, D]                bf16, not scaled
 //   keys values  [n_blocks, KV, 16, D]    bf16, one layer's cache; slots that no row sees are never read
-//   items        [n_items, 2] first, rows        attend_rows: places in `order`; no rows: nothing is done
-//                [n_items, 4] first, rows, split, 0   attend_parts
+//   work_tiles   [n_work_tiles, 2] first, rows             attend_rows: places in `order`; no rows: nothing is done
+//                [n_work_tiles, 4] first, rows, split, 0   attend_split_kv
 //   order        [R]    rows so that those that share blocks are neighbours
 //   positions    [R]    of each row in its sequence
 //   seq_of_row   [R]    block_start [S + 1], blocks: the blocks of sequence s are blocks[block_start[s]..]
 //   out          [R, H, D]                bf16
-//   parts        [n_parts, H, D], peaks [n_parts, H, 2] (peak, sum)   f32
-//   part_start   [R]    the part of (row, split) is part_start[row] + split - first_seen(position) / 256
+//   splits       [n_splits, H, D], peaks [n_splits, H, 2] (peak, sum)   f32
+//   split_start  [R]    the index of (row, split) is split_start[row] + split - first_seen(position) / 256
 //
-// Launch: block 32, grid (n_items, KV). H is a multiple of KV; the query heads of kv head g are those from g H / KV on.
+// Launch: block 32, grid (n_work_tiles, KV). H is a multiple of KV; the query heads of kv head g are those
+// from g H / KV on.
 //
 // Proved by kernels/tests/attend.cpp.
 #include "attention.cuh"
@@ -125,7 +126,7 @@ struct Step {
   float scale;
 };
 
-// Calls `row_heads(row, position, first query head, tile)` for the rows of an item, 16 heads at a time.
+// Calls `row_heads(row, position, first query head, tile)` for the rows of a work tile, 16 heads at a time.
 template <typename Each>
 __device__ __forceinline__ void for_each_tile(const Step& step, const Cache& cache, int first, int n, Each each) {
   const int head = blockIdx.y, group = step.n_heads / cache.n_kv_heads;
@@ -153,19 +154,19 @@ __device__ __forceinline__ void enter(Tile& tile, int split, int position, int w
 
 extern "C" __global__ void __launch_bounds__(32)
     attend_rows_plain(const bf16* __restrict__ q, const bf16* __restrict__ keys, const bf16* __restrict__ values,
-                      const int* __restrict__ items, const int* __restrict__ order, const int* __restrict__ positions,
+                      const int* __restrict__ work_tiles, const int* __restrict__ order, const int* __restrict__ positions,
                       const int* __restrict__ seq_of_row, const int* __restrict__ block_start,
-                      const int* __restrict__ blocks, bf16* __restrict__ out, int n_items, int H, int KV, int D,
+                      const int* __restrict__ blocks, bf16* __restrict__ out, int n_work_tiles, int H, int KV, int D,
                       int window, float scale) {
   await_earlier();
   using namespace plain;
   __shared__ Shared shared;
-  if (static_cast<int>(blockIdx.x) >= n_items) return;
+  if (static_cast<int>(blockIdx.x) >= n_work_tiles) return;
   const Cache cache = {keys, values, KV, D};
   const Step step = {q, order, positions, seq_of_row, block_start, blocks, H, window, scale};
-  const int* item = items + 2 * static_cast<size_t>(blockIdx.x);
+  const int* work = work_tiles + 2 * static_cast<size_t>(blockIdx.x);
   const int lane = threadIdx.x;
-  for_each_tile(step, cache, item[0], item[1], [&](int row, int position, int query_head, Tile tile) {
+  for_each_tile(step, cache, work[0], work[1], [&](int row, int position, int query_head, Tile tile) {
     for (int i = lane; i < kQueries * D; i += 32) shared.out[i / D][i % D] = 0.0f;
     Softmax running = no_softmax();  // lane i's is query i's
     for (int split = first_seen(position, window) / kSplit; split <= position / kSplit; split++) {
@@ -188,25 +189,25 @@ extern "C" __global__ void __launch_bounds__(32)
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-    attend_parts_plain(const bf16* __restrict__ q, const bf16* __restrict__ keys, const bf16* __restrict__ values,
-                       const int* __restrict__ items, const int* __restrict__ order, const int* __restrict__ positions,
+    attend_split_kv_plain(const bf16* __restrict__ q, const bf16* __restrict__ keys, const bf16* __restrict__ values,
+                       const int* __restrict__ work_tiles, const int* __restrict__ order, const int* __restrict__ positions,
                        const int* __restrict__ seq_of_row, const int* __restrict__ block_start,
-                       const int* __restrict__ blocks, float* __restrict__ parts, float* __restrict__ peaks,
-                       const int* __restrict__ part_start, int n_items, int H, int KV, int D, int window, float scale) {
+                       const int* __restrict__ blocks, float* __restrict__ splits, float* __restrict__ peaks,
+                       const int* __restrict__ split_start, int n_work_tiles, int H, int KV, int D, int window, float scale) {
   await_earlier();
   using namespace plain;
   __shared__ Shared shared;
-  if (static_cast<int>(blockIdx.x) >= n_items) return;
+  if (static_cast<int>(blockIdx.x) >= n_work_tiles) return;
   const Cache cache = {keys, values, KV, D};
   const Step step = {q, order, positions, seq_of_row, block_start, blocks, H, window, scale};
-  const int* item = items + 4 * static_cast<size_t>(blockIdx.x);
-  const int split = item[2], lane = threadIdx.x;
-  for_each_tile(step, cache, item[0], item[1], [&](int row, int position, int query_head, Tile tile) {
+  const int* work = work_tiles + 4 * static_cast<size_t>(blockIdx.x);
+  const int split = work[2], lane = threadIdx.x;
+  for_each_tile(step, cache, work[0], work[1], [&](int row, int position, int query_head, Tile tile) {
     enter(tile, split, position, window);
     score(cache, tile, scale, shared);
     soften(tile, shared);
-    const size_t part = part_start[row] + split - first_seen(position, window) / kSplit;
-    float* to = parts + (part * H + query_head) * D;
+    const size_t part = split_start[row] + split - first_seen(position, window) / kSplit;
+    float* to = splits + (part * H + query_head) * D;
     weigh(cache, tile, shared, [&](int query, int d, float value) { to[query * D + d] = value; });
     if (lane < tile.n) {
       peaks[(part * H + query_head + lane) * 2] = shared.softmax[lane].peak;

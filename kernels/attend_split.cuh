@@ -1,4 +1,4 @@
-// One split of an item of attend.cuh: scores, weights and sums of values on the tensor core.
+// One split of a work tile of attend.cuh: scores, weights and sums of values on the tensor core.
 //
 // Proved by kernels/tests/attend.cpp.
 #pragma once
@@ -212,8 +212,8 @@ __device__ __forceinline__ void for_each_pair(Each each) {
     }
 }
 
-// One split of an item: peaks and sums of weights in shared memory, its part in registers. `settle` is called by every
-// thread once peaks and sums are there, before the values.
+// One split of a work tile: peaks and sums of weights in shared memory, its part in registers. `settle` is called by
+// every thread once peaks and sums are there, before the values.
 template <int D, int T, typename Settle>
 __device__ __forceinline__ void attend_split(const Arguments& in, const Shared<D, T>& shared, Ring<D, T>& ring,
                                              const Queries<D, T>& queries, const Range& range,

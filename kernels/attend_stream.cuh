@@ -1,4 +1,4 @@
-// What an item of attend.cuh reads, on its way into shared memory: its queries, then its keys and values by stages.
+// What a work tile of attend.cuh reads, on its way into shared memory: its queries, then its keys and values by stages.
 //
 // Proved by kernels/tests/attend.cpp.
 #pragma once
@@ -60,12 +60,12 @@ struct Shared {
   __device__ __forceinline__ bf16* stream(int buffer) const { return streams + buffer * kStage * Plan<D, T>::kRow; }
 };
 
-// The keys that an item sees of one split, and the stages that they lie in.
+// The keys that a work tile sees of one split, and the stages that they lie in.
 struct Range {
   int base, first, end;
-  __device__ __forceinline__ Range(int split, int item_first, int item_end) {
+  __device__ __forceinline__ Range(int split, int tile_first, int tile_end) {
     base = split * kSplit;
-    first = max(item_first, base), end = min(item_end, base + kSplit);
+    first = max(tile_first, base), end = min(tile_end, base + kSplit);
   }
   __device__ __forceinline__ int first_stage() const { return (first - base) / kStage; }
   __device__ __forceinline__ int end_stage() const { return (end - base + kStage - 1) / kStage; }
@@ -73,10 +73,10 @@ struct Range {
   __device__ __forceinline__ bool sees(int key) const { return key < end && key + kBlock > first; }
 };
 
-// What is seen of an item, its blocks, and the next stage to be fetched.
+// What is seen of a work tile, its blocks, and the next stage to be fetched.
 struct Stream {
   const int* blocks;
-  int head, first, end;      // keys that any row of the item sees
+  int head, first, end;      // keys that any row of the work tile sees
   int all_first, all_end;    // keys that every row sees
   int split, last_split, stage;
   bool of_values;
@@ -131,7 +131,7 @@ struct Ring {
     return stage;
   }
 };
-// An item's queries: what each sees and where it stands, and the stream of what they read.
+// A work tile's queries: what each sees and where it stands, and the stream of what they read.
 template <int D, int T>
 __device__ __forceinline__ Stream enter(const Arguments& in, const Shared<D, T>& shared, int first_row, int n_rows) {
   const int group = in.n_heads / in.n_kv_heads, head = blockIdx.y, query = threadIdx.x;
@@ -163,7 +163,7 @@ __device__ __forceinline__ Stream enter(const Arguments& in, const Shared<D, T>&
   return {blocks, head, first, furthest / T, all_first, all_end, 0, 0, 0, false};
 }
 
-// Starts the copies of an item's queries, zeros for those that the tile has too many.
+// Starts the copies of a work tile's queries, zeros for those that the tile has too many.
 template <int D, int T>
 __device__ __forceinline__ void fetch_queries(const Arguments& in, const Shared<D, T>& shared) {
   constexpr int kChunks = D / 8;

@@ -1,7 +1,8 @@
 // What the kernels share: types, conversions, exp, and sums over a warp and a block in one fixed order.
 //
-// `await_earlier` is the first statement of every kernel. Everything else here gives the same bits on a card and under kernels/emulated: each rounding is written down
-// (__fmaf_rn, __fmul_rn, __fadd_rn), none is left to the compiler or to the card's approximations.
+// `await_earlier` is the first statement of every kernel. Everything else gives the same bits on a card and under
+// kernels/emulated: each rounding is explicit (__fmaf_rn, __fmul_rn, __fadd_rn), none is left to the compiler or to the
+// card's approximations.
 //
 // Proved by kernels/tests/common.cpp.
 #pragma once
@@ -20,16 +21,14 @@ using bf16 = __nv_bfloat16;
   extern __shared__ __align__(128) unsigned char shared_bytes[]; \
   T* const name = reinterpret_cast<T*>(shared_bytes)
 
-// What a kernel begins with: waits until the kernels before it on its stream have ended and all that they wrote is there.
-// Without it a kernel that is started early (programmatic dependent launch, from compute capability 9.0 on; Start::Early in
-// crates/engine/src/model/cuda/launch.rs) would read what is still being written. Then the next kernel may be started: as soon as
-// every block of this one has come here, so that its blocks take the places that become free, and wait. A kernel never has
-// more than one other ahead of it, since that one has not let the next start before this one ended.
+// Waits until the preceding kernels of the stream have finished and their writes are visible, then allows the next
+// kernel to start (programmatic dependent launch, from compute capability 9.0 on; Start::Early in
+// crates/engine/src/model/cuda/launch.rs). The next kernel's blocks are scheduled once every block of this one has
+// executed this statement, and wait here; at most one kernel is waiting, since it has not allowed its successor to
+// start.
 //
-// Expected, not measured: a start within a recorded step costs 1 to 1.5 us between the last block of one kernel and the first
-// of the next, nine times a layer. 7B, 64 answers: 250 starts, 0.3 of 8.1 ms; 0.5B, one answer: 220, 0.25 of 1.26 ms.
-//
-// scripts/cuda/static.sh refuses machine code that touches memory before it; the emulated card a thread that ends without it.
+// scripts/cuda/static.sh rejects machine code that accesses memory before it; the emulator a thread that ends without
+// it.
 __device__ __forceinline__ void await_earlier() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
@@ -83,14 +82,14 @@ __device__ __forceinline__ float warp_max(float v) {
   return v;
 }
 
-// Whether this warp is the last of `n` that come to `turn`; it then sees what all of them wrote before they came. `turn`
-// is 0 before the first comes, and again after the last.
-__device__ __forceinline__ bool last_to_come(unsigned* turn, int n) {
+// Whether this warp is the last of `n` to arrive at a semaphore; it then sees what all of them wrote before. The
+// semaphore is 0 before the first arrival, and again after the last.
+__device__ __forceinline__ bool last_arrival(unsigned* semaphore, int n) {
   unsigned before = 0;
   __syncwarp();
   if (threadIdx.x % 32 == 0) {
     __threadfence();
-    before = atomicInc(turn, static_cast<unsigned>(n - 1));
+    before = atomicInc(semaphore, static_cast<unsigned>(n - 1));
   }
   if (__shfl_sync(kAllLanes, before, 0) != static_cast<unsigned>(n - 1)) return false;
   __threadfence();

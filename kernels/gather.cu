@@ -1,4 +1,4 @@
-// Brings together what several cards have computed of each row, on the card that launches it. Nothing is added up.
+// Gathers the columns of each row that several cards have computed, on the card that launches it. Nothing is added.
 //
 //   out[row][c] = piece i at (row, c)   where end[i - 1] <= c < end[i]
 //

@@ -7,14 +7,14 @@
 //   bias  [N]     f32, or null
 //   y     [M, N]  f32, rows `ldy` apart
 //
-// One definition, whatever the kernel, the tile, M and the row's place in it:
-//   - k is cut into segments of `segment` values (a multiple of 256, or one segment); see segment.h.
-//   - A segment's sum starts at zero and takes k16 steps in order, each one mma.sync m16n8k16 with the weights as its
+// One definition for every kernel, tile, M and place of a row in it:
+//   - Split-K: k is divided into slices of `k_slice` values (a multiple of 256, or one slice); see split_k.h.
+//   - A slice's sum starts at zero and takes k16 steps in order, each one mma.sync m16n8k16 with the weights as its
 //     16 rows and tokens as its 8 columns. Quantised: the steps that share a scale go to a fragment of their own from
-//     zero, which is then added to the segment's sum by one fused multiply-add (planes.cuh: `accumulate`).
-//   - y is the first segment's sum, or the old y plus it; the other segments' sums are added in order, then the bias.
+//     zero, which is then added to the slice's sum by one fused multiply-add (planes.cuh: `accumulate`).
+//   - y is the first slice's sum, or the old y plus it; the other slices' sums are added in order, then the bias.
 // So a block that runs over all of k and adds at each border (`settle`) gives the bits of blocks that write one
-// segment each (`partial`) and a merge of these in order (gemm_merge.cu).
+// slice each (`partial`) and a reduction of these in order (gemm_merge.cu).
 //
 // With M tokens a tile, an element's bits depend on its token and its output alone: the tensor core computes each of
 // its 128 elements from that element's row and column.
@@ -31,18 +31,18 @@ struct Problem {
   const bf16* x;
   const void* w;
   const float* bias;
-  float* y;  // of a split product: partial [segments, M, N]
-  int M, N, K, segment, ldy, add;
+  float* y;  // of a split product: partial [slices, M, N]
+  int M, N, K, k_slice, ldy, add;
 };
 
 // The signatures that all products have, so that a kernel's name is all that differs between them.
 #define PRODUCT_PARAMETERS                                                                                   \
   const bf16 *__restrict__ x, const void *__restrict__ w, const float *__restrict__ bias, float *__restrict__ y, \
-      int M, int N, int K, int segment, int ldy, int add
-#define PRODUCT_ARGUMENTS {x, w, bias, y, M, N, K, segment, ldy, add}
+      int M, int N, int K, int k_slice, int ldy, int add
+#define PRODUCT_ARGUMENTS {x, w, bias, y, M, N, K, k_slice, ldy, add}
 #define SPLIT_PARAMETERS \
-  const bf16 *__restrict__ x, const void *__restrict__ w, float *__restrict__ partial, int M, int N, int K, int segment
-#define SPLIT_ARGUMENTS {x, w, nullptr, partial, M, N, K, segment, N, 0}
+  const bf16 *__restrict__ x, const void *__restrict__ w, float *__restrict__ partial, int M, int N, int K, int k_slice
+#define SPLIT_ARGUMENTS {x, w, nullptr, partial, M, N, K, k_slice, N, 0}
 
 __host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
@@ -53,9 +53,9 @@ struct Corner {
 
 // Blocks of a grid in x, in an order that keeps what neighbours read in the second-level cache: 16 tiles of tokens,
 // then the next tile of outputs.
-template <int TOKENS, int OUTPUTS, int TOGETHER = 16>
+template <int TOKENS, int OUTPUTS>
 __device__ __forceinline__ Corner corner_at(const Problem& p, int block) {
-  constexpr int kTogether = TOGETHER;
+  constexpr int kTogether = 16;
   const int across = ceil_div(p.M, TOKENS), down = ceil_div(p.N, OUTPUTS);
   const int group = block / (kTogether * down), within = block % (kTogether * down);
   const int width = min(across - group * kTogether, kTogether);
@@ -67,7 +67,7 @@ __device__ __forceinline__ Corner corner_of(const Problem& p) {
   return corner_at<TOKENS, OUTPUTS>(p, blockIdx.x);
 }
 
-// One element of y after a segment.
+// One element of y after a slice.
 __device__ __forceinline__ void settle(const Problem& p, int token, int output, float sum, bool first, bool last) {
   if (token >= p.M || output >= p.N) return;
   float* const y = p.y + static_cast<size_t>(token) * p.ldy + output;
@@ -76,8 +76,8 @@ __device__ __forceinline__ void settle(const Problem& p, int token, int output, 
   *y = value;
 }
 
-// The problem of segment `s` alone, whose sums go to their place among the partial sums.
-__device__ __forceinline__ Problem of_segment(Problem p, int s) {
+// The problem of slice `s` alone, whose sums go to their place among the partial sums.
+__device__ __forceinline__ Problem of_slice(Problem p, int s) {
   p.y += static_cast<size_t>(s) * p.M * p.N;
   return p;
 }

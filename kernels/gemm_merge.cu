@@ -1,4 +1,5 @@
-// Folds the partial sums of a split product in the order of segments: the bits of the product that was not split.
+// Split-K reduction: adds the partial sums of a product in the order of slices, with the bits of the product without
+// split-K.
 //
 //   y[m][n] = (y[m][n] +, where `add`) partial[0][m][n] + .. + partial[S - 1][m][n]  (+ bias[n])
 //

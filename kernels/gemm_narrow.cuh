@@ -1,16 +1,17 @@
-// Sums of a product that leave its tile as bf16, after what follows them: the gate, or the turn of queries and keys.
+// Epilogues that write a product's tile as bf16: the gate, or the rotary embedding of queries and keys.
 //
-// A warp's 16 rows are eight outputs and the eight that they meet: a lane has one output of each eight, for two tokens of
-// each eight, which are sum[j][0], sum[j][1] and what they meet sum[j][2], sum[j][3] (mma_bf16). Eight tokens' eight outputs
-// are turned, so that a lane has two outputs of token lane / 4, and then dealt out among four lanes, so that each has all eight
-// outputs of one of 32 tokens: 16 bytes.
+// A warp's 16 rows are eight outputs and their eight partners (up of a gate, or the other half of a rotated pair): a
+// lane has one output of each eight, for two tokens of each eight, sum[j][0] and sum[j][1], and their partners
+// sum[j][2] and sum[j][3] (mma_bf16). The outputs of eight tokens are transposed, so that a lane has two outputs of
+// token lane / 4, and then exchanged among four lanes, so that each has all eight outputs of one of 32 tokens: 16
+// bytes.
 //
 // Proved by kernels/tests/gemm_tma.cpp.
 #pragma once
 
 #include "gate.cuh"
 #include "mma.cuh"
-#include "turn.cuh"
+#include "rotary.cuh"
 
 namespace gemm {
 
@@ -26,7 +27,7 @@ __device__ __forceinline__ uint32_t pick(const uint32_t (&of)[4], int i) {
 }
 
 // From a lane's output of two tokens, for each eight of 32, to all eight outputs of token 8 (lane % 4) + lane / 4.
-__device__ __forceinline__ uint4 dealt(uint32_t (&two)[4]) {
+__device__ __forceinline__ uint4 exchanged(uint32_t (&two)[4]) {
   const int quarter = threadIdx.x % 4;
   uint32_t eight[4];
 #pragma unroll
@@ -52,7 +53,7 @@ __device__ __forceinline__ void put_gated(const float (&sum)[J][4], int token, i
       const float(&of)[4] = sum[j + i];
       two[i] = narrowed(__fmul_rn(F::of(of[0]), of[2]), __fmul_rn(F::of(of[1]), of[3]));
     }
-    const uint4 eight = dealt(two);
+    const uint4 eight = exchanged(two);
     const int row = token + 8 * (j + lane % 4) + lane / 4;
     if (row < M && output < n) *reinterpret_cast<uint4*>(out + static_cast<size_t>(row) * n + output) = eight;
   }
@@ -65,7 +66,7 @@ __device__ __forceinline__ void put_heads(const float (&sum)[J][4], int token, i
                                           const Heads& to) {
   const int lane = threadIdx.x % 32, head = output / D, dimension = output % D / 2, own = dimension + lane / 4;
   if (head >= to.H + 2 * to.KV) return;
-  const bool turns = head < to.H + to.KV;
+  const bool rotates = head < to.H + to.KV;
   float of_low = 0.0f, of_high = 0.0f;
   if (bias != nullptr) of_low = bias[head * D + own], of_high = bias[head * D + D / 2 + own];
 #pragma unroll
@@ -79,15 +80,15 @@ __device__ __forceinline__ void put_heads(const float (&sum)[J][4], int token, i
         Pair pair = {sum[j + i][t], sum[j + i][2 + t]};
         if (bias != nullptr) pair = {__fadd_rn(pair.low, of_low), __fadd_rn(pair.high, of_high)};
         const int row = token + 8 * (j + i) + lane % 4 * 2 + t;
-        if (turns && row < M) {
+        if (rotates && row < M) {
           const size_t angle = static_cast<size_t>(to.positions[row]) * (D / 2) + own;
-          pair = turned(pair, to.cos[angle], to.sin[angle]);
+          pair = rotated(pair, to.cos[angle], to.sin[angle]);
         }
         lows[t] = pair.low, highs[t] = pair.high;
       }
       low[i] = narrowed(lows[0], lows[1]), high[i] = narrowed(highs[0], highs[1]);
     }
-    const uint4 first = dealt(low), second = dealt(high);
+    const uint4 first = exchanged(low), second = exchanged(high);
     const int row = token + 8 * (j + lane % 4) + lane / 4;
     bf16* const at = row < M ? to.place(row, head, D) : nullptr;
     if (at == nullptr) continue;

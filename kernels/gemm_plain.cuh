@@ -1,7 +1,7 @@
 // Products without staging: the reference that the fast kernels are held to, bit for bit, and a kernel for any shape.
 //
-// Launch: one warp (32 threads) for 16 outputs x 8 tokens, each lane loading what the tensor core wants of it straight
-// from global memory. Grid (tokens / 8 x outputs / 16, 1), both rounded up; split: (.., segments). No shared memory.
+// Launch: one warp (32 threads) for 16 outputs x 8 tokens, each lane loading its operands of the tensor core straight
+// from global memory. Grid (tokens / 8 x outputs / 16, 1), both rounded up; split: (.., slices). No shared memory.
 //
 // Proved by kernels/tests/gemm.cpp: against double precision.
 #pragma once
@@ -70,15 +70,15 @@ struct PlainQuantised {
   }
 };
 
-// All segments of a tile, or (`split`) the one that blockIdx.y names.
+// All slices of a tile, or (`split`) the one that blockIdx.y names.
 template <class Weights>
 __device__ void plain(Problem p, bool split) {
-  const int lane = threadIdx.x, first = split ? blockIdx.y : 0, n = split ? 1 : ceil_div(p.K, p.segment);
+  const int lane = threadIdx.x, first = split ? blockIdx.y : 0, n = split ? 1 : ceil_div(p.K, p.k_slice);
   const Corner corner = corner_of<8, 16>(p);
   const Weights weights(p, corner.output);
-  if (split) p = of_segment(p, first);
+  if (split) p = of_slice(p, first);
   for (int s = first; s < first + n; s++) {
-    const int begin = s * p.segment, end = min(begin + p.segment, p.K);
+    const int begin = s * p.k_slice, end = min(begin + p.k_slice, p.K);
     float total[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     weights.sum(total, p, corner.output, corner.token, begin, end, lane);
     for (int i = 0; i < 4; i++)

@@ -1,7 +1,7 @@
-// What the fast products of quantised weights have in common: the sums of x that minima want, and how products get their
-// scales and reach a segment's sum (planes.cuh).
+// What the fast products of quantised weights have in common: the sums of x that minima need, and how products get their
+// scales and reach a slice's sum (planes.cuh).
 //
-// Proved by kernels/tests/gemm.cpp, kernels/tests/gemm_quantised_tma.cpp.
+// Proved by kernels/tests/gemm.cpp.
 #pragma once
 
 #include "gemm_stage.cuh"

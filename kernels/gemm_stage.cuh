@@ -10,20 +10,20 @@ namespace gemm {
 
 // ROWS rows of DEPTH bf16 values in shared memory, copied from a matrix [rows, K] by a block of THREADS.
 //
-// A row is DEPTH / 8 chunks of 16 bytes; chunk c of row r stands where chunk c ^ turn(r) would. ldmatrix reads one
-// chunk of eight rows in a row: with the turn these are eight different groups of four banks, and so are the eight
+// A row is DEPTH / 8 chunks of 16 bytes; chunk c of row r stands where chunk c ^ swizzle(r) would. ldmatrix reads one
+// chunk of eight rows in a row: with the swizzle these are eight different groups of four banks, and so are the eight
 // chunks that neighbouring threads copy.
 template <int ROWS, int DEPTH, int THREADS>
 class Rows {
   static constexpr int kChunks = DEPTH / 8;
   static constexpr int kRowsAtOnce = THREADS / kChunks < ROWS ? THREADS / kChunks : ROWS;
-  static constexpr int kTurns = ROWS / kRowsAtOnce;
+  static constexpr int kRounds = ROWS / kRowsAtOnce;
   static_assert(DEPTH == 32 || DEPTH % 64 == 0, "a row fills half of the banks, or all of them");
-  static_assert(THREADS % kChunks == 0 && ROWS % kRowsAtOnce == 0 && kTurns <= 32, "whole turns of all threads");
+  static_assert(THREADS % kChunks == 0 && ROWS % kRowsAtOnce == 0 && kRounds <= 32, "whole rounds of all threads");
 
   const bf16* from_;  // this thread's chunk of the next stage, in its first row
   size_t step_;       // elements to its next row
-  unsigned in_;       // bit t: its row of turn t is one of the matrix
+  unsigned in_;       // bit t: its row of round t is one of the matrix
   int place_, k_;     // of its chunk within a stage, in bytes; its first k
 
  public:
@@ -34,7 +34,7 @@ class Rows {
     in_ = 0;
     if (row < kRowsAtOnce) {
 #pragma unroll
-      for (int t = 0; t < kTurns; t++) in_ |= static_cast<unsigned>(first + row + t * kRowsAtOnce < rows) << t;
+      for (int t = 0; t < kRounds; t++) in_ |= static_cast<unsigned>(first + row + t * kRowsAtOnce < rows) << t;
     }
     k_ = k + chunk * 8;
     from_ = matrix + static_cast<size_t>(first + row) * K + k_;
@@ -44,23 +44,23 @@ class Rows {
 
   // Where chunk `chunk` of row `row` stands, in bytes.
   static __device__ __forceinline__ int at(int row, int chunk) {
-    const int turn = DEPTH == 32 ? row / 2 % 4 : row % 8;
-    return row * kRowBytes + (chunk ^ turn) * 16;
+    const int swizzle = DEPTH == 32 ? row / 2 % 4 : row % 8;
+    return row * kRowBytes + (chunk ^ swizzle) * 16;
   }
 
   // Starts the copy of the next DEPTH values of all rows; zeros outside of the matrix.
   __device__ __forceinline__ void copy(unsigned char* stage, int K) {
     if (kRowsAtOnce * kChunks == THREADS || threadIdx.x < kRowsAtOnce * kChunks) {
 #pragma unroll
-      for (int t = 0; t < kTurns; t++) {
-        const int below = t * kRowsAtOnce;  // rows; where it is less than 8, they flip bits of the chunk's turn
+      for (int t = 0; t < kRounds; t++) {
+        const int below = t * kRowsAtOnce;  // rows; where it is less than 8, they flip bits of the chunk's swizzle
         cp_async_16(stage + (place_ ^ below % 8 * 16) + below * kRowBytes, from_ + t * step_, (in_ >> t & 1) && k_ < K);
       }
     }
     from_ += DEPTH;
     k_ += DEPTH;
   }
-  static_assert(kRowsAtOnce % 8 == 0 || (DEPTH != 32 && 8 % kRowsAtOnce == 0), "bits of the turn can be flipped");
+  static_assert(kRowsAtOnce % 8 == 0 || (DEPTH != 32 && 8 % kRowsAtOnce == 0), "bits of the swizzle can be flipped");
 };
 
 // Fragments of k16 step `step` from rows in shared memory. `row` is a multiple of 8, so that it moves no chunk and a
@@ -101,7 +101,7 @@ __device__ __forceinline__ int unknown(int value) {
   return value;
 }
 
-// A warp's sums of a segment: 16 I outputs from `output`, 8 J tokens from `token`, as mma_bf16 deals them out. INSIDE:
+// A warp's sums of a slice: 16 I outputs from `output`, 8 J tokens from `token`, as mma_bf16 deals them out. INSIDE:
 // all of them are in y.
 //
 // All of a batch's old values are read before the first is written: a border in the middle of k costs the latency of

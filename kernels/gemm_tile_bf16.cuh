@@ -1,7 +1,7 @@
 // The fast product of bf16 weights: a block computes TOKENS x OUTPUTS from stages of DEPTH values in shared memory.
 //
 // Launch: 32 WARPS_T WARPS_O threads, kSharedBytes of dynamic shared memory, grid (tokens / TOKENS x outputs / OUTPUTS,
-// 1), both rounded up; split: (.., segments).
+// 1), both rounded up; split: (.., slices).
 //
 //   k ->   | stage t | t + 1 | .. | t + STAGES - 1 |     cp.async fills the ring; one barrier a stage
 //             | step | step | .. |                       k16: ldmatrix of the next step, then mma.sync of this one
@@ -9,16 +9,6 @@
 // A warp has 8 J tokens and 16 I outputs. Its last step of a stage loads the first fragments of the next stage: by
 // then every warp has the rest of this stage in registers, so the barrier stands before that load, and the stage's
 // memory is free for the copy that starts behind it.
-//
-// What to expect, counted from the code (not measured):
-//   128x128  ldmatrix reads 16 KiB and cp.async writes 8 KiB of shared memory for 2 x 262,144 operations of a step, 21
-//            operations a byte: 2.7 thousand a clock at 128 bytes, where an A100's tensor cores do 2.0 thousand. Two
-//            blocks of 4 warps on a multiprocessor (at most 255 registers a thread, 64 KiB of shared memory each; on
-//            sm_86 and sm_89 one). 64 operations for a byte from the second-level cache.
-//   64x64    16 operations a byte of shared memory; three blocks on a multiprocessor.
-//   16x64    a stream of the weights: STAGES - 1 stages of 8 KiB are on their way for each block. A product of few
-//            tokens has one to two blocks on each multiprocessor of an H100, so 40 to 80 KiB; its memory needs about
-//            25 KiB on each to be busy (3.35 TB/s x 1 us / 132).
 //
 // Proved by kernels/tests/gemm.cpp.
 #pragma once
@@ -60,8 +50,8 @@ struct TileBf16 {
     const int token = warp % WARPS_T * (8 * J), output = warp / WARPS_T * (16 * I);
     int k = 0, end = p.K;
     if (SPLIT) {
-      k = blockIdx.y * p.segment, end = min(k + p.segment, p.K);
-      p = of_segment(p, blockIdx.y);
+      k = blockIdx.y * p.k_slice, end = min(k + p.k_slice, p.K);
+      p = of_slice(p, blockIdx.y);
     }
     X x(p.x, corner.token, p.M, k, p.K);
     W w(static_cast<const bf16*>(p.w), corner.output, p.N, k, p.K);
@@ -86,7 +76,7 @@ struct TileBf16 {
     Fragments fragments[2];
     load(fragments[0], shared, token, output, 0);
     float sum[I][J][4] = {};
-    int at = 0, border = SPLIT ? end : min(p.segment, end);
+    int at = 0, border = SPLIT ? end : min(p.k_slice, end);
     bool first = true;
     for (int t = 0; t < stages; t++) {
 #pragma unroll
@@ -114,7 +104,7 @@ struct TileBf16 {
 #pragma unroll
         for (int e = 0; e < I * J * 4; e++) sum[e / (4 * J)][e / 4 % J][e % 4] = 0.0f;
         first = false;
-        border = min(border + p.segment, end);
+        border = min(border + p.k_slice, end);
       }
     }
   }

@@ -1,26 +1,20 @@
-// The fast product of weights in planes: a block computes TOKENS x OUTPUTS from stages of UNITS x 32 values of k.
+// The fast product of quantised weights (planes.cuh): a block computes TOKENS x OUTPUTS from stages of UNITS x 32 values
+// of k.
 //
 // Launch: 32 WARPS threads, kSharedBytes of dynamic shared memory, grid (tokens / TOKENS x outputs / OUTPUTS,
-// 1), both rounded up; split: (.., segments).
+// 1), both rounded up; split: (.., slices).
 //
-// A stage holds the tokens' values (gemm_stage.cuh) and, as they are in global memory, the strips' units and supers.
+// A stage has the tokens' values (gemm_stage.cuh) and, as in global memory, the packed strips' units and supers.
 // A lane's codes are one load for 32 values of two outputs; they become bf16 in registers (unpack.cuh).
-// The products of the values that share a scale go to a fragment from zero, which is added to the segment's sum with
+// The products of the values that share a scale go to a fragment from zero, which is added to the slice's sum with
 // the scale: one fused multiply-add for each element, two where there are minima.
 //
-// The sums of x that minima want are the same for all outputs. Where a warp has few tokens it computes its own, on
+// The sums of x that minima need are the same for all outputs. Where a warp has few tokens it computes its own, on
 // the tensor core with ones for weights; where it has many (SHARED_SUMS), the block's warps share the work, one stage
 // ahead, so that the barrier of the next stage makes them visible.
 //
-// What to expect, counted from sm_90a's machine code (not measured): many tokens are limited by the instructions that
-// a warp scheduler issues, one a clock, few tokens by the memory or by them.
-//           64x128: instructions for each mma.sync     8x64: clocks for 1 KiB of weights, at four instructions
-//           (which takes the tensor core 4 clocks)     a clock on each multiprocessor
-//   q8_0    5.8                                        29
-//   q4_k    8.5                                        59
-//   q6_k    9.9                                        50
-// An H100's memory gives a multiprocessor 1 KiB in 71 clocks, an H200's in 49 (1.76 GHz). Two blocks of 4 warps on a
-// multiprocessor at 64x128, at least three at the others.
+// Two blocks of 4 warps fit a multiprocessor of an H100 at 64x128, at least three at the others. With many tokens the
+// limit is instruction issue, 5.8 (q8_0), 8.5 (q4_k) and 9.9 (q6_k) instructions for each mma.sync on sm_90a.
 //
 // Proved by kernels/tests/gemm.cpp.
 #pragma once
@@ -33,9 +27,9 @@ namespace gemm {
 template <class F, int I, int UNITS>
 class StripStage {
   static constexpr int kUnitChunks = UNITS * planes::unit_bytes<F> / 16, kChunks = kUnitChunks + F::super_bytes / 16;
-  static constexpr int kTurns = ceil_div(kChunks, 32), kDepth = UNITS * planes::kUnit;
+  static constexpr int kRounds = ceil_div(kChunks, 32), kDepth = UNITS * planes::kUnit;
   static_assert(planes::kSuper % kDepth == 0, "a stage has one super");
-  static_assert(ceil_div(kUnitChunks, 32) == kTurns, "the supers' chunks are in the last turn");
+  static_assert(ceil_div(kUnitChunks, 32) == kRounds, "the supers' chunks are in the last round");
 
   const unsigned char* units_;  // the lane's first chunk of the next stage
   const unsigned char* last_;   // and its last one: of a unit, or of a super
@@ -47,12 +41,12 @@ class StripStage {
 
   // For the strips from output `output` on and the values from k on.
   __device__ __forceinline__ StripStage(const void* w, int output, int N, int k, int K) : k_(k) {
-    const int lane = threadIdx.x % 32, last = lane + (kTurns - 1) * 32;
+    const int lane = threadIdx.x % 32, last = lane + (kRounds - 1) * 32;
     strip_ = planes::strip_bytes<F>(K);
     strips_ = min(ceil_div(N - output, planes::kOutputs), I);
     const unsigned char* strip = static_cast<const unsigned char*>(w) + output / planes::kOutputs * strip_;
     units_ = strip + static_cast<size_t>(k / planes::kUnit) * planes::unit_bytes<F> + lane * 16;
-    last_ = units_ + (kTurns - 1) * 512;
+    last_ = units_ + (kRounds - 1) * 512;
     if (last >= kUnitChunks)
       last_ = strip + static_cast<size_t>(K / planes::kUnit) * planes::unit_bytes<F> + k / planes::kSuper * F::super_bytes +
               (last - kUnitChunks) * 16;
@@ -60,18 +54,18 @@ class StripStage {
 
   // Starts the copy of the next stage. Strips and units that there are not become zeros.
   __device__ __forceinline__ void copy(unsigned char* stage, int K) {
-    const int lane = threadIdx.x % 32, last = lane + (kTurns - 1) * 32;
+    const int lane = threadIdx.x % 32, last = lane + (kRounds - 1) * 32;
     const bool of_unit = F::super_bytes == 0 || last < kUnitChunks;
 #pragma unroll
     for (int i = 0; i < I; i++) {
       unsigned char* to = stage + i * kStripBytes + lane * 16;
 #pragma unroll
-      for (int t = 0; t + 1 < kTurns; t++) {
+      for (int t = 0; t + 1 < kRounds; t++) {
         const bool in = i < strips_ && (UNITS == 1 || k_ + (lane + t * 32) * 16 / planes::unit_bytes<F> * planes::kUnit < K);
         cp_async_16(to + t * 512, units_ + i * strip_ + t * 512, in);
       }
       const bool in = i < strips_ && (UNITS == 1 || !of_unit || k_ + last * 16 / planes::unit_bytes<F> * planes::kUnit < K);
-      if (last < kChunks) cp_async_16(to + (kTurns - 1) * 512, last_ + i * strip_, in);
+      if (last < kChunks) cp_async_16(to + (kRounds - 1) * 512, last_ + i * strip_, in);
     }
     k_ += kDepth;
     units_ += UNITS * planes::unit_bytes<F>;
@@ -99,8 +93,8 @@ struct TileQuantised {
     constexpr int kPairs = ceil_div(TOKENS, 16), kParts = kPairs * UNITS;  // of 8 tokens; of the stage
     static_assert(kParts % WARPS == 0, "each warp has as much to do");
 #pragma unroll
-    for (int turn = 0; turn < kParts / WARPS; turn++) {
-      const int part = turn * WARPS + threadIdx.x / 32, token = part % kPairs * 16, unit = part / kPairs;
+    for (int round = 0; round < kParts / WARPS; round++) {
+      const int part = round * WARPS + threadIdx.x / 32, token = part % kPairs * 16, unit = part / kPairs;
       uint32_t b[2][2][2];
       load_b<X>(b[0], stage, token, 2 * unit);
       load_b<X>(b[1], stage, token, 2 * unit + 1);
@@ -188,8 +182,8 @@ struct TileQuantised {
     const int strips_at = X::kBytes + threadIdx.x / 32 * W::kBytes;
     int k = 0, end = p.K;
     if (SPLIT) {
-      k = blockIdx.y * p.segment, end = min(k + p.segment, p.K);
-      p = of_segment(p, blockIdx.y);
+      k = blockIdx.y * p.k_slice, end = min(k + p.k_slice, p.K);
+      p = of_slice(p, blockIdx.y);
     }
     X x(p.x, corner.token, p.M, k, p.K);
     W w(p.w, corner.output + output, p.N, k, p.K);
@@ -215,7 +209,7 @@ struct TileQuantised {
     }
 
     float total[I][J][4] = {};
-    int in_ring = 0, border = SPLIT ? end : min(p.segment, end);
+    int in_ring = 0, border = SPLIT ? end : min(p.k_slice, end);
     bool first = true;
     for (int t = 0; t < stages; t++) {
       cp_async_wait<STAGES - 2 - kAhead>();
@@ -240,7 +234,7 @@ struct TileQuantised {
 #pragma unroll
         for (int e = 0; e < I * J * 4; e++) total[e / (4 * J)][e / 4 % J][e % 4] = 0.0f;
         first = false;
-        border = min(border + p.segment, end);
+        border = min(border + p.k_slice, end);
       }
     }
   }

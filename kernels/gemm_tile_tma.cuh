@@ -1,115 +1,72 @@
-// The product of bf16 weights for many tokens on Hopper, with a warp group that copies and GROUPS that multiply: a tile
-// is TOKENS x 64 GROUPS, from stages of 64 values in shared memory. The sum is gemm.cuh's.
+// bf16 products for many tokens on Hopper, warp-specialised: one producer warp group issues TMA copies, GROUPS consumer
+// warp groups run wgmma. A tile is TOKENS x 64 GROUPS, from stages of 64 values of k in shared memory. The sum is
+// gemm.cuh's.
 //
-// Launch: 128 (GROUPS + 1) threads, kSharedBytes of dynamic shared memory, blocks in x as gemm_items.cuh has it; where PAIR, in
-// clusters of two in x.
+// Launch: 128 (GROUPS + 1) threads, kSharedBytes of dynamic shared memory, blocks in x as gemm_work_tiles.cuh has it.
 //
-// The last warp group's first thread asks for the boxes of a stage (tma.cuh) as soon as the warps that read the ring's
-// slot before have said that they are done (`empty`); the others wait until it has come (`full`). So the next tile's
-// first stages come while this one's sums go to memory.
+// One producer thread issues a stage's copies (tma.cuh) once the consumers have released the ring's slot (`empty`); the
+// consumers wait until the stage has arrived (`full`). So the first stages of the next tile are copied while the sums
+// of this one are written. On an H100 this reaches 687 TFLOP/s with 2,048 rows of a 7B's gate_up; cuBLAS has 736, and
+// public kernels of gemm_tile_wgmma.cuh's kind, where every thread issues cp.async, 515.
 //
-// What to expect, counted: 256x128 in a stage of 48 KiB has 1,024 clocks of the tensor cores at full rate,
-// and no thread that multiplies computes an address. Public kernels of this shape (TMA, a producer group, persistent
-// blocks) reach 658 of 798 TFLOP/s on an H100, where cp.async by all threads, as in gemm_tile_wgmma.cuh, has 515.
-// Measured: 687 with 2,048 rows of a 7B's gate_up (cuBLAS 736).
+// In-kernel split-K reduction, for products whose output tiles alone leave multiprocessors idle: expected and measured
+// gain (H100, 256 rows of a 7B). o [3584, 3584] has 84 work tiles of 20 stages, 20,480 clocks, where 28 whole tiles
+// take 57,344; with 4,000 clocks for the reduction 14 us at 1.75 GHz. Measured: 27 (38 by whole tiles of
+// gemm_tile_wgmma.cuh, cuBLAS 15). down [3584, 18944] has 140 work tiles of 60 stages for 70 blocks, 70 us. Measured:
+// 85 (167, cuBLAS 65).
 //
-// What merging in the kernel was to give where tiles alone would leave multiprocessors idle, and what it gave (H100,
-// 2026-11-24, the faster of this and the tiles alone): 256 rows of a 7B's o [3584, 3584] are 84 items of 20 stages, 20,480
-// clocks, where 28 tiles have 57,344; then 128 KiB of sums a block to the second-level cache and three times as much from
-// it for the last, about 4,000 clocks: 14 us at 1.75 GHz. Measured: 27 (38 by 28 tiles of wgmma with cp.async, cuBLAS 15).
-// down [3584, 18944]: 140 items of 60 stages for 70 blocks, 122,880 clocks, 70 us, more than the 45 us that reading its
-// weights takes. Measured: 85 (167, cuBLAS 65). Where the rest goes has not been looked for.
-//
-// The gate in the product has not been measured alone: 512 rows of gate_up [37888, 3584] write 19 MB and not 78, and
-// gate.cu's 97 MB are not moved, 55 us at 3 TB/s.
-//
-// Between the segments of an item, sums stay in registers where tiles have at most 128 tokens. Before, they went to y and came
-// back, as those of tiles of 256 tokens still do: 2,048 rows of a 7B's qkv, o and down moved 188, 147 and 264 MB beside their
-// operands, 63, 49 and 88 us at 3 TB/s of the 150, 115 and 505 that were measured (cuBLAS 87, 74, 425; down by 256x128). Not
-// measured since.
-//
-// A tile of 64 tokens is for decoding, where the weights' way from memory is what counts: 64 rows of o are 84 items with
-// 128 KiB of weights each on their way at a time, 8.6 us at 3 TB/s and 4 to begin and to meet. Not measured (gemm_bf16_32x64_split
-// 18.3, cuBLAS 11.7).
-//
-// In pairs (clusters of two blocks; gemm_items.cuh) each block asks for half of the weights' box, and both get it. Counted: a
-// block of 256x128 takes 40 KiB a stage from the second-level cache and not 48, one of 128x128 24 and not 32. At full rate
-// an H100's 132 blocks want 5,280 bytes a clock and not 6,336, or 6,336 and not 8,448. Public kernels of this shape go from 777
-// to 799 TFLOP/s with clusters of two and such copies. For it, a block waits for its mate where one is a ring ahead of the other,
-// and where tokens have an odd number of tiles a block multiplies zeros. Not measured.
-//
-// The tiles of 128 and 256 tokens have the plain kernel's bits on an H100, and of the products that were tuned with 128 rows
-// and more, few were faster otherwise (products/h100.txt); both was before sums stayed in registers.
+// Tiles of at most 128 tokens keep their sums in registers between slices; those of 256 tokens accumulate in y. A fused
+// gate saves writing and reading the sums, [M, 2 n] f32. The tile of 64 tokens is for decoding, which is bound by
+// weight bandwidth. None of these three has been measured.
 //
 // Proved by kernels/tests/gemm_tma.cpp.
 #pragma once
 
-#include "gemm_items.cuh"
 #include "gemm_narrow.cuh"
 #include "gemm_stage.cuh"
+#include "gemm_work_tiles.cuh"
 
 namespace gemm {
 
-template <int TOKENS, int GROUPS, int STAGES, bool PAIR = false>
+template <int TOKENS, int GROUPS, int STAGES>
 struct TileTma {
   static constexpr int kTokens = TOKENS, kOutputs = 64 * GROUPS, kThreads = 128 * (GROUPS + 1), kDepth = 64;
   static constexpr int J = TOKENS / 8, kRowBytes = 2 * kDepth;
   static constexpr int kTokenBytes = TOKENS * kRowBytes, kStageBytes = kTokenBytes + kOutputs * kRowBytes;
-  static constexpr int kBlocks = PAIR ? 2 : 1, kCopied = kOutputs / kBlocks;  // outputs whose weights a block asks for
-  static constexpr unsigned short kBoth = 3;
-  using Items = gemm::Items<TOKENS, kOutputs, PAIR>;
+  using WorkTiles = gemm::WorkTiles<TOKENS, kOutputs>;
   using Ring = gemm::Ring<STAGES, kStageBytes>;
   static constexpr int kSharedBytes = Ring::kBytes;
   static_assert(kTokenBytes % Ring::kAlign == 0, "eight rows of an operand are aligned together");
-  static constexpr bool kTotals = TOKENS <= 128;  // a thread has registers for its sums of all segments, beside those at hand
-  static_assert(TOKENS <= 256 && kOutputs <= 256, "a box has at most 256 rows");
+  static constexpr bool kTotals = TOKENS <= 128;  // a thread has registers for the total of its sums, beside those of a slice
+  static_assert(TOKENS <= 256 && kOutputs <= 256, "a TMA tile has at most 256 rows");
 
-  // `load_weights(to, barrier, k, first output)` asks for a stage's box of weights; in a pair for this block's half of it, which
-  // both get, so that neither may before both are done with the slot.
+  // `load_weights(to, barrier, k, first output)` starts the copy of a stage's weights.
   template <class LoadWeights>
   static __device__ __forceinline__ void copy(const Problem& p, const CUtensorMap& x, Ring ring, bool split,
                                               LoadWeights load_weights) {
-    const int own = PAIR ? cluster_rank() * kCopied : 0;
-    for (Items item(p, split); item.left(); item.next()) {
-      const Corner corner = item.corner();
-      const auto stage = [&](int k) {
-        if constexpr (PAIR)
-          mbarrier_wait_for_cluster(&ring.empty[ring.slot], ring.parity ^ 1);
-        else
-          mbarrier_wait(&ring.empty[ring.slot], ring.parity ^ 1);
+    for (WorkTiles work(p, split); work.left(); work.next()) {
+      const Corner corner = work.corner();
+      for (int k = work.begin(); k < work.end(); k += kDepth) {
+        mbarrier_wait(&ring.empty[ring.slot], ring.parity ^ 1);
         uint64_t* const full = &ring.full[ring.slot];
         mbarrier_expect(full, kStageBytes);
         tma_load(ring.stage(), x, full, k, corner.token);
-        load_weights(ring.stage() + kTokenBytes + own * kRowBytes, full, k, corner.output + own);
+        load_weights(ring.stage() + kTokenBytes, full, k, corner.output);
         ring.next();
-      };
-      if constexpr (PAIR) {
-#pragma unroll 1  // or the compiler would need more registers than this thread has
-        for (int k = item.begin(); k < item.end(); k += kDepth) stage(k);
-      } else {
-        for (int k = item.begin(); k < item.end(); k += kDepth) stage(k);
       }
     }
   }
 
-  // Says that a warp is done with a slot: one lane to its own block, in a pair the next to the mate.
-  static __device__ __forceinline__ void leave(uint64_t* slot) {
-    if constexpr (PAIR)
-      mbarrier_arrive_at(slot, threadIdx.x % 32);
-    else
-      mbarrier_arrive(slot);
-  }
-
-  // `settle(item, sum, first, last)` takes the sums of a segment.
+  // `settle(work, sum, first, last)` takes the sums of a slice.
   template <class Settle>
   static __device__ __forceinline__ void multiply(const Problem& p, Ring ring, bool split, Settle settle) {
     const int group = threadIdx.x / 128;
-    const bool speaks = threadIdx.x % 32 < kBlocks;
-    for (Items item(p, split); item.left(); item.next()) {
-      const int end = item.end();
-      for (int k = item.begin(); k < end;) {
-        const int border = min(k + p.segment, end);
-        const bool first = k == item.begin();
+    const bool is_first_lane = threadIdx.x % 32 == 0;
+    for (WorkTiles work(p, split); work.left(); work.next()) {
+      const int end = work.end();
+      for (int k = work.begin(); k < end;) {
+        const int border = min(k + p.k_slice, end);
+        const bool first = k == work.begin();
         float sum[1][J][4];
         begin_at_zero(sum[0]);
         uint64_t* reading = nullptr;  // the slot before, which the products under way may still read
@@ -124,18 +81,18 @@ struct TileTma {
           for (int step = 0; step < kDepth / 16; step++) wgmma_start(sum[0], weights + 32 * step, tokens + 32 * step);
           wgmma_commit();
           wgmma_wait_but_one();
-          if (speaks && reading != nullptr) leave(reading);
+          if (is_first_lane && reading != nullptr) mbarrier_arrive(reading);
           reading = &ring.empty[ring.slot];
           ring.next();
         }
         wgmma_wait();
-        if (speaks) leave(reading);
-        settle(item, sum, first, border == end);
+        if (is_first_lane) mbarrier_arrive(reading);
+        settle(work, sum, first, border == end);
       }
     }
   }
 
-  // Readies the barriers, then the groups part.
+  // Initialises the barriers; the warp groups then take their roles.
   template <class LoadWeights, class Settle>
   static __device__ __forceinline__ void run(const Problem& p, const CUtensorMap& x, const CUtensorMap& w, bool split,
                                              LoadWeights load_weights, Settle settle) {
@@ -144,13 +101,10 @@ struct TileTma {
     if (threadIdx.x == 0) {
       tma_prefetch(x);
       tma_prefetch(w);
-      ring.init(1, 4 * GROUPS * kBlocks);
+      ring.init(1, 4 * GROUPS);
       mbarrier_publish();
     }
-    if constexpr (PAIR)
-      cluster_sync();
-    else
-      __syncthreads();
+    __syncthreads();
     if (threadIdx.x >= 128 * GROUPS) {
       registers_less<24>();
       if (threadIdx.x == 128 * GROUPS) copy(p, x, ring, split, load_weights);
@@ -158,28 +112,17 @@ struct TileTma {
       registers_more<240>();
       multiply(p, ring, split, settle);
     }
-    if constexpr (PAIR) {  // the mate still arrives here, and its half of the weights comes
-      __syncwarp();
-      cluster_sync();
-    }
   }
 
-  static __device__ __forceinline__ void load_rows(unsigned char* to, const CUtensorMap& w, uint64_t* full, int k, int output) {
-    if constexpr (PAIR)
-      tma_load_to_cluster(to, w, full, k, output, kBoth);
-    else
-      tma_load(to, w, full, k, output);
-  }
-
-  // y, or the sums of segments where `split`.
+  // y, or the sums of slices where `split`.
   static __device__ __forceinline__ void run(const Problem& p, const CUtensorMap& x, const CUtensorMap& w, bool split) {
-    float total[J][4];  // of the segments so far, where a thread has the registers; otherwise they are in y
+    float total[J][4];  // of the slices so far, where a thread has the registers; otherwise they are in y
     run(p, x, w, split,
-        [&](unsigned char* to, uint64_t* full, int k, int output) { load_rows(to, w, full, k, output); },
-        [&](const Items& item, float(&sum)[1][J][4], bool first, bool last) {
-          const Corner corner = item.corner();
+        [&](unsigned char* to, uint64_t* full, int k, int output) { tma_load(to, w, full, k, output); },
+        [&](const WorkTiles& work, float(&sum)[1][J][4], bool first, bool last) {
+          const Corner corner = work.corner();
           const int output = corner.output + threadIdx.x / 32 * 16;
-          Problem to = split ? of_segment(p, item.segment()) : p;
+          Problem to = split ? of_slice(p, work.slice()) : p;
           if constexpr (kTotals) {
             if (!(first && last)) {
               if (!gather(p, total, sum[0], corner.token, output, first, last)) return;
@@ -189,7 +132,7 @@ struct TileTma {
           settle_tile<1, J>(to, sum, corner.token, output, first, last && !split);
         });
   }
-  // Takes a segment's sums to those of the segments before; after the last they are in `sum`, and it is true.
+  // Takes a slice's sums to those of the slices before; after the last they are in `sum`, and it is true.
   static __device__ __forceinline__ bool gather(const Problem& p, float (&total)[J][4], float (&sum)[J][4], int token, int output,
                                                 bool first, bool last) {
     if (first && p.add) add_old(p, sum, token, output);
@@ -202,49 +145,49 @@ struct TileTma {
     return last;
   }
 
-  // y, where segments are items of their own and meet in the kernel: each item's sums go to `parts`, and the warp that
-  // is the last to bring its rows of a tile adds them all in order. `turns` are 0 before and after.
+  // y, with a split-K reduction in the kernel: each work tile's sums go to `parts`, and the last warp to arrive at a
+  // semaphore adds all slices of its rows in order. Semaphores are 0 before and after.
   //
-  //   parts  [tiles, segments, TOKENS / 8, 128 GROUPS] float4, aligned to 16 bytes
-  //   turns  [tiles, 4 GROUPS]
+  //   parts       [tiles, slices, TOKENS / 8, 128 GROUPS] float4, aligned to 16 bytes
+  //   semaphores  [tiles, 4 GROUPS]
   static constexpr int kMultiplying = 128 * GROUPS, kWarps = 4 * GROUPS;
-  static __device__ __forceinline__ void run_merged(const Problem& p, const CUtensorMap& x, const CUtensorMap& w,
-                                                    float4* parts, unsigned* turns) {
-    run_merged(p, x, w, parts, turns,
-               [&](unsigned char* to, uint64_t* full, int k, int output) { load_rows(to, w, full, k, output); },
+  static __device__ __forceinline__ void run_reduced(const Problem& p, const CUtensorMap& x, const CUtensorMap& w,
+                                                    float4* parts, unsigned* semaphores) {
+    run_reduced(p, x, w, parts, semaphores,
+               [&](unsigned char* to, uint64_t* full, int k, int output) { tma_load(to, w, full, k, output); },
                [&](const float(&sum)[1][J][4], int token, int output) {
                  Problem to = p;
                  to.add = 0;
                  settle_tile<1, J>(to, sum, token, output, true, true);
                });
   }
-  // `put(sum, token, output)` takes the sums of all segments.
+  // `put(sum, token, output)` takes the sums of all slices.
   template <class LoadWeights, class Put>
-  static __device__ __forceinline__ void run_merged(const Problem& p, const CUtensorMap& x, const CUtensorMap& w, float4* parts,
-                                                    unsigned* turns, LoadWeights load_weights, Put put) {
-    const int segments = ceil_div(p.K, p.segment);
+  static __device__ __forceinline__ void run_reduced(const Problem& p, const CUtensorMap& x, const CUtensorMap& w, float4* parts,
+                                                    unsigned* semaphores, LoadWeights load_weights, Put put) {
+    const int slices = ceil_div(p.K, p.k_slice);
     run(p, x, w, true, load_weights,
-        [&](const Items& item, const float(&sum)[1][J][4], bool, bool) {
-          const size_t of_tile = static_cast<size_t>(item.tile()) * segments;
-          float4* const part = parts + (of_tile + item.segment()) * (J * kMultiplying) + threadIdx.x;
+        [&](const WorkTiles& work, const float(&sum)[1][J][4], bool, bool) {
+          const size_t of_tile = static_cast<size_t>(work.tile()) * slices;
+          float4* const part = parts + (of_tile + work.slice()) * (J * kMultiplying) + threadIdx.x;
 #pragma unroll
           for (int j = 0; j < J; j++) part[j * kMultiplying] = make_float4(sum[0][j][0], sum[0][j][1], sum[0][j][2], sum[0][j][3]);
-          if (!last_to_come(turns + item.tile() * kWarps + threadIdx.x / 32, segments)) return;
-          const Corner corner = item.corner();
+          if (!last_arrival(semaphores + work.tile() * kWarps + threadIdx.x / 32, slices)) return;
+          const Corner corner = work.corner();
           const int output = corner.output + threadIdx.x / 32 * 16;
           float all[1][J][4];
-          fold(p, all[0], parts + of_tile * (J * kMultiplying) + threadIdx.x, segments, corner.token, output);
+          fold(p, all[0], parts + of_tile * (J * kMultiplying) + threadIdx.x, slices, corner.token, output);
           put(all, corner.token, output);
         });
   }
 
-  // The warp's sums of all segments, its own among them, read from `parts` and added in order.
-  static __device__ __forceinline__ void fold(const Problem& p, float (&sum)[J][4], const float4* parts, int segments, int token,
+  // The warp's sums of all slices, its own among them, read from `parts` and added in order.
+  static __device__ __forceinline__ void fold(const Problem& p, float (&sum)[J][4], const float4* parts, int slices, int token,
                                               int output) {
 #pragma unroll
     for (int j = 0; j < J; j++) take(sum[j], parts[j * kMultiplying]);
     if (p.add) add_old(p, sum, token, output);
-    for (int s = 1; s < segments; s++) {
+    for (int s = 1; s < slices; s++) {
       parts += J * kMultiplying;
 #pragma unroll
       for (int j = 0; j < J; j++) {
@@ -271,45 +214,40 @@ struct TileTma {
     }
   }
 
-  // What a fused gate needs beside: the gates and ups of the same outputs in one tile. `w`, [2 n, K], is seen as
+  // The product with a fused gate, whose tile has the gates and ups of the same outputs. `w`, [2 n, K], is mapped as
   // [n / 8, 2, 8, K]: eight gates, their eight ups, the next eight. A warp's 16 rows are then eight outputs' gates, and
   // their ups in the same lane.
   //
   //   out[m][c] = bf16(f(gate) * up), as gate.cu has it from sums in f32
   //
-  // There is one segment of k, and p.N is 2 n with n a multiple of 8. A tile is TOKENS x kOutputs / 2 outputs.
+  // There is one slice of k, and p.N is 2 n with n a multiple of 8. A tile is TOKENS x kOutputs / 2 outputs.
   template <typename F>
   static __device__ __forceinline__ void run_gated(const Problem& p, const CUtensorMap& x, const CUtensorMap& w, bf16* out) {
     run(p, x, w, false,
-        [&](unsigned char* to, uint64_t* full, int k, int output) {
-          if constexpr (PAIR)
-            tma_load_to_cluster(to, w, full, k, 0, 0, output / 16, kBoth);
-          else
-            tma_load(to, w, full, k, 0, 0, output / 16);
-        },
-        [&](const Items& item, const float(&sum)[1][J][4], bool, bool) {
-          const Corner corner = item.corner();
+        [&](unsigned char* to, uint64_t* full, int k, int output) { tma_load(to, w, full, k, 0, 0, output / 16); },
+        [&](const WorkTiles& work, const float(&sum)[1][J][4], bool, bool) {
+          const Corner corner = work.corner();
           put_gated<F>(sum[0], corner.token, (corner.output + threadIdx.x / 32 * 16) / 2, p.M, p.N / 2, out);
         });
   }
 
-  // Queries, keys and values that the product itself turns and stores (gemm_narrow.cuh). `w`, [heads D, K], is seen as
-  // [heads, D / 16, 2, 8, K]: of a head, eight dimensions of its first half, the eight of the second that they are turned
-  // with, the next eight. A warp's 16 rows are then eight pairs, each in one lane. Segments meet in the kernel where there is
-  // room for their `parts`, as in run_merged, and in registers otherwise.
+  // The product with fused rotary embedding and KV store (gemm_narrow.cuh). `w`, [heads D, K], is mapped as
+  // [heads, D / 16, 2, 8, K]: of a head, eight dimensions of its first half, the eight of the second that they are
+  // rotated with, the next eight. A warp's 16 rows are then eight pairs, each in one lane. Slices are reduced as by
+  // run_reduced where `parts` is given, and in registers otherwise.
   template <int D>
   static __device__ __forceinline__ void run_heads(const Problem& p, const CUtensorMap& x, const CUtensorMap& w, const Heads& heads,
-                                                   float4* parts, unsigned* turns) {
+                                                   float4* parts, unsigned* semaphores) {
     static_assert(kTotals && kOutputs % D == 0, "a tile has whole heads, and a thread all of their sums");
     const auto load = [&](unsigned char* to, uint64_t* full, int k, int output) { tma_load(to, w, full, k, 0, 0, 0, output / D); };
     if (parts != nullptr) {
-      run_merged(p, x, w, parts, turns, load,
+      run_reduced(p, x, w, parts, semaphores, load,
                  [&](const float(&sum)[1][J][4], int token, int output) { put_heads<D>(sum[0], token, output, p.M, p.bias, heads); });
       return;
     }
     float total[J][4];
-    run(p, x, w, false, load, [&](const Items& item, float(&sum)[1][J][4], bool first, bool last) {
-      const Corner corner = item.corner();
+    run(p, x, w, false, load, [&](const WorkTiles& work, float(&sum)[1][J][4], bool first, bool last) {
+      const Corner corner = work.corner();
       const int output = corner.output + threadIdx.x / 32 * 16;
       if (gather(p, total, sum[0], corner.token, output, first, last)) put_heads<D>(sum[0], corner.token, output, p.M, p.bias, heads);
     });

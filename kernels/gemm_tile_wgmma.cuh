@@ -8,12 +8,9 @@
 // products of stage t - 2, so that the copy of stage t + STAGES - 2 may then go where stage t - 2 was, while the
 // products of stages t - 1 and t keep the tensor cores busy.
 //
-// What to expect, counted (not measured): 256x128 moves 48 KiB from the second-level cache for 4.2 million
-// multiply-adds, 2,048 clocks of the tensor cores at full rate: 24 bytes a clock of about 64.
-//
-// On an H100 it has the plain kernel's bits. The loop over a segment's stages stands by itself, because ptxas otherwise puts
-// a wait for all products behind each stage (its note C7517, which static.sh refuses): 2,048 rows of a 7B's gate_up then
-// took 1,079 us, and take 933 (cuBLAS 756, gemm_tile_tma.cuh 809).
+// On an H100 it has the plain kernel's bits. The loop over a slice's stages is separate, because ptxas otherwise inserts a
+// wait for all products after each stage (its note C7517, which static.sh rejects): 2,048 rows of a 7B's gate_up take
+// 933 us, and 1,079 with these waits (cuBLAS 756, gemm_tile_tma.cuh 809).
 //
 // Proved by kernels/tests/gemm.cpp.
 #pragma once
@@ -59,7 +56,7 @@ struct TileWgmma {
 
     int at = 0;
     for (int k = 0; k < p.K;) {
-      const int border = min(k + p.segment, p.K);
+      const int border = min(k + p.k_slice, p.K);
       const bool first = k == 0;
       float sum[1][J][4];
       begin_at_zero(sum[0]);

@@ -1,18 +1,15 @@
-// Products with bf16 weights by Hopper's copies of boxes: y[M, N] = x[M, K] w[N, K]^T. The sum is defined in gemm.cuh.
+// Products with bf16 weights by TMA and wgmma: y[M, N] = x[M, K] w[N, K]^T. The sum is defined in gemm.cuh.
 //
-//   gemm_bf16_tma_TxO, gemm_bf16_tma_TxO_split  tiles of T tokens x O outputs (gemm_tile_tma.cuh has the launch)
-//   gemm_bf16_tma_TxO_merged                    the segments meet in the kernel: y as gemm_merge would have it
-//   gemm_silu_tma_TxO, gemm_gelu_tma_TxO        the same with the gate behind it, T tokens x O / 2 outputs
-//   gemm_heads_tma_TxO                          the same with rotate.cu behind it, for heads of 64 and 128 without norms; segments
-//                                               meet in the kernel where there are parts
+//   gemm_bf16_tma_TxO         tiles of T tokens x O outputs (gemm_tile_tma.cuh has the launch)
+//   gemm_bf16_tma_TxO_split   the sums of each slice of k, for gemm_merge
+//   gemm_bf16_tma_TxO_merged  with a split-K reduction in the kernel: y as gemm_merge gives it
+//   gemm_silu_tma_TxO, gemm_gelu_tma_TxO  with the gate fused, T tokens x O / 2 outputs
+//   gemm_heads_tma_TxO        with rotate.cu fused, for heads of 64 and 128 without norms; a split-K reduction in the kernel
+//                             where `parts` is not null
 //
-//   gemm_bf16_tma_TxO_pair, gemm_silu_tma_TxO_pair, gemm_gelu_tma_TxO_pair
-//                                               by clusters of two blocks, each of which asks for half of the weights: a box
-//                                               of w has half as many rows, or half as many eights where the gate follows
-//
-//   x  a tensor map of [M, K], boxes of 64 x T; w one of [N, K], boxes of 64 x O, or where the gate follows of
-//      [N / 16, 2, 8, K], boxes of 64 x 8 x 2 x O / 16,
-//      where heads are turned of [heads, D / 16, 2, 8, K], boxes of 64 x 8 x 2 x D / 16 x O / D
+//   x  a tensor map of [M, K], tiles of 64 x T
+//   w  a tensor map of [N, K], tiles of 64 x O; with the gate of [N / 16, 2, 8, K], tiles of 64 x 8 x 2 x O / 16; with heads of
+//      [heads, D / 16, 2, 8, K], tiles of 64 x 8 x 2 x D / 16 x O / D
 //
 // Proved by kernels/tests/gemm_tma.cpp.
 #include "gemm_tile_tma.cuh"
@@ -21,19 +18,17 @@ namespace {
 using Tma_256x128 = gemm::TileTma<256, 2, 4>;
 using Tma_128x128 = gemm::TileTma<128, 2, 6>;
 using Tma_64x128 = gemm::TileTma<64, 2, 8>;
-using Tma_256x128_pair = gemm::TileTma<256, 2, 4, true>;
-using Tma_128x128_pair = gemm::TileTma<128, 2, 6, true>;
 }  // namespace
 
 #define TMA_PARAMETERS                                                                                           \
   const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, const float *__restrict__ bias, \
-      float *__restrict__ y, int M, int N, int K, int segment, int ldy, int add
+      float *__restrict__ y, int M, int N, int K, int k_slice, int ldy, int add
 #define TMA_SPLIT_PARAMETERS                                                                                         \
   const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, float *__restrict__ partial, int M, \
-      int N, int K, int segment
-#define TMA_MERGED_PARAMETERS                                                                                    \
+      int N, int K, int k_slice
+#define TMA_REDUCED_PARAMETERS                                                                                    \
   const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, const float *__restrict__ bias, \
-      float *__restrict__ y, float4 *parts, unsigned *turns, int M, int N, int K, int segment, int ldy, int add
+      float *__restrict__ y, float4 *parts, unsigned *semaphores, int M, int N, int K, int k_slice, int ldy, int add
 #define TMA_GATE_PARAMETERS                                                                                     \
   const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, bf16 *__restrict__ out, int M, int N, \
       int K
@@ -42,25 +37,21 @@ using Tma_128x128_pair = gemm::TileTma<128, 2, 6, true>;
   const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, const float *__restrict__ bias,       \
       const float *__restrict__ cos, const float *__restrict__ sin, const int *__restrict__ positions,                \
       const int *__restrict__ slots, bf16 *__restrict__ q_out, bf16 *__restrict__ keys, bf16 *__restrict__ values,     \
-      float4 *parts, unsigned *turns, int M, int N, int K, int segment, int H, int KV, int D
+      float4 *parts, unsigned *semaphores, int M, int N, int K, int k_slice, int H, int KV, int D
 
-#define TMA_WHOLE(shape)                                                                                 \
+#define TMA_KERNELS(shape)                                                                               \
   extern "C" __global__ void __launch_bounds__(384, 1) gemm_bf16_tma_##shape(TMA_PARAMETERS) {           \
     await_earlier();                                                                                     \
-    Tma_##shape::run({nullptr, nullptr, bias, y, M, N, K, segment, ldy, add}, x, w, false);               \
-  }
-
-#define TMA_SEGMENTS(shape)                                                                                  \
+    Tma_##shape::run({nullptr, nullptr, bias, y, M, N, K, k_slice, ldy, add}, x, w, false);               \
+  }                                                                                                      \
   extern "C" __global__ void __launch_bounds__(384, 1) gemm_bf16_tma_##shape##_split(TMA_SPLIT_PARAMETERS) { \
     await_earlier();                                                                                         \
-    Tma_##shape::run({nullptr, nullptr, nullptr, partial, M, N, K, segment, N, 0}, x, w, true);           \
+    Tma_##shape::run({nullptr, nullptr, nullptr, partial, M, N, K, k_slice, N, 0}, x, w, true);           \
   }                                                                                                      \
-  extern "C" __global__ void __launch_bounds__(384, 1) gemm_bf16_tma_##shape##_merged(TMA_MERGED_PARAMETERS) { \
+  extern "C" __global__ void __launch_bounds__(384, 1) gemm_bf16_tma_##shape##_merged(TMA_REDUCED_PARAMETERS) { \
     await_earlier();                                                                                           \
-    Tma_##shape::run_merged({nullptr, nullptr, bias, y, M, N, K, segment, ldy, add}, x, w, parts, turns);   \
-  }
-
-#define TMA_GATES(shape)                                                                                  \
+    Tma_##shape::run_reduced({nullptr, nullptr, bias, y, M, N, K, k_slice, ldy, add}, x, w, parts, semaphores);   \
+  }                                                                                                      \
   extern "C" __global__ void __launch_bounds__(384, 1) gemm_silu_tma_##shape(TMA_GATE_PARAMETERS) {       \
     await_earlier();                                                                                      \
     Tma_##shape::run_gated<Silu>({nullptr, nullptr, nullptr, nullptr, M, N, K, K, N, 0}, x, w, out);      \
@@ -73,16 +64,13 @@ using Tma_128x128_pair = gemm::TileTma<128, 2, 6, true>;
 #define TMA_HEADS(shape)                                                                                     \
   extern "C" __global__ void __launch_bounds__(384, 1) gemm_heads_tma_##shape(TMA_HEADS_PARAMETERS) {        \
     await_earlier();                                                                                         \
-    const gemm::Problem p = {nullptr, nullptr, bias, nullptr, M, N, K, segment, N, 0};                       \
+    const gemm::Problem p = {nullptr, nullptr, bias, nullptr, M, N, K, k_slice, N, 0};                       \
     const Heads heads = {cos, sin, positions, slots, q_out, keys, values, H, KV};                            \
     if (D == 128)                                                                                            \
-      Tma_##shape::run_heads<128>(p, x, w, heads, parts, turns);                                             \
+      Tma_##shape::run_heads<128>(p, x, w, heads, parts, semaphores);                                             \
     else                                                                                                     \
-      Tma_##shape::run_heads<64>(p, x, w, heads, parts, turns);                                              \
+      Tma_##shape::run_heads<64>(p, x, w, heads, parts, semaphores);                                              \
   }
-
-#define TMA_KERNELS(shape) TMA_WHOLE(shape) TMA_SEGMENTS(shape) TMA_GATES(shape)
-#define TMA_PAIRS(shape) TMA_WHOLE(shape) TMA_GATES(shape)
 
 TMA_KERNELS(64x128)
 TMA_KERNELS(128x128)
@@ -90,6 +78,3 @@ TMA_KERNELS(256x128)
 
 TMA_HEADS(64x128)
 TMA_HEADS(128x128)
-
-TMA_PAIRS(128x128_pair)
-TMA_PAIRS(256x128_pair)

@@ -1,7 +1,7 @@
-// How quantised weights lie in a device's memory. crates/engine/src/model/cuda/planes.rs writes it from the file's blocks when a
-// model is loaded; nothing is rounded, and the size is the file's to within a few percent.
+// How quantised weights lie in a device's memory. crates/engine/src/model/cuda/quant_layout.rs writes it from the
+// file's blocks when a model is loaded; nothing is rounded, and the size is the file's to within a few percent.
 //
-// A weight [N, K] is cut into strips of 16 outputs (the last one filled up with zeros), a strip along k into units of
+// A weight [N, K] is packed in strips of 16 outputs (the last one filled up with zeros), a strip along k in units of
 // 32 values. A strip is all of its units, then, for blocks of 256 values, one `super` for each 256; the strips follow
 // one another. So a strip is one contiguous stream, every part of it starts at a multiple of 16 bytes, and a warp's
 // loads are 8 or 16 bytes a lane.
@@ -27,7 +27,7 @@
 //   q4_k  two pairs of bytes (scale, minimum);               super: two pairs of halves (d, dmin), 8 bytes for each g
 //   q6_k  for each of two steps, two signed bytes (scale);   super: two halves d, 4 bytes for each g
 //
-// What is added to the segment's sum (gemm.cuh), in f32:
+// What is added to the slice's sum (gemm.cuh), in f32:
 //
 //   q8_0  for each 32 values: fma(d, sum of x code, total)
 //   q4_k  for each 32 values: fma(d scale, sum of x code, total), then fma(-(dmin minimum), sum of x, total)
@@ -36,8 +36,8 @@
 // Codes are exact in bf16, and so are d scale and dmin minimum in f32; the sum of x is the tensor core's, with ones
 // for the weights.
 //
-// Proved by kernels/tests/planes.cpp (planes that planes.rs has written, beside the file's own blocks) and the tests of
-// planes.rs.
+// Proved by kernels/tests/planes.cpp (planes that quant_layout.rs has written, beside the file's own blocks) and the
+// tests of quant_layout.rs.
 #pragma once
 
 #include "common.cuh"

@@ -10,20 +10,19 @@
 //   q_norm k_norm [D]                     f32 or null
 //   cos sin       [context, D / 2]        f32, the rope's own scale in them
 //   positions     [n_rows]                rows of cos and sin
-//   slots         [n_rows]                block * 16 + offset, each in one row only; -1: the row is stored nowhere
+//   slots         [n_rows]                block * 16 + offset, each in one row only; -1: the row is not stored
 //   q_out         [n_rows, H, D]          bf16
 //   keys values   [n_blocks, KV, 16, D]   bf16, one layer's cache
 //
 // Launch: block (32, 4), grid (n_rows, ceil((H + 2 KV) / 4)). A warp owns a head of a row and reads nothing of
 // another. Lane l takes the V pairs (i, i + D/2) from i = V l, then those 32 V further on, where V is 4 if D is a
-// multiple of 256, 2 if of 128, else 1. Squares are fused with their sum, the lower half's first, lanes meet as
-// warp_sum says; the other products and sums are rounded one by one.
+// multiple of 256, 2 if of 128, else 1. Squares are fused with their sum, the lower half's first, lanes are added
+// by warp_sum; the other products and sums are rounded one by one.
 // Moves per row: 6 (H + 2 KV) D bytes and a row of cos and of sin. All pointers 16-byte aligned, D a multiple of 16.
 //
 // Proved by kernels/tests/rotate.cpp: against f64 for each head size with and without norms; other slots untouched;
-// a row alone as in a batch;
-// a row without a slot leaves the cache alone.
-#include "turn.cuh"
+// a row alone as in a batch; a row without a slot leaves the cache unchanged.
+#include "rotary.cuh"
 
 namespace {
 
@@ -63,7 +62,7 @@ __device__ __forceinline__ float inverse_root(const float* __restrict__ head, in
 }
 
 template <int V>
-__device__ __forceinline__ void turn(const float* __restrict__ head, const float* __restrict__ norm,
+__device__ __forceinline__ void rotate_head(const float* __restrict__ head, const float* __restrict__ norm,
                                      const float* __restrict__ cos, const float* __restrict__ sin,
                                      bf16* __restrict__ out, int dim, float eps) {
   const float by = norm ? inverse_root<V>(head, dim, eps) : 1.0f;
@@ -78,14 +77,14 @@ __device__ __forceinline__ void turn(const float* __restrict__ head, const float
       }
     }
     const auto c = load<V>(cos + i), s = load<V>(sin + i);
-    Pack<float, V> turned_low, turned_high;
+    Pack<float, V> rotated_low, rotated_high;
 #pragma unroll
     for (int v = 0; v < V; v++) {
-      const Pair pair = turned({low.values[v], high.values[v]}, c.values[v], s.values[v]);
-      turned_low.values[v] = pair.low, turned_high.values[v] = pair.high;
+      const Pair pair = rotated({low.values[v], high.values[v]}, c.values[v], s.values[v]);
+      rotated_low.values[v] = pair.low, rotated_high.values[v] = pair.high;
     }
-    store<V>(turned_low, out + i);
-    store<V>(turned_high, out + dim / 2 + i);
+    store<V>(rotated_low, out + i);
+    store<V>(rotated_high, out + dim / 2 + i);
   }
 }
 
@@ -111,7 +110,7 @@ __device__ __forceinline__ void rotate_head(const Step& step, int row, int head,
   const size_t angle = static_cast<size_t>(step.positions[row]) * (dim / 2);
   if (head < n_heads) {
     bf16* to = step.q_out + (static_cast<size_t>(row) * n_heads + head) * dim;
-    turn<V>(from, step.q_norm, step.cos + angle, step.sin + angle, to, dim, eps);
+    rotate_head<V>(from, step.q_norm, step.cos + angle, step.sin + angle, to, dim, eps);
     return;
   }
   const bool is_key = head < n_heads + n_kv_heads;
@@ -119,7 +118,7 @@ __device__ __forceinline__ void rotate_head(const Step& step, int row, int head,
   if (slot < 0) return;
   const size_t at = ((static_cast<size_t>(slot / 16) * n_kv_heads + kv) * 16 + slot % 16) * dim;
   if (is_key)
-    turn<V>(from, step.k_norm, step.cos + angle, step.sin + angle, step.keys + at, dim, eps);
+    rotate_head<V>(from, step.k_norm, step.cos + angle, step.sin + angle, step.keys + at, dim, eps);
   else
     round_only<V>(from, step.values + at, dim);
 }

@@ -3,36 +3,33 @@
 //   logprob        = logit - log_sum_exp(all logits)
 //   masked_logprob = logit - log_sum_exp(the logits that the mask allows); without a mask, logprob
 //
-// `weigh` takes the id that it is given, `choose` picks one among the allowed: with temperature <= 0 the first of the
-// largest, otherwise the one where the running sum of e^((logit - largest) / temperature), in order of ids, passes
-// draw * sum. Where top_p < 1 only the nucleus takes part: the fewest tokens whose weights reach the share top_p of
-// all, the heaviest first, of equal ones the smallest ids first. A NaN is no token: it has the weight 0.
+// `weigh` scores the given id; `choose` samples one among the allowed: with temperature <= 0 the first of the largest,
+// otherwise the first id at which the running sum of e^((logit - largest) / temperature), in order of ids, exceeds
+// draw * sum. With top_p < 1 from the nucleus alone: the fewest tokens whose weights sum to at least top_p of all, the
+// heaviest first, of equal ones the smallest ids first. A NaN has the weight 0.
 //
 //   logits   [any, vocab]         f32
-//   wants    [n_wants]            see Want; several may ask of one row
+//   wants    [n_wants]            see Want; several may name one row
 //   masks    [any, mask_words]    one bit per id, low bit first; a set bit allows it. Ids beyond the words are not allowed
 //   choices  [n_wants]            see Choice
 //
-//   found    [n_wants, 32]        see Found: between the three kernels
+//   found    [n_wants, 32]        see Found: partial results between the three kernels
 //
-// Launch, one after another: tail_peaks and tail_sums, block 128, grid (8 n_wants); tail, block 1024, grid (n_wants); all on
-// the same wants. A row has 1,024 threads in any of them, whichever block they are in. Four logits at a time where vocab is a multiple of 4 (logits 16-byte aligned).
+// Launch, one after another: tail_peaks and tail_sums, block 128, grid (8 n_wants); tail, block 1024, grid (n_wants);
+// all on the same wants. Each has 1,024 threads for a row; blocks of 128 fill a card with fewer rows (one block of 1,024
+// took 318 us for 256 rows of 152,064 on an H100). Four logits at a time where vocab is a multiple of 4 (logits 16-byte
+// aligned).
 //
 // Every sum has one order, or none that matters. log_sum_exp: thread t takes ids 4 t to 4 t + 3, then those 4096
 // further on; exponentials of four neighbours are added in f32 in pairs, the fours in f64 in order, lanes as
-// warp_sum_f64 says, warps in order. Weights for sampling are counted in units of 2^-44 of the heaviest (a smaller one is never drawn),
-// as 64-bit integers, whose sums are exact: up to 2^20 tokens fit. crates/engine/src/engine/sampler.rs adds the same weights in f64,
-// so the two can differ only where draw * sum is within 10^-12 of a token's edge.
+// warp_sum_f64 says, warps in order. Weights for sampling are counted in units of 2^-44 of the heaviest (a smaller one is
+// never drawn), as 64-bit integers, whose sums are exact: up to 2^20 tokens fit. The CPU's sampler adds the same weights
+// in f64, so the two can differ only where draw * sum is within 10^-12 of a token's edge.
 //
 // Moves per want: the row once for the largest and once for the sums; sampling reads it twice more, a nucleus four times
 // besides. Up to about 80 rows of 152,064 are in the second-level cache after the first.
 //
-// What to expect, counted (not measured): blocks of 128 fill a card at 16 rows, and each thread has four loads on their way.
-// 256 rows of 152,064 are read twice in 310 MB, 105 us at 3 TB/s, 64 rows once from memory and once from the cache, 25 us,
-// and a launch or two. One block of 1,024 for a row took 318 us and 139 us on an H100: one load on its way for each thread,
-// one block on a multiprocessor.
-//
-// Proved by kernels/tests/tail.cpp: against a reading of crates/engine/src/engine/sampler.rs in C++ over random rows, masks,
+// Proved by kernels/tests/tail.cpp: against the CPU's sampler in C++ over random rows, masks,
 // temperatures, nuclei, ties, infinities and NaN; and alone as in a batch.
 #include "log.cuh"
 

@@ -1,14 +1,13 @@
-// Hopper's copies of whole boxes of a tensor, and of bytes in a row, into shared memory, and the barriers that say when they
-// have come (sm_90a).
+// TMA: asynchronous copies of tiles of a tensor into shared memory, and mbarriers that complete when they have arrived
+// (sm_90a).
 //
-// A box is asked for by one thread and copied by a unit of its own, which also computes addresses, leaves out what is
-// outside of the tensor (zeros come in its place) and lays rows of 128 bytes out under the swizzle of 128 bytes, as
-// wgmma.cuh's operands are.
+// One thread starts a copy; the TMA unit computes addresses, writes zeros for elements outside of the tensor and lays
+// rows of 128 bytes out under the swizzle of 128 bytes, as wgmma.cuh's operands are.
 //
 // Here in PTX; under emulation kernels/emulated/tma.h has the same functions. On another generation's card they stop the
 // kernel.
 //
-// Proved by kernels/tests/gemm_tma.cpp, kernels/tests/gemm_quantised_tma.cpp.
+// Proved by kernels/tests/gemm_tma.cpp.
 #pragma once
 
 #include <cuda.h>
@@ -27,32 +26,33 @@
 #define TMA_PTX(...) __trap()
 #endif
 
-// A barrier in shared memory, 8 aligned bytes. A phase ends when `count` threads have arrived and all bytes have come
-// that they said to expect; the first phase has parity 0, the next 1, and so on.
+// A barrier in shared memory, 8 aligned bytes. A phase ends when `count` threads have arrived and all expected bytes
+// have been copied; the first phase has parity 0, the next 1, and so on.
 __device__ __forceinline__ void mbarrier_init(uint64_t* at, unsigned count) {
   TMA_PTX("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(shared_address(at)), "r"(count) : "memory");
 }
-// Shows barriers that this thread initialised to the copies; a barrier of the block must follow.
+// Makes barriers that this thread initialised visible to TMA; a barrier of the block must follow.
 __device__ __forceinline__ void mbarrier_publish() { TMA_PTX("fence.mbarrier_init.release.cluster;\n" ::: "memory"); }
 __device__ __forceinline__ void mbarrier_arrive(uint64_t* at) {
   TMA_PTX("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];\n" ::"r"(shared_address(at)) : "memory");
 }
-// Arrives, and says that so many bytes will come in this phase.
+// Arrives, and adds to the bytes that this phase expects.
 __device__ __forceinline__ void mbarrier_expect(uint64_t* at, unsigned bytes) {
   TMA_PTX("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;\n" ::"r"(shared_address(at)), "r"(bytes)
           : "memory");
 }
 // Until the phase of this parity has ended. A barrier whose first phase has not ended counts as past the parity 1.
-#define MBARRIER_WAIT(at, parity, scope)                                                    \
-  TMA_PTX("{\n.reg .pred done;\n"                                                           \
-          "again:\n"                                                                        \
-          "mbarrier.try_wait.parity.acquire." scope ".shared::cta.b64 done, [%0], %1;\n"    \
-          "@!done bra again;\n}\n" ::"r"(shared_address(at)),                               \
-          "r"(parity)                                                                       \
-          : "memory")
-__device__ __forceinline__ void mbarrier_wait(uint64_t* at, unsigned parity) { MBARRIER_WAIT(at, parity, "cta"); }
+__device__ __forceinline__ void mbarrier_wait(uint64_t* at, unsigned parity) {
+  TMA_PTX("{\n.reg .pred done;\n"
+          "again:\n"
+          "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
+          "@!done bra again;\n}\n" ::"r"(shared_address(at)),
+          "r"(parity)
+          : "memory");
+}
 
-// Asks for the box at these elements, the innermost first; `barrier` gets its bytes. `to` is aligned to 1024 bytes.
+// Starts the copy of the tile at these elements, the innermost first; `barrier` counts its bytes. `to` is aligned to
+// 1024 bytes.
 __device__ __forceinline__ void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row) {
   TMA_PTX("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];\n" ::"r"(
               shared_address(to)),
@@ -73,58 +73,8 @@ __device__ __forceinline__ void tma_load(void* to, const CUtensorMap& map, uint6
           "l"(&map), "r"(shared_address(barrier)), "r"(column), "r"(row), "r"(half), "r"(eight), "r"(head)
           : "memory");
 }
-// Asks for bytes that lie one after another; `barrier` gets them. Both addresses and their number are multiples of 16.
-__device__ __forceinline__ void bulk_load(void* to, const void* from, unsigned bytes, uint64_t* barrier) {
-  TMA_PTX("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::"r"(
-              shared_address(to)),
-          "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(shared_address(barrier))
-          : "memory");
-}
 __device__ __forceinline__ void tma_prefetch(const CUtensorMap& map) {
   TMA_PTX("prefetch.tensormap [%0];\n" ::"l"(&map) : "memory");
-}
-
-// Clusters: blocks that a launch puts side by side, and that reach each other's shared memory. What stands at a place in one
-// stands at the same place in the other, since both run one kernel.
-
-// The block's number in its cluster.
-__device__ __forceinline__ unsigned cluster_rank() {
-  unsigned rank = 0;
-#ifdef WGMMA_HERE
-  asm volatile("mov.u32 %0, %%cluster_ctarank;\n" : "=r"(rank));
-#endif
-  return rank;
-}
-// Until all threads of all blocks of the cluster have come, and seen what they did before; whole warps call it. A block
-// must not end while others still reach it.
-__device__ __forceinline__ void cluster_sync() {
-  TMA_PTX("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n" ::: "memory");
-}
-// Arrives at the barrier at this place in the block of that rank, which may be the own.
-__device__ __forceinline__ void mbarrier_arrive_at(uint64_t* at, unsigned rank) {
-  TMA_PTX("{\n.reg .b32 there;\n"
-          "mapa.shared::cluster.u32 there, %0, %1;\n"
-          "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}\n" ::"r"(shared_address(at)),
-          "r"(rank)
-          : "memory");
-}
-// As mbarrier_wait, where threads of other blocks arrive.
-__device__ __forceinline__ void mbarrier_wait_for_cluster(uint64_t* at, unsigned parity) { MBARRIER_WAIT(at, parity, "cluster"); }
-// As tma_load, to this place in each block of `mask` (bit r: rank r), where the barrier at this place gets its bytes: they may
-// come before that block has said to expect them.
-__device__ __forceinline__ void tma_load_to_cluster(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row,
-                                                    unsigned short mask) {
-  TMA_PTX("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
-          "[%0], [%1, {%3, %4}], [%2], %5;\n" ::"r"(shared_address(to)),
-          "l"(&map), "r"(shared_address(barrier)), "r"(column), "r"(row), "h"(mask)
-          : "memory");
-}
-__device__ __forceinline__ void tma_load_to_cluster(void* to, const CUtensorMap& map, uint64_t* barrier, int column, int row,
-                                                    int half, int eight, unsigned short mask) {
-  TMA_PTX("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
-          "[%0], [%1, {%3, %4, %5, %6}], [%2], %7;\n" ::"r"(shared_address(to)),
-          "l"(&map), "r"(shared_address(barrier)), "r"(column), "r"(row), "r"(half), "r"(eight), "h"(mask)
-          : "memory");
 }
 
 // Takes registers from this warp group, or gives it more: N for each thread. All its warps call it.

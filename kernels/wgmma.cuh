@@ -1,9 +1,7 @@
-// Hopper's product of a warp group (sm_90a): 64 rows x 8 J columns, the columns' operand in shared memory, the rows' there or
-// in registers.
+// Hopper's product of a warp group (sm_90a): 64 rows x 8 J columns, both operands in shared memory.
 //
 // On another generation's card these functions stop the kernel; under emulation each warp computes its 16 rows with
-// mma_bf16, from the same addresses. With both operands in shared memory and d kept, the two have the same bits on an H100; the
-// other forms have not met one.
+// mma_bf16, from the same addresses. The two have the same bits on an H100.
 //
 // Proved by kernels/tests/gemm.cpp, kernels/tests/wgmma.cpp.
 #pragma once
@@ -24,30 +22,7 @@ __device__ __forceinline__ uint64_t wgmma_operand(const unsigned char* at) {
   constexpr uint64_t kEightRows = 1024 / 16, kSwizzle = 1;
   return (shared_address(at) & 0x3ffff) >> 4 | uint64_t{1} << 16 | kEightRows << 32 | kSwizzle << 62;
 }
-// The same of an operand that lies across: its rows are k, its columns 64 values of one row, the next 64 `beside` bytes
-// further (bits 16..29). Bits 32..46 are the distance from eight k to the next eight.
-__device__ __forceinline__ uint64_t wgmma_across(const unsigned char* at, int beside) {
-  constexpr uint64_t kEightRows = 1024 / 16, kSwizzle = 1;
-  return (shared_address(at) & 0x3ffff) >> 4 | uint64_t{static_cast<unsigned>(beside) >> 4} << 16 | kEightRows << 32 | kSwizzle << 62;
-}
 #endif
-
-// Where tokens begin, for products that take them at several places: described once, then moved on by so many bytes.
-struct WgmmaTokens {
-#ifdef WGMMA_HERE
-  uint64_t at;
-  __device__ __forceinline__ WgmmaTokens(const unsigned char* first) : at(wgmma_operand(first)) {}
-  __device__ __forceinline__ WgmmaTokens operator+(int bytes) const {
-    WgmmaTokens further = *this;
-    further.at += static_cast<unsigned>(bytes >> 4);
-    return further;
-  }
-#else
-  const unsigned char* at;
-  __device__ __forceinline__ WgmmaTokens(const unsigned char* first) : at(first) {}
-  __device__ __forceinline__ WgmmaTokens operator+(int bytes) const { return at + bytes; }
-#endif
-};
 
 #define WGMMA_TEN(t) "%" #t "0,%" #t "1,%" #t "2,%" #t "3,%" #t "4,%" #t "5,%" #t "6,%" #t "7,%" #t "8,%" #t "9,"
 #define WGMMA_FOUR(s, j) "+f"(s[j][0]), "+f"(s[j][1]), "+f"(s[j][2]), "+f"(s[j][3])
@@ -64,17 +39,6 @@ struct WgmmaTokens {
 __device__ __forceinline__ void wgmma_start(float (&d)[8][4], const unsigned char* a, const unsigned char* b);
 __device__ __forceinline__ void wgmma_start(float (&d)[16][4], const unsigned char* a, const unsigned char* b);
 __device__ __forceinline__ void wgmma_start(float (&d)[32][4], const unsigned char* a, const unsigned char* b);
-
-// The same with a in registers: each warp's 16 rows as mma_bf16 has them. They stay as they are until the product is done.
-// Where !KEEP, d = a b^T.
-template <bool KEEP>
-__device__ __forceinline__ void wgmma_start(float (&d)[8][4], const uint32_t (&a)[4], WgmmaTokens b);
-template <bool KEEP>
-__device__ __forceinline__ void wgmma_start(float (&d)[16][4], const uint32_t (&a)[4], WgmmaTokens b);
-
-// d += a b for k16: a in registers, b 16 rows of k (2048 bytes), column 64 and those behind it `beside` bytes further.
-__device__ __forceinline__ void wgmma_start_across(float (&d)[8][4], const uint32_t (&a)[4], const unsigned char* b, int beside);
-__device__ __forceinline__ void wgmma_start_across(float (&d)[16][4], const uint32_t (&a)[4], const unsigned char* b, int beside);
 
 #ifdef HOST_KERNEL_TEST
 // The pair of values `pair` of row `row`.
@@ -95,38 +59,6 @@ inline void wgmma_by_warps(float (&d)[J][4], const unsigned char* a, const unsig
 inline void wgmma_start(float (&d)[8][4], const unsigned char* a, const unsigned char* b) { wgmma_by_warps(d, a, b); }
 inline void wgmma_start(float (&d)[16][4], const unsigned char* a, const unsigned char* b) { wgmma_by_warps(d, a, b); }
 inline void wgmma_start(float (&d)[32][4], const unsigned char* a, const unsigned char* b) { wgmma_by_warps(d, a, b); }
-template <bool KEEP, int J>
-inline void wgmma_by_warps(float (&d)[J][4], const uint32_t (&a)[4], const unsigned char* b) {
-  const int lane = threadIdx.x % 32;
-  uint32_t tokens[2];
-  for (int j = 0; j < J; j++) {
-    for (int i = 0; i < 2; i++) tokens[i] = wgmma_pair(b, 8 * j + lane / 4, lane % 4 + i * 4);
-    if (!KEEP) d[j][0] = d[j][1] = d[j][2] = d[j][3] = 0.0f;
-    mma_bf16(d[j], a, tokens);
-  }
-}
-template <bool KEEP>
-inline void wgmma_start(float (&d)[8][4], const uint32_t (&a)[4], WgmmaTokens b) { wgmma_by_warps<KEEP>(d, a, b.at); }
-template <bool KEEP>
-inline void wgmma_start(float (&d)[16][4], const uint32_t (&a)[4], WgmmaTokens b) { wgmma_by_warps<KEEP>(d, a, b.at); }
-template <int J>
-inline void wgmma_across_by_warps(float (&d)[J][4], const uint32_t (&a)[4], const unsigned char* b, int beside) {
-  const int lane = threadIdx.x % 32;
-  for (int j = 0; j < J; j++) {
-    const int column = 8 * j + lane / 4, place = column % 64;
-    const unsigned char* const rows = b + column / 64 * beside;
-    const auto value = [&](int k) { return wgmma_pair(rows, k, place / 2) >> place % 2 * 16 & 0xffff; };
-    uint32_t across[2];
-    for (int i = 0; i < 2; i++) across[i] = value(lane % 4 * 2 + i * 8) | value(lane % 4 * 2 + i * 8 + 1) << 16;
-    mma_bf16(d[j], a, across);
-  }
-}
-inline void wgmma_start_across(float (&d)[8][4], const uint32_t (&a)[4], const unsigned char* b, int beside) {
-  wgmma_across_by_warps(d, a, b, beside);
-}
-inline void wgmma_start_across(float (&d)[16][4], const uint32_t (&a)[4], const unsigned char* b, int beside) {
-  wgmma_across_by_warps(d, a, b, beside);
-}
 #else
 __device__ __forceinline__ void wgmma_start(float (&d)[8][4], const unsigned char* a, const unsigned char* b) {
 #ifdef WGMMA_HERE
@@ -157,32 +89,6 @@ __device__ __forceinline__ void wgmma_start(float (&d)[32][4], const unsigned ch
   __trap();
 #endif
 }
-#ifdef WGMMA_HERE
-#define WGMMA_A(a) "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
-#define WGMMA_PTX_N64(d, a, b, keep, across)                                        \
-  asm volatile(WGMMA_N64 "{%32, %33, %34, %35}, %36, %37, 1, 1, " #across ";\n"    \
-               : WGMMA_SIXTEEN(d, 0), WGMMA_SIXTEEN(d, 4) : WGMMA_A(a), "l"(b), "n"(keep))
-#define WGMMA_PTX_N128(d, a, b, keep, across)                                       \
-  asm volatile(WGMMA_N128 "{%64, %65, %66, %67}, %68, %69, 1, 1, " #across ";\n"   \
-               : WGMMA_SIXTY_FOUR(d, 0) : WGMMA_A(a), "l"(b), "n"(keep))
-#else
-#define WGMMA_PTX_N64(d, a, b, keep, across) __trap()
-#define WGMMA_PTX_N128(d, a, b, keep, across) __trap()
-#endif
-template <bool KEEP>
-__device__ __forceinline__ void wgmma_start(float (&d)[8][4], const uint32_t (&a)[4], WgmmaTokens b) {
-  WGMMA_PTX_N64(d, a, b.at, KEEP, 0);
-}
-template <bool KEEP>
-__device__ __forceinline__ void wgmma_start(float (&d)[16][4], const uint32_t (&a)[4], WgmmaTokens b) {
-  WGMMA_PTX_N128(d, a, b.at, KEEP, 0);
-}
-__device__ __forceinline__ void wgmma_start_across(float (&d)[8][4], const uint32_t (&a)[4], const unsigned char* b, int beside) {
-  WGMMA_PTX_N64(d, a, wgmma_across(b, beside), 1, 1);
-}
-__device__ __forceinline__ void wgmma_start_across(float (&d)[16][4], const uint32_t (&a)[4], const unsigned char* b, int beside) {
-  WGMMA_PTX_N128(d, a, wgmma_across(b, beside), 1, 1);
-}
 #endif
 
 #ifdef WGMMA_HERE
@@ -203,7 +109,7 @@ __device__ __forceinline__ void begin_at_zero(float (&sum)[J][4]) {
   }
 }
 
-// A warp's lanes wait for products together: what one of them does next comes after what all have read.
+// A warp's lanes wait for products together, so that all reads precede the next statement of each.
 #ifdef HOST_KERNEL_TEST
 #define WGMMA_TOGETHER() __syncwarp()
 #else
@@ -222,22 +128,6 @@ __device__ __forceinline__ void wgmma_wait_but_one() {
 __device__ __forceinline__ void wgmma_wait() {
   WGMMA_PTX("wgmma.wait_group.sync.aligned 0;");
   WGMMA_TOGETHER();
-}
-// Keeps registers where they are: what computes them stays before this, and what reads them behind it. The compiler does not
-// know that products read and write theirs until a wait.
-template <int N>
-__device__ __forceinline__ void wgmma_hold([[maybe_unused]] uint32_t (&a)[N]) {
-#ifdef WGMMA_HERE
-#pragma unroll
-  for (int i = 0; i < N; i++) asm volatile("" : "+r"(a[i])::"memory");
-#endif
-}
-template <int N>
-__device__ __forceinline__ void wgmma_hold([[maybe_unused]] float (&d)[N]) {
-#ifdef WGMMA_HERE
-#pragma unroll
-  for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
-#endif
 }
 // Makes what this thread has put into shared memory visible to products; a barrier must follow.
 __device__ __forceinline__ void wgmma_publish() { WGMMA_PTX("fence.proxy.async.shared::cta;"); }

@@ -1,11 +1,10 @@
 // A block of threads: who runs, who waits for whom, and what happens when all do.
 //
-// A thread (a fiber) runs until it has to meet others: at a barrier of the block, or in an operation that a warp's
-// lanes do together (shuffle, vote, mma). It then leaves to the next thread that can run; the last to arrive does the
-// operation for all and lets them go on. So each run is the same, and a meeting that someone never comes to is found
-// at once: nobody is left to run.
+// A thread (a fiber) runs until it reaches a barrier of the block or a collective of its warp (shuffle, vote, mma). It
+// then yields to the next runnable thread; the last thread to arrive executes the collective for all and makes them
+// runnable. So each run is deterministic, and a divergent barrier is detected immediately as a deadlock.
 //
-// The order of threads, and where those that go on queue, is a seed's: 0 forward, 1 backward, others shuffled. A
+// The order of threads, and of runnable threads in the queue, follows a seed: 0 forward, 1 backward, others shuffled. A
 // kernel with a race gives other results in another order, or a report of ThreadSanitizer.
 #pragma once
 #include <vector_types.h>
@@ -40,7 +39,6 @@ struct Bytes {
 };
 
 class Block;
-struct Cluster;
 struct Warp;
 
 struct Fiber {
@@ -65,17 +63,17 @@ inline Fiber& self() {
   return *static_cast<Fiber*>(Stacks::record_of(reinterpret_cast<uintptr_t>(__builtin_frame_address(0))));
 }
 
-// What lanes do together once all have come: `requests[lane]` is what each brought.
+// Executes a collective once all lanes have arrived: `requests[lane]` is the request of each.
 using Together = void (*)(void* const* requests, unsigned lanes);
 
-// A meeting of the lanes in `mask`. Disjoint parts of a warp may meet for different things at the same time.
-struct Meeting {
+// A collective of the lanes in `mask`. Disjoint parts of a warp may be in different collectives at the same time.
+struct Collective {
   unsigned mask = 0, arrived = 0;
   Together together = nullptr;
 };
 
-// What a barrier means to ThreadSanitizer: what was done before it is seen after it, by those who meet. Rounds take
-// turns at two addresses, so that one who is late acquires nothing from one who is already at the next.
+// A barrier as ThreadSanitizer sees it: writes before it are visible after it. Rounds alternate between two addresses,
+// so that a late thread acquires nothing from one that is already at the next barrier.
 struct Rounds {
   char at[2] = {};
   unsigned n = 0;
@@ -93,8 +91,8 @@ struct Rounds {
 
 struct Warp {
   unsigned present = 0, alive = 0;  // the lanes it was started with, and those of them that have not ended
-  Meeting whole{~0u};
-  std::vector<Meeting> parts;
+  Collective whole{~0u};
+  std::vector<Collective> parts;
   void* requests[32];
   Fiber* lanes[32];
   uint8_t order[32];
@@ -110,66 +108,49 @@ class Block {
   const std::function<void()>* kernel = nullptr;
   bool early = false;  // the kernel was told to start before the one before it has ended
   Bytes dynamic, statics;  // the block's shared memory: what the launch asked for, what the kernel declares
-  Cluster* cluster = nullptr;  // itself and its mates, where it has any
 
   Block() = default;
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
-  // Readies the threads of the block at `at`; `order` is the seed.
-  void start(uint3 at, unsigned order);
-  // Runs every thread to its end, and those of its mates: the first block of a cluster does.
-  void run();
-  bool ended() const { return alive_ == 0; }
+  // Runs every thread of the block at `at` to its end; `order` is the seed.
+  void run(uint3 at, unsigned order);
 
   // Called by threads.
-  void meet_all(Site site);
-  void meet_cluster(Site site);
-  void meet(Fiber& f, unsigned mask, Together together, void* request, Site site);
+  void sync_block(Site site);
+  void collective(Fiber& f, unsigned mask, Together together, void* request, Site site);
   [[noreturn]] void end(Fiber& f);
   [[noreturn]] void fail(const std::string& why) const;
 
-  // For ThreadSanitizer: addresses that say what comes before a block's threads, and what after those of all blocks.
+  // For ThreadSanitizer: addresses that order a block's threads after the launch, and the launch's end after all
+  // blocks.
   char* starts() { return &starts_; }
   char* ends = nullptr;
 
   // A thread waits at a barrier in shared memory, until `wake` of that barrier.
   void sleep(Fiber& f, const void* at, Site site);
   void wake(const void* at);
-  // What is done by nobody's thread, and no later than when nobody can run without it.
+  // Work of no thread (a copy in flight), done at the latest when no thread is runnable.
   void later(std::function<void(Block&)> work);
 
   bool holds(uintptr_t on_stack) const { return stacks_.hold(on_stack); }
 
  private:
-  friend struct Cluster;
   static void thread();
   void start_threads();
-  void end_threads();
-  void end_threads_of_cluster();
-  Block& leader();
   void set_order(unsigned order);
-  Meeting& part_of(Warp& w, unsigned mask);
-  void do_together(Warp& w, Meeting& m, Site site);
-  [[noreturn]] void fail_left_behind(const Warp& w, const Meeting& m) const;
+  Collective& part_of(Warp& w, unsigned mask);
+  void do_together(Warp& w, Collective& m, Site site);
+  [[noreturn]] void fail_left_behind(const Warp& w, const Collective& m) const;
   void leave(Fiber& f);
-  void leave_to_mates(Fiber& f);
   Fiber* next_to_run();
-  Fiber* next_of_cluster();
-  Fiber* take_first() {
-    Fiber* const to = first_;
-    first_ = to == last_ ? nullptr : to->next;
-    return to;
-  }
   void arrive(Fiber& f, unsigned mask, Together together, void* request, Site site);
-  void arrive_at_barrier(Fiber& f, Site site, bool of_cluster);
-  void all_are_there();
+  void arrive_at_barrier(Fiber& f, Site site);
   void take_leave(Fiber& f);
   void let_go(Warp& w, unsigned lanes);
   void let_all_go();
   void chain(Warp& w);
   void queue(Fiber* first, Fiber* last, bool in_front);
-  std::string waiting() const;
   [[noreturn]] void fail_waiting() const;
   void do_one_later();
 
@@ -186,7 +167,7 @@ class Block {
   std::vector<unsigned> warp_order_;
   Fiber *first_ = nullptr, *last_ = nullptr;  // the queue of those that can run
   unsigned n_ = 0, alive_ = 0, at_barrier_ = 0;
-  bool shuffled_ = false, barrier_of_cluster_ = false;
+  bool shuffled_ = false;
   Rounds rounds_;
   char starts_ = 0;
   Site barrier_ = {};
@@ -209,7 +190,7 @@ inline void switch_to(Fiber& from, Fiber& to) {
 #endif
 }
 
-// Goes on with whoever is next, until someone lets `f` go on.
+// Switches to the next runnable thread, until `f` is made runnable.
 inline void Block::leave(Fiber& f) {
   Fiber* const to = next_to_run();
   if (to != &f) switch_to(f, *to);
@@ -217,10 +198,11 @@ inline void Block::leave(Fiber& f) {
 
 inline Fiber* Block::next_to_run() {
   const Unseen unseen;
-  if (cluster) return next_of_cluster();
   while (!first_ && !later_.empty()) do_one_later();
-  if (!first_) fail_waiting();
-  return take_first();
+  Fiber* const to = first_;
+  if (!to) fail_waiting();
+  first_ = to == last_ ? nullptr : to->next;
+  return to;
 }
 
 inline void Block::queue(Fiber* first, Fiber* last, bool in_front) {
@@ -313,24 +295,24 @@ inline void Block::let_all_go() {
   }
 }
 
-inline void Block::meet_all(Site site) {
+inline void Block::sync_block(Site site) {
   Fiber& f = self();
   char* const round = rounds_.arrive();
-  arrive_at_barrier(f, site, false);
+  arrive_at_barrier(f, site);
   leave(f);
   Rounds::depart(round);
 }
 
-inline void Block::arrive_at_barrier(Fiber& f, Site site, bool of_cluster) {
+inline void Block::arrive_at_barrier(Fiber& f, Site site) {
   const Unseen unseen;
   f.site = site;
   if (at_barrier_ && !(barrier_ == site))
-    fail("threads of a block meet at different barriers: " + barrier_.text() + ", " + site.text());
-  barrier_ = site, barrier_of_cluster_ = of_cluster;
-  if (++at_barrier_ == alive_) all_are_there();
+    fail("threads of a block are at different barriers: " + barrier_.text() + ", " + site.text());
+  barrier_ = site;
+  if (++at_barrier_ == alive_) let_all_go();
 }
 
-inline void Block::meet(Fiber& f, unsigned mask, Together together, void* request, Site site) {
+inline void Block::collective(Fiber& f, unsigned mask, Together together, void* request, Site site) {
   arrive(f, mask, together, request, site);
   leave(f);
 }
@@ -338,7 +320,7 @@ inline void Block::meet(Fiber& f, unsigned mask, Together together, void* reques
 inline void Block::arrive(Fiber& f, unsigned mask, Together together, void* request, Site site) {
   const Unseen unseen;
   Warp& w = *f.warp;
-  Meeting& m = mask == ~0u ? w.whole : part_of(w, mask);
+  Collective& m = mask == ~0u ? w.whole : part_of(w, mask);
   if (!(mask >> f.lane & 1)) fail(site.text() + ": lane " + std::to_string(f.lane) + " is not in its own mask");
   if (m.arrived && m.together != together) fail(site.text() + ": other lanes of the warp are in another operation");
   f.site = site;
@@ -348,20 +330,20 @@ inline void Block::arrive(Fiber& f, unsigned mask, Together together, void* requ
   if (m.arrived == (mask & w.alive)) do_together(w, m, site);
 }
 
-inline void Block::do_together(Warp& w, Meeting& m, Site site) {
+inline void Block::do_together(Warp& w, Collective& m, Site site) {
   const unsigned lanes = std::exchange(m.arrived, 0);
   if (lanes != (m.mask & w.present)) fail(site.text() + ": lanes of its mask have ended");
   m.together(w.requests, lanes);
   let_go(w, lanes);
 }
 
-inline void Block::fail_left_behind(const Warp& w, const Meeting& m) const {
+inline void Block::fail_left_behind(const Warp& w, const Collective& m) const {
   fail(w.lanes[__builtin_ctz(m.arrived)]->site.text() + ": lanes of its mask have ended");
 }
 
-inline Meeting& Block::part_of(Warp& w, unsigned mask) {
-  Meeting* free = nullptr;
-  for (Meeting& m : w.parts) {
+inline Collective& Block::part_of(Warp& w, unsigned mask) {
+  Collective* free = nullptr;
+  for (Collective& m : w.parts) {
     if (m.mask == mask) return m;
     if (!m.arrived) free = &m;
   }
@@ -371,13 +353,12 @@ inline Meeting& Block::part_of(Warp& w, unsigned mask) {
 }
 
 // The calling thread's last call. A barrier goes on without a warp that has ended whole; a warp's other operations do
-// not go on without a lane (CUDA would let them, but then a lane reads what nobody gives).
+// not go on without a lane (CUDA would let them, but then a lane reads an undefined value).
 inline void Block::end(Fiber& f) {
   take_leave(f);
   if (alive_) leave(f);
   if (!later_.empty()) fail("the block has ended, and copies into its shared memory are still on their way");
-  if (cluster) leave_to_mates(f);
-  switch_to(f, leader().main_);
+  switch_to(f, main_);
   std::abort();
 }
 
@@ -394,10 +375,10 @@ inline void Block::take_leave(Fiber& f) {
   w.alive &= ~(1u << f.lane);
   w.chained = false;
   alive_--;
-  for (const Meeting& m : w.parts)
+  for (const Collective& m : w.parts)
     if (m.arrived && m.mask >> f.lane & 1) fail_left_behind(w, m);
   if (w.whole.arrived) fail_left_behind(w, w.whole);
-  if (at_barrier_ == alive_ && (at_barrier_ || cluster)) all_are_there();
+  if (at_barrier_ && at_barrier_ == alive_) let_all_go();
 }
 
 inline void Block::set_order(unsigned order) {
@@ -414,7 +395,7 @@ inline void Block::set_order(unsigned order) {
 inline void Block::thread() {
   Fiber& f = self();
 #ifdef HOST_ASAN
-  Fiber& main = f.block->leader().main_;
+  Fiber& main = f.block->main_;
   const bool first = !main.stack;  // who runs first is switched to from there
   __sanitizer_finish_switch_fiber(nullptr, first ? &main.stack : nullptr, first ? &main.stack_bytes : nullptr);
 #endif
@@ -444,11 +425,7 @@ inline void Block::start_threads() {
   }
 }
 
-inline void Block::end_threads() {
-  for (unsigned i = 0; i < n_; i++) fibers_[i]->~Fiber();
-}
-
-inline void Block::start(uint3 at, unsigned order) {
+inline void Block::run(uint3 at, unsigned order) {
   const Unseen unseen;
   index = at;
   start_threads();
@@ -457,19 +434,12 @@ inline void Block::start(uint3 at, unsigned order) {
   first_ = last_ = nullptr;
   let_all_go();
 #ifdef HOST_TSAN
-  __tsan_release(starts());
-#endif
-}
-
-inline void Block::run() {
-  const Unseen unseen;
-#ifdef HOST_TSAN
   main_.tsan = __tsan_get_current_fiber();
+  __tsan_release(starts());
 #endif
   main_.stack = nullptr;
   leave(main_);
-  if (cluster) return end_threads_of_cluster();
-  end_threads();
+  for (unsigned i = 0; i < n_; i++) fibers_[i]->~Fiber();
 }
 
 inline std::string text(const char* what, uint3 at) {
@@ -483,16 +453,14 @@ inline void Block::fail(const std::string& why) const {
   stop((std::string(kernel_name) + ", " + text("block", index) + ": " + why).c_str());
 }
 
-inline std::string Block::waiting() const {
+inline void Block::fail_waiting() const {
   std::string where;
   const auto state = [&](unsigned i) { return fibers_[i]->ended ? std::string("have ended") : "wait in " + fibers_[i]->site.text(); };
   for (unsigned i = 0, end; i < n_; i = end) {
     for (end = i + 1; end < n_ && state(end) == state(i);) end++;
     where += "\n  threads " + std::to_string(i) + " to " + std::to_string(end - 1) + " " + state(i);
   }
-  return where;
+  fail("threads wait for each other at different places:" + where);
 }
-
-inline void Block::fail_waiting() const { fail("threads wait for each other at different places:" + waiting()); }
 
 }  // namespace host

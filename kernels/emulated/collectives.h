@@ -7,13 +7,13 @@
 
 #include "host.h"
 
-inline void __syncthreads(HOST_SITE) { host::self().block->meet_all({"__syncthreads", file, line}); }
+inline void __syncthreads(HOST_SITE) { host::self().block->sync_block({"__syncthreads", file, line}); }
 
 inline void __syncwarp(unsigned mask = ~0u, HOST_SITE) {
   host::Fiber& f = host::self();
-  const host::Together nothing = [](void* const*, unsigned) { host::self().warp->rounds.n++; };  // in `meet`, unseen
+  const host::Together nothing = [](void* const*, unsigned) { host::self().warp->rounds.n++; };  // in `collective`, unseen
   char* const round = f.warp->rounds.arrive();
-  f.block->meet(f, mask, nothing, nullptr, {"__syncwarp", file, line});
+  f.block->collective(f, mask, nothing, nullptr, {"__syncwarp", file, line});
   host::Rounds::depart(round);
 }
 
@@ -43,7 +43,7 @@ template <typename T>
 T take_from_lane(Fiber& f, unsigned mask, T value, unsigned from, Site site) {
   static_assert(sizeof(T) <= 8, "a shuffle moves 8 bytes at most");
   ShuffleRequest<T> request{value, value, from, site};
-  f.block->meet(f, mask, shuffle_together<T>, &request, site);
+  f.block->collective(f, mask, shuffle_together<T>, &request, site);
   return request.taken;
 }
 
@@ -80,7 +80,7 @@ T fold_and(T a, T b) { return a & b; }
 template <typename T, T (*kFold)(T, T)>
 T fold(unsigned mask, T value, Site site) {
   Fiber& f = self();
-  f.block->meet(f, mask, fold_together<T, kFold>, &value, site);
+  f.block->collective(f, mask, fold_together<T, kFold>, &value, site);
   return value;
 }
 

@@ -82,7 +82,7 @@ __attribute__((naked, noipa, no_sanitize("thread", "address", "undefined"))) inl
       "pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbx\n pop %rbp\n ret\n");
 }
 
-// Stacks side by side, each above a page that nobody may touch: running over its end stops the program. The top of
+// Stacks side by side, each above an inaccessible page: running over its end stops the program. The top of
 // each holds a record of the thread that runs on it, found from any address on the stack without thread-local
 // storage. Records and tops are staggered, or those of a warp's lanes would fall into one set of the cache.
 class Stacks {

@@ -2,10 +2,10 @@
 //
 // Each thread of a block is a fiber (block.h). Offered: thread and block indices, static and dynamic shared memory,
 // barriers of block and warp, shuffles, votes and reductions with their masks checked, atomics, the IEEE intrinsics,
-// the toolkit's own __nv_bfloat16 and __half, clusters of two blocks (cluster.h), and what kernels/mma.cuh (mma.h) and
-// kernels/tma.cuh (tma.h) have. Shared memory starts as NaN.
+// the toolkit's own __nv_bfloat16 and __half, and what kernels/mma.cuh (mma.h) and kernels/tma.cuh (tma.h) have. Shared
+// memory starts as NaN.
 //
-// Not offered: other inline PTX, clusters of more than two blocks, textures. Not shown: the order of memory between blocks, and
+// Not offered: other inline PTX, clusters, textures. Not shown: the order of memory between blocks, and
 // what fast-math intrinsics round. Build with -ffp-contract=off, or g++ may fuse what a kernel rounds apart.
 #pragma once
 #define HOST_KERNEL_TEST 1

@@ -1,6 +1,6 @@
 // Launches a kernel: block after block, with fresh shared memory each.
 //
-// Shared memory starts as NaN (0xff). What the launch asks for lies between pages that nobody may touch, and what
+// Shared memory starts as NaN (0xff). Dynamic shared memory lies between inaccessible pages, and what
 // the kernel declares is thread-local storage of the module that this is compiled into.
 #pragma once
 #include <link.h>
@@ -8,7 +8,7 @@
 
 #include <functional>
 
-#include "cluster.h"
+#include "block.h"
 
 namespace host {
 
@@ -49,7 +49,7 @@ inline Bytes static_shared() {
   return search.found;
 }
 
-// Dynamic shared memory: ends at a page that nobody may touch, except for less than 128 bytes of a known pattern.
+// Dynamic shared memory: ends at an inaccessible page, except for less than 128 bytes of a known pattern.
 class DynamicShared {
  public:
   static constexpr size_t kMost = 256 << 10, kPage = 4096, kAlign = 128;
@@ -60,7 +60,7 @@ class DynamicShared {
   DynamicShared& operator=(const DynamicShared&) = delete;
 
   Bytes make(size_t bytes) {
-#ifdef HOST_TSAN  // which takes new memory for memory that nobody has used
+#ifdef HOST_TSAN  // to which new memory is unused memory
     munmap(map_, kMost + 2 * kPage);
     map();
 #endif
@@ -98,61 +98,32 @@ struct Launch {
   const std::function<void()>* kernel;  // calls its function with its arguments
   const char* name;
   bool early = false;  // it may start while the kernel before it runs
-  unsigned cluster = 1;  // blocks of a cluster, neighbours in x
   size_t n_blocks() const { return size_t(grid.x) * grid.y * grid.z; }
   uint3 block_at(size_t i) const {
     return {unsigned(i % grid.x), unsigned(i / grid.x % grid.y), unsigned(i / (size_t(grid.x) * grid.y))};
   }
 };
 
-// What runs blocks, or clusters of them, one after another, on one CPU thread.
+// What runs blocks one after another, on one CPU thread.
 class Worker {
  public:
   void begin(const Launch& l, char* ends = nullptr) {
-    statics_ = static_shared();
-    cluster_.blocks.clear();
-    for (unsigned rank = 0; rank < l.cluster; rank++) {
-      Block& block = places_[rank].block;
-      block.ends = ends;
-      block.grid = l.grid, block.size = l.size, block.kernel = l.kernel, block.kernel_name = l.name;
-      block.early = l.early;
-      block.cluster = nullptr;
-      // The blocks of a cluster are on one CPU thread, whose storage is one block's.
-      block.statics = l.cluster > 1 ? Bytes{} : statics_;
-      cluster_.blocks.push_back(&block);
-    }
+    block_.ends = ends;
+    block_.grid = l.grid, block_.size = l.size, block_.kernel = l.kernel, block_.kernel_name = l.name;
+    block_.early = l.early;
+    block_.statics = static_shared();
   }
-  // Cluster `i` of the launch.
   void run(const Launch& l, size_t i) {
-    for (unsigned rank = 0; rank < l.cluster; rank++) places_[rank].block.dynamic = places_[rank].dynamic.make(l.dynamic_bytes);
-    std::memset(statics_.at, 0xff, statics_.n);
-    Block& first = places_[0].block;
-    if (l.cluster > 1)
-      cluster_.start(l.block_at(i * l.cluster), order());
-    else
-      first.start(l.block_at(i), order());
-    first.run();
-    for (unsigned rank = 0; rank < l.cluster; rank++)
-      if (places_[rank].dynamic.overrun(places_[rank].block.dynamic)) places_[rank].block.fail("a write outside dynamic shared memory");
-    const auto written = [](unsigned char v) { return v != 0xff; };
-    if (l.cluster > 1 && std::any_of(statics_.at, statics_.at + statics_.n, written))
-      first.fail("static shared memory in a cluster, whose blocks have one between them here");
+    block_.dynamic = dynamic_.make(l.dynamic_bytes);
+    std::memset(block_.statics.at, 0xff, block_.statics.n);
+    block_.run(l.block_at(i), order());
+    if (dynamic_.overrun(block_.dynamic)) block_.fail("a write outside dynamic shared memory");
   }
-  // Its block on whose stacks `at` is, if any.
-  const Block* block_at(uintptr_t at) const {
-    for (const Place& p : places_)
-      if (p.block.holds(at)) return &p.block;
-    return nullptr;
-  }
+  const Block& block() const { return block_; }
 
  private:
-  struct Place {
-    Block block;
-    DynamicShared dynamic;
-  };
-  Place places_[Cluster::kMost];
-  Cluster cluster_;
-  Bytes statics_;
+  Block block_;
+  DynamicShared dynamic_;
 };
 
 }  // namespace host
@@ -170,36 +141,17 @@ inline void launch(const Launch& l) {
   if (l.n_blocks() == 0 || l.grid.x > 0x7fffffff || l.grid.y > 65535 || l.grid.z > 65535)
     stop("a grid has at least one block, 65535 at most in y and z");
   if (l.dynamic_bytes > 227 << 10) stop("a block has 227 KiB of shared memory at most");
-  if (l.cluster < 1 || l.cluster > Cluster::kMost) stop("a cluster has one or two blocks");
-  if (l.grid.x % l.cluster) stop((std::string(l.name) + ": the grid's blocks in x are no multiple of the cluster's").c_str());
   Team::the().run(l);
 }
 inline void launch(dim3 grid, dim3 size, size_t dynamic_bytes, const std::function<void()>& kernel,
-                   const char* name = "kernel", bool early = false, unsigned cluster = 1) {
-  launch({grid, size, dynamic_bytes, &kernel, name, early, cluster});
+                   const char* name = "kernel", bool early = false) {
+  launch({grid, size, dynamic_bytes, &kernel, name, early});
 }
 
 // For asynchronous copies and ldmatrix, whose addresses must be in shared memory.
 inline void require_shared(const Fiber& f, const void* at, size_t bytes, Site site) {
   if (!f.block->dynamic.hold(at, bytes) && !f.block->statics.hold(at, bytes))
     f.block->fail(site.text() + ": the address is not in shared memory");
-}
-
-// The block of that rank in a thread's cluster, which must still be there.
-inline Block& mate_of(const Fiber& f, unsigned rank, Site site) {
-  const Cluster* const c = f.block->cluster;
-  const size_t n = c ? c->blocks.size() : 1;
-  if (rank >= n) f.block->fail(site.text() + ": rank " + std::to_string(rank) + " of a cluster of " + std::to_string(n));
-  Block& mate = c ? *c->blocks[rank] : *f.block;
-  if (mate.ended()) f.block->fail(site.text() + ": it reaches " + text("block", mate.index) + ", which has ended");
-  return mate;
-}
-// What stands there at the same place as `at` stands here.
-template <typename T>
-T* same_place(const Fiber& f, const Block& mate, T* at, size_t bytes, Site site) {
-  if (&mate == f.block) return at;
-  if (!f.block->dynamic.hold(at, bytes)) f.block->fail(site.text() + ": the address is not in dynamic shared memory");
-  return reinterpret_cast<T*>(mate.dynamic.at + (reinterpret_cast<const unsigned char*>(at) - f.block->dynamic.at));
 }
 
 }  // namespace host

@@ -58,7 +58,7 @@ inline void load_matrices(uint32_t (&r)[N], const void* shared_row, Site site) {
     require_shared(f, shared_row, 16, site);
     request.row = *static_cast<const Chunk*>(shared_row);
   }
-  f.block->meet(f, ~0u, matrices_together<N, kTransposed>, &request, site);
+  f.block->collective(f, ~0u, matrices_together<N, kTransposed>, &request, site);
 }
 
 }  // namespace host
@@ -66,7 +66,7 @@ inline void load_matrices(uint32_t (&r)[N], const void* shared_row, Site site) {
 inline void mma_bf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], HOST_SITE) {
   host::Fiber& f = host::self();
   host::MmaRequest request{d, a, b};
-  f.block->meet(f, ~0u, host::mma_together, &request, {"mma_bf16", file, line});
+  f.block->collective(f, ~0u, host::mma_together, &request, {"mma_bf16", file, line});
 }
 
 inline void ldmatrix_x4(uint32_t (&r)[4], const void* shared_row, HOST_SITE) {

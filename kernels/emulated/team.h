@@ -32,7 +32,7 @@ class Team {
   }();
 
 #ifdef HOST_TSAN
-  // What the launches of one stream have for themselves, whatever that is: they come one after another, others need not.
+  // Identifies the stream of a launch: launches of one stream are ordered, others need not be.
   const void* stream = nullptr;
 #endif
 
@@ -41,7 +41,7 @@ class Team {
     std::lock_guard<std::mutex> one_launch(launching_);
 #endif
     report_crashes();
-    Job job{l, order_of_blocks(l.n_blocks() / l.cluster), {0}};
+    Job job{l, order_of_blocks(l.n_blocks()), {0}};
     const bool shared = size > 1 && job.blocks.size() >= 4;
     if (shared) invite(job);
     work(own_, job);
@@ -53,16 +53,16 @@ class Team {
 
   // The worker on whose stacks `at` is, if any: for reports of a crash.
   const Block* block_at(uintptr_t at) const {
-    const Block* found = own_.block_at(at);
+    if (own_.block().holds(at)) return &own_.block();
     for (const auto& w : helpers_)
-      if (!found) found = w->block_at(at);
-    return found;
+      if (w->block().holds(at)) return &w->block();
+    return nullptr;
   }
 
  private:
   struct Job {
     const Launch& launch;
-    std::vector<size_t> blocks;  // or clusters, in the order in which they start
+    std::vector<size_t> blocks;  // in the order in which they start
     std::atomic<size_t> next;
   };
 

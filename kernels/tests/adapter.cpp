@@ -127,7 +127,8 @@ void check(Tally& tally, const Case& c, const std::vector<Item>& items, const st
 int main() {
   Tally tally{"adapter"};
   Random random{1};
-  // Items in any order, full and not, of adapters that add to all matrices, to one, to none, and items of nobody.
+  // Items in any order, full and not, of adapters that add to all matrices, to one, to none, and items without an
+  // adapter.
   const std::vector<Item> items = {{1, 3, 0}, {-1}, {0, 9, 8, 7, 6, 5, 4, 2, 1}, {2, 10}, {0, 12}, {-1}};
   const struct {
     int K;

@@ -1,6 +1,6 @@
-// Attention: attend_plain.cu against f64, and everything else against it, bit for bit: attend.cuh and attend_tma.cuh for every
-// size of head and tile, parts merged as rows in one go, rows alone as together, shared prefixes as copies in other places of the pool,
-// chunks as whole prompts, any order of threads. Slots of the cache that no row sees hold NaN.
+// Attention: attend_plain.cu against f64, and everything else against it, bit for bit: attend.cuh for every size of
+// head and tile, splits merged as rows in one go, rows alone as together, shared prefixes as copies in other places of
+// the pool, chunks as whole prompts, any order of threads. Slots of the cache that no row sees hold NaN.
 #include "../attend_d128.cu"
 #include "../attend_d16.cu"
 #include "../attend_d256.cu"
@@ -10,10 +10,8 @@
 #include "../attend_d96.cu"
 #include "../attend_merge.cu"
 #include "../attend_plain.cu"
-#include "../attend_tma.cu"
 
 #include <fstream>
-#include <functional>
 #include <sstream>
 
 #include "attention_case.h"
@@ -23,76 +21,57 @@ namespace {
 struct Kernel {
   std::string name;
   int threads, shared_bytes, most_rows;
-  std::function<std::remove_pointer_t<decltype(&attend_rows_plain)>> rows;
-  std::function<std::remove_pointer_t<decltype(&attend_parts_plain)>> parts;
+  decltype(&attend_rows_plain) rows;
+  decltype(&attend_split_kv_plain) splits;
 };
 
-std::vector<bf16> by_rows(const Case& c, const Kernel& k, const std::vector<int>& items) {
+std::vector<bf16> by_rows(const Case& c, const Kernel& k, const std::vector<int>& work_tiles) {
   const Shape& s = c.shape;
   std::vector<bf16> out(c.q.size(), nan_bf16());
-  const int n = int(items.size() / 2);
+  const int n = int(work_tiles.size() / 2);
   host::launch(dim3(n, s.kv_heads), dim3(k.threads), k.shared_bytes, [&] {
-    k.rows(c.q.data(), c.keys.data(), c.values.data(), items.data(), c.order.data(), c.positions.data(),
+    k.rows(c.q.data(), c.keys.data(), c.values.data(), work_tiles.data(), c.order.data(), c.positions.data(),
            c.seq_of_row.data(), c.block_start.data(), c.blocks.data(), out.data(), n, s.heads, s.kv_heads, s.dim,
            s.window, s.scale);
   });
   return out;
 }
 
-struct Parts {
-  std::vector<float> parts, peaks;
+struct Splits {
+  std::vector<float> splits, peaks;
   std::vector<bf16> out;
 };
 
-Parts by_parts(const Case& c, const Kernel& k, const std::vector<int>& items) {
+Splits by_splits(const Case& c, const Kernel& k, const std::vector<int>& work_tiles) {
   const Shape& s = c.shape;
-  std::vector<float> parts(size_t(c.n_parts) * s.heads * s.dim, NAN), peaks(size_t(c.n_parts) * s.heads * 2, NAN);
+  std::vector<float> splits(size_t(c.n_splits) * s.heads * s.dim, NAN), peaks(size_t(c.n_splits) * s.heads * 2, NAN);
   std::vector<bf16> out(c.q.size(), nan_bf16());
-  const int n = int(items.size() / 4);
+  const int n = int(work_tiles.size() / 4);
   host::launch(dim3(n, s.kv_heads), dim3(k.threads), k.shared_bytes, [&] {
-    k.parts(c.q.data(), c.keys.data(), c.values.data(), items.data(), c.order.data(), c.positions.data(),
-            c.seq_of_row.data(), c.block_start.data(), c.blocks.data(), parts.data(), peaks.data(),
-            c.part_start.data(), n, s.heads, s.kv_heads, s.dim, s.window, s.scale);
+    k.splits(c.q.data(), c.keys.data(), c.values.data(), work_tiles.data(), c.order.data(), c.positions.data(),
+            c.seq_of_row.data(), c.block_start.data(), c.blocks.data(), splits.data(), peaks.data(),
+            c.split_start.data(), n, s.heads, s.kv_heads, s.dim, s.window, s.scale);
   });
   host::launch(dim3(c.rows(), (s.heads * s.dim + 511) / 512), dim3(128), 0, [&] {
-    attend_merge(parts.data(), peaks.data(), c.part_start.data(), c.positions.data(), out.data(), c.rows(), s.heads,
+    attend_merge(splits.data(), peaks.data(), c.split_start.data(), c.positions.data(), out.data(), c.rows(), s.heads,
                  s.dim, s.window);
   });
-  return {parts, peaks, out};
+  return {splits, peaks, out};
 }
 
-const Kernel kPlain = {"plain", 32, 0, 64, attend_rows_plain, attend_parts_plain};
+const Kernel kPlain = {"plain", 32, 0, 64, attend_rows_plain, attend_split_kv_plain};
 
 #define TILE(D, T) \
-  { "tile of " #T, 128, attention::Plan<D, T>::kSharedBytes, T, attend_rows_d##D##_t##T, attend_parts_d##D##_t##T }
+  { "tile of " #T, 128, attention::Plan<D, T>::kSharedBytes, T, attend_rows_d##D##_t##T, attend_split_kv_d##D##_t##T }
 
-// One layer's keys or values in boxes of a block's rows.
-CUtensorMap blocks_map(const void* at, size_t rows, int dim) {
-  return host::encode({host::TensorMap::kMagic, reinterpret_cast<uint64_t>(at), 2, 2, {uint64_t(dim), rows}, {uint64_t(dim) * 2},
-                       {64, kBlock}});
-}
-
-// Kernels that take maps for the keys and values of so many rows.
-template <typename Rows, typename Parts>
-Kernel with_maps(int dim, int shared_bytes, size_t cached, Rows rows, Parts parts) {
-  const auto map = [=](const bf16* at) { return blocks_map(at, cached, dim); };
-  return {"boxes", 384, shared_bytes, 128,
-          [=](auto q, auto keys, auto values, auto... rest) { rows(map(keys), map(values), q, rest...); },
-          [=](auto q, auto keys, auto values, auto... rest) { parts(map(keys), map(values), q, rest...); }};
-}
-
-#define WIDE(D, cached) \
-  with_maps(D, attention::WidePlan<D>::kSharedBytes, cached, attend_rows_tma_d##D##_t128, attend_parts_tma_d##D##_t128)
-
-// `cached`: rows of the keys and of the values.
-std::vector<Kernel> tiles(int dim, size_t cached) {
+std::vector<Kernel> tiles(int dim) {
   switch (dim) {
     case 16: return {TILE(16, 16), TILE(16, 32), TILE(16, 64)};
     case 32: return {TILE(32, 16), TILE(32, 32), TILE(32, 64)};
-    case 64: return {TILE(64, 16), TILE(64, 32), TILE(64, 64), WIDE(64, cached)};
+    case 64: return {TILE(64, 16), TILE(64, 32), TILE(64, 64)};
     case 80: return {TILE(80, 16), TILE(80, 32), TILE(80, 64)};
     case 96: return {TILE(96, 16), TILE(96, 32), TILE(96, 64)};
-    case 128: return {TILE(128, 16), TILE(128, 32), TILE(128, 64), WIDE(128, cached)};
+    case 128: return {TILE(128, 16), TILE(128, 32), TILE(128, 64)};
     default: return {TILE(256, 16), TILE(256, 32)};
   }
 }
@@ -114,12 +93,12 @@ std::string name_of(const Shape& s) {
 }
 
 // Plain attention, alone and together; what all others must give.
-Parts test_plain(Tally& tally, const Case& c) {
-  const Parts wanted = by_parts(c, kPlain, part_items(c, 1));
+Splits test_plain(Tally& tally, const Case& c) {
+  const Splits wanted = by_splits(c, kPlain, split_tiles(c, 1));
   const double error = worst_error(c, wanted.out);
   tally.check(error < 0.02, name_of(c.shape) + ": plain is wrong by " + std::to_string(error));
-  tally.check(same_bits(wanted.out, by_rows(c, kPlain, row_items(c, 64))), name_of(c.shape) + ": plain rows");
-  tally.check(same_bits(wanted.out, by_parts(c, kPlain, part_items(c, 64)).out), name_of(c.shape) + ": plain parts");
+  tally.check(same_bits(wanted.out, by_rows(c, kPlain, row_tiles(c, 64))), name_of(c.shape) + ": plain rows");
+  tally.check(same_bits(wanted.out, by_splits(c, kPlain, split_tiles(c, 64)).out), name_of(c.shape) + ": plain splits");
   return wanted;
 }
 
@@ -127,9 +106,9 @@ Parts test_plain(Tally& tally, const Case& c) {
 void test_tiles(Tally& tally, const Shape& s) {
   const Case c = make_case(s, mixed(), {1, true}), copies = make_case(s, mixed(), {2, false});
   host::order() = 0;
-  const Parts wanted = test_plain(tally, c);
+  const Splits wanted = test_plain(tally, c);
   unsigned order = 0;
-  for (const Kernel& k : tiles(s.dim, c.keys.size() / s.dim)) {
+  for (const Kernel& k : tiles(s.dim)) {
     const int rows = k.most_rows / (s.heads / s.kv_heads);
     const auto name = [&](const char* how) {
       return name_of(s) + ", " + k.name + ", order " + std::to_string(order) + ": " + how;
@@ -137,19 +116,19 @@ void test_tiles(Tally& tally, const Shape& s) {
     const auto check_rows = [&](const std::vector<bf16>& out, const char* how) {
       tally.check(same_bits(out, wanted.out), name(how));
     };
-    const auto check_parts = [&](const Parts& got, const char* how) {
+    const auto check_splits = [&](const Splits& got, const char* how) {
       tally.check(same_bits(got.peaks, wanted.peaks), name(how) + ", peaks and sums");
-      tally.check(same_bits(got.parts, wanted.parts), name(how) + ", parts");
+      tally.check(same_bits(got.splits, wanted.splits), name(how) + ", splits");
       tally.check(same_bits(got.out, wanted.out), name(how) + ", merged");
     };
     host::order() = order = order % 7 + 1;
-    check_rows(by_rows(c, k, row_items(c, rows)), "rows");
-    check_parts(by_parts(c, k, part_items(c, rows)), "parts");
+    check_rows(by_rows(c, k, row_tiles(c, rows)), "rows");
+    check_splits(by_splits(c, k, split_tiles(c, rows)), "splits");
     host::order() = order = order % 7 + 1;
-    check_rows(by_rows(c, k, row_items(c, 1)), "rows alone");
-    check_parts(by_parts(c, k, part_items(c, 1)), "parts alone");
-    check_rows(by_rows(copies, k, row_items(copies, rows)), "rows with prefixes written twice");
-    check_parts(by_parts(copies, k, part_items(copies, rows)), "parts with prefixes written twice");
+    check_rows(by_rows(c, k, row_tiles(c, 1)), "rows alone");
+    check_splits(by_splits(c, k, split_tiles(c, 1)), "splits alone");
+    check_rows(by_rows(copies, k, row_tiles(copies, rows)), "rows with prefixes written twice");
+    check_splits(by_splits(copies, k, split_tiles(copies, rows)), "splits with prefixes written twice");
   }
 }
 
@@ -158,17 +137,16 @@ void test_chunks(Tally& tally, int dim) {
   const Shape s = {4, 2, dim, 0, 0.2f};
   const int length = 70, width = s.heads * dim;
   const auto whole = make_case(s, {{9, length, 0, -1, 0}}, {3, true});
-  // The last kernel of those that there are.
-  const auto kernel = [&](const Case& c) { return tiles(dim, c.keys.size() / dim).back(); };
+  const Kernel k = tiles(dim)[1];
   host::order() = 0;
-  const auto wanted = by_rows(whole, kPlain, row_items(whole, 1));
-  tally.check(same_bits(wanted, by_rows(whole, kernel(whole), row_items(whole, 16))), "a prompt in one chunk");
+  const auto wanted = by_rows(whole, kPlain, row_tiles(whole, 1));
+  tally.check(same_bits(wanted, by_rows(whole, k, row_tiles(whole, 16))), "a prompt in one chunk");
   for (const int first : {1, 15, 16, 33, 64, 69}) {
     // What came before the chunk is in the cache, what comes after it is not.
     const auto chunk = make_case(s, {{9, length, first, -1, 0}}, {4, true});
     const auto before = make_case(s, {{9, first, 0, -1, 0}}, {5, true});
-    auto out = by_rows(before, kernel(before), row_items(before, 16));
-    const auto rest = by_parts(chunk, kernel(chunk), part_items(chunk, 5)).out;
+    auto out = by_rows(before, k, row_tiles(before, 16));
+    const auto rest = by_splits(chunk, k, split_tiles(chunk, 5)).out;
     out.insert(out.end(), rest.begin(), rest.end());
     tally.check(same_bits(wanted, out), "a prompt of " + std::to_string(length) + " in chunks at " +
                                             std::to_string(first) + ", heads of " + std::to_string(dim));
@@ -176,29 +154,29 @@ void test_chunks(Tally& tally, int dim) {
   }
 }
 
-// Some rows whole, the others in parts: each kernel leaves the other's rows alone, and all where an item has none.
+// Some rows whole, the others in splits: each kernel leaves the other's rows alone, and all where a work tile has none.
 void test_both(Tally& tally) {
   const Shape s = {4, 2, 64, 0, 0.2f};
   Case c = make_case(s, mixed(), {1, true});
-  const Kernel k = tiles(s.dim, 0)[1];
+  const Kernel k = tiles(s.dim)[1];
   host::order() = 0;
-  const auto wanted = by_rows(c, kPlain, row_items(c, 1));
-  std::vector<int> rows, parts;
-  for (int i = 0; i < c.rows(); i += 2) rows.insert(rows.end(), {i, 1}), c.part_start[c.order[i]] = -1;
-  const auto all = part_items(c, 1);
+  const auto wanted = by_rows(c, kPlain, row_tiles(c, 1));
+  std::vector<int> rows, splits;
+  for (int i = 0; i < c.rows(); i += 2) rows.insert(rows.end(), {i, 1}), c.split_start[c.order[i]] = -1;
+  const auto all = split_tiles(c, 1);
   for (size_t i = 0; i < all.size(); i += 4)
-    if (all[i] % 2) parts.insert(parts.end(), all.begin() + i, all.begin() + i + 4);
-  // Items that pad the lists.
-  rows.insert(rows.end(), {0, 0, 3, 0}), parts.insert(parts.end(), {0, 0, 0, 0});
-  const auto whole = by_rows(c, k, rows), merged = by_parts(c, k, parts).out;
+    if (all[i] % 2) splits.insert(splits.end(), all.begin() + i, all.begin() + i + 4);
+  // Work tiles that pad the lists.
+  rows.insert(rows.end(), {0, 0, 3, 0}), splits.insert(splits.end(), {0, 0, 0, 0});
+  const auto whole = by_rows(c, k, rows), merged = by_splits(c, k, splits).out;
   const size_t width = size_t(s.heads) * s.dim;
   bool right = true;
   for (size_t i = 0; i < wanted.size(); i++) {
-    const bool is_whole = c.part_start[i / width] < 0;
+    const bool is_whole = c.split_start[i / width] < 0;
     const bf16 ours = is_whole ? whole[i] : merged[i], other = is_whole ? merged[i] : whole[i];
     right &= std::memcmp(&ours, &wanted[i], 2) == 0 && widen(other) != widen(other);
   }
-  tally.check(right, "some rows whole, others in parts");
+  tally.check(right, "some rows whole, others in splits");
 }
 
 // The table that crates/engine/src/model/cuda/tiles.rs is held to as well.
@@ -209,12 +187,12 @@ void test_shared_memory(Tally& tally) {
     if (line[0] == '#') continue;
     int dim = 0, queries = 0, bytes = 0;
     std::istringstream(line) >> dim >> queries >> bytes;
-    const auto all = tiles(dim, 0);
+    const auto all = tiles(dim);
     const auto tile = std::find_if(all.begin(), all.end(), [&](const Kernel& k) { return k.most_rows == queries; });
     tally.check(tile != all.end() && tile->shared_bytes == bytes, "attend_shared.txt: " + line);
     rows++;
   }
-  tally.check(rows == 22, "kernels/tests/attend_shared.txt is missing or short");
+  tally.check(rows == 20, "kernels/tests/attend_shared.txt is missing or short");
 }
 
 }  // namespace

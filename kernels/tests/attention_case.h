@@ -1,5 +1,5 @@
 // A step of attention for the host tests: sequences that share blocks, a cache whose slots are NaN unless a row sees
-// them, the step's arrays, items cut by the plainest of readings, and attention in f64.
+// them, the step's arrays, work_tiles cut by the plainest of readings, and attention in f64.
 #pragma once
 #include <numeric>
 
@@ -22,8 +22,8 @@ struct Case {
   Shape shape;
   std::vector<Sequence> sequences;
   std::vector<bf16> q, keys, values;
-  std::vector<int> order, positions, seq_of_row, block_start, blocks, part_start;
-  int n_parts = 0;
+  std::vector<int> order, positions, seq_of_row, block_start, blocks, split_start;
+  int n_splits = 0;
   int rows() const { return int(positions.size()); }
   const int* blocks_of(int row) const { return blocks.data() + block_start[seq_of_row[row]]; }
   int first_split(int row) const { return first_seen(positions[row], shape.window) / kSplit; }
@@ -99,8 +99,8 @@ inline Case make_case(const Shape& shape, const std::vector<Sequence>& sequences
     return list(a) < list(b);
   });
   for (int row = 0; row < c.rows(); row++) {
-    c.part_start.push_back(c.n_parts);
-    c.n_parts += c.last_split(row) - c.first_split(row) + 1;
+    c.split_start.push_back(c.n_splits);
+    c.n_splits += c.last_split(row) - c.first_split(row) + 1;
   }
   poison(c);
   return c;
@@ -115,8 +115,8 @@ inline bool agree(const Case& c, int a, int b, int from, int to) {
 }
 
 // {first, rows}: neighbours in `order`, at most `most` of them, whose blocks agree as far as they read.
-inline std::vector<int> row_items(const Case& c, int most) {
-  std::vector<int> items;
+inline std::vector<int> row_tiles(const Case& c, int most) {
+  std::vector<int> work_tiles;
   for (int i = 0, n; i < c.rows(); i += n) {
     const auto fits = [&](int j) {
       for (int k = i; k < j; k++)
@@ -124,14 +124,14 @@ inline std::vector<int> row_items(const Case& c, int most) {
       return true;
     };
     for (n = 1; n < most && i + n < c.rows() && fits(i + n);) n++;
-    items.insert(items.end(), {i, n});
+    work_tiles.insert(work_tiles.end(), {i, n});
   }
-  return items;
+  return work_tiles;
 }
 
 // {first, rows, split, 0}
-inline std::vector<int> part_items(const Case& c, int most) {
-  std::vector<int> items;
+inline std::vector<int> split_tiles(const Case& c, int most) {
+  std::vector<int> work_tiles;
   int last = 0;
   for (int row = 0; row < c.rows(); row++) last = std::max(last, c.last_split(row));
   for (int split = 0; split <= last; split++) {
@@ -145,10 +145,10 @@ inline std::vector<int> part_items(const Case& c, int most) {
         return sees(j);
       };
       while (n < most && i + n < c.rows() && fits(i + n)) n++;
-      items.insert(items.end(), {i, n, split, 0});
+      work_tiles.insert(work_tiles.end(), {i, n, split, 0});
     }
   }
-  return items;
+  return work_tiles;
 }
 
 // The largest error of `out` against attention in f64, where values lie in -2..2.

@@ -102,22 +102,6 @@ CUresult launch_early(CUfunction f, unsigned blocks, unsigned threads, unsigned 
   return CALL(cuLaunchKernelEx)(&config, f, pointers, nullptr);
 }
 
-// In clusters of x by y blocks, and started early.
-template <typename... A>
-CUresult launch_clusters(CUfunction f, unsigned blocks, unsigned threads, unsigned shared, CUstream stream, unsigned x, unsigned y,
-                         A&&... arguments) {
-  void* pointers[] = {const_cast<void*>(static_cast<const void*>(&arguments))..., nullptr};
-  CUlaunchAttribute attributes[2] = {};
-  attributes[0].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-  attributes[0].value.clusterDim.x = x;
-  attributes[0].value.clusterDim.y = y;
-  attributes[0].value.clusterDim.z = 1;
-  attributes[1].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-  attributes[1].value.programmaticStreamSerializationAllowed = 1;
-  const CUlaunchConfig config{blocks, 1, 1, threads, 1, 1, shared, stream, attributes, 2};
-  return CALL(cuLaunchKernelEx)(&config, f, pointers, nullptr);
-}
-
 // What a child of this program wrote and how it ended: `PROGRAM LIBRARY CASE` with variables set before it.
 struct Ended {
   int code;

@@ -1,10 +1,11 @@
-// Devices that exchange columns of rows, as crates/engine/src/model/cuda/ranks does: each computes its own, they meet, and
-// each gathers all; from the others' memory, or from the host's where they have left them. For ThreadSanitizer, which takes
-// streams for threads, over the library of kernels/gather.cu and kernels/tests/faults/sound.cu:
+// Devices that exchange columns of rows, as crates/engine/src/model/cuda/ranks does: each computes its own, they
+// synchronise, and each gathers all; from the others' memory, or from the host's where they have left them. For
+// ThreadSanitizer, which takes streams for threads, over the library of kernels/gather.cu and
+// kernels/tests/faults/sound.cu:
 //
 //   exchange LIBRARY sound|through_host       nothing may be found
 //   exchange LIBRARY no_wait                  a device does not wait for another before it gathers
-//   exchange LIBRARY too_early                rows are written again without a meeting after they were gathered
+//   exchange LIBRARY too_early                rows are written again without synchronisation after they were gathered
 //   exchange LIBRARY through_host_no_wait|through_host_one_half
 #include <cstring>
 
@@ -18,7 +19,7 @@ constexpr int kDevices = 3, kOwn = 16, kWidth = kDevices * kOwn, kRounds = 4;
 struct Card {
   CUcontext context;
   CUstream stream;
-  CUevent met;
+  CUevent done;
   CUdeviceptr ones, own, whole;
   CUfunction scale, gather;
   void here() const { MUST(CALL(cuCtxSetCurrent)(context)); }
@@ -34,7 +35,7 @@ struct Exchange {
       MUST(CALL(cuCtxSetCurrent)(context));
       Card card{context, new_stream(), {}, to_device(std::vector<float>(kOwn, 1)), allocate(kOwn * 4),
                 allocate(kWidth * 4), kernel("scale"), kernel("gather_16")};
-      MUST(CALL(cuEventCreate)(&card.met, CU_EVENT_DISABLE_TIMING));
+      MUST(CALL(cuEventCreate)(&card.done, CU_EVENT_DISABLE_TIMING));
       cards.push_back(card);
     }
     for (const Card& card : cards) {
@@ -45,16 +46,16 @@ struct Exchange {
     MUST(CALL(cuMemHostAlloc)(reinterpret_cast<void**>(&host), 2 * kWidth * 4, CU_MEMHOSTALLOC_PORTABLE));
   }
 
-  void meet(int round) const {
+  void synchronise(int round) const {
     for (const Card& card : cards) {
       card.here();
-      MUST(CALL(cuEventRecord)(card.met, card.stream));
+      MUST(CALL(cuEventRecord)(card.done, card.stream));
     }
     for (size_t i = 0; i < cards.size(); i++) {
       cards[i].here();
       for (size_t j = 0; j < cards.size(); j++) {
         const bool forgotten = no_wait && round == 2 && i == 0 && j == 1;
-        if (i != j && !forgotten) MUST(CALL(cuStreamWaitEvent)(cards[i].stream, cards[j].met, 0));
+        if (i != j && !forgotten) MUST(CALL(cuStreamWaitEvent)(cards[i].stream, cards[j].done, 0));
       }
     }
   }
@@ -81,9 +82,9 @@ struct Exchange {
       if (through_host) gather(card, {card.own}, kOwn, left);
       pieces.push_back(through_host ? left : card.own);
     }
-    meet(round);
+    synchronise(round);
     for (const Card& card : cards) card.here(), gather(card, pieces, kOwn, card.whole);
-    if (!through_host && !too_early) meet(round + kRounds);
+    if (!through_host && !too_early) synchronise(round + kRounds);
   }
 
   bool is_right() const {

@@ -1,8 +1,8 @@
 // Runs one planted fault of kernels/tests/faults, for a sanitizer to find: `faults NAME`. Without a name it runs what
 // is sound, in several orders; nothing may be found in that. scripts/cuda/sanitize.sh says what each must lead to.
-#include "faults/boxes.cu"
+#include "faults/tma.cu"
 #include "faults/memory.cu"
-#include "faults/segments.cu"
+#include "faults/split_k.cu"
 #include "faults/sound.cu"
 #include "faults/threads.cu"
 
@@ -17,33 +17,24 @@ struct Fault {
   unsigned blocks, threads, shared_bytes;
   std::function<void(const float* x, float* y)> call;
   bool early = false;
-  unsigned cluster = 1;
 };
 
 // x, 128 floats, as four rows of 64 bf16.
 CUtensorMap four_rows(const float* x) {
   return host::encode({host::TensorMap::kMagic, reinterpret_cast<uint64_t>(x), 2, 2, {64, 4}, {128}, {64, 1}});
 }
-Fault with_boxes(BoxFault fault) {
-  return {1, 64, 4096, [fault](const float* x, float* y) { boxes(four_rows(x), y, fault); }};
-}
-
-Fault with_bulk(BulkFault fault) {
-  return {1, 32, 256, [fault](const float* x, float* y) { bulk(x, y, fault); }};
-}
-
-Fault with_pair(PairFault fault, unsigned blocks = 2) {
-  return {blocks, 64, 6144, [fault](const float* x, float* y) { pair(four_rows(x), y, fault); }, false, 2};
+Fault with_tma(TmaFault fault) {
+  return {1, 64, 4096, [fault](const float* x, float* y) { tma_ring(four_rows(x), y, fault); }};
 }
 
 // Sums that are 0 in their order, 1 in another, and not a number where one is missing.
-Fault with_meeting(MeetingFault fault) {
+Fault with_reduction(ReductionFault fault) {
   static std::vector<float> parts, terms;
-  static unsigned turn;
-  parts.assign(96, NAN), terms.assign(96, 1.0f), turn = 0;
+  static unsigned semaphore;
+  parts.assign(96, NAN), terms.assign(96, 1.0f), semaphore = 0;
   std::fill(terms.begin(), terms.begin() + 32, 1e8f);
   std::fill(terms.end() - 32, terms.end(), -1e8f);
-  return {3, 32, 0, [fault](const float*, float* y) { meeting(terms.data(), y, parts.data(), &turn, fault); }};
+  return {3, 32, 0, [fault](const float*, float* y) { reduction(terms.data(), y, parts.data(), &semaphore, fault); }};
 }
 
 // x and y: 128 floats each.
@@ -57,35 +48,25 @@ const std::map<std::string, Fault> faults = {
     {"missing_barrier", {1, 64, 256, [](const float* x, float* y) { missing_barrier(x, y, 64); }}},
     {"shuffle_for_barrier", {1, 32, 0, [](const float* x, float* y) { shuffle_for_barrier(x, y); }}},
     {"divergent_barrier", {1, 64, 0, [](const float*, float* y) { divergent_barrier(y); }}},
-    {"box_no_wait", with_boxes(kNoWait)},
-    {"box_wrong_phase", with_boxes(kWrongPhase)},
-    {"box_no_arrival", with_boxes(kNoArrival)},
-    {"box_no_wait_for_room", with_boxes(kNoWaitForRoom)},
-    {"box_too_few_bytes", with_boxes(kTooFewBytes)},
-    {"box_no_init", with_boxes(kNoInit)},
-    {"box_left", with_boxes(kLeft)},
-    {"box_misaligned", with_boxes(kMisaligned)},
-    {"bulk_no_wait", with_bulk(kBulkNoWait)},
-    {"bulk_misaligned", with_bulk(kBulkMisaligned)},
-    {"bulk_odd_bytes", with_bulk(kBulkOddBytes)},
-    {"bulk_too_many_bytes", with_bulk(kBulkTooManyBytes)},
-    {"pair_no_wait_for_mate", with_pair(kNoWaitForMate)},
-    {"pair_no_meeting", with_pair(kNoMeeting)},
-    {"pair_leaves_early", with_pair(kLeavesEarly)},
-    {"pair_box_too_late", with_pair(kBoxTooLate)},
-    {"pair_too_few_bytes", with_pair(kPairTooFewBytes)},
-    {"pair_static", with_pair(kPairStatic)},
-    {"pair_odd_grid", with_pair(kSoundPair, 3)},
-    {"segments_first_folds", with_meeting(kFirstFolds)},
-    {"segments_as_they_come", with_meeting(kAsTheyCome)},
-    {"segments_no_fence", with_meeting(kNoFence)},
-    {"segments_turns_not_zero", with_meeting(kTurnsNotZero)},
+    {"tma_no_wait", with_tma(kNoWait)},
+    {"tma_wrong_phase", with_tma(kWrongPhase)},
+    {"tma_no_arrival", with_tma(kNoArrival)},
+    {"tma_no_wait_for_room", with_tma(kNoWaitForRoom)},
+    {"tma_too_few_bytes", with_tma(kTooFewBytes)},
+    {"tma_no_init", with_tma(kNoInit)},
+    {"tma_left", with_tma(kLeft)},
+    {"tma_misaligned", with_tma(kMisaligned)},
+    {"tma_overwritten", with_tma(kOverwritten)},
+    {"split_k_first_reduces", with_reduction(kFirstReduces)},
+    {"split_k_own_first", with_reduction(kOwnFirst)},
+    {"split_k_no_fence", with_reduction(kNoFence)},
+    {"split_k_semaphore_not_zero", with_reduction(kSemaphoreNotZero)},
     {"forgotten_wait", {1, 32, 0, [](const float* x, float* y) { forgotten_wait(x, y); }, true}},
     {"blocks_race", {4, 32, 0, [](const float*, float* y) { blocks_race(y); }}},
 };
 
 void run_sound() {
-  for (const unsigned order : {0, 1, 2, 3, 4}) {
+  for (const unsigned order : {0, 1, 2}) {
     host::order() = order;
     std::vector<float> x(96, 2.0f), y(96);
     int counts[2] = {0, 0};
@@ -93,20 +74,13 @@ void run_sound() {
     host::launch(dim3(3), dim3(32), 128, [&] { reverse(y.data(), x.data(), 32); });
     host::launch(dim3(3), dim3(64), 0, [&] { count(counts, 0.0, 1); });
     std::vector<float> ones(128, 1.0f), sums(32);
-    host::launch(dim3(1), dim3(64), 4096, [&] { boxes(four_rows(ones.data()), sums.data(), kSoundBoxes); });
-    if (sums != std::vector<float>(32, 4.0f)) host::stop("a sound kernel of boxes is wrong");
-    sums.assign(32, NAN);
-    host::launch(dim3(1), dim3(32), 256, [&] { bulk(ones.data(), sums.data(), kSoundBulk); });
-    if (sums != std::vector<float>(32, 1.0f)) host::stop("a sound kernel of bytes in a row is wrong");
-    sums.assign(64, NAN);
-    host::launch(dim3(2), dim3(64), 6144, [&] { pair(four_rows(ones.data()), sums.data(), kSoundPair); }, "pair", false, 2);
-    if (sums != std::vector<float>(64, 8.0f)) host::stop("a sound kernel of pairs is wrong");
-    sums.resize(32);
-    const Fault met = with_meeting(kSoundMeeting);
-    for (const int again : {0, 1}) {  // the turns are as they were
+    host::launch(dim3(1), dim3(64), 4096, [&] { tma_ring(four_rows(ones.data()), sums.data(), kSoundTma); });
+    if (sums != std::vector<float>(32, 4.0f)) host::stop("a sound TMA kernel is wrong");
+    const Fault sound = with_reduction(kSoundReduction);
+    for (const int again : {0, 1}) {  // the semaphore is 0 again
       sums.assign(32, NAN);
-      host::launch(dim3(met.blocks), dim3(met.threads), 0, [&] { met.call(nullptr, sums.data()); });
-      if (sums != std::vector<float>(32, 0.0f)) host::stop(again ? "a second meeting is wrong" : "a sound meeting is wrong");
+      host::launch(dim3(sound.blocks), dim3(sound.threads), 0, [&] { sound.call(nullptr, sums.data()); });
+      if (sums != std::vector<float>(32, 0.0f)) host::stop(again ? "a second reduction is wrong" : "a sound reduction is wrong");
     }
     if (x[95] != 4.0f || counts[0] != 192 || counts[1] != 3) host::stop("a sound kernel is wrong");
   }
@@ -122,7 +96,7 @@ int main(int argc, char** argv) {
   }
   const Fault& f = faults.at(argv[1]);
   std::vector<float> x(128, 1.0f), y(128, 1.0f);
-  host::launch(dim3(f.blocks), dim3(f.threads), f.shared_bytes, [&] { f.call(x.data(), y.data()); }, argv[1], f.early, f.cluster);
+  host::launch(dim3(f.blocks), dim3(f.threads), f.shared_bytes, [&] { f.call(x.data(), y.data()); }, argv[1], f.early);
   float sum = 0;
   for (const float v : y) sum += v;
   std::printf("%f\n", sum);  // NaN where one is

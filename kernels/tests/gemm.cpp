@@ -26,7 +26,7 @@ struct Kernel {
 
   Kernel(const char* n, const char* f, Whole w, Split s)
       : name(n), format(f), whole(w), split(s), tokens(8), outputs(16), threads(32), shared(0), plain(true) {}
-  // How tiles.txt says whether there is a kernel for segments.
+  // How tiles.txt says whether there is a kernel for slices.
   std::string twin() const {
     return split != nullptr ? "split" : name.find("wgmma") != std::string::npos ? "wgmma" : "whole";
   }
@@ -85,23 +85,23 @@ dim3 grid(const Kernel& k, int M, int N, int S) {
   return dim3(m * n, S);
 }
 
-std::vector<float> whole(const Kernel& k, const Tokens& x, const Weight& w, int segment, const Epilogue& e = {}) {
+std::vector<float> whole(const Kernel& k, const Tokens& x, const Weight& w, int k_slice, const Epilogue& e = {}) {
   const int ldy = e.ldy ? e.ldy : w.N;
   std::vector<float> y = e.y.empty() ? std::vector<float>(size_t(x.M) * ldy, NAN) : e.y;
   const float* bias = e.bias.empty() ? nullptr : e.bias.data();
   host::launch(grid(k, x.M, w.N, 1), dim3(k.threads), k.shared, [&] {
-    k.whole(x.data(), w.data(), bias, y.data(), x.M, w.N, w.K, segment, ldy, !e.y.empty());
+    k.whole(x.data(), w.data(), bias, y.data(), x.M, w.N, w.K, k_slice, ldy, !e.y.empty());
   });
   return y;
 }
 
-std::vector<float> split(const Kernel& k, const Tokens& x, const Weight& w, int segment, const Epilogue& e = {}) {
-  const int ldy = e.ldy ? e.ldy : w.N, S = (w.K + segment - 1) / segment;
+std::vector<float> split(const Kernel& k, const Tokens& x, const Weight& w, int k_slice, const Epilogue& e = {}) {
+  const int ldy = e.ldy ? e.ldy : w.N, S = (w.K + k_slice - 1) / k_slice;
   std::vector<float> y = e.y.empty() ? std::vector<float>(size_t(x.M) * ldy, NAN) : e.y;
   std::vector<float> parts(size_t(S) * x.M * w.N, NAN);
   const float* bias = e.bias.empty() ? nullptr : e.bias.data();
   host::launch(grid(k, x.M, w.N, S), dim3(k.threads), k.shared,
-               [&] { k.split(x.data(), w.data(), parts.data(), x.M, w.N, w.K, segment); });
+               [&] { k.split(x.data(), w.data(), parts.data(), x.M, w.N, w.K, k_slice); });
   host::launch(dim3((w.N + 255) / 256, x.M), dim3(256), 0,
                [&] { gemm_merge(parts.data(), bias, y.data(), x.M, w.N, S, ldy, !e.y.empty()); });
   return y;
@@ -117,23 +117,23 @@ std::vector<float> numbers(Noise& noise, size_t n) {
   return out;
 }
 
-std::string shape(const Kernel& k, int M, int N, int K, int segment) {
+std::string shape(const Kernel& k, int M, int N, int K, int k_slice) {
   std::ostringstream out;
-  out << k.name << " [" << M << ", " << N << ", " << K << "] in segments of " << segment;
+  out << k.name << " [" << M << ", " << N << ", " << K << "] in slices of " << k_slice;
   return out.str();
 }
 
-void one_plain_case(Tally& tally, const Kernel& k, int M, int N, int K, int segment) {
+void one_plain_case(Tally& tally, const Kernel& k, int M, int N, int K, int k_slice) {
   Noise noise{uint32_t(M * 7919 + N * 31 + K)};
   const Tokens x = test::tokens(noise, M, K);
   const Weight w = test::weight(k.format, noise, N, K);
-  const std::string name = shape(k, M, N, K, segment);
-  const std::vector<float> y = whole(k, x, w, segment);
+  const std::string name = shape(k, M, N, K, k_slice);
+  const std::vector<float> y = whole(k, x, w, k_slice);
   const double error = test::worst(x, w, y);
   tally.check(error <= 1.0, name + ": " + std::to_string(error) + " of the bound from f64");
-  tally.check(same(y, split(k, x, w, segment)), name + ": split differs from whole");
+  tally.check(same(y, split(k, x, w, k_slice)), name + ": split differs from whole");
   for (const int m : {0, M / 2, M - 1}) {
-    const std::vector<float> alone = whole(k, x.rows(m, 1), w, segment);
+    const std::vector<float> alone = whole(k, x.rows(m, 1), w, k_slice);
     const bool equal = std::memcmp(alone.data(), y.data() + size_t(m) * N, N * sizeof(float)) == 0;
     tally.check(equal, name + ": row " + std::to_string(m) + " alone differs from the row in a batch");
   }
@@ -141,18 +141,18 @@ void one_plain_case(Tally& tally, const Kernel& k, int M, int N, int K, int segm
 
 // Bias, the old y, and rows of y wider than N: whole as split, as the definition says, and nothing beside the rows.
 void epilogue(Tally& tally, const Kernel& k) {
-  const int M = 5, N = 21, K = k.format == "bf16" ? 272 : 512, segment = 256, ldy = 27;
+  const int M = 5, N = 21, K = k.format == "bf16" ? 272 : 512, k_slice = 256, ldy = 27;
   Noise noise{7};
   const Tokens x = test::tokens(noise, M, K);
   const Weight w = test::weight(k.format, noise, N, K);
   Epilogue e{numbers(noise, N), numbers(noise, M * ldy), ldy};
-  const std::vector<float> y = whole(k, x, w, segment, e);
+  const std::vector<float> y = whole(k, x, w, k_slice, e);
   if (k.split == nullptr)
-    return tally.check(same(y, whole(plain_of(k.format), x, w, segment, e)), k.name + ": bias or add");
-  tally.check(same(y, split(k, x, w, segment, e)), k.name + ": split differs from whole with bias and add");
+    return tally.check(same(y, whole(plain_of(k.format), x, w, k_slice, e)), k.name + ": bias or add");
+  tally.check(same(y, split(k, x, w, k_slice, e)), k.name + ": split differs from whole with bias and add");
   std::vector<float> parts(size_t(2) * M * N);
   host::launch(grid(k, M, N, 2), dim3(k.threads), k.shared,
-               [&] { k.split(x.data(), w.data(), parts.data(), M, N, K, segment); });
+               [&] { k.split(x.data(), w.data(), parts.data(), M, N, K, k_slice); });
   bool right = true, untouched = true;
   for (int m = 0; m < M; m++)
     for (int n = 0; n < ldy; n++) {
@@ -168,36 +168,36 @@ void epilogue(Tally& tally, const Kernel& k) {
 }
 
 // The kernel beside the plain one of its format.
-void one_fast_case(Tally& tally, const Kernel& k, int M, int N, int K, int segment,
+void one_fast_case(Tally& tally, const Kernel& k, int M, int N, int K, int k_slice,
                    const std::vector<unsigned>& orders = {0, 1, 77}) {
   Noise noise{uint32_t(M * 104729 + N * 31 + K)};
   const Tokens x = test::tokens(noise, M, K);
   const Weight w = test::weight(k.format, noise, N, K);
   const Kernel& plain = plain_of(k.format);
-  const std::string name = shape(k, M, N, K, segment);
-  const std::vector<float> expected = whole(plain, x, w, segment);
+  const std::string name = shape(k, M, N, K, k_slice);
+  const std::vector<float> expected = whole(plain, x, w, k_slice);
   for (const unsigned order : orders) {
     host::order() = order;
     const std::string when = name + ", order " + std::to_string(order);
-    tally.check(same(whole(k, x, w, segment), expected), when + ": not the plain kernel's bits");
-    if (k.split != nullptr) tally.check(same(split(k, x, w, segment), expected), when + ": split has other bits");
+    tally.check(same(whole(k, x, w, k_slice), expected), when + ": not the plain kernel's bits");
+    if (k.split != nullptr) tally.check(same(split(k, x, w, k_slice), expected), when + ": split has other bits");
   }
   host::order() = 0;
 }
 
 void segments_table(Tally& tally) {
-  std::ifstream file("kernels/tests/segments.txt");
+  std::ifstream file("kernels/tests/k_slices.txt");
   std::string line;
   int rows = 0;
   while (std::getline(file, line)) {
     if (line.empty() || line[0] == '#') continue;
     std::istringstream words(line);
-    int n, k, segment, segments;
-    words >> n >> k >> segment >> segments;
-    tally.check(gemm::segment(n, k) == segment && gemm::segments(n, k) == segments, "segments.txt: " + line);
+    int n, k, k_slice, slices;
+    words >> n >> k >> k_slice >> slices;
+    tally.check(gemm::k_slice(n, k) == k_slice && gemm::k_slices(n, k) == slices, "k_slices.txt: " + line);
     rows++;
   }
-  tally.check(rows >= 20, "kernels/tests/segments.txt is missing or short");
+  tally.check(rows >= 20, "kernels/tests/k_slices.txt is missing or short");
 }
 
 // tiles.txt is what products.rs launches with, and what scripts/cuda/static.sh holds to each card's limits.
@@ -211,7 +211,7 @@ void tiles_table(Tally& tally) {
     std::string name, split;
     int tokens, outputs, threads, shared;
     words >> name >> split >> tokens >> outputs >> threads >> shared;
-    if (split == "boxes" || split == "pairs") continue;
+    if (split == "tma") continue;
     bool found = false;
     for (const Kernel& k : kernels())
       found |= k.name == name && k.twin() == split && k.tokens == tokens && k.outputs == outputs &&
@@ -258,7 +258,7 @@ void fast_kernels(Tally& tally) {
 int main(int argc, char** argv) {
   if (argc > 2 && std::string(argv[2]) == "--tiles") {
     std::printf(
-        "# kernel; split: has a twin for segments, whole: has none, wgmma: none, and Hopper alone runs it; tokens and\n"
+        "# kernel; split: has a twin for slices, whole: has none, wgmma: none, and Hopper alone runs it; tokens and\n"
         "# outputs of a tile, threads, dynamic shared memory. Written by kernels/tests/gemm.cpp (gemm GOLDEN --tiles).\n");
     for (const Kernel& k : kernels())
       std::printf("%s %s %d %d %d %d\n", k.name.c_str(), k.twin().c_str(), k.tokens, k.outputs, k.threads, k.shared);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "../planes.cuh"
-#include "../segment.h"
+#include "../split_k.h"
 #include "tally.h"
 
 namespace test {

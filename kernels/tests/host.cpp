@@ -44,7 +44,7 @@ void test_shuffles() {
   tally.check(odd[0] == 0xAAAAAAAAu && odd[63] == 0xAAAAAAAAu, "__ballot_sync");
 }
 
-void test_ended_threads_hold_nobody_back() {
+void test_ended_threads_block_none() {
   int arrived = 0;
   host::launch(dim3(1), dim3(8, 8), 0, [&] {
     if (threadIdx.y > 3) return;  // whole warps
@@ -64,7 +64,7 @@ void test_bf16() {
 int main() {
   test_barrier_and_blocks();
   test_shuffles();
-  test_ended_threads_hold_nobody_back();
+  test_ended_threads_block_none();
   test_bf16();
   return tally.end();
 }

@@ -1,4 +1,4 @@
-// norm.cu: against f64 with each combination of arguments, a row alone as in a batch, odd and wide rows; sums of segments
+// norm.cu: against f64 with each combination of arguments, a row alone as in a batch, odd and wide rows; sums of slices
 // against gemm_merge.cu, to the bit.
 #include "../gemm_merge.cu"
 #include "../norm.cu"
@@ -75,7 +75,7 @@ void one_case(Tally& tally, int rows, int cols, bool add, bool add_norm, bool we
   }
 }
 
-// Segments' sums that are added here have the bits of those that gemm_merge adds before.
+// Slices' sums that are added here have the bits of those that gemm_merge adds before.
 void segments_case(Tally& tally, int rows, int cols, int n_add, bool biased) {
   Random random{uint64_t(cols + n_add)};
   const size_t n = size_t(rows) * cols;
@@ -92,7 +92,7 @@ void segments_case(Tally& tally, int rows, int cols, int n_add, bool biased) {
     residual_norm(merged.data(), nullptr, 0, nullptr, nullptr, weight.data(), expected.data(), rows, cols, kEps);
   });
   tally.check(same_bits(x, merged) && same_bits(out, expected),
-              std::to_string(n_add) + " segments of " + std::to_string(cols) + " columns: not gemm_merge's bits");
+              std::to_string(n_add) + " slices of " + std::to_string(cols) + " columns: not gemm_merge's bits");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Planes written by crates/engine/src/model/cuda/planes.rs, read value by value by planes.cuh: each has the bits of the value that
-// blocks.cuh reads from the file's own block. tests/golden/planes.snap holds both; planes.rs keeps it up to date.
+// Planes written by crates/engine/src/model/cuda/quant_layout.rs, read value by value by planes.cuh: each has the bits of
+// the value that blocks.cuh reads from the file's own block. tests/golden/planes.snap holds both; the tests of
+// quant_layout.rs keep it up to date.
 #include "../planes.cuh"
 
 #include <fstream>

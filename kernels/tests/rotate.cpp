@@ -37,7 +37,7 @@ Output run(const Shape& s, const Input& in, bool norm) {
   return out;
 }
 
-std::vector<double> turned(const Shape& s, const Input& in, const float* head, const float* weight, int position) {
+std::vector<double> rotated(const Shape& s, const Input& in, const float* head, const float* weight, int position) {
   std::vector<double> v(head, head + s.dim), out(s.dim);
   double squares = 0;
   for (const double x : v) squares += x * x;
@@ -71,12 +71,12 @@ void one_case(Tally& tally, const Shape& s, bool norm) {
   for (int r = 0; r < rows; r++) {
     const float* heads = in.qkv.data() + size_t(r) * s.width();
     for (int h = 0; h < s.heads; h++)
-      error = std::max(error, worst(turned(s, in, heads + h * s.dim, norm ? in.q_norm.data() : nullptr, in.positions[r]),
+      error = std::max(error, worst(rotated(s, in, heads + h * s.dim, norm ? in.q_norm.data() : nullptr, in.positions[r]),
                                     out.q.data() + (size_t(r) * s.heads + h) * s.dim));
     for (int h = 0; h < s.kv_heads; h++) {
       const size_t at = ((size_t(in.slots[r] / 16) * s.kv_heads + h) * 16 + in.slots[r] % 16) * s.dim;
       const float *key = heads + (s.heads + h) * s.dim, *value = key + s.kv_heads * s.dim;
-      error = std::max(error, worst(turned(s, in, key, norm ? in.k_norm.data() : nullptr, in.positions[r]),
+      error = std::max(error, worst(rotated(s, in, key, norm ? in.k_norm.data() : nullptr, in.positions[r]),
                                     out.keys.data() + at));
       for (int d = 0; d < s.dim; d++) {
         wanted_places.keys[at + d] = out.keys[at + d];

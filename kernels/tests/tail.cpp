@@ -1,5 +1,5 @@
-// tail.cu: against crates/engine/src/engine/sampler.rs, retold in C++, over random rows, masks, temperatures and nuclei, with ties,
-// infinities and NaN; wants alone as together; log.cuh against the library's.
+// tail.cu: against the CPU's sampler in C++, over random rows, masks, temperatures and nuclei, with ties, infinities
+// and NaN; wants alone as together; log.cuh against the library's.
 #include "../tail.cu"
 
 #include <algorithm>

@@ -25,7 +25,7 @@ struct Tally {
   }
 };
 
-// Numbers in [-2, 2) that depend on the seed alone; crates/engine/src/model/layers/norm/tests.rs draws the same ones.
+// Numbers in [-2, 2) that depend on the seed alone.
 struct Noise {
   uint32_t state;
   float next() {

@@ -1,4 +1,4 @@
-// kernels/wgmma.cuh under emulation: every form of a product against sums of small whole numbers, which are exact.
+// kernels/wgmma.cuh under emulation: every width of a product against sums of small whole numbers, which are exact.
 #include "../wgmma.cuh"
 
 #include "random.h"
@@ -16,19 +16,16 @@ bf16 whole(Random& random) {
   return value;
 }
 
-enum Form { kShared, kRegisters, kRegistersAfresh, kAcross };
-
-// One warp group: y [64, 8 J] = 1 + a b^T, of the last k16 alone where a product starts afresh.
+// One warp group: y [64, 8 J] = 1 + a b^T.
 template <int J>
-void product(const bf16* a, const bf16* b, float* y, Form form) {
+void product(const bf16* a, const bf16* b, float* y) {
   DYNAMIC_SHARED(bf16, shared);
   bf16* const rows = shared;                      // [64][64]
-  bf16* const columns = shared + kRows * kDepth;  // [8 J][64], or where it lies across [8 J / 64][64 of k][64]
+  bf16* const columns = shared + kRows * kDepth;  // [8 J][64]
   for (int i = threadIdx.x; i < kRows * kDepth; i += blockDim.x) rows[place(i / kDepth, i % kDepth)] = a[i];
   for (int i = threadIdx.x; i < 8 * J * kDepth; i += blockDim.x) {
     const int column = i / kDepth, k = i % kDepth;
-    if (form == kAcross) columns[column / 64 * 64 * kDepth + place(k, column % 64)] = b[i];
-    else columns[place(column, k)] = b[i];
+    columns[place(column, k)] = b[i];
   }
   wgmma_publish();
   __syncthreads();
@@ -38,16 +35,8 @@ void product(const bf16* a, const bf16* b, float* y, Form form) {
     for (float& v : d[j]) v = 1.0f;
   const auto* const from = reinterpret_cast<const unsigned char*>(columns);
   for (int step = 0; step < kDepth / 16; step++) {
-    uint32_t fragment[4];
-    for (int i = 0; i < 4; i++)
-      fragment[i] = wgmma_pair(reinterpret_cast<const unsigned char*>(rows), row + i % 2 * 8, step * 8 + lane % 4 + i / 2 * 4);
     wgmma_fence();
-    if constexpr (J <= 16) {
-      if (form == kRegisters) wgmma_start<true>(d, fragment, from + 32 * step);
-      if (form == kRegistersAfresh) wgmma_start<false>(d, fragment, from + 32 * step);
-      if (form == kAcross) wgmma_start_across(d, fragment, from + 2048 * step, 64 * kDepth * 2);
-    }
-    if (form == kShared) wgmma_start(d, reinterpret_cast<const unsigned char*>(rows) + 32 * step, from + 32 * step);
+    wgmma_start(d, reinterpret_cast<const unsigned char*>(rows) + 32 * step, from + 32 * step);
     wgmma_commit();
     wgmma_wait();
   }
@@ -56,38 +45,29 @@ void product(const bf16* a, const bf16* b, float* y, Form form) {
 }
 
 template <int J>
-void test(Tally& tally, Form form, const char* name) {
-  Random random{uint64_t(J) * 8 + form};
+void test(Tally& tally) {
+  Random random{uint64_t(J)};
   std::vector<bf16> a(kRows * kDepth), b(8 * J * kDepth);
   for (bf16& v : a) v = whole(random);
   for (bf16& v : b) v = whole(random);
   std::vector<float> y(kRows * 8 * J, NAN);
-  host::launch(dim3(1), dim3(128), (kRows + 8 * J) * kDepth * 2, [&] { product<J>(a.data(), b.data(), y.data(), form); });
+  host::launch(dim3(1), dim3(128), (kRows + 8 * J) * kDepth * 2, [&] { product<J>(a.data(), b.data(), y.data()); });
   bool right = true;
   for (int m = 0; m < kRows; m++)
     for (int n = 0; n < 8 * J; n++) {
-      float sum = form == kRegistersAfresh ? 0.0f : 1.0f;
-      for (int k = form == kRegistersAfresh ? kDepth - 16 : 0; k < kDepth; k++) sum += widen(a[m * kDepth + k]) * widen(b[n * kDepth + k]);
+      float sum = 1.0f;
+      for (int k = 0; k < kDepth; k++) sum += widen(a[m * kDepth + k]) * widen(b[n * kDepth + k]);
       right &= y[m * 8 * J + n] == sum;
     }
-  tally.check(right, std::string(name) + ", " + std::to_string(8 * J) + " columns");
-}
-
-template <int J>
-void test_all(Tally& tally) {
-  test<J>(tally, kRegisters, "rows in registers");
-  test<J>(tally, kRegistersAfresh, "rows in registers, afresh");
-  test<J>(tally, kAcross, "columns that lie across");
+  tally.check(right, std::to_string(8 * J) + " columns");
 }
 
 }  // namespace
 
 int main() {
   Tally tally("wgmma");
-  test_all<8>(tally);
-  test_all<16>(tally);
-  test<8>(tally, kShared, "both in shared memory");
-  test<16>(tally, kShared, "both in shared memory");
-  test<32>(tally, kShared, "both in shared memory");
+  test<8>(tally);
+  test<16>(tally);
+  test<32>(tally);
   return tally.end();
 }

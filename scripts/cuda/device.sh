@@ -9,9 +9,8 @@
 #                                       (tribunal.gz smollm2.gguf.1)
 #   scripts/cuda/device.sh 3 [--tiny]   joins and checks it; FSP on the GPU beside the CPU, and under every setting
 #                                       (tribunal.gz smollm2.gguf.2 smollm2.sha256)
-#   scripts/cuda/device.sh 4 [--tiny]   Qwen2.5 and Llama 3.1 by shape: products, prompts, answers, documents, chats, prompts
-#                                       and documents with what no run chooses yet, and other programs beside them where
-#                                       torch is there   (tribunal.gz)
+#   scripts/cuda/device.sh 4 [--tiny]   Qwen2.5 and Llama 3.1 by shape: products, prompts, answers, documents, chats,
+#                                       and other programs beside them where torch is there   (tribunal.gz)
 #
 # Finished steps are kept in target/device/ and not done again: a stage that was cut off goes on where it was. Results
 # are printed and written to OUT (default: target/device/results): stageN.json, stageN.txt and stageN.md, the tables for
@@ -229,10 +228,10 @@ bench() {
 stage4() {
   local shapes=${STAGE_SHAPES:-qwen2.5-7b llama-3.1-8b qwen2.5-32b qwen2.5-14b qwen2.5-0.5b} shape
   if [ -n "$tiny" ]; then shapes=tiny; fi
-  for shape in $shapes; do bench "$shape" products,prefill,decode,documents,chats,attention-tma; done
+  for shape in $shapes; do bench "$shape" products,prefill,decode,documents,chats; done
   local quantised=qwen2.5-72b:q4_k # what most labs can run on one card
   if [ -n "$tiny" ]; then quantised=tiny:q8_0; fi
-  bench $quantised products,products-tma
+  bench $quantised products
   if [ -z "$tiny" ] && python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
     step torch-gemm python3 scripts/peers/torch_gemm.py --shapes src/bench/shapes.json --names $shapes
     step continuous-batching python3 scripts/peers/continuous_batching.py --shapes src/bench/shapes.json \

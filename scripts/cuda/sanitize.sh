@@ -113,30 +113,22 @@ if [ $# = 0 ] || [ "$1" = --all ]; then
   later "the driver: nothing out of bounds, nothing undefined" driver_in_bounds
   for kind in "" thread "$memory"; do later "planted faults, ${kind:-no sanitizer}: built" build_test faults "$kind"; done
   wait && jobs=0
-  # Without a sanitizer: memory that nobody wrote is NaN, and copies come as late as they may.
-  for fault in uninitialised missing_wait bulk_no_wait; do later "$fault: NaN" finds "" "$fault" nan; done
+  # Without a sanitizer: unwritten memory is NaN, and copies arrive as late as possible.
+  for fault in uninitialised missing_wait; do later "$fault: NaN" finds "" "$fault" nan; done
   for fault in no_wait wrong_phase no_arrival; do
-    later "box_$fault: named" finds "" "box_$fault" 'threads wait for each other'
+    later "tma_$fault: named" finds "" "tma_$fault" 'threads wait for each other'
   done
-  later "box_no_wait_for_room: named" finds "" box_no_wait_for_room 'more arrivals than the barrier counts'
-  later "box_too_few_bytes: named" finds "" box_too_few_bytes 'more bytes than the barrier expects'
-  later "box_no_init: named" finds "" box_no_init 'the barrier was not initialised'
-  later "box_left: named" finds "" box_left 'still on their way'
-  later "box_misaligned: named" finds "" box_misaligned 'not aligned to 1024 bytes'
-  for fault in misaligned odd_bytes; do later "bulk_$fault: named" finds "" "bulk_$fault" 'no multiples of 16'; done
-  later "bulk_too_many_bytes: named" finds "" bulk_too_many_bytes 'more bytes than the barrier expects'
-  later "pair_no_wait_for_mate: named" finds "" pair_no_wait_for_mate 'written where it was still on its way to'
-  later "pair_no_meeting: named" finds "" pair_no_meeting 'the barrier was not initialised'
-  later "pair_leaves_early: named" finds "" pair_leaves_early 'which has ended'
-  later "pair_box_too_late: named" finds "" pair_box_too_late 'has ended'
-  later "pair_too_few_bytes: named" finds "" pair_too_few_bytes 'more bytes than the barrier expects'
-  later "pair_static: named" finds "" pair_static 'static shared memory in a cluster'
-  later "pair_odd_grid: named" finds "" pair_odd_grid "no multiple of the cluster's"
-  for fault in first_folds turns_not_zero; do later "segments_$fault: NaN" finds "" "segments_$fault" nan; done
-  later "segments_as_they_come: another sum" finds "" segments_as_they_come 128.000000 # sound ones' is 96
-  later "segments_no_fence: a race" finds thread segments_no_fence 'ThreadSanitizer: data race'
+  later "tma_no_wait_for_room: named" finds "" tma_no_wait_for_room 'more arrivals than the barrier counts'
+  later "tma_too_few_bytes: named" finds "" tma_too_few_bytes 'more bytes than the barrier expects'
+  later "tma_no_init: named" finds "" tma_no_init 'the barrier was not initialised'
+  later "tma_left: named" finds "" tma_left 'still on their way'
+  later "tma_misaligned: named" finds "" tma_misaligned 'not aligned to 1024 bytes'
+  later "tma_overwritten: named" finds "" tma_overwritten 'the destination of a copy in flight was written'
+  for fault in first_reduces semaphore_not_zero; do later "split_k_$fault: NaN" finds "" "split_k_$fault" nan; done
+  later "split_k_own_first: another sum" finds "" split_k_own_first 128.000000 # sound ones' is 96
+  later "split_k_no_fence: a race" finds thread split_k_no_fence 'ThreadSanitizer: data race'
   later "forgotten_wait: named" finds "" forgotten_wait 'has ended without await_earlier'
-  later "divergent_barrier: named" finds "" divergent_barrier 'threads of a block meet at different barriers'
+  later "divergent_barrier: named" finds "" divergent_barrier 'threads of a block are at different barriers'
   for fault in missing_barrier shuffle_for_barrier overtaken blocks_race; do
     later "$fault: a race" finds thread "$fault" 'ThreadSanitizer: data race'
   done

@@ -8,7 +8,6 @@
 #   from compute capability 9.0 on, a kernel waits for those before it, and lets the next one start, before it touches the
 #   device's memory (await_earlier in kernels/common.cuh);
 #   a warp group that gave registers back uses those alone that it kept;
-#   pairs of blocks copy boxes for both, and meet before the first and after the last;
 #   wgmma's products run beside the warps that start them: ptxas puts in no wait of its own (its notes C7510 to C7519).
 #
 #   scripts/cuda/static.sh [--table] [KERNEL...]
@@ -80,7 +79,7 @@ instructions() {
       }
       return n
     }
-    function flush() { if (name) print name, n["HMMA"] + 0, n["LDGSTS"] + 0, n["LDSM"] + 0, n["FFMA"] + 0, n["local"] + 0, n["UTMALDG"] + 0, n["UBLKCP"] + 0, n["ACQBULK"] + 0, n["PREEXIT"] + 0, n["sooner"] + 0, n["over"] + 0, n["MULTICAST"] + 0, n["UCGABAR"] + 0 }
+    function flush() { if (name) print name, n["HMMA"] + 0, n["LDGSTS"] + 0, n["LDSM"] + 0, n["FFMA"] + 0, n["local"] + 0, n["UTMALDG"] + 0, n["ACQBULK"] + 0, n["PREEXIT"] + 0, n["sooner"] + 0, n["over"] + 0 }
     /^\.text\./ { flush(); name = substr($1, 7); sub(/:$/, "", name); delete n; kept = 0 }
     kept { n["over"] += registers_from(kept, $0) }
     kept && / EXIT/ && !/@/ { kept = 0 }
@@ -89,14 +88,12 @@ instructions() {
       if (/ HMMA\.16816\.F32\.BF16/ || / HGMMA\.64x[0-9]+x16\.F32\.BF16/) n["HMMA"]++
       else if (/ LDGSTS\.E\.BYPASS\.128/) n["LDGSTS"]++
       else if (/ LDSM\./) n["LDSM"]++
-      else if (/ UTMALDG/) { n["UTMALDG"]++; n["MULTICAST"] += /MULTICAST/ }
-      else if (/ UCGABAR_WAIT/) n["UCGABAR"]++
-      else if (/ UBLKCP/) n["UBLKCP"]++
+      else if (/ UTMALDG/) n["UTMALDG"]++
       else if (/ FFMA/) n["FFMA"]++
       else if (/ (LDL|STL)/) n["local"]++
       else if (/ ACQBULK/) n["ACQBULK"]++
       else if (/ PREEXIT/) n["PREEXIT"]++
-      if (/ (LD|ST|LDG|STG|ATOM|ATOMG|RED|REDG|LDGSTS|UTMALDG|UTMASTG|UBLKCP)[. ]/ && !n["ACQBULK"]) n["sooner"]++
+      if (/ (LD|ST|LDG|STG|ATOM|ATOMG|RED|REDG|LDGSTS|UTMALDG|UTMASTG)[. ]/ && !n["ACQBULK"]) n["sooner"]++
     }
     END { flush() }' "$1"
 }
@@ -105,8 +102,7 @@ tile() { # tile NAME: threads and dynamic shared memory of a product, also of th
   case $1 in
     attend_*_d*_t*)
       local sizes=${1#attend_*_d}
-      awk -v dim="${sizes%_t*}" -v queries="${sizes#*_t}" '$1 == dim && $2 == queries { print $2 == 128 ? 384 : 128, $3 }' \
-        kernels/tests/attend_shared.txt
+      awk -v dim="${sizes%_t*}" -v queries="${sizes#*_t}" '$1 == dim && $2 == queries { print 128, $3 }' kernels/tests/attend_shared.txt
       ;;
     tail) echo 1024 0 ;;
     gemm_silu_tma_* | gemm_gelu_tma_*) tile "gemm_bf16_tma_${1#gemm_????_tma_}" ;;
@@ -147,12 +143,7 @@ check_function() { # with generation, name and all of its numbers set
       if foreign; then passed=$((passed + 1)) && return; fi
       [ "$hmma" -gt 0 ] || refuse "no tensor core"
       if [[ $name == *_tma_* ]]; then
-        [ "$boxes" -gt 0 ] || refuse "no copy of a box"
-        if [[ $name == *_pair ]]; then
-          [ "$shared_boxes" -gt 0 ] || refuse "no copy of a box to both blocks of a pair"
-          [ "$meetings" -ge 2 ] || refuse "a pair's blocks meet in $meetings places, not at both ends"
-        fi
-        [ "$bulk" -gt 0 ] || [[ $name != gemm_q* ]] || refuse "no copy of bytes in a row"
+        [ "$tma" -gt 0 ] || refuse "no TMA copy"
       else
         [ "$ldgsts" -gt 0 ] || refuse "no asynchronous copy of 16 bytes"
         [ "$ldsm" -gt 0 ] || [[ $name == *_wgmma_* ]] || refuse "no matrix load"
@@ -182,7 +173,7 @@ for generation in "${generations[@]}"; do
       refuse "does not compile" && cat "$out.ptxas"
       continue
     fi
-    while read -r name registers spilled stack static waits hmma ldgsts ldsm ffma local boxes bulk acquires releases sooner over shared_boxes meetings; do
+    while read -r name registers spilled stack static waits hmma ldgsts ldsm ffma local tma acquires releases sooner over; do
       check_function
     done < <(join <(sizes "$out.ptxas" | sort) <(instructions "$out.sass" | sort))
   done

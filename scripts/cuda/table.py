@@ -44,19 +44,12 @@ def loads(result):
     return table(["requests", "number", "seconds", "requests/s", "answer tokens/s", "computed of prompts"], rows)
 
 
-def named(name, of):
-    return lambda result: f"{name}:\n\n{of(result)}"
-
-
 PARTS = {
     "products": products,
     "prefill": shares("prompt", "prompt", "peak"),
     "decode": shares("answers", "batch", "bandwidth"),
     "documents": loads,
     "chats": loads,
-    "products_tma": named("products by TMA kernels", products),
-    "attention_tma_prefill": named("with TMA attention", shares("prompt", "prompt", "peak")),
-    "attention_tma_documents": named("with TMA attention", loads),
 }
 
 

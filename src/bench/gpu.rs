@@ -14,7 +14,7 @@ use crate::{
     llm::{Chat, Form, Llm, Reply, Sampling},
     model::{
         BLOCK, KvType,
-        cuda::{Effort, Gpu, products::Kernels, weight_bytes},
+        cuda::{Effort, Gpu, weight_bytes},
     },
     random::SplitMix,
 };
@@ -108,9 +108,9 @@ pub struct Product {
     pub of_memory: f64,
 }
 
-/// What a throughput is of the limit that matters for it.
+/// A throughput as a fraction of its limit.
 #[derive(Clone, Debug, Serialize)]
-pub struct Share {
+pub struct Utilisation {
     pub throughput: throughput::Throughput,
     /// Of the tensor core's peak for prompts, of the bandwidth for answers; of all GPUs together.
     pub of_limit: f64,
@@ -132,27 +132,6 @@ pub struct Load {
     pub answer_tokens_per_s: f64,
 }
 
-/// The same device with products by kernels that copy boxes wherever there are such, and not only where a table of
-/// measurements names them.
-#[must_use]
-pub fn with_products_by_boxes(device: &Device) -> Device {
-    each_gpu(device, |gpu| gpu.with_products_by(Kernels::Boxes))
-}
-
-/// The same device with attention by kernels that copy boxes wherever there are such.
-#[must_use]
-pub fn with_attention_by_boxes(device: &Device) -> Device {
-    each_gpu(device, Gpu::with_attention_by_boxes)
-}
-
-fn each_gpu(device: &Device, change: impl Fn(&Gpu) -> Gpu) -> Device {
-    match device {
-        Device::Cpu => Device::Cpu,
-        Device::Cuda(gpu) => Device::Cuda(change(gpu)),
-        Device::Group(group) => Device::Group(group.map(change)),
-    }
-}
-
 /// A shape on one GPU, or on several that have it together.
 pub struct Bench<'a> {
     /// The first.
@@ -163,13 +142,6 @@ pub struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    /// The same with other options, which name as many GPUs.
-    #[must_use]
-    pub fn over(&self, options: &'a Options) -> Self {
-        let gpu = options.device.gpus().first().unwrap_or(self.gpu);
-        Self { gpu, options, sizes: self.sizes.clone(), shape: self.shape }
-    }
-
     /// # Errors
     /// The device fails.
     pub fn peak(&self) -> Result<Peak, Error> {
@@ -226,13 +198,13 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// What the engine says.
-    pub fn prefill(&self, peak: Peak) -> Result<Vec<Share>, Error> {
+    pub fn prefill(&self, peak: Peak) -> Result<Vec<Utilisation>, Error> {
         let engine = self.engine(true, true)?;
         let share = |&n: &usize| {
             let throughput = throughput::prefill(&engine, n, self.sizes.repeats)?;
             let of_limit =
                 self.shape.prefill_operations(n) / throughput.seconds / peak.operations / self.n_cards();
-            Ok(Share { throughput, of_limit, note: None })
+            Ok(Utilisation { throughput, of_limit, note: None })
         };
         self.sizes.prompts.iter().map(share).collect()
     }
@@ -241,7 +213,7 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// What the engine says.
-    pub fn decode(&self, peak: Peak) -> Result<Vec<Share>, Error> {
+    pub fn decode(&self, peak: Peak) -> Result<Vec<Utilisation>, Error> {
         let engine = self.engine(true, true)?;
         let Sizes { before, answer, repeats, .. } = self.sizes;
         let fits = self.sequences_in(engine.facts().kv_bytes).max(1);
@@ -254,7 +226,7 @@ impl<'a> Bench<'a> {
             let length = before as f64 + answer as f64 / 2.0;
             let steps_per_s = throughput.tokens_per_s / rows as f64;
             let of_limit = self.shape.decode_bytes(rows, length) * steps_per_s / peak.bytes / self.n_cards();
-            Ok(Share { throughput, of_limit, note })
+            Ok(Utilisation { throughput, of_limit, note })
         };
         self.sizes.answers.iter().map(share).collect()
     }

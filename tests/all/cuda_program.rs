@@ -47,12 +47,9 @@ fn bench_gpu_measures_a_shape_and_says_what_it_does_not_know() {
     assert_eq!(computed(0), computed(1), "cascade is not the tree");
     assert_eq!(report["chats"]["requests"], 5);
     check_stage_table(&report);
-    let planes = bench(&["--shape", "tiny:q8_0", "--parts", "products,products-tma", "--json"]);
+    let planes = bench(&["--shape", "tiny:q8_0", "--parts", "products", "--json"]);
     let planes: serde_json::Value = serde_json::from_slice(&planes.stdout).unwrap();
-    assert_eq!(planes["products_tma"].as_array().unwrap().len(), 10, "{planes}");
-    let attention = bench(&["--shape", "tiny", "--parts", "attention-tma", "--json"]);
-    let attention: serde_json::Value = serde_json::from_slice(&attention.stdout).unwrap();
-    assert_eq!(attention["attention_tma_documents"].as_array().unwrap().len(), 3, "{attention}");
+    assert_eq!(planes["products"].as_array().unwrap().len(), 10, "{planes}");
     let refused = bench(&["--shape", "tiny:q4_k"]);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("only products are measured with one"));
     let mut small = Command::new(env!("CARGO_BIN_EXE_tribunal"));

@@ -1,5 +1,5 @@
 // cuLaunchKernel and cuLaunchKernelEx: everything about a launch that can be wrong is checked before it is queued, and again, as far as
-// it may have changed, when its turn comes.
+// it may have changed, when it is executed.
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -21,7 +21,6 @@ struct Shape {
   dim3 grid, block;
   size_t dynamic_shared;
   bool early;
-  unsigned cluster = 1;
 };
 
 // A kernel's arguments, copied when it is launched.
@@ -64,12 +63,8 @@ std::string wrong_pointer(const Arguments& a, const Device& device) {
 }
 
 std::string wrong_geometry(const CUfunc_st& f, const Shape& shape) {
-  const auto [grid, block, dynamic_shared, early, cluster] = shape;
-  if (cluster > 1 && f.module->image.capability < 90) return "in clusters, which compute capability 9.0 brought";
+  const auto [grid, block, dynamic_shared, early] = shape;
   if (early && f.module->image.capability < 90) return "started early, which compute capability 9.0 brought";
-  if (grid.x % cluster) return std::to_string(grid.x) + " blocks in x in clusters of " + std::to_string(cluster);
-  if (cluster > 1 && f.image.static_shared)
-    return "static shared memory in a cluster, whose blocks have one between them here";
   const size_t threads = size_t(block.x) * block.y * block.z;
   if (threads == 0 || size_t(grid.x) * grid.y * grid.z == 0) return "a grid or block of no threads";
   if (grid.x > 0x7fffffff || grid.y > 65535 || grid.z > 65535) return "a grid of more than 65535 in y or z";
@@ -90,7 +85,7 @@ void trace(const Kernel& kernel, const Launch& l, std::chrono::steady_clock::dur
   static std::ofstream& out = *new std::ofstream(settings().trace, std::ios::app);
   out << kernel.name << " grid " << l.grid.x << ' ' << l.grid.y << ' ' << l.grid.z << " block " << l.size.x << ' '
       << l.size.y << ' ' << l.size.z << " shared " << l.dynamic_bytes << " us "
-      << std::chrono::duration_cast<std::chrono::microseconds>(took).count() << (l.early ? " early" : "") << (l.cluster > 1 ? " cluster " + std::to_string(l.cluster) : "") << std::endl;
+      << std::chrono::duration_cast<std::chrono::microseconds>(took).count() << (l.early ? " early" : "") << std::endl;
 }
 
 void run_now(const Device& device, const Arguments& a, const Shape& shape) {
@@ -101,7 +96,7 @@ void run_now(const Device& device, const Arguments& a, const Shape& shape) {
   for (size_t i = 0; i < arguments.size(); i++) arguments[i] = a.at(i);
   if (settings().hollow) return run_hollow(*a.kernel, arguments.data());
   const std::function<void()> call = [&] { a.kernel->call(arguments.data()); };
-  const Launch l{shape.grid, shape.block, shape.dynamic_shared, &call, a.kernel->name, shape.early, shape.cluster};
+  const Launch l{shape.grid, shape.block, shape.dynamic_shared, &call, a.kernel->name, shape.early};
   const auto start = std::chrono::steady_clock::now();
   launch(l);
   if (!settings().trace.empty()) trace(*a.kernel, l, std::chrono::steady_clock::now() - start);
@@ -152,17 +147,8 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned g
 CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig* c, CUfunction function, void** arguments, void** extra) {
   Shape shape{{c->gridDimX, c->gridDimY, c->gridDimZ}, {c->blockDimX, c->blockDimY, c->blockDimZ}, c->sharedMemBytes, false};
   for (unsigned i = 0; i < c->numAttrs; i++) {
-    const CUlaunchAttribute& attribute = c->attrs[i];
-    if (attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) {
-      shape.early = attribute.value.programmaticStreamSerializationAllowed;
-    } else if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
-      const auto [x, y, z] = attribute.value.clusterDim;
-      if (x < 1 || x > Cluster::kMost || y != 1 || z != 1)
-        return refuse("cuLaunchKernelEx", "clusters are of one or two blocks in x here", CUDA_ERROR_NOT_SUPPORTED);
-      shape.cluster = x;
-    } else {
-      return CUDA_ERROR_NOT_SUPPORTED;
-    }
+    if (c->attrs[i].id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) return CUDA_ERROR_NOT_SUPPORTED;
+    shape.early = c->attrs[i].value.programmaticStreamSerializationAllowed;
   }
   return launch_on(c->hStream, function, shape, arguments, extra);
 }

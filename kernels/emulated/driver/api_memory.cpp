@@ -27,7 +27,7 @@ bool is_pinned(const void* at, size_t bytes) {
 constexpr size_t kPage = 4096;
 size_t whole_pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
-// Host memory with a page behind it that nobody may touch. `folded`: its second half is the first once more.
+// Host memory before an inaccessible page. `folded`: its second half is the first once more.
 void* map_pinned(size_t bytes, bool folded) {
   const size_t mapped = whole_pages(bytes);
   void* const at = mmap(nullptr, mapped + kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -76,7 +76,7 @@ CUresult copy_to_device(const char* function, Device& device, CUstream_st& strea
   if (bytes == 0) return CUDA_SUCCESS;
   if (!from || !usable(function, device, to, bytes)) return CUDA_ERROR_INVALID_VALUE;
   const auto at = reinterpret_cast<uintptr_t>(from);
-  if (stream.capture || is_pinned(from, bytes)) {  // read when its turn comes
+  if (stream.capture || is_pinned(from, bytes)) {  // read when it is executed
     add_work(stream, {[=] { copy_now(function, to, at, bytes); }, nullptr});
   } else {  // read before the call returns
     const auto staged = std::make_shared<std::vector<char>>(bytes);

@@ -14,11 +14,11 @@ std::string wrong_map(CUtensorMapDataType type, unsigned rank, const TensorMap& 
       swizzle != CU_TENSOR_MAP_SWIZZLE_128B)
     return "the emulated driver has bf16 under the swizzle of 128 bytes alone";
   if (map.address % 16) return "an address that is not a multiple of 16";
-  if (map.box[0] * 2 != 128) return "a box whose rows are not 128 bytes";
+  if (map.box[0] * 2 != 128) return "a tile whose rows are not 128 bytes";
   uint64_t last = 0;
   for (unsigned i = 0; i < rank; i++) {
     if (map.sizes[i] == 0 || map.sizes[i] > uint64_t{1} << 32) return "a size of 0, or of more than 2^32";
-    if (map.box[i] == 0 || map.box[i] > 256) return "a box of 0, or of more than 256";
+    if (map.box[i] == 0 || map.box[i] > 256) return "a tile of 0, or of more than 256";
     if (steps[i] != 1) return "steps other than 1";
     if (i > 0 && (map.strides[i - 1] % 16 || map.strides[i - 1] >= uint64_t{1} << 40))
       return "a stride that is not a multiple of 16, or of 2^40 or more";

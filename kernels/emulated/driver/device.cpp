@@ -114,19 +114,19 @@ static void run_some();
 
 #ifdef HOST_TSAN
 // While one lives, what is done is the stream's doing.
-class Turn {
+class StreamScope {
  public:
-  explicit Turn(CUstream_st& stream) : back_(__tsan_get_current_fiber()), before_(Team::the().stream) {
+  explicit StreamScope(CUstream_st& stream) : back_(__tsan_get_current_fiber()), before_(Team::the().stream) {
     if (!stream.fiber) stream.fiber = __tsan_create_fiber(0);
     Team::the().stream = stream.blocks;
     __tsan_switch_to_fiber(stream.fiber, kOrdersNothing);
   }
-  ~Turn() {
+  ~StreamScope() {
     __tsan_switch_to_fiber(back_, kOrdersNothing);
     Team::the().stream = before_;
   }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
 
  private:
   static constexpr unsigned kOrdersNothing = 1;
@@ -146,7 +146,7 @@ static void push(CUstream_st& stream, Op op) {
 // The stream's next piece of work. What it waits for has happened.
 static void do_next(CUstream_st& stream) {
 #ifdef HOST_TSAN
-  const Turn turn(stream);
+  const StreamScope scope(stream);
 #endif
   const Op op = std::move(stream.queue.front());
   stream.queue.pop_front();
@@ -196,7 +196,7 @@ void run_until(CUstream stream, const Mark* mark) {
   run_queue(stream, mark);
 #ifdef HOST_TSAN
   {
-    const Turn turn(*stream);
+    const StreamScope scope(*stream);
     __tsan_release(stream);
   }
   __tsan_acquire(stream);

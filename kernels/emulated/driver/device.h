@@ -31,7 +31,7 @@ struct Device {
   std::vector<std::unique_ptr<CUstream_st>> lanes;  // of graphs that were launched
   std::set<CUevent> events;
   std::set<int> peers;              // devices whose memory its kernels may touch
-  std::set<uintptr_t> freed_later;  // cuMemFreeAsync was called, its turn has not come
+  std::set<uintptr_t> freed_later;  // cuMemFreeAsync was called and not executed yet
   uint64_t pool_threshold = 0;
 };
 

@@ -2,7 +2,7 @@
 //
 //   - The host must not touch it: its pages have no permissions except while kernels and copies run (Access).
 //   - It starts as NaN (0xff), the pages of large allocations only once they are touched.
-//   - Pages that nobody may touch lie before and after each allocation; the bytes between the allocation's end and
+//   - Inaccessible pages lie before and after each allocation; the bytes between the allocation's end and
 //     the next page keep a pattern that is checked after each launch. No address is used twice while that can be.
 //   - Every copy and every pointer argument is checked against the allocation that it points into.
 #pragma once

@@ -22,7 +22,7 @@
 //   TRIBUNAL_EMULATED_LOST_DEVICE  only this device is lost (all)
 //   TRIBUNAL_EMULATED_ORDER        seed of the order of threads and blocks: 0 forward, 1 backward, others shuffled
 //   TRIBUNAL_EMULATED_THREADS      CPU threads that share a launch's blocks (the cores, 4 at most)
-//   TRIBUNAL_EMULATED_TRACE        a file that gets a line for each launch: kernel, grid, block, microseconds, `early`, `cluster 2`
+//   TRIBUNAL_EMULATED_TRACE        a file that gets a line for each launch: kernel, grid, block, microseconds, `early`
 //   TRIBUNAL_EMULATED_LEAKS        set: at the end, memory that was never freed is listed on stderr
 #pragma once
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Streams, events and graphs: work that is asked for now and done later. ThreadSanitizer takes a stream for a thread, whose
 // work comes after what its program had done when it asked for it, and after the marks that it waits for.
 //
-// What a device may do late is done as late as it may: a stream's work runs when someone waits for it, and no other
+// A device works as late as possible: a stream's work runs when it is waited for, and no other
 // stream's but what it waits for itself. So reading a result too early, reusing a pinned buffer too early, or a
 // missing wait between streams shows each time, not once in a while.
 #pragma once

@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     bench::{
-        gpu::{self, Bench, Load, Peak, Product, Share, Sizes},
+        gpu::{Bench, Load, Peak, Product, Sizes, Utilisation},
         shapes::{self, Shape},
     },
     cli::{args::EngineArgs, table::Table},
-    engine::{Device, DeviceError, Options},
+    engine::{Device, DeviceError},
     eval::models,
 };
 
@@ -64,10 +64,6 @@ enum Part {
     Documents,
     /// Prompts of mixed lengths that share nothing
     Chats,
-    /// Products by TMA kernels wherever there is one, and not only where the program's table names it (compute capability 9.0)
-    ProductsTma,
-    /// Prompts and questions about documents with TMA attention, which no run chooses yet (compute capability 9.0)
-    AttentionTma,
     /// Alone: the fastest kernel of each product, as the program's table of them has it
     Tune,
 }
@@ -77,14 +73,10 @@ struct Report {
     gpu: String,
     peak: Peak,
     products: Option<Vec<Product>>,
-    prefill: Option<Vec<Share>>,
-    decode: Option<Vec<Share>>,
+    prefill: Option<Vec<Utilisation>>,
+    decode: Option<Vec<Utilisation>>,
     documents: Option<Vec<Load>>,
     chats: Option<Load>,
-    /// Products by TMA kernels.
-    products_tma: Option<Vec<Product>>,
-    /// Prompts and documents with TMA attention.
-    attention_tma: Option<(Vec<Share>, Vec<Load>)>,
 }
 
 fn known_shape(name: &str) -> Result<String, String> {
@@ -114,9 +106,6 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     }
     sizes.n_documents = args.documents.unwrap_or(sizes.n_documents);
     let bench = Bench { gpu, shape: &shape, sizes, options: &options };
-    let with = |change: fn(&Device) -> Device| Options { device: change(&options.device), ..options.clone() };
-    let [multiplying, attending] = [gpu::with_products_by_boxes, gpu::with_attention_by_boxes].map(with);
-    let [multiplying, attending] = [&multiplying, &attending].map(|options| bench.over(options));
     check_parts(&args.parts, &bench)?;
     if args.parts.contains(&Part::Tune) {
         if args.parts.len() > 1 || args.json {
@@ -137,12 +126,6 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         decode: wants(Part::Decode).then(|| bench.decode(peak)).transpose()?,
         documents: wants(Part::Documents).then(|| bench.documents()).transpose()?,
         chats: wants(Part::Chats).then(|| bench.chats()).transpose()?,
-        products_tma: (wants(Part::ProductsTma) && gpus.len() == 1)
-            .then(|| multiplying.products(peak))
-            .transpose()?,
-        attention_tma: wants(Part::AttentionTma)
-            .then(|| Ok::<_, crate::bench::Error>((attending.prefill(peak)?, attending.documents()?)))
-            .transpose()?,
     };
     if args.json {
         return super::print(&report.json(&shape, &bench.sizes), out);
@@ -151,17 +134,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses what this GPU or this shape has not.
+/// Refuses what this shape has not.
 fn check_parts(parts: &[Part], bench: &Bench<'_>) -> Result<()> {
-    let needs_tma = |part: &Part| matches!(part, Part::ProductsTma | Part::AttentionTma);
-    if !bench.gpu.runs_boxes() && parts.iter().any(needs_tma) {
-        bail!(
-            "{} has no TMA, which needs compute capability 9.0\nhint: leave out `products-tma` and `attention-tma`",
-            bench.gpu.name()
-        );
-    }
-    let is_product = |part: &Part| matches!(part, Part::Products | Part::ProductsTma);
-    if bench.shape.is_quantised() && !parts.iter().all(is_product) {
+    if bench.shape.is_quantised() && parts.iter().any(|&part| part != Part::Products) {
         bail!(
             "`--shape {}` has a weight format, and only products are measured with one\nhint: add `--parts products`",
             bench.shape.name
@@ -196,9 +171,6 @@ impl Report {
             ("decode", self.decode.as_ref().map(|value| json!(value))),
             ("documents", self.documents.as_ref().map(|value| json!(value))),
             ("chats", self.chats.as_ref().map(|value| json!(value))),
-            ("products_tma", self.products_tma.as_ref().map(|value| json!(value))),
-            ("attention_tma_prefill", self.attention_tma.as_ref().map(|(prefill, _)| json!(prefill))),
-            ("attention_tma_documents", self.attention_tma.as_ref().map(|(_, documents)| json!(documents))),
         ] {
             all.extend(value.map(|value| (name.to_owned(), value)));
         }
@@ -218,26 +190,19 @@ impl Report {
         if let Some(products) = &self.products {
             writeln!(out, "{}", products_table(products))?;
         }
-        if let Some(products) = &self.products_tma {
-            writeln!(out, "products by TMA kernels:\n{}", products_table(products))?;
+        if let Some(rows) = &self.prefill {
+            writeln!(out, "{}", prompts_table(rows))?;
         }
-        if let Some(shares) = &self.prefill {
-            writeln!(out, "{}", prompts_table(shares))?;
-        }
-        if let Some(shares) = &self.decode {
+        if let Some(rows) = &self.decode {
             let head = ["answers", "tokens/s", "of the bandwidth"];
-            writeln!(out, "{}", shares_table(head, shares, |s| s.throughput.batch))?;
-            for note in shares.iter().filter_map(|share| share.note.as_ref()) {
+            writeln!(out, "{}", utilisation_table(head, rows, |s| s.throughput.batch))?;
+            for note in rows.iter().filter_map(|row| row.note.as_ref()) {
                 writeln!(out, "note: {note}")?;
             }
         }
         let loads: Vec<&Load> = self.documents.iter().flatten().chain(&self.chats).collect();
         if !loads.is_empty() {
             writeln!(out, "{}", loads_table(&loads))?;
-        }
-        if let Some((prompts, documents)) = &self.attention_tma {
-            writeln!(out, "with TMA attention:\n{}", prompts_table(prompts))?;
-            writeln!(out, "{}", loads_table(&documents.iter().collect::<Vec<_>>()))?;
         }
         Ok(())
     }
@@ -259,16 +224,16 @@ fn products_table(products: &[Product]) -> Table {
     table
 }
 
-fn prompts_table(prompts: &[Share]) -> Table {
-    shares_table(["prompt", "tokens/s", "of the peak"], prompts, |share| share.throughput.prompt)
+fn prompts_table(prompts: &[Utilisation]) -> Table {
+    utilisation_table(["prompt", "tokens/s", "of the peak"], prompts, |row| row.throughput.prompt)
 }
 
-fn shares_table(head: [&str; 3], shares: &[Share], key: impl Fn(&Share) -> usize) -> Table {
+fn utilisation_table(head: [&str; 3], rows: &[Utilisation], key: impl Fn(&Utilisation) -> usize) -> Table {
     let mut table = Table::new();
     table.head(head);
-    for share in shares {
-        let speed = format!("{:.0}", share.throughput.tokens_per_s);
-        table.row([key(share).to_string(), speed, format!("{:.2}", share.of_limit)]);
+    for row in rows {
+        let speed = format!("{:.0}", row.throughput.tokens_per_s);
+        table.row([key(row).to_string(), speed, format!("{:.2}", row.of_limit)]);
     }
     table
 }

@@ -49,24 +49,24 @@ pub enum Rows {
     Wanted,
 }
 
-/// What is left of a step when it has begun.
+/// Whether a step still has to be executed or was replayed from a captured graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Begun {
-    /// Its operations, which the decoder calls.
-    Operations,
-    /// Nothing: the backend had recorded the operations of such a step and has started them. Its logits are kept.
-    Nothing,
+pub enum StepStatus {
+    /// The decoder executes its operations.
+    Execute,
+    /// The backend has launched the captured graph of such a step. Its logits are ready.
+    Replayed,
 }
 
-/// What has become of a step's operations.
+/// Whether the logits of an executed step are ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Kept {
-    /// They were run, or will be, and the logits are kept.
-    Logits,
-    /// The backend recorded them instead of running them, and could not keep the recording: they are to be called again.
-    Nothing,
+pub enum LogitsStatus {
+    /// The operations were executed or launched, and the logits are ready.
+    Ready,
+    /// The backend captured the operations and could not keep the graph: the decoder executes them again.
+    Rerun,
 }
 
 /// A device with one model's cache and the step at hand. Every operation fails when the device does.
@@ -138,7 +138,7 @@ pub trait Backend: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// The step names blocks or tokens that there are not, or writes one block from two places.
-    fn begin(&mut self, step: Step) -> Result<Begun, Error>;
+    fn begin(&mut self, step: Step) -> Result<StepStatus, Error>;
 
     /// The tokens' rows of the table, scaled as the model asks.
     ///
@@ -241,7 +241,7 @@ pub trait Backend: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// The device fails.
-    fn keep_logits(&mut self, logits: Self::Product) -> Result<Kept, Error>;
+    fn keep_logits(&mut self, logits: Self::Product) -> Result<LogitsStatus, Error>;
 
     /// Takes from each row of the step's logits what is wanted of it: a [`Want`] for each wanted row, or for the
     /// first of them. `None` where

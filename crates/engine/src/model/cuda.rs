@@ -14,8 +14,8 @@ pub use arena::{Sizes, step_bytes};
 mod group;
 pub use group::Group;
 
-mod share;
-pub use share::{MOST_CARDS, possible_cards};
+mod shard;
+pub use shard::{MOST_CARDS, possible_cards};
 
 mod adapter;
 mod backend;
@@ -39,7 +39,7 @@ pub use probe::weight_bytes;
 pub mod products;
 pub mod quant_layout;
 pub mod tiles;
-pub mod work_items;
+pub mod work_tiles;
 
 /// Whether this binary has the CUDA kernels. It may still find no device.
 pub const BUILT_IN: bool = cfg!(feature = "cuda");
@@ -55,10 +55,10 @@ pub fn load(gpu: &Gpu, weights: &super::Weights) -> Result<Box<dyn super::Model>
     Ok(Box::new(super::Decoder::load(weights, backend::Cuda::new(gpu, weights.config())?)?))
 }
 
-/// Loads a checkpoint's weights onto several GPUs, each its share.
+/// Loads a checkpoint's weights onto several GPUs, each its shard.
 ///
 /// # Errors
-/// As [`load`], and a number of GPUs that the model cannot be spread over.
+/// As [`load`], and a number of GPUs that the model cannot be sharded over.
 pub fn load_on_group(group: &Group, weights: &super::Weights) -> Result<Box<dyn super::Model>, super::Error> {
     Ok(Box::new(super::Decoder::load(weights, ranks::Ranks::new(group, weights.config())?)?))
 }

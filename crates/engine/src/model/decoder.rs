@@ -4,7 +4,7 @@
 use super::{
     Adapter, Config, Error, KvType, Weights,
     adapter::{AdapterLayer, Module},
-    backend::{Added, Backend, Begun, Kept, Matrices, Reach, Rows},
+    backend::{Added, Backend, LogitsStatus, Matrices, Reach, Rows, StepStatus},
     step::{Most, Step},
     tail::{Choice, Want},
 };
@@ -132,9 +132,9 @@ impl<B: Backend> Decoder<B> {
 
     /// The operations of the step that has begun: its first `n_layers` layers, after some of which the hidden states are noted,
     /// and the logits where they are wanted.
-    fn operations(&mut self, wanted: bool, n_layers: usize, depths: &[u32]) -> Result<Kept, Error> {
+    fn operations(&mut self, wanted: bool, n_layers: usize, depths: &[u32]) -> Result<LogitsStatus, Error> {
         let (mut x, mut h) = self.embed()?; // [rows, hidden]
-        let mut kept = Kept::Logits;
+        let mut kept = LogitsStatus::Ready;
         for idx in 0..n_layers {
             let is_noted = depths.contains(&(idx as u32 + 1));
             if idx + 1 == n_layers && !wanted && !is_noted {
@@ -239,8 +239,8 @@ impl<B: Backend> Model for Decoder<B> {
         }
         let depths = if step.noted.is_empty() { Vec::new() } else { step.depths.clone() };
         self.noted.clear();
-        if self.backend.begin(step)? == Begun::Operations
-            && self.operations(wanted, n_layers, &depths)? == Kept::Nothing
+        if self.backend.begin(step)? == StepStatus::Execute
+            && self.operations(wanted, n_layers, &depths)? == LogitsStatus::Rerun
         {
             let _kept = self.operations(wanted, n_layers, &depths)?;
         }
@@ -254,7 +254,7 @@ impl<B: Backend> Model for Decoder<B> {
         step.check_adapters(self.n_adapters)?;
         step.wanted = (0..step.n_rows() as u32).collect();
         step.noted.clone_from(&step.wanted);
-        if self.backend.begin(step)? == Begun::Nothing {
+        if self.backend.begin(step)? == StepStatus::Replayed {
             return Err(Error::Step("its states were not computed".into()));
         }
         let (mut x, mut h) = self.embed()?; // [rows, hidden]

@@ -309,14 +309,14 @@ fn log_probabilities_are_near_those_of_the_cpu() {
     let Some(gpu) = gpu() else { return };
     let chat = Chat::new().user("Is the old bridge closed until spring?");
     let given = ["closed".to_owned(), "open until spring".to_owned()];
-    let weigh = |device| {
+    let score = |device| {
         let engine = Engine::open(&tiny("llama"), &Options { device, ..options() }).unwrap();
         let scored = engine.score_continuations(&chat, &given).unwrap();
         let free =
             engine.ask(&chat, &Form::Text, &Sampling { max_tokens: 3, ..Sampling::default() }).unwrap();
         scored.into_iter().flat_map(|w| w.tokens).chain(free.tokens).map(|t| t.logprob).collect::<Vec<_>>()
     };
-    let (ours, theirs) = (weigh(gpu), weigh(Device::Cpu));
+    let (ours, theirs) = (score(gpu), score(Device::Cpu));
     assert_eq!(ours.len(), theirs.len());
     for (ours, theirs) in ours.iter().zip(&theirs) {
         assert!((ours - theirs).abs() < 0.1, "{ours} and {theirs}");

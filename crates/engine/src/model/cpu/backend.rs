@@ -16,7 +16,7 @@ use super::{
 use crate::model::{
     Config, Error, KvType, Weights,
     angles::Angles,
-    backend::{Added, Backend, Begun, HeadNorms, Kept, Matrices, Reach, Rows},
+    backend::{Added, Backend, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
     config::Activation,
     step::{Adapted, Step},
     tail::{Choice, Want},
@@ -137,7 +137,7 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    fn begin(&mut self, step: Step) -> Result<Begun, Error> {
+    fn begin(&mut self, step: Step) -> Result<StepStatus, Error> {
         self.noted.clear();
         step.check(self.n_blocks, self.config.vocab)?;
         self.runs = step.runs();
@@ -154,7 +154,7 @@ impl Backend for Cpu {
         self.adapted = step.adapted();
         self.logits.clear();
         self.step = step;
-        Ok(Begun::Operations)
+        Ok(StepStatus::Execute)
     }
 
     fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream, Error> {
@@ -276,9 +276,9 @@ impl Backend for Cpu {
         Ok(std::mem::take(&mut self.noted))
     }
 
-    fn keep_logits(&mut self, logits: Self::Product) -> Result<Kept, Error> {
+    fn keep_logits(&mut self, logits: Self::Product) -> Result<LogitsStatus, Error> {
         self.logits = logits.into_iter().next().map(|logits| logits.values).unwrap_or_default();
-        Ok(Kept::Logits)
+        Ok(LogitsStatus::Ready)
     }
 
     fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, Error> {

@@ -49,23 +49,22 @@ impl Gpu {
         let (of_x, of_w, y) = (memory(2 * x.len())?, memory(w.len())?, memory(4 * m * n)?);
         let halves: Vec<u8> = x.iter().flat_map(|bits| bits.to_le_bytes()).collect();
         for (memory, bytes) in [(&of_x, &halves[..]), (&of_w, w)] {
-            // SAFETY: the memory has as many bytes.
+            // SAFETY: the memory has `bytes.len()` bytes; the copy is complete on return.
             unsafe { result::memcpy_htod_sync(memory.at(), bytes) }.map_err(failed("send a product"))?;
         }
         let operands = Operands { gpu: self, stream: &stream, x: of_x, w: of_w, y, shape };
         let tiles = TILES.iter().filter(|tile| tile.kind == kind && self.runs(tile));
-        let segment = products::segment(n, k);
+        let k_slice = products::k_slice(n, k);
         let of_tile = |tile: &'static Tile| {
-            let whole = Some(tile.launch_whole(shape, segment));
-            [whole, tile.launch_split(shape, segment), tile.launch_merged(shape, segment)]
+            let whole = Some(tile.launch_whole(shape, k_slice));
+            [whole, tile.launch_split(shape, k_slice), tile.launch_reduced(shape, k_slice)]
         };
         let launches = tiles.flat_map(of_tile).flatten();
         launches.map(|launch| Ok((launch.kernel, operands.multiply(launch)?))).collect()
     }
 
     fn runs(&self, tile: &Tile) -> bool {
-        let its_own =
-            !matches!(tile.kernels, Kernels::Hopper | Kernels::Boxes) || self.capability() == HOPPER;
+        let its_own = !matches!(tile.kernels, Kernels::Wgmma | Kernels::Tma) || self.capability() == HOPPER;
         its_own && tile.shared_bytes as usize <= self.shared_bytes()
     }
 }
@@ -76,35 +75,38 @@ impl Operands<'_> {
         let stream = self.stream.cu_stream();
         let bytes = 4 * m * n;
         // What is left of an earlier kernel must not pass for this one's: all bits set is no number.
-        // SAFETY: y has so many bytes.
+        // SAFETY: y has `4 m n` bytes.
         unsafe { result::memset_d8_async(self.y.at(), 0xff, bytes, stream) }
             .map_err(failed("write memory"))?;
         let (module, shape) = (launch.tile.module(), launch.shape());
         let (maps, inputs) = inputs(&launch, (self.x.at(), self.w.at()), [m, n, k])?;
         let inputs = &inputs[..];
-        let sizes = [m, n, k, launch.segment].map(Argument::size);
+        let sizes = [m, n, k, launch.k_slice].map(Argument::size);
         let (y, none, last) =
             (Argument::At(self.y.at()), Argument::At(0), [Argument::size(n), Argument::Int(0)]);
         let kernels = self.gpu.kernels();
         let partial = Memory::new(self.gpu.context(), 4 * launch.partial_len(m, n), MEASURED)?;
-        let turns = Memory::new(self.gpu.context(), 4 * launch.n_turns(m, n), MEASURED)?;
-        // SAFETY: the turns have so many bytes.
-        unsafe { result::memset_d8_async(turns.at(), 0, (4 * launch.n_turns(m, n)).max(1), stream) }
-            .map_err(failed("write memory"))?;
-        let (after, names) = ((stream, Start::After), (module, launch.kernel));
-        // SAFETY: x is [m, k], w is [n, k] of the tile's kind, y is [m, n] and the partial sums are one for each segment.
+        let semaphores = Memory::new(self.gpu.context(), 4 * launch.n_semaphores(m, n), MEASURED)?;
+        // SAFETY: the memory has so many bytes, at least 1.
         unsafe {
-            if launch.meets {
-                let parts = [Argument::At(partial.at()), Argument::At(turns.at())];
+            result::memset_d8_async(semaphores.at(), 0, (4 * launch.n_semaphores(m, n)).max(1), stream)
+        }
+        .map_err(failed("write memory"))?;
+        let (after, names) = ((stream, Start::After), (module, launch.kernel));
+        // SAFETY: x is [m, k] bf16, w [n, k] of the tile's kind, y [m, n] f32, the partial sums and semaphores have the
+        // launch's lengths; all are 256-byte aligned, and freed after `fetch` has synchronised the stream.
+        unsafe {
+            if launch.reduces {
+                let parts = [Argument::At(partial.at()), Argument::At(semaphores.at())];
                 let arguments = [inputs, &[none, y], &parts, &sizes, &last].concat();
                 kernels.launch_over(after, names, shape, &maps, &arguments)?;
-            } else if let Some(segments) = launch.split {
+            } else if let Some(slices) = launch.split {
                 let sums = Argument::At(partial.at());
                 let arguments = [inputs, &[sums], &sizes].concat();
                 kernels.launch_over(after, names, shape, &maps, &arguments)?;
                 let (grid, threads) = products::merge(m, n);
-                let shape = Shape { grid, block: [threads, 1], shared_bytes: 0, pairs: false };
-                let sizes = [m, n, segments].map(Argument::size);
+                let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
+                let sizes = [m, n, slices].map(Argument::size);
                 let arguments = [&[sums, none, y][..], &sizes, &last].concat();
                 kernels.launch(stream, ("gemm_merge", "gemm_merge"), shape, &arguments)?;
             } else {
@@ -117,7 +119,7 @@ impl Operands<'_> {
 
     fn fetch(&self, bytes: usize) -> Result<Vec<f32>, Error> {
         let mut fetched = vec![0_u8; bytes];
-        // SAFETY: y has so many bytes; the copy is over before they are read.
+        // SAFETY: y and `fetched` have so many bytes; the stream is synchronised before they are read.
         unsafe { result::memcpy_dtoh_async(&mut fetched, self.y.at(), self.stream.cu_stream()) }
             .map_err(failed("fetch results"))?;
         self.stream.synchronize().map_err(failed("multiply"))?;

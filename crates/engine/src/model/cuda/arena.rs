@@ -1,11 +1,12 @@
-//! The one piece of memory that a model's steps work in: how much of it the largest step takes, and where in it
-//! everything lies. Places are fixed when room is made, so that a recorded step may name them. It computes nothing.
+//! The single allocation that holds every buffer of a step: its size for the largest step, and the place of each
+//! buffer. Places are fixed when the arena is allocated, so that a recorded step may contain their addresses. It
+//! computes nothing.
 //!
 //! ```text
-//! numbers | stream | wanted stream | normed | product       | queries, attended | sums | turns | panel | hidden | noted | tail | whole
-//!                                           | parts, peaks  | gated             |                                               | logits
+//! numbers | stream | wanted stream | normed | product       | queries, attended | sums | semaphores | panel | hidden | noted | tail | whole
+//!                                           | splits, peaks | gated             |                                               | logits
 //! ```
-//! What stands below something shares its place: one of the two is read no more when the other is written.
+//! Buffers below each other share their place: one of the two is no longer read when the other is written.
 
 use cudarc::driver::CudaContext;
 use std::sync::Arc;
@@ -14,9 +15,9 @@ use super::{
     Error, RECORDED_ROWS,
     adapter::{ITEM, ITEM_ROWS},
     memory::Memory,
-    products::{self, Meeting, SPLIT_TOKENS},
+    products::{self, SPLIT_TOKENS, SplitK},
     tail::{CHOICE_BYTES, FOUND_BYTES, WANT_BYTES},
-    work_items::{self, Heads, SPLIT},
+    work_tiles::{self, Heads, SPLIT},
 };
 use crate::model::{BLOCK, Config, step::Most};
 
@@ -24,9 +25,9 @@ use crate::model::{BLOCK, Config, step::Most};
 const SPLIT_BYTES: usize = 256 << 20;
 /// Rows whose hidden states are gathered before they are fetched.
 const NOTED_ROWS: usize = 1024;
-/// Tokens that are weighed at a time for each row of logits that there is room for.
-const WEIGHED: usize = 16;
-/// The most rows of logits, counted once for each token weighed, that are looked through at a time where fewer are wanted.
+/// Log-probabilities that are computed at a time for each row of logits that there is room for.
+const LOGPROBS: usize = 16;
+/// The most rows of logits, counted once for each log-probability, that are reduced at a time where fewer are wanted.
 const FOUND_AT_ONCE: usize = 4096;
 /// Where buffers begin, as an allocation of the driver does.
 const ALIGNED: usize = 256;
@@ -66,9 +67,9 @@ impl Sizes {
         Heads { n_heads: self.n_heads, n_kv_heads: self.n_kv_heads, head_dim: self.head_dim }
     }
 
-    /// The most parts of attention in a step.
-    pub(super) fn most_parts(self) -> usize {
-        SPLIT_BYTES / work_items::split_bytes(self.heads())
+    /// The most KV splits of attention in a step.
+    pub(super) fn most_splits(self) -> usize {
+        SPLIT_BYTES / work_tiles::split_bytes(self.heads())
     }
 
     /// Rows of logits that take no more memory than the widest product of so many rows.
@@ -81,22 +82,22 @@ impl Sizes {
 /// What a model's weights add to the memory of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Extra {
-    /// The most partial sums of one row: segments times outputs.
+    /// The most split-K partial sums of one row: slices times outputs.
     pub sums: usize,
-    /// Sums of segments that meet in a kernel.
-    pub meeting: Meeting,
+    /// Split-K reductions in kernels.
+    pub split_k: SplitK,
     /// Bytes of the largest matrix that is multiplied as a panel of `bf16`.
     pub panel: usize,
     /// The most ranks of an item of adapters, over the matrices of one input.
     pub ranks: usize,
     pub n_adapters: usize,
     /// `None` where the card has the whole model.
-    pub spread: Option<Spread>,
+    pub shard: Option<ShardBuffers>,
 }
 
-/// What a card of several works with beside its own share of a step.
+/// The buffers of a card that has a shard, beside those of its own part of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Spread {
+pub(super) struct ShardBuffers {
     /// Values of the widest row that is brought together for a product.
     pub widest: usize,
     /// Logits of a row that this card computes.
@@ -119,17 +120,17 @@ impl Extra {
         ];
         let mut extra = Self::default();
         for (n, k) in shapes {
-            extra.multiplies(n, k, products::segment(n, k));
+            extra.add_weight(n, k, products::k_slice(n, k));
         }
         extra
     }
 
-    /// Takes note of a weight `[n, k]` whose sums are cut into segments of so many values.
-    pub(super) fn multiplies(&mut self, n: usize, k: usize, segment: usize) {
-        self.meeting.multiplies(n, k, segment);
-        let segments = k.div_ceil(segment);
-        if segments > 1 {
-            self.sums = self.sums.max(segments * n);
+    /// Makes room for products with a weight `[n, k]` in slices of so many values of `k`.
+    pub(super) fn add_weight(&mut self, n: usize, k: usize, k_slice: usize) {
+        self.split_k.add_weight(n, k, k_slice);
+        let slices = k.div_ceil(k_slice);
+        if slices > 1 {
+            self.sums = self.sums.max(slices * n);
         }
     }
 }
@@ -149,8 +150,8 @@ pub(super) struct Extent {
     pub wanted: usize,
     /// Numbers of its plan.
     pub numbers: usize,
-    /// Parts of attention.
-    pub parts: usize,
+    /// KV splits of attention.
+    pub splits: usize,
     /// Items of adapters.
     pub items: usize,
 }
@@ -161,16 +162,16 @@ impl Extent {
         let Most { sequences, context, .. } = most;
         let padded = |n: usize| n.max(padded_rows(n.min(RECORDED_ROWS)));
         let (rows, wanted) = (padded(most.rows), padded(most.wanted.min(most.rows)));
-        let parts = sizes.most_parts().min(most.rows * context.div_ceil(SPLIT).max(1));
+        let splits = sizes.most_splits().min(most.rows * context.div_ceil(SPLIT).max(1));
         let of_rows = |n: usize| n.div_ceil(ITEM_ROWS) + n_adapters;
         let items = of_rows(rows).max(of_rows(rows.min(RECORDED_ROWS)).next_power_of_two());
         let items = if n_adapters == 0 { 0 } else { items };
-        // Two windows, each with two numbers of a row's item and four of a part's, both rounded up, and the starts.
-        let attention = |rows: usize| 3 * rows + 2 * (4 * rows + 8 * parts + rows);
+        // Two windows, each with two numbers of a row's item and four of a split's, both rounded up, and the starts.
+        let attention = |rows: usize| 3 * rows + 2 * (4 * rows + 8 * splits + rows);
         let arrays = 5 * (rows + 1) + wanted + attention(rows) + attention(wanted) + 2 * items * ITEM;
         let of_blocks = sequences * context.div_ceil(BLOCK) + 2 * sequences;
         // Each array begins at a multiple of four numbers.
-        Self { rows, wanted, numbers: arrays + of_blocks + 256, parts, items }
+        Self { rows, wanted, numbers: arrays + of_blocks + 256, splits, items }
     }
 
     /// Whether a step of that extent fits.
@@ -184,7 +185,7 @@ impl Extent {
             rows: self.rows.max(other.rows),
             wanted: self.wanted.max(other.wanted),
             numbers: self.numbers.max(other.numbers),
-            parts: self.parts.max(other.parts),
+            splits: self.splits.max(other.splits),
             items: self.items.max(other.items),
         }
     }
@@ -201,16 +202,16 @@ pub(super) enum Slot {
     Normed,
     /// What a product gives: queries, keys and values; gate and up; what a norm follows; logits.
     Product,
-    Parts,
+    Splits,
     Peaks,
     Queries,
     WantedQueries,
     Attended,
     Gated,
-    /// Sums of a product's segments.
+    /// Partial sums of split-K products.
     Sums,
-    /// By which segments that meet in a kernel know of each other: zeros between products.
-    Turns,
+    /// Semaphores of split-K reductions in kernels: zeros between products.
+    Semaphores,
     Panel,
     /// What adapters compute between their two matrices.
     Hidden,
@@ -218,7 +219,7 @@ pub(super) enum Slot {
     Noted,
     Wants,
     Choices,
-    /// What the warps of a row of logits have found.
+    /// Partial results of the warps of a row of logits.
     Found,
     /// Whole rows of what several cards have computed of them: a product's input; logits.
     Whole,
@@ -239,15 +240,15 @@ pub(super) struct Places {
 
 impl Places {
     pub(super) fn new(extent: Extent, sizes: Sizes, extra: Extra) -> Self {
-        let Extent { rows, wanted, numbers, parts, items } = extent;
+        let Extent { rows, wanted, numbers, splits, items } = extent;
         let Sizes { hidden, intermediate, n_heads, head_dim, vocab, .. } = sizes;
         let queries = sizes.query_width();
         let product = rows * sizes.qkv_width().max(2 * intermediate).max(hidden);
-        let one = Spread { widest: 0, own_logits: vocab, all_logits: 0 };
-        let Spread { widest, own_logits, all_logits } = extra.spread.unwrap_or(one);
-        let sums = (rows.min(SPLIT_TOKENS) * extra.sums).max(extra.meeting.partial_len(rows));
+        let one = ShardBuffers { widest: 0, own_logits: vocab, all_logits: 0 };
+        let ShardBuffers { widest, own_logits, all_logits } = extra.shard.unwrap_or(one);
+        let sums = (rows.min(SPLIT_TOKENS) * extra.sums).max(extra.split_k.partial_len(rows));
         let mask = 4 * vocab.div_ceil(32);
-        let n_weighed = wanted * WEIGHED;
+        let n_logprobs = wanted * LOGPROBS;
         let alternatives: [&[&[(Slot, usize)]]; 14] = [
             &[&[(Slot::Numbers, 4 * numbers)]],
             &[&[(Slot::Stream, 4 * rows * hidden)]],
@@ -255,7 +256,7 @@ impl Places {
             &[&[(Slot::Normed, 2 * rows * hidden)]],
             &[
                 &[(Slot::Product, 4 * product.max(wanted * own_logits))],
-                &[(Slot::Parts, 4 * parts * n_heads * head_dim), (Slot::Peaks, 8 * parts * n_heads)],
+                &[(Slot::Splits, 4 * splits * n_heads * head_dim), (Slot::Peaks, 8 * splits * n_heads)],
             ],
             &[
                 &[
@@ -266,14 +267,14 @@ impl Places {
                 &[(Slot::Gated, 2 * rows * intermediate)],
             ],
             &[&[(Slot::Sums, 4 * sums)]],
-            &[&[(Slot::Turns, Meeting::TURNS)]],
+            &[&[(Slot::Semaphores, SplitK::SEMAPHORE_BYTES)]],
             &[&[(Slot::Panel, extra.panel)]],
             &[&[(Slot::Hidden, 4 * items * extra.ranks * ITEM_ROWS)]],
             &[&[(Slot::Noted, 4 * rows.min(NOTED_ROWS) * hidden)]],
             &[&[
-                (Slot::Wants, (wanted * (WANT_BYTES + mask)).max(n_weighed * WANT_BYTES)),
-                (Slot::Choices, n_weighed * CHOICE_BYTES),
-                (Slot::Found, n_weighed.min(FOUND_AT_ONCE).max(wanted) * FOUND_BYTES),
+                (Slot::Wants, (wanted * (WANT_BYTES + mask)).max(n_logprobs * WANT_BYTES)),
+                (Slot::Choices, n_logprobs * CHOICE_BYTES),
+                (Slot::Found, n_logprobs.min(FOUND_AT_ONCE).max(wanted) * FOUND_BYTES),
             ]],
             &[&[(Slot::Whole, 2 * rows * widest)]],
             &[&[(Slot::Logits, 4 * wanted * all_logits)]],
@@ -345,7 +346,7 @@ impl Arena {
             return Ok(self.memory[0].at() + start as u64);
         }
         let piece = self.places.pieces.partition_point(|&first| first <= start) - 1;
-        // A piece of no bytes begins where the next one does, and nobody reads it.
+        // A piece of no bytes begins where the next one does, and is never read.
         Ok(self.memory[piece].at() + (start - self.places.pieces[piece]) as u64)
     }
 

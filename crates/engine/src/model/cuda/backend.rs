@@ -29,7 +29,7 @@ use super::{
     memory::{CACHE, Memory, WEIGHTS},
     plan::Plan,
     rope_table::RopeTable,
-    share::Share,
+    shard::Shard,
     step_upload::StepUpload,
     tail::Wants,
     tensor_map::TensorMap,
@@ -38,7 +38,7 @@ use super::{
 };
 use crate::model::{
     self, BLOCK, Config, KvType, Weights,
-    backend::{Added, Backend, Begun, HeadNorms, Kept, Matrices, Reach, Rows},
+    backend::{Added, Backend, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
     step::{Most, Step},
     tail::{Choice, Want},
 };
@@ -50,14 +50,14 @@ const CHEAP_ROWS: usize = 64;
 pub struct Cuda {
     gpu: Gpu,
     stream: Arc<CudaStream>,
-    /// What steps work in.
+    /// The buffers of a step.
     arena: Option<Arena>,
     /// Whether it was made for the largest step that may come.
     prepared: bool,
     extra: Mutex<Extra>,
     /// The model as this card computes it.
     config: Config,
-    share: Share,
+    shard: Shard,
     weight_upload: Mutex<WeightUpload>,
     /// `[layers][keys, values][n_blocks][kv heads][BLOCK][head_dim]`, bf16.
     cache: Option<Memory>,
@@ -66,15 +66,15 @@ pub struct Cuda {
     local_angles: Option<RopeTable>,
     plan: Plan,
     step_upload: StepUpload,
-    /// `None` where every kernel is launched by itself, and on a card that has a share: recordings are of all cards.
+    /// `None` where every kernel is launched by itself, and on a card that has a shard: recordings are of all cards.
     graphs: Option<Graphs>,
     /// Whether memory that recordings name has moved since [`Cuda::take_moved`].
     moved: bool,
     /// `[wanted, vocab]`.
     logits: Option<u64>,
     noted: tail::Noted,
-    /// Held by whoever asks something of the logits.
-    turn: Mutex<tail::Turn>,
+    /// Locked while logits are sampled from.
+    staging: Mutex<tail::Staging>,
 }
 
 /// Rows on the device; of f32 in the stream, of bf16 elsewhere.
@@ -105,17 +105,18 @@ impl Cuda {
     /// # Errors
     /// The device fails.
     pub(super) fn new(gpu: &Gpu, config: &Config) -> Result<Self, Error> {
-        Self::sharing(gpu, config, Share::WHOLE)
+        Self::sharded(gpu, config, Shard::WHOLE)
     }
 
-    /// A GPU that has a share of a model.
+    /// A GPU that has a shard of a model.
     ///
     /// # Errors
     /// The device fails.
-    pub(super) fn sharing(gpu: &Gpu, whole: &Config, share: Share) -> Result<Self, Error> {
+    pub(super) fn sharded(gpu: &Gpu, whole: &Config, shard: Shard) -> Result<Self, Error> {
         let context = gpu.context();
         context.bind_to_thread().map_err(failed("use the device"))?;
-        // SAFETY: everything of this backend runs on the one stream, or is waited for by it.
+        // SAFETY: all work on this context's memory is on `stream`, or on streams that `stream` waits for by events of
+        // its own.
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().map_err(failed("a stream"))?;
         let rope_table = |rope| RopeTable::new(rope, whole.head_dim);
@@ -123,20 +124,20 @@ impl Cuda {
             weight_upload: Mutex::new(WeightUpload::new(gpu, &stream)?),
             arena: None,
             prepared: false,
-            extra: Mutex::new(Extra { spread: share.spread(whole), ..Extra::default() }),
+            extra: Mutex::new(Extra { shard: shard.buffers(whole), ..Extra::default() }),
             cache: None,
             n_blocks: 0,
             angles: rope_table(&whole.rope),
             local_angles: whole.local_rope.as_ref().map(rope_table),
             plan: Plan::default(),
             step_upload: StepUpload::new(gpu)?,
-            graphs: (gpu.records() && share == Share::WHOLE).then(|| Graphs::new(&stream)),
+            graphs: (gpu.records() && shard == Shard::WHOLE).then(|| Graphs::new(&stream)),
             moved: false,
             logits: None,
             noted: tail::Noted::default(),
-            turn: Mutex::new(tail::Turn::new(context)?),
-            config: share.config(whole),
-            share,
+            staging: Mutex::new(tail::Staging::new(context)?),
+            config: shard.config(whole),
+            shard,
             gpu: gpu.clone(),
             stream,
         })
@@ -160,7 +161,7 @@ impl Cuda {
         shape: Shape,
         arguments: &[Argument],
     ) -> Result<(), Error> {
-        // SAFETY: the caller answers for the arguments.
+        // SAFETY: the same conditions on `arguments`: length, alignment and lifetime of the memory that they address.
         unsafe { self.launch_over(names, shape, &[], arguments) }
     }
 
@@ -177,9 +178,9 @@ impl Cuda {
     ) -> Result<(), Error> {
         // Where several GPUs have a model together, kernels wait for other GPUs' too.
         let start =
-            if self.gpu.starts_early() && self.share == Share::WHOLE { Start::Early } else { Start::After };
+            if self.gpu.starts_early() && self.shard == Shard::WHOLE { Start::Early } else { Start::After };
         let stream = (self.stream.cu_stream(), start);
-        // SAFETY: the caller answers for the arguments.
+        // SAFETY: the same conditions on `maps` and `arguments`; `stream` is alive as long as this backend.
         unsafe { self.gpu.kernels().launch_over(stream, names, shape, maps, arguments) }
     }
 
@@ -211,7 +212,7 @@ impl Cuda {
         }
     }
 
-    /// Waits until the device has done everything that it was told.
+    /// Waits until the device has finished all work.
     pub(super) fn finish(&self) -> Result<(), Error> {
         self.here()?;
         self.stream.synchronize().map_err(failed("run a step"))
@@ -225,7 +226,8 @@ impl Cuda {
     /// Copies bytes from the device, and waits for them.
     fn fetch(&self, at: u64, bytes: usize) -> Result<Vec<u8>, Error> {
         let mut fetched = vec![0_u8; bytes];
-        // SAFETY: the memory on the device has so many bytes; the copy is over before they are read.
+        // SAFETY: callers pass the address of at least `bytes` bytes of the arena; the stream is synchronised before
+        // `fetched` is read or dropped.
         unsafe { result::memcpy_dtoh_async(&mut fetched, at, self.stream.cu_stream()) }
             .map_err(failed("fetch results"))?;
         self.stream.synchronize().map_err(failed("run a step"))?;
@@ -259,7 +261,7 @@ impl Backend for Cuda {
             weights,
             name,
             shape,
-            self.share,
+            self.shard,
             &mut self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner),
         )
     }
@@ -268,16 +270,16 @@ impl Backend for Cuda {
         let linear = Linear::load(
             weights,
             matrices,
-            self.share,
+            self.shard,
             &mut self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner),
         )?;
-        self.multiplies(&linear);
+        self.add_linear(&linear);
         Ok(linear)
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear, model::Error> {
         let linear = Linear::tied(table);
-        self.multiplies(&linear);
+        self.add_linear(&linear);
         Ok(linear)
     }
 
@@ -313,16 +315,16 @@ impl Backend for Cuda {
         Ok(())
     }
 
-    fn begin(&mut self, step: Step) -> Result<Begun, model::Error> {
+    fn begin(&mut self, step: Step) -> Result<StepStatus, model::Error> {
         self.expect(&step)?;
         let plan = self.plan(&step);
         self.start(plan)?;
         let (Some(graphs), Some(layout)) = (&mut self.graphs, &self.plan.layout) else {
-            return Ok(Begun::Operations);
+            return Ok(StepStatus::Execute);
         };
-        let Run::Whole(at) = graphs.begin(layout)? else { return Ok(Begun::Operations) };
+        let Run::Whole(at) = graphs.begin(layout)? else { return Ok(StepStatus::Execute) };
         self.set_whole(at);
-        Ok(Begun::Nothing)
+        Ok(StepStatus::Replayed)
     }
 
     fn embed(&mut self, table: &Self::Table) -> Result<Self::Stream, model::Error> {
@@ -333,7 +335,8 @@ impl Backend for Cuda {
         let scale = [Argument::Float(self.config.embedding_scale.unwrap_or(1.0))];
         let arguments = [&pointers.map(Argument::At)[..], &sizes, &scale].concat();
         let shape = Shape::new([n, table.k.div_ceil(256)], 256);
-        // SAFETY: the table has n rows of k values, and out has a row for each token.
+        // SAFETY: the table has `table.n` rows of k values in its format, out `n` rows of k f32, and the plan `n`
+        // tokens; all are 256-byte aligned and freed only after the stream is synchronised.
         unsafe { self.launch(("embed", embed_kernel(table.format)), shape, &arguments)? };
         Ok(out)
     }
@@ -382,7 +385,7 @@ impl Backend for Cuda {
             return Ok(queries);
         }
         let qkv = self.product(h, qkv)?;
-        Ok(self.turn(layer, &qkv, norms, reach)?)
+        Ok(self.rotate(layer, &qkv, norms, reach)?)
     }
 
     fn take_wanted(
@@ -439,14 +442,14 @@ impl Backend for Cuda {
         Ok(self.gathered()?)
     }
 
-    fn keep_logits(&mut self, logits: Self::Product) -> Result<Kept, model::Error> {
+    fn keep_logits(&mut self, logits: Self::Product) -> Result<LogitsStatus, model::Error> {
         if let Some(graphs) = &mut self.graphs
-            && graphs.end(logits.at())? == Kept::Nothing
+            && graphs.end(logits.at())? == LogitsStatus::Rerun
         {
-            return Ok(Kept::Nothing);
+            return Ok(LogitsStatus::Rerun);
         }
         self.logits = Some(logits.at());
-        Ok(Kept::Logits)
+        Ok(LogitsStatus::Ready)
     }
 
     fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, model::Error> {
@@ -461,7 +464,7 @@ impl Backend for Cuda {
     }
 
     fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, model::Error> {
-        Ok(self.weigh(rows)?)
+        Ok(self.logprobs_of(rows)?)
     }
 
     fn logits(&self) -> Result<Vec<Vec<f32>>, model::Error> {

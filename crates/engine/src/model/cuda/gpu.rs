@@ -26,8 +26,6 @@ pub struct Gpu {
     apart: bool,
     /// The kernels that products are chosen from.
     products_by: products::Kernels,
-    /// `Boxes`, or those that every card has.
-    attention_by: products::Kernels,
 }
 
 struct Inner {
@@ -87,9 +85,7 @@ impl Gpu {
         let whole_steps = AtomicUsize::new(0);
         let inner = Inner { context, kernels, name, capability, multiprocessors, shared_bytes, whole_steps };
         let products_by = products::Kernels::of(capability);
-        let inner = Arc::new(inner);
-        let attention_by = products::Kernels::Fast;
-        Ok(Self { inner, cascade: true, graphs: true, apart: false, products_by, attention_by })
+        Ok(Self { inner: Arc::new(inner), cascade: true, graphs: true, apart: false, products_by })
     }
 
     /// The GPU's number.
@@ -174,26 +170,18 @@ impl Gpu {
         Self { apart: false, ..self.clone() }
     }
 
-    /// Whether it runs kernels that copy boxes.
+    /// Whether it has TMA.
     #[must_use]
-    pub fn runs_boxes(&self) -> bool {
-        products::Kernels::of(self.inner.capability) == products::Kernels::Hopper
+    pub fn has_tma(&self) -> bool {
+        products::Kernels::of(self.inner.capability) == products::Kernels::Wgmma
     }
 
     /// The same GPU with products by these kernels, where it runs them. It moves no bit; for finding faults.
     #[must_use]
     pub fn with_products_by(&self, kernels: products::Kernels) -> Self {
         let own = products::Kernels::of(self.inner.capability);
-        let runs = self.runs_boxes() || kernels == products::Kernels::Fast;
+        let runs = self.has_tma() || kernels == products::Kernels::MmaSync;
         Self { products_by: if runs { kernels } else { own }, ..self.clone() }
-    }
-
-    /// The same GPU with attention of many queries at a time by kernels that copy boxes (`kernels/attend_tma.cuh`), where it runs
-    /// them. It moves no bit; the kernels have not been measured, so no run asks for them.
-    #[must_use]
-    pub fn with_attention_by_boxes(&self) -> Self {
-        let attention_by = if self.runs_boxes() { products::Kernels::Boxes } else { self.attention_by };
-        Self { attention_by, ..self.clone() }
     }
 
     /// Steps so far that were launched whole, from a recording.
@@ -221,10 +209,6 @@ impl Gpu {
 
     pub(super) fn products_by(&self) -> products::Kernels {
         self.products_by
-    }
-
-    pub(super) fn attends_by_boxes(&self) -> bool {
-        self.attention_by == products::Kernels::Boxes
     }
 
     pub(super) fn cascades(&self) -> bool {

@@ -15,7 +15,7 @@ use cudarc::driver::{
 };
 
 use super::{Error, driver::failed, plan::Layout};
-use crate::model::backend::Kept;
+use crate::model::backend::LogitsStatus;
 
 /// The most layouts that are remembered. One that was not used for longest makes room.
 const MOST: usize = 128;
@@ -73,7 +73,7 @@ impl Graphs {
                 return Ok(Run::Whole(graph.logits));
             }
             // Other threads may go on allocating meanwhile.
-            // SAFETY: the stream is alive, and only this thread uses it during a step.
+            // SAFETY: `self.stream` keeps the stream alive, and only this thread uses it during a step.
             unsafe { result::stream::begin_capture(self.stream.cu_stream(), CU_STREAM_CAPTURE_MODE_RELAXED) }
                 .map_err(failed("record a step"))?;
             self.recording = Some(layout.clone());
@@ -104,18 +104,18 @@ impl Graphs {
     ///
     /// # Errors
     /// The device fails.
-    pub(super) fn end(&mut self, logits: u64) -> Result<Kept, Error> {
-        let Some(layout) = self.recording.take() else { return Ok(Kept::Logits) };
+    pub(super) fn end(&mut self, logits: u64) -> Result<LogitsStatus, Error> {
+        let Some(layout) = self.recording.take() else { return Ok(LogitsStatus::Ready) };
         let mut graph = Graph::end(logits, &self.stream)?;
         if !graph.start(&self.stream)? {
             self.forget();
             if !graph.start(&self.stream)? {
                 self.full = true;
-                return Ok(Kept::Nothing);
+                return Ok(LogitsStatus::Rerun);
             }
         }
         self.known.insert(layout, Known { graph: Some(graph), last_step: self.n_steps });
-        Ok(Kept::Logits)
+        Ok(LogitsStatus::Ready)
     }
 
     /// Ends a recording that an error has left behind.
@@ -142,14 +142,14 @@ struct Graph {
     logits: u64,
 }
 
-// SAFETY: the driver's handles may be used from any thread, and one at a time does: launches need `&mut Graphs`.
+// SAFETY: the driver's handles may be used from any thread.
 unsafe impl Send for Graph {}
-// SAFETY: as above.
+// SAFETY: one thread at a time uses the handles: launches need `&mut Graphs`.
 unsafe impl Sync for Graph {}
 
 impl Graph {
     fn end(logits: u64, stream: &CudaStream) -> Result<Self, Error> {
-        // SAFETY: the stream is alive.
+        // SAFETY: the `Arc` keeps the stream alive, and its capture was begun by `begin`.
         let graph =
             unsafe { result::stream::end_capture(stream.cu_stream()) }.map_err(failed("record a step"))?;
         let context = stream.context().clone();
@@ -166,7 +166,7 @@ impl Graph {
                 Err(error) => return Err(failed("record a step")(error)),
             }
         }
-        // SAFETY: as for `launch`.
+        // SAFETY: the executable is not null; what it reads and writes is alive, as for `launch`.
         match unsafe { result::graph::launch(self.executable, stream.cu_stream()) } {
             Ok(()) => Ok(true),
             Err(error) if error.0 == OUT_OF_MEMORY => Ok(false),
@@ -187,11 +187,12 @@ impl Drop for Graph {
         // A device that is lost has nothing to give back.
         let _ = self.context.bind_to_thread();
         if !self.executable.is_null() {
-            // SAFETY: nobody else has it; the driver waits until it has run.
+            // SAFETY: the handle is not null and was made by `instantiate`; this is its only owner, and the driver
+            // frees the graph after its last launch.
             let _ = unsafe { result::graph::exec_destroy(self.executable) };
         }
         if !self.recorded.is_null() {
-            // SAFETY: as above.
+            // SAFETY: the handle is not null and came from `end_capture`; this is its only owner.
             let _ = unsafe { result::graph::destroy(self.recorded) };
         }
     }

@@ -5,7 +5,7 @@
 
 use cudarc::driver::sys::{self, CUresult};
 
-use super::{Error, Gpu, driver::failed, possible_cards, share::Share};
+use super::{Error, Gpu, driver::failed, possible_cards, shard::Shard};
 use crate::model::Config;
 
 /// GPUs that can have a model together.
@@ -80,14 +80,14 @@ impl Group {
     /// A model as the first GPU computes it; all have as many heads.
     ///
     /// # Errors
-    /// A number of GPUs that the model cannot be spread over.
+    /// A number of GPUs that the model cannot be sharded over.
     pub fn config(&self, whole: &Config) -> Result<Config, Error> {
         let (n_cards, n_heads, n_kv_heads) = (self.gpus.len(), whole.n_heads, whole.n_kv_heads);
         let possible = possible_cards(n_heads, n_kv_heads);
         if !possible.contains(&n_cards) {
             return Err(Error::Cards { n_cards, n_heads, n_kv_heads, possible });
         }
-        Ok(Share { card: 0, n_cards }.config(whole))
+        Ok(Shard { card: 0, n_cards }.config(whole))
     }
 }
 

@@ -63,13 +63,11 @@ pub(super) struct Shape {
     pub grid: [u32; 3],
     pub block: [u32; 2],
     pub shared_bytes: u32,
-    /// Whether every two neighbours in x are a cluster.
-    pub pairs: bool,
 }
 
 impl Shape {
     pub(super) fn new(grid: [usize; 2], threads: u32) -> Self {
-        Self { grid: [grid[0] as u32, grid[1] as u32, 1], block: [threads, 1], shared_bytes: 0, pairs: false }
+        Self { grid: [grid[0] as u32, grid[1] as u32, 1], block: [threads, 1], shared_bytes: 0 }
     }
 }
 
@@ -93,7 +91,7 @@ struct Module(sys::CUmodule);
 
 // SAFETY: the driver's handles may be used from any thread.
 unsafe impl Send for Module {}
-// SAFETY: as above.
+// SAFETY: the handle is never written after `load`.
 unsafe impl Sync for Module {}
 
 struct Kernel {
@@ -104,9 +102,9 @@ struct Kernel {
     awaits: bool,
 }
 
-// SAFETY: as for modules.
+// SAFETY: the driver's handles may be used from any thread.
 unsafe impl Send for Kernel {}
-// SAFETY: as for modules.
+// SAFETY: a kernel is never written after `find`.
 unsafe impl Sync for Kernel {}
 
 impl Kernels {
@@ -115,7 +113,7 @@ impl Kernels {
     pub(super) fn load(context: &Arc<CudaContext>) -> Result<Self, Error> {
         context.bind_to_thread().map_err(failed("use the device"))?;
         let load = |&(name, image): &(&'static str, &[u8])| {
-            // SAFETY: the image is a whole file that nvcc wrote.
+            // SAFETY: the image is a whole fatbin that nvcc wrote, and static.
             let module = unsafe { result::module::load_data(image.as_ptr().cast()) };
             Ok((name, Module(module.map_err(failed("load the kernels"))?)))
         };
@@ -129,8 +127,8 @@ impl Kernels {
     /// There is no such kernel, it takes other arguments, or the driver refuses.
     ///
     /// # Safety
-    /// The arguments are what the kernel's own description asks for: addresses of live device memory of at least the
-    /// sizes that the other arguments say.
+    /// Every address in `arguments` is device memory of at least the length that the kernel's header derives from the
+    /// size arguments, with the alignment that it states, and is not freed before the stream has executed the launch.
     pub(super) unsafe fn launch(
         &self,
         stream: sys::CUstream,
@@ -138,7 +136,7 @@ impl Kernels {
         shape: Shape,
         arguments: &[Argument],
     ) -> Result<(), Error> {
-        // SAFETY: as the caller says.
+        // SAFETY: the same conditions; there are no maps.
         unsafe { self.launch_over((stream, Start::After), (module, kernel), shape, &[], arguments) }
     }
 
@@ -148,7 +146,7 @@ impl Kernels {
     /// As for [`Self::launch`].
     ///
     /// # Safety
-    /// As for [`Self::launch`]; the maps are of live memory too.
+    /// As for [`Self::launch`], also for the memory of the maps.
     pub(super) unsafe fn launch_over(
         &self,
         (stream, start): (sys::CUstream, Start),
@@ -169,13 +167,8 @@ impl Kernels {
         let mut maps = maps.to_vec();
         let mut pointers: Vec<_> = maps.iter_mut().map(TensorMap::pointer).collect();
         pointers.extend(bits.iter_mut().map(|bits| std::ptr::from_mut(bits).cast()));
-        let mut attributes = Vec::new();
-        if start == Start::Early && known.awaits {
-            attributes.push(early());
-        }
-        if shape.pairs {
-            attributes.push(pairs());
-        }
+        let mut early = early();
+        let attributes = if start == Start::Early && known.awaits { &mut early[..] } else { &mut [] };
         let [x, y, z] = shape.grid;
         let config = sys::CUlaunchConfig {
             gridDimX: x,
@@ -190,7 +183,9 @@ impl Kernels {
             numAttrs: attributes.len() as u32,
         };
         let none = std::ptr::null_mut();
-        // SAFETY: the caller answers for the arguments, whose number and sizes are the kernel's.
+        // SAFETY: `pointers` has one pointer to each parameter, whose number and sizes were compared with the kernel's;
+        // `config`, `bits` and `maps` outlive the call. The memory that they address is as this function's safety
+        // section demands.
         unsafe { sys::cuLaunchKernelEx(&raw const config, known.function, pointers.as_mut_ptr(), none) }
             .result()
             .map_err(failed(kernel))
@@ -215,7 +210,7 @@ impl Kernels {
         let missing = DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND);
         let module = self.modules.iter().find(|(name, _)| *name == module).ok_or(missing)?;
         let name = CString::new(kernel).map_err(|_| missing)?;
-        // SAFETY: the module is loaded.
+        // SAFETY: the module is loaded and never unloaded; the name ends with a zero byte.
         let function = unsafe { result::module::get_function(module.1.0, name) }?;
         if shared_bytes > FREE_SHARED_BYTES {
             use sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as MOST;
@@ -238,15 +233,8 @@ impl Kernels {
 }
 
 /// What a launch is told so that it may start early.
-fn early() -> sys::CUlaunchAttribute {
+fn early() -> [sys::CUlaunchAttribute; 1] {
     let value = sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 };
     let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-    sys::CUlaunchAttribute { id, pad: [0; 4], value }
-}
-
-/// What a launch is told whose blocks are pairs.
-fn pairs() -> sys::CUlaunchAttribute {
-    let two = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x: 2, y: 1, z: 1 };
-    let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    sys::CUlaunchAttribute { id, pad: [0; 4], value: sys::CUlaunchAttributeValue { clusterDim: two } }
+    [sys::CUlaunchAttribute { id, pad: [0; 4], value }]
 }

@@ -43,7 +43,7 @@ impl Memory {
     pub(super) fn new(context: &Arc<CudaContext>, bytes: usize, purpose: Purpose) -> Result<Self, Error> {
         // SAFETY: the context is current on this thread.
         let at = unsafe { result::malloc_sync(bytes.max(1)) }.map_err(|error| {
-            // What fails for another reason has one of its own to say.
+            // Any other error has a message of its own.
             if error.0 != CUresult::CUDA_ERROR_OUT_OF_MEMORY {
                 return failed("allocate memory")(error);
             }
@@ -63,7 +63,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         // A device that is lost has no memory to give back.
         let _ = self.context.bind_to_thread();
-        // SAFETY: it came from `malloc_sync`, and whoever still uses it on the device is waited for by the driver.
+        // SAFETY: it came from `malloc_sync` and is freed once; the driver waits for all work that uses it.
         let _ = unsafe { result::free_sync(self.at) };
     }
 }
@@ -75,9 +75,9 @@ pub(super) struct Pinned {
     context: Arc<CudaContext>,
 }
 
-// SAFETY: it is plain memory with one owner.
+// SAFETY: it is `bytes` bytes of host memory with one owner.
 unsafe impl Send for Pinned {}
-// SAFETY: as above; it is changed through `&mut` alone.
+// SAFETY: it is written through `&mut` alone.
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
@@ -87,18 +87,18 @@ impl Pinned {
         // SAFETY: the context is current on this thread.
         let at = unsafe { result::malloc_host(bytes.max(1), 0) }.map_err(failed("page-locked memory"))?;
         let at: *mut u8 = at.cast();
-        // SAFETY: the driver has just given these bytes.
+        // SAFETY: `malloc_host` has returned at least `bytes` bytes.
         unsafe { at.write_bytes(0, bytes) };
         Ok(Self { at, bytes, context: context.clone() })
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
-        // SAFETY: the memory is ours, and was written when it was made.
+        // SAFETY: the memory has `bytes` bytes, written by `new`, and is freed by `drop` alone.
         unsafe { std::slice::from_raw_parts(self.at, self.bytes) }
     }
 
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above.
+        // SAFETY: as for `bytes`; `&mut self` makes this the only reference.
         unsafe { std::slice::from_raw_parts_mut(self.at, self.bytes) }
     }
 }
@@ -106,7 +106,7 @@ impl Pinned {
 impl Drop for Pinned {
     fn drop(&mut self) {
         let _ = self.context.bind_to_thread();
-        // SAFETY: it came from `malloc_host`; its owner waits for copies before it lets go.
+        // SAFETY: it came from `malloc_host`; its owner waits for copies before it is dropped.
         let _ = unsafe { result::free_host(self.at.cast()) };
     }
 }
@@ -138,7 +138,7 @@ impl Mapped {
 impl Drop for Mapped {
     fn drop(&mut self) {
         let _ = self.context.bind_to_thread();
-        // SAFETY: it came from `malloc_host`; its owner waits for kernels before it lets go.
+        // SAFETY: it came from `malloc_host`; its owner waits for kernels before it is dropped.
         let _ = unsafe { result::free_host(self.at as *mut _) };
     }
 }

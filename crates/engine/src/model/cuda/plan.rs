@@ -1,15 +1,15 @@
-//! A step on its way to a GPU: all of its numbers in one upload, and where each kernel finds its own.
+//! A step as a GPU executes it: all of its numbers in one upload, and the place of each kernel's own among them.
 //!
-//! A small step that wants the logits of all of its rows is padded: rows, items and parts are rounded up, so that many
-//! steps have one [`Layout`] and their kernels the same arguments. Nobody reads what padding computes: its rows are
-//! stored nowhere and attend to nothing, its items have no rows.
+//! A small step that wants the logits of all of its rows is padded: rows, work tiles and KV splits are rounded up, so
+//! that many steps have one [`Layout`] and their kernels the same arguments. Padding rows are computed but never read:
+//! they are not stored and attend to nothing, and padding work tiles have no rows.
 
 use super::{
     RECORDED_ROWS,
     adapter::{ITEM, ITEM_ROWS},
     arena::{Extent, padded_rows},
     tiles::Tile,
-    work_items::{self, Limits},
+    work_tiles::{self, Limits},
 };
 use crate::model::{
     Config,
@@ -17,10 +17,10 @@ use crate::model::{
     step::{self, Step},
 };
 
-/// The slot of a row that is stored nowhere, as `kernels/rotate.cu` has it.
-const NOWHERE: u32 = u32::MAX;
+/// The slot of a row that is not stored, as `kernels/rotate.cu` has it.
+const NOT_STORED: u32 = u32::MAX;
 /// No adapter, and no row, in an item of `kernels/adapter.cu`.
-const NOBODY: u32 = u32::MAX;
+const NONE: u32 = u32::MAX;
 
 /// The step's arrays of 32-bit numbers, one after another, each 16-byte aligned.
 #[derive(Clone, Default)]
@@ -55,7 +55,7 @@ impl Room {
         }
     }
 
-    /// Items or parts of attention.
+    /// Work tiles or KV splits of attention, or items of adapters.
     fn pieces(self, n: usize, most: usize) -> usize {
         match self {
             Self::Padded if n > 0 => n.next_power_of_two().min(most.max(n)),
@@ -128,8 +128,8 @@ pub(super) struct Attention {
     pub positions: At,
     pub sequences: At,
     pub rows: Vec<Launch>,
-    pub parts: Vec<Launch>,
-    pub part_starts: At,
+    pub splits: Vec<Launch>,
+    pub split_starts: At,
     pub n_splits: usize,
 }
 
@@ -140,12 +140,12 @@ pub(super) struct Adapted {
     pub items: At,
 }
 
-/// Items of one tile.
+/// Work tiles of one kernel tile.
 #[derive(Clone, Copy)]
 pub(super) struct Launch {
     pub tile: &'static Tile,
-    pub n_items: usize,
-    pub items: At,
+    pub n_work_tiles: usize,
+    pub work_tiles: At,
 }
 
 /// What every step of a model is planned with.
@@ -175,7 +175,7 @@ impl Plan {
             n_copies: step.copies.len(),
             tokens: n.push_padded(step.tokens.iter().copied(), rows, 0),
             positions: n.push_padded(step.positions.iter().copied(), rows, 0),
-            slots: n.push_padded(step.slots.iter().copied(), rows, NOWHERE),
+            slots: n.push_padded(step.slots.iter().copied(), rows, NOT_STORED),
             block_starts: n.push_padded(step.block_starts.iter().copied(), rows + 1, 0),
             all: Queries::new(frame, &every, &step.order, n),
             adapted: Adapted::new(&step.adapted(), room, n),
@@ -208,7 +208,7 @@ impl Plan {
             rows: self.n_rows,
             wanted: if self.takes_all() { self.n_rows } else { self.n_wanted },
             numbers: self.numbers.values.len(),
-            parts: splits.max().unwrap_or(0),
+            splits: splits.max().unwrap_or(0),
             items: self.adapted.n_items.max(self.wanted_adapted.n_items),
         }
     }
@@ -219,11 +219,11 @@ impl Plan {
     }
 
     fn layout(&self) -> Layout {
-        let launch = |launch: &Launch| [launch.tile.queries, launch.n_items, launch.items.0];
+        let launch = |launch: &Launch| [launch.tile.queries, launch.n_work_tiles, launch.work_tiles.0];
         let attention = |attention: &Attention| {
             let counts =
-                [attention.rows.len(), attention.parts.len(), attention.n_splits, attention.part_starts.0];
-            let launches = attention.rows.iter().chain(&attention.parts).flat_map(launch);
+                [attention.rows.len(), attention.splits.len(), attention.n_splits, attention.split_starts.0];
+            let launches = attention.rows.iter().chain(&attention.splits).flat_map(launch);
             counts.into_iter().chain(launches).collect::<Vec<usize>>()
         };
         let of_both = [&self.all.global, &self.all.local].map(attention);
@@ -236,7 +236,7 @@ impl Adapted {
     fn new(groups: &[step::Adapted], room: Room, numbers: &mut Numbers) -> Self {
         let items = groups.iter().flat_map(|group| {
             let item = |rows: &[u32]| {
-                let mut item = [NOBODY; ITEM];
+                let mut item = [NONE; ITEM];
                 item[0] = group.adapter;
                 item[1..=rows.len()].copy_from_slice(rows);
                 item
@@ -248,7 +248,7 @@ impl Adapted {
         if n_items == 0 {
             return Self::default();
         }
-        Self { n_items, items: numbers.push_padded(items, n_items * ITEM, NOBODY) }
+        Self { n_items, items: numbers.push_padded(items, n_items * ITEM, NONE) }
     }
 }
 
@@ -257,7 +257,7 @@ impl Queries {
         let Frame { step, config, room, .. } = frame;
         let of_rows = |values: &[u32]| rows.iter().map(|&row| values[row as usize]).collect::<Vec<u32>>();
         let (positions, sequences) = (of_rows(&step.positions), of_rows(&step.sequences));
-        let queries = work_items::Queries {
+        let queries = work_tiles::Queries {
             order,
             positions: &positions,
             sequences: &sequences,
@@ -281,35 +281,35 @@ impl Queries {
 impl Attention {
     fn new(
         Frame { config, limits, room, .. }: Frame<'_>,
-        queries: work_items::Queries<'_>,
+        queries: work_tiles::Queries<'_>,
         window: Option<usize>,
         [order, positions, sequences]: [At; 3],
         numbers: &mut Numbers,
     ) -> Self {
-        let items = work_items::plan(queries, heads(config), window, limits);
-        let mut launch = |launch: work_items::Launch| {
-            let width = launch.items.len() / launch.n_items;
-            let n_items = room.pieces(launch.n_items, usize::MAX);
+        let planned = work_tiles::plan(queries, heads(config), window, limits);
+        let mut launch = |launch: work_tiles::Launch| {
+            let width = launch.work_tiles.len() / launch.n_work_tiles;
+            let n_work_tiles = room.pieces(launch.n_work_tiles, usize::MAX);
             Launch {
                 tile: launch.tile,
-                n_items,
-                items: numbers.push_padded(launch.items, n_items * width, 0),
+                n_work_tiles,
+                work_tiles: numbers.push_padded(launch.work_tiles, n_work_tiles * width, 0),
             }
         };
-        let rows = items.rows.into_iter().map(&mut launch).collect();
-        let parts = items.parts.into_iter().map(&mut launch).collect();
-        let starts = items.part_starts.into_iter().map(i32::cast_unsigned);
-        let part_starts =
+        let rows = planned.rows.into_iter().map(&mut launch).collect();
+        let splits = planned.splits.into_iter().map(&mut launch).collect();
+        let starts = planned.split_starts.into_iter().map(i32::cast_unsigned);
+        let split_starts =
             numbers.push_padded(starts, room.rows(queries.positions.len()), (-1_i32).cast_unsigned());
-        let n_splits = room.pieces(items.n_splits, limits.parts);
-        Self { order, positions, sequences, rows, parts, part_starts, n_splits }
+        let n_splits = room.pieces(planned.n_splits, limits.splits);
+        Self { order, positions, sequences, rows, splits, split_starts, n_splits }
     }
 }
 
 /// A model's heads, as attention is cut by them.
-pub(super) fn heads(config: &Config) -> work_items::Heads {
+pub(super) fn heads(config: &Config) -> work_tiles::Heads {
     let Config { n_heads, n_kv_heads, head_dim, .. } = *config;
-    work_items::Heads { n_heads, n_kv_heads, head_dim }
+    work_tiles::Heads { n_heads, n_kv_heads, head_dim }
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ const TILES_OF_ROUND: f64 = 16.0;
 const WARPS: f64 = 8.0;
 /// Weights that no cache holds.
 const BEYOND_CACHE: usize = 256 << 20;
-/// The most copies of a matrix that are multiplied in turn.
+/// The most copies of a matrix that are multiplied one after another.
 const MOST_COPIES: usize = 16;
 
 impl Gpu {
@@ -52,7 +52,8 @@ impl Gpu {
         let arguments =
             [Argument::At(a.at()), Argument::At(b.at()), Argument::At(sums.at()), Argument::size(n)];
         let mut bytes = vec![0_u8; 4 * d.len()];
-        // SAFETY: the three buffers hold n tiles; the copy is over before its bytes are read.
+        // SAFETY: the three buffers hold n tiles and are freed after the stream is synchronised, as is `bytes`, which
+        // has the length of the sums.
         unsafe {
             let names = ("probe", "multiply_tiles");
             self.kernels().launch(stream.cu_stream(), names, Shape::new([n, 1], 32), &arguments)?;
@@ -73,7 +74,7 @@ impl Gpu {
         let sums = Memory::new(self.context(), 4 * blocks, MEASURED)?;
         let arguments = [Argument::At(sums.at()), Argument::size(effort.rounds)];
         let rounds = || {
-            // SAFETY: there is a sum for each block.
+            // SAFETY: `sums` has an f32 for each block, and outlives the measurement.
             unsafe {
                 let names = ("probe", "multiply_rounds");
                 self.kernels().launch(stream.cu_stream(), names, Shape::new([blocks, 1], 256), &arguments)
@@ -84,11 +85,11 @@ impl Gpu {
         let bytes = effort.copy_bytes;
         let [from, to] = [(); 2].map(|()| Memory::new(self.context(), bytes, MEASURED));
         let (from, to) = (from?, to?);
-        // SAFETY: both have so many bytes. What is copied first is written first.
+        // SAFETY: `from` has `bytes` bytes, and outlives the measurement.
         unsafe { result::memset_d8_async(from.at(), 1, bytes, stream.cu_stream()) }
             .map_err(failed("write memory"))?;
         let copy = || {
-            // SAFETY: as above.
+            // SAFETY: `from` and `to` have `bytes` bytes each, do not overlap, and outlive the measurement.
             unsafe { result::memcpy_dtod_async(to.at(), from.at(), bytes, stream.cu_stream()) }
                 .map_err(failed("copy memory"))
         };
@@ -116,7 +117,7 @@ impl Gpu {
         let products = Products::new(self, config, format, [n, k], rows, repeats)?;
         let of_rows = |&m: &usize| {
             let by = self.products_by();
-            products.seconds(m, &products::launch(by, products.kind, [m, n, k], products::segment(n, k)))
+            products.seconds(m, &products::launch(by, products.kind, [m, n, k], products::k_slice(n, k)))
         };
         rows.iter().map(of_rows).collect()
     }
@@ -135,7 +136,7 @@ impl Gpu {
     ) -> Result<Vec<(&'static str, f64)>, Error> {
         let products = Products::new(self, config, Format::Bf16, [n, k], rows, repeats)?;
         let of_rows = |&m: &usize| {
-            let launches = measured::candidates(self.products_by(), [m, n, k], products::segment(n, k));
+            let launches = measured::candidates(self.products_by(), [m, n, k], products::k_slice(n, k));
             let mut fastest = ("", f64::INFINITY);
             for launch in launches {
                 let seconds = products.seconds(m, &launch)?;
@@ -216,8 +217,8 @@ impl<'a> Products<'a> {
         let weight = |seed: usize| -> Result<Linear, Error> {
             let memory = Memory::new(gpu.context(), bytes, MEASURED)?;
             upload.fill(memory.at(), 0..bytes / 2, Fill { seed: seed as u32, scale: 0.02 })?;
-            let (memory, segment) = (Arc::new(memory), products::segment(n, k));
-            let part = Part { memory, offset: 0, way: Way::Direct(kind), first: 0, n, segment };
+            let (memory, k_slice) = (Arc::new(memory), products::k_slice(n, k));
+            let part = Part { memory, offset: 0, way: Way::Direct(kind), first: 0, n, k_slice };
             let (outputs, adapters) = (std::iter::once(0..n).collect(), Adapters::default());
             Ok(Linear { parts: vec![part], n, k, bias: None, outputs, adapters })
         };

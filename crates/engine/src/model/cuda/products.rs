@@ -1,28 +1,29 @@
-//! Which kernel computes a product `y[m, n] = x[m, k] w[n, k]^T`, and with what launch. Nothing is launched here, and
-//! no choice moves a bit: every kernel of a format computes the sum that `kernels/gemm.cuh` defines.
+//! Selects the kernel of a matrix product `y[m, n] = x[m, k] w[n, k]^T` and its launch. Nothing is launched here, and
+//! no choice changes a bit: every kernel of a format computes the sum that `kernels/gemm.cuh` defines.
 
 pub mod fused;
 pub mod measured;
 
-use Kernels::{Boxes, Fast, Hopper, Plain};
+use Kernels::{MmaSync, Reference, Tma, Wgmma};
 use Kind::{Bf16, Q4K, Q6K, Q8_0};
 
 use super::launch::Shape;
 use crate::model::cpu::Format;
 
-/// Where the sums of a product are cut: the values of `k` in a segment, from the shape of the weight alone.
+/// Split-K: the number of values of `k` in a slice, from the shape of the weight alone.
 ///
-/// The same function as `segment` in `kernels/segment.h`, which says why; a table holds both to the same answers.
+/// Shape: a weight `[n, k]`. Range: a multiple of 256; at least `k` where there is one slice. The same function as
+/// `k_slice` in `kernels/split_k.h`, which has the reasons; `kernels/tests/k_slices.txt` is checked against both.
 #[must_use]
-pub fn segment(n: usize, k: usize) -> usize {
-    /// Outputs of a block; blocks that are wanted; the least length of a segment; the most segments.
+pub fn k_slice(n: usize, k: usize) -> usize {
+    /// Outputs of a block; wanted blocks; the least length of a slice; the most slices.
     const OUTPUTS: usize = 64;
     const BLOCKS: usize = 256;
     const LEAST: usize = 1024;
     const MOST: usize = 16;
     let tiles = n.div_ceil(OUTPUTS).max(1);
-    let segments = BLOCKS.div_ceil(tiles).min(k / LEAST).clamp(1, MOST);
-    k.div_ceil(segments).max(1).next_multiple_of(256)
+    let slices = BLOCKS.div_ceil(tiles).min(k / LEAST).clamp(1, MOST);
+    k.div_ceil(slices).max(1).next_multiple_of(256)
 }
 
 /// Why a weight cannot be multiplied on a GPU.
@@ -44,7 +45,7 @@ pub enum Error {
     },
 }
 
-/// Outputs of the narrowest tile.
+/// Outputs of a warp, and of the narrowest tile.
 const STRIP: usize = 16;
 
 /// Checks the shape of a weight `[n, k]` when it is loaded.
@@ -98,30 +99,30 @@ impl Way {
     }
 }
 
-/// The kernels of a tile.
+/// The instructions that a tile's kernels use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kernels {
-    /// For any shape, slow: the reference.
-    Plain,
+    /// The plain kernels: slow, for any shape.
+    Reference,
     /// `mma.sync`.
-    Fast,
+    MmaSync,
     /// `wgmma`: only cards of capability 9.0 run them. They have the bits of the others, on an H100 too.
-    Hopper,
-    /// `wgmma` behind a warp group that copies boxes. Only cards of capability 9.0 run them, and they are chosen where a
-    /// table names them ([`measured`]). They have the bits of the others, those of `bf16` weights on an H100 too; those of
-    /// quantised ones have run on none yet.
-    Boxes,
+    Wgmma,
+    /// `wgmma` with a producer warp group that copies TMA tiles, for `bf16` weights. Only cards of capability 9.0 run
+    /// them, and they are chosen where a table names them ([`measured`]). They have the bits of the others, on an H100
+    /// too.
+    Tma,
 }
 
 impl Kernels {
     /// The fastest that a card of this compute capability runs, those before them in this list included.
     #[must_use]
     pub fn of(capability: (i32, i32)) -> Self {
-        if capability == (9, 0) { Self::Hopper } else { Self::Fast }
+        if capability == (9, 0) { Self::Wgmma } else { Self::MmaSync }
     }
 }
 
-/// A kernel that writes `y`, and its twin that writes the sums of segments: both compute the same tile.
+/// Kernels that compute the same tile: one that writes `y`, and its split-K variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tile {
     /// Which instructions they use.
@@ -130,10 +131,10 @@ pub struct Tile {
     pub kind: Kind,
     /// The kernel that writes `y`.
     pub whole: &'static str,
-    /// The kernel that writes the sum of each segment; tiles for many tokens have none.
+    /// The kernel that writes the sum of each slice; tiles for many tokens have none.
     pub split: Option<&'static str>,
-    /// The kernel whose segments meet in it, so that their sums need no other launch.
-    pub merged: Option<&'static str>,
+    /// The kernel with a split-K reduction of its own, which needs no other launch.
+    pub reduced: Option<&'static str>,
     /// Tokens of a block.
     pub tokens: usize,
     /// Outputs of a block.
@@ -142,63 +143,52 @@ pub struct Tile {
     pub threads: u32,
     /// Dynamic shared memory of a block, in bytes. Above 48 KiB a function must be allowed it before its launch.
     pub shared_bytes: u32,
-    /// Whether two blocks, a cluster, have the same outputs of two tiles side by side, and each copies half of the weights
-    /// for both.
-    pub pairs: bool,
 }
 
 /// Every kernel that [`launch`] may choose, and the plain ones: `kernels/tests/tiles.txt`, which the kernels' host test
 /// compares with what they declare.
-pub static TILES: [Tile; 37] = [
-    tile((Plain, Bf16), "gemm_bf16", Some("gemm_bf16_split"), [8, 16], 32, 0),
-    tile((Fast, Bf16), "gemm_bf16_16x16", Some("gemm_bf16_16x16_split"), [16, 16], 32, 49152),
-    tile((Fast, Bf16), "gemm_bf16_16x64", Some("gemm_bf16_16x64_split"), [16, 64], 128, 61440),
-    tile((Fast, Bf16), "gemm_bf16_32x64", Some("gemm_bf16_32x64_split"), [32, 64], 128, 61440),
-    tile((Fast, Bf16), "gemm_bf16_64x64", Some("gemm_bf16_64x64_split"), [64, 64], 128, 65536),
-    tile((Fast, Bf16), "gemm_bf16_128x128", None, [128, 128], 128, 65536),
-    tile((Hopper, Bf16), "gemm_bf16_wgmma_128x128", None, [128, 128], 256, 164_864),
-    tile((Hopper, Bf16), "gemm_bf16_wgmma_256x128", None, [256, 128], 256, 197_632),
-    boxes(
+pub static TILES: [Tile; 29] = [
+    tile((Reference, Bf16), "gemm_bf16", Some("gemm_bf16_split"), [8, 16], 32, 0),
+    tile((MmaSync, Bf16), "gemm_bf16_16x16", Some("gemm_bf16_16x16_split"), [16, 16], 32, 49152),
+    tile((MmaSync, Bf16), "gemm_bf16_16x64", Some("gemm_bf16_16x64_split"), [16, 64], 128, 61440),
+    tile((MmaSync, Bf16), "gemm_bf16_32x64", Some("gemm_bf16_32x64_split"), [32, 64], 128, 61440),
+    tile((MmaSync, Bf16), "gemm_bf16_64x64", Some("gemm_bf16_64x64_split"), [64, 64], 128, 65536),
+    tile((MmaSync, Bf16), "gemm_bf16_128x128", None, [128, 128], 128, 65536),
+    tile((Wgmma, Bf16), "gemm_bf16_wgmma_128x128", None, [128, 128], 256, 164_864),
+    tile((Wgmma, Bf16), "gemm_bf16_wgmma_256x128", None, [256, 128], 256, 197_632),
+    tma(
         ["gemm_bf16_tma_64x128", "gemm_bf16_tma_64x128_split", "gemm_bf16_tma_64x128_merged"],
         [64, 128],
         197_760,
     ),
-    boxes(
+    tma(
         ["gemm_bf16_tma_128x128", "gemm_bf16_tma_128x128_split", "gemm_bf16_tma_128x128_merged"],
         [128, 128],
         197_728,
     ),
-    pairs("gemm_bf16_tma_128x128_pair", [128, 128], 197_728),
-    boxes(
+    tma(
         ["gemm_bf16_tma_256x128", "gemm_bf16_tma_256x128_split", "gemm_bf16_tma_256x128_merged"],
         [256, 128],
         197_696,
     ),
-    pairs("gemm_bf16_tma_256x128_pair", [256, 128], 197_696),
-    tile((Plain, Q8_0), "gemm_q8_0", Some("gemm_q8_0_split"), [8, 16], 32, 0),
-    tile((Fast, Q8_0), "gemm_q8_0_8x16", Some("gemm_q8_0_8x16_split"), [8, 16], 32, 25344),
-    tile((Fast, Q8_0), "gemm_q8_0_8x64", Some("gemm_q8_0_8x64_split"), [8, 64], 128, 53760),
-    tile((Fast, Q8_0), "gemm_q8_0_16x64", Some("gemm_q8_0_16x64_split"), [16, 64], 128, 51200),
-    tile((Fast, Q8_0), "gemm_q8_0_32x64", Some("gemm_q8_0_32x64_split"), [32, 64], 128, 50688),
-    tile((Fast, Q8_0), "gemm_q8_0_64x128", Some("gemm_q8_0_64x128_split"), [64, 128], 128, 67584),
-    strips(Q8_0, ["gemm_q8_0_tma_64x128", "gemm_q8_0_tma_64x128_split"], 64, 384, 203_872),
-    strips(Q8_0, ["gemm_q8_0_tma_128x128", "gemm_q8_0_tma_128x128_split"], 128, 384, 201_792),
-    tile((Plain, Q4K), "gemm_q4_k", Some("gemm_q4_k_split"), [8, 16], 32, 0),
-    tile((Fast, Q4K), "gemm_q4_k_8x16", Some("gemm_q4_k_8x16_split"), [8, 16], 32, 19584),
-    tile((Fast, Q4K), "gemm_q4_k_8x64", Some("gemm_q4_k_8x64_split"), [8, 64], 128, 41472),
-    tile((Fast, Q4K), "gemm_q4_k_16x64", Some("gemm_q4_k_16x64_split"), [16, 64], 128, 53760),
-    tile((Fast, Q4K), "gemm_q4_k_32x64", Some("gemm_q4_k_32x64_split"), [32, 64], 128, 53248),
-    tile((Fast, Q4K), "gemm_q4_k_64x128", Some("gemm_q4_k_64x128_split"), [64, 128], 128, 67584),
-    strips(Q4K, ["gemm_q4_k_tma_64x128", "gemm_q4_k_tma_64x128_split"], 64, 512, 194_728),
-    strips(Q4K, ["gemm_q4_k_tma_128x128", "gemm_q4_k_tma_128x128_split"], 128, 512, 181_344),
-    tile((Plain, Q6K), "gemm_q6_k", Some("gemm_q6_k_split"), [8, 16], 32, 0),
-    tile((Fast, Q6K), "gemm_q6_k_8x16", Some("gemm_q6_k_8x16_split"), [8, 16], 32, 22464),
-    tile((Fast, Q6K), "gemm_q6_k_8x64", Some("gemm_q6_k_8x64_split"), [8, 64], 128, 52992),
-    tile((Fast, Q6K), "gemm_q6_k_16x64", Some("gemm_q6_k_16x64_split"), [16, 64], 128, 54400),
-    tile((Fast, Q6K), "gemm_q6_k_32x64", Some("gemm_q6_k_32x64_split"), [32, 64], 128, 45312),
-    tile((Fast, Q6K), "gemm_q6_k_64x128", Some("gemm_q6_k_64x128_split"), [64, 128], 128, 60416),
-    strips(Q6K, ["gemm_q6_k_tma_64x128", "gemm_q6_k_tma_64x128_split"], 64, 384, 185_440),
-    strips(Q6K, ["gemm_q6_k_tma_128x128", "gemm_q6_k_tma_128x128_split"], 128, 384, 189_504),
+    tile((Reference, Q8_0), "gemm_q8_0", Some("gemm_q8_0_split"), [8, 16], 32, 0),
+    tile((MmaSync, Q8_0), "gemm_q8_0_8x16", Some("gemm_q8_0_8x16_split"), [8, 16], 32, 25344),
+    tile((MmaSync, Q8_0), "gemm_q8_0_8x64", Some("gemm_q8_0_8x64_split"), [8, 64], 128, 53760),
+    tile((MmaSync, Q8_0), "gemm_q8_0_16x64", Some("gemm_q8_0_16x64_split"), [16, 64], 128, 51200),
+    tile((MmaSync, Q8_0), "gemm_q8_0_32x64", Some("gemm_q8_0_32x64_split"), [32, 64], 128, 50688),
+    tile((MmaSync, Q8_0), "gemm_q8_0_64x128", Some("gemm_q8_0_64x128_split"), [64, 128], 128, 67584),
+    tile((Reference, Q4K), "gemm_q4_k", Some("gemm_q4_k_split"), [8, 16], 32, 0),
+    tile((MmaSync, Q4K), "gemm_q4_k_8x16", Some("gemm_q4_k_8x16_split"), [8, 16], 32, 19584),
+    tile((MmaSync, Q4K), "gemm_q4_k_8x64", Some("gemm_q4_k_8x64_split"), [8, 64], 128, 41472),
+    tile((MmaSync, Q4K), "gemm_q4_k_16x64", Some("gemm_q4_k_16x64_split"), [16, 64], 128, 53760),
+    tile((MmaSync, Q4K), "gemm_q4_k_32x64", Some("gemm_q4_k_32x64_split"), [32, 64], 128, 53248),
+    tile((MmaSync, Q4K), "gemm_q4_k_64x128", Some("gemm_q4_k_64x128_split"), [64, 128], 128, 67584),
+    tile((Reference, Q6K), "gemm_q6_k", Some("gemm_q6_k_split"), [8, 16], 32, 0),
+    tile((MmaSync, Q6K), "gemm_q6_k_8x16", Some("gemm_q6_k_8x16_split"), [8, 16], 32, 22464),
+    tile((MmaSync, Q6K), "gemm_q6_k_8x64", Some("gemm_q6_k_8x64_split"), [8, 64], 128, 52992),
+    tile((MmaSync, Q6K), "gemm_q6_k_16x64", Some("gemm_q6_k_16x64_split"), [16, 64], 128, 54400),
+    tile((MmaSync, Q6K), "gemm_q6_k_32x64", Some("gemm_q6_k_32x64_split"), [32, 64], 128, 45312),
+    tile((MmaSync, Q6K), "gemm_q6_k_64x128", Some("gemm_q6_k_64x128_split"), [64, 128], 128, 60416),
 ];
 
 const fn tile(
@@ -209,52 +199,28 @@ const fn tile(
     threads: u32,
     shared_bytes: u32,
 ) -> Tile {
-    let (merged, pairs) = (None, false);
-    Tile { kernels, kind, whole, split, merged, tokens, outputs, threads, shared_bytes, pairs }
+    Tile { kernels, kind, whole, split, reduced: None, tokens, outputs, threads, shared_bytes }
 }
 
-const fn pairs(whole: &'static str, [tokens, outputs]: [usize; 2], shared_bytes: u32) -> Tile {
-    let pairs = true;
-    Tile { pairs, ..tile((Boxes, Bf16), whole, None, [tokens, outputs], 384, shared_bytes) }
-}
-
-const fn boxes(
-    [whole, split, merged]: [&'static str; 3],
+const fn tma(
+    [whole, split, reduced]: [&'static str; 3],
     [tokens, outputs]: [usize; 2],
     shared_bytes: u32,
 ) -> Tile {
-    let split = tile((Boxes, Bf16), whole, Some(split), [tokens, outputs], 384, shared_bytes);
-    Tile { merged: Some(merged), ..split }
-}
-
-/// Of a quantised weight by boxes of x and whole strips.
-const fn strips(
-    kind: Kind,
-    [whole, split]: [&'static str; 2],
-    tokens: usize,
-    threads: u32,
-    shared_bytes: u32,
-) -> Tile {
-    tile((Boxes, kind), whole, Some(split), [tokens, 128], threads, shared_bytes)
+    let split = tile((Tma, Bf16), whole, Some(split), [tokens, outputs], 384, shared_bytes);
+    Tile { reduced: Some(reduced), ..split }
 }
 
 impl Tile {
     /// Blocks for a product of `m` tokens and `n` outputs.
     #[must_use]
     pub fn blocks(&self, m: usize, n: usize) -> usize {
-        let of_tokens = if self.pairs { 2 * m.div_ceil(2 * self.tokens) } else { m.div_ceil(self.tokens) };
-        of_tokens * n.div_ceil(self.outputs)
+        m.div_ceil(self.tokens) * n.div_ceil(self.outputs)
     }
 
-    /// Whether so many tokens are more than half of it, or it is the smallest by boxes.
+    /// Whether so many tokens are more than half of it, or it is the smallest TMA tile.
     fn may_be_filled(&self, m: usize) -> bool {
         self.tokens == 64 || m > self.tokens / 2
-    }
-
-    /// Outputs of a box of weights.
-    #[must_use]
-    pub fn box_outputs(&self) -> usize {
-        if self.pairs { self.outputs / 2 } else { self.outputs }
     }
 
     /// Elements of all tiles.
@@ -266,8 +232,7 @@ impl Tile {
     #[must_use]
     pub fn module(&self) -> &'static str {
         match (self.kernels, self.kind) {
-            (Boxes, Bf16) => "gemm_tma",
-            (Boxes, _) => "gemm_quantised_tma",
+            (Tma, _) => "gemm_tma",
             (_, Bf16) => "gemm_bf16",
             (_, Q8_0) => "gemm_q8_0",
             (_, Q4K) => "gemm_q4_k",
@@ -275,39 +240,37 @@ impl Tile {
         }
     }
 
-    /// The grid over so many tiles and segments. Blocks that stay have as many items each, as far as that goes: no more
-    /// of them read from memory at once than in the last round.
-    fn grid(&self, tiles: usize, segments: usize) -> [u32; 3] {
-        if self.kernels == Boxes {
-            // A pair has an item together.
-            let blocks = if self.pairs { 2 } else { 1 };
-            let items = tiles / blocks * segments;
-            let rounds = items.div_ceil(PERSISTENT / blocks).max(1);
-            return [(blocks * items.div_ceil(rounds)) as u32, 1, 1];
+    /// The grid over so many tiles and slices. Persistent blocks have as equal numbers of work tiles as possible, so
+    /// that as many of them read from memory in every round as in the last.
+    fn grid(&self, tiles: usize, slices: usize) -> [u32; 3] {
+        if self.kernels == Tma {
+            let work_tiles = tiles * slices;
+            let rounds = work_tiles.div_ceil(PERSISTENT).max(1);
+            return [work_tiles.div_ceil(rounds) as u32, 1, 1];
         }
-        [tiles as u32, segments as u32, 1]
+        [tiles as u32, slices as u32, 1]
     }
 
-    /// The launch that writes `y`, for sums that are cut into segments of so many values.
+    /// The launch that writes `y`, in slices of so many values of `k`.
     #[must_use]
-    pub fn launch_whole(&'static self, [m, n, _]: [usize; 3], segment: usize) -> Launch {
+    pub fn launch_whole(&'static self, [m, n, _]: [usize; 3], k_slice: usize) -> Launch {
         let grid = self.grid(self.blocks(m, n), 1);
-        Launch { tile: self, kernel: self.whole, grid, segment, split: None, meets: false }
+        Launch { tile: self, kernel: self.whole, grid, k_slice, split: None, reduces: false }
     }
 
-    /// The launch that writes the sums of the segments, where there is such a kernel.
+    /// The launch that writes the sums of the slices, where there is such a kernel.
     #[must_use]
-    pub fn launch_split(&'static self, [m, n, k]: [usize; 3], segment: usize) -> Option<Launch> {
-        let segments = k.div_ceil(segment);
-        let grid = self.grid(self.blocks(m, n), segments);
-        Some(Launch { tile: self, kernel: self.split?, grid, segment, split: Some(segments), meets: false })
+    pub fn launch_split(&'static self, [m, n, k]: [usize; 3], k_slice: usize) -> Option<Launch> {
+        let slices = k.div_ceil(k_slice);
+        let grid = self.grid(self.blocks(m, n), slices);
+        Some(Launch { tile: self, kernel: self.split?, grid, k_slice, split: Some(slices), reduces: false })
     }
 
-    /// The launch whose segments meet in the kernel, where there is such a kernel and more than one segment.
+    /// The launch with a split-K reduction in the kernel, where there is such a kernel and more than one slice.
     #[must_use]
-    pub fn launch_merged(&'static self, shape: [usize; 3], segment: usize) -> Option<Launch> {
-        let kernel = self.merged.filter(|_| shape[2] > segment)?;
-        Some(Launch { kernel, meets: true, ..self.launch_split(shape, segment)? })
+    pub fn launch_reduced(&'static self, shape: [usize; 3], k_slice: usize) -> Option<Launch> {
+        let kernel = self.reduced.filter(|_| shape[2] > k_slice)?;
+        Some(Launch { kernel, reduces: true, ..self.launch_split(shape, k_slice)? })
     }
 }
 
@@ -318,38 +281,38 @@ pub struct Launch {
     pub tile: &'static Tile,
     /// Blocks, of `tile.threads` threads in x.
     pub grid: [u32; 3],
-    /// Values of `k` in a segment, as the kernel's argument.
-    pub segment: usize,
+    /// Values of `k` in a slice, as the kernel's argument.
+    pub k_slice: usize,
     /// The kernel.
     pub kernel: &'static str,
-    /// The number of segments where the kernel writes their sums `[segments, m, n]`, which `gemm_merge` then folds;
+    /// The number of slices where the kernel writes their sums `[slices, m, n]`, which `gemm_merge` then adds;
     /// `None` where it writes `y` without them.
     pub split: Option<usize>,
-    /// Whether the kernel itself adds the segments' sums up: they lie in whole tiles, with a turn for each of its warps.
-    pub meets: bool,
+    /// Whether the kernel itself reduces the slices' sums, which are then in whole tiles, with a semaphore for each
+    /// warp's rows.
+    pub reduces: bool,
 }
 
 impl Launch {
     pub(super) fn shape(&self) -> Shape {
-        let Tile { threads, shared_bytes, pairs, .. } = *self.tile;
-        Shape { grid: self.grid, block: [threads, 1], shared_bytes, pairs }
+        Shape { grid: self.grid, block: [self.tile.threads, 1], shared_bytes: self.tile.shared_bytes }
     }
 
     /// Elements of the partial sums: 0 where nothing is split.
     #[must_use]
     pub fn partial_len(&self, m: usize, n: usize) -> usize {
-        let of_segment = if self.meets { self.tile.padded(m, n) } else { m * n };
-        self.split.map_or(0, |segments| segments * of_segment)
+        let of_slice = if self.reduces { self.tile.padded(m, n) } else { m * n };
+        self.split.map_or(0, |slices| slices * of_slice)
     }
 
-    /// The turns by which segments meet: 0 where they do not.
+    /// The semaphores of a split-K reduction in the kernel; 0 without one.
     #[must_use]
-    pub fn n_turns(&self, m: usize, n: usize) -> usize {
-        if self.meets { self.tile.blocks(m, n) * self.tile.outputs / STRIP } else { 0 }
+    pub fn n_semaphores(&self, m: usize, n: usize) -> usize {
+        if self.reduces { self.tile.blocks(m, n) * self.tile.outputs / STRIP } else { 0 }
     }
 }
 
-/// Blocks that stay and take one item after another: an H100 has so many multiprocessors, each with room for one.
+/// Persistent blocks: an H100 has so many multiprocessors, each with room for one.
 const PERSISTENT: usize = 132;
 /// Blocks that fill a large GPU: two on each of about 130 multiprocessors.
 const FULL: usize = 256;
@@ -360,100 +323,86 @@ pub(super) const SPLIT_TOKENS: usize = 64;
 
 /// The launch of a product of `m` tokens with a weight `[n, k]`, on a card that runs these kernels.
 ///
-/// A choice for speed alone. On Hopper a table may say what was the fastest ([`measured`]), which is the only way to boxes;
-/// otherwise, of more tokens than a split takes, the largest tile of `wgmma` where that gives most multiprocessors a block:
-/// on an H100 a 7B's prompts are read 1.2 to 1.4 times as fast with it. Elsewhere the smallest tile that holds all
-/// tokens (or the largest there is), a smaller one where its blocks would leave multiprocessors idle. A product of few
-/// tokens is split where its tiles alone do not fill a GPU.
+/// A choice for speed alone. On Hopper a table may say what was the fastest ([`measured`]), the only source of
+/// TMA kernels; otherwise, of more tokens than a split takes, the largest tile of `wgmma` where that gives most
+/// multiprocessors a block: on an H100 a 7B's prompts are read 1.2 to 1.4 times as fast with it. Elsewhere the smallest
+/// tile that holds all tokens (or the largest there is), a smaller one where its blocks would leave multiprocessors
+/// idle. A product of few tokens is split where its tiles alone do not fill a GPU.
 ///
-/// `segment` is that of the whole weight ([`segment`]), of which `n` may be a part of the outputs.
+/// `k_slice` is that of the whole weight ([`k_slice`]), of which `n` may be a part of the outputs.
 #[must_use]
-pub fn launch(kernels: Kernels, kind: Kind, shape: [usize; 3], segment: usize) -> Launch {
-    let measured = (kernels == Hopper && kind == Bf16).then(|| measured::launch(shape, segment)).flatten();
-    measured.unwrap_or_else(|| by_rule(kernels, kind, shape, segment))
+pub fn launch(kernels: Kernels, kind: Kind, shape: [usize; 3], k_slice: usize) -> Launch {
+    let measured = (kernels == Wgmma && kind == Bf16).then(|| measured::launch(shape, k_slice)).flatten();
+    measured.unwrap_or_else(|| by_rule(kernels, kind, shape, k_slice))
 }
 
 /// The launch where no table says which is the fastest.
-fn by_rule(kernels: Kernels, kind: Kind, shape: [usize; 3], segment: usize) -> Launch {
+fn by_rule(kernels: Kernels, kind: Kind, shape: [usize; 3], k_slice: usize) -> Launch {
     let [m, n, k] = shape;
-    if kernels == Boxes {
-        return if kind == Bf16 {
-            by_boxes(shape, segment, usize::MAX)
-        } else {
-            by_strips(kind, shape, segment)
-        };
+    if kernels == Tma && kind == Bf16 {
+        return by_tma(shape, k_slice, usize::MAX);
     }
-    if kind == Bf16 && kernels == Hopper && m > SPLIT_TOKENS {
-        let largest = TILES.iter().rev().find(|tile| tile.kernels == Hopper);
+    if kind == Bf16 && kernels == Wgmma && m > SPLIT_TOKENS {
+        let largest = TILES.iter().rev().find(|tile| tile.kernels == Wgmma);
         if let Some(tile) = largest.filter(|tile| tile.blocks(m, n) >= ENOUGH) {
-            return tile.launch_whole(shape, segment);
+            return tile.launch_whole(shape, k_slice);
         }
     }
     let best = |tile: &'static Tile| {
-        let worth = m <= SPLIT_TOKENS && k > segment && tile.blocks(m, n) < FULL;
-        let split = if worth { tile.launch_split(shape, segment) } else { None };
-        split.unwrap_or_else(|| tile.launch_whole(shape, segment))
+        let worth = m <= SPLIT_TOKENS && k > k_slice && tile.blocks(m, n) < FULL;
+        let split = if worth { tile.launch_split(shape, k_slice) } else { None };
+        split.unwrap_or_else(|| tile.launch_whole(shape, k_slice))
     };
     let enough = |tile| best(tile).grid.iter().product::<u32>() as usize >= ENOUGH;
     best(choose(kind, m, enough))
 }
 
-/// The launch by boxes of at most so many tokens that is expected to take fewest clocks (`kernels/gemm_tile_tma.cuh` counts them).
-fn by_boxes(shape: [usize; 3], segment: usize, most_tokens: usize) -> Launch {
-    /// Clocks until an item's first stage has come and its sums have gone; and for segments to meet.
-    const OF_ITEM: usize = 2_000;
-    const OF_MEETING: usize = 4_000;
+/// The TMA launch of at most so many tokens with the fewest expected clocks (`kernels/gemm_tile_tma.cuh` counts them).
+fn by_tma(shape: [usize; 3], k_slice: usize, most_tokens: usize) -> Launch {
+    /// Clocks for the first stage of a work tile to arrive and its sums to be written; and of a split-K reduction.
+    const OF_WORK_TILE: usize = 2_000;
+    const OF_REDUCTION: usize = 4_000;
     let [m, n, k] = shape;
     let clocks = |launch: &Launch| {
-        let (values, segments) = launch.split.map_or((k, 1), |segments| (segment, segments));
-        let rounds = (launch.tile.blocks(m, n) * segments).div_ceil(PERSISTENT);
-        let of_item = values.div_ceil(64) * 4 * launch.tile.tokens + OF_ITEM;
-        rounds * of_item + if launch.meets { OF_MEETING } else { 0 }
+        let (values, slices) = launch.split.map_or((k, 1), |slices| (k_slice, slices));
+        let rounds = (launch.tile.blocks(m, n) * slices).div_ceil(PERSISTENT);
+        let of_work_tile = values.div_ceil(64) * 4 * launch.tile.tokens + OF_WORK_TILE;
+        rounds * of_work_tile + if launch.reduces { OF_REDUCTION } else { 0 }
     };
-    let tiles = of_boxes(Bf16).filter(|tile| tile.tokens <= most_tokens && tile.may_be_filled(m));
-    let merged = |tile: &'static Tile| tile.launch_merged(shape, segment).filter(|_| few_tiles(m, n));
-    let launches = tiles.flat_map(|tile| [Some(tile.launch_whole(shape, segment)), merged(tile)]);
+    let tiles = tma_tiles().filter(|tile| tile.tokens <= most_tokens && tile.may_be_filled(m));
+    let reduced = |tile: &'static Tile| tile.launch_reduced(shape, k_slice).filter(|_| few_tiles(m, n));
+    let launches = tiles.flat_map(|tile| [Some(tile.launch_whole(shape, k_slice)), reduced(tile)]);
     launches.flatten().min_by_key(clocks).expect("a tile of 64 tokens takes any product")
 }
 
-/// The launch by boxes of a quantised weight: split where few tokens leave multiprocessors without a tile.
-fn by_strips(kind: Kind, shape: [usize; 3], segment: usize) -> Launch {
-    let [m, n, k] = shape;
-    let tile =
-        of_boxes(kind).rev().find(|tile| tile.may_be_filled(m)).expect("a tile of 64 tokens takes any");
-    let worth = m <= SPLIT_TOKENS && k > segment && tile.blocks(m, n) < PERSISTENT;
-    let split = if worth { tile.launch_split(shape, segment) } else { None };
-    split.unwrap_or_else(|| tile.launch_whole(shape, segment))
+/// The TMA kernels' tiles, those for few tokens first.
+fn tma_tiles() -> impl DoubleEndedIterator<Item = &'static Tile> {
+    TILES.iter().filter(|tile| tile.kernels == Tma)
 }
 
-/// The tiles by boxes for weights of a kind, those for few tokens first. Pairs are left to a table to name.
-fn of_boxes(kind: Kind) -> impl DoubleEndedIterator<Item = &'static Tile> {
-    TILES.iter().filter(move |tile| tile.kernels == Boxes && tile.kind == kind && !tile.pairs)
-}
-
-/// Whether tiles alone leave multiprocessors idle, so that segments may meet: [`Meeting`] has room for them.
+/// Whether output tiles alone leave multiprocessors idle, so that a kernel may split k: [`SplitK`] has room for it.
 fn few_tiles(m: usize, n: usize) -> bool {
     m.div_ceil(256) * n.div_ceil(128) < ENOUGH
 }
 
-/// Room for segments that meet.
+/// The workspace of split-K reductions in kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Meeting {
+pub(super) struct SplitK {
     /// The most elements of partial sums, and the most of a row.
     most: usize,
     of_row: usize,
 }
 
-impl Meeting {
-    /// Bytes of the turns: one for each strip of tiles of 64 tokens, of which four make one of 256.
-    pub(super) const TURNS: usize = 4 * 4 * ENOUGH * 128 / STRIP;
+impl SplitK {
+    /// Bytes of the semaphores: one for each warp's outputs of tiles of 64 tokens, of which four make one of 256.
+    pub(super) const SEMAPHORE_BYTES: usize = 4 * 4 * ENOUGH * 128 / STRIP;
 
-    /// Takes note of a weight `[n, k]` whose sums are cut into segments of so many values.
-    pub(super) fn multiplies(&mut self, n: usize, k: usize, segment: usize) {
-        if k <= segment {
+    /// Makes room for a weight `[n, k]` in slices of so many values of `k`.
+    pub(super) fn add_weight(&mut self, n: usize, k: usize, k_slice: usize) {
+        if k <= k_slice {
             return;
         }
-        let of_row = k.div_ceil(segment) * n.next_multiple_of(128);
+        let of_row = k.div_ceil(k_slice) * n.next_multiple_of(128);
         let most_rows = (ENOUGH - 1) / n.div_ceil(128) * 256;
         self.most = self.most.max(most_rows * of_row);
         self.of_row = self.of_row.max(of_row);
@@ -465,9 +414,9 @@ impl Meeting {
     }
 }
 
-/// The tile for `m` tokens, among those of which `fills` says that their blocks keep a GPU busy where there is one.
+/// The tile for `m` tokens; one for which `fills` is true (its blocks keep a GPU busy) where there is one.
 fn choose(kind: Kind, m: usize, fills: impl Fn(&'static Tile) -> bool) -> &'static Tile {
-    let fast = TILES.iter().filter(|tile| tile.kind == kind && tile.kernels == Fast);
+    let fast = TILES.iter().filter(|tile| tile.kind == kind && tile.kernels == MmaSync);
     let (narrow, wide): (Vec<&'static Tile>, Vec<&'static Tile>) =
         fast.partition(|tile| tile.outputs == STRIP);
     let holding = wide.iter().position(|tile| tile.tokens >= m).unwrap_or(wide.len() - 1);

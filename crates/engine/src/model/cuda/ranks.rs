@@ -1,6 +1,6 @@
-//! The decoder's operations on several GPUs that have a model together. Each computes its share of the heads and of every
-//! matrix's outputs as one GPU computes all of them; then what the others have of each row is brought to every GPU. A sum
-//! never crosses GPUs, so the bits are those of one.
+//! The decoder's operations on several GPUs that have a model together. Each computes its shard of the heads and of
+//! every matrix's outputs as one GPU computes all of them; then what the others have of each row is brought to every
+//! GPU. A sum never crosses GPUs, so the bits are those of one.
 //!
 //! ```text
 //! x -> norm -> qkv -> attention of own heads -> | -> own columns of x += o -> | -> norm -> gate, up, own columns -> |
@@ -8,12 +8,12 @@
 //!                                                                  | <- own columns of x += down <------------------
 //! ```
 //!
-//! One thread tells all GPUs what to do. A GPU reads what another has computed after a `meet`: an event of each, that all
-//! others wait for. What another reads is not written again before the next `meet`, which comes after its reading.
-//! `exchange` brings rows together; GPUs that do not reach each other's memory have a `detour` through this machine's.
+//! A single thread drives all GPUs. A GPU reads what another has computed after `synchronize`: an event of each, that
+//! all others wait for. What another reads is not written again before the next `synchronize`, which follows its
+//! reading. `exchange` gathers rows; GPUs without access to each other's memory have a `detour` through this machine's.
 //!
-//! A recorded step is one graph over all GPUs: the recording begins on the first one and spreads to the others by `meet`,
-//! whose waits become its edges.
+//! A recorded step is one graph over all GPUs: the capture begins on the first one and extends to the others by
+//! `synchronize`, whose waits become the graph's edges.
 
 mod detour;
 mod exchange;
@@ -27,12 +27,12 @@ use super::{
     driver::failed,
     graphs::{Graphs, Run},
     possible_cards,
-    share::Share,
+    shard::Shard,
 };
-use crate::model::{self, Config, backend::Begun};
+use crate::model::{self, Config, backend::StepStatus};
 use detour::Detour;
 
-/// GPUs with one model's cache and the step at hand, each with its share.
+/// GPUs with one model's cache and the step at hand, each with its shard.
 pub struct Ranks {
     /// Launched on the first card. `None` where every kernel is launched by itself.
     graphs: Option<Graphs>,
@@ -44,12 +44,12 @@ pub struct Ranks {
 
 struct Card {
     cuda: Cuda,
-    share: Share,
+    shard: Shard,
     ordinal: usize,
     /// What `--device` may name without it, and how many of those have the model then.
     others: String,
-    /// When it had done what it was told before the last `meet`.
-    met: CudaEvent,
+    /// Recorded after its work before the last `synchronize`.
+    done: CudaEvent,
 }
 
 impl Card {
@@ -78,17 +78,17 @@ impl Ranks {
     /// GPUs without a cache yet.
     ///
     /// # Errors
-    /// A number of GPUs that the model cannot be spread over; one of them fails.
+    /// A number of GPUs that the model cannot be sharded over; one of them fails.
     pub(super) fn new(group: &Group, whole: &Config) -> Result<Self, model::Error> {
         group.config(whole)?;
         let n_cards = group.gpus().len();
         let open = |(card, gpu): (usize, &super::Gpu)| {
-            let share = Share { card, n_cards };
-            let cuda = Cuda::sharing(gpu, whole, share)?;
-            let met = gpu.context().new_event(Some(CUevent_flags::CU_EVENT_DISABLE_TIMING));
-            let met = met.map_err(failed("an event"))?;
+            let shard = Shard { card, n_cards };
+            let cuda = Cuda::sharded(gpu, whole, shard)?;
+            let done = gpu.context().new_event(Some(CUevent_flags::CU_EVENT_DISABLE_TIMING));
+            let done = done.map_err(failed("an event"))?;
             let others = without(gpu.ordinal(), group, whole);
-            Ok(Card { cuda, share, ordinal: gpu.ordinal(), others, met })
+            Ok(Card { cuda, shard, ordinal: gpu.ordinal(), others, done })
         };
         let name = |(card, gpu): (usize, &super::Gpu)| {
             open((card, gpu)).map_err(|error: Error| error.on_card(gpu.ordinal()))
@@ -124,14 +124,14 @@ impl Ranks {
         self.cards.iter_mut().enumerate().map(on_card).collect()
     }
 
-    /// What is told to any card from here on waits until all have done what they were told before.
-    fn meet(&self) -> Result<(), model::Error> {
+    /// Work of any card from here on waits for all earlier work of every card.
+    fn synchronize(&self) -> Result<(), model::Error> {
         for card in &self.cards {
-            card.met.record(card.cuda.stream()).map_err(failed("an event")).map_err(card.name())?;
+            card.done.record(card.cuda.stream()).map_err(failed("an event")).map_err(card.name())?;
         }
         for (i, card) in self.cards.iter().enumerate() {
             for (_, other) in self.cards.iter().enumerate().filter(|(j, _)| *j != i) {
-                let waits = card.cuda.stream().wait(&other.met);
+                let waits = card.cuda.stream().wait(&other.done);
                 waits.map_err(failed("wait for another GPU")).map_err(card.name())?;
             }
         }
@@ -139,7 +139,7 @@ impl Ranks {
     }
 
     /// Launches the step at hand whole, where it was recorded; else it may be recorded from here on.
-    fn begin_recorded(&mut self) -> Result<Begun, model::Error> {
+    fn begin_recorded(&mut self) -> Result<StepStatus, model::Error> {
         let mut moved = false;
         for card in &mut self.cards {
             moved |= card.cuda.take_moved();
@@ -148,42 +148,42 @@ impl Ranks {
             graphs.forget();
         }
         let layout = self.cards[0].cuda.layout().cloned();
-        let (Some(graphs), Some(layout)) = (&mut self.graphs, layout) else { return Ok(Begun::Operations) };
+        let (Some(graphs), Some(layout)) = (&mut self.graphs, layout) else { return Ok(StepStatus::Execute) };
         if graphs.knows(&layout) {
-            // A graph is launched on the first card alone: all must have their numbers by then.
-            self.meet()?;
+            // A graph is launched on the first card alone: the numbers of all must have arrived by then.
+            self.synchronize()?;
         }
         let (first, Some(graphs)) = (&mut self.cards[0], &mut self.graphs) else {
-            return Ok(Begun::Operations);
+            return Ok(StepStatus::Execute);
         };
         first.cuda.here().map_err(first.name())?;
         match graphs.begin(&layout) {
             Ok(Run::Whole(at)) => {
                 first.cuda.set_whole(at);
-                return Ok(Begun::Nothing);
+                return Ok(StepStatus::Replayed);
             }
-            Ok(Run::Launches) if graphs.is_recording() => self.spread()?,
+            Ok(Run::Launches) if graphs.is_recording() => self.extend_capture()?,
             Ok(Run::Launches) => {}
-            Err(error) => return Err(self.whose(error)),
+            Err(error) => return Err(self.attribute(error)),
         }
-        Ok(Begun::Operations)
+        Ok(StepStatus::Execute)
     }
 
-    /// A recording that has begun on the first card takes in the others, since they wait for an event of it.
-    fn spread(&self) -> Result<(), model::Error> {
+    /// Extends a capture that has begun on the first card to the others, which wait for an event of it.
+    fn extend_capture(&self) -> Result<(), model::Error> {
         let (first, others) = self.cards.split_first().expect("a group has cards");
-        first.met.record(first.cuda.stream()).map_err(failed("an event")).map_err(first.name())?;
+        first.done.record(first.cuda.stream()).map_err(failed("an event")).map_err(first.name())?;
         for card in others {
-            let waits = card.cuda.stream().wait(&first.met);
+            let waits = card.cuda.stream().wait(&first.done);
             waits.map_err(failed("wait for another GPU")).map_err(card.name())?;
         }
         Ok(())
     }
 
-    /// The error of all cards together, or of the one that fails.
-    fn whose(&self, error: Error) -> model::Error {
+    /// Attributes an error to the card that fails, if one does.
+    fn attribute(&self, error: Error) -> model::Error {
         let fails = |card: &Card| card.cuda.finish().map_err(card.name()).err();
-        // The first one waits for the others, and may fail for want of them.
+        // The first one waits for the others, and may fail because of them.
         self.cards.iter().rev().find_map(fails).unwrap_or_else(|| error.into())
     }
 
@@ -195,15 +195,15 @@ impl Ranks {
         self.each(|_, cuda| cuda.finish()).map(|_| ())
     }
 
-    /// Where each card's share of `n` outputs ends, in bytes of `size` each.
+    /// Where each card's shard of `n` outputs ends, in bytes of `size` each.
     fn ends(&self, n: usize, size: usize) -> Vec<usize> {
-        self.cards.iter().map(|card| size * card.share.outputs(n, 1).end).collect()
+        self.cards.iter().map(|card| size * card.shard.outputs(n, 1).end).collect()
     }
 }
 
 impl Drop for Ranks {
     fn drop(&mut self) {
-        // A GPU that is lost has said so already.
+        // The error of a lost GPU has been returned already.
         let _ = self.finish();
     }
 }

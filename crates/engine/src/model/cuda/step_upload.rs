@@ -50,7 +50,8 @@ impl StepUpload {
         for (bytes, number) in pinned.chunks_exact_mut(4).zip(numbers) {
             bytes.copy_from_slice(&number.to_le_bytes());
         }
-        // SAFETY: the caller has room for the numbers there, and the pinned bytes are not touched before the event.
+        // SAFETY: `to` is a slot of at least `4 * numbers.len()` bytes of the arena, 256-byte aligned; the pinned bytes
+        // are as many, and neither moved nor written before `sent` has been waited for.
         unsafe { result::memcpy_htod_async(to, pinned, stream.cu_stream()) }
             .map_err(failed("send a step"))?;
         self.sent.record(stream).map_err(failed("send a step"))

@@ -1,14 +1,14 @@
-//! What is wanted of a step's logits, as the kernel `tail` reads and answers it.
+//! Sampling requests and results, as the kernel `tail` reads and writes them.
 
 use crate::model::tail::{Choice, Want};
 
 /// Bytes of a want and of a choice, as `kernels/tail.cu` has them.
 pub(super) const WANT_BYTES: usize = 32;
 pub(super) const CHOICE_BYTES: usize = 24;
-/// Bytes of what the 32 warps of a row have found.
+/// Bytes of the partial results of a row's 32 warps.
 pub(super) const FOUND_BYTES: usize = 32 * 32;
 
-/// Wants that are something, and their masks.
+/// Requests for something, and their masks.
 #[derive(Default)]
 pub(super) struct Wants<'a> {
     /// `[wants]`
@@ -61,8 +61,8 @@ impl<'a> Wants<'a> {
         }
     }
 
-    /// Tokens to weigh after rows, of which several may be the same.
-    pub(super) fn weighing(asked: &[(usize, u32)]) -> Self {
+    /// Requests for the log-probabilities of tokens after rows, of which several may be the same.
+    pub(super) fn for_logprobs(asked: &[(usize, u32)]) -> Self {
         let mut all = Self::default();
         for &(row, id) in asked {
             all.rows.push(row);

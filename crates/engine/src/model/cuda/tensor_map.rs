@@ -1,4 +1,4 @@
-//! Matrices as Hopper's copies of boxes see them: where they are, their sizes, and what a box takes of them.
+//! TMA tensor maps of matrices: address, sizes, and the tile of one copy.
 
 #![expect(unsafe_code, reason = "the driver writes the map")]
 
@@ -6,7 +6,7 @@ use cudarc::driver::{DriverError, sys};
 
 use super::{Error, driver::failed};
 
-/// Values of a row of a box: 128 bytes of `bf16`, which lie in shared memory under the swizzle of 128 bytes.
+/// Values of a row of a tile: 128 bytes of `bf16`, which lie in shared memory under the swizzle of 128 bytes.
 const ROW: u32 = 64;
 
 /// A matrix of `bf16`, as an argument of a kernel.
@@ -17,16 +17,16 @@ impl TensorMap {
     /// Bytes of the argument.
     pub(super) const BYTES: usize = size_of::<sys::CUtensorMap>();
 
-    /// A matrix `[rows, k]` without gaps, in boxes of `tall` rows. Outside of the matrix a box has zeros.
+    /// A matrix `[rows, k]` without gaps, in tiles of `tall` rows. Outside of the matrix a tile has zeros.
     ///
     /// # Errors
-    /// The driver refuses: an address that is not a multiple of 16, `k` not one of 8, a box of more than 256 rows.
+    /// The driver refuses: an address that is not a multiple of 16, `k` not one of 8, a tile of more than 256 rows.
     pub(super) fn rows(at: u64, rows: usize, k: usize, tall: usize) -> Result<Self, Error> {
         Self::encode(at, [k, rows], [2 * k], [ROW, tall as u32])
     }
 
-    /// Gates `[n, k]` and their ups `[n, k]` behind them, as `[n / 8, 2, 8, k]`: a box has eight gates, their eight ups, the
-    /// next eight gates, `tall` rows in all. `n` is a multiple of 8, `tall` of 16.
+    /// Gates `[n, k]` and their ups `[n, k]` behind them, as `[n / 8, 2, 8, k]`: a tile has eight gates, their eight
+    /// ups, the next eight gates, `tall` rows in all. `n` is a multiple of 8, `tall` of 16.
     ///
     /// # Errors
     /// As for [`Self::rows`].
@@ -34,27 +34,29 @@ impl TensorMap {
         Self::encode(at, [k, 8, 2, n / 8], [2 * k, 2 * k * n, 16 * k], [ROW, 8, 2, tall as u32 / 16])
     }
 
-    /// Heads `[n, k]` of `dim` rows each, as `[n / dim, dim / 16, 2, 8, k]`: a box has eight rows of a head's first half, the eight
-    /// of its second half that they are turned with, the next eight, `tall` rows in all. `dim` divides `n` and `tall`.
+    /// Heads `[n, k]` of `dim` rows each, as `[n / dim, dim / 16, 2, 8, k]`: a tile has eight rows of a head's first
+    /// half, the eight of its second half that they are rotated with, the next eight, `tall` rows in all. `dim` divides
+    /// `n` and `tall`.
     ///
     /// # Errors
     /// As for [`Self::rows`].
     pub(super) fn heads(at: u64, n: usize, k: usize, dim: usize, tall: usize) -> Result<Self, Error> {
         let strips = dim / 16;
-        let of_box = [ROW, 8, 2, strips as u32, (tall / dim) as u32];
-        Self::encode(at, [k, 8, 2, strips, n / dim], [2 * k, k * dim, 16 * k, 2 * k * dim], of_box)
+        let tile = [ROW, 8, 2, strips as u32, (tall / dim) as u32];
+        Self::encode(at, [k, 8, 2, strips, n / dim], [2 * k, k * dim, 16 * k, 2 * k * dim], tile)
     }
 
     fn encode<const RANK: usize, const OUTER: usize>(
         at: u64,
         sizes: [usize; RANK],
         strides: [usize; OUTER],
-        of_box: [u32; RANK],
+        tile: [u32; RANK],
     ) -> Result<Self, Error> {
         let (sizes, strides) = (sizes.map(|n| n as u64), strides.map(|n| n as u64));
         let steps = [1_u32; RANK];
         let mut map = sys::CUtensorMap { opaque: [0; 16] };
-        // SAFETY: there are RANK sizes, steps and edges of the box, and a stride less; the driver reads them and writes the map.
+        // SAFETY: the arrays have RANK sizes, steps and tile edges, and RANK - 1 strides, which the driver reads during
+        // the call; it writes the map, which has the alignment of `CUtensorMap`.
         let said = unsafe {
             sys::cuTensorMapEncodeTiled(
                 &raw mut map,
@@ -63,7 +65,7 @@ impl TensorMap {
                 at as *mut _,
                 sizes.as_ptr(),
                 strides.as_ptr(),
-                of_box.as_ptr(),
+                tile.as_ptr(),
                 steps.as_ptr(),
                 sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
                 sys::CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,

@@ -12,15 +12,12 @@ pub struct Tile {
     pub module: &'static str,
     /// The kernel that writes rows.
     pub rows: &'static str,
-    /// The kernel that writes parts.
-    pub parts: &'static str,
+    /// The kernel that writes single KV splits.
+    pub split_kv: &'static str,
     /// Threads of a block.
     pub threads: u32,
     /// Dynamic shared memory of a block, in bytes. Above 48 KiB a function must be allowed it before its launch.
     pub shared_bytes: u32,
-    /// Whether they copy boxes of the cache and multiply by `wgmma`, so that keys and values come as maps and only cards of
-    /// capability 9.0 run them.
-    pub boxes: bool,
 }
 
 /// The largest head.
@@ -32,52 +29,35 @@ pub const PLAIN: Tile = Tile {
     queries: usize::MAX,
     module: "attend_plain",
     rows: "attend_rows_plain",
-    parts: "attend_parts_plain",
+    split_kv: "attend_split_kv_plain",
     threads: 32,
     shared_bytes: 0,
-    boxes: false,
 };
 
 macro_rules! tiles {
-    ($($dim:literal: $($queries:literal)+ $(, boxes of $wide:literal)?;)+) => {
+    ($($dim:literal: $($queries:literal)+,)+) => {
         &[$($(Tile {
             dim: $dim,
             queries: $queries,
             module: concat!("attend_d", $dim),
             rows: concat!("attend_rows_d", $dim, "_t", $queries),
-            parts: concat!("attend_parts_d", $dim, "_t", $queries),
+            split_kv: concat!("attend_split_kv_d", $dim, "_t", $queries),
             threads: 128,
             shared_bytes: shared_bytes($dim, $queries),
-            boxes: false,
-        },)+ $(Tile {
-            dim: $dim,
-            queries: $wide,
-            module: "attend_tma",
-            rows: concat!("attend_rows_tma_d", $dim, "_t", $wide),
-            parts: concat!("attend_parts_tma_d", $dim, "_t", $wide),
-            threads: 384,
-            shared_bytes: shared_bytes_of_boxes($dim),
-            boxes: true,
-        },)?)+]
+        },)+)+]
     };
 }
 
-/// Every tile of `kernels/attend.cuh` and `kernels/attend_tma.cuh`, the smaller ones of a head first.
+/// Every tile of `kernels/attend.cuh`, the smaller ones of a head first.
 pub const TILES: &[Tile] = tiles! {
-    16: 16 32 64;
-    32: 16 32 64;
-    64: 16 32 64, boxes of 128;
-    80: 16 32 64;
-    96: 16 32 64;
-    128: 16 32 64, boxes of 128;
-    256: 16 32;
+    16: 16 32 64,
+    32: 16 32 64,
+    64: 16 32 64,
+    80: 16 32 64,
+    96: 16 32 64,
+    128: 16 32 64,
+    256: 16 32,
 };
-
-/// `WidePlan::kSharedBytes` in `kernels/attend_tma.cuh`.
-const fn shared_bytes_of_boxes(dim: usize) -> u32 {
-    let buffers = if dim == 128 { 6 } else { 8 };
-    (1024 + 128 * dim * 2 * (1 + buffers) + (2 * buffers + 1) * 8) as u32
-}
 
 /// `Plan::kSharedBytes` in `kernels/attend.cuh`; a table holds both to the same answers.
 const fn shared_bytes(dim: usize, queries: usize) -> u32 {
@@ -88,20 +68,18 @@ const fn shared_bytes(dim: usize, queries: usize) -> u32 {
 }
 
 /// The tiles for heads of `dim` whose blocks have at most `shared_bytes` of shared memory and that hold a row of `group`
-/// queries, the smaller ones first; those that copy boxes only where `boxes`. [`PLAIN`] alone where there are none.
+/// queries, the smaller ones first. [`PLAIN`] alone where there are none.
 #[must_use]
-pub fn tiles(dim: usize, group: usize, shared_bytes: usize, boxes: bool) -> Vec<&'static Tile> {
-    let fits = |tile: &&Tile| {
-        let holds = tile.dim == dim && tile.queries >= group;
-        holds && tile.shared_bytes as usize <= shared_bytes && (boxes || !tile.boxes)
-    };
+pub fn tiles(dim: usize, group: usize, shared_bytes: usize) -> Vec<&'static Tile> {
+    let fits =
+        |tile: &&Tile| tile.dim == dim && tile.queries >= group && tile.shared_bytes as usize <= shared_bytes;
     let fitting: Vec<_> = TILES.iter().filter(fits).collect();
     if fitting.is_empty() { vec![&PLAIN] } else { fitting }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{PLAIN, TILES, tiles};
+    use super::{PLAIN, TILES, shared_bytes, tiles};
 
     #[test]
     fn shared_memory_is_that_of_the_kernels() {
@@ -114,22 +92,20 @@ mod tests {
             })
             .collect();
         let ours: Vec<[usize; 3]> =
-            TILES.iter().map(|t| [t.dim, t.queries, t.shared_bytes as usize]).collect();
+            TILES.iter().map(|t| [t.dim, t.queries, shared_bytes(t.dim, t.queries) as usize]).collect();
         assert_eq!(rows, ours);
     }
 
     #[test]
     fn a_head_gets_the_tiles_that_fit() {
         let queries = |dim, group, shared| -> Vec<usize> {
-            tiles(dim, group, shared, false).iter().map(|tile| tile.queries).collect()
+            tiles(dim, group, shared).iter().map(|tile| tile.queries).collect()
         };
         assert_eq!(queries(128, 7, 227 << 10), [16, 32, 64]);
         assert_eq!(queries(128, 24, 227 << 10), [32, 64]);
         assert_eq!(queries(256, 4, 99 << 10), [16], "a card of compute capability 8.9");
-        assert_eq!(tiles(64, 2, 227 << 10, false)[2].parts, "attend_parts_d64_t64");
-        assert_eq!(tiles(64, 2, 227 << 10, true)[3].parts, "attend_parts_tma_d64_t128");
-        assert_eq!(tiles(80, 2, 227 << 10, true).len(), 3, "heads of 80 have no boxes");
-        assert_eq!(tiles(112, 1, 227 << 10, true), [&PLAIN]);
-        assert_eq!(tiles(128, 129, 227 << 10, true), [&PLAIN], "no tile holds a row of 129 queries");
+        assert_eq!(tiles(64, 2, 227 << 10)[2].split_kv, "attend_split_kv_d64_t64");
+        assert_eq!(tiles(112, 1, 227 << 10), [&PLAIN]);
+        assert_eq!(tiles(128, 128, 227 << 10), [&PLAIN], "no tile holds a row of 128 queries");
     }
 }

@@ -9,7 +9,7 @@ use super::{
     memory::{Memory, WEIGHTS},
     products::{self, Way},
     quant_layout::{QuantLayout, STRIP},
-    share::Share,
+    shard::Shard,
     weight_upload::WeightUpload,
 };
 use crate::model::{self, Weights, backend::Matrices, cpu::Format, weights::seeded::Fill};
@@ -37,8 +37,8 @@ pub struct Part {
     /// Its first output among those of all parts.
     pub(super) first: usize,
     pub n: usize,
-    /// Where its sums are cut ([`products::segment`] of the whole weight).
-    pub(super) segment: usize,
+    /// Where its sums are cut ([`products::k_slice`] of the whole weight).
+    pub(super) k_slice: usize,
 }
 
 impl Part {
@@ -132,28 +132,28 @@ impl<'a> Found<'a> {
 }
 
 impl Linear {
-    /// Loads a card's share of each matrix.
+    /// Loads a card's shard of each matrix.
     ///
     /// # Errors
     /// A missing tensor, another shape, a type that is not supported, or no memory.
     pub(super) fn load(
         weights: &Weights,
         matrices: Matrices<'_>,
-        share: Share,
+        shard: Shard,
         upload: &mut WeightUpload,
     ) -> Result<Self, model::Error> {
         let name = |part: &(String, usize)| format!("{}.weight", part.0);
         let outputs: Vec<Range<usize>> =
-            matrices.parts.iter().map(|part| share.outputs(part.1, matrices.unit)).collect();
+            matrices.parts.iter().map(|part| shard.outputs(part.1, matrices.unit)).collect();
         let find = |(part, rows): (&(String, usize), &Range<usize>)| {
             Found::new(weights, &name(part), [part.1, matrices.k], rows.clone())
         };
         let found = matrices.parts.iter().zip(&outputs).map(find).collect::<Result<Vec<_>, _>>()?;
         let mut parts = Vec::new();
         let mut first = 0;
-        // What is one weight on one card has the segments of one on every card.
+        // What is one weight on one card has the slices of one on every card.
         for whole in found.chunk_by(|a, b| a.format == b.format && a.n.is_multiple_of(STRIP)) {
-            let segment = products::segment(whole.iter().map(|found| found.n).sum(), matrices.k);
+            let k_slice = products::k_slice(whole.iter().map(|found| found.n).sum(), matrices.k);
             for group in whole.chunk_by(|a, _| a.rows.len().is_multiple_of(STRIP)) {
                 let memory = Arc::new(upload.memory(group.iter().map(Found::device_bytes).sum())?);
                 let mut at = memory.at();
@@ -162,7 +162,7 @@ impl Linear {
                     at += found.device_bytes() as u64;
                 }
                 let n = group.iter().map(|found| found.rows.len()).sum();
-                parts.push(Part { memory, offset: 0, way: Way::of(group[0].format), first, n, segment });
+                parts.push(Part { memory, offset: 0, way: Way::of(group[0].format), first, n, k_slice });
                 first += n;
             }
         }
@@ -182,8 +182,8 @@ impl Linear {
             Some(planes) => (planes.clone(), 0),
             None => (table.memory.clone(), table.outputs.start * table.format.row_bytes(table.k)),
         };
-        let (n, segment) = (table.outputs.len(), products::segment(table.n, table.k));
-        let part = Part { memory, offset, way, first: 0, n, segment };
+        let (n, k_slice) = (table.outputs.len(), products::k_slice(table.n, table.k));
+        let part = Part { memory, offset, way, first: 0, n, k_slice };
         let (outputs, adapters) = (vec![table.outputs.clone()], Adapters::default());
         Self { parts: vec![part], n, k: table.k, bias: None, outputs, adapters }
     }
@@ -218,11 +218,11 @@ impl Table {
         weights: &Weights,
         name: &str,
         shape: [usize; 2],
-        share: Share,
+        shard: Shard,
         upload: &mut WeightUpload,
     ) -> Result<Self, model::Error> {
         let found = Found::new(weights, name, shape, 0..shape[0])?;
-        let outputs = share.outputs(shape[0], 1);
+        let outputs = shard.outputs(shape[0], 1);
         let memory = Arc::new(match &found.from {
             Source::File(bytes) => upload.bytes(bytes, WEIGHTS)?,
             Source::Seed(_) => {

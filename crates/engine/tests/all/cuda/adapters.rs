@@ -1,4 +1,4 @@
-//! Adapters on a GPU: near the CPU's and PEFT's, and bit for bit the same whoever else is in the step.
+//! Adapters on a GPU: near the CPU's and PEFT's, and bit for bit the same whatever else is in the step.
 
 use tribunal_engine::{
     engine::Options,

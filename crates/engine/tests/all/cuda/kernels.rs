@@ -1,9 +1,8 @@
-//! Tiny models through every family of kernels that products are chosen from: the same bits, whichever computes them. What was
-//! launched is read from the emulated driver's list of launches.
+//! Tiny models with each family of product kernels: all have the same bits. The launches are read from the emulated
+//! driver's trace.
 
 use std::collections::BTreeSet;
 
-use candle_core::quantized::GgmlDType;
 use tribunal_engine::model::{
     Compute, Device, KvType, Model, Weights,
     config::from_json,
@@ -13,7 +12,6 @@ use tribunal_engine::model::{
 use super::{again, gpu, is_emulated, launches, part};
 use crate::{
     engine::tiny,
-    gguf::gguf,
     model::{Desk, bits, load_on},
 };
 
@@ -32,9 +30,9 @@ fn seeded(device: &Device, numbers: &[(&str, usize)]) -> Box<dyn Model> {
 fn logits(gpu: &Gpu, name: &str) -> Vec<Vec<u32>> {
     let device = Device::Cuda(gpu.clone());
     let mut model = match name {
-        // The last product of a layer has sums of two segments.
+        // The last product of a layer has two slices of k.
         "long sums" => seeded(&device, &[("intermediate_size", 2304)]),
-        // The product of queries, keys and values turns and stores them, as one sum or two.
+        // The QKV product has fused rotary embedding and KV store, with one slice or two.
         "heads of 64" => seeded(&device, &[("head_dim", 64)]),
         "heads of 128, long sums" => seeded(&device, &[("head_dim", 128), ("hidden_size", 2304)]),
         _ => load_on(&device, name),
@@ -51,7 +49,7 @@ fn logits(gpu: &Gpu, name: &str) -> Vec<Vec<u32>> {
     all
 }
 
-/// Kernels that such a run has to come by.
+/// Kernels that such a run must launch.
 const KERNELS: [&str; 10] = [
     "gemm_heads_tma_64x128",
     "gemm_bf16_tma_64x128",
@@ -74,71 +72,11 @@ fn products_by_any_kernels_judge_alike() {
     }
     // qwen2: a bias of q, k and v; qwen3: norms of heads; gemma3: gelu, and a norm between a product and the stream.
     for model in ["qwen2", "qwen3", "gemma3", "long sums", "heads of 64", "heads of 128, long sums"] {
-        let expected = logits(&gpu.with_products_by(Kernels::Fast), model);
-        for kernels in [Kernels::Hopper, Kernels::Boxes] {
+        let expected = logits(&gpu.with_products_by(Kernels::MmaSync), model);
+        for kernels in [Kernels::Wgmma, Kernels::Tma] {
             let ours = logits(&gpu.with_products_by(kernels), model);
             assert!(ours == expected, "{model} has other bits by {kernels:?}, on {gpu:?}");
         }
-    }
-}
-
-#[test]
-fn quantised_products_by_boxes_judge_alike() {
-    const NAME: &str = "kernels::quantised_products_by_boxes_judge_alike";
-    const KERNELS: [&str; 6] = [
-        "gemm_q8_0_tma_64x128",
-        "gemm_q8_0_tma_128x128",
-        "gemm_q4_k_tma_64x128",
-        "gemm_q4_k_tma_128x128",
-        "gemm_q6_k_tma_64x128",
-        "gemm_q6_k_tma_128x128",
-    ];
-    let Some(Device::Cuda(gpu)) = gpu() else { return };
-    if part().is_none() && is_emulated() {
-        return launches_all(NAME, &KERNELS);
-    }
-    let folder = tempfile::tempdir().unwrap();
-    for dtype in [GgmlDType::Q8_0, GgmlDType::Q4K, GgmlDType::Q6K] {
-        let path = folder.path().join(format!("{dtype:?}.gguf"));
-        gguf(&path, dtype);
-        let weights = Weights::open(&path).unwrap();
-        let [expected, ours] = [Kernels::Fast, Kernels::Boxes].map(|kernels| {
-            let device = Device::Cuda(gpu.with_products_by(kernels));
-            let mut model = device.load(&weights, Compute::default()).unwrap();
-            let sequences: Vec<Vec<u32>> = vec![(0..80).map(|i| i * 37 % 256).collect()];
-            let mut desk = Desk::new(&mut *model, &sequences, KvType::Bf16);
-            let steps = [70, 1, 9].iter().flat_map(|&rows| desk.step(&[(0, rows)]));
-            steps.map(|row| bits(&row)).collect::<Vec<_>>()
-        });
-        assert!(ours == expected, "{dtype:?} has other bits by boxes, on {gpu:?}");
-    }
-}
-
-#[test]
-fn attention_by_boxes_judges_alike() {
-    const NAME: &str = "kernels::attention_by_boxes_judges_alike";
-    const KERNELS: [&str; 4] = [
-        "attend_rows_tma_d64_t128",
-        "attend_parts_tma_d64_t128",
-        "attend_rows_tma_d128_t128",
-        "attend_parts_tma_d128_t128",
-    ];
-    let Some(Device::Cuda(gpu)) = gpu() else { return };
-    if part().is_none() && is_emulated() {
-        return launches_all(NAME, &KERNELS);
-    }
-    for head_dim in [64, 128] {
-        let [expected, ours] = [gpu.clone(), gpu.with_attention_by_boxes()].map(|gpu| {
-            let mut model = seeded(&Device::Cuda(gpu), &[("head_dim", head_dim)]);
-            let sequences: Vec<Vec<u32>> =
-                [300, 60].map(|n| (0..n).map(|i| (i * 37 + n) % 300).collect()).to_vec();
-            let mut desk = Desk::new(&mut *model, &sequences, KvType::Bf16);
-            // A prompt in chunks, the last of which see two splits; a short one beside it; single tokens.
-            let work = [&[(0, 200), (1, 40)][..], &[(0, 80), (1, 1)], &[(0, 1), (1, 1)], &[(0, 19), (1, 18)]];
-            let steps = work.iter().flat_map(|work| desk.step(work));
-            steps.map(|row| bits(&row)).collect::<Vec<_>>()
-        });
-        assert!(ours == expected, "heads of {head_dim} have other bits by boxes, on {gpu:?}");
     }
 }
 

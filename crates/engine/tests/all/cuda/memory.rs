@@ -207,10 +207,10 @@ fn models_of_7b_and_32b_hold_their_memory_on_a_card_of_80_gb() {
     };
     let answers = |n| (0..n).map(|row| part(1, 20, 1, &blocks[2 * row..2 * row + 2])).collect::<Vec<_>>();
     let prompt = part(PROMPT, facts.context - PROMPT, 0, &blocks);
-    let weighed = part(PROMPT, 0, wanted, &blocks);
+    let scored = part(PROMPT, 0, wanted, &blocks);
     let noted = Part { states_from: 0, ..prompt };
     for parts in
-        [vec![prompt], vec![weighed], answers(256), answers(256), answers(256), answers(3), vec![noted]]
+        [vec![prompt], vec![scored], answers(256), answers(256), answers(256), answers(3), vec![noted]]
     {
         model.run(Step::new(parts, Vec::new()).at_depths([1, 20])).unwrap();
     }
@@ -218,8 +218,8 @@ fn models_of_7b_and_32b_hold_their_memory_on_a_card_of_80_gb() {
     assert!(gpu.memory().unwrap().0 >= free - (4 << 20), "only recordings take more");
 }
 
-/// All that is weighed after all rows takes one launch, and states one for each depth; both have the bits that they have
-/// one by one.
+/// All log-probabilities after all rows take one launch, and states one for each depth; both have the bits that they
+/// have one by one.
 #[test]
 fn what_is_weighed_and_noted_takes_one_launch_and_has_the_same_bits() {
     const NAME: &str = "memory::what_is_weighed_and_noted_takes_one_launch_and_has_the_same_bits";
@@ -265,7 +265,7 @@ fn what_is_weighed_and_noted_takes_one_launch_and_has_the_same_bits() {
 }
 
 /// Wants go to the device by a stream of their own, and the step's stream waits for them: where the driver forgets that, what
-/// was wanted before is weighed again.
+/// was wanted before is computed again.
 #[test]
 fn a_wait_for_wants_that_is_missing_is_found() {
     const NAME: &str = "memory::a_wait_for_wants_that_is_missing_is_found";

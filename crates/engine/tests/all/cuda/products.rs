@@ -7,7 +7,7 @@ use tribunal_engine::model::{
     cpu::{Format, Packed},
     cuda::{
         Gpu,
-        products::{Kind, TILES, segment},
+        products::{Kind, TILES, k_slice},
         quant_layout::QuantLayout,
     },
 };
@@ -96,7 +96,7 @@ fn check(gpu: &Gpu, kind: Kind, format: Format, [m, n, k]: [usize; 3]) {
 fn every_kernel_of_a_product_has_the_same_bits() {
     let Some(Device::Cuda(gpu)) = gpu() else { return };
     let [n, k] = [72, 2304];
-    assert!(segment(n, k) < k, "more than one segment");
+    assert!(k_slice(n, k) < k, "more than one k_slice");
     for (kind, format) in [
         (Kind::Bf16, Format::Bf16),
         (Kind::Q8_0, Format::Q8_0),

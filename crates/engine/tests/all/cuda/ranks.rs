@@ -226,8 +226,8 @@ pub fn every_edge_is_needed(name: &str, peers: &str) {
         assert!(passed, "none is forgotten: {said}");
         let (said, passed) = run(0, "0");
         assert!(!passed && said.contains("not in the capture"), "the second GPU is left out: {said}");
-        // Two layers meet nine times, each time by two edges: that of the first GPU, and that of the second, behind whose
-        // last one nothing comes. Without the first's last one, the second's work is left over.
+        // Two layers synchronise nine times, each time by two edges: that of the first GPU, and that of the second,
+        // behind whose last one nothing comes. Without the first's last one, the second's work is left over.
         for edge in 1..18 {
             let (said, passed) = run(edge, ["2", "0"][edge % 2]);
             let found = if edge == 17 { "a stream of the capture has work" } else { "other bits" };

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::{
     Config, Part, Step,
-    cuda::{plan::Plan, work_items::Limits},
+    cuda::{plan::Plan, work_tiles::Limits},
     weights::Weights,
 };
 
@@ -52,8 +52,8 @@ fn drawn() -> impl Strategy<Value = Vec<Drawn>> {
     ]
 }
 
-fn limits(shared_bytes: usize, parts: usize) -> Limits {
-    Limits { multiprocessors: 132, shared_bytes, parts, cascade: true, boxes: false }
+fn limits(shared_bytes: usize, splits: usize) -> Limits {
+    Limits { multiprocessors: 132, shared_bytes, splits, cascade: true }
 }
 
 proptest! {
@@ -69,7 +69,7 @@ proptest! {
                 let shared_bytes = if i < 2 { 227 << 10 } else { 0 };
                 let most = Extent::of(MOST, config.into(), 3);
                 let step = step(&drawn);
-                let plan = Plan::new(&step, config, limits(shared_bytes, most.parts), pads);
+                let plan = Plan::new(&step, config, limits(shared_bytes, most.splits), pads);
                 prop_assert!(most.holds(plan.extent()), "{:?} in {most:?}", plan.extent());
                 Ok(())
             })?;
@@ -83,14 +83,14 @@ const SLOTS: [Slot; N_SLOTS] = [
     Slot::WantedStream,
     Slot::Normed,
     Slot::Product,
-    Slot::Parts,
+    Slot::Splits,
     Slot::Peaks,
     Slot::Queries,
     Slot::WantedQueries,
     Slot::Attended,
     Slot::Gated,
     Slot::Sums,
-    Slot::Turns,
+    Slot::Semaphores,
     Slot::Panel,
     Slot::Hidden,
     Slot::Noted,
@@ -105,13 +105,13 @@ const SLOTS: [Slot; N_SLOTS] = [
 #[test]
 fn what_is_in_use_together_lies_apart() {
     let sizes: Sizes = (&config("qwen2")).into();
-    let spread = Some(Spread { widest: 900, own_logits: 160, all_logits: 320 });
-    let extra = Extra { panel: 5000, ranks: 24, n_adapters: 3, spread, ..Extra::of(sizes) };
+    let shard = Some(ShardBuffers { widest: 900, own_logits: 160, all_logits: 320 });
+    let extra = Extra { panel: 5000, ranks: 24, n_adapters: 3, shard, ..Extra::of(sizes) };
     let places = Places::new(Extent::of(MOST, sizes, 3), sizes, extra);
     let shares = |a: Slot, b: Slot| {
         let of = |slot, some: &[Slot]| some.contains(&slot);
         let pairs: [(&[Slot], &[Slot]); 2] = [
-            (&[Slot::Product], &[Slot::Parts, Slot::Peaks]),
+            (&[Slot::Product], &[Slot::Splits, Slot::Peaks]),
             (&[Slot::Gated], &[Slot::Queries, Slot::WantedQueries, Slot::Attended]),
         ];
         pairs.iter().any(|(one, other)| of(a, one) && of(b, other) || of(b, one) && of(a, other))

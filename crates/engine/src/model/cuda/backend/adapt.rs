@@ -32,10 +32,11 @@ impl Cuda {
         let (pairs, items) = (table.memory.at(), adapted.items.from(self.numbers()?));
         let launch = |kernel, n_blocks: usize, pointers: [u64; 4], sizes: [usize; 3]| {
             let grid = [n_items as u32, n_matrices as u32, n_blocks as u32];
-            let shape = Shape { grid, block: [THREADS, 1], shared_bytes: 0, pairs: false };
+            let shape = Shape { grid, block: [THREADS, 1], shared_bytes: 0 };
             let arguments = [&pointers.map(Argument::At)[..], &sizes.map(Argument::size)].concat();
             // SAFETY: x is [rows, w.k] bf16 and y [rows, ldy] f32, the items' rows are among them and their adapters
-            // in the table, and `hidden` has room for every item.
+            // in the table, and the slot of `hidden` has `bytes`. All are 16-byte aligned and freed only after the
+            // stream is synchronised.
             unsafe { self.launch(("adapter", kernel), shape, &arguments) }
         };
         let (shrink, expand) = (table.most_rank.div_ceil(RANKS), table.widest.div_ceil(THREADS as usize));

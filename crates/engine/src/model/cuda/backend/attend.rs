@@ -1,4 +1,4 @@
-//! Attention: the launches of a plan's items, and the merge of what was attended split by split.
+//! Attention: the launches of a plan's work tiles, and the merge of KV splits.
 
 use super::{
     super::{
@@ -6,13 +6,12 @@ use super::{
         arena::Slot,
         launch::{Argument, Shape},
         plan::{self, Attention},
-        tensor_map::TensorMap,
-        work_items::Limits,
+        work_tiles::Limits,
     },
     Cuda, Values,
 };
 use crate::model::{
-    BLOCK, Config,
+    Config,
     backend::{Reach, Rows},
 };
 
@@ -30,31 +29,41 @@ impl Cuda {
         let window = self.config.window.filter(|_| reach == Reach::Local).unwrap_or(0);
         for launch in &attention.rows {
             let outputs = [out.at()];
-            self.attend_items(layer, queries, attention, launch, launch.tile.rows, &outputs, window)?;
+            self.attend_work_tiles(layer, queries, attention, launch, launch.tile.rows, &outputs, window)?;
         }
-        if attention.parts.is_empty() {
+        if attention.splits.is_empty() {
             return Ok(out);
         }
         let Config { n_heads, head_dim, .. } = self.config;
-        let parts = self.slot(Slot::Parts, attention.n_splits * n_heads * head_dim * 4)?;
+        let splits = self.slot(Slot::Splits, attention.n_splits * n_heads * head_dim * 4)?;
         let peaks = self.slot(Slot::Peaks, attention.n_splits * n_heads * 8)?;
         let numbers = self.numbers()?;
-        let [starts, positions] = [attention.part_starts, attention.positions].map(|at| at.from(numbers));
-        for launch in &attention.parts {
-            let outputs = [parts, peaks, starts];
-            self.attend_items(layer, queries, attention, launch, launch.tile.parts, &outputs, window)?;
+        let [starts, positions] = [attention.split_starts, attention.positions].map(|at| at.from(numbers));
+        for launch in &attention.splits {
+            let outputs = [splits, peaks, starts];
+            self.attend_work_tiles(
+                layer,
+                queries,
+                attention,
+                launch,
+                launch.tile.split_kv,
+                &outputs,
+                window,
+            )?;
         }
-        let pointers = [parts, peaks, starts, positions, out.at()].map(Argument::At);
+        let pointers = [splits, peaks, starts, positions, out.at()].map(Argument::At);
         let sizes = [queries.n_rows, n_heads, head_dim, window].map(Argument::size);
         let shape = Shape::new([queries.n_rows, (n_heads * head_dim).div_ceil(512)], 128);
-        // SAFETY: parts and peaks have room for the plan's parts, and each row that has parts names its first.
+        // SAFETY: `splits` is [n_splits, heads, head_dim] and `peaks` [n_splits, heads, 2] in f32, 256-byte aligned
+        // places of the arena, which is freed only after the stream is synchronised; each row with splits has the index
+        // of its first.
         unsafe { self.launch(("attend_merge", "attend_merge"), shape, &[&pointers[..], &sizes].concat())? };
         Ok(out)
     }
 
-    /// Attention of one launch's items, to `outputs`.
+    /// Attention of one launch's work tiles, to `outputs`.
     #[expect(clippy::too_many_arguments, reason = "attention reads that much")]
-    fn attend_items(
+    fn attend_work_tiles(
         &self,
         layer: usize,
         queries: &Values,
@@ -67,24 +76,21 @@ impl Cuda {
         let Config { n_heads, n_kv_heads, head_dim, attention_scale, .. } = self.config;
         let (keys, values) = self.cached(layer);
         let Attention { order, positions, sequences, .. } = *attention;
-        let steps = [launch.items, order, positions, sequences, self.plan.block_starts, self.plan.blocks];
+        let steps =
+            [launch.work_tiles, order, positions, sequences, self.plan.block_starts, self.plan.blocks];
         let numbers = self.numbers()?;
         let steps = steps.map(|at| at.from(numbers));
-        let (mut maps, mut cached) = (Vec::new(), vec![keys, values]);
-        if launch.tile.boxes {
-            let rows = self.n_blocks * n_kv_heads * BLOCK;
-            let map = |at| TensorMap::rows(at, rows, head_dim, BLOCK);
-            maps = cached.drain(..).map(map).collect::<Result<_, _>>()?;
-        }
-        let pointers = [&[queries.at()][..], &cached, &steps, outputs].concat();
-        let sizes = [launch.n_items, n_heads, n_kv_heads, head_dim, window].map(Argument::size);
+        let pointers = [&[queries.at(), keys, values][..], &steps, outputs].concat();
+        let sizes = [launch.n_work_tiles, n_heads, n_kv_heads, head_dim, window].map(Argument::size);
         let pointers: Vec<Argument> = pointers.into_iter().map(Argument::At).collect();
         let arguments = [&pointers[..], &sizes, &[Argument::Float(attention_scale)]].concat();
         let shared_bytes = launch.tile.shared_bytes;
-        let shape = Shape { shared_bytes, ..Shape::new([launch.n_items, n_kv_heads], launch.tile.threads) };
-        // SAFETY: the step was checked: its blocks are in the cache and hold its positions; the plan's items are rows
-        // of the queries.
-        unsafe { self.launch_over((launch.tile.module, kernel), shape, &maps, &arguments) }
+        let shape =
+            Shape { shared_bytes, ..Shape::new([launch.n_work_tiles, n_kv_heads], launch.tile.threads) };
+        // SAFETY: the step was checked: its blocks are in the cache and hold its positions; the plan's work tiles are
+        // rows of the queries, and the outputs are slots for all of them. Cache and arena are 256-byte aligned and
+        // freed only after the stream is synchronised.
+        unsafe { self.launch((launch.tile.module, kernel), shape, &arguments) }
     }
 
     /// What attention may use.
@@ -92,9 +98,8 @@ impl Cuda {
         Limits {
             multiprocessors: self.gpu.multiprocessors(),
             shared_bytes: self.gpu.shared_bytes(),
-            parts: self.most_parts(),
+            splits: self.most_splits(),
             cascade: self.gpu.cascades(),
-            boxes: self.gpu.attends_by_boxes(),
         }
     }
 }

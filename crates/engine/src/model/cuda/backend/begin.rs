@@ -63,7 +63,8 @@ impl Cuda {
         let sizes = [n, self.block_elements(), self.n_blocks, halves].map(Argument::size);
         let pointers = [self.cached(0).0, self.plan.copies.from(self.numbers()?)].map(Argument::At);
         let shape = Shape::new([n, halves], 256);
-        // SAFETY: the step was checked: its copies name blocks of the cache.
+        // SAFETY: the step was checked: its copies are pairs of blocks of the cache, whose halves are 256-byte aligned;
+        // a block is a multiple of 16 bytes.
         unsafe { self.launch(("copy_blocks", "copy_blocks"), shape, &[&pointers[..], &sizes].concat()) }
     }
 

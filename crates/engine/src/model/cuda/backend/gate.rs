@@ -1,4 +1,4 @@
-//! The gated half of the feed-forward layer: by the product itself where a kernel does both, or by `kernels/gate.cu` behind
+//! The gate of the feed-forward layer: fused into the product where a kernel does both, or by `kernels/gate.cu` after
 //! it. Both have the same bits.
 
 use super::{
@@ -15,18 +15,18 @@ use super::{
 use crate::model::config::Activation;
 
 impl Cuda {
-    /// Gates and ups that meet in the product, so that their sums never go to memory; `None` where no kernel does that
-    /// for these weights and rows.
+    /// The product with the gate fused, whose sums are never written to memory; `None` where no kernel does that for
+    /// these weights and rows.
     pub(super) fn multiply_gated(&self, x: &Values, w: &Linear) -> Result<Option<Values>, Error> {
         let ([part], [gates, ups]) = (&w.parts[..], &w.outputs[..]) else { return Ok(None) };
-        // What adapters add comes before the gate.
+        // What adapters add precedes the gate.
         let alone = w.bias.is_none() && !self.adds_adapters(w) && gates.len() == ups.len();
         if !alone || !matches!(part.way, Way::Direct(Kind::Bf16) | Way::Panel(_)) {
             return Ok(None);
         }
         let (m, n, k) = (x.n_rows, part.n, w.k);
         let kernels = self.gpu.products_by();
-        let Some(launch) = fused::launch_gated(kernels, [m, n, k], part.segment, self.config.activation)
+        let Some(launch) = fused::launch_gated(kernels, [m, n, k], part.k_slice, self.config.activation)
         else {
             return Ok(None);
         };
@@ -34,10 +34,11 @@ impl Cuda {
         let (_, weights) = self.weights_of(part, k)?;
         let maps = [
             TensorMap::rows(x.at(), m, k, launch.tile.tokens)?,
-            TensorMap::gates(weights, n / 2, k, launch.tile.box_outputs())?,
+            TensorMap::gates(weights, n / 2, k, launch.tile.outputs)?,
         ];
         let sizes = [m, n, k].map(Argument::size);
-        // SAFETY: x is [m, k], the weights [n, k], their gates before their ups, and out [m, n / 2], all bf16.
+        // SAFETY: x is [m, k], the weights [n, k], their gates before their ups, and out [m, n / 2], all bf16, 16-byte
+        // aligned and freed only after the stream is synchronised.
         unsafe {
             let (names, shape) = ((launch.tile.module(), launch.kernel), launch.shape());
             self.launch_over(names, shape, &maps, &[&[Argument::At(out.at())][..], &sizes].concat())?;
@@ -45,7 +46,7 @@ impl Cuda {
         Ok(Some(out))
     }
 
-    /// The gate of a product that lies in memory.
+    /// The gate of a product that is in memory.
     pub(super) fn gate(&self, gate_up: &Values) -> Result<Values, Error> {
         let (rows, n) = (gate_up.n_rows, self.config.intermediate);
         let out = self.values(Slot::Gated, rows, 2 * n)?;
@@ -55,7 +56,7 @@ impl Cuda {
         };
         let pointers = [gate_up.at(), out.at()].map(Argument::At);
         let sizes = [rows, n].map(Argument::size);
-        // SAFETY: gate_up is [rows, 2 n] f32, out [rows, n] bf16.
+        // SAFETY: gate_up is [rows, 2 n] f32, out [rows, n] bf16, 256-byte aligned places of the arena.
         unsafe {
             let shape = Shape::new([rows, n.div_ceil(1024)], 256);
             self.launch(("gate", kernel), shape, &[&pointers[..], &sizes].concat())?;

@@ -1,5 +1,5 @@
-//! Heads of queries, keys and values that are turned and stored: by the product itself where a kernel does both, or by
-//! `kernels/rotate.cu` behind it. Both have the same bits.
+//! Rotary embedding and KV store: fused into the QKV product where a kernel does both, or by `kernels/rotate.cu` after
+//! it. Both have the same bits.
 
 use super::{
     super::{
@@ -19,8 +19,8 @@ use crate::model::{
 };
 
 impl Cuda {
-    /// Queries of a product that turns and stores heads without norms, so that its sums never go to memory; `None` where no
-    /// kernel does that for these weights and rows.
+    /// Queries of a QKV product with fused rotary embedding and KV store, for heads without norms; its sums are never
+    /// written to memory. `None` where no kernel does that for these weights and rows.
     pub(super) fn multiply_heads(
         &self,
         layer: usize,
@@ -30,13 +30,13 @@ impl Cuda {
     ) -> Result<Option<Values>, Error> {
         let Config { n_heads, n_kv_heads, head_dim, .. } = self.config;
         let [part] = &w.parts[..] else { return Ok(None) };
-        // What adapters add comes before the turn.
+        // What adapters add precedes the rotation.
         if self.adds_adapters(w) || !matches!(part.way, Way::Direct(Kind::Bf16) | Way::Panel(_)) {
             return Ok(None);
         }
         let (m, n, k) = (x.n_rows, part.n, w.k);
         let by = self.gpu.products_by();
-        let Some(launch) = fused::launch_heads(by, [m, n, k], part.segment, head_dim) else {
+        let Some(launch) = fused::launch_heads(by, [m, n, k], part.k_slice, head_dim) else {
             return Ok(None);
         };
         let queries = self.values(Slot::Queries, m, 2 * self.query_width())?;
@@ -45,17 +45,18 @@ impl Cuda {
             TensorMap::rows(x.at(), m, k, launch.tile.tokens)?,
             TensorMap::heads(weights, n, k, head_dim, launch.tile.outputs)?,
         ];
-        let (mut parts, mut turns) = (0, 0);
-        if launch.meets {
+        let (mut parts, mut semaphores) = (0, 0);
+        if launch.reduces {
             parts = self.slot(Slot::Sums, launch.partial_len(m, n) * 4)?;
-            turns = self.slot(Slot::Turns, launch.n_turns(m, n) * 4)?;
+            semaphores = self.slot(Slot::Semaphores, launch.n_semaphores(m, n) * 4)?;
         }
         let bias = w.bias.as_ref().map_or(0, Memory::at);
         let places = self.places_of_heads(layer, &queries, reach)?;
-        let pointers = [&[bias][..], &places, &[parts, turns]].concat();
+        let pointers = [&[bias][..], &places, &[parts, semaphores]].concat();
         let pointers: Vec<Argument> = pointers.into_iter().map(Argument::At).collect();
-        let sizes = [m, n, k, launch.segment, n_heads, n_kv_heads, head_dim].map(Argument::size);
-        // SAFETY: x is [m, k] and the weights [n, k] in bf16, n the heads' dimensions; the rest as in `turn`.
+        let sizes = [m, n, k, launch.k_slice, n_heads, n_kv_heads, head_dim].map(Argument::size);
+        // SAFETY: x is [m, k] and the weights [n, k] in bf16, n the heads' dimensions, 16-byte aligned; the sums and
+        // semaphores are slots of the launch's lengths. The rest as in `rotate`.
         unsafe {
             let (names, shape) = ((launch.tile.module(), launch.kernel), launch.shape());
             self.launch_over(names, shape, &maps, &[&pointers[..], &sizes].concat())?;
@@ -63,8 +64,8 @@ impl Cuda {
         Ok(Some(queries))
     }
 
-    /// Turns and stores heads that lie in memory.
-    pub(super) fn turn(
+    /// Rotates and stores heads that are in memory.
+    pub(super) fn rotate(
         &self,
         layer: usize,
         qkv: &Values,
@@ -79,15 +80,17 @@ impl Cuda {
         let pointers: Vec<Argument> = pointers.into_iter().map(Argument::At).collect();
         let sizes = [qkv.n_rows, n_heads, n_kv_heads, head_dim].map(Argument::size);
         let grid = [qkv.n_rows as u32, (n_heads + 2 * n_kv_heads).div_ceil(4) as u32, 1];
-        // SAFETY: the tables reach past every position, and the step was checked: its slots are in the cache.
+        // SAFETY: qkv is [rows, heads dimensions] f32 and the queries [rows, heads, head_dim] bf16, 256-byte aligned
+        // places of the arena; the rotary tables cover every position of the step, which was checked: its slots are in
+        // the cache. All are freed only after the stream is synchronised.
         unsafe {
-            let shape = Shape { grid, block: [32, 4], shared_bytes: 0, pairs: false };
+            let shape = Shape { grid, block: [32, 4], shared_bytes: 0 };
             self.launch(("rotate", "rotate"), shape, &[&pointers[..], &sizes, &[self.eps()]].concat())?;
         }
         Ok(queries)
     }
 
-    /// What heads are turned by, and where they go: cosines, sines, positions, slots, queries, keys, values.
+    /// The rotation of heads and their destinations: cosines, sines, positions, slots, queries, keys, values.
     fn places_of_heads(&self, layer: usize, queries: &Values, reach: Reach) -> Result<[u64; 7], Error> {
         let local = if reach == Reach::Local { self.local_angles.as_ref() } else { None };
         let (cos, sin) = local.unwrap_or(&self.angles).at();

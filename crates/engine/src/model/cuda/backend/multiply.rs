@@ -1,4 +1,4 @@
-//! Products: which kernels run, over which parts of a weight, and the merge of split sums.
+//! Matrix products: the kernels to run, over the parts of a weight, and the split-K reduction.
 
 use super::{
     super::{
@@ -38,10 +38,11 @@ impl Cuda {
         };
         let panel = self.slot(Slot::Panel, part.n * k * 2)?;
         let (grid, threads) = products::panel(part.n, k);
-        let shape = Shape { grid, block: [threads, 1], shared_bytes: 0, pairs: false };
+        let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
         let sizes = [0, part.n, k].map(Argument::size);
         let arguments = [[Argument::At(part.at()), Argument::At(panel)].as_slice(), &sizes].concat();
-        // SAFETY: the part has n rows of k values, and so has the panel, in bf16.
+        // SAFETY: the part has n rows of k values in its format, the panel slot room for as many in bf16; both are
+        // 16-byte aligned and freed only after the stream is synchronised.
         unsafe { self.launch(("dequantize", kernel), shape, &arguments)? };
         Ok((Kind::Bf16, panel))
     }
@@ -57,7 +58,7 @@ impl Cuda {
         add: bool,
     ) -> Result<(), Error> {
         let shape = [x.n_rows, part.n, w.k];
-        let launch = products::launch(self.gpu.products_by(), kind, shape, part.segment);
+        let launch = products::launch(self.gpu.products_by(), kind, shape, part.k_slice);
         self.multiply_by(&launch, x, w, (part, weights), (y, ldy), add)
     }
 
@@ -77,12 +78,13 @@ impl Cuda {
         let bias = w.bias.as_ref().map_or(Argument::At(0), |bias| at(bias.at()));
         let (maps, inputs) = inputs(launch, (x.at(), weights), [m, n, k])?;
         let y = at(y);
-        let mnk = [m, n, k, launch.segment].map(Argument::size);
+        let mnk = [m, n, k, launch.k_slice].map(Argument::size);
         let last = [Argument::size(ldy), Argument::Int(i32::from(add))];
-        // SAFETY: x is [m, k] bf16, the weights are [n, k] of their kind, y and the bias have n columns from `at` on, y
-        // in rows of `ldy`.
+        // SAFETY: x is [m, k] bf16, the weights are [n, k] of their kind, both 16-byte aligned; y and the bias have n
+        // columns of f32 from `at` on, y in rows of `ldy`; the slots have the launch's lengths. All are freed only
+        // after the stream is synchronised.
         unsafe {
-            let Some(segments) = launch.split else {
+            let Some(slices) = launch.split else {
                 return self.launch_over(
                     names,
                     shape,
@@ -91,54 +93,52 @@ impl Cuda {
                 );
             };
             let sums = Argument::At(self.slot(Slot::Sums, launch.partial_len(m, n) * 4)?);
-            if launch.meets {
-                let parts = [sums, Argument::At(self.slot(Slot::Turns, launch.n_turns(m, n) * 4)?)];
+            if launch.reduces {
+                let parts = [sums, Argument::At(self.slot(Slot::Semaphores, launch.n_semaphores(m, n) * 4)?)];
                 let arguments = [&inputs[..], &[bias, y], &parts, &mnk, &last].concat();
                 return self.launch_over(names, shape, &maps, &arguments);
             }
             self.launch_over(names, shape, &maps, &[&inputs[..], &[sums], &mnk].concat())?;
             let (grid, threads) = products::merge(m, n);
-            let shape = Shape { grid, block: [threads, 1], shared_bytes: 0, pairs: false };
-            let sizes = [m, n, segments].map(Argument::size);
+            let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
+            let sizes = [m, n, slices].map(Argument::size);
             self.launch(("gemm_merge", "gemm_merge"), shape, &[&[sums, bias, y][..], &sizes, &last].concat())
         }
     }
 
-    /// The sums of a product's segments, for whoever adds them up; `None` where the product is not split so.
+    /// The split-K partial sums of a product, which the caller adds; `None` where the product has none.
     pub(super) fn multiply_apart<'a>(&self, x: &Values, w: &'a Linear) -> Result<Option<Sums<'a>>, Error> {
         let [part] = &w.parts[..] else { return Ok(None) };
         let (m, n, k) = (x.n_rows, part.n, w.k);
         let kind = if let Way::Direct(kind) = part.way { kind } else { Kind::Bf16 };
-        let launch = products::launch(self.gpu.products_by(), kind, [m, n, k], part.segment);
-        let Some(segments) = launch.split.filter(|_| !launch.meets && !self.adds_adapters(w)) else {
+        let launch = products::launch(self.gpu.products_by(), kind, [m, n, k], part.k_slice);
+        let Some(slices) = launch.split.filter(|_| !launch.reduces && !self.adds_adapters(w)) else {
             return Ok(None);
         };
         let (_, weights) = self.weights_of(part, k)?;
         let (maps, inputs) = inputs(&launch, (x.at(), weights), [m, n, k])?;
         let at = self.slot(Slot::Sums, launch.partial_len(m, n) * 4)?;
-        let sizes = [m, n, k, launch.segment].map(Argument::size);
+        let sizes = [m, n, k, launch.k_slice].map(Argument::size);
         let arguments = [&inputs[..], &[Argument::At(at)], &sizes].concat();
-        // SAFETY: x is [m, k] bf16, the weights are [n, k] of their kind, and there is room for a sum of each segment.
+        // SAFETY: x is [m, k] bf16, the weights are [n, k] of their kind and the sums [slices, m, n] f32, 16-byte
+        // aligned, and freed only after the stream is synchronised.
         unsafe {
             self.launch_over((launch.tile.module(), launch.kernel), launch.shape(), &maps, &arguments)?;
         }
-        Ok(Some(Sums { at, n: segments, bias: w.bias.as_ref() }))
+        Ok(Some(Sums { at, n: slices, bias: w.bias.as_ref() }))
     }
 }
 
-/// How a kernel is told where its operands are: `x` and the weights, as maps or as addresses. Maps are its first arguments;
-/// weights in strips have none.
+/// A kernel's arguments for its operands, `x` and the weights: tensor maps, which precede all other arguments, or
+/// addresses.
 pub(in crate::model::cuda) fn inputs(
     launch: &Launch,
     (x, weights): (u64, u64),
     [m, n, k]: [usize; 3],
 ) -> Result<(Vec<TensorMap>, Vec<Argument>), Error> {
-    if launch.tile.kernels != Kernels::Boxes {
+    if launch.tile.kernels != Kernels::Tma {
         return Ok((Vec::new(), vec![Argument::At(x), Argument::At(weights)]));
     }
     let of_x = TensorMap::rows(x, m, k, launch.tile.tokens)?;
-    if launch.tile.kind != Kind::Bf16 {
-        return Ok((vec![of_x], vec![Argument::At(weights)]));
-    }
-    Ok((vec![of_x, TensorMap::rows(weights, n, k, launch.tile.box_outputs())?], Vec::new()))
+    Ok((vec![of_x, TensorMap::rows(weights, n, k, launch.tile.outputs)?], Vec::new()))
 }

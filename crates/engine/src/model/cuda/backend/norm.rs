@@ -24,7 +24,7 @@ pub(in crate::model::cuda) enum Add<'a> {
     Sums(Sums<'a>),
 }
 
-/// The sums of a product's segments, which have not met yet.
+/// Split-K partial sums of a product, not added yet.
 #[derive(Clone, Copy)]
 pub(in crate::model::cuda) struct Sums<'a> {
     /// `[n, rows, cols]` f32.
@@ -54,8 +54,8 @@ impl Cuda {
         let pointers = [bias, norm, weight.at(), out.at()].map(Argument::At);
         let sizes = [x.n_rows, cols].map(Argument::size);
         let arguments = [&[Argument::At(x.at())][..], &added, &pointers, &sizes, &[self.eps()]].concat();
-        // SAFETY: x is [rows, cols] f32, what is added so many of these, out is [rows, cols] bf16, weights and bias are
-        // [cols].
+        // SAFETY: x is [rows, cols] f32, the added sums [n_added, rows, cols] f32, out [rows, cols] bf16, weights and
+        // bias are [cols] f32; all are 256-byte aligned and freed only after the stream is synchronised.
         unsafe { self.launch(("norm", "residual_norm"), shape, &arguments)? };
         Ok(out)
     }

@@ -1,4 +1,4 @@
-//! The memory that steps work in: made once for the largest step, or as steps come where nobody has said what that is.
+//! The memory of steps: allocated once for the largest step, or as needed where its size is not known.
 
 #![expect(unsafe_code, reason = "the driver is a C library")]
 
@@ -11,7 +11,7 @@ use super::{
         Error, Sizes,
         arena::{Arena, Extent, Extra, Places, Slot},
         driver::failed,
-        products::{self, Meeting, Way},
+        products::{self, SplitK, Way},
         weights::Linear,
     },
     Cuda, Values,
@@ -48,24 +48,24 @@ impl Cuda {
         *self.extra.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The most parts of attention in a step.
-    pub(super) fn most_parts(&self) -> usize {
+    /// The most KV splits of attention in a step.
+    pub(super) fn most_splits(&self) -> usize {
         let prepared = self.arena.as_ref().filter(|_| self.prepared);
-        prepared.map_or_else(|| self.sizes().most_parts(), |arena| arena.extent.parts)
+        prepared.map_or_else(|| self.sizes().most_splits(), |arena| arena.extent.splits)
     }
 
-    /// Takes note of weights that will be multiplied.
-    pub(super) fn multiplies(&self, linear: &Linear) {
+    /// Makes room for products with these weights.
+    pub(super) fn add_linear(&self, linear: &Linear) {
         let mut extra = self.extra.lock().unwrap_or_else(PoisonError::into_inner);
         for part in &linear.parts {
-            extra.multiplies(part.n, linear.k, part.segment);
+            extra.add_weight(part.n, linear.k, part.k_slice);
             if let Way::Panel(_) = part.way {
                 extra.panel = extra.panel.max(2 * part.n * linear.k);
             }
         }
     }
 
-    /// Takes note of an adapter, which moves what was made.
+    /// Makes room for an adapter; the arena is allocated anew.
     pub(super) fn adapts(&mut self, linear: &Linear) {
         let extra = self.extra.get_mut().unwrap_or_else(PoisonError::into_inner);
         extra.n_adapters = extra.n_adapters.max(linear.adapters.len());
@@ -123,7 +123,7 @@ impl Cuda {
         [n, k]: [usize; 2],
     ) -> Result<(), Error> {
         let extra = self.extra.get_mut().unwrap_or_else(PoisonError::into_inner);
-        extra.multiplies(n, k, products::segment(n, k));
+        extra.add_weight(n, k, products::k_slice(n, k));
         self.hold(Extent { rows, ..Extent::default() })
     }
 
@@ -133,9 +133,9 @@ impl Cuda {
         self.arena = None;
         let places = Places::new(extent, self.sizes(), self.extra());
         self.arena = Some(Arena::new(self.gpu.context(), extent, places, self.gpu.is_apart())?);
-        let turns = self.slot(Slot::Turns, Meeting::TURNS)?;
-        // SAFETY: the slot has so many bytes.
-        unsafe { result::memset_d8_async(turns, 0, Meeting::TURNS, self.stream.cu_stream()) }
+        let semaphores = self.slot(Slot::Semaphores, SplitK::SEMAPHORE_BYTES)?;
+        // SAFETY: the slot has `SEMAPHORE_BYTES` bytes of the arena that was allocated above.
+        unsafe { result::memset_d8_async(semaphores, 0, SplitK::SEMAPHORE_BYTES, self.stream.cu_stream()) }
             .map_err(failed("write memory"))
     }
 }

@@ -1,4 +1,4 @@
-//! What is taken from a step's logits, and the hidden states that it notes: one launch and one copy each.
+//! Sampled tokens and log-probabilities of a step's logits, and its hidden states: one launch and one copy each.
 
 #![expect(unsafe_code, reason = "kernel launches and copies trust their arguments")]
 
@@ -27,9 +27,10 @@ pub(super) struct Noted {
     fetched: Vec<f32>,
 }
 
-/// What one asker at a time sends wants and gets choices by. Masks of many rows are megabytes, so they go by a stream of
-/// their own, while the device is still at the step: their slot is no other operation's.
-pub(super) struct Turn {
+/// Page-locked staging of sampling requests and results, for one caller at a time. Masks of many rows are megabytes, so
+/// they are copied on a stream of their own while the device executes the step: their slot belongs to no other
+/// operation.
+pub(super) struct Staging {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
     /// When the wants have been sent.
@@ -39,7 +40,7 @@ pub(super) struct Turn {
     choices: Pinned,
 }
 
-impl Turn {
+impl Staging {
     /// # Errors
     /// The device fails, or the system has no memory to lock.
     pub(super) fn new(context: &Arc<CudaContext>) -> Result<Self, Error> {
@@ -69,16 +70,17 @@ impl Cuda {
     /// What comes of the wants, one after the other.
     pub(super) fn choose(&self, logits: u64, wants: &Wants<'_>) -> Result<Vec<Option<Choice>>, Error> {
         let n = wants.rows.len();
-        // The slots are one asker's at a time.
-        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        // The slots belong to one caller at a time.
+        let mut staging = self.staging.lock().unwrap_or_else(PoisonError::into_inner);
         self.here()?;
         let input = self.slot(Slot::Wants, wants.n_bytes())?;
         let output = self.slot(Slot::Choices, n * CHOICE_BYTES)?;
-        turn.reserve(wants.n_bytes(), n * CHOICE_BYTES)?;
-        let Turn { stream, sent, wants: pinned, choices, .. } = &mut *turn;
+        staging.reserve(wants.n_bytes(), n * CHOICE_BYTES)?;
+        let Staging { stream, sent, wants: pinned, choices, .. } = &mut *staging;
         let pinned = &mut pinned.bytes_mut()[..wants.n_bytes()];
         wants.write(pinned);
-        // SAFETY: the slot has room for the bytes, which stay as they are until the step is over.
+        // SAFETY: the slot has `n_bytes` bytes; the pinned memory is as long, and neither moved nor written before
+        // `sent` has been waited for.
         unsafe { result::memcpy_htod_async(input, pinned, stream.cu_stream()) }
             .map_err(failed("send what is wanted"))?;
         sent.record(stream).map_err(failed("send what is wanted"))?;
@@ -89,14 +91,15 @@ impl Cuda {
         let sizes = [n, self.config.vocab, wants.mask_words].map(Argument::size);
         let of_parts = [&pointers[..], &sizes].concat();
         let arguments = [&pointers[..], &[Argument::At(output)], &sizes].concat();
-        // SAFETY: there is a row of logits for each want, and a mask for each that names one.
+        // SAFETY: the logits have a row of `vocab` f32 for each request, the slots a request, a mask where it has one,
+        // a choice and the partial results of 32 warps for each; all are 256-byte aligned places of the arena.
         unsafe {
             self.launch(("tail", "tail_peaks"), Shape::new([8 * n, 1], 128), &of_parts)?;
             self.launch(("tail", "tail_sums"), Shape::new([8 * n, 1], 128), &of_parts)?;
             self.launch(("tail", "tail"), Shape::new([n, 1], 1024), &arguments)?;
         }
         let choices = &mut choices.bytes_mut()[..n * CHOICE_BYTES];
-        // SAFETY: so many choices are there; the copy is over before they are read.
+        // SAFETY: both have the bytes of n choices; the stream is synchronised before they are read.
         unsafe { result::memcpy_dtoh_async(choices, output, self.stream.cu_stream()) }
             .map_err(failed("fetch results"))?;
         self.stream.synchronize().map_err(failed("run a step"))?;
@@ -105,14 +108,14 @@ impl Cuda {
 
     /// The log-probabilities of tokens after some rows; `None` where the logits are not numbers, or there is no such token
     /// or row.
-    pub(super) fn weigh(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, Error> {
+    pub(super) fn logprobs_of(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, Error> {
         let known = rows.iter().filter(|(row, _)| *row < self.plan.n_wanted);
         let asked: Vec<(usize, u32)> =
             known.flat_map(|&(row, ids)| ids.iter().map(move |&id| (row, id))).collect();
         let mut logprobs = Vec::with_capacity(asked.len());
-        for some in asked.chunks(self.weighed_at_once()) {
+        for some in asked.chunks(self.logprobs_at_once()) {
             let Some(logits) = self.logits else { break };
-            let choices = self.choose(logits, &Wants::weighing(some))?;
+            let choices = self.choose(logits, &Wants::for_logprobs(some))?;
             logprobs.extend(choices.into_iter().map(|choice| choice.map(|choice| choice.logprob)));
         }
         let mut logprobs = logprobs.into_iter();
@@ -126,8 +129,8 @@ impl Cuda {
         Ok(rows.iter().map(of_row).collect())
     }
 
-    /// Tokens that are weighed by one launch.
-    fn weighed_at_once(&self) -> usize {
+    /// The most log-probabilities of one launch.
+    fn logprobs_at_once(&self) -> usize {
         let slots = [(Slot::Wants, WANT_BYTES), (Slot::Choices, CHOICE_BYTES), (Slot::Found, FOUND_BYTES)];
         let least = slots.into_iter().map(|(slot, bytes)| self.slot_bytes(slot) / bytes).min();
         least.unwrap_or(0).max(1)
@@ -166,7 +169,8 @@ impl Cuda {
         let pointers = [x.at(), rows, to.at()].map(Argument::At);
         let sizes = [n, width].map(Argument::size);
         let shape = Shape::new([n, 1], 256);
-        // SAFETY: x has a row for each of the step's, and the rows are rows of the step.
+        // SAFETY: x has a row of `width` values for each row of the step, `rows` has n indices of them, and `to` room
+        // for n rows.
         unsafe { self.launch(("take_rows", kernel), shape, &[&pointers[..], &sizes].concat()) }
     }
 

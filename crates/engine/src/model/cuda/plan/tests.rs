@@ -1,10 +1,10 @@
-//! What of a padded step is the same as of the last one, and that padding is nobody's.
+//! What of a padded step is the same as of the last one, and that padding has no effect.
 
-use super::{Layout, NOWHERE, Plan, Room};
-use crate::model::{BLOCK, Config, Part, Step, cuda::work_items::Limits, weights::Weights};
+use super::{Layout, NOT_STORED, Plan, Room};
+use crate::model::{BLOCK, Config, Part, Step, cuda::work_tiles::Limits, weights::Weights};
 
 const LIMITS: Limits =
-    Limits { multiprocessors: 132, shared_bytes: 227 << 10, parts: 10_000, cascade: true, boxes: false };
+    Limits { multiprocessors: 132, shared_bytes: 227 << 10, splits: 10_000, cascade: true };
 
 fn config() -> Config {
     let folder =
@@ -64,16 +64,16 @@ fn padding_is_stored_nowhere_and_attends_to_nothing() {
     let plan = Plan::new(&decoding(&[40, 41, 300, 7, 9], 1), &config, LIMITS, true);
     assert_eq!((plan.n_rows, plan.n_wanted), (8, 5));
     let numbers = |at: super::At, n: usize| plan.numbers.values[at.0..at.0 + n].to_vec();
-    assert_eq!(numbers(plan.slots, 8)[5..], [NOWHERE.cast_signed(); 3]);
+    assert_eq!(numbers(plan.slots, 8)[5..], [NOT_STORED.cast_signed(); 3]);
     assert_eq!(numbers(plan.tokens, 8), [7, 7, 7, 7, 7, 0, 0, 0]);
     for attention in [&plan.all.global, &plan.all.local] {
-        assert_eq!(numbers(attention.part_starts, 8)[5..], [-1; 3]);
-        for (launches, width) in [(&attention.rows, 2), (&attention.parts, 4)] {
+        assert_eq!(numbers(attention.split_starts, 8)[5..], [-1; 3]);
+        for (launches, width) in [(&attention.rows, 2), (&attention.splits, 4)] {
             for launch in launches {
-                assert!(launch.n_items.is_power_of_two());
-                let items = numbers(launch.items, launch.n_items * width);
+                assert!(launch.n_work_tiles.is_power_of_two());
+                let items = numbers(launch.work_tiles, launch.n_work_tiles * width);
                 let filled = items.chunks(width).filter(|item| item[1] > 0).count();
-                assert!(filled > launch.n_items / 2, "{filled} of {}", launch.n_items);
+                assert!(filled > launch.n_work_tiles / 2, "{filled} of {}", launch.n_work_tiles);
             }
         }
     }

@@ -1,65 +1,62 @@
-//! Products that do what follows them too, so that their sums never go to memory. A choice for speed alone, which moves no bit.
+//! Products with a fused epilogue, whose sums are never written to memory. A choice for speed alone, which changes no
+//! bit.
 
-use super::{Kernels, Kind, Launch, by_boxes, measured, of_boxes};
+use super::{Kernels, Launch, by_tma, measured, tma_tiles};
 use crate::model::config::Activation;
 
-/// The launch of a product whose outputs are `n / 2` gates and the `n / 2` ups that they let through, where a kernel does
-/// both: `out[m, n / 2] = f(gate) up` in bf16, so that the sums never go to memory.
+/// The launch of the fused gate and up projections with the gate, where there is such a kernel: `n / 2` gates, then `n
+/// / 2` ups, and `out[m, n / 2] = f(gate) up` in bf16.
 ///
-/// A choice for speed alone, as [`super::launch`], and for sums that are not cut. On Hopper it is made where the table names boxes
-/// for the product. A tile of more tokens has fewer copies, if it is filled.
+/// A choice for speed alone, as [`super::launch`], and without split-K. On Hopper it is made where the table names
+/// a TMA kernel for the product. A tile of more tokens has fewer copies, if it is filled.
 #[must_use]
 pub fn launch_gated(
     kernels: Kernels,
     [m, n, k]: [usize; 3],
-    segment: usize,
+    k_slice: usize,
     activation: Activation,
 ) -> Option<Launch> {
-    let possible = k <= segment && n.is_multiple_of(16);
+    let possible = k <= k_slice && n.is_multiple_of(16);
     let tile = match kernels {
-        Kernels::Boxes => of_boxes(Kind::Bf16).rev().find(|tile| tile.may_be_filled(m)),
-        Kernels::Hopper => {
-            measured::launch([m, n, k], segment).map(|it| it.tile).filter(|it| it.kernels == Kernels::Boxes)
+        Kernels::Tma => tma_tiles().rev().find(|tile| tile.may_be_filled(m)),
+        Kernels::Wgmma => {
+            measured::launch([m, n, k], k_slice).map(|it| it.tile).filter(|it| it.kernels == Kernels::Tma)
         }
-        Kernels::Plain | Kernels::Fast => None,
+        Kernels::Reference | Kernels::MmaSync => None,
     };
     let tile = tile.filter(|_| possible)?;
-    let kernel = match (activation, tile.tokens, tile.pairs) {
-        (Activation::Silu, 64, _) => "gemm_silu_tma_64x128",
-        (Activation::Silu, 128, false) => "gemm_silu_tma_128x128",
-        (Activation::Silu, 128, true) => "gemm_silu_tma_128x128_pair",
-        (Activation::Silu, _, false) => "gemm_silu_tma_256x128",
-        (Activation::Silu, _, true) => "gemm_silu_tma_256x128_pair",
-        (Activation::GeluTanh, 64, _) => "gemm_gelu_tma_64x128",
-        (Activation::GeluTanh, 128, false) => "gemm_gelu_tma_128x128",
-        (Activation::GeluTanh, 128, true) => "gemm_gelu_tma_128x128_pair",
-        (Activation::GeluTanh, _, false) => "gemm_gelu_tma_256x128",
-        (Activation::GeluTanh, _, true) => "gemm_gelu_tma_256x128_pair",
+    let kernel = match (activation, tile.tokens) {
+        (Activation::Silu, 64) => "gemm_silu_tma_64x128",
+        (Activation::Silu, 128) => "gemm_silu_tma_128x128",
+        (Activation::Silu, _) => "gemm_silu_tma_256x128",
+        (Activation::GeluTanh, 64) => "gemm_gelu_tma_64x128",
+        (Activation::GeluTanh, 128) => "gemm_gelu_tma_128x128",
+        (Activation::GeluTanh, _) => "gemm_gelu_tma_256x128",
     };
-    Some(Launch { kernel, ..tile.launch_whole([m, n, k], segment) })
+    Some(Launch { kernel, ..tile.launch_whole([m, n, k], k_slice) })
 }
 
-/// The launch of a product whose outputs are the heads of queries, keys and values, where a kernel also turns and stores
-/// them. It takes heads of 64 and 128 dimensions without norms, and may have its segments meet.
+/// The launch of a QKV product with fused rotary embedding and KV store, where there is such a kernel: for heads of 64
+/// and 128 dimensions without norms. It may have a split-K reduction.
 ///
-/// On Hopper it is made where the table names boxes of at most 128 tokens for the product: of more, a thread has no room for
-/// the sums of all segments.
+/// On Hopper it is made where the table names a TMA tile of at most 128 tokens for the product: with more, a thread has
+/// no registers for the sums of all slices.
 #[must_use]
 pub fn launch_heads(
     kernels: Kernels,
     [m, n, k]: [usize; 3],
-    segment: usize,
+    k_slice: usize,
     head_dim: usize,
 ) -> Option<Launch> {
     let launch = match kernels {
-        Kernels::Boxes => Some(by_boxes([m, n, k], segment, 128)),
-        Kernels::Hopper => measured::launch([m, n, k], segment),
-        Kernels::Plain | Kernels::Fast => None,
+        Kernels::Tma => Some(by_tma([m, n, k], k_slice, 128)),
+        Kernels::Wgmma => measured::launch([m, n, k], k_slice),
+        Kernels::Reference | Kernels::MmaSync => None,
     };
-    let launch = launch.filter(|it| it.tile.kernels == Kernels::Boxes && it.meets == it.split.is_some())?;
-    let kernel = match (launch.tile.tokens, launch.tile.pairs) {
-        (64, false) => "gemm_heads_tma_64x128",
-        (128, false) => "gemm_heads_tma_128x128",
+    let launch = launch.filter(|it| it.tile.kernels == Kernels::Tma && it.reduces == it.split.is_some())?;
+    let kernel = match launch.tile.tokens {
+        64 => "gemm_heads_tma_64x128",
+        128 => "gemm_heads_tma_128x128",
         _ => return None,
     };
     [64, 128].contains(&head_dim).then_some(Launch { kernel, ..launch })

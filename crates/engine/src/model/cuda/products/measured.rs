@@ -1,5 +1,5 @@
-//! Which kernel was the fastest for a weight and so many rows, as a card found out (`tribunal bench gpu --parts tune`) and
-//! a file of this folder says. It is read at run time as the data that it is; nothing is measured then.
+//! The fastest kernel for a weight and a number of rows, from measurements (`tribunal bench gpu --parts tune`) in a
+//! file of this folder. Nothing is measured at run time.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -9,12 +9,13 @@ use super::{Kernels, Kind, Launch, SPLIT_TOKENS, TILES, Tile, few_tiles};
 /// weight, and the last also for all that are more.
 const H100: &str = include_str!("h100.txt");
 
-/// How a product's segments come together: one after another in a tile's sums, in a launch behind, or in the kernel.
+/// How a product's slices are added: one after another in a tile's sums, by a launch of `gemm_merge`, or by a split-K
+/// reduction in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
     Whole,
     Split,
-    Merged,
+    Reduced,
 }
 
 type Choice = (usize, &'static Tile, How);
@@ -41,55 +42,55 @@ fn read(table: &str) -> Result<HashMap<[usize; 2], Vec<Choice>>, String> {
 
 fn kernel(name: &str) -> Option<(&'static Tile, How)> {
     TILES.iter().filter(|tile| tile.kind == Kind::Bf16).find_map(|tile| {
-        let names = [(Some(tile.whole), How::Whole), (tile.split, How::Split), (tile.merged, How::Merged)];
+        let names = [(Some(tile.whole), How::Whole), (tile.split, How::Split), (tile.reduced, How::Reduced)];
         names.into_iter().find(|(known, _)| *known == Some(name)).map(|(_, how)| (tile, how))
     })
 }
 
 /// The launch of a product with a `bf16` weight that a line of the table names, on a card of capability 9.0.
-pub(super) fn launch(shape: [usize; 3], segment: usize) -> Option<Launch> {
-    chosen(&CHOICES, shape, segment)
+pub(super) fn launch(shape: [usize; 3], k_slice: usize) -> Option<Launch> {
+    chosen(&CHOICES, shape, k_slice)
 }
 
 fn chosen(
     choices: &HashMap<[usize; 2], Vec<Choice>>,
     [m, n, k]: [usize; 3],
-    segment: usize,
+    k_slice: usize,
 ) -> Option<Launch> {
     let choices = choices.get(&[n, k])?;
     let &(_, tile, how) = choices.iter().find(|(rows, ..)| m <= *rows).or(choices.last())?;
-    by(tile, how, [m, n, k], segment)
+    by(tile, how, [m, n, k], k_slice)
 }
 
-fn by(tile: &'static Tile, how: How, shape: [usize; 3], segment: usize) -> Option<Launch> {
+fn by(tile: &'static Tile, how: How, shape: [usize; 3], k_slice: usize) -> Option<Launch> {
     let [m, n, _] = shape;
     match how {
-        How::Whole => Some(tile.launch_whole(shape, segment)),
-        How::Split => tile.launch_split(shape, segment).filter(|_| m <= SPLIT_TOKENS),
-        How::Merged => tile.launch_merged(shape, segment).filter(|_| few_tiles(m, n)),
+        How::Whole => Some(tile.launch_whole(shape, k_slice)),
+        How::Split => tile.launch_split(shape, k_slice).filter(|_| m <= SPLIT_TOKENS),
+        How::Reduced => tile.launch_reduced(shape, k_slice).filter(|_| few_tiles(m, n)),
     }
 }
 
 /// Every launch that a line of the table may name for this product, among the kernels of this kind.
 #[must_use]
-pub fn candidates(kernels: Kernels, shape: [usize; 3], segment: usize) -> Vec<Launch> {
-    let most = if kernels == Kernels::Fast { Kernels::Fast } else { Kernels::Boxes };
+pub fn candidates(kernels: Kernels, shape: [usize; 3], k_slice: usize) -> Vec<Launch> {
+    let most = if kernels == Kernels::MmaSync { Kernels::MmaSync } else { Kernels::Tma };
     let runs =
-        |tile: &&Tile| tile.kind == Kind::Bf16 && tile.kernels != Kernels::Plain && tile.kernels <= most;
+        |tile: &&Tile| tile.kind == Kind::Bf16 && tile.kernels != Kernels::Reference && tile.kernels <= most;
     let tiles = TILES.iter().filter(runs);
-    let of_tile = |tile| [How::Whole, How::Split, How::Merged].map(|how| by(tile, how, shape, segment));
+    let of_tile = |tile| [How::Whole, How::Split, How::Reduced].map(|how| by(tile, how, shape, k_slice));
     tiles.flat_map(of_tile).flatten().filter(|launch| launch.split != Some(1)).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::segment, *};
+    use super::{super::k_slice, *};
 
     #[test]
     fn every_line_names_a_launch() {
         for (&[n, k], choices) in &read(H100).unwrap() {
             for &(m, tile, how) in choices {
-                let launch = by(tile, how, [m, n, k], segment(n, k));
+                let launch = by(tile, how, [m, n, k], k_slice(n, k));
                 assert!(launch.is_some(), "{m} [{n}, {k}]: the kernel cannot do that");
             }
         }
@@ -100,14 +101,14 @@ mod tests {
         let table = "# a comment\n3584 3584 64 gemm_bf16_16x64_split\n3584 3584 256 gemm_bf16_tma_256x128_merged\n\
                      8192 256 512 gemm_bf16_tma_128x128";
         let table = read(table).unwrap();
-        let kernel = |m, n, k| chosen(&table, [m, n, k], segment(n, k)).map(|launch| launch.kernel);
+        let kernel = |m, n, k| chosen(&table, [m, n, k], k_slice(n, k)).map(|launch| launch.kernel);
         for (m, expected) in [
             (1, Some("gemm_bf16_16x64_split")),
             (64, Some("gemm_bf16_16x64_split")),
             (65, Some("gemm_bf16_tma_256x128_merged")),
             (256, Some("gemm_bf16_tma_256x128_merged")),
             (257, Some("gemm_bf16_tma_256x128_merged")),
-            (9000, None), // its tiles are too many to meet
+            (9000, None), // too many tiles for a split-K reduction
         ] {
             assert_eq!(kernel(m, 3584, 3584), expected, "{m} rows");
         }
@@ -118,11 +119,11 @@ mod tests {
     #[test]
     fn the_rules_choice_can_be_a_line() {
         for (n, k) in [(1152, 896), (896, 4864), (37888, 3584), (3584, 18944)] {
-            for kernels in [Kernels::Hopper, Kernels::Boxes] {
+            for kernels in [Kernels::Wgmma, Kernels::Tma] {
                 for m in [128, 256, 2048] {
-                    let (shape, cut) = ([m, n, k], segment(n, k));
+                    let (shape, cut) = ([m, n, k], k_slice(n, k));
                     let rule = super::super::by_rule(kernels, Kind::Bf16, shape, cut);
-                    assert!(candidates(Kernels::Hopper, shape, cut).contains(&rule), "{shape:?}: {rule:?}");
+                    assert!(candidates(Kernels::Wgmma, shape, cut).contains(&rule), "{shape:?}: {rule:?}");
                 }
             }
         }

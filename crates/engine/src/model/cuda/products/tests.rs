@@ -1,8 +1,8 @@
-//! The tables of kernels and segments, and what launches must hold.
+//! The tables of kernels and slices, and what launches must hold.
 
 use std::fmt::Write as _;
 
-use super::{Error, FULL, Kernels, Kind, Launch, Meeting, TILES, check, fused, launch, measured, segment};
+use super::{Error, FULL, Kernels, Kind, Launch, SplitK, TILES, check, fused, k_slice, launch, measured};
 
 fn rows(table: &str) -> impl Iterator<Item = Vec<&str>> {
     table.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(' ').collect())
@@ -11,10 +11,10 @@ fn rows(table: &str) -> impl Iterator<Item = Vec<&str>> {
 #[test]
 fn segments_are_those_of_the_kernels() {
     let mut seen = 0;
-    for row in rows(include_str!("../../../../../../kernels/tests/segments.txt")) {
+    for row in rows(include_str!("../../../../../../kernels/tests/k_slices.txt")) {
         let numbers: Vec<usize> = row.iter().map(|word| word.parse().unwrap()).collect();
-        let [n, k, length, segments] = numbers[..] else { panic!("four numbers: {row:?}") };
-        assert_eq!((segment(n, k), k.div_ceil(segment(n, k))), (length, segments), "[{n}, {k}]");
+        let [n, k, length, slices] = numbers[..] else { panic!("four numbers: {row:?}") };
+        assert_eq!((k_slice(n, k), k.div_ceil(k_slice(n, k))), (length, slices), "[{n}, {k}]");
         seen += 1;
     }
     assert!(seen >= 20, "{seen} rows");
@@ -26,9 +26,8 @@ fn tiles_are_those_of_the_kernels() {
         .iter()
         .map(|tile| {
             let twin = match (tile.kernels, tile.split) {
-                (Kernels::Hopper, _) => "wgmma",
-                (Kernels::Boxes, _) if tile.pairs => "pairs",
-                (Kernels::Boxes, _) => "boxes",
+                (Kernels::Wgmma, _) => "wgmma",
+                (Kernels::Tma, _) => "tma",
                 (_, None) => "whole",
                 _ => "split",
             };
@@ -41,18 +40,15 @@ fn tiles_are_those_of_the_kernels() {
         .collect();
     assert_eq!(ours, theirs);
     for tile in &TILES {
-        assert_eq!(tile.kernels == Kernels::Plain, tile.shared_bytes == 0, "{}", tile.whole);
+        assert_eq!(tile.kernels == Kernels::Reference, tile.shared_bytes == 0, "{}", tile.whole);
         let prefix = match (tile.kernels, tile.kind) {
-            (Kernels::Boxes, Kind::Bf16) => "gemm_bf16_tma",
-            (Kernels::Boxes, Kind::Q8_0) => "gemm_q8_0_tma",
-            (Kernels::Boxes, Kind::Q4K) => "gemm_q4_k_tma",
-            (Kernels::Boxes, Kind::Q6K) => "gemm_q6_k_tma",
+            (Kernels::Tma, _) => "gemm_bf16_tma",
             _ => tile.module(),
         };
         assert!(tile.whole.starts_with(prefix), "{}", tile.whole);
-        let meets = tile.kernels == Kernels::Boxes && tile.kind == Kind::Bf16 && !tile.pairs;
+        let meets = tile.kernels == Kernels::Tma;
         let merged = format!("{}_merged", tile.whole);
-        assert_eq!(tile.merged, meets.then_some(merged.as_str()));
+        assert_eq!(tile.reduced, meets.then_some(merged.as_str()));
         assert!(tile.split.is_none_or(|name| name == format!("{}_split", tile.whole)), "{:?}", tile.split);
     }
 }
@@ -65,66 +61,50 @@ fn rows_must_be_whole_steps() {
     assert_eq!(check(1 << 31, 64), Err(Error::TooLarge { n: 1 << 31, k: 64 }));
 }
 
-/// What is chosen on Hopper: boxes have no more blocks than items, as many items each, and room for their sums.
+/// What is chosen on Hopper: TMA launches have no more blocks than work tiles, equal numbers of work tiles each, and
+/// room for their sums.
 fn check_hopper(kernels: Kernels, launch: Launch, fast: Launch, [m, n, k]: [usize; 3]) {
-    let segment = segment(n, k);
+    let k_slice = k_slice(n, k);
     let blocks = launch.tile.blocks(m, n);
-    let tuned = kernels == Kernels::Hopper && measured::launch([m, n, k], segment) == Some(launch);
+    let tuned = kernels == Kernels::Wgmma && measured::launch([m, n, k], k_slice) == Some(launch);
     match launch.tile.kernels {
-        Kernels::Plain | Kernels::Fast => assert!(tuned || launch == fast, "{m} [{n}, {k}]"),
-        Kernels::Hopper => assert!(m > 64 && blocks >= 96 && launch.grid == [blocks as u32, 1, 1]),
-        Kernels::Boxes => {
-            assert!(tuned || kernels == Kernels::Boxes, "no table names them: {m} [{n}, {k}]: {launch:?}");
-            let items = blocks * launch.split.unwrap_or(1);
-            let rounds = items.div_ceil(launch.grid[0] as usize);
-            assert!(launch.grid[0] <= 132 && rounds == items.div_ceil(132), "{m} [{n}, {k}]: {launch:?}");
-            if launch.tile.kind != Kind::Bf16 {
-                assert_eq!(launch.tile.tokens, if m <= 64 { 64 } else { 128 }, "{m} [{n}, {k}]: {launch:?}");
-                assert!(!launch.meets && (launch.split.is_none() || m <= 64), "{m} [{n}, {k}]: {launch:?}");
-                return;
-            }
-            assert_eq!(launch.meets, launch.split.is_some(), "{m} [{n}, {k}]: {launch:?}");
-            let mut room = Meeting::default();
-            room.multiplies(n, k, segment);
+        Kernels::Reference | Kernels::MmaSync => assert!(tuned || launch == fast, "{m} [{n}, {k}]"),
+        Kernels::Wgmma => assert!(m > 64 && blocks >= 96 && launch.grid == [blocks as u32, 1, 1]),
+        Kernels::Tma => {
+            assert!(tuned || kernels == Kernels::Tma, "no table names them: {m} [{n}, {k}]: {launch:?}");
+            let work_tiles = blocks * launch.split.unwrap_or(1);
+            let rounds = work_tiles.div_ceil(launch.grid[0] as usize);
+            assert!(
+                launch.grid[0] <= 132 && rounds == work_tiles.div_ceil(132),
+                "{m} [{n}, {k}]: {launch:?}"
+            );
+            assert_eq!(launch.reduces, launch.split.is_some(), "{m} [{n}, {k}]: {launch:?}");
+            let mut room = SplitK::default();
+            room.add_weight(n, k, k_slice);
             assert!(launch.partial_len(m, n) <= room.partial_len(m), "{m} [{n}, {k}]: {launch:?}");
-            assert!(4 * launch.n_turns(m, n) <= Meeting::TURNS, "{m} [{n}, {k}]: {launch:?}");
+            assert!(4 * launch.n_semaphores(m, n) <= SplitK::SEMAPHORE_BYTES, "{m} [{n}, {k}]: {launch:?}");
         }
     }
 }
 
-/// Pairs have their items together: an even number of blocks, no more than there are multiprocessors.
+/// A product with fused heads has as many slices as the product by itself, and room for their sums.
 #[test]
-fn pairs_have_two_blocks_each() {
-    for tile in TILES.iter().filter(|tile| tile.pairs) {
-        for m in [1, 128, 257, 300, 2048, 5000] {
-            let Launch { grid, .. } = tile.launch_whole([m, 37888, 3584], 3584);
-            let items = m.div_ceil(2 * tile.tokens) * 37888_usize.div_ceil(128);
-            let pairs = grid[0] as usize / 2;
-            assert!(grid[0].is_multiple_of(2) && pairs <= 66, "{m}: {grid:?}");
-            assert_eq!(items.div_ceil(pairs), items.div_ceil(66), "{m}: {grid:?}");
-        }
-        assert_eq!(tile.box_outputs(), 64);
-    }
-}
-
-/// What turns heads has as many segments as the product by itself would be cut into, and room for their sums.
-#[test]
-fn heads_are_turned_where_a_tile_holds_all_sums() {
+fn heads_are_fused_where_a_tile_holds_all_sums() {
     let heads =
-        |kernels, m, [n, k]: [usize; 2], dim| fused::launch_heads(kernels, [m, n, k], segment(n, k), dim);
+        |kernels, m, [n, k]: [usize; 2], dim| fused::launch_heads(kernels, [m, n, k], k_slice(n, k), dim);
     let qkv = [4608, 3584];
     for m in [1, 64, 65, 128, 300, 4096] {
-        let launch = heads(Kernels::Boxes, m, qkv, 128).unwrap();
+        let launch = heads(Kernels::Tma, m, qkv, 128).unwrap();
         assert!(launch.tile.tokens <= 128 && launch.kernel.starts_with("gemm_heads_tma_"), "{m}: {launch:?}");
-        let mut room = Meeting::default();
-        room.multiplies(4608, 3584, launch.segment);
+        let mut room = SplitK::default();
+        room.add_weight(4608, 3584, launch.k_slice);
         assert!(launch.partial_len(m, 4608) <= room.partial_len(m), "{m}: {launch:?}");
-        assert!(4 * launch.n_turns(m, 4608) <= Meeting::TURNS, "{m}: {launch:?}");
-        assert_eq!(heads(Kernels::Fast, m, qkv, 128), None);
-        assert_eq!(heads(Kernels::Boxes, m, qkv, 80), None, "heads of 80");
+        assert!(4 * launch.n_semaphores(m, 4608) <= SplitK::SEMAPHORE_BYTES, "{m}: {launch:?}");
+        assert_eq!(heads(Kernels::MmaSync, m, qkv, 128), None);
+        assert_eq!(heads(Kernels::Tma, m, qkv, 80), None, "heads of 80");
     }
-    let of_table = |m| heads(Kernels::Hopper, m, qkv, 128).map(|launch| (launch.kernel, launch.meets));
-    assert_eq!(of_table(64), None, "the table names no boxes");
+    let of_table = |m| heads(Kernels::Wgmma, m, qkv, 128).map(|launch| (launch.kernel, launch.reduces));
+    assert_eq!(of_table(64), None, "the table names no TMA kernel");
     assert_eq!(of_table(128), Some(("gemm_heads_tma_128x128", true)));
     assert_eq!(of_table(512), None, "a tile of 256 tokens");
     assert_eq!(of_table(2048), Some(("gemm_heads_tma_128x128", false)));
@@ -136,16 +116,16 @@ fn launches_cover_the_product() {
     for kind in [Kind::Bf16, Kind::Q8_0, Kind::Q4K, Kind::Q6K] {
         for m in [1, 2, 7, 8, 9, 16, 17, 33, 64, 65, 128, 300, 4096] {
             for (n, k) in [(16, 16), (320, 64), (896, 4864), (3584, 18944), (37888, 3584), (32001, 4096)] {
-                let of = |kernels| launch(kernels, kind, [m, n, k], segment(n, k));
-                for kernels in [Kernels::Hopper, Kernels::Boxes] {
-                    check_hopper(kernels, of(kernels), of(Kernels::Fast), [m, n, k]);
+                let of = |kernels| launch(kernels, kind, [m, n, k], k_slice(n, k));
+                for kernels in [Kernels::Wgmma, Kernels::Tma] {
+                    check_hopper(kernels, of(kernels), of(Kernels::MmaSync), [m, n, k]);
                 }
-                let launch = of(Kernels::Fast);
+                let launch = of(Kernels::MmaSync);
                 let blocks = m.div_ceil(launch.tile.tokens) * n.div_ceil(launch.tile.outputs);
                 assert_eq!(launch.grid, [blocks as u32, launch.split.unwrap_or(1) as u32, 1]);
-                assert_eq!(launch.tile.kernels, Kernels::Fast);
+                assert_eq!(launch.tile.kernels, Kernels::MmaSync);
                 assert_eq!(launch.split.is_some(), launch.kernel.ends_with("_split"));
-                assert!(launch.split.is_none_or(|segments| segments == k.div_ceil(launch.segment)));
+                assert!(launch.split.is_none_or(|slices| slices == k.div_ceil(launch.k_slice)));
                 assert!(launch.partial_len(m, n) <= 2 * FULL * 64 * m, "{m} [{n}, {k}]");
             }
         }
@@ -164,7 +144,7 @@ fn what_is_launched() {
         for (n, k) in shapes {
             write!(table, "{model:4} [{n}, {k}]").unwrap();
             for m in [1, 16, 64, 128, 256, 512, 4096] {
-                let launch = launch(Kernels::Hopper, Kind::Bf16, [m, n, k], segment(n, k));
+                let launch = launch(Kernels::Wgmma, Kind::Bf16, [m, n, k], k_slice(n, k));
                 let (x, y) = (launch.grid[0], launch.grid[1]);
                 write!(table, "  {m}: {} {x}x{y}", launch.kernel.trim_start_matches("gemm_bf16_")).unwrap();
             }
@@ -172,7 +152,7 @@ fn what_is_launched() {
         }
     }
     for m in [1, 16, 64, 256, 4096] {
-        let launch = launch(Kernels::Hopper, Kind::Q4K, [m, 3584, 18944], segment(3584, 18944));
+        let launch = launch(Kernels::Wgmma, Kind::Q4K, [m, 3584, 18944], k_slice(3584, 18944));
         let (x, y) = (launch.grid[0], launch.grid[1]);
         writeln!(table, "7B down, q4_k, {m}: {} {x}x{y}", launch.kernel).unwrap();
     }

@@ -35,7 +35,7 @@ fn blocks(format: Format, n: usize, k: usize) -> Vec<u8> {
 
 fn written(format: Format, k: usize, rows: &[u8]) -> Vec<u8> {
     let planes = QuantLayout::of(format, k).unwrap();
-    // Rubbish, so that a byte nobody writes shows.
+    // Rubbish, so that an unwritten byte shows.
     let mut out = vec![0xa5; planes.bytes(rows.len() / format.row_bytes(k))];
     planes.write(rows, &mut out);
     out

@@ -1,20 +1,20 @@
-//! The way around for GPUs that do not reach each other's memory: page-locked memory of this machine, which all of them
-//! reach. It copies nothing itself.
+//! Exchange of rows between GPUs without access to each other's memory: through page-locked memory of this machine,
+//! which all of them can access. It copies nothing itself.
 //!
-//! It has two halves, which take turns. What a GPU leaves in one is read by the others after they meet; at the meeting
-//! behind that, about the other half, all have read it, and it is written again. So rows that cross need no second
-//! meeting, and a half may be small: many rows cross in several turns.
+//! It has two halves, used alternately. A GPU's rows in one half are read by the others after they synchronise; at the
+//! next synchronisation, of the other half, all have read them, and the half is written again. So an exchange needs no
+//! second synchronisation, and a half may be small: many rows are exchanged in several rounds.
 
 use super::super::{Error, Gpu, memory::Mapped};
 
-/// Bytes of a half. Enough for the rows of a step of answers; long prompts cross in several turns, of which one is
-/// written while the last is read.
+/// Bytes of a half. Enough for the rows of a step of answers; long prompts are exchanged in several rounds, of which
+/// one is written while the last is read.
 const HALF: usize = 4 << 20;
 
-/// Memory that all GPUs of a group reach.
+/// Memory that all GPUs of a group can access.
 pub(super) struct Detour {
     memory: Mapped,
-    turn: usize,
+    round: usize,
 }
 
 impl Detour {
@@ -22,23 +22,23 @@ impl Detour {
     /// The system has not that much memory to lock.
     pub(super) fn new(gpu: &Gpu) -> Result<Self, Error> {
         gpu.here()?;
-        Ok(Self { memory: Mapped::new(gpu.context(), 2 * HALF)?, turn: 0 })
+        Ok(Self { memory: Mapped::new(gpu.context(), 2 * HALF)?, round: 0 })
     }
 
-    /// Begins a step with the same half as every other, so that recorded ones can be launched in any order. All that
-    /// the last step told the GPUs must be behind a meeting.
+    /// Begins a step with the same half as every other, so that recorded ones can be launched in any order. The GPUs
+    /// must have synchronised after the last step.
     pub(super) fn begin(&mut self) {
-        self.turn = 0;
+        self.round = 0;
     }
 
-    /// Where the next rows cross.
+    /// The address of the half for the next rows.
     pub(super) fn next_half(&mut self) -> u64 {
-        let half = self.turn % 2;
-        self.turn += 1;
+        let half = self.round % 2;
+        self.round += 1;
         self.memory.at() + (half * HALF) as u64
     }
 
-    /// How many rows of so many bytes cross at a time.
+    /// How many rows of so many bytes are exchanged at a time.
     ///
     /// # Errors
     /// Not even one fits.

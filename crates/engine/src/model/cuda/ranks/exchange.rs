@@ -10,7 +10,7 @@ use super::{
         Error,
         backend::Values,
         launch::{Argument, Shape},
-        share::MOST_CARDS,
+        shard::MOST_CARDS,
     },
     Detour, Ranks,
 };
@@ -65,7 +65,7 @@ impl Ranks {
                 let is_read = |card: usize| to.len() > 1 || card > 0;
                 self.each(|i, _| if is_read(i) { self.leave(i, columns, &rows, half) } else { Ok(()) })?;
             }
-            self.meet()?;
+            self.synchronize()?;
             self.each(|i, _| match to.get(i) {
                 Some(to) => self.take_others(i, columns, &rows, (to.at(), half)),
                 None => Ok(()),
@@ -87,8 +87,8 @@ impl Ranks {
         self.gather(card, &pieces, (&[columns.of(card).len()], false), (to, rows.len()))
     }
 
-    /// Brings some rows together on one card, at `to` for the first row of all. The cards have met since the pieces were
-    /// computed, and left.
+    /// Brings some rows together on one card, at `to` for the first row of all. The cards have synchronised since the
+    /// pieces were computed, and left.
     fn take_others(
         &self,
         card: usize,
@@ -126,7 +126,8 @@ impl Ranks {
         let last = [n_rows, width / unit, usize::from(in_place)].map(Argument::size);
         arguments.extend([&[Argument::At(to)][..], &last].concat());
         let shape = Shape::new([n_rows, (width / unit).div_ceil(256)], 256);
-        // SAFETY: each piece has its columns of as many rows, `to` has room for whole ones, and the card reaches them all.
+        // SAFETY: each piece has its columns of `n_rows` rows and `to` room for whole rows, aligned to the kernel's
+        // columns; the card has access to all of them, and none is freed before `finish` has synchronised every card.
         unsafe { self.cards[card].cuda.launch(("gather", kernel), shape, &arguments) }
     }
 }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::model::{
     self, KvType, Weights,
-    backend::{Added, Backend, Begun, HeadNorms, Kept, Matrices, Reach, Rows},
+    backend::{Added, Backend, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
     step::{Most, Step},
     tail::{Choice, Want},
 };
@@ -87,13 +87,13 @@ impl Backend for Ranks {
         self.each_mut(|_, cuda| cuda.reserve(n_blocks, kv)).map(|_| ())
     }
 
-    fn begin(&mut self, step: Step) -> Result<Begun, model::Error> {
+    fn begin(&mut self, step: Step) -> Result<StepStatus, model::Error> {
         if let Some(graphs) = &mut self.graphs {
             graphs.abandon();
         }
         self.each_mut(|_, cuda| cuda.expect(&step))?;
         // The last step's rows may still be read by others.
-        self.meet()?;
+        self.synchronize()?;
         if let Some(detour) = &mut self.detour {
             detour.begin();
         }
@@ -134,7 +134,7 @@ impl Backend for Ranks {
         self.whole_sums(h, w, &y, false)?;
         if self.detour.is_none() {
             // The next product is written where others may still read this one.
-            self.meet()?;
+            self.synchronize()?;
         }
         self.each(|i, cuda| {
             cuda.residual_norm(&x[i], Add::Normed { values: &y[i], weight: &norm[i] }, &next[i])
@@ -200,14 +200,14 @@ impl Backend for Ranks {
         first.cuda.noted()
     }
 
-    fn keep_logits(&mut self, logits: Self::Product) -> Result<Kept, model::Error> {
+    fn keep_logits(&mut self, logits: Self::Product) -> Result<LogitsStatus, model::Error> {
         let columns = Columns { pieces: &logits, ends: self.ends(self.whole.vocab, 4), in_place: false };
         let all = self.cards[0].cuda.values(Slot::Logits, logits[0].n_rows(), 4 * self.whole.vocab)?;
         self.exchange(&columns, &[all])?;
         self.cards[0].cuda.here()?;
         self.cards[0].cuda.set_logits(all.at());
-        let kept = self.graphs.as_mut().map_or(Ok(Kept::Logits), |graphs| graphs.end(all.at()));
-        kept.map_err(|error| self.whose(error))
+        let kept = self.graphs.as_mut().map_or(Ok(LogitsStatus::Ready), |graphs| graphs.end(all.at()));
+        kept.map_err(|error| self.attribute(error))
     }
 
     fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, model::Error> {

@@ -1,4 +1,4 @@
-// The turn of a rotary embedding, and where a product leaves a step's queries, keys and values. rotate.cu has the definitions.
+// Rotary rotation, and the output layout of the fused QKV projection. rotate.cu has the definitions.
 //
 // Proved by kernels/tests/rotate.cpp, kernels/tests/gemm_tma.cpp.
 #pragma once
@@ -9,7 +9,7 @@
 struct Pair {
   float low, high;
 };
-__device__ __forceinline__ Pair turned(Pair of, float cos, float sin) {
+__device__ __forceinline__ Pair rotated(Pair of, float cos, float sin) {
   return {__fsub_rn(__fmul_rn(of.low, cos), __fmul_rn(of.high, sin)), __fadd_rn(__fmul_rn(of.high, cos), __fmul_rn(of.low, sin))};
 }
 
@@ -18,7 +18,7 @@ struct Heads {
   const int *positions, *slots;
   bf16 *q_out, *keys, *values;
   int H, KV;
-  // Where a row's head goes; nowhere if it is a key's or a value's, and the row has no slot.
+  // The destination of a row's head; null for a key or value of a row without a slot.
   __device__ __forceinline__ bf16* place(int row, int head, int dim) const {
     if (head < H) return q_out + (static_cast<size_t>(row) * H + head) * dim;
     const int slot = slots[row], kv = head - H;

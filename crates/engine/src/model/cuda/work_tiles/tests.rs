@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 
-use super::{BLOCK, Heads, Items, Limits, Queries, SPLIT, plan, split_bytes};
+use super::{BLOCK, Heads, Limits, Queries, SPLIT, WorkTiles, plan, split_bytes};
 use crate::model::step::{Part, Step};
 
 const HEADS: Heads = Heads { n_heads: 14, n_kv_heads: 2, head_dim: 64 };
 const LIMITS: Limits =
-    Limits { multiprocessors: 132, shared_bytes: 227 << 10, parts: 100_000, cascade: true, boxes: false };
+    Limits { multiprocessors: 132, shared_bytes: 227 << 10, splits: 100_000, cascade: true };
 
 /// A sequence of a family: the first `shared` blocks are the family's, the others its own.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ fn keys(step: &Step, row: u32, window: Option<usize>) -> std::ops::Range<usize> 
     window.map_or(0, |window| end.saturating_sub(window))..end
 }
 
-/// Fails unless the rows of an item read the same blocks of `tokens`, each as far as it sees, and fit the tile.
+/// Fails unless the rows of a work tile read the same blocks of `tokens`, each as far as it sees, and fit the tile.
 fn check_item(step: &Step, rows: &[u32], tokens: std::ops::Range<usize>, group: usize, queries: usize) {
     assert!(rows.len() * group <= queries || rows.len() == 1, "{} rows in a tile of {queries}", rows.len());
     for &a in rows {
@@ -70,47 +70,47 @@ fn check_item(step: &Step, rows: &[u32], tokens: std::ops::Range<usize>, group: 
     }
 }
 
-/// Reads a plan in the plainest way: which splits of which rows it attends, and where their parts go.
-fn check(step: &Step, heads: Heads, window: Option<usize>, limits: Limits) -> Items {
-    let items = plan(queries(step), heads, window, limits);
+/// Reads a plan in the plainest way: which splits of which rows it attends, and where their splits go.
+fn check(step: &Step, heads: Heads, window: Option<usize>, limits: Limits) -> WorkTiles {
+    let work_tiles = plan(queries(step), heads, window, limits);
     let group = heads.n_heads / heads.n_kv_heads;
     let mut seen: HashMap<(u32, usize), usize> = HashMap::new();
-    for launch in &items.rows {
-        assert_eq!(launch.items.len(), 2 * launch.n_items);
-        for item in launch.items.as_chunks::<2>().0 {
-            let rows = &step.order[item[0] as usize..][..item[1] as usize];
+    for launch in &work_tiles.rows {
+        assert_eq!(launch.work_tiles.len(), 2 * launch.n_work_tiles);
+        for work in launch.work_tiles.as_chunks::<2>().0 {
+            let rows = &step.order[work[0] as usize..][..work[1] as usize];
             check_item(step, rows, 0..usize::MAX, group, launch.tile.queries);
             for &row in rows {
-                assert_eq!(items.part_starts[row as usize], -1);
+                assert_eq!(work_tiles.split_starts[row as usize], -1);
                 let keys = keys(step, row, window);
                 (keys.start / SPLIT..=(keys.end - 1) / SPLIT)
                     .for_each(|split| *seen.entry((row, split)).or_default() += 1);
             }
         }
     }
-    let mut parts = vec![0; items.n_splits];
-    for launch in &items.parts {
-        assert_eq!(launch.items.len(), 4 * launch.n_items);
-        for &[first, n, split, _] in launch.items.as_chunks::<4>().0 {
+    let mut splits = vec![0; work_tiles.n_splits];
+    for launch in &work_tiles.splits {
+        assert_eq!(launch.work_tiles.len(), 4 * launch.n_work_tiles);
+        for &[first, n, split, _] in launch.work_tiles.as_chunks::<4>().0 {
             let (rows, split) = (&step.order[first as usize..][..n as usize], split as usize);
             check_item(step, rows, split * SPLIT..(split + 1) * SPLIT, group, launch.tile.queries);
             for &row in rows {
                 *seen.entry((row, split)).or_default() += 1;
                 let first_split = keys(step, row, window).start / SPLIT;
-                parts[items.part_starts[row as usize] as usize + split - first_split] += 1;
+                splits[work_tiles.split_starts[row as usize] as usize + split - first_split] += 1;
             }
         }
     }
-    assert!(parts.iter().all(|&n| n == 1), "every part is written once: {parts:?}");
-    assert!(items.n_splits <= limits.parts);
+    assert!(splits.iter().all(|&n| n == 1), "every part is written once: {splits:?}");
+    assert!(work_tiles.n_splits <= limits.splits);
     for row in 0..step.n_rows() as u32 {
         let keys = keys(step, row, window);
         for split in keys.start / SPLIT..=(keys.end - 1) / SPLIT {
             assert_eq!(seen.remove(&(row, split)), Some(1), "split {split} of row {row}");
         }
     }
-    assert!(seen.is_empty(), "splits that nobody sees: {seen:?}");
-    items
+    assert!(seen.is_empty(), "splits that no row sees: {seen:?}");
+    work_tiles
 }
 
 fn any_sequence() -> impl Strategy<Value = Sequence> {
@@ -135,18 +135,18 @@ proptest! {
         head_dim in prop_oneof![Just(64_usize), Just(256), Just(112)],
         window in prop_oneof![Just(None), (1_usize..600).prop_map(Some)],
         multiprocessors in 1_usize..140,
-        parts in prop_oneof![Just(0_usize), 0_usize..200, Just(100_000)],
+        splits in prop_oneof![Just(0_usize), 0_usize..200, Just(100_000)],
     ) {
         let heads = Heads { n_heads: group * n_kv_heads, n_kv_heads, head_dim };
-        check(&step(&sequences), heads, window, Limits { multiprocessors, parts, ..LIMITS });
+        check(&step(&sequences), heads, window, Limits { multiprocessors, splits, ..LIMITS });
     }
 }
 
-/// A launch in words: kernel and items.
-fn words(items: &Items) -> Vec<String> {
-    let rows = items.rows.iter().map(|launch| (launch.tile.rows, launch.n_items));
-    let parts = items.parts.iter().map(|launch| (launch.tile.parts, launch.n_items));
-    rows.chain(parts).map(|(kernel, n)| format!("{kernel}: {n}")).collect()
+/// A launch in words: kernel and work tiles.
+fn words(work_tiles: &WorkTiles) -> Vec<String> {
+    let rows = work_tiles.rows.iter().map(|launch| (launch.tile.rows, launch.n_work_tiles));
+    let splits = work_tiles.splits.iter().map(|launch| (launch.tile.split_kv, launch.n_work_tiles));
+    rows.chain(splits).map(|(kernel, n)| format!("{kernel}: {n}")).collect()
 }
 
 #[test]
@@ -156,16 +156,16 @@ fn a_long_chunk_goes_whole_and_a_short_one_in_parts() {
     assert_eq!(words(&long), ["attend_rows_d64_t32: 1", "attend_rows_d64_t64: 144"]);
     let short = check(&step(&chunk(40)), HEADS, None, LIMITS);
     // Five tiles for each of splits 0 to 3, and two for the 17 rows that reach split 4.
-    assert_eq!(words(&short), ["attend_parts_d64_t32: 4", "attend_parts_d64_t64: 18"]);
+    assert_eq!(words(&short), ["attend_split_kv_d64_t32: 4", "attend_split_kv_d64_t64: 18"]);
     assert_eq!(short.n_splits, 40 * 4 + 16);
 }
 
 #[test]
 fn a_shared_prefix_is_read_once_for_a_tile_of_rows() {
     let judges = vec![Sequence { family: 1, shared: 32, before: 600, n: 1 }; 9];
-    let items = check(&step(&judges), HEADS, None, LIMITS);
-    assert_eq!(words(&items), ["attend_parts_d64_t16: 9", "attend_parts_d64_t64: 2"]);
-    assert_eq!(items.n_splits * split_bytes(HEADS), 27 * 14 * 66 * 4);
+    let work_tiles = check(&step(&judges), HEADS, None, LIMITS);
+    assert_eq!(words(&work_tiles), ["attend_split_kv_d64_t16: 9", "attend_split_kv_d64_t64: 2"]);
+    assert_eq!(work_tiles.n_splits * split_bytes(HEADS), 27 * 14 * 66 * 4);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn many_rows_go_whole_where_parts_would_save_no_reading() {
     let shared = check(&step(&alone(48)), HEADS, None, LIMITS);
     assert_eq!(
         words(&shared),
-        ["attend_parts_d64_t16: 300", "attend_parts_d64_t32: 3", "attend_parts_d64_t64: 99"]
+        ["attend_split_kv_d64_t16: 300", "attend_split_kv_d64_t32: 3", "attend_split_kv_d64_t64: 99"]
     );
 }
 
@@ -183,8 +183,8 @@ fn many_rows_go_whole_where_parts_would_save_no_reading() {
 fn one_split_needs_no_parts_and_no_memory_allows_none() {
     let short = vec![Sequence { family: 1, shared: 8, before: 200, n: 1 }; 3];
     assert_eq!(words(&check(&step(&short), HEADS, None, LIMITS)), ["attend_rows_d64_t16: 3"]);
-    // Two of them have room for their three parts, and one split in common.
+    // Two of them have room for their three splits, and one split in common.
     let long = vec![Sequence { family: 1, shared: 16, before: 700, n: 1 }; 3];
-    let items = check(&step(&long), HEADS, None, Limits { parts: 7, ..LIMITS });
-    assert_eq!(words(&items), ["attend_rows_d64_t16: 1", "attend_parts_d64_t16: 5"]);
+    let work_tiles = check(&step(&long), HEADS, None, Limits { splits: 7, ..LIMITS });
+    assert_eq!(words(&work_tiles), ["attend_rows_d64_t16: 1", "attend_split_kv_d64_t16: 5"]);
 }

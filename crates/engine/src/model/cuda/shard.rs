@@ -1,31 +1,33 @@
-//! Which part of a model each card of a tensor-parallel group has. Every matrix is cut by its outputs, queries, keys and
-//! values by heads, so that each sum of a product is one card's from its first value to its last. Only arithmetic is here.
+//! Tensor-parallel shards: the part of a model that each card of a group has. Every matrix is cut by its outputs,
+//! queries, keys and values by heads, so that each sum of a product is one card's from its first value to its last.
+//! Only arithmetic is here.
 //!
-//! Source: Shoeybi et al. (2019), Megatron-LM, section 3, for cutting by heads and by the feed-forward's columns. It cuts
-//! the second matrix of each half by inputs and adds what the cards have; here it is cut by outputs too, since such a
-//! sum's bits would follow the number of cards.
+//! Source: Shoeybi et al. (2019), Megatron-LM, section 3, for cutting by heads and by the feed-forward's columns. It
+//! cuts the second matrix of each half by inputs and adds what the cards have; here it is cut by outputs too, since
+//! such a sum's bits would follow the number of cards.
 
 use std::ops::Range;
 
-use super::{arena::Spread, quant_layout::STRIP};
+use super::{arena::ShardBuffers, quant_layout::STRIP};
 use crate::model::Config;
 
 /// The most cards of one model: `kernels/gather.cu` takes so many pieces.
 pub const MOST_CARDS: usize = 8;
 
-/// One card's place among those that have a model together.
+/// One card's shard of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Share {
+pub(super) struct Shard {
     pub card: usize,
     pub n_cards: usize,
 }
 
-impl Share {
+impl Shard {
     /// A card that has the whole model.
     pub(super) const WHOLE: Self = Self { card: 0, n_cards: 1 };
 
-    /// The outputs that this card computes of a matrix with `n`. `unit` of them stay together (a head), or 1: then cards
-    /// get whole strips of 16, as evenly as that goes. Where there are fewer units than cards, neighbours have the same one.
+    /// The outputs that this card computes of a matrix with `n`. `unit` of them stay together (a head), or 1: then
+    /// cards get whole strips of 16, as evenly as that goes. Where there are fewer units than cards, neighbours have
+    /// the same one.
     pub(super) fn outputs(self, n: usize, unit: usize) -> Range<usize> {
         let Self { card, n_cards } = self;
         if unit == 1 {
@@ -37,9 +39,9 @@ impl Share {
         first * unit..(first + (n / unit / n_cards).max(1)) * unit
     }
 
-    /// What this card works with beside its share; `None` for a card that has the whole model.
-    pub(super) fn spread(self, whole: &Config) -> Option<Spread> {
-        (self.n_cards > 1).then(|| Spread {
+    /// The buffers that this card needs beside those of its shard; `None` for a card that has the whole model.
+    pub(super) fn buffers(self, whole: &Config) -> Option<ShardBuffers> {
+        (self.n_cards > 1).then(|| ShardBuffers {
             widest: (whole.n_heads * whole.head_dim).max(whole.intermediate),
             own_logits: self.outputs(whole.vocab, 1).len(),
             all_logits: if self.card == 0 { whole.vocab } else { 0 },
@@ -57,8 +59,9 @@ impl Share {
     }
 }
 
-/// The numbers of cards that a model with these heads can be spread over: those that divide its heads, and of its heads of
-/// keys and values either divide the number or are divided by it. In the second case several cards have the same ones.
+/// The numbers of cards that a model with these heads can be sharded over: those that divide its heads, and of its
+/// heads of keys and values either divide the number or are divided by it. In the second case several cards have the
+/// same ones.
 #[must_use]
 pub fn possible_cards(n_heads: usize, n_kv_heads: usize) -> Vec<usize> {
     let divides = |n: &usize| {
@@ -72,15 +75,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_all_outputs_once_and_heads_stay_whole() {
+    fn shards_are_all_outputs_once_and_heads_stay_whole() {
         for n_cards in 1..=MOST_CARDS {
             for (n, unit) in [(64, 1), (333, 1), (18944, 1), (16, 1), (128 * 8 * n_cards, 128)] {
-                let shares = (0..n_cards).map(|card| Share { card, n_cards }.outputs(n, unit));
+                let shards = (0..n_cards).map(|card| Shard { card, n_cards }.outputs(n, unit));
                 let mut end = 0;
-                for share in shares {
-                    assert_eq!(share.start, end, "{n} outputs on {n_cards} cards");
-                    assert!(share.end == n || share.end.is_multiple_of(STRIP.max(unit)), "{share:?}");
-                    end = share.end;
+                for shard in shards {
+                    assert_eq!(shard.start, end, "{n} outputs on {n_cards} cards");
+                    assert!(shard.end == n || shard.end.is_multiple_of(STRIP.max(unit)), "{shard:?}");
+                    end = shard.end;
                 }
                 assert_eq!(end, n, "on {n_cards} cards");
             }
@@ -90,7 +93,7 @@ mod tests {
     /// A card has the keys and values that its queries ask for.
     #[test]
     fn fewer_heads_of_keys_than_cards_are_on_several() {
-        let keys = |card| Share { card, n_cards: 8 }.outputs(2 * 64, 64);
+        let keys = |card| Shard { card, n_cards: 8 }.outputs(2 * 64, 64);
         assert_eq!((keys(0), keys(3), keys(4), keys(7)), (0..64, 0..64, 64..128, 64..128));
     }
 

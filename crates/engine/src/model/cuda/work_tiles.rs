@@ -1,10 +1,10 @@
-//! How a step's attention is cut into items, one for each block of threads and kv head. Integers only; nothing here
-//! moves a bit: a row's splits are folded in order wherever they met.
+//! Divides a step's attention into work tiles, one for each block of threads and kv head. Integers only; no choice here
+//! changes a bit: a row's KV splits are always merged in order.
 //!
-//! A row is attended whole by `attend_rows` (a chunk of a prompt: many rows of one sequence read the same keys), or split
-//! by split by `attend_parts` and folded by `attend_merge`. Parts keep every multiprocessor busy when there are few rows,
-//! and read a prefix that many sequences share once for as many rows as a tile holds; they cost memory and a pass over
-//! it. `kernels/attend_plain.cu` says what an item is.
+//! A row is computed whole by `attend_rows` (a chunk of a prompt: many rows of one sequence read the same keys), or one
+//! KV split at a time by `attend_split_kv`, merged by `attend_merge` (FlashDecoding). Splits keep every multiprocessor
+//! busy when there are few rows, and read a prefix that many sequences share once for as many rows as a tile holds;
+//! they cost memory and a pass over it. `kernels/attend_plain.cu` defines work tiles.
 
 use std::{cmp::Reverse, ops::Range};
 
@@ -37,52 +37,51 @@ pub struct Heads {
     pub head_dim: usize,
 }
 
-/// What the device has, and how much memory parts may take.
+/// What the device has, and the memory for KV splits.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub multiprocessors: usize,
     /// The most dynamic shared memory of a block.
     pub shared_bytes: usize,
-    /// The most parts of a step; a part takes [`split_bytes`].
-    pub parts: usize,
+    /// The most KV splits of a step; each takes [`split_bytes`].
+    pub splits: usize,
     /// Whether rows of different sequences read the keys of a prefix that they share together. Off for measurements.
     pub cascade: bool,
-    /// Whether tiles that copy boxes may be chosen.
-    pub boxes: bool,
 }
 
-/// Bytes that a part of one row and split takes: its sums, its peaks and its totals.
+/// Bytes of one row's KV split: its sums, its peaks and its totals.
 #[must_use]
 pub fn split_bytes(heads: Heads) -> usize {
     heads.n_heads * (heads.head_dim + 2) * 4
 }
 
-/// One launch: the kernels of a tile, and the items that it gets.
+/// One launch: the kernels of a tile, and its work tiles.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Launch {
     pub tile: &'static Tile,
-    pub n_items: usize,
-    /// Shape: `[n_items, 2]` (first place in `order`, rows) for rows, `[n_items, 4]` (first, rows, split, 0) for parts.
-    pub items: Vec<u32>,
+    pub n_work_tiles: usize,
+    /// Shape: `[n_work_tiles, 2]` (first place in `order`, rows) for rows, `[n_work_tiles, 4]` (first, rows, split, 0)
+    /// for splits.
+    pub work_tiles: Vec<u32>,
 }
 
 /// How the rows of one window attend.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Items {
+pub struct WorkTiles {
     /// Launches of `attend_rows`.
     pub rows: Vec<Launch>,
-    /// Launches of `attend_parts`; where there are any, `attend_merge` follows.
-    pub parts: Vec<Launch>,
-    /// Shape: `[rows]`; the part of a row's first split, -1 where `attend_rows` has the row.
-    pub part_starts: Vec<i32>,
+    /// Launches of `attend_split_kv`; where there are any, `attend_merge` follows.
+    pub splits: Vec<Launch>,
+    /// Shape: `[rows]`; the index of a row's first split, -1 where `attend_rows` has the row.
+    pub split_starts: Vec<i32>,
     pub n_splits: usize,
 }
 
-/// Cuts the attention of `queries` into items; each row sees `window` keys, its own included, or all.
+/// Divides the attention of `queries` into work tiles; each row sees `window` keys, its own included, or all.
 #[must_use]
-pub fn plan(queries: Queries<'_>, heads: Heads, window: Option<usize>, limits: Limits) -> Items {
+pub fn plan(queries: Queries<'_>, heads: Heads, window: Option<usize>, limits: Limits) -> WorkTiles {
     let group = heads.n_heads / heads.n_kv_heads;
-    let tiles = tiles(heads.head_dim, group, limits.shared_bytes, limits.boxes);
+    let tiles = tiles(heads.head_dim, group, limits.shared_bytes);
     let planner = Planner { queries, group, n_kv_heads: heads.n_kv_heads, window, tiles, limits };
     planner.plan()
 }
@@ -106,7 +105,7 @@ struct Run {
 }
 
 /// A run that fits a tile.
-struct Item {
+struct WorkTile {
     tile: &'static Tile,
     run: Run,
     split: usize,
@@ -115,27 +114,27 @@ struct Item {
 }
 
 impl Planner<'_> {
-    fn plan(&self) -> Items {
+    fn plan(&self) -> WorkTiles {
         let runs = self.sequences();
-        let by_parts = self.choose(&runs);
-        let rows = runs.iter().filter(|run| !by_parts[run.first]);
+        let by_splits = self.choose(&runs);
+        let rows = runs.iter().filter(|run| !by_splits[run.first]);
         let rows = rows.flat_map(|&run| self.whole(run));
-        let parts = self.part_items(&by_parts);
+        let splits = self.split_tiles(&by_splits);
         let mut n_splits = 0;
-        let mut part_starts = vec![-1; self.queries.positions.len()];
-        for place in (0..by_parts.len()).filter(|&place| by_parts[place]) {
-            part_starts[self.row(place)] = n_splits as i32;
+        let mut split_starts = vec![-1; self.queries.positions.len()];
+        for place in (0..by_splits.len()).filter(|&place| by_splits[place]) {
+            split_starts[self.row(place)] = n_splits as i32;
             n_splits += self.n_splits(place);
         }
-        Items {
+        WorkTiles {
             rows: self.launches(rows.collect(), 2),
-            parts: self.launches(parts, 4),
-            part_starts,
+            splits: self.launches(splits, 4),
+            split_starts,
             n_splits,
         }
     }
 
-    /// For each place in the order, whether its row goes split by split.
+    /// For each place in the order, whether its row is computed by splits.
     fn choose(&self, runs: &[Run]) -> Vec<bool> {
         let most = self.rows_of(self.tiles[self.tiles.len() - 1]);
         let blocks = |run: &Run| run.n.div_ceil(most) * self.n_kv_heads;
@@ -143,8 +142,8 @@ impl Planner<'_> {
         let is_chunk = |run: &Run| run.n >= most;
         let of_chunks: usize = runs.iter().filter(|run| is_chunk(run)).map(blocks).sum();
         let chunks_whole = of_chunks >= 2 * self.limits.multiprocessors;
-        let mut left = self.limits.parts;
-        let mut by_parts = vec![false; self.queries.order.len()];
+        let mut left = self.limits.splits;
+        let mut by_splits = vec![false; self.queries.order.len()];
         let mut chosen = Vec::new();
         for run in runs {
             let n_splits: usize = (run.first..run.first + run.n).map(|place| self.n_splits(place)).sum();
@@ -152,18 +151,18 @@ impl Planner<'_> {
                 continue;
             }
             left -= n_splits;
-            by_parts[run.first..run.first + run.n].fill(true);
+            by_splits[run.first..run.first + run.n].fill(true);
             chosen.push(*run);
         }
-        // So many rows that whole ones keep the device busy too: parts must save reading.
+        // So many rows that whole ones keep the device busy too: splits must save reading.
         if chosen.iter().map(blocks).sum::<usize>() >= 4 * self.limits.multiprocessors {
-            let keys = |items: &[Item]| items.iter().map(|item| item.n_keys).sum::<usize>();
-            let whole: Vec<Item> = chosen.iter().flat_map(|&run| self.whole(run)).collect();
-            if 4 * keys(&self.part_items(&by_parts)) > 3 * keys(&whole) {
-                by_parts.fill(false);
+            let keys = |work_tiles: &[WorkTile]| work_tiles.iter().map(|work| work.n_keys).sum::<usize>();
+            let whole: Vec<WorkTile> = chosen.iter().flat_map(|&run| self.whole(run)).collect();
+            if 4 * keys(&self.split_tiles(&by_splits)) > 3 * keys(&whole) {
+                by_splits.fill(false);
             }
         }
-        by_parts
+        by_splits
     }
 
     /// The runs of rows of one sequence.
@@ -178,10 +177,10 @@ impl Planner<'_> {
     }
 
     /// Each split's runs of rows whose blocks of it are the same, in pieces that fit tiles.
-    fn part_items(&self, by_parts: &[bool]) -> Vec<Item> {
-        let places = || (0..by_parts.len()).filter(|&place| by_parts[place]);
+    fn split_tiles(&self, by_splits: &[bool]) -> Vec<WorkTile> {
+        let places = || (0..by_splits.len()).filter(|&place| by_splits[place]);
         let last = places().map(|place| self.last_split(place)).max();
-        let mut items = Vec::new();
+        let mut work_tiles = Vec::new();
         for split in 0..last.map_or(0, |last| last + 1) {
             let mut runs: Vec<Sharing> = Vec::new();
             for place in places().filter(|&place| self.sees(place, split)) {
@@ -192,9 +191,9 @@ impl Planner<'_> {
                 }
             }
             let pieces = runs.into_iter().flat_map(|shared| self.cut(shared.run));
-            items.extend(pieces.map(|piece| self.item(piece, split * SPLIT..(split + 1) * SPLIT)));
+            work_tiles.extend(pieces.map(|piece| self.work_tile(piece, split * SPLIT..(split + 1) * SPLIT)));
         }
-        items
+        work_tiles
     }
 
     /// Whether the row at `place` is the next of the run and has the same blocks of the split, as far as both read.
@@ -222,30 +221,34 @@ impl Planner<'_> {
     }
 
     /// A run that fits a tile, and the keys of a range that its rows see.
-    fn item(&self, run: Run, keys: Range<usize>) -> Item {
+    fn work_tile(&self, run: Run, keys: Range<usize>) -> WorkTile {
         let places = run.first..run.first + run.n;
         let first = places.clone().map(|place| self.first_key(place)).min().unwrap_or(0).max(keys.start);
         let end = places.map(|place| self.position(place) + 1).max().unwrap_or(0).min(keys.end);
-        Item { tile: self.tile(run.n), run, split: keys.start / SPLIT, n_keys: end - first }
+        WorkTile { tile: self.tile(run.n), run, split: keys.start / SPLIT, n_keys: end - first }
     }
 
-    /// A run's items for `attend_rows`.
-    fn whole(&self, run: Run) -> impl Iterator<Item = Item> {
-        self.cut(run).map(|piece| self.item(piece, 0..usize::MAX))
+    /// A run's work tiles for `attend_rows`.
+    fn whole(&self, run: Run) -> impl Iterator<Item = WorkTile> {
+        self.cut(run).map(|piece| self.work_tile(piece, 0..usize::MAX))
     }
 
-    /// Items by tile, those that read most first, so that no block is left to work alone at the end.
-    fn launches(&self, mut items: Vec<Item>, width: usize) -> Vec<Launch> {
-        items.sort_by_key(|item| Reverse(item.n_keys));
+    /// Work tiles by tile, those that read most first, so that no block is left to work alone at the end.
+    fn launches(&self, mut work_tiles: Vec<WorkTile>, width: usize) -> Vec<Launch> {
+        work_tiles.sort_by_key(|work| Reverse(work.n_keys));
         let of_tile = |&tile: &&'static Tile| {
-            let items: Vec<u32> = items
+            let work_tiles: Vec<u32> = work_tiles
                 .iter()
-                .filter(|item| std::ptr::eq(item.tile, tile))
-                .flat_map(|item| {
-                    [item.run.first, item.run.n, item.split, 0].map(|n| n as u32).into_iter().take(width)
+                .filter(|work| std::ptr::eq(work.tile, tile))
+                .flat_map(|work| {
+                    [work.run.first, work.run.n, work.split, 0].map(|n| n as u32).into_iter().take(width)
                 })
                 .collect();
-            (!items.is_empty()).then(|| Launch { tile, n_items: items.len() / width, items })
+            (!work_tiles.is_empty()).then(|| Launch {
+                tile,
+                n_work_tiles: work_tiles.len() / width,
+                work_tiles,
+            })
         };
         self.tiles.iter().filter_map(of_tile).collect()
     }
@@ -256,7 +259,7 @@ impl Planner<'_> {
         self.tiles.iter().find(holds).unwrap_or(&self.tiles[self.tiles.len() - 1])
     }
 
-    /// Rows that a tile holds. The plain kernels take one after the other: more in an item would wait for nothing.
+    /// Rows that a tile holds. The plain kernels take one after the other: more in a work tile would only wait.
     fn rows_of(&self, tile: &Tile) -> usize {
         if tile.dim == PLAIN.dim { 1 } else { tile.queries / self.group }
     }
