@@ -114,7 +114,7 @@ pub fn judge(granularity: Granularity, settings: &Settings) -> Result<Judge, Err
     Ok(Gmft::new(&Settings { granularity: Some(granularity), ..settings.clone() })?.into())
 }
 
-/// A panel on which nobody answers: its questions can be noted.
+/// A panel without models, which records questions.
 #[must_use]
 pub fn empty_panel() -> Panel {
     Panel::new(Arc::new(Rehearsal::with(grammar::shortest)), Sampling::default())
@@ -163,7 +163,7 @@ mod tests {
                 hypothesis: format!("t{system}{doc}.{seg}"),
                 reference: None,
             };
-            // One segment that nobody rated.
+            // One unrated segment.
             Rated::by_one(segment, ((doc, seg) != (0, 1)).then(Vec::new))
         };
         let document = |system: &str, doc: usize| Document {

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_marked_or_has_no_words_is_left_as_it_is() {
+    fn unmarked_and_wordless_translations_stay_as_they_are() {
         let mut documents = documents(3);
         documents[0].segments[0].opinions.clear();
         documents[1].segments[0].segment.hypothesis = "没有空格的句子".into();
