@@ -162,7 +162,7 @@ pub enum Error {
     Write { format: &'static str, reason: String },
 }
 
-/// A format of rows, which takes verdicts one by one in the run's order, so that nobody need hold them all.
+/// A format of rows, written verdict by verdict in the run's order, so that they need not all be in memory.
 pub trait Rows {
     /// Writes what stands for a verdict.
     ///

@@ -81,7 +81,7 @@ impl FolderState {
                 remove(&folder.path(name))?;
             }
         }
-        // A shard that is not the first began without copies; whoever goes on with its folder may be the first, or the whole.
+        // Shards other than the first have no copies; a continued run may be the first shard, or the whole.
         if shard.index == 1 && (self.has_grown || !folder.path(input::INPUT).exists()) {
             materials::keep(folder.dir(), copies)?;
             input::keep(folder.dir(), segments, shard)?;
