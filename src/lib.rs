@@ -1,14 +1,14 @@
 //! `tribunal`: machine-translation evaluation by open-weight LLM judges, in one process.
 //!
 //! The modules in reading order: a [`segment::Segment`] is judged by a [`judges::Judge`], which puts questions to an
-//! [`llm::Llm`] and gets answers in the [`llm::Form`] it asked for (both in [`jinja`] templates that
-//! strangers may have written); [`mqm`] turns errors into a score; [`signature`]
-//! names everything that can move it; [`run`] takes a whole test set through a judge and never loses finished work;
-//! [`meta`] says how well its verdicts agree with human ones, and [`report`] prints them; [`card`] fetches and checks
-//! models ([`gguf`] is a format of theirs), [`evidence`] searches the user's documents; [`engine`] is the `Llm` that runs open weights in this process
-//! over the decoder in [`model`]; [`tune`] trains adapters of a model to judge; [`bench`] measures the engine, and
-//! [`cli`] is the command line. Below them all are [`files`], through which results are written and strangers' folders
-//! opened, [`digest`]s, seeded numbers ([`random`]) and [`panics`].
+//! [`llm::Llm`] and gets answers in the [`llm::Form`] it asked for (both in [`jinja`] templates from untrusted
+//! sources); [`mqm`] turns errors into a score; [`signature`] names everything that can move it; [`run`] takes a
+//! whole test set through a judge and never loses finished work; [`meta`] says how well its verdicts agree with human
+//! ones, and [`report`] prints them; [`card`] fetches and checks models ([`gguf`] is a format of theirs),
+//! [`evidence`] searches the user's documents; [`engine`] is the `Llm` that runs open weights in this process over
+//! the decoder in [`model`]; [`tune`] trains adapters of a model to judge; [`bench`] measures the engine, and [`cli`]
+//! is the command line. Below them all are [`files`], through which results are written and untrusted folders
+//! opened, [`digest`]s, seeded numbers ([`random`]), work in [`parallel`] and [`panics`].
 //!
 //! It holds no prompt text (that is in files beside each judge) and uses the network only for `models pull` and, where
 //! the user names one, a search service on this machine.
@@ -30,6 +30,8 @@ pub use tribunal_core::signature;
 pub use tribunal_core::digest;
 
 pub use tribunal_core::random;
+
+pub use tribunal_core::parallel;
 
 pub use tribunal_judges as judges;
 

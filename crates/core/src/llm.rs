@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 mod chance;
 mod layout;
 mod lens;
-mod seen;
+mod prefixes;
 mod stop;
 mod written;
 
 pub use chance::is_chance;
 pub use layout::Layout;
 pub use lens::{Lens, Reading, States};
-pub use seen::Seen;
+pub use prefixes::PrefixTracker;
 pub use stop::Stop;
 
 /// Whatever answers chats: the in-process engine, or a script in tests.
@@ -54,9 +54,9 @@ pub trait Llm: Sync + Send {
         None
     }
 
-    /// The same model for questions whose answers are wanted only until `stop` says otherwise: what is then still waiting
-    /// or being answered ends with [`Error::Interrupted`], and takes no more of the model's time. `None` when a question
-    /// that has been asked cannot be ended.
+    /// The same model for questions whose answers are wanted only until `stop` says otherwise: what is then still
+    /// waiting or being answered ends with [`Error::Interrupted`], and takes no more of the model's time. `None` when
+    /// a question that has been asked cannot be ended.
     fn until(&self, _stop: &Stop) -> Option<Arc<dyn Llm>> {
         None
     }

@@ -99,13 +99,13 @@ pub fn read(path: &Path, pair: &(Lang, Lang)) -> Result<Vec<Annotation>, Error> 
 
 /// A translation as a rater saw it: system, document, segment, rater, and the text without white space at its end, in
 /// which exports of one study differ.
-type Seen = (String, String, usize, String, String);
+type AnnotationKey = (String, String, usize, String, String);
 
 /// The annotations so far, with the place of each.
 #[derive(Default)]
 struct Annotations {
     all: Vec<Annotation>,
-    places: BTreeMap<Seen, usize>,
+    places: BTreeMap<AnnotationKey, usize>,
 }
 
 impl Annotations {
