@@ -1,10 +1,11 @@
 //! Argument groups that several commands share. They hold what was typed; what it means is decided elsewhere.
 
-use std::{path::PathBuf, str::FromStr};
+use std::{iter, path::PathBuf, str::FromStr};
 
-use clap::Args;
+use clap::{Args, builder::PossibleValuesParser};
 
 use crate::{
+    engine::Isa,
     judges::{Granularity, LanguageCheck, Preset, Programs, Role, Settings, setup},
     llm::Sampling,
     segment::{Lang, lang},
@@ -233,7 +234,7 @@ pub struct EngineArgs {
     #[arg(long, hide = true)]
     pub no_graphs: bool,
     /// Which CPU kernels run
-    #[arg(long, hide = true, default_value = "auto", value_parser = ["auto", "amx", "avx512", "avxvnni", "avx2", "portable"])]
+    #[arg(long, hide = true, default_value = "auto", value_parser = PossibleValuesParser::new(iter::once("auto").chain(Isa::NAMES)))]
     pub cpu_tier: String,
 }
 

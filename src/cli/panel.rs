@@ -17,7 +17,9 @@ use super::{
 use crate::{
     card::{self, Card, Identity, Template},
     digest,
-    engine::{Activations, Compute, Device, Engine, Format, KvType, Need, Options, Tier, chat::ChatTemplate},
+    engine::{
+        Activations, Compute, Device, Engine, Format, Isa as Tier, KvType, Need, Options, chat::ChatTemplate,
+    },
     judges::{Model, Panel, Role},
     llm::Sampling,
     run::description::{ModelFiles, NamedHash},

@@ -12,7 +12,7 @@ use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::engine::Tier;
+use crate::engine::Isa as Tier;
 use crate::files;
 
 /// Print completions for a shell.

@@ -57,8 +57,7 @@ impl Hashes {
         Ok(self.stamped(path)?.0)
     }
 
-    /// The same with the stamp of the file that was hashed, by which whoever opens it later knows that it is still that
-    /// one.
+    /// The same with the stamp of the hashed file, by which a later replacement is detected.
     ///
     /// # Errors
     /// [`Error::Io`] when the file cannot be read, or changes while it is being read.

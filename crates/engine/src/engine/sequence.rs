@@ -72,13 +72,13 @@ impl Sequence {
     }
 }
 
-/// What a new sequence asks for.
+/// A new sequence.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub struct Request {
     pub id: SeqId,
     /// Prompt, then what the form forces at the start of the answer.
     pub tokens: Vec<u32>,
-    /// Tokens that are computed whatever comes: the prompt, and all of a text that is given to be weighed or read.
+    /// Tokens that are computed whatever comes: the prompt, and all of a given text.
     pub n_prompt: usize,
     pub variant: Variant,
     /// Tokens that may still be added.
@@ -89,7 +89,7 @@ pub struct Ask {
     pub states_from: usize,
 }
 
-impl Ask {
+impl Request {
     /// Blocks that the whole sequence may come to need.
     #[must_use]
     pub fn n_blocks(&self) -> usize {

@@ -8,7 +8,7 @@ use crate::model::Error;
 
 pub use gguf::from_gguf;
 pub use hf::from_json;
-pub(super) use hf::{Reading, read, stop_ids};
+pub(super) use hf::{FileConfig, read, stop_ids};
 
 /// Names of the architectures that the decoder knows, as checkpoints spell them.
 pub const ARCHITECTURES: &[&str] = &["llama", "mistral", "qwen2", "qwen3", "gemma3"];

@@ -34,7 +34,7 @@ pub struct Adapted {
 
 /// The largest step that is ever run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Most {
+pub struct StepLimits {
     pub rows: usize,
     /// Rows whose next-token logits are wanted.
     pub wanted: usize,

@@ -362,11 +362,11 @@ fn strings<'v>(list: &'v Value, key: &str) -> Result<Vec<&'v str>, Refusal> {
 
 /// Refuses keywords other than these and the annotations: ignoring one would make a promise that is not kept.
 fn known(schema: &Map<String, Value>, keys: &[&str]) -> Result<(), Refusal> {
-    let stranger = schema.keys().find(|key| {
+    let unknown = schema.keys().find(|key| {
         let key = key.as_str();
         !keys.contains(&key) && !ANNOTATIONS.contains(&key)
     });
-    match stranger {
+    match unknown {
         Some(key) => Err(Refusal::Unknown(format!("the keyword `{key}` beside `{}`", keys[0]))),
         None => Ok(()),
     }

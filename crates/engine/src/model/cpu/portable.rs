@@ -1,5 +1,6 @@
-//! The product of one panel and one tile in plain Rust. It is the portable tier, the definition of what
-//! every tier computes, and (compiled with their instructions, with their own `dot`) the body of other tiers.
+//! The product of one panel and one tile in plain Rust. It is the portable instruction set, the definition of what
+//! every instruction set computes, and (compiled with their instructions, with their own `dot`) the body of other
+//! instruction sets.
 
 use super::input::Int8Tile;
 use super::layout::{BLOCK, LANES, Panel};

@@ -8,7 +8,7 @@ use Kernels::{Boxes, Fast, Hopper, Plain};
 use Kind::{Bf16, Q4K, Q6K, Q8_0};
 
 use super::launch::Shape;
-use crate::model::cpu::Format;
+use crate::model::weights::Format;
 
 /// Where the sums of a product are cut: the values of `k` in a segment, from the shape of the weight alone.
 ///
