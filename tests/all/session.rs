@@ -14,7 +14,7 @@ use tribunal::{
     run,
 };
 
-use crate::fakes::{Rule, SmallRun};
+use crate::fakes::{self, Rule, SmallRun};
 
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
 fn seat(model: &ModelArgs, _: &EngineArgs, sampling: Sampling) -> anyhow::Result<LoadedModels> {
@@ -107,7 +107,7 @@ fn a_method_with_a_temperature_of_its_own_signs_one() {
 
 /// A session over a tiny model, opened as the command line would.
 fn tiny(argv: &str) -> Session {
-    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny/qwen2");
+    let model = fakes::tiny("qwen2");
     let argv = argv.split(' ').map(String::from).chain(["--model".into(), model.display().to_string()]);
     Session::open(cli::parse(argv).unwrap(), panel).unwrap()
 }
