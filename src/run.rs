@@ -1,5 +1,5 @@
-//! Runs a test set through a judge: groups are judged side by side on plain threads, journalled as soon as they are
-//! done, and can be resumed, sharded and merged. This room knows neither models nor prompts.
+//! Runs a judge on a test set: groups are judged in parallel and journalled as soon as they are done; runs can be
+//! resumed, sharded and merged. It knows neither models nor prompts.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,4 @@
-//! A run in the formats of the field. Each format is a file of its own here; this one says what they have in common.
-//! It writes no files and judges nothing.
+//! Exports a run in the formats of the field. Each format has a file; this one has their common parts.
 
 use std::{io::Write, path::PathBuf};
 

@@ -1,5 +1,5 @@
-//! What a run's verdicts say of its judge: one line of shares, and a warning where its output looks degenerate.
-//! The signs and their thresholds are `run`'s.
+//! Health checks in a text report: one line of shares, and a warning about degenerate output. The checks and their
+//! thresholds are in `run/health`.
 
 use std::fmt::Write;
 

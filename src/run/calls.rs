@@ -1,5 +1,5 @@
-//! The file of calls: how it is appended to, read in a stream, compressed, and cut back when a run goes on. What a line
-//! says is `call`'s.
+//! The file of calls: appending, streaming, compression, and truncation when a run is resumed. The format of a line
+//! is in `call`.
 
 use std::{
     collections::BTreeMap,
@@ -198,7 +198,7 @@ impl Sums {
         });
     }
 
-    /// Keeps a question if it is one of the first two about different units, of its role and stage.
+    /// Records a question if it is one of the first two about different units, of its role and stage.
     fn ask(
         &mut self,
         (role, stage, doc): (&str, &str, &str),

@@ -1,5 +1,5 @@
-//! Whether a folder has the calls that its verdicts tell of: every record says how often a model was asked for its
-//! unit. It reads no answer.
+//! Checks that a folder has all calls of its verdicts: every record has the number of its unit's calls. It reads no
+//! answer.
 
 use std::{
     collections::{HashMap, HashSet},

@@ -1,5 +1,5 @@
-//! What a run folder may go on as: the same run, the same run with more units, with another share of them, or with
-//! units that are to be asked again. Anything else is refused, with what differs.
+//! How a run folder may be continued: as the same run, with more units, with another shard, or with units that are
+//! judged again. Anything else is an error that names the differences.
 
 use std::{collections::HashMap, path::Path};
 

@@ -1,5 +1,5 @@
-//! Joins the folders of shards into one: the same `verdicts.jsonl` as an unsharded run, byte for byte. It takes the
-//! shards as they are: of different counts, overlapping where they agree, and, if asked, not all of them.
+//! Joins the folders of shards into one: the same `verdicts.jsonl` as an unsharded run, byte for byte. Shards may
+//! have different counts, may overlap where they agree, and need not be complete if that is allowed.
 
 use std::{
     collections::{BTreeSet, HashMap},

@@ -1,5 +1,5 @@
-//! How many calls and tokens a run takes, at least and at the most: what the judge surely asks, noted and counted
-//! without a model. What it takes indeed is for a [trial](super::trial) to find out.
+//! Bounds on a run's calls and tokens: the questions that are certain are recorded and counted without a model. A
+//! [trial](super::trial) estimates the actual numbers.
 
 use std::{
     sync::{

@@ -147,7 +147,7 @@ impl Progress {
         self.start.elapsed().as_secs_f64()
     }
 
-    /// Says how it ended and takes the line away.
+    /// Ends the display and removes the line.
     pub fn finish(&self) {
         match &self.out {
             Out::Bar(bar) => bar.finish_and_clear(),

@@ -1,4 +1,4 @@
-//! A trial of a run: a few groups are judged, to see what the others will take. They are judged as the run would,
+//! A trial of a run: a few groups are judged to estimate the rest. They are judged as the run would,
 //! into its folder, and the run goes on from there. It counts no question beforehand ([`super::plan`] does).
 
 use std::time::{Duration, Instant};

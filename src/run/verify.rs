@@ -1,5 +1,5 @@
-//! Verification of a run folder: its verdicts are derived again from the recorded answers, its files compared with each
-//! other, and, where a model is at hand, its calls replayed bit by bit. It changes nothing in the folder, and has the
+//! Verifies a run folder: verdicts are derived again from the recorded answers, files are checked for consistency,
+//! and, if the model is available, calls are replayed bit by bit. It changes nothing in the folder, and has the
 //! verdicts and calls of the groups in flight in memory, not those of the run.
 
 use std::{

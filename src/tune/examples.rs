@@ -1,5 +1,5 @@
-//! From documents to examples: units of one segment, one document or five ("FSP" paper, Appendix B.3), each with the
-//! question that the judge asks about it and the answer that it should get. It knows no tokens.
+//! Training examples from documents: units of one segment, one document or five ("FSP" paper, Appendix B.3), each
+//! with the judge's prompt and the target answer. It knows no tokens.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -42,8 +42,8 @@ pub struct Example {
     pub answer: String,
 }
 
-/// The units of these granularities. A document is there with its rated segments, where it has any; segments that are not
-/// rated are no part of a unit.
+/// The units of these granularities. A document is there with its rated segments, where it has any; segments that are
+/// not rated are no part of a unit.
 ///
 /// Source: FSP, Appendix B.3. It counts documents with any rated segment; whether it shows the others is not said.
 #[must_use]

@@ -1,7 +1,8 @@
-//! Fits the judge `probe`: linear maps from a model's hidden states to what raters marked, by ridge regression. Its
-//! lambda is chosen over four folds of the training documents; the held-out documents only measure it.
+//! Fits the judge `probe`: linear maps from a model's hidden states to raters' annotations, by ridge regression. The
+//! penalty is selected by four-fold cross-validation over the training documents; the held-out documents are for
+//! evaluation only.
 //!
-//! Three regressions on the same readings:
+//! Three regressions on the same hidden states:
 //! - for each token, which share of the raters marked it, and as a major error;
 //! - for each translation, what people took off, from its tokens' mean state and its [`Facts`]. Beside
 //!   rated translations it learns from [spoilt](super::spoil) ones that each is worse than it was. Each rated
@@ -258,8 +259,8 @@ pub fn seen(fit: &Fit, reading: &TokenStates, segment: &Segment) -> Readout {
     }
 }
 
-/// The ridge penalty with the lowest cross-validated residual, each target relative to its variance, and the maps that were
-/// fitted without each fold.
+/// The ridge penalty with the lowest cross-validated residual, each target relative to its variance, and the maps
+/// that were fitted without each fold.
 fn best(folds: &[Sums], all: &Sums) -> Result<(f64, Vec<Map>), Error> {
     let mut found: Option<(f64, f64, Vec<Map>)> = None;
     let variance: Vec<f64> = {

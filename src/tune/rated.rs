@@ -152,7 +152,7 @@ struct Texts<'a> {
 }
 
 impl Texts<'_> {
-    /// Refuses ratings of another number of segments than the folder has.
+    /// Checks that the ratings have as many segments as the folder.
     fn check_lengths(&self, segments: &[Segment]) -> Result<(), Error> {
         let most = segments.iter().map(|segment| segment.seg + 1).max().unwrap_or(0);
         for (file, ratings) in self.files.iter().zip(self.raters) {

@@ -1,5 +1,5 @@
-//! What a model reads in rated translations: hidden states, kept on disk, so that reading that was
-//! stopped goes on and another fit on the same texts costs nothing. It fits nothing.
+//! Hidden states of rated translations, cached on disk, so that an interrupted extraction can be resumed and another
+//! fit on the same texts needs none. It fits nothing.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},

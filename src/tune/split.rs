@@ -1,5 +1,5 @@
-//! Which documents are held out: whole documents, in all their translations, by a hash of their name. A text that
-//! stands in documents of both kinds would leak.
+//! The split into training and held-out documents: whole documents, with all their translations, by a hash of their
+//! name. A text in documents of both kinds would leak and is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
 //! The signature of a run: everything that can move a score, as `key:value|key:value`.
-//! It does not decide what belongs in it: judges, the engine and the command line bring their fields.
+//! Judges, the engine and the command line provide the fields.
 
 use std::{fmt, str::FromStr};
 

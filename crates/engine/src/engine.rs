@@ -157,7 +157,7 @@ impl Default for Options {
     }
 }
 
-/// Why an engine cannot start.
+/// Why an engine cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -185,17 +185,17 @@ pub enum Error {
     Threads(String),
 }
 
-/// A loaded model with its thread, or one of its adapters: clones ask the same thread.
+/// A loaded model with its thread, or one of its adapters. Clones share the thread.
 #[derive(Clone)]
 pub struct Engine {
     loaded: Arc<Loaded>,
     /// Which of the model's adapters answers; `None` for the model itself.
     adapter: Option<u32>,
-    /// Until when answers are wanted; `None` for as long as it takes.
+    /// The cancellation token of its requests, if any.
     stop: Option<Stop>,
 }
 
-/// What all that ask one model share.
+/// The state that all clones share.
 struct Loaded {
     workers: Workers,
     tokenizer: Arc<Tokenizer>,
@@ -205,7 +205,7 @@ struct Loaded {
     n_adapters: usize,
 }
 
-/// What a signature says of an engine, and what a plan needs to know of it.
+/// Properties of an engine for signatures and plans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// In order: `dtype`, `act`, `kv`, `device`, `tier` where it can move a bit, `context`, `template` (the first
@@ -251,7 +251,7 @@ impl Engine {
         Self { adapter: adapter.map(|adapter| adapter as u32), ..self.clone() }
     }
 
-    /// The same loaded model for questions whose answers are wanted until `stop` says otherwise.
+    /// The same loaded model with a cancellation token for its requests.
     #[must_use]
     pub fn until(&self, stop: &Stop) -> Self {
         Self { stop: Some(stop.clone()), ..self.clone() }
@@ -275,7 +275,7 @@ impl Engine {
         self.loaded.vocabulary.grammar(form)
     }
 
-    /// The ids of a chat as the model reads it.
+    /// The prompt ids of a chat.
     ///
     /// # Errors
     /// [`llm::Error::Template`] when the chat template refuses it.
@@ -288,12 +288,12 @@ impl Engine {
         self.loaded.tokenizer.encode_continuation(text).map_err(|error| llm::Error::Engine(error.to_string()))
     }
 
-    /// Whether these tokens carry no signal of the model.
+    /// Whether these tokens are at chance level ([`llm::is_chance`]).
     fn is_chance(&self, tokens: &[Token]) -> bool {
         llm::is_chance(tokens, self.loaded.vocabulary.n_logits(), self.loaded.tokenizer.stops())
     }
 
-    /// Refuses what cannot fit even in an empty cache.
+    /// Checks that prompt and answer fit the context.
     fn check_length(&self, prompt: usize, answer: usize) -> Result<(), llm::Error> {
         let context = self.loaded.facts.context;
         if prompt == 0 {
@@ -305,24 +305,22 @@ impl Engine {
         Ok(())
     }
 
-    /// Asks for one chain of a tree of texts. It is read, as a prompt is: chains that leave it find its tokens as
-    /// soon as they are computed.
+    /// Requests the scores of one chain of a tree of texts. The chain is part of the prompt, so that other chains
+    /// share its blocks as soon as they are computed.
     fn score_chain(&self, prompt: &[u32], chain: Chain) -> Result<Pending, llm::Error> {
         let Chain { tokens, first, rows } = chain;
         let tokens = [prompt, &tokens].concat();
-        let request = Request {
-            id: 0,
-            n_prompt: tokens.len(),
-            tokens,
-            variant: Variant { adapter: self.adapter, n_layers: None },
-            n_more: 0,
-            logits_from: prompt.len() + first - 1,
-            states_from: usize::MAX,
-        };
+        let logits_from = prompt.len() + first - 1;
+        let request = Request { logits_from, ..Request::new(tokens, self.variant(None)) };
         self.send(request, Task::Score(Score::new(rows, self.loaded.tokenizer.clone())))
     }
 
-    /// Hands a request to the worker.
+    /// What its blocks depend on, with so many layers computed; `None` for all.
+    fn variant(&self, n_layers: Option<u32>) -> Variant {
+        Variant { adapter: self.adapter, n_layers }
+    }
+
+    /// Sends a request to a worker.
     fn send(&self, mut request: Request, task: Task) -> Result<Pending, llm::Error> {
         self.stop.as_ref().map_or(Ok(()), Stop::check)?;
         let (sender, receiver) = sync_channel(1);
@@ -364,7 +362,7 @@ impl Pending {
     }
 }
 
-/// What the chains of a tree of texts cost: the prompt, which they share, counts once.
+/// The usage of all chains of a tree of texts; their shared prompt counts once.
 fn together(replies: &[Reply]) -> Usage {
     let mut usage = Usage::default();
     for (i, reply) in replies.iter().enumerate() {
@@ -383,19 +381,11 @@ impl Llm for Engine {
         let tokens = self.prompt_ids(chat)?;
         self.check_length(tokens.len(), sampling.max_tokens)?;
         let grammar = self.loaded.vocabulary.grammar(form)?;
-        let n_prompt = tokens.len();
         if sampling.max_tokens == 0 {
             return Ok(Reply { finish: Finish::Length, prompt_ids: tokens, ..Reply::default() });
         }
-        let request = Request {
-            id: 0,
-            tokens,
-            n_prompt,
-            variant: Variant { adapter: self.adapter, n_layers: None },
-            n_more: sampling.max_tokens,
-            logits_from: n_prompt - 1,
-            states_from: usize::MAX,
-        };
+        let (n_more, logits_from) = (sampling.max_tokens, tokens.len() - 1);
+        let request = Request { n_more, logits_from, ..Request::new(tokens, self.variant(None)) };
         let prompt = &request.tokens[..];
         let generate = Generate::new(grammar, sampling.clone(), prompt, self.loaded.tokenizer.clone());
         let mut reply = self.send(request, Task::Generate(Box::new(generate)))?.wait()?.reply;
@@ -407,8 +397,8 @@ impl Llm for Engine {
         self.loaded.workers.computed()
     }
 
-    /// Texts that begin alike share what they begin with, and all that may follow it: the tree of the numbers from 0 to
-    /// 100 takes eleven rows.
+    /// Texts share their common prefixes, and all continuations of a prefix share its row of logits: the tree of the
+    /// numbers from 0 to 100 takes eleven rows.
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
         let prompt = self.prompt_ids(chat)?;
         let texts: Vec<Vec<u32>> =
@@ -457,16 +447,9 @@ impl Llm for Engine {
         });
         let ends = ends.collect();
         let tokens = [&prompt[..], &ids].concat();
-        let request = Request {
-            id: 0,
-            n_prompt: tokens.len(),
-            tokens,
-            // What comes behind the deepest of them moves no state.
-            variant: Variant { adapter: self.adapter, n_layers: Some(deepest as u32) },
-            n_more: 0,
-            logits_from: usize::MAX,
-            states_from: n_prompt,
-        };
+        // Later layers do not affect the states.
+        let variant = self.variant(Some(deepest as u32));
+        let request = Request { states_from: n_prompt, ..Request::new(tokens, variant) };
         let depths = depths.iter().map(|&depth| depth as u32).collect();
         let task = Task::HiddenStates(HiddenStates::new(ids.len(), depths));
         let Outcome { reply, states } = self.send(request, task)?.wait()?;

@@ -34,8 +34,8 @@ pub const METHODS: &[&Method] = &[
     &thinking::METHOD,
 ];
 
-/// Options that methods no longer have, with the only value that is left. It is still signed, so that a run that an
-/// older build began without them can be continued and verified.
+/// Options that methods no longer have, with the only value that is left. It is still signed, so that the signature
+/// of existing runs stays the same.
 const RETIRED: &[(&str, &str, &str)] = &[("gemba-mqm", "threshold", "none"), ("fsp", "threshold", "none")];
 
 /// The method of this name; `gemba_mqm` and `GEMBA-MQM` are `gemba-mqm`.

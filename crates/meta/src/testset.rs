@@ -1,5 +1,5 @@
-//! One language pair of an mt-metrics-eval folder: documents, texts, human and metric scores. Which file is which is
-//! the layout's; what fits the test set is checked here.
+//! One language pair of an mt-metrics-eval folder: documents, texts, human and metric scores. File names
+//! are defined in `read/layout`; contents are checked here.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -95,7 +95,7 @@ pub fn run_units(path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result
     Ok(units)
 }
 
-/// Refuses verdicts that are not about translations of the test set.
+/// Rejects verdicts that are not about translations of the test set.
 ///
 /// # Errors
 /// A system that the test set does not have; otherwise as [`run_units`].

@@ -1,4 +1,4 @@
-//! Planted signs: each is found where it is, and nothing is found in a plausible run.
+//! Every check finds its planted fault, and none reports a plausible run.
 
 use super::*;
 use crate::{

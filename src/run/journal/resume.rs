@@ -1,5 +1,4 @@
-//! A journal that is taken up again: which groups are whole in it and have their calls, and which are judged again. It
-//! judges nothing.
+//! Resumes a journal: which groups are complete, with their calls, and which are judged again.
 
 use std::{
     collections::HashSet,

@@ -1,4 +1,4 @@
-//! Lines of a journal that were changed, and what mends them.
+//! Damaged journal lines, and the hints to repair them.
 
 use super::*;
 

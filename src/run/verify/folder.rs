@@ -1,5 +1,5 @@
-//! The files of a run folder against each other: which there must be, what stands behind their last lines, and what
-//! `run.json` and `summary.json` say of the rest. It judges nothing.
+//! Consistency of a run folder's files: required files, incomplete last lines, and agreement with `run.json` and
+//! `summary.json`.
 
 use std::{
     io::{self, BufRead, BufReader},

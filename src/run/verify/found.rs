@@ -1,5 +1,4 @@
-//! Differences as they are found: the first ones are kept, the others counted, so that a folder of which nothing is
-//! right takes no more memory than one of which everything is.
+//! Collects differences: the first ones in full, the others as a count, so that memory is bounded.
 
 use super::Difference;
 
@@ -41,7 +40,7 @@ impl Extend<Difference> for Differences {
 }
 
 impl Differences {
-    /// Takes in what was found elsewhere.
+    /// Adds differences that were collected elsewhere.
     pub fn join(&mut self, other: Self) {
         let unseen = other.n - other.first.len();
         self.extend(other.first);

@@ -1,5 +1,5 @@
-//! What human raters marked, as the TSV files of WMT's MQM studies and of Marot hold it: a row for each error, its span
-//! between `<v>` and `</v>`. It gives no scores; the weights do.
+//! Human annotations in the TSV files of WMT's MQM studies and of Marot: a row for each error, its span between `<v>`
+//! and `</v>`. Scores are computed elsewhere, by the weights.
 //!
 //! Source: google/wmt-mqm-human-evaluation, `README.md`: nine columns until WMT22, ten with `docSegId`, `globalSegId`
 //! and `metadata` since; google-research/marot, `README.md` and `marot.js`: columns, ids that are all the same,

@@ -137,7 +137,7 @@ impl MixedUp {
         }
     }
 
-    /// Refuses files that are certainly not what they are said to be.
+    /// Checks that every file can be what it is said to be: none is certainly in another language, or a copy.
     ///
     /// # Errors
     /// [`Refusal`], of the first such file.

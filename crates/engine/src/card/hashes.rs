@@ -1,5 +1,5 @@
-//! Hashes of files, remembered from run to run: a file is hashed before it is used, but only once for as long as
-//! it stays the same. It does not know what a hash should be.
+//! A cache of file hashes: a file is hashed before it is used, and again only after a change. Expected hashes are
+//! checked elsewhere.
 
 use std::{
     collections::BTreeMap,

@@ -1,5 +1,5 @@
-//! Given texts as a tree: what several of them begin with is computed once, and all that can follow a token is read off
-//! one row of logits. The tree is cut into chains, each of which is a sequence of its own. Integers only; it knows no
+//! A prefix tree of given texts: shared prefixes are computed once, and all tokens that follow a prefix are scored
+//! from one row of logits. The tree is divided into chains, each a sequence of its own. Integers only; it knows no
 //! model and no cache.
 //!
 //! ```text
@@ -95,7 +95,8 @@ fn insert(nodes: &mut Vec<Node>, text: &[u32]) -> Vec<(usize, usize)> {
     text.iter().map(step).collect()
 }
 
-/// Divides the tree into chains: a chain descends by the first inner token, and the other inner tokens begin new chains.
+/// Divides the tree into chains: a chain descends by the first inner token, and the other inner tokens begin new
+/// chains.
 fn chains(nodes: &mut [Node]) -> Vec<Chain> {
     let mut chains: Vec<Chain> = Vec::new();
     // The nodes at which chains begin, with the tokens up to there.

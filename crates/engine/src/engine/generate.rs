@@ -1,5 +1,4 @@
-//! An answer that the model writes: its form, its budget and its tokens, with guesses at those that follow. It knows no
-//! blocks and no batch.
+//! An answer that the model generates: its form, its budget, its tokens and drafts. It knows no blocks and no batch.
 
 use std::{collections::VecDeque, sync::Arc};
 

@@ -1,7 +1,7 @@
-//! Forms as constraints on the next token: masks, forced tokens, and an end in time.
+//! Constrained decoding: token masks, fast-forward tokens, and an end within the token budget.
 //!
-//! It samples nothing and sees no logits; llguidance follows the grammar, [`closing`] knows the shortest way
-//! to a complete answer, so that a token budget never cuts one off.
+//! It samples nothing and sees no logits. llguidance tracks the grammar, and [`closing`] computes the shortest
+//! complete answer, so that a token budget never truncates one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -157,7 +157,7 @@ impl Radix {
         ((node.variant, node.tokens.clone()), id)
     }
 
-    /// Keeps nodes from being evicted.
+    /// Protects nodes from eviction.
     pub fn lock(&mut self, nodes: &[NodeId]) {
         for &id in nodes {
             self.update(id, |node| node.n_locks += 1);

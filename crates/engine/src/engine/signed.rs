@@ -1,5 +1,5 @@
-//! What a signature says of an engine: for every option, what the engine was really built with, or why the
-//! option cannot move a byte of an answer. A new option does not compile before it has its line here.
+//! The engine's part of the signature: for every option the value in effect, or the reason why it cannot change a
+//! byte of an answer. A new option does not compile without a line here.
 
 use candle_core::quantized::GgmlDType;
 use tribunal_core::digest;

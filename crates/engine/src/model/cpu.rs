@@ -1,15 +1,13 @@
-//! Weights of a linear layer in our own layout, and their product with rows of activations, on the CPU.
-//! Slices in, slices out: it knows no tensor, opens no file and has no threads of its own (the caller's
-//! rayon pool is used).
+//! The CPU backend: packed weights of linear layers and their products with activations, attention, sampling. Kernels
+//! work on slices; they open no file and use the caller's rayon pool.
 //!
 //! A weight matrix `[n, k]` is cut into panels of 16 outputs; within a panel the values run along `k`, the
 //! 16 outputs side by side, so that one 512-bit register holds the next values of 16 outputs. Rows of
 //! activations are cut into tiles of at most 16 rows ([`Input`]). A kernel multiplies two panels by one tile:
-//! it unpacks a block of weights into registers once and lets all rows of the tile pass by.
+//! it unpacks a block of weights into registers once for all rows of the tile.
 //!
-//! Activations have one scale per 32 values for every quantised format, `Q4_K` and its kin included. One scale
-//! per 256 would save one product in ten or eleven of the inner loop, and cost a neighbour of an outlier 256
-//! values away its bits.
+//! Activations have one scale per 32 values for every quantised format, the K-quants included. One scale per 256
+//! would save about a tenth of the products of the inner loop, but lose precision near outliers.
 //!
 //! **Instruction sets.** Kernels are selected at run time ([`Isa`]). Those of floats, of attention and of everything
 //! between products are written once over sixteen lanes ([`lanes`]), which take one, two or four registers; products
@@ -78,7 +76,7 @@ pub use backend::Cpu;
 pub use input::{Coding, Input};
 pub use isa::Isa;
 pub use linear::Compute;
-pub use schedule::{Job, add_multiply, linear, multiply};
+pub use schedule::{Job, add_multiply, gemm, multiply};
 
 use super::weights::Format;
 use layout::Storage;

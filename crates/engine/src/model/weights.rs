@@ -182,8 +182,7 @@ impl Weights {
             .ok_or_else(|| self.bad(name, &format!("is {:?}, floats were expected", stored.dtype)))
     }
 
-    /// Says that a tensor's bytes have been used: its part of the file need not stay in this process's memory.
-    /// It can be read again all the same.
+    /// Marks a tensor as used: its pages of the map may be dropped, and are read again if needed.
     pub(super) fn used(&self, name: &str) {
         #[cfg(unix)]
         if let Some(entry) = self.index.get(name).filter(|_| self.seed.is_none()) {

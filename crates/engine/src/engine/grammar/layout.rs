@@ -1,5 +1,5 @@
-//! A compiled layout: patterns as automata, spans with their texts, parts that nothing can satisfy left out;
-//! and how an answer reads against it. [`super::lark`] writes its grammar.
+//! A compiled layout: patterns as automata, spans with their texts, without unsatisfiable parts; and its matching
+//! against an answer. [`super::lark`] writes its grammar.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

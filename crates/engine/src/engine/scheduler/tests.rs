@@ -1,4 +1,4 @@
-//! The books balance after every one of many random steps, and nothing is computed twice.
+//! The invariants hold after each of many random steps, and nothing is computed twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -232,7 +232,7 @@ type After = (usize, Option<u64>);
 /// A prompt by what [`prompt`] takes, its variant, its answer, and what comes after it.
 type Asked = ((usize, usize, usize), Variant, Plan, After);
 
-/// Asks, steps and abandons as it is told.
+/// Plays a schedule of requests, steps and cancellations.
 fn play(harness: &mut Harness, asks: Vec<Asked>) {
     for ((family, own, n_own), variant, plan, (steps, abandons)) in asks {
         harness.add_with(variant, prompt(family, own, n_own), plan);

@@ -164,7 +164,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// Refuses weights in a format of a quantisation library, before any is read.
+/// Rejects weights in a format of a quantisation library, before any are read.
 fn check_formats(path: &str, object: &Map<String, Value>) -> Result<(), Error> {
     for key in ["quantization_config", "compression_config", "quantization"] {
         let Some(value) = object.get(key).filter(|value| !value.is_null()) else { continue };
@@ -184,7 +184,7 @@ fn check_formats(path: &str, object: &Map<String, Value>) -> Result<(), Error> {
 const OTHER_HEADS: [&str; 4] =
     ["ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForRewardModel"];
 
-/// Refuses a model without a language-model head: where embeddings are tied, it would load as one.
+/// Rejects a model without a language-model head: with tied embeddings it would load as one.
 fn check_heads(path: &str, object: &Map<String, Value>) -> Result<(), Error> {
     let names = object.get("architectures").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let is_other =

@@ -1,4 +1,4 @@
-//! The gated nonlinearity of the feed-forward half, on CPU lanes.
+//! The gated activation of the feed-forward layer (SwiGLU, GeGLU), on CPU lanes.
 
 use super::{
     Isa,

@@ -1,7 +1,7 @@
-//! What adapters add to products on a CPU: two narrow products of f32 for the rows that take one. The kernels are those
-//! of f32 weights, which give the same bits on every instruction set and to a row in any company.
+//! LoRA adapters on a CPU: two narrow f32 products for the rows that have one. The kernels are those of f32 weights,
+//! whose bits depend neither on the instruction set nor on the other rows.
 
-use super::{Coding, Format, Input, Isa, Job, Packed, add_multiply, linear};
+use super::{Coding, Format, Input, Isa, Job, Packed, add_multiply, gemm};
 use crate::model::{Error, backend::Added, step::Adapted};
 
 /// One adapter's matrices for the parts of a [`super::linear::Linear`].
@@ -48,7 +48,7 @@ impl Narrow {
         let all = rows.len() == sums.m;
         let narrowed: Vec<&Packed> = pairs.iter().map(|pair| &pair.a).collect();
         let input = if all { coded(sums.x, k, isa) } else { coded(&gathered(sums.x, k, rows), k, isa) };
-        let hidden = linear(&narrowed, &input); // for each pair [rows, rank]
+        let hidden = gemm(&narrowed, &input); // for each pair [rows, rank]
         for ((pair, mut hidden), place) in pairs.into_iter().zip(hidden).zip(places) {
             for h in &mut hidden {
                 *h *= pair.scale;

@@ -1,9 +1,9 @@
 //! The AMX instruction set: products of quantised weights with full tiles of sixteen rows, by the processor's own
-//! tiles. All else this instruction set does with AVX-512.
+//! tiles. All other kernels are those of AVX-512.
 //!
 //! The codes of two panels are unpacked once for all rows. Then the processor multiplies a block of them with sixteen
-//! rows at a time, and stores 32-bit integers, while AVX-512 scales those of the group of blocks before: neither
-//! waits for the other. The integers are exact and their scales are applied in the order of `portable::int8`, so that
+//! rows at a time, and stores 32-bit integers, while AVX-512 scales those of the previous group of blocks, so that
+//! both units are busy. The integers are exact and their scales are applied in the order of `portable::int8`, so that
 //! the sums have the bits of any instruction set.
 
 mod tile;

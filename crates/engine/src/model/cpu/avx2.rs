@@ -1,5 +1,5 @@
-//! The AVX2 and AVX-VNNI instruction sets: which kernel serves which quantised format. The kernels are in `avx2/`;
-//! those of floats are the same on all instruction sets.
+//! AVX2 and AVX-VNNI: the kernel of each quantised format. The kernels are in `avx2/`; those of floats are the same
+//! on all instruction sets.
 #![expect(clippy::needless_range_loop, reason = "a row and a half are places in several arrays at once")]
 
 mod codes;

@@ -1,4 +1,4 @@
-//! The AVX-512 instruction set: which kernel serves which format. The kernels are in `avx512/`.
+//! AVX-512: the kernel of each format. The kernels are in `avx512/`.
 
 pub(super) mod codes;
 pub(super) mod int8;

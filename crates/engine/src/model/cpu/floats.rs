@@ -1,6 +1,6 @@
-//! Products of float weights on CPU lanes: one vector of weights (16 outputs) meets each row of the tile, whose sums
-//! stay in registers. The order of a sum is that of `k`, but for `bf16` by `bf16`, where of each pair the second
-//! product comes first, as `vpdpbf16ps` takes them.
+//! Products of float weights on CPU lanes: one vector of weights (16 outputs) is multiplied with each row of the
+//! tile, whose sums stay in registers. The order of a sum is that of `k`, but for `bf16` by `bf16`, where of each
+//! pair the second product comes first, as in `vpdpbf16ps`.
 
 use half::{bf16, f16};
 
@@ -34,7 +34,7 @@ const AHEAD: usize = 4096;
 /// from the first-level cache for all rows but the first ones, while memory goes on with what was asked for.
 const TURN: usize = 32;
 
-/// Asks for the line that lies `AHEAD` of a cell.
+/// Prefetches the line `AHEAD` of a cell.
 #[inline(always)]
 fn expect_read<T>(cells: &[T], i: usize) {
     ahead::read(cells.as_ptr().wrapping_add(i).cast::<u8>().wrapping_add(AHEAD));

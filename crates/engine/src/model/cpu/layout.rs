@@ -1,5 +1,5 @@
 //! The layout of packed weights: the size of panels and the memory that holds them.
-//! It moves no value: `pack` writes panels, `unpack` and the kernels read them.
+//! `pack` writes panels, `unpack` and the kernels read them.
 //!
 //! Quantised formats, for each block of 32 values along `k` of the 16 outputs of a panel (a *line* is 64
 //! bytes: four codes of each of the 16 outputs, and group `j` holds the codes `4j..4j + 4`):

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{
     Activations, Format, Input, Isa, Packed,
     adapter::{Narrow, Sums},
-    linear,
+    gemm,
 };
 use crate::model::{
     Error, Weights,
@@ -105,7 +105,7 @@ impl Linear {
             waiting = later;
             let layers: Vec<&Packed> = now.iter().map(|&i| &*self.parts[i].weights).collect();
             let input = Input::new(x, m, layers[0].k(), wanted, isa);
-            now.into_iter().zip(linear(&layers, &input)).for_each(|(i, product)| outs[i] = product);
+            now.into_iter().zip(gemm(&layers, &input)).for_each(|(i, product)| outs[i] = product);
         }
         for (part, out) in self.parts.iter().zip(&mut outs) {
             let Some(bias) = &part.bias else { continue };

@@ -1,5 +1,5 @@
-//! The NEON instruction sets: which kernel serves which quantised format. The kernels are in `neon/`; those of floats
-//! are the same on all instruction sets.
+//! NEON: the kernel of each quantised format. The kernels are in `neon/`; those of floats are the same on all
+//! instruction sets.
 #![expect(clippy::needless_range_loop, reason = "a row and a quarter are places in several arrays at once")]
 
 mod codes;

@@ -1,4 +1,4 @@
-//! From the blocks of a file to panels. It computes with no weight: bits are moved, none is lost.
+//! Packs the blocks of a file into panels: bits are rearranged, no weight is computed with.
 
 use rayon::prelude::*;
 

@@ -1,5 +1,4 @@
-//! Work that does nothing but run the machine at its limits: what kernels are measured against. It reads no
-//! clock; who calls it does.
+//! Loops that run the machine at its limits, as the reference for measured kernels. The caller takes the time.
 
 use std::hint::black_box;
 

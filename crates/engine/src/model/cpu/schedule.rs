@@ -67,7 +67,7 @@ fn parts<'a>(jobs: &'a mut [Job], input: &Input) -> Vec<Part<'a>> {
 /// # Panics
 /// As [`multiply`].
 #[must_use]
-pub fn linear(layers: &[&Packed], input: &Input) -> Vec<Vec<f32>> {
+pub fn gemm(layers: &[&Packed], input: &Input) -> Vec<Vec<f32>> {
     if input.k() == 0 {
         return layers.iter().map(|layer| vec![0.0; input.m() * layer.n]).collect();
     }

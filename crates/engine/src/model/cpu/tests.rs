@@ -1,4 +1,4 @@
-//! The same bytes on every instruction set, for every neighbour and any number of threads; and the right values.
+//! Results are right and have the same bytes on every instruction set, in any batch and with any number of threads.
 
 use half::f16;
 use proptest::prelude::*;

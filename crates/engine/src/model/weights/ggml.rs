@@ -1,5 +1,5 @@
 //! GGML's tensor formats: the size of their blocks, and the codes and scales in a block. Source: llama.cpp,
-//! `ggml/src/ggml-common.h`. How a backend lays weights out in memory is its own business.
+//! `ggml/src/ggml-common.h`. Backends have layouts of their own in memory.
 
 use candle_core::quantized::GgmlDType;
 
@@ -8,7 +8,7 @@ pub(in crate::model) const BLOCK: usize = 32;
 /// Parts of 32 values in a block of 256.
 pub(in crate::model) const SUPER: usize = 8;
 
-/// How weights are stored in the file.
+/// The storage format of weights in a file.
 #[expect(missing_docs, reason = "the names are ggml's own")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
@@ -93,7 +93,7 @@ impl Format {
         })
     }
 
-    /// What a code stands above the value it means, as a power of two.
+    /// The offset of a code above its value, a power of two; 0 for formats with a minimum.
     pub(in crate::model) fn offset(self) -> i32 {
         match self {
             Self::Q8_0 => 128,

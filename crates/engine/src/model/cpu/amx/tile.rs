@@ -1,5 +1,4 @@
-//! The processor's tiles: their shapes, one product. The compiler has no stable functions for them, so
-//! that the instructions are written out.
+//! AMX tiles: their configuration and one product. In assembly, because the intrinsics are not stable.
 
 use std::{arch::asm, marker::PhantomData};
 
@@ -33,7 +32,7 @@ impl Shape {
     }
 }
 
-/// Says that the tiles of this thread have one of the two shapes; they are given back in the end.
+/// The tiles of this thread, configured for one of the two shapes; released when dropped.
 pub(super) struct Configured {
     shape: Shape,
     of_this_thread: PhantomData<*const ()>,

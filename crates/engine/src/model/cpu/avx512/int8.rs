@@ -69,7 +69,7 @@ unsafe fn unpack<C: Codes, S: Scales, const N: usize>(
     blocks
 }
 
-/// Asks for what the panel's blocks will read soon.
+/// Prefetches what the panel's blocks will read.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(in crate::model::cpu) fn expect_reads<C: Codes>(panel: &Panel, b: usize) {

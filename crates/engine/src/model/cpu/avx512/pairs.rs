@@ -1,5 +1,5 @@
-//! The `bf16` kernel: one weight register (16 outputs) meets each row of the tile, whose sums stay in
-//! registers.
+//! The `bf16` kernel: one weight register (16 outputs) is multiplied with each row of the tile, whose sums
+//! stay in registers.
 
 use std::arch::x86_64::{
     __m512, __m512bh, __m512i, _mm512_dpbf16_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_set1_epi32,

@@ -43,7 +43,7 @@ pub(super) unsafe fn product<A: Arithmetic, C: Codes, S: Scales>(
     }
 }
 
-/// Asks for what the panel's blocks will read soon: of this panel, or of the one behind it.
+/// Prefetches what the panel's blocks will read: of this panel, or of the next one.
 #[inline(always)]
 fn expect_reads<C: Codes>(panel: &Panel, b: usize) {
     for line in (0..C::BYTES).step_by(LINE) {

@@ -1,5 +1,5 @@
-//! The same bits on every architecture: what each operation and each tiny model gives, as hashes that the portable
-//! instruction set wrote on x86-64. Every instruction set of the machine at hand must give them.
+//! The same bits on every architecture: hashes of the results of each operation and each tiny model, written by the
+//! portable instruction set on x86-64. Every instruction set of this machine must reproduce them.
 
 use half::{bf16, f16};
 
