@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use tribunal::bench::machine::{self, Limits, least};
 use tribunal::bench::ops::{self, Product};
-use tribunal::model::cpu::{Activations, Format, Tier};
+use tribunal::model::cpu::{Activations, Isa};
+use tribunal::model::weights::Format;
 
 /// How long one cell is measured; the least of its times counts, since the machine may be shared.
 const CELL: Duration = Duration::from_millis(250);
@@ -22,7 +23,7 @@ struct Options {
     m: Vec<usize>,
     shapes: Vec<(usize, usize)>,
     modes: Vec<Activations>,
-    tier: Tier,
+    tier: Isa,
     peer: bool,
 }
 
@@ -101,8 +102,8 @@ impl Options {
                 _ => vec![Activations::Q8],
             },
             tier: match value("tier").as_deref() {
-                Some(name) => Tier::named(name).expect("a tier of this machine"),
-                None => Tier::detect(),
+                Some(name) => Isa::named(name).expect("a tier of this machine"),
+                None => Isa::detect(),
             },
             peer: value("peer").as_deref() != Some("off"),
         }

@@ -56,8 +56,8 @@ on() {
     || die "the kernels fail on $1"
 }
 on max "portable neon neon-dotprod neon-i8mm" model::cpu
-on neoverse-n1 "portable neon neon-dotprod" model::cpu::tests::bits model::cpu::tier model::cpu::baseline
-on cortex-a72 "portable neon" model::cpu::tests::bits model::cpu::tier model::cpu::baseline
+on neoverse-n1 "portable neon neon-dotprod" model::cpu::tests::bits model::cpu::isa model::cpu::baseline
+on cortex-a72 "portable neon" model::cpu::tests::bits model::cpu::isa model::cpu::baseline
 
 say "instructions of the inner loops"
 aarch64-linux-gnu-objdump -d --no-show-raw-insn "$tests" | python3 scripts/arm_loops.py

@@ -25,6 +25,8 @@ pub use tribunal_core::digest;
 
 pub use tribunal_core::random;
 
+pub use tribunal_core::parallel;
+
 pub use tribunal_judges as judges;
 
 pub use tribunal_eval::run;

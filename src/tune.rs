@@ -1,11 +1,11 @@
-//! What a judge is fitted on or tuned with: translations that people rated, divided so that nothing that is tested on was
-//! seen; the examples that another trainer learns from (GMFT, "FSP" paper, Sections 2 and 3.2); and maps of a model's
-//! hidden states, fitted in closed form (the judge `probe`). It trains no network, judges nothing and prints nothing.
+//! Data to fit or tune judges: human-rated translations, split so that no test text is trained on; the examples that
+//! another trainer learns from (GMFT, "FSP" paper, Sections 2 and 3.2); and maps of a model's hidden states, fitted
+//! in closed form (the judge `probe`). It trains no network, judges nothing and prints nothing.
 //!
 //! In reading order: [`rated`] and [`lines`] read what raters said; [`sample`] draws from it; [`split`] keeps
-//! documents apart; [`spoil`] makes translations worse; [`examples`] joins segments to the units that a judge will see and
-//! writes question and answer. [`readings`] keeps hidden states, and [`probe`] fits
-//! maps to them by [`ridge`] regression.
+//! documents apart; [`spoil`] makes translations worse; [`examples`] joins segments to the units that a judge will
+//! see and writes question and answer. [`readings`] keeps hidden states, and [`probe`] fits maps to them by [`ridge`]
+//! regression.
 
 pub mod rated;
 

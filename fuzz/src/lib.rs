@@ -231,7 +231,7 @@ pub fn layout(bytes: &[u8]) {
     let _ = grammar::shortest(&form);
     let Ok(Some(mut grammar)) = VOCABULARY.with(|vocabulary| vocabulary.grammar(&form)) else { return };
     let Some(least) = grammar.least_tokens() else { return };
-    let Ok(forced) = grammar.force(least) else { return };
+    let Ok(forced) = grammar.fast_forward(least) else { return };
     assert!(forced.len() <= least, "{forced:?} of {least}");
 }
 
@@ -285,8 +285,8 @@ pub fn journal(bytes: &[u8]) {
 /// The prompt of the seeds' run.
 const PROMPT: &str = "{{ source }}\n{{ target }}\nScore as JSON:\n";
 
-/// A whole run folder, as it is verified without a model and merged: its files one after the other, apart by lines of `=`:
-/// `run.json`, journal, calls, verdicts, summary, input.
+/// A whole run folder, as it is verified without a model and merged: its files one after the other, apart by lines of
+/// `=`: `run.json`, journal, calls, verdicts, summary, input.
 pub fn folder(bytes: &[u8]) {
     let prompt = file("folder/materials/prompts/gemba_da/paper.j2", PROMPT.as_bytes());
     let dir = prompt.ancestors().nth(4).unwrap_or(&prompt).to_path_buf();

@@ -1,10 +1,7 @@
 //! A GPU's limits, and how close a model's shape comes to them with seeded weights: products, prompts, answers, a
 //! judge's questions about documents, and many prompts of mixed lengths. Times only; answers mean nothing.
 
-use std::{
-    sync::atomic::{AtomicUsize, Ordering},
-    time::Instant,
-};
+use std::time::Instant;
 
 use serde::Serialize;
 
@@ -16,6 +13,7 @@ use crate::{
         BLOCK, KvType,
         cuda::{Effort, Gpu, weight_bytes},
     },
+    parallel,
     random::SplitMix,
 };
 
@@ -330,25 +328,16 @@ struct Asked {
 
 /// Sends requests in order, as many at a time as keep every row busy.
 fn load(engine: &Engine, name: String, asked: &[Asked], n_rows: usize) -> Result<Load, Error> {
-    let next = AtomicUsize::new(0);
-    let ask = |i: usize| {
+    let ask = |i: usize, asked: &Asked| {
         let sampling =
-            Sampling { max_tokens: asked[i].answer, temperature: 1.0, seed: i as u64, ..Sampling::default() };
-        let reply = engine.ask(&Chat::raw(asked[i].text.as_str()), &Form::Text, &sampling);
+            Sampling { max_tokens: asked.answer, temperature: 1.0, seed: i as u64, ..Sampling::default() };
+        let reply = engine.ask(&Chat::raw(asked.text.as_str()), &Form::Text, &sampling);
         reply.map_err(|source| Error::Llm { id: i.to_string(), source })
     };
-    let take_turns = || -> Result<Vec<Reply>, Error> {
-        let turns = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)));
-        turns.take_while(|&i| i < asked.len()).map(ask).collect()
-    };
     let start = Instant::now();
-    let replies: Result<Vec<Vec<Reply>>, Error> = std::thread::scope(|scope| {
-        let n_threads = asked.len().min(n_rows + n_rows / 4 + 1);
-        let threads: Vec<_> = (0..n_threads).map(|_| scope.spawn(take_turns)).collect();
-        threads.into_iter().map(|thread| thread.join().expect("asking does not panic")).collect()
-    });
+    let replies = parallel::map(asked, n_rows + n_rows / 4 + 1, ask);
     let seconds = start.elapsed().as_secs_f64();
-    let replies: Vec<Reply> = replies?.into_iter().flatten().collect();
+    let replies: Vec<Reply> = replies.into_iter().collect::<Result<_, _>>()?;
     let sum = |part: fn(&Reply) -> usize| replies.iter().map(part).sum::<usize>();
     let answer_tokens = sum(|r| r.usage.generated);
     Ok(Load {

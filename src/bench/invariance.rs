@@ -10,7 +10,7 @@ use super::{
     workload::{self, Measured},
 };
 use crate::{
-    engine::{self, Engine, Options, Tier},
+    engine::{self, Engine, Isa, Options},
     llm::Reply,
 };
 
@@ -96,7 +96,7 @@ fn settings(base: &Options, n_requests: usize, longest: usize) -> Vec<(String, O
     ];
     let own = base.compute.tier;
     // A GPU has no tiers.
-    for tier in Tier::available().filter(|&tier| base.device.is_cpu() && tier != own) {
+    for tier in Isa::available().filter(|&tier| base.device.is_cpu() && tier != own) {
         let compute = engine::Compute { tier, ..base.compute };
         all.push((format!("tier {}", tier.name()), Options { compute, ..base.clone() }));
     }

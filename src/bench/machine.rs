@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::Error;
 use crate::model::cpu::{
-    Tier,
+    Isa,
     peak::{Memory, Peak},
 };
 
@@ -33,7 +33,7 @@ pub struct Limits {
 ///
 /// # Errors
 /// If there is too little memory to read from.
-pub fn limits(tier: Tier, during: Duration) -> Result<Limits, Error> {
+pub fn limits(tier: Isa, during: Duration) -> Result<Limits, Error> {
     let threads = rayon::current_num_threads();
     let operations = |peak: Peak| {
         const ROUNDS: usize = 100_000;

@@ -6,10 +6,13 @@ use half::bf16;
 use serde::Serialize;
 
 use super::machine::{Limits, least, on_all};
-use crate::model::cpu::{
-    Activations, Format, Packed, Tier,
-    attend::{BLOCK, Cached, Row, Scratch, attend},
-    softmax::log_sum_exp,
+use crate::model::{
+    cpu::{
+        Activations, Isa, Packed,
+        attend::{BLOCK, Cached, Row, Scratch, attend},
+        softmax::log_sum_exp,
+    },
+    weights::Format,
 };
 
 /// More than any cache holds, in bytes.
@@ -38,7 +41,7 @@ pub struct Product {
     pub n: usize,
     pub k: usize,
     pub activations: Activations,
-    pub tier: Tier,
+    pub tier: Isa,
     /// Whether the weights stay in the cache from one product to the next. If not, enough copies take turns to exceed
     /// any cache, as a model's layers do.
     pub cached: bool,
@@ -119,7 +122,7 @@ pub struct Attention {
 
 /// Times attention over `keys` cached keys.
 #[must_use]
-pub fn attention(keys: usize, rows: usize, tier: Tier, limits: &Limits, during: Duration) -> Attention {
+pub fn attention(keys: usize, rows: usize, tier: Isa, limits: &Limits, during: Duration) -> Attention {
     let (group, head_dim) = (7, 64);
     let n_blocks = keys.div_ceil(BLOCK);
     let cache: Vec<bf16> =
@@ -144,7 +147,7 @@ pub fn attention(keys: usize, rows: usize, tier: Tier, limits: &Limits, during: 
 
 /// Seconds for the log-sum-exp of one row of logits on one thread.
 #[must_use]
-pub fn softmax(n_vocab: usize, tier: Tier, during: Duration) -> f64 {
+pub fn softmax(n_vocab: usize, tier: Isa, during: Duration) -> f64 {
     let logits = inputs(1, n_vocab);
     least(during, || {
         black_box(log_sum_exp(tier, &logits));

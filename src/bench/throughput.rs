@@ -8,6 +8,7 @@ use super::Error;
 use crate::{
     engine::Engine,
     llm::{Chat, Form, Llm, Reply, Sampling},
+    parallel,
 };
 
 /// What one setting reached.
@@ -69,14 +70,11 @@ pub fn decode(
 /// Asks for all answers at once, as free text at temperature 1, so that no answer repeats another or itself.
 fn together(engine: &Engine, prompts: &[String], max_tokens: usize) -> Result<(f64, Vec<Reply>), Error> {
     let start = Instant::now();
-    let ask = |(row, prompt): (usize, &String)| {
+    let ask = |row: usize, prompt: &String| {
         let sampling = Sampling { max_tokens, temperature: 1.0, seed: row as u64, ..Sampling::default() };
         engine.ask(&Chat::raw(prompt.as_str()), &Form::Text, &sampling)
     };
-    let replies: Result<Vec<Reply>, _> = std::thread::scope(|scope| {
-        let asked: Vec<_> = prompts.iter().enumerate().map(|asked| scope.spawn(move || ask(asked))).collect();
-        asked.into_iter().map(|thread| thread.join().expect("asking does not panic")).collect()
-    });
+    let replies: Result<Vec<Reply>, _> = parallel::map(prompts, prompts.len(), ask).into_iter().collect();
     let replies = replies.map_err(|source| Error::Llm { id: "bench".into(), source })?;
     Ok((start.elapsed().as_secs_f64(), replies))
 }

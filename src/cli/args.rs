@@ -1,10 +1,11 @@
 //! Argument groups that several commands share, and the specification that each stands for.
 
-use std::path::PathBuf;
+use std::{iter, path::PathBuf};
 
-use clap::Args;
+use clap::{Args, builder::PossibleValuesParser};
 
 use crate::{
+    engine::Isa,
     eval::{InputSpec, JudgeSpec, ModelSpec, Pair, Resources, SamplingSpec},
     judges::{Granularity, LanguageCheck, Preset, Programs, Role, setup},
     llm::Sampling,
@@ -221,7 +222,7 @@ pub struct EngineArgs {
     #[arg(long, hide = true)]
     pub no_graphs: bool,
     /// Which CPU kernels run
-    #[arg(long, hide = true, default_value = "auto", value_parser = ["auto", "amx", "avx512", "avxvnni", "avx2", "portable"])]
+    #[arg(long, hide = true, default_value = "auto", value_parser = PossibleValuesParser::new(iter::once("auto").chain(Isa::NAMES)))]
     pub cpu_tier: String,
 }
 

@@ -23,7 +23,7 @@ use crate::{
         Grouping, Model, Panel, Preset, Role, Settings,
         himate::{
             self, HiMate,
-            calibration::{self, Calibration, PERCENTILE, Threshold},
+            calibration::{self, PERCENTILE, Threshold, Thresholds as Calibration},
         },
         in_parallel,
     },

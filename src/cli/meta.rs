@@ -12,7 +12,7 @@ use extra::Part;
 
 use crate::meta::align::MissingPolicy;
 use crate::meta::coverage::CoveragePolicy;
-use crate::meta::direction::Direction;
+use crate::meta::eval_set::EvalSet as Direction;
 use crate::meta::evaluate;
 use crate::meta::lexical::baseline::Baseline;
 use crate::meta::scores::{is_metricx, units::Joining};

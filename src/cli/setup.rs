@@ -12,7 +12,7 @@ use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::{engine::Tier, files, run::description::Build};
+use crate::{engine::Isa as Tier, files, run::description::Build};
 
 /// What `run.json` says of this program.
 #[must_use]

@@ -1,5 +1,5 @@
-//! Which units a text report shows: those with the most certain errors, or else the sources whose translations are scored
-//! furthest apart. Records come one by one and are not kept. How units are laid out is in `units`.
+//! The units that a text report shows: those with the most certain errors, or else the sources whose translations
+//! differ most in score. Records are streamed. The layout of units is in `units`.
 
 use std::{
     collections::HashMap,
@@ -70,7 +70,7 @@ impl Shown {
         Self { names_errors: signature.contains("|weights:"), ..Self::default() }
     }
 
-    /// Looks at the next record.
+    /// Adds the next record.
     pub fn add(&mut self, mut record: Record) {
         self.units += 1;
         self.names_errors |= !record.errors.is_empty();
@@ -106,7 +106,8 @@ impl Shown {
         }
     }
 
-    /// Whether no mark is certain enough to be shown, so that the same records are to go through [`Self::contrast`] too.
+    /// Whether no mark is certain enough to be shown, so that the same records are to go through [`Self::contrast`]
+    /// too.
     #[must_use]
     pub fn lacks_marks(&self) -> bool {
         self.names_errors && self.marked > 0 && self.certain == 0

@@ -1,5 +1,4 @@
-//! A run in the formats of the field. Each format is a file of its own here; this one says what they have in common.
-//! It writes no files and judges nothing.
+//! Exports a run in the formats of the field. Each format has a file; this one has their common parts.
 
 use std::{io::Write, path::PathBuf};
 
@@ -162,7 +161,7 @@ pub enum Error {
     Write { format: &'static str, reason: String },
 }
 
-/// A format of rows, which takes verdicts one by one in the run's order, so that nobody need hold them all.
+/// A format of rows, written verdict by verdict in the run's order, so that they need not all be in memory.
 pub trait Rows {
     /// Writes what stands for a verdict.
     ///

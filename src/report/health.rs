@@ -1,10 +1,10 @@
-//! What a run's verdicts say of its judge: one line of shares, and a warning where its output looks degenerate.
-//! The signs and their thresholds are `run`'s.
+//! Health checks in a text report: one line of shares, and a warning about degenerate output. The checks and their
+//! thresholds are in `run/health`.
 
 use std::fmt::Write;
 
 use crate::{
-    run::health::{Example, Finding, Sign},
+    run::health::{Example, Finding, HealthCheck},
     segment::numbered,
 };
 
@@ -34,7 +34,7 @@ pub fn warning(findings: &[Finding]) -> Option<String> {
         }
         out.push('\n');
     }
-    let mut advice: Vec<&str> = suspicious.iter().map(|finding| advice(finding.sign)).collect();
+    let mut advice: Vec<&str> = suspicious.iter().map(|finding| advice(finding.check)).collect();
     advice.sort_unstable();
     advice.dedup();
     let _ = write!(
@@ -48,7 +48,8 @@ pub fn warning(findings: &[Finding]) -> Option<String> {
 
 /// Whether it is a value that a single verdict of many has: nothing is alike there.
 fn is_of_one(finding: &Finding) -> bool {
-    let is_value = matches!(finding.sign, Sign::SameScore | Sign::SameQuality | Sign::SameCount);
+    let is_value =
+        matches!(finding.check, HealthCheck::SameScore | HealthCheck::SameQuality | HealthCheck::SameCount);
     is_value && finding.found == 1 && finding.of > 1
 }
 
@@ -66,45 +67,47 @@ fn errors(n: f64) -> String {
 
 fn short(finding: &Finding) -> String {
     let value = value(finding);
-    match finding.sign {
-        Sign::SameScore => format!("with the score {value}"),
-        Sign::SameQuality => format!("with the quality {value}"),
-        Sign::NoError => "without errors".into(),
-        Sign::SameCount => format!("with {}", errors(value)),
-        Sign::Contradiction => "with contradictory quality".into(),
-        Sign::OddSpan => "of spans are a single letter or part of a word".into(),
-        Sign::RepeatedError => "of errors are named twice".into(),
-        Sign::CopiedExplanation => "of explanations are copied from the prompt".into(),
-        Sign::ForeignLanguage => "of explanations are about another language".into(),
+    match finding.check {
+        HealthCheck::SameScore => format!("with the score {value}"),
+        HealthCheck::SameQuality => format!("with the quality {value}"),
+        HealthCheck::NoError => "without errors".into(),
+        HealthCheck::SameCount => format!("with {}", errors(value)),
+        HealthCheck::Contradiction => "with contradictory quality".into(),
+        HealthCheck::OddSpan => "of spans are a single letter or part of a word".into(),
+        HealthCheck::RepeatedError => "of errors are named twice".into(),
+        HealthCheck::CopiedExplanation => "of explanations are copied from the prompt".into(),
+        HealthCheck::ForeignLanguage => "of explanations are about another language".into(),
     }
 }
 
 fn long(finding: &Finding) -> String {
     let value = value(finding);
-    match finding.sign {
-        Sign::SameScore => format!("verdicts have the score {value}"),
-        Sign::SameQuality => format!("verdicts have the quality {value}"),
-        Sign::NoError => "verdicts name no error".into(),
-        Sign::SameCount => format!("verdicts name exactly {}", errors(value)),
-        Sign::Contradiction => "quality scores contradict the errors beside them".into(),
-        Sign::OddSpan => "spans are a single letter or a piece of a word".into(),
-        Sign::RepeatedError => "errors repeat another one of the same verdict".into(),
-        Sign::CopiedExplanation => "explanations are copied from the prompt".into(),
-        Sign::ForeignLanguage => "explanations are about a text in another language".into(),
+    match finding.check {
+        HealthCheck::SameScore => format!("verdicts have the score {value}"),
+        HealthCheck::SameQuality => format!("verdicts have the quality {value}"),
+        HealthCheck::NoError => "verdicts name no error".into(),
+        HealthCheck::SameCount => format!("verdicts name exactly {}", errors(value)),
+        HealthCheck::Contradiction => "quality scores contradict the errors beside them".into(),
+        HealthCheck::OddSpan => "spans are a single letter or a piece of a word".into(),
+        HealthCheck::RepeatedError => "errors repeat another one of the same verdict".into(),
+        HealthCheck::CopiedExplanation => "explanations are copied from the prompt".into(),
+        HealthCheck::ForeignLanguage => "explanations are about a text in another language".into(),
     }
 }
 
 /// What else to try.
-fn advice(sign: Sign) -> &'static str {
-    match sign {
-        Sign::SameScore | Sign::SameQuality | Sign::NoError | Sign::SameCount => {
+fn advice(check: HealthCheck) -> &'static str {
+    match check {
+        HealthCheck::SameScore | HealthCheck::SameQuality | HealthCheck::NoError | HealthCheck::SameCount => {
             ", another method (`tribunal methods list`)"
         }
-        Sign::CopiedExplanation | Sign::ForeignLanguage => {
+        HealthCheck::CopiedExplanation | HealthCheck::ForeignLanguage => {
             ", shots of your own language pair (`--shots FILE`), or none (`shots=0`, where the method has it)"
         }
-        Sign::OddSpan | Sign::RepeatedError => ", an answer in a fixed form (`--preset strict`, the default)",
-        Sign::Contradiction => ", quality scores that are asked for alone (`gemba-da`)",
+        HealthCheck::OddSpan | HealthCheck::RepeatedError => {
+            ", an answer in a fixed form (`--preset strict`, the default)"
+        }
+        HealthCheck::Contradiction => ", quality scores that are asked for alone (`gemba-da`)",
     }
 }
 
@@ -112,24 +115,30 @@ fn advice(sign: Sign) -> &'static str {
 mod tests {
     use super::*;
 
-    fn finding(sign: Sign, found: usize, of: usize, value: Option<f64>, text: Option<&str>) -> Finding {
+    fn finding(
+        check: HealthCheck,
+        found: usize,
+        of: usize,
+        value: Option<f64>,
+        text: Option<&str>,
+    ) -> Finding {
         let example = text.map(|text| Example {
             system: "system-a".into(),
             doc: "chat".into(),
             seg: Some(2),
             text: text.into(),
         });
-        Finding { sign, found, of, warning: found * 2 > of, value, example }
+        Finding { check, found, of, warning: found * 2 > of, value, example }
     }
 
     #[test]
     fn a_judge_that_says_the_same_of_everything() {
         let findings = [
-            finding(Sign::SameScore, 16, 16, Some(-5.0), None),
-            finding(Sign::SameQuality, 15, 16, Some(80.0), None),
-            finding(Sign::SameCount, 16, 16, Some(1.0), None),
-            finding(Sign::OddSpan, 1, 16, None, Some("`rück` in `Brücke`")),
-            finding(Sign::CopiedExplanation, 9, 16, None, Some("`The word 'dir' is\ninformal.`")),
+            finding(HealthCheck::SameScore, 16, 16, Some(-5.0), None),
+            finding(HealthCheck::SameQuality, 15, 16, Some(80.0), None),
+            finding(HealthCheck::SameCount, 16, 16, Some(1.0), None),
+            finding(HealthCheck::OddSpan, 1, 16, None, Some("`rück` in `Brücke`")),
+            finding(HealthCheck::CopiedExplanation, 9, 16, None, Some("`The word 'dir' is\ninformal.`")),
         ];
         insta::assert_snapshot!(shares(&findings).unwrap(), @"verdicts: 100% with the score -5, 94% with the quality 80, 100% with 1 error, 6% of spans are a single letter or part of a word, 56% of explanations are copied from the prompt");
         insta::assert_snapshot!(warning(&findings).unwrap(), @"
@@ -142,6 +151,6 @@ mod tests {
         ");
         assert_eq!(warning(&findings[3..4]), None);
         assert_eq!(shares(&[]), None);
-        assert_eq!(shares(&[finding(Sign::SameScore, 1, 16, Some(-2.87), None)]), None);
+        assert_eq!(shares(&[finding(HealthCheck::SameScore, 1, 16, Some(-2.87), None)]), None);
     }
 }

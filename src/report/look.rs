@@ -1,4 +1,4 @@
-//! How a text report is printed: how wide, in which colours, and how a score is written. It lays out nothing.
+//! The style of a text report: width, colours, and the format of scores.
 
 use super::marked;
 

@@ -1,5 +1,5 @@
-//! One self-contained HTML page: a program of ours that runs in the reader's browser, with the verdicts inside. Its
-//! files are beside this one; what it is given to show is put together here. It computes no statistic.
+//! A self-contained HTML page with the verdicts, rendered by a script in the browser. Its files are in `page/`; its
+//! data is assembled here. It computes no statistic.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -34,8 +34,8 @@ pub struct Judge {
     pub signature: Option<String>,
     /// What the reader should know before believing the scores.
     pub warning: Option<String>,
-    /// What was seen of the systems' translations before any model was asked: a sentence for each system with units that
-    /// are not translations, as `Record::warning` says of each unit.
+    /// What was seen of the systems' translations before any model was asked: a sentence for each system with units
+    /// that are not translations, as `Record::warning` says of each unit.
     pub warnings: Vec<String>,
     /// What the reader should know of its method: its scale, what its marks mean.
     pub about: Vec<String>,

@@ -1,5 +1,4 @@
-//! Texts made harmless for a terminal: what a name or an answer contains must not move the cursor or turn the writing
-//! around. It lays out nothing.
+//! Escapes text for a terminal: names and answers must not move the cursor or change the writing direction.
 
 use std::{
     borrow::Cow,

@@ -1,5 +1,4 @@
-//! Numbers drawn by seed and counter: what is drawn depends on neither threads nor the past, so that training that was
-//! killed goes on with the same draws.
+//! Random numbers by seed and counter, independent of threads and history, so that resumed training has the same draws.
 
 use crate::random::{self, mix};
 

@@ -1,5 +1,5 @@
-//! From documents to examples: units of one segment, one document or five ("FSP" paper, Appendix B.3), each with the
-//! question that the judge asks about it and the answer that it should get. It knows no tokens.
+//! Training examples from documents: units of one segment, one document or five ("FSP" paper, Appendix B.3), each
+//! with the judge's prompt and the target answer. It knows no tokens.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -42,8 +42,8 @@ pub struct Example {
     pub answer: String,
 }
 
-/// The units of these granularities. A document is there with its rated segments, where it has any; segments that are not
-/// rated are no part of a unit.
+/// The units of these granularities. A document is there with its rated segments, where it has any; segments that are
+/// not rated are no part of a unit.
 ///
 /// Source: FSP, Appendix B.3. It counts documents with any rated segment; whether it shows the others is not said.
 #[must_use]
@@ -114,7 +114,7 @@ pub fn judge(granularity: Granularity, settings: &Settings) -> Result<Judge, Err
     Ok(Gmft::new(&Settings { granularity: Some(granularity), ..settings.clone() })?.into())
 }
 
-/// A panel on which nobody answers: its questions can be noted.
+/// A panel without models, which records questions.
 #[must_use]
 pub fn empty_panel() -> Panel {
     Panel::new(Arc::new(Rehearsal::with(grammar::shortest)), Sampling::default())
@@ -163,7 +163,7 @@ mod tests {
                 hypothesis: format!("t{system}{doc}.{seg}"),
                 reference: None,
             };
-            // One segment that nobody rated.
+            // One unrated segment.
             Rated::by_one(segment, ((doc, seg) != (0, 1)).then(Vec::new))
         };
         let document = |system: &str, doc: usize| Document {

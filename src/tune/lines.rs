@@ -1,5 +1,5 @@
-//! Ratings that stand alone, as JSON lines, one for each rater and translation, in one or several files: several raters'
-//! become one rated translation, and what cannot be used is counted. It draws no sample.
+//! Ratings in JSON lines, one for each rater and translation, in one or several files. Ratings of one translation are
+//! combined; unusable ones are counted.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

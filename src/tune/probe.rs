@@ -1,7 +1,8 @@
-//! Fits the judge `probe`: linear maps from a model's hidden states to what raters marked, by ridge regression. Its
-//! strength is chosen over four folds of the training documents; the held-out documents only measure it.
+//! Fits the judge `probe`: linear maps from a model's hidden states to raters' annotations, by ridge regression. The
+//! penalty is selected by four-fold cross-validation over the training documents; the held-out documents are for
+//! evaluation only.
 //!
-//! Three regressions on the same readings:
+//! Three regressions on the same hidden states:
 //! - for each token, which share of the raters marked it, and as a major error;
 //! - for each translation, what people took off, from its tokens' mean state and its [`Facts`]. Beside
 //!   rated translations it learns from [spoilt](super::spoil) ones that each is worse than it was. Each rated
@@ -17,7 +18,7 @@ use sha2::{Digest, Sha256};
 use super::{
     Error,
     rated::{Document, Rated},
-    readings::{Reading, Readings},
+    readings::{Readings, TokenStates},
     ridge::{Map, Sums},
     sample,
     spoil::Spoilt,
@@ -27,7 +28,7 @@ use crate::{
         probe::{
             self,
             facts::Facts,
-            fit::{self, Chance, Fit, HeldOut, Made, Score, Seen},
+            fit::{self, Chance, Fit, HeldOut, Made, Readout, Score},
         },
         prompt::Prompts,
     },
@@ -45,7 +46,7 @@ use scoring::Scoring;
 const FOLDS: usize = 4;
 
 /// Strengths that are tried.
-const STRENGTHS: [f64; 6] = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
+const LAMBDAS: [f64; 6] = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0];
 
 /// Rows of one batch of sums.
 const ROWS: usize = 1024;
@@ -156,12 +157,12 @@ fn marks_of(errors: &[ErrorSpan], text: &str, ends: &[usize]) -> Vec<[f64; 2]> {
 }
 
 /// The inputs of the tokens' regression, `[tokens * hidden]`.
-fn token_inputs(reading: &Reading) -> Vec<f64> {
+fn token_inputs(reading: &TokenStates) -> Vec<f64> {
     reading.features.iter().map(|x| f64::from(*x)).collect()
 }
 
 /// The inputs of a translation's regression, `[hidden + facts]`.
-fn inputs(reading: &Reading, segment: &Segment) -> Vec<f64> {
+fn inputs(reading: &TokenStates, segment: &Segment) -> Vec<f64> {
     let n = reading.ends.len().max(1);
     let width = reading.features.len() / n;
     let mut mean = vec![0.0; width];
@@ -228,7 +229,7 @@ pub fn fit(
             documents: names.len(),
             hold_out: subject.hold_out.clone(),
             seed: subject.seed,
-            strengths: [marking.strength, scoring.strength],
+            strengths: [marking.lambda, scoring.lambda],
             sources: sources.into_iter().collect(),
             figures: BTreeMap::new(),
         },
@@ -244,43 +245,43 @@ pub fn fit(
 
 /// What the judge would see of a translation through a fit's lens.
 #[must_use]
-pub fn seen(fit: &Fit, reading: &Reading, segment: &Segment) -> Seen {
+pub fn seen(fit: &Fit, reading: &TokenStates, segment: &Segment) -> Readout {
     let width = (reading.features.len() / reading.ends.len().max(1)).max(1);
     let value = |map: &Vec<f32>, row: &[f32]| -> f64 {
         map.iter().zip(row).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
     };
     let maps = &fit.lens().maps;
     let values = reading.features.chunks_exact(width).map(|row| [0, 1, 2].map(|i| value(&maps[i], row)));
-    Seen {
+    Readout {
         ends: reading.ends.iter().map(|end| end.saturating_sub(1)).collect(),
         facts: Facts::of(reading.ends.len(), segment),
         values: values.collect(),
     }
 }
 
-/// The strength, of those that are tried, that leaves the least in the folds that it was not fitted on, each target
-/// measured by its own variance; and the map of each fold's rest.
+/// The ridge penalty with the lowest cross-validated residual, each target relative to its variance, and the maps
+/// that were fitted without each fold.
 fn best(folds: &[Sums], all: &Sums) -> Result<(f64, Vec<Map>), Error> {
     let mut found: Option<(f64, f64, Vec<Map>)> = None;
     let variance: Vec<f64> = {
         let none = all.solve(1e12)?;
-        all.left_by(&none)
+        all.residuals(&none)
     };
-    for strength in STRENGTHS {
-        let mut left = 0.0;
+    for lambda in LAMBDAS {
+        let mut residual = 0.0;
         let mut maps = Vec::new();
         for fold in folds {
             let mut rest = all.clone();
             rest.add_sums(fold, -1.0);
-            let map = rest.solve(strength)?;
-            left += fold.left_by(&map).iter().zip(&variance).map(|(a, b)| a / b.max(1e-9)).sum::<f64>();
+            let map = rest.solve(lambda)?;
+            residual += fold.residuals(&map).iter().zip(&variance).map(|(a, b)| a / b.max(1e-9)).sum::<f64>();
             maps.push(map);
         }
-        if found.as_ref().is_none_or(|(least, _, _)| left < *least) {
-            found = Some((left, strength, maps));
+        if found.as_ref().is_none_or(|(least, _, _)| residual < *least) {
+            found = Some((residual, lambda, maps));
         }
     }
-    found.map(|(_, strength, maps)| (strength, maps)).ok_or_else(|| Error::Unsuitable("no strength".into()))
+    found.map(|(_, lambda, maps)| (lambda, maps)).ok_or_else(|| Error::Unsuitable("no ridge penalty".into()))
 }
 
 /// The sums of all folds.
@@ -295,7 +296,7 @@ fn total(folds: &[Sums], width: usize, n_targets: usize) -> Sums {
 /// The tokens' regression.
 struct Marking {
     map: Map,
-    strength: f64,
+    lambda: f64,
     /// By pair, and for all.
     major_from: BTreeMap<String, f64>,
 }
@@ -310,8 +311,8 @@ struct Tokens {
 }
 
 impl Tokens {
-    /// From which chance on a token is major: of those most likely to be marked, as many as raters mark, the share of raters'
-    /// errors that are major.
+    /// From which chance on a token is major: of those most likely to be marked, as many as raters mark, the share of
+    /// raters' errors that are major.
     fn major_from(mut self) -> f64 {
         self.chances.sort_by(|a, b| b[0].total_cmp(&a[0]));
         self.chances.truncate(self.n_marked as usize);
@@ -353,7 +354,7 @@ impl Marking {
             fold.add(x, y)?;
         }
         let all = total(&folds, width, 2);
-        let (strength, maps) = best(&folds, &all)?;
+        let (lambda, maps) = best(&folds, &all)?;
         for example in examples {
             let reading = readings.of(subject.prompts, &example.rated.segment)?;
             let map = &maps[example.fold];
@@ -365,7 +366,7 @@ impl Marking {
             }
         }
         let major_from = tokens.into_iter().map(|(pair, of)| (pair.to_owned(), of.major_from())).collect();
-        Ok(Self { map: all.solve(strength)?, strength, major_from })
+        Ok(Self { map: all.solve(lambda)?, lambda, major_from })
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
         Lang, Segment,
         read::{
             self, TestSet,
-            layout::{self, Layout},
+            layout::{self, TestsetFiles},
         },
     },
 };
@@ -29,7 +29,8 @@ pub struct Document {
     pub pair: String,
     pub system: String,
     pub doc: String,
-    /// Whose scale the ratings are on: the name of the file, or of the set that its lines name; empty where there is one.
+    /// Whose scale the ratings are on: the name of the file, or of the set that its lines name; empty where there is
+    /// one.
     pub corpus: String,
     pub segments: Vec<Rated>,
 }
@@ -38,7 +39,7 @@ pub struct Document {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rated {
     pub segment: Segment,
-    /// What each rater marked; empty where nobody did.
+    /// The errors that each rater marked.
     pub opinions: Vec<Opinion>,
     /// A direct assessment, where that is all there is. Unit: standard deviations of the rater; higher is better.
     pub assessment: Option<f64>,
@@ -65,20 +66,20 @@ impl Opinion {
 }
 
 impl Rated {
-    /// A segment with what one nameless rater marked; `None` where nobody rated it.
+    /// A segment with what one nameless rater marked; `None` if it is not rated.
     #[must_use]
     pub fn by_one(segment: Segment, errors: Option<Vec<ErrorSpan>>) -> Self {
         let opinions = errors.into_iter().map(|errors| Opinion { rater: String::new(), errors }).collect();
         Self { segment, opinions, assessment: None, n_joined: 1 }
     }
 
-    /// What the first rater marked; `None` where nobody did.
+    /// The errors that the first rater marked; `None` without a rater.
     #[must_use]
     pub fn errors(&self) -> Option<&Vec<ErrorSpan>> {
         self.opinions.first().map(|opinion| &opinion.errors)
     }
 
-    /// The mean of the raters' scores, or 0 where nobody marked errors. Unit: MQM points, at most 0.
+    /// The mean of the raters' scores, or 0 without marked errors. Unit: MQM points, at most 0.
     #[must_use]
     pub fn score(&self, weights: &Weights) -> f64 {
         let sum: f64 = self.opinions.iter().map(|opinion| opinion.score(weights)).sum();
@@ -132,7 +133,7 @@ pub fn testset(dir: &Path, pairs: &[Pair]) -> Result<Vec<Document>, Error> {
 pub fn sources(dir: &Path) -> Result<Vec<String>, Error> {
     let mut all = Vec::new();
     for pair in layout::pairs(dir) {
-        all.extend(layout::texts(&Layout::new(dir, pair).source(), "source")?);
+        all.extend(layout::texts(&TestsetFiles::new(dir, pair).source(), "source")?);
     }
     all.retain(|source| !source.trim().is_empty());
     if all.is_empty() {
@@ -151,7 +152,7 @@ struct Texts<'a> {
 }
 
 impl Texts<'_> {
-    /// Refuses ratings of another number of segments than the folder has.
+    /// Checks that the ratings have as many segments as the folder.
     fn check_lengths(&self, segments: &[Segment]) -> Result<(), Error> {
         let most = segments.iter().map(|segment| segment.seg + 1).max().unwrap_or(0);
         for (file, ratings) in self.files.iter().zip(self.raters) {
@@ -187,7 +188,8 @@ impl Texts<'_> {
 }
 
 fn rating_files(dir: &Path, pair: &str) -> Result<Vec<std::path::PathBuf>, Error> {
-    let files: Vec<_> = Layout::new(dir, pair).ratings("mqm")?.into_iter().map(|(_, path)| path).collect();
+    let files: Vec<_> =
+        TestsetFiles::new(dir, pair).ratings("mqm")?.into_iter().map(|(_, path)| path).collect();
     if files.is_empty() {
         return Err(Error::Ratings(format!(
             "`{}` has no MQM ratings of `{pair}`; hint: files are called `{pair}.mqm.RATER.seg.rating`",

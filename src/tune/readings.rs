@@ -1,5 +1,5 @@
-//! What a model reads in rated translations: hidden states, kept on disk, so that reading that was
-//! stopped goes on and another fit on the same texts costs nothing. It fits nothing.
+//! Hidden states of rated translations, cached on disk, so that an interrupted extraction can be resumed and another
+//! fit on the same texts needs none. It fits nothing.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -23,8 +23,8 @@ use crate::{
 /// Translations that are read side by side.
 const BATCH: usize = 64;
 
-/// Sources whose translations are read together: the first of each, then the second, so that what is read of a source is
-/// there when its next translation comes.
+/// Sources whose translations are read together: the first of each, then the second, so that what is read of a source
+/// is there when its next translation comes.
 const SOURCES: usize = 128;
 
 /// The readings of a folder, all of one model and prompt, after one or several numbers of layers.
@@ -69,7 +69,7 @@ impl Line {
 
 /// A translation that was read.
 #[derive(Clone, Debug, Default)]
-pub struct Reading {
+pub struct TokenStates {
     /// Where each token ends in ` TRANSLATION`, in bytes.
     pub ends: Vec<usize>,
     /// Each token's states, scaled: see [`States::features`].
@@ -158,8 +158,8 @@ fn damaged(index: &Path, line: usize, what: &str) -> Error {
 }
 
 impl Readings {
-    /// Opens a folder, or makes it, for the states after each of `depths` layers, which a reading gives together. `name`
-    /// must tell whatever else the states depend on.
+    /// Opens a folder, or makes it, for the states after each of `depths` layers, which a reading gives together.
+    /// `name` must tell whatever else the states depend on.
     ///
     /// # Errors
     /// Files that cannot be read or written.
@@ -173,8 +173,8 @@ impl Readings {
         self.layers.iter().all(|layer| layer.known.contains_key(key))
     }
 
-    /// The name of a translation that has not been read, the same for equal texts under equal prompts; `None` for one that
-    /// has.
+    /// The name of a translation that has not been read, the same for equal texts under equal prompts; `None` for one
+    /// that has.
     ///
     /// # Errors
     /// A prompt that cannot be filled in.
@@ -195,8 +195,8 @@ impl Readings {
         Ok(missing)
     }
 
-    /// Reads what is not known yet; `progress` hears how many of all are done. A translation that does not fit the model's
-    /// context stays unread.
+    /// Reads what is not known yet; `progress` hears how many of all are done. A translation that does not fit the
+    /// model's context stays unread.
     ///
     /// # Errors
     /// The model fails, or a file cannot be written.
@@ -245,7 +245,7 @@ impl Readings {
     ///
     /// # Errors
     /// When it was not, or the file cannot be read.
-    pub fn of(&mut self, prompts: &Prompts, segment: &Segment) -> Result<Reading, Error> {
+    pub fn of(&mut self, prompts: &Prompts, segment: &Segment) -> Result<TokenStates, Error> {
         let key = key(&chat(prompts, segment)?, &probe::text(segment));
         let mut states = States::default();
         for layer in &mut self.layers {
@@ -254,7 +254,7 @@ impl Readings {
             states.ends.clone_from(&line.ends);
         }
         let features = (0..states.ends.len()).flat_map(|token| states.features(token)).collect();
-        Ok(Reading { ends: states.ends, features })
+        Ok(TokenStates { ends: states.ends, features })
     }
 }
 

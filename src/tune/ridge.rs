@@ -1,5 +1,5 @@
-//! Ridge regression in closed form from sums of products, which add up over batches and subtract again: what is left out
-//! for a fold costs nothing. Sums are taken in f64 in one order.
+//! Ridge regression in closed form from sums of products, which add up over batches. A fold is left out by subtracting its
+//! sums. Sums are f64, in a fixed order.
 
 use candle_core::{Device, Tensor};
 
@@ -58,12 +58,12 @@ impl Sums {
         }
         let x = Tensor::from_slice(x, (rows, self.width), &Device::Cpu)?;
         let y = Tensor::from_slice(y, (rows, self.n_targets), &Device::Cpu)?;
-        let turned = x.t()?.contiguous()?;
+        let transposed = x.t()?.contiguous()?;
         self.n += rows as f64;
         accumulate(&mut self.x, &x.sum(0)?)?;
         accumulate(&mut self.y, &y.sum(0)?)?;
-        accumulate(&mut self.xx, &turned.matmul(&x)?)?;
-        accumulate(&mut self.xy, &turned.matmul(&y)?)?;
+        accumulate(&mut self.xx, &transposed.matmul(&x)?)?;
+        accumulate(&mut self.xy, &transposed.matmul(&y)?)?;
         accumulate(&mut self.yy, &y.sqr()?.sum(0)?)
     }
 
@@ -82,12 +82,12 @@ impl Sums {
         self.n += sign * other.n;
     }
 
-    /// The map that leaves the least squares, with a penalty of `strength` times the square of every weight of an input
-    /// scaled to a variance of 1, per row.
+    /// The ridge solution: the least squares per row, with a penalty of `lambda` times the square of every weight of an
+    /// input scaled to a variance of 1.
     ///
     /// # Errors
     /// Fewer than two rows.
-    pub fn solve(&self, strength: f64) -> Result<Map, Error> {
+    pub fn solve(&self, lambda: f64) -> Result<Map, Error> {
         if self.n < 2.0 {
             return Err(Error::Unsuitable("too few rated translations to fit anything on".into()));
         }
@@ -102,7 +102,7 @@ impl Sums {
             for j in 0..d {
                 gram[i * d + j] = (self.xx[i * d + j] - n * mean[i] * mean[j]) * scale[i] * scale[j];
             }
-            gram[i * d + i] += strength * n;
+            gram[i * d + i] += lambda * n;
         }
         let t = self.n_targets;
         let mut right: Vec<f64> = vec![0.0; d * t];
@@ -119,9 +119,9 @@ impl Sums {
         Ok(Map { weights, biases })
     }
 
-    /// The sum of squares that a map leaves of each target, from the sums alone.
+    /// The residual sum of squares of each target, computed from the sums alone.
     #[must_use]
-    pub fn left_by(&self, map: &Map) -> Vec<f64> {
+    pub fn residuals(&self, map: &Map) -> Vec<f64> {
         let d = self.width;
         let of = |(k, weights): (usize, &Vec<f64>)| {
             let bias = map.biases[k];
@@ -236,7 +236,7 @@ mod tests {
                 *left += (y - guess).powi(2);
             }
         }
-        for (a, b) in sums.left_by(&map).iter().zip(left) {
+        for (a, b) in sums.residuals(&map).iter().zip(left) {
             assert!((a - b).abs() < 1e-6 * b, "{a} {b}");
         }
     }

@@ -1,5 +1,5 @@
-//! What is read of much data: consecutive segments joined into paragraphs, and a sample that is drawn by the seed. The
-//! same ratings give the same sample, whatever else is read.
+//! Subsamples large data: consecutive segments joined into paragraphs, and a seeded sample. The same ratings give the
+//! same sample, whatever other data is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 

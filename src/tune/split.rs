@@ -1,5 +1,5 @@
-//! Which documents are held out: whole documents, in all their translations, by a hash of their name. A text that
-//! stands in documents of both kinds would leak.
+//! The split into training and held-out documents: whole documents, with all their translations, by a hash of their
+//! name. A text in documents of both kinds would leak and is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,12 +83,13 @@ pub fn split(documents: Vec<Document>, by: &HoldOut) -> Result<Split, Error> {
     }
 }
 
-/// Documents that are not held out but have a telling sentence of one that is, whichever way its source segments are cut
-/// or written: with that one's name and the source segment.
+/// Documents that are not held out but have a telling sentence of one that is, whichever way its source segments are
+/// cut or written: with that one's name and the source segment.
 fn shared(documents: &[Document], held_out: &BTreeSet<String>) -> BTreeMap<String, (String, String)> {
     let mut of_held_out: BTreeMap<String, String> = BTreeMap::new();
     for document in documents.iter().filter(|document| held_out.contains(&document.name())) {
-        for sentence in document.segments.iter().flat_map(|rated| trained::telling(&rated.segment.source)) {
+        for sentence in document.segments.iter().flat_map(|rated| trained::distinctive(&rated.segment.source))
+        {
             of_held_out.entry(sentence).or_insert_with(|| document.name());
         }
     }
@@ -96,7 +97,8 @@ fn shared(documents: &[Document], held_out: &BTreeSet<String>) -> BTreeMap<Strin
     for document in documents.iter().filter(|document| !held_out.contains(&document.name())) {
         for rated in &document.segments {
             let source = &rated.segment.source;
-            if let Some(name) = trained::telling(source).iter().find_map(|sentence| of_held_out.get(sentence))
+            if let Some(name) =
+                trained::distinctive(source).iter().find_map(|sentence| of_held_out.get(sentence))
             {
                 leaks.entry(document.name()).or_insert_with(|| (name.clone(), source.trim().to_owned()));
             }

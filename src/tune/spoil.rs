@@ -1,6 +1,6 @@
-//! Spoilt translations: rated ones with something wrong in them that is known. What raters say of two translations of one
-//! source is mostly noise where the systems are close, so these teach which of two is the worse one, and they measure
-//! whether a judge sees the difference at all. It reads no model.
+//! Synthetic corruptions: rated translations with a known error inserted. Ratings of two translations of one source
+//! are mostly noise for similar systems; pairs with a known order are training data and measure whether a judge
+//! detects the error.
 
 use std::collections::BTreeMap;
 
@@ -38,8 +38,8 @@ pub struct Spoilt<'a> {
     pub points: f64,
 }
 
-/// About `most` spoilt translations, each of another one that raters marked errors in, drawn by the seed. Languages that
-/// write no blanks between words have none.
+/// About `most` spoilt translations, each of another one that raters marked errors in, drawn by the seed. Languages
+/// that write no blanks between words have none.
 #[must_use]
 pub fn versions(documents: &[Document], most: usize, seed: u64) -> Vec<Spoilt<'_>> {
     let mut found: Vec<(String, &Document, &Rated)> = Vec::new();
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_marked_or_has_no_words_is_left_as_it_is() {
+    fn unmarked_and_wordless_translations_stay_as_they_are() {
         let mut documents = documents(3);
         documents[0].segments[0].opinions.clear();
         documents[1].segments[0].segment.hypothesis = "没有空格的句子".into();

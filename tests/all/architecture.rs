@@ -55,10 +55,25 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("random", &[]),
     ("files", &[]),
     ("panics", &[]),
+    ("parallel", &[]),
+];
+
+/// Parts of `model` that do not know each other: a backend sees no other backend, and what the backends share sees
+/// none.
+const APART: &[(&str, &[&str])] = &[
+    ("model/cuda", &["model/cpu"]),
+    ("model/cpu", &["model/cuda"]),
+    ("model/weights", &["model/cpu", "model/cuda", "model/decoder"]),
+    ("model/config", &["model/cpu", "model/cuda", "model/decoder"]),
+    ("model/adapter", &["model/cpu", "model/cuda", "model/decoder"]),
+    ("model/step", &["model/cpu", "model/cuda", "model/decoder"]),
+    ("model/sampler", &["model/cpu", "model/cuda", "model/decoder"]),
+    ("model/backend", &["model/cpu", "model/cuda", "model/decoder"]),
+    ("model/decoder", &["model/cpu", "model/cuda"]),
 ];
 
 /// Rooms below all others, which any may use.
-const BELOW: &[&str] = &["digest", "random", "files", "panics"];
+const BELOW: &[&str] = &["digest", "random", "files", "panics", "parallel"];
 
 /// One file may do more than its room.
 const EXCEPTIONS: &[(&str, &str)] = &[("judges/rate", "evidence")];
@@ -75,8 +90,8 @@ const UNSAFE_HOMES: &[&str] = &["model/cpu", "model/cuda", "model/weights", "fil
 /// Where the network is at home: `models pull`, and a search service on this machine that the user names.
 const NETWORK_HOMES: &[&str] = &["card", "evidence/backend"];
 
-/// Where files are written: the room for it, a pull, which goes on with the part of a file that is there, and hidden states,
-/// which take hours and are named when they are whole.
+/// Where files are written: the room for it, a pull, which goes on with the part of a file that is there, and hidden
+/// states, which take hours and are named when they are whole.
 const WRITING_HOMES: &[&str] = &["files", "card/pull", "tune/lower"];
 
 /// Where the `cuda` feature may be asked for: its own files, and where a device is chosen.
@@ -190,6 +205,23 @@ fn rooms_import_only_what_they_may() {
         }
     }
     expect_none("imports between rooms", offences);
+}
+
+#[test]
+fn backends_do_not_know_each_other() {
+    let sources = sources();
+    let graph = circles::graph(&sources.iter().filter(|source| !source.is_test()).collect::<Vec<_>>());
+    let is_within = |module: &str, part: &str| module == part || module.starts_with(&format!("{part}/"));
+    let mut offences = Vec::new();
+    for (part, others) in APART {
+        let modules = graph.iter().filter(|(module, _)| is_within(module, part));
+        assert!(modules.clone().count() > 0, "`{part}` is not there");
+        for (module, imports) in modules {
+            let seen = imports.iter().filter(|import| others.iter().any(|other| is_within(import, other)));
+            offences.extend(seen.map(|import| format!("{module} imports {import}")));
+        }
+    }
+    expect_none("parts of `model` that do not know each other", offences);
 }
 
 #[test]
@@ -366,7 +398,8 @@ fn the_library_is_the_rooms_of_the_table() {
     );
 }
 
-/// A kernel's header says what it computes and which test proves it; those of a few lines leave that to what they include.
+/// A kernel's header says what it computes and which test proves it; those of a few lines leave that to what they
+/// include.
 #[test]
 fn every_kernel_names_the_test_that_proves_it() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");

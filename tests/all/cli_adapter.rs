@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tribunal::segment::trained::{hashes, source_hash};
+use tribunal::segment::trained::hashes;
 
 use crate::fakes::{SmallRun, said};
 
@@ -267,7 +267,7 @@ fn every_command_with_human_scores_warns() {
 fn a_run_on_other_texts_says_nothing_and_a_broken_list_is_told() {
     let small = with_adapters(&["qwen2-all"]);
     let list = small.at("qwen2-all/trained.sha256");
-    fs::write(&list, source_hash("another text")).unwrap();
+    fs::write(&list, hashes("another text").into_iter().collect::<String>()).unwrap();
     let (_, text) = said(small.score("out", &["--adapter", "qwen2-all"]));
     assert_eq!(warning(&text), None);
     fs::write(&list, "en-de/doc1\n").unwrap();

@@ -1,16 +1,12 @@
 //! `tribunal rerun` on the real program and tiny models: the new folder describes the run as it was made again, so that it
 //! can be verified and repeated in its turn.
 
-use std::{fs, path::PathBuf};
+use std::fs;
 
 use crate::{
-    fakes::{SmallRun, said},
+    fakes::{SmallRun, said, tiny},
     probe,
 };
-
-fn tiny(name: &str) -> PathBuf {
-    probe::tiny().with_file_name(name)
-}
 
 fn finished(more: &[&str]) -> SmallRun {
     let small = SmallRun::scoring(1);
@@ -162,7 +158,7 @@ fn a_fit_goes_with_the_run_that_it_was_given_to() {
     let (code, text) = probe::fit(&small, "fit.json", &[]);
     assert_eq!(code, 0, "{text}");
     let mut score = small.tribunal(&["score", "--input", "input.jsonl", "--out", "out", "--quiet"]);
-    score.args(["--method", "probe:fit=fit.json", "--kv-cache", "8MiB", "--model"]).arg(probe::tiny());
+    score.args(["--method", "probe:fit=fit.json", "--kv-cache", "8MiB", "--model"]).arg(tiny("qwen2"));
     let (code, text) = said(score);
     assert_eq!(code, 0, "{text}");
     let (code, text) = said(small.tribunal(&["rerun", "out", "--out", "again"]));

@@ -347,7 +347,7 @@ fn a_run_folder_is_named_once_it_has_taken_the_run_in() {
             "off",
             "--model",
         ]);
-        command.arg(crate::probe::tiny());
+        command.arg(crate::fakes::tiny("qwen2"));
         said(command).1
     };
     let first = run("0");
@@ -368,7 +368,7 @@ fn a_bad_chat_template_is_named_by_its_file() {
 fn a_cache_larger_than_the_memory_is_refused() {
     let small = SmallRun::new(1);
     let mut command = small.tribunal(&["score", "--input", "input.jsonl", "--method", "gemba-da"]);
-    command.args(["--kv-cache", "4000GiB", "--model"]).arg(crate::probe::tiny());
+    command.args(["--kv-cache", "4000GiB", "--model"]).arg(crate::fakes::tiny("qwen2"));
     let told = said(command).1;
     assert!(
         told.contains("`--kv-cache 4000GiB` is more than the memory that is free beside the weights"),

@@ -10,11 +10,9 @@ use std::{
 
 use tribunal::model::Device;
 
-mod ranks;
+use crate::fakes::tiny;
 
-fn tiny(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny").join(name)
-}
+mod ranks;
 
 fn gpu() -> Option<Device> {
     match Device::named("cuda") {

@@ -10,7 +10,7 @@ pub use tribunal_testing::*;
 
 pub use self::{
     gguf::{gguf, gguf_of_heads},
-    noise::{Babble, Collector, Noise, Within, tiny_engine},
+    noise::{Babble, Collector, Noise, Within, tiny, tiny_engine},
     shortest::WithShortest,
     small_run::{SmallRun, said},
     tiny_judge::{Numbers, TinyJudge, models, options, panel},

@@ -1,5 +1,5 @@
-//! Every form that a strict judge asks for, answered by random weights: each answer is whole and valid, and each span is
-//! verbatim. A plain reading of the forms checks what the engine's compiler of grammars promises.
+//! Every form that a strict judge asks for, answered by random weights: each answer is whole and valid, and each span
+//! is verbatim. A plain reading of the forms checks what the engine's compiler of grammars promises.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -70,7 +70,7 @@ fn walk(grammar: &mut Grammar, tokenizer: &Tokenizer, budget: usize, seed: u64) 
     let (mut text, mut left) = (Vec::new(), budget);
     while left > 0 && !grammar.must_stop() {
         if random.draw().is_multiple_of(2) {
-            let forced = grammar.force(left).unwrap();
+            let forced = grammar.fast_forward(left).unwrap();
             left -= forced.len();
             text.extend(forced.iter().flat_map(|&id| tokenizer.bytes(id)));
             if left == 0 || grammar.must_stop() {
@@ -87,7 +87,7 @@ fn walk(grammar: &mut Grammar, tokenizer: &Tokenizer, budget: usize, seed: u64) 
             draw = draw.saturating_sub(*weight);
             here
         });
-        let token = grammar.within(chosen?.0, left);
+        let token = grammar.enforce_budget(chosen?.0, left);
         grammar.advance(token).unwrap();
         left -= 1;
         if grammar.stops_at(token) {

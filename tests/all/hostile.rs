@@ -19,11 +19,7 @@ use tribunal::{
     segment::read,
 };
 
-use crate::fakes::{SmallRun, gguf, said};
-
-fn tiny(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny").join(name)
-}
+use crate::fakes::{SmallRun, gguf, said, tiny};
 
 #[test]
 fn safetensors_files_and_folders_are_shown() {

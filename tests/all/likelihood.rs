@@ -188,7 +188,7 @@ fn a_document_is_read_once_and_a_dry_run_knows_it() {
 #[test]
 fn a_run_is_verified_and_does_not_depend_on_batch_or_cache() {
     let small = SmallRun::new(3);
-    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny/qwen2");
+    let model = fakes::tiny("qwen2");
     let score = |out: &str, more: &[&str]| {
         let mut command = small.tribunal(&["score", "--input", "input.jsonl", "--out", out, "--quiet"]);
         command.args(["--method", "likelihood:direction=both,relative=on", "--granularity", "doc"]);

@@ -1,6 +1,6 @@
 //! A model without a signal gives no verdict: what its form makes of it says nothing of the text.
 
-use std::{collections::HashMap, fs, path::Path, sync::Arc};
+use std::{collections::HashMap, fs, sync::Arc};
 
 use candle_core::{Device, Tensor, safetensors};
 use tribunal::{
@@ -9,7 +9,7 @@ use tribunal::{
     llm::Sampling,
 };
 
-use crate::fakes::{document, judged};
+use crate::fakes::{self, document, judged};
 
 /// Every method that asks a model to write, in the variants that ask for other forms.
 const REQUESTS: &[&str] = &[
@@ -47,7 +47,7 @@ enum Broken {
 
 /// The tiny Qwen2 with other weights.
 fn engine(broken: Broken) -> Engine {
-    let tiny = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny/qwen2");
+    let tiny = fakes::tiny("qwen2");
     let dir = tempfile::tempdir().unwrap();
     for name in ["tokenizer.json", "tokenizer_config.json"] {
         fs::copy(tiny.join(name), dir.path().join(name)).unwrap();

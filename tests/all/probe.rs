@@ -1,12 +1,8 @@
 //! `tribunal tune probe` and the judge `probe` on the real program and a tiny model: fitted twice, read from, verified.
 
-use std::{fs, path::Path};
+use std::fs;
 
-use crate::fakes::{SmallRun, said};
-
-pub fn tiny() -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny/qwen2")
-}
+use crate::fakes::{SmallRun, said, tiny};
 
 /// Rated translations: those that say `falsch` have an error there.
 pub fn rated(small: &SmallRun) {
@@ -42,7 +38,7 @@ pub fn fit(small: &SmallRun, out: &str, more: &[&str]) -> (i32, String) {
     let mut command =
         small.tribunal(&["tune", "probe", "--input", "rated.jsonl", "--out", out, "--hold-out", "0.3"]);
     let depth = if more.contains(&"--depth") { &[][..] } else { &["--depth", "1"] };
-    command.arg("--model").arg(tiny()).args(["--kv-cache", "8MiB"]).args(depth).args(more);
+    command.arg("--model").arg(tiny("qwen2")).args(["--kv-cache", "8MiB"]).args(depth).args(more);
     said(command)
 }
 
@@ -105,7 +101,7 @@ fn a_fit_is_made_used_and_verified() {
         command.args(["--method", "probe:fit=fit.json", "--kv-cache", "8MiB"]).arg("--model").args(more);
         command
     };
-    let model = tiny();
+    let model = tiny("qwen2");
     let (code, text) = said(score("out", &[model.to_str().unwrap()]));
     assert_eq!(code, 0, "{text}");
     for line in small.read("out/verdicts.jsonl").lines() {
@@ -122,7 +118,7 @@ fn a_fit_is_made_used_and_verified() {
     // What the lens showed is part of the record: a changed number is found with the model.
     let calls = small.read("out/calls.jsonl");
     assert!(calls.contains("\"reading\""), "{calls}");
-    let other = tiny().with_file_name("llama");
+    let other = tiny("llama");
     let (code, text) = said(score("other", &[other.to_str().unwrap()]));
     assert!(code == 2 && text.contains("`probe` reads the states of `qwen2`"), "{text}");
 }
@@ -137,7 +133,7 @@ fn an_interval_is_kept_confirmed_shown_and_exported() {
     fitted["ladders"]["en-de"]["bands"] = serde_json::json!([[-90.0, -99.0, 0.0], [0.0, -9.0, 0.0]]);
     fs::write(small.at("fit.json"), fitted.to_string()).unwrap();
     let mut score = small.tribunal(&["score", "--input", "input.jsonl", "--out", "out", "--quiet"]);
-    score.args(["--method", "probe:fit=fit.json", "--kv-cache", "8MiB"]).arg("--model").arg(tiny());
+    score.args(["--method", "probe:fit=fit.json", "--kv-cache", "8MiB"]).arg("--model").arg(tiny("qwen2"));
     let (code, text) = said(score);
     assert!(code == 0 && text.contains(" (90%: -"), "{text}");
     for line in small.read("out/verdicts.jsonl").lines() {
@@ -165,7 +161,7 @@ fn what_a_reader_is_told_of_scores_marks_and_empty_translations() {
     let small = SmallRun::new(2);
     rated(&small);
     fit(&small, "fit.json", &[]);
-    let model = tiny();
+    let model = tiny("qwen2");
     let score = |out: &str, more: &[&str]| {
         let mut command = small.tribunal(&["score", "--input", "input.jsonl", "--out", out, "--quiet"]);
         command.args(["--method", "probe:fit=fit.json", "--kv-cache", "8MiB"]).arg("--model").args(more);
@@ -226,7 +222,7 @@ fn ratings_of_several_files_and_kinds_make_one_fit() {
             small.tribunal(&["tune", "probe", "--input", "rated.jsonl", "da.jsonl", "--out", out]);
         command
             .args(["--hold-out", "0.3", "--depth", "1", "--kv-cache", "8MiB", "--model"])
-            .arg(tiny())
+            .arg(tiny("qwen2"))
             .args(more);
         let (code, text) = said(command);
         assert_eq!(code, 0, "{text}");
@@ -258,7 +254,9 @@ fn ratings_of_several_files_and_kinds_make_one_fit() {
     assert_eq!(small.read("sample.json"), small.read("again.json"));
     let refused = {
         let mut command = small.tribunal(&["tune", "probe", "--input", "da.jsonl", "--out", "no.json"]);
-        command.args(["--hold-out", "0.3", "--depth", "1", "--kv-cache", "8MiB", "--model"]).arg(tiny());
+        command
+            .args(["--hold-out", "0.3", "--depth", "1", "--kv-cache", "8MiB", "--model"])
+            .arg(tiny("qwen2"));
         said(command)
     };
     assert!(refused.0 == 2 && refused.1.contains("nobody marked errors\nhint:"), "{}", refused.1);

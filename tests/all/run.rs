@@ -149,7 +149,7 @@ fn what_cannot_be_merged() {
     let records = run::journal::records(&parts[0].join("journal.jsonl")).unwrap();
     let one = |(record, _): &&(run::Record, String)| record.doc == "news" && record.system == "zeta";
     let (_, line) = records.iter().find(one).unwrap();
-    let line = run::journal::sealed(&line.replacen("\"score\":-", "\"score\":-1", 1));
+    let line = run::journal::with_checksum(&line.replacen("\"score\":-", "\"score\":-1", 1));
     fs::write(apart.join("journal.jsonl"), line + "\n").unwrap();
     insta::assert_snapshot!(merge(&[&parts[0], &parts[1], &apart], "m2"), @"
     `DIR/shard1` and `DIR/apart` hold different verdicts on segment 2 of document `news` and system `zeta`

@@ -10,7 +10,7 @@ use tribunal::{
     run,
 };
 
-use crate::fakes::{Rule, SmallRun};
+use crate::fakes::{self, Rule, SmallRun};
 
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
 fn seat(model: &ModelSpec, _: &Resources, sampling: Sampling) -> anyhow::Result<Models> {
@@ -103,7 +103,7 @@ fn a_method_with_a_temperature_of_its_own_signs_one() {
 
 /// A session over a tiny model, opened as the command line would.
 fn tiny(argv: &str) -> Session {
-    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny/qwen2");
+    let model = fakes::tiny("qwen2");
     let argv = argv.split(' ').map(String::from).chain(["--model".into(), model.display().to_string()]);
     cli::parse(argv).unwrap().session(load).unwrap()
 }

@@ -1,4 +1,4 @@
-//! Hashes as they are written: SHA-256 in lower-case hexadecimal digits. It opens no file.
+//! SHA-256 in lower-case hexadecimal digits. It opens no file.
 
 use std::fmt::Write;
 

@@ -1,5 +1,4 @@
-//! Files that are written for somebody or come from somebody: how results reach the place that the user names, and what is
-//! opened of a folder that a stranger made. It knows nothing of what is in them.
+//! Reading user input and untrusted folders, and writing results atomically. It knows nothing of the contents.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -31,18 +30,18 @@ impl Error {
     }
 }
 
-/// How the name ends under which a file's bytes are gathered.
-const GATHERED: &str = ".new";
+/// The suffix of temporary files.
+const TEMPORARY: &str = ".new";
 
-/// How many letters and digits are drawn for that name.
+/// Random letters and digits in the name of a temporary file.
 const RANDOM: usize = 6;
 
-/// What takes a file's bytes.
+/// The destination of a file's bytes.
 pub type Fill<'a> = &'a mut dyn Write;
 
-/// Writes a result where the user wants it. What is no plain file (a pipe, a terminal) is written to; of what the process
-/// has open (`/dev/stdout`, `/dev/fd/3`) the descriptor is used; a link is followed; a plain file is replaced as
-/// [`replace`] does, or made.
+/// Writes a result to the user's path. A pipe or terminal is written to; for an open file of the process
+/// (`/dev/stdout`, `/dev/fd/3`) its descriptor is used; a link is followed; a plain file is created, or replaced as
+/// by [`replace`].
 ///
 /// # Errors
 /// A place that cannot be written to, a folder, or a link to nothing; what `fill` returns. A plain file is then as it was.
@@ -68,15 +67,14 @@ fn stream(opened: io::Result<File>, fill: impl FnOnce(Fill<'_>) -> io::Result<()
     stream.flush()
 }
 
-/// Whether [`write`] hands its bytes on, so that nothing else should be printed among them.
+/// Whether [`write`] writes to a stream, so that nothing else should be printed to it.
 #[must_use]
 pub fn is_stream(path: &Path) -> bool {
     matches!(place(path), Ok(Place::Stream | Place::Open(_)))
 }
 
-/// Replaces a file of a folder that is the program's own: whatever happens, what is there is either the old content or
-/// the new. A link in its place is replaced, not followed. The bytes are gathered under a name that nobody can foresee,
-/// in a file that nobody else has made.
+/// Replaces a file of the program's own folder atomically: the content is either the old or the new one. A link is
+/// replaced, not followed. Data is first written to a freshly created temporary file with an unpredictable name.
 ///
 /// # Errors
 /// A folder that cannot be written to, and what `fill` returns; the old file is then still there.
@@ -84,15 +82,15 @@ pub fn replace(path: &Path, fill: impl FnOnce(Fill<'_>) -> io::Result<()>) -> Re
     put(path, fill).map_err(Error::of("write", path))
 }
 
-/// Removes what processes that were killed in the middle of [`replace`] left in a folder and in those below it. Nobody
-/// else may be writing there.
+/// Removes the temporary files that processes killed during [`replace`] left in a folder and its subfolders. No other
+/// process may be writing there.
 ///
 /// # Errors
 /// As [`list`], and a file that cannot be removed.
 pub fn discard_unfinished(folder: &Path, most: usize) -> Result<(), Error> {
     let is_unfinished = |name: &&PathBuf| {
         let name = name.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        name.starts_with('.') && name.ends_with(GATHERED)
+        name.starts_with('.') && name.ends_with(TEMPORARY)
     };
     for path in list(folder, most)?.iter().filter(is_unfinished).map(|name| folder.join(name)) {
         fs::remove_file(&path).map_err(Error::of("remove", &path))?;
@@ -111,13 +109,13 @@ pub fn discard_unfinished_of(folder: &Path, names: &[&str]) -> Result<(), Error>
     Ok(())
 }
 
-/// The plain files in a folder in which bytes for these names were gathered: `.NAME.RANDOM.new`.
+/// The temporary files in a folder for files of these names: `.NAME.RANDOM.new`.
 fn unfinished(folder: &Path, names: &[&str]) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
-        let name = name.to_str().and_then(|name| name.strip_prefix('.')?.strip_suffix(GATHERED));
+        let name = name.to_str().and_then(|name| name.strip_prefix('.')?.strip_suffix(TEMPORARY));
         let is_of = |(of, random): (&str, &str)| {
             names.contains(&of) && random.len() == RANDOM && random.bytes().all(|b| b.is_ascii_alphanumeric())
         };
@@ -128,7 +126,7 @@ fn unfinished(folder: &Path, names: &[&str]) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Removes what killed processes left of a file beside its place: what no process has locked. A failure changes nothing.
+/// Removes the temporary files of a file that no process has locked, left by killed processes. Failures are ignored.
 fn discard_abandoned(path: &Path) {
     let (folder, name) = (folder_of(path), path.file_name().and_then(|name| name.to_str()));
     for left in name.and_then(|name| unfinished(folder, &[name]).ok()).unwrap_or_default() {
@@ -163,8 +161,7 @@ pub fn update(path: &Path) -> Result<File, Error> {
     opened.map_err(Error::of("write", path))
 }
 
-/// Opens a file of a folder that somebody else may have made. A pipe or a device in its place is refused: to read one may
-/// wait for ever.
+/// Opens a file of an untrusted folder. A pipe or a device is an error, because reading it may block.
 ///
 /// # Errors
 /// A file that is missing, cannot be read or is not plain.
@@ -172,8 +169,8 @@ pub fn open(path: &Path) -> io::Result<File> {
     plain(unblocked(OpenOptions::new().read(true)).open(path)?)
 }
 
-/// Opens a file of a folder of the program's own, which another user may have made. A link in its place is refused: what
-/// it leads to is not in the folder.
+/// Opens a file of a folder of the program's own, which another user may have made. A link in its place is refused:
+/// what it leads to is not in the folder.
 ///
 /// # Errors
 /// As [`open`], and a link.
@@ -260,7 +257,7 @@ pub fn sync_folder(folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The path of something in a folder that is named by somebody else, whether it is there or not.
+/// The path of an untrusted name in a folder, whether it exists or not.
 ///
 /// # Errors
 /// A name that leads out of the folder: by `..`, by a path of its own, or by a link on the way.
@@ -297,7 +294,7 @@ pub fn make_within(folder: &Path, name: &str) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// The plain files below a folder that somebody else may have made, by their path in it.
+/// The plain files below an untrusted folder, by their path in it.
 ///
 /// # Errors
 /// A link, a pipe or a device among them, and more than `most` files or folders.
@@ -377,14 +374,14 @@ fn put(path: &Path, fill: impl FnOnce(Fill<'_>) -> io::Result<()>) -> io::Result
     new.persist(path).map(drop).map_err(|error| error.error)
 }
 
-/// A new file beside a place, for its bytes. It is locked as long as this process has it, so that another one that writes to
-/// the same place does not take it for one that was abandoned.
+/// A new file beside a place, for its bytes. It is locked as long as this process has it, so that another one that
+/// writes to the same place does not take it for one that was abandoned.
 fn gathering(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     let folder = folder_of(path);
     let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?;
     let prefix = format!(".{}.", name.to_string_lossy());
     let mut builder = tempfile::Builder::new();
-    builder.prefix(&prefix).suffix(GATHERED).rand_bytes(RANDOM);
+    builder.prefix(&prefix).suffix(TEMPORARY).rand_bytes(RANDOM);
     loop {
         let new = builder.make_in(folder, |temporary| {
             fresh(folder, OpenOptions::new().read(true).write(true).create_new(true)).open(temporary)
@@ -424,7 +421,7 @@ fn not_plain() -> io::Error {
     io::Error::other("it is not a plain file; delete it")
 }
 
-/// Whether nobody but its owner sees into a folder.
+/// Whether only its owner can read a folder.
 #[cfg(unix)]
 fn is_private(folder: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
@@ -445,7 +442,7 @@ fn fresh<'a>(_: &Path, options: &'a mut OpenOptions) -> &'a mut OpenOptions {
     options
 }
 
-/// Opening a pipe does not wait for whoever is at its other end.
+/// Makes opening a pipe non-blocking.
 #[cfg(unix)]
 fn unblocked(options: &mut OpenOptions) -> &mut OpenOptions {
     std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NONBLOCK)

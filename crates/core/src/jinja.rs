@@ -1,5 +1,5 @@
-//! Jinja templates of whoever wrote them: how long and how deep one may be, and how much it may make, so that none
-//! overflows the stack, hangs or takes all memory. It knows no dialect, no chat and no prompt.
+//! Jinja templates from untrusted sources: limits on length, nesting and output, so that none overflows the stack, hangs or
+//! exhausts memory. It knows no dialect, no chat and no prompt.
 
 use std::{borrow::Cow, collections::BTreeMap, thread};
 
@@ -55,7 +55,7 @@ pub fn environment() -> Environment<'static> {
     environment
 }
 
-/// A template that can be rendered in the environment that it was parsed for.
+/// A parsed template, to be rendered in the same environment.
 pub struct Template {
     instructions: Instructions<'static>,
     blocks: BTreeMap<&'static str, Instructions<'static>>,
@@ -75,7 +75,7 @@ impl Template {
         let source = source.into();
         if source.len() > MAX_SOURCE_BYTES {
             return Err(refused(format!(
-                "it has {} bytes; a template of more than {MAX_SOURCE_BYTES} is none",
+                "it has {} bytes; templates larger than {MAX_SOURCE_BYTES} bytes are rejected",
                 source.len()
             )));
         }

@@ -1,7 +1,7 @@
-//! What every part of `tribunal` speaks of: a [`segment::Segment`] and its readers, [`mqm`] errors and what they weigh,
-//! the question and answer of [`llm`], [`jinja`] templates within bounds, and the [`signature`] of a run; below them
-//! [`files`], through which results are written and strangers' folders opened, [`digest`]s, seeded numbers ([`random`]) and
-//! [`panics`]. It knows no judge and no model.
+//! The types that every part of `tribunal` shares: a [`segment::Segment`] and its readers, [`mqm`] errors and what they
+//! weigh, the question and answer of [`llm`], [`jinja`] templates within bounds, and the [`signature`] of a run;
+//! below them [`files`], through which results are written and untrusted folders opened, [`digest`]s, seeded numbers
+//! ([`random`]), work in [`parallel`] and [`panics`]. It knows no judge and no model.
 
 pub mod files;
 
@@ -20,3 +20,5 @@ pub mod signature;
 pub mod digest;
 
 pub mod random;
+
+pub mod parallel;

@@ -1,5 +1,5 @@
-//! The narrow waist between judges and engines: a question ([`Chat`], [`Form`], [`Sampling`]) and its
-//! [`Reply`]. Judges see no token ids through it, and the engine sees no segments.
+//! The interface between judges and engines: a request ([`Chat`], [`Form`], [`Sampling`]) and its [`Reply`]. Judges
+//! see no token ids through it, and the engine sees no segments.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,19 +8,19 @@ use serde::{Deserialize, Serialize};
 mod chance;
 mod layout;
 mod lens;
-mod seen;
+mod prefixes;
 mod stop;
 mod written;
 
 pub use chance::is_chance;
 pub use layout::Layout;
 pub use lens::{Lens, Reading, States};
-pub use seen::Seen;
+pub use prefixes::PrefixTracker;
 pub use stop::Stop;
 
-/// Whatever answers chats: the in-process engine, or a script in tests.
+/// A language model: the in-process engine, or a scripted one in tests.
 pub trait Llm: Sync + Send {
-    /// Asks one question and blocks until the whole answer is there.
+    /// Generates the answer to a chat; blocks until it is complete.
     ///
     /// # Errors
     /// [`Error::TooLong`] when prompt and answer budget exceed the context; [`Error::Form`] when the form
@@ -33,15 +33,16 @@ pub trait Llm: Sync + Send {
     /// As [`Llm::ask`].
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, Error>;
 
-    /// The hidden states of a text behind a chat, through a lens. The log-probabilities of its tokens are not computed.
+    /// Applies a linear probe to the hidden states of a text after a chat. The log-probabilities of its tokens are
+    /// not computed.
     ///
     /// # Errors
-    /// As [`Llm::ask`]; [`Error::Depth`] when the model has no such layer, [`Error::Engine`] when it shows no states.
+    /// As [`Llm::ask`]; [`Error::Depth`] when the model has no such layer, [`Error::Engine`] when it does not provide states.
     fn read(&self, _chat: &Chat, _text: &str, _lens: &Lens) -> Result<Scored, Error> {
         Err(hidden())
     }
 
-    /// As [`Llm::read`], with the hidden states themselves after each of `depths` layers.
+    /// As [`Llm::read`], but returns the hidden states after each of `depths` layers.
     ///
     /// # Errors
     /// As [`Llm::read`].
@@ -49,34 +50,33 @@ pub trait Llm: Sync + Send {
         Err(hidden())
     }
 
-    /// What can be said of its prompts and answers without running it; `None` when nothing can.
+    /// Its token counts without running it; `None` if it has none.
     fn counter(&self) -> Option<&dyn Counter> {
         None
     }
 
-    /// The same model for questions whose answers are wanted only until `stop` says otherwise: what is then still waiting
-    /// or being answered ends with [`Error::Interrupted`], and takes no more of the model's time. `None` when a question
-    /// that has been asked cannot be ended.
+    /// The same model with a cancellation token: after cancellation, pending requests end with [`Error::Interrupted`]
+    /// and take no more of the model's time. `None` if requests cannot be cancelled.
     fn until(&self, _stop: &Stop) -> Option<Arc<dyn Llm>> {
         None
     }
 
-    /// How many token positions its devices have computed so far, of whatever was asked: for progress.
+    /// Token positions computed so far, over all requests, for a progress display.
     fn computed(&self) -> usize {
         0
     }
 }
 
-/// What a model's prompts and answers take, told without running it: a dry run counts by it.
+/// Token counts of a model's prompts and answers without running it, for dry runs.
 pub trait Counter: Sync + Send {
-    /// The number of prompt tokens of a chat as the model would read it.
+    /// The number of prompt tokens of a chat.
     ///
     /// # Errors
-    /// [`Error::Template`] when the model's chat template refuses the chat.
+    /// [`Error::Template`] when the model's chat template rejects the chat.
     fn count(&self, chat: &Chat) -> Result<usize, Error>;
 
-    /// The ids of a chat's prompt, as many as [`Counter::count`] says: for what prompts have in common. `None` when the
-    /// model does not show them.
+    /// The ids of a chat's prompt, [`Counter::count`] of them, to find shared prefixes. `None` if the model does not
+    /// provide them.
     ///
     /// # Errors
     /// As [`Counter::count`].
@@ -84,8 +84,8 @@ pub trait Counter: Sync + Send {
         Ok(None)
     }
 
-    /// The shortest complete answer that a form allows. `None` when no shortest answer is known: for free text, for a
-    /// schema beyond our own compiler, and from an implementation that knows nothing of forms.
+    /// The shortest complete answer that a form allows. `None` if it is not known: for free text, for a schema beyond
+    /// our own compiler, and from implementations without forms.
     ///
     /// # Errors
     /// [`Error::Form`] when the form cannot be compiled.
@@ -98,7 +98,7 @@ fn hidden() -> Error {
     Error::Engine("this model shows no hidden states".into())
 }
 
-/// Who speaks a [`Turn`].
+/// The role of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Speaker {
@@ -114,7 +114,7 @@ pub struct Turn {
     pub content: String,
 }
 
-/// What a model is asked to continue.
+/// The prompt that a model continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prompt {
     /// A conversation, through the model's chat template; nothing in a turn acts as a control token.
@@ -131,7 +131,7 @@ impl Default for Prompt {
     }
 }
 
-/// What the model is to continue as the assistant, and what of its answer is already there.
+/// A chat to continue as the assistant, with the part of the answer that is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "written::Chat", into = "written::Chat")]
 pub struct Chat {
@@ -232,7 +232,7 @@ impl Chat {
     }
 }
 
-/// What an answer must look like. Every form but [`Form::Text`] holds by construction.
+/// The format of an answer. Every form but [`Form::Text`] is enforced by constrained decoding.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Form {
     /// Free text until the model ends its turn or a stop string appears.
@@ -262,16 +262,16 @@ impl Form {
     }
 }
 
-/// How tokens are chosen. The default is greedy.
+/// Sampling parameters. The default is greedy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sampling {
     /// 0 is greedy.
     pub temperature: f32,
     /// Nucleus: the smallest set of tokens whose probability reaches this; 1 keeps all.
     pub top_p: f32,
-    /// Answers to the same prompt under the same seed are the same.
+    /// The same prompt and seed give the same answer.
     pub seed: u64,
-    /// The most tokens that the answer may have.
+    /// The maximum number of answer tokens.
     pub max_tokens: usize,
     /// Strings that end the answer and are removed from it.
     pub stop: Vec<String>,
@@ -310,16 +310,16 @@ pub struct Token {
     pub source: TokenSource,
 }
 
-/// How a token came into the answer.
+/// The origin of a token in an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TokenSource {
-    /// Chosen from the model's distribution.
+    /// Sampled from the model's distribution.
     #[default]
     Sampled,
     /// The form allowed nothing else.
     Forced,
-    /// Guessed from the text and confirmed by the model.
+    /// Drafted from the text and accepted by the model.
     Drafted,
 }
 
@@ -338,22 +338,22 @@ pub enum Finish {
     Form,
 }
 
-/// What one answer cost, in tokens.
+/// The tokens of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Prompt tokens that went through the model, and those of given continuations, which are read as well.
+    /// Prompt tokens that were computed, and those of given continuations.
     pub computed: usize,
     /// Prompt tokens taken from the prefix cache.
     pub cached: usize,
-    /// Prompt tokens from the first one at which this prompt differs from every earlier one. Their sum over all
-    /// prompts is the least that can be computed.
+    /// Prompt tokens after the longest prefix shared with any earlier prompt. Their sum over all prompts is a lower
+    /// bound on the computed ones.
     #[serde(default)]
     pub distinct: usize,
     /// Answer tokens.
     pub generated: usize,
     /// Answer tokens that the form forced.
     pub forced: usize,
-    /// Answer tokens guessed ahead, and how many of them the model confirmed.
+    /// Draft tokens, and how many of them were accepted.
     pub drafted: usize,
     pub accepted: usize,
 }
@@ -385,7 +385,7 @@ impl Usage {
 pub struct Scored {
     pub text: String,
     pub tokens: Vec<Token>,
-    /// What a lens showed of it, where it was read through one.
+    /// The values of a linear probe, if one was applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reading: Option<Reading>,
     /// Whether its log-probability carries no signal of the model: see [`is_chance`].
@@ -417,7 +417,7 @@ pub enum Error {
     Template(String),
     #[error("hidden states after {depth} layers of a model with {n_layers}; hint: ask for 1 to {}", n_layers.saturating_sub(1))]
     Depth { depth: usize, n_layers: usize },
-    /// A form made the answer, not the model: see [`is_chance`].
+    /// The answer is determined by the form, not by the model: see [`is_chance`].
     #[error(
         "the model gives the answer no more probability than tokens drawn at random would have; hint: are its weights \
          whole, and is its chat template the right one?"
@@ -425,10 +425,10 @@ pub enum Error {
     NoSignal,
     #[error("the engine failed: {0}")]
     Engine(String),
-    /// Nothing can be asked any more: the device is lost, or its thread has ended.
+    /// No further requests are possible: the device is lost, or its thread has ended.
     #[error("the engine has stopped: {0}")]
     Stopped(String),
-    /// Whoever asked wants no answer any more ([`Stop`]).
+    /// The request was cancelled ([`Stop`]).
     #[error("interrupted")]
     Interrupted,
 }

@@ -1,5 +1,5 @@
 //! Multidimensional Quality Metrics: error spans, severities, weights, and errors turned into a score.
-//! It judges nothing: judges bring the errors.
+//! The errors come from judges or raters.
 //!
 //! ```
 //! use tribunal_core::mqm::{ErrorSpan, Repeats, Severity, assess, weights};

@@ -1,5 +1,5 @@
-//! Panics of readers that are not ours and meet damaged files: they become errors, and nothing is printed of them. Our own
-//! are never caught here.
+//! Turns panics of third-party readers on damaged files into errors, without a printed message. Panics of our own
+//! code are not caught.
 
 use std::{
     cell::Cell,

@@ -1,5 +1,5 @@
-//! `SplitMix64`: numbers that depend on seed and counter alone, so that what is drawn is the same on every machine,
-//! whatever the threads and the past. It never seeds itself. (`meta` has numpy's generator, whose draws it must equal.)
+//! `SplitMix64`: numbers that depend on seed and counter alone, so that draws are the same on every machine and
+//! with any number of threads. Seeds are explicit. (`meta` has numpy's generator, whose draws it must reproduce.)
 //!
 //! Source: Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators".
 

@@ -1,4 +1,4 @@
-//! What is judged: segments, their documents and languages. It knows neither scores nor models.
+//! Segments, their documents and languages. It knows neither scores nor models.
 
 use serde::{Deserialize, Serialize};
 

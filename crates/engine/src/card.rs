@@ -1,5 +1,5 @@
-//! Model cards: what a judge model is, where its files can be downloaded and how they are checked. A card is a
-//! TOML file in `models/`. This room loads no weights and knows nothing of the engine.
+//! Model cards: a judge model's description, the source of its files and their hashes. A card is a TOML file in
+//! `models/`. No weights are loaded here.
 
 use std::{
     collections::BTreeMap,

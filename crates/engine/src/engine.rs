@@ -1,10 +1,10 @@
 //! The engine: an [`Llm`] that runs open weights in this process. It batches all requests in flight, computes
 //! a prefix that they share once, and gives the same bytes whatever else is in the batch. It never sees a segment.
 //!
-//! In reading order: [`chat`] and [`tokenizer`] turn a conversation into ids; [`grammar`] says which tokens
-//! the form allows; a [`sequence`] waits in the [`scheduler`], which shares blocks through [`radix`]; one of the
-//! [`workers`], a [`worker`]'s loop on a device, runs the model; an [`answer`] says what it wants of the logits and takes it,
-//! guessing ahead by [`draft`].
+//! In reading order: [`chat`] and [`tokenizer`] turn a conversation into ids; [`grammar`] says which tokens the form
+//! allows; a [`sequence`] waits in the [`scheduler`], which shares blocks through [`radix`]; one of the [`workers`],
+//! a [`worker`]'s loop on a device, runs the model; an [`answer`] is [generated](generate), with tokens guessed ahead
+//! by [`draft`], or consists of the [scores](score) of a given text.
 
 pub mod tokenizer;
 
@@ -25,6 +25,10 @@ pub mod stream;
 mod lookahead;
 
 pub mod draft;
+
+pub mod generate;
+
+pub mod score;
 
 pub mod answer;
 
@@ -59,7 +63,8 @@ use crate::{
 /// What [`Options`] are made of.
 pub use crate::model::{
     Adapter, Compute, Device, DeviceError, KvType, adapter,
-    cpu::{Activations, Format, Tier, baseline::missing, cores::n_threads, heap::keep_freed},
+    cpu::{Activations, Isa, baseline::missing, cores::n_threads, heap::keep_freed},
+    weights::Format,
 };
 
 pub use memory::{Need, Sizes, free_on_gpu};
@@ -67,11 +72,13 @@ pub use memory::{Need, Sizes, free_on_gpu};
 use answer::{Answer, Outcome, Task};
 use branches::{Branches, Chain, Place};
 use chat::ChatTemplate;
+use generate::Generate;
 use grammar::Vocabulary;
 use radix::Variant;
-use sequence::Ask;
+use score::{HiddenStates, Score};
+use sequence::Request;
 use tokenizer::Tokenizer;
-use worker::Request;
+use worker::Submission;
 use workers::{Waiting, Workers};
 
 /// How an engine runs. [`Facts::signature`] names every option that can move a score.
@@ -150,7 +157,7 @@ impl Default for Options {
     }
 }
 
-/// Why an engine cannot start.
+/// Why an engine cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -178,17 +185,17 @@ pub enum Error {
     Threads(String),
 }
 
-/// A loaded model with its thread, or one of its adapters: clones ask the same thread.
+/// A loaded model with its thread, or one of its adapters. Clones share the thread.
 #[derive(Clone)]
 pub struct Engine {
     loaded: Arc<Loaded>,
     /// Which of the model's adapters answers; `None` for the model itself.
     adapter: Option<u32>,
-    /// Until when answers are wanted; `None` for as long as it takes.
+    /// The cancellation token of its requests, if any.
     stop: Option<Stop>,
 }
 
-/// What all that ask one model share.
+/// The state that all clones share.
 struct Loaded {
     workers: Workers,
     tokenizer: Arc<Tokenizer>,
@@ -198,7 +205,7 @@ struct Loaded {
     n_adapters: usize,
 }
 
-/// What a signature says of an engine, and what a plan needs to know of it.
+/// Properties of an engine for signatures and plans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// In order: `dtype`, `act`, `kv`, `device`, `tier` where it can move a bit, `context`, `template` (the first
@@ -244,7 +251,7 @@ impl Engine {
         Self { adapter: adapter.map(|adapter| adapter as u32), ..self.clone() }
     }
 
-    /// The same loaded model for questions whose answers are wanted until `stop` says otherwise.
+    /// The same loaded model with a cancellation token for its requests.
     #[must_use]
     pub fn until(&self, stop: &Stop) -> Self {
         Self { stop: Some(stop.clone()), ..self.clone() }
@@ -268,7 +275,7 @@ impl Engine {
         self.loaded.vocabulary.grammar(form)
     }
 
-    /// The ids of a chat as the model reads it.
+    /// The prompt ids of a chat.
     ///
     /// # Errors
     /// [`llm::Error::Template`] when the chat template refuses it.
@@ -281,12 +288,12 @@ impl Engine {
         self.loaded.tokenizer.encode_continuation(text).map_err(|error| llm::Error::Engine(error.to_string()))
     }
 
-    /// Whether these tokens carry no signal of the model.
+    /// Whether these tokens are at chance level ([`llm::is_chance`]).
     fn is_chance(&self, tokens: &[Token]) -> bool {
         llm::is_chance(tokens, self.loaded.vocabulary.n_logits(), self.loaded.tokenizer.stops())
     }
 
-    /// Refuses what cannot fit even in an empty cache.
+    /// Checks that prompt and answer fit the context.
     fn check_length(&self, prompt: usize, answer: usize) -> Result<(), llm::Error> {
         let context = self.loaded.facts.context;
         if prompt == 0 {
@@ -298,49 +305,47 @@ impl Engine {
         Ok(())
     }
 
-    /// Asks for one chain of a tree of texts. It is read, as a prompt is: chains that leave it find its tokens as soon as
-    /// they are computed.
-    fn weigh_chain(&self, prompt: &[u32], chain: Chain) -> Result<Pending, llm::Error> {
+    /// Requests the scores of one chain of a tree of texts. The chain is part of the prompt, so that other chains
+    /// share its blocks as soon as they are computed.
+    fn score_chain(&self, prompt: &[u32], chain: Chain) -> Result<Pending, llm::Error> {
         let Chain { tokens, first, rows } = chain;
         let tokens = [prompt, &tokens].concat();
-        let ask = Ask {
-            id: 0,
-            n_prompt: tokens.len(),
-            tokens,
-            variant: Variant { adapter: self.adapter, n_layers: None },
-            n_more: 0,
-            logits_from: prompt.len() + first - 1,
-            states_from: usize::MAX,
-        };
-        self.send(ask, Task::Weigh { rows })
+        let logits_from = prompt.len() + first - 1;
+        let request = Request { logits_from, ..Request::new(tokens, self.variant(None)) };
+        self.send(request, Task::Score(Score::new(rows, self.loaded.tokenizer.clone())))
     }
 
-    /// Hands a request to the worker.
-    fn send(&self, mut ask: Ask, task: Task) -> Result<Pending, llm::Error> {
+    /// What its blocks depend on, with so many layers computed; `None` for all.
+    fn variant(&self, n_layers: Option<u32>) -> Variant {
+        Variant { adapter: self.adapter, n_layers }
+    }
+
+    /// Sends a request to a worker.
+    fn send(&self, mut request: Request, task: Task) -> Result<Pending, llm::Error> {
         self.stop.as_ref().map_or(Ok(()), Stop::check)?;
         let (sender, receiver) = sync_channel(1);
-        let asker = Arc::new(());
-        let prompt = &ask.tokens[..ask.n_prompt];
-        let mut answer = Answer::new(task, prompt, self.loaded.tokenizer.clone(), sender);
-        answer.set_asker(Arc::downgrade(&asker));
-        // What the form forces at the start is computed with the prompt.
-        let forced = answer.ids(0);
-        ask.n_more = ask.n_more.saturating_sub(forced.len());
-        ask.tokens.extend(forced);
-        let waiting = self.loaded.workers.send(Request { ask, answer: Box::new(answer) }).ok_or_else(gone)?;
-        Ok(Pending { receiver, stop: self.stop.clone(), _asker: asker, _waiting: waiting })
+        let caller = Arc::new(());
+        let answer = Box::new(Answer::new(task, sender, Arc::downgrade(&caller)));
+        if let Some(generated) = answer.generated() {
+            // The tokens that the form forces at the start are computed with the prompt.
+            let forced = generated.ids(0);
+            request.n_more = request.n_more.saturating_sub(forced.len());
+            request.tokens.extend(forced);
+        }
+        let waiting = self.loaded.workers.send(Submission { request, answer }).ok_or_else(gone)?;
+        Ok(Pending { receiver, stop: self.stop.clone(), _caller: caller, _waiting: waiting })
     }
 }
 
-/// How often those who wait for an answer look whether it is still wanted.
-/// Rarely enough that some hundred who wait cost the engine nothing, often enough for a person.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often waiting callers poll for cancellation: rarely enough that hundreds of them cost the engine nothing, often
+/// enough for a person.
+const POLL: Duration = Duration::from_millis(100);
 
-/// A request whose reply is still to come. When it is dropped, the worker drops the request too.
+/// A request whose reply is pending. Dropping it cancels the request.
 struct Pending {
     receiver: Receiver<Result<Outcome, llm::Error>>,
     stop: Option<Stop>,
-    _asker: Arc<()>,
+    _caller: Arc<()>,
     _waiting: Waiting,
 }
 
@@ -348,7 +353,7 @@ impl Pending {
     fn wait(&self) -> Result<Outcome, llm::Error> {
         let Some(stop) = &self.stop else { return self.receiver.recv().map_err(|_| gone())? };
         loop {
-            match self.receiver.recv_timeout(LOOK) {
+            match self.receiver.recv_timeout(POLL) {
                 Ok(outcome) => return outcome,
                 Err(RecvTimeoutError::Timeout) => stop.check()?,
                 Err(RecvTimeoutError::Disconnected) => return Err(gone()),
@@ -357,7 +362,7 @@ impl Pending {
     }
 }
 
-/// What the chains of a tree of texts cost: the prompt, which they share, counts once.
+/// The usage of all chains of a tree of texts; their shared prompt counts once.
 fn together(replies: &[Reply]) -> Usage {
     let mut usage = Usage::default();
     for (i, reply) in replies.iter().enumerate() {
@@ -376,20 +381,14 @@ impl Llm for Engine {
         let tokens = self.prompt_ids(chat)?;
         self.check_length(tokens.len(), sampling.max_tokens)?;
         let grammar = self.loaded.vocabulary.grammar(form)?;
-        let n_prompt = tokens.len();
         if sampling.max_tokens == 0 {
             return Ok(Reply { finish: Finish::Length, prompt_ids: tokens, ..Reply::default() });
         }
-        let ask = Ask {
-            id: 0,
-            tokens,
-            n_prompt,
-            variant: Variant { adapter: self.adapter, n_layers: None },
-            n_more: sampling.max_tokens,
-            logits_from: n_prompt - 1,
-            states_from: usize::MAX,
-        };
-        let mut reply = self.send(ask, Task::Generate { grammar, sampling: sampling.clone() })?.wait()?.reply;
+        let (n_more, logits_from) = (sampling.max_tokens, tokens.len() - 1);
+        let request = Request { n_more, logits_from, ..Request::new(tokens, self.variant(None)) };
+        let prompt = &request.tokens[..];
+        let generate = Generate::new(grammar, sampling.clone(), prompt, self.loaded.tokenizer.clone());
+        let mut reply = self.send(request, Task::Generate(Box::new(generate)))?.wait()?.reply;
         reply.is_chance = self.is_chance(&reply.tokens);
         Ok(reply)
     }
@@ -398,8 +397,8 @@ impl Llm for Engine {
         self.loaded.workers.computed()
     }
 
-    /// Texts that begin alike share what they begin with, and all that may follow it: the tree of the numbers from 0 to
-    /// 100 takes eleven rows.
+    /// Texts share their common prefixes, and all continuations of a prefix share its row of logits: the tree of the
+    /// numbers from 0 to 100 takes eleven rows.
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
         let prompt = self.prompt_ids(chat)?;
         let texts: Vec<Vec<u32>> =
@@ -409,18 +408,18 @@ impl Llm for Engine {
         }
         let Branches { chains, places } = Branches::of(&texts);
         let waiting: Vec<Pending> =
-            chains.into_iter().map(|chain| self.weigh_chain(&prompt, chain)).collect::<Result<_, _>>()?;
+            chains.into_iter().map(|chain| self.score_chain(&prompt, chain)).collect::<Result<_, _>>()?;
         let replies: Vec<Reply> =
             waiting.iter().map(|pending| Ok(pending.wait()?.reply)).collect::<Result<_, llm::Error>>()?;
         let mut usage = together(&replies);
         let token = |place: &Place| replies[place.chain].tokens[place.at].clone();
-        let weighed = |(text, places): (&String, Vec<Place>)| {
+        let scored = |(text, places): (&String, Vec<Place>)| {
             let usage = if places.is_empty() { Usage::default() } else { std::mem::take(&mut usage) };
             let tokens: Vec<Token> = places.iter().map(token).collect();
             let is_chance = self.is_chance(&tokens);
             Scored { text: text.clone(), tokens, reading: None, is_chance, usage }
         };
-        Ok(continuations.iter().zip(places).map(weighed).collect())
+        Ok(continuations.iter().zip(places).map(scored).collect())
     }
 
     fn read(&self, chat: &Chat, text: &str, lens: &Lens) -> Result<Scored, llm::Error> {
@@ -448,19 +447,12 @@ impl Llm for Engine {
         });
         let ends = ends.collect();
         let tokens = [&prompt[..], &ids].concat();
-        let ask = Ask {
-            id: 0,
-            n_prompt: tokens.len(),
-            tokens,
-            // What comes behind the deepest of them moves no state.
-            variant: Variant { adapter: self.adapter, n_layers: Some(deepest as u32) },
-            n_more: 0,
-            logits_from: usize::MAX,
-            states_from: n_prompt,
-        };
+        // Later layers do not affect the states.
+        let variant = self.variant(Some(deepest as u32));
+        let request = Request { states_from: n_prompt, ..Request::new(tokens, variant) };
         let depths = depths.iter().map(|&depth| depth as u32).collect();
-        let task = Task::Read { n_tokens: ids.len(), depths };
-        let Outcome { reply, states } = self.send(ask, task)?.wait()?;
+        let task = Task::HiddenStates(HiddenStates::new(ids.len(), depths));
+        let Outcome { reply, states } = self.send(request, task)?.wait()?;
         if states.iter().flatten().any(|x| !x.is_finite()) {
             let reason =
                 "the hidden states are not numbers; the weights are damaged or overflow their format";

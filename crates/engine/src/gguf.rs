@@ -1,5 +1,5 @@
-//! The file format GGUF: headers, the types of tensors, models in parts. It reads no tensor's numbers, and what a key means
-//! to a decoder is not its business.
+//! The file format GGUF: headers, the types of tensors, models in parts. It reads no tensor's values and does not
+//! interpret keys.
 
 use std::{collections::HashMap, io, path::PathBuf};
 

@@ -1,13 +1,13 @@
-//! The decoder: weights, layers and the forward pass over a paged KV cache, on a CPU or a GPU. It knows no request:
-//! rows come in with their positions and block tables, and which block belongs to whom is the caller's business.
+//! The decoder: weights, layers and the forward pass over a paged KV cache, on a CPU or a GPU. It knows no requests:
+//! a step has rows with positions and block tables, and the caller manages the blocks.
 //!
-//! In reading order: a [`step`] says what to compute; the [`decoder`] takes it through the layers by the operations
-//! of a [`backend`]; what is wanted of the logits is taken from them at the [`tail`]. [`cpu`] and [`cuda`] are
-//! backends; a [`device`] is where one of them runs.
+//! In reading order: a [`step`] describes the rows to compute; the [`decoder`] runs the layers with the operations of
+//! a [`backend`]; the [`sampler`] defines what is done with the logits. [`cpu`] and [`cuda`] are backends; a
+//! [`device`] is where one of them runs.
 
 pub mod step;
 
-pub mod tail;
+pub mod sampler;
 
 pub mod decoder;
 
@@ -37,7 +37,7 @@ pub use config::Config;
 pub use cpu::Compute;
 pub use decoder::{Decoder, Model};
 pub use device::{Device, Error as DeviceError};
-pub use step::{Most, Part, Step};
+pub use step::{Part, Step, StepLimits};
 pub use weights::Weights;
 
 /// Why a model cannot be loaded or run.

@@ -21,7 +21,7 @@
 //! A [`Session`] keeps its models and judges many inputs. [`Forecast`] says what a run would take. [`recorded`] goes from a run
 //! folder back to its evaluation, to repeat it or to check it. [`run`] is the layer below: groups, journal, shards.
 
-use tribunal_core::{digest, files, llm, mqm, random, segment, signature};
+use tribunal_core::{digest, files, llm, mqm, parallel, random, segment, signature};
 use tribunal_engine::{card, engine};
 use tribunal_judges as judges;
 

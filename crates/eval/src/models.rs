@@ -12,7 +12,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use crate::{
     card::{self, Card, Identity, Template},
     digest,
-    engine::{Activations, Compute, Device, Engine, Format, KvType, Need, Options, Tier, chat::ChatTemplate},
+    engine::{
+        Activations, Compute, Device, Engine, Format, Isa as Tier, KvType, Need, Options, chat::ChatTemplate,
+    },
     judges::{Model, Panel, Role},
     llm::Sampling,
     run::description::{ModelFiles, NamedHash},

@@ -1,5 +1,5 @@
-//! Human raters as one more judge: what they marked in a translation, with WMT's weights, as a verdict on it. Raters who
-//! saw different versions of a translation are distinguished by its text.
+//! Human raters as another judge: their annotations of a translation as a verdict, with WMT's weights. Raters of
+//! different versions of a translation are distinguished by its text.
 
 use std::{collections::BTreeMap, path::Path};
 

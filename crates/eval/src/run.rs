@@ -1,5 +1,5 @@
-//! Runs a test set through a judge: groups are judged side by side on plain threads, journalled as soon as they are
-//! done, and can be resumed, sharded and merged. This room knows neither models nor prompts.
+//! Runs a judge on a test set: groups are judged in parallel and journalled as soon as they are done; runs can be
+//! resumed, sharded and merged. It knows neither models nor prompts.
 
 use std::{
     path::{Path, PathBuf},
@@ -47,7 +47,7 @@ mod work;
 pub use calls::CallRetention;
 pub use description::{Origin, RunFile};
 pub use groups::Shard;
-pub use interrupt::{Writing, Written};
+pub use interrupt::{RunStatus, Writing};
 pub use keep::Keep;
 pub use merge::merge;
 pub use plan::{Plan, plan};
@@ -216,12 +216,12 @@ impl Task<'_> {
     /// [`Error`] where the folder cannot be written, or holds another run.
     pub fn open<'a>(&'a self, config: &'a RunConfig) -> Result<Opened<'a>, Error> {
         let share = Share::of(self, config);
-        let begun = self.begin(&share, config)?;
-        Ok(Opened { task: *self, config, share, begun })
+        let folder = self.begin(&share, config)?;
+        Ok(Opened { task: *self, config, share, folder })
     }
 
     /// Opens the run folder, with what it holds of this run, and says in it what it is.
-    fn begin(&self, share: &Share, config: &RunConfig) -> Result<Begun, Error> {
+    fn begin(&self, share: &Share, config: &RunConfig) -> Result<OpenFolder, Error> {
         let own = self.signature.clone();
         let signature = if config.retry_missing { own.with(RETRY, "missing") } else { own };
         let folder = Folder::open(&config.out)?;
@@ -246,7 +246,7 @@ impl Task<'_> {
         let guard = Lock::of_file(&journal.path)?;
         state.write(&folder, self.segments, config.shard, &config.copies)?;
         folder.sync()?;
-        Ok(Begun { signature, folder, journal, done, _guard: guard })
+        Ok(OpenFolder { signature, folder, journal, done, _guard: guard })
     }
 }
 
@@ -278,39 +278,39 @@ impl Share {
     }
 }
 
-/// A run whose folder has taken it in.
+/// A run with an opened output folder.
 pub struct Opened<'a> {
     task: Task<'a>,
     config: &'a RunConfig,
     share: Share,
-    begun: Begun,
+    folder: OpenFolder,
 }
 
 impl Opened<'_> {
-    /// What of the folder is judged again because calls were lost, in words; `None` where nothing is.
+    /// The groups that are judged again because their calls were lost, in words; `None` if there are none.
     #[must_use]
     pub fn lost(&self) -> Option<&str> {
-        self.begun.done.lost.as_deref()
+        self.folder.done.lost.as_deref()
     }
 
-    /// Judges what the folder does not hold yet.
+    /// Judges the groups that the folder does not have yet.
     ///
     /// # Errors
     /// As [`Task::run`].
     pub fn judge(self) -> Result<Outcome, Error> {
-        let Self { task, config, share, begun } = self;
-        let resumed = share.n_units(share.mine.iter().filter(|group| begun.done.groups.contains(group)));
-        let sums = share.work(&task, config).through(&share.mine, (begun.journal, begun.done), config)?;
+        let Self { task, config, share, folder } = self;
+        let resumed = share.n_units(share.mine.iter().filter(|group| folder.done.groups.contains(group)));
+        let sums = share.work(&task, config).run_all(&share.mine, (folder.journal, folder.done), config)?;
         let mut index = Index::new(&share.units);
-        index.add(&begun.folder.path(journal::JOURNAL), &share.units)?;
-        let summary = finish::summary(&index, &begun.signature, &sums, sums.cost.clone())?;
-        let summary = finish::write(&begun.folder, &index, summary)?;
+        index.add(&folder.folder.path(journal::JOURNAL), &share.units)?;
+        let summary = finish::summary(&index, &folder.signature, &sums, sums.cost.clone())?;
+        let summary = finish::write(&folder.folder, &index, summary)?;
         Ok(Outcome { summary, dir: config.out.clone(), resumed })
     }
 }
 
-/// What a run folder holds of a run.
-struct Begun {
+/// An opened run folder.
+struct OpenFolder {
     signature: Signature,
     folder: Folder,
     journal: Journal,
@@ -383,7 +383,7 @@ pub enum Error {
     )]
     Stopped(String),
     #[error("{0}")]
-    Interrupted(Written),
+    Interrupted(RunStatus),
     #[error("`{path}` line {line} is damaged: {reason}\nhint: {hint}")]
     Damaged { path: PathBuf, line: usize, reason: String, hint: &'static str },
     #[error("`{path}` is damaged: {reason}\nhint: {hint}")]

@@ -1,5 +1,5 @@
-//! What the presets `code` of several methods share. They follow the authors' published programs to the letter, faults
-//! included, as evidence of what the papers' figures rest on; nobody needs to read them to follow a method. Each judge
+//! Shared parts of the presets `code`. They reproduce the authors' published programs to the letter, faults included, as
+//! evidence for the papers' figures; a method can be understood without them. Each judge
 //! keeps its own in `NAME/code.rs`.
 
 pub mod gemba_api;

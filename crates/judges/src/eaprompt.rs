@@ -26,9 +26,9 @@
 //!   severity as were counted: surplus ones are left out, and one that was counted but not named has no span.
 //! - Answers. `paper` and `code` take free text: lists under `Major errors` and `Minor errors`, `<score>N</score>`,
 //!   and `x, x`. `strict` allows JSON with verbatim spans, and two numbers up to 99.
-//! - Repeats. The authors count what is named twice twice, and so do `paper` and `code`. Where `strict` counts by itself
-//!   (`count=listed`, `steps=1`), as many namings of one span count as it has occurrences. Counts that the model was
-//!   asked for stand as they are in every preset.
+//! - Repeats. The authors count what is named twice twice, and so do `paper` and `code`. Where `strict` counts by
+//!   itself (`count=listed`, `steps=1`), as many namings of one span count as it has occurrences. Counts that the
+//!   model was asked for stand as they are in every preset.
 //! - Budgets. Code: 256 tokens, and an answer that was cut is used as it is. `code` does the same; under the other
 //!   presets the verdict is `truncated`.
 //! - A segment whose source and hypothesis are both empty is not asked about and has no verdict.
@@ -107,8 +107,8 @@ options! {
             "steps=2; asked: the model counts in a prompt of its own; listed: the errors in its list are \
              counted, without a second call";
         "w-major" w_major: f64 = { "5" => 5.0, <number> |n| n }, "what a major error costs; a minor one costs 1";
-        "shots" shots: Shown = {
-            "auto" => Shown::Auto, "pair" => Shown::Pair, "all" => Shown::All, "0" => Shown::None
+        "shots" shots: ExampleSet = {
+            "auto" => ExampleSet::Auto, "pair" => ExampleSet::Pair, "all" => ExampleSet::All, "0" => ExampleSet::None
         }, "worked examples; pair: those of the segment's own languages; all: every one before every \
             segment; auto: pair with steps=1 and in preset `code`, else 0";
         "demo" is_detailed: bool = { "itemized" => false, "detailed" => true },
@@ -121,7 +121,7 @@ options! {
 
 /// Which worked examples are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum ExampleSet {
     Auto,
     /// Those of the segment's own languages.
     Pair,
@@ -194,8 +194,10 @@ impl EaPrompt {
         };
         check_options(settings, asked)?;
         let has_shots = match *asked.shots {
-            Shown::Auto => counting == Counting::Within || preset == Preset::Code || settings.shots.is_some(),
-            shown => settings.has_shots(shown != Shown::None)?,
+            ExampleSet::Auto => {
+                counting == Counting::Within || preset == Preset::Code || settings.shots.is_some()
+            }
+            shown => settings.has_shots(shown != ExampleSet::None)?,
         };
         let shots_file = has_shots.then_some(if preset == Preset::Strict { SHOTS_STRICT } else { SHOTS });
         let (question, answer) = layout(preset);

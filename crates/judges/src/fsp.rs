@@ -41,8 +41,8 @@ use serde::Serialize;
 use super::{
     Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
     answers::{
-        chances::{EXPECT, Scoring, Written},
-        errors::{Layout, ShownShot, Target},
+        chances::{EXPECT, GivenAnswer, Scoring},
+        errors::{AnswerFormat, ShownShot, Target},
     },
     in_parallel,
     method::{Calls, Lowest, SystemMeans},
@@ -122,7 +122,7 @@ pub struct Fsp {
     granularity: Granularity,
     weights: &'static Weights,
     shots: Vec<Shot>,
-    layout: Layout,
+    layout: AnswerFormat,
     scoring: Scoring,
     sentences: Sentences,
     seeks_omissions: bool,
@@ -140,7 +140,7 @@ pub enum Sentences {
 }
 
 /// What one question found.
-struct Found {
+struct Answer {
     /// Located in their segment.
     errors: Vec<ErrorSpan>,
     /// The quality score as written, and as it counts.
@@ -154,7 +154,7 @@ impl Judging for Fsp {
         let found = in_parallel(&foci, |_, focus| {
             self.ask_focus(&panel.about(focus.segment), &document, group, focus)
         });
-        let mut by_segment: Vec<Vec<Result<Found, Error>>> = group.iter().map(|_| Vec::new()).collect();
+        let mut by_segment: Vec<Vec<Result<Answer, Error>>> = group.iter().map(|_| Vec::new()).collect();
         for (focus, found) in foci.iter().zip(found) {
             by_segment[focus.segment].push(found);
         }
@@ -187,7 +187,7 @@ impl Fsp {
     /// # Errors
     /// What [`super::registry::build`] names, and what goes beyond the paper with its preset.
     pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
-        let layout = Layout {
+        let layout = AnswerFormat {
             is_strict: settings.preset == Preset::Strict,
             explain: *asked.explain,
             quality: true,
@@ -275,7 +275,7 @@ impl Fsp {
         document: &Document,
         group: &[Segment],
         focus: &Focus,
-    ) -> Result<Found, Error> {
+    ) -> Result<Answer, Error> {
         let segment = &group[focus.segment];
         let source = if self.layout.is_strict { &segment.source } else { &document.source };
         let mut parts = 1;
@@ -293,7 +293,7 @@ impl Fsp {
         };
         let (mut errors, quality) =
             self.layout.read(reading::whole(&reply, self.budget)?)?.weighed(&reply).into_parts();
-        let written = Written { panel, chat: &chat, text: &reply.text };
+        let written = GivenAnswer { panel, chat: &chat, text: &reply.text };
         let quality = match (self.scoring, quality) {
             (Scoring::ExpectedQuality, Some(raw)) => Some([raw, written.quality()?]),
             (_, quality) => quality.map(|raw| [raw, raw]),
@@ -304,7 +304,7 @@ impl Fsp {
             error.start = error.start.map(|at| at + before);
             error.end = error.end.map(|at| at + before);
         }
-        Ok(Found { errors, quality })
+        Ok(Answer { errors, quality })
     }
 
     /// Source sentences that are left out, each with its segment.
@@ -322,9 +322,9 @@ impl Fsp {
     }
 
     /// The verdict about one segment from the answers about its foci.
-    fn verdict(&self, found: Vec<Result<Found, Error>>, omitted: Vec<ErrorSpan>) -> Result<Verdict, Error> {
+    fn verdict(&self, found: Vec<Result<Answer, Error>>, omitted: Vec<ErrorSpan>) -> Result<Verdict, Error> {
         let weights = self.weights;
-        let found = found.into_iter().collect::<Result<Vec<Found>, Error>>()?;
+        let found = found.into_iter().collect::<Result<Vec<Answer>, Error>>()?;
         if found.is_empty() {
             return Err(Error::nothing_to_judge());
         }

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
-    code::gemba_api::{self, Room},
+    code::gemba_api::{self, TokenBudget},
     expected, in_parallel,
     method::{Calls, Lowest, SystemMeans},
     prompt::{File, Prompts},
@@ -113,7 +113,7 @@ impl From<GembaDa> for Judge {
 pub(super) fn scale_calls(preset: Preset, is_expected: bool, max_tokens: Option<usize>) -> Calls {
     match preset {
         Preset::Code => {
-            let most = Room::budgeted(max_tokens).most_calls() + usize::from(gemba_api::HOTTER);
+            let most = TokenBudget::budgeted(max_tokens).most_calls() + usize::from(gemba_api::HOTTER);
             Calls { most, ..Calls::exactly(1) }
         }
         Preset::Paper | Preset::Strict => Calls::up_to(if is_expected { 2 } else { 1 }),
@@ -165,7 +165,7 @@ impl GembaDa {
         }
         let chat = self.chat(segment)?;
         if self.preset == Preset::Code {
-            let room = Room::budgeted(self.max_tokens);
+            let room = TokenBudget::budgeted(self.max_tokens);
             return gemba_api::ask(panel, ASSESS, &chat, room, |answer, _| read_number(answer));
         }
         let budget = self.max_tokens.unwrap_or(BUDGET);

@@ -22,13 +22,13 @@ use serde::Serialize;
 
 use super::{
     Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
-    code::gemba_api::{self, Room},
+    code::gemba_api::{self, TokenBudget},
     confidence, expected,
     gemba_da::read_number,
     gemba_mqm::{blocks, code},
     in_parallel,
     method::{Calls, Lowest, SystemMeans},
-    pair::{Pair, Shown},
+    pair::{Pair, PromptPair},
     prompt::{File, Prompts},
     reading,
     setup::{self, Granularity, Preset, Settings, options},
@@ -120,7 +120,7 @@ impl From<GembaEsa> for Judge {
         let calls = match judge.preset {
             // Errors in any words will do; a score must be a number.
             Preset::Code => {
-                let room = Room::free(judge.max_tokens);
+                let room = TokenBudget::free(judge.max_tokens);
                 let most = 2 * room.most_calls() + usize::from(gemba_api::HOTTER);
                 Calls { most, ..Calls::exactly(2) }
             }
@@ -178,7 +178,7 @@ impl GembaEsa {
     /// Any answer will do, even one that is not there.
     fn spans_as_code(&self, panel: &Panel, chat: &Chat) -> Result<(String, Vec<ErrorSpan>), Error> {
         let answer =
-            gemba_api::ask(panel, SPANS_STAGE, chat, Room::free(self.max_tokens), |answer, reply| {
+            gemba_api::ask(panel, SPANS_STAGE, chat, TokenBudget::free(self.max_tokens), |answer, reply| {
                 let mut errors = code::read(answer).errors();
                 confidence::note(reply, "span", &mut errors);
                 Some((answer.to_owned(), errors))
@@ -194,7 +194,7 @@ impl GembaEsa {
     fn score(&self, panel: &Panel, segment: &Segment, spans: &str) -> Result<f64, Error> {
         let chat = self.score_chat(&Pair::of(segment), spans)?;
         if self.preset == Preset::Code {
-            let room = Room::free(self.max_tokens);
+            let room = TokenBudget::free(self.max_tokens);
             return gemba_api::ask(panel, SCORE_STAGE, &chat, room, |answer, _| read_number(answer));
         }
         let budget = self.max_tokens.unwrap_or(SCORE_BUDGET);
@@ -225,7 +225,7 @@ impl GembaEsa {
         #[derive(Serialize)]
         struct Scored<'a> {
             #[serde(flatten)]
-            query: Shown<'a>,
+            query: PromptPair<'a>,
             spans: &'a str,
         }
         let query = query.shown(self.preset);

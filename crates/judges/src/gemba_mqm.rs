@@ -15,8 +15,8 @@
 //!   code's bytes, `paper` and `strict` the figures' text.
 //! - `locale convention`. The code's parser knows it although no prompt offers it. `code` and `paper` accept it;
 //!   `strict` has the prompt's categories only.
-//! - Cut answers. Code: asks again with 200 more tokens. `code` follows it (see [`super::code::gemba_api`]); under the other
-//!   presets the verdict is `truncated`.
+//! - Cut answers. Code: asks again with 200 more tokens. `code` follows it (see [`super::code::gemba_api`]); under
+//!   the other presets the verdict is `truncated`.
 //! - RATE's zero-shot prompt has no system message, so ours has none.
 //! - JSON form. Printed: free JSON, the span before category and severity, optional and possibly empty. `paper`
 //!   enforces that schema. `strict` puts the category first, so that an omission takes its span from the source and
@@ -42,8 +42,8 @@ use serde::Serialize;
 use super::{
     Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Unit, Verdict,
     answers::{
-        chances::{EXPECT, Scoring, Written},
-        errors::{Layout, Target},
+        chances::{EXPECT, GivenAnswer, Scoring},
+        errors::{AnswerFormat, Target},
     },
     confidence, in_parallel,
     method::{Calls, Lowest, SystemMeans},
@@ -54,7 +54,7 @@ use super::{
     shots::{self, Shot},
 };
 use crate::{
-    code::gemba_api::{self, Room},
+    code::gemba_api::{self, TokenBudget},
     llm::{Chat, Form, Reply, Sampling},
     mqm::{self, weights::Weights},
     segment::Segment,
@@ -121,7 +121,7 @@ pub struct GembaMqm {
     weights: &'static Weights,
     shots: Vec<Shot>,
     /// `None` is the text form.
-    json: Option<Layout>,
+    json: Option<AnswerFormat>,
     scoring: Scoring,
     max_tokens: Option<usize>,
 }
@@ -151,7 +151,7 @@ impl From<GembaMqm> for Judge {
             unit: granularity.unit(),
             calls: Some(match judge.preset {
                 Preset::Code => {
-                    let most = Room::budgeted(judge.max_tokens).most_calls();
+                    let most = TokenBudget::budgeted(judge.max_tokens).most_calls();
                     Calls { most, ..Calls::exactly(1) }
                 }
                 Preset::Paper | Preset::Strict => scoring.calls(),
@@ -174,7 +174,7 @@ impl GembaMqm {
             _ => Scoring::Errors,
         };
         scoring.check(settings)?;
-        let json = asked.is_json.then(|| Layout {
+        let json = asked.is_json.then(|| AnswerFormat {
             is_strict: settings.preset == Preset::Strict,
             explain: *asked.explain,
             quality: *asked.quality,
@@ -222,7 +222,7 @@ impl GembaMqm {
         let form = layout.form(&self.prompts, texts.max_errors(), &texts.source, &texts.target)?;
         let reply = ask(panel, &chat, &form, self.budget())?;
         let answer = layout.read(reading::whole(&reply, self.budget())?)?.weighed(&reply);
-        let written = Written { panel, chat: &chat, text: &reply.text };
+        let written = GivenAnswer { panel, chat: &chat, text: &reply.text };
         answer.scored((&texts.source, &texts.target), self.weights, self.scoring, &written)
     }
 
@@ -252,7 +252,7 @@ impl GembaMqm {
 
     /// GEMBA's own loop, reading and score; the errors are located besides.
     fn judge_as_code(&self, panel: &Panel, texts: &Texts, chat: &Chat) -> Result<Verdict, Error> {
-        let room = Room::budgeted(self.max_tokens);
+        let room = TokenBudget::budgeted(self.max_tokens);
         gemba_api::ask(panel, ANNOTATE, chat, room, |answer, reply| {
             let blocks = code::read(answer);
             let mut errors = blocks.errors();
@@ -281,7 +281,7 @@ impl GembaMqm {
         Ok(chat.user(self.prompts.render(TEXT, texts.query().shown(self.preset))?))
     }
 
-    fn json_chat(&self, layout: Layout, texts: &Texts) -> Result<Chat, Error> {
+    fn json_chat(&self, layout: AnswerFormat, texts: &Texts) -> Result<Chat, Error> {
         #[derive(Serialize)]
         struct JsonQuery<'a> {
             #[serde(flatten)]

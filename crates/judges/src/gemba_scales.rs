@@ -23,7 +23,7 @@ use serde_json::json;
 
 use super::{
     Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
-    code::gemba_api::{self, Room},
+    code::gemba_api::{self, TokenBudget},
     expected,
     gemba_da::{Query, read_number, scale_calls},
     in_parallel,
@@ -212,7 +212,7 @@ impl GembaScale {
                 Scale::Stars => rating::stars_as_code(text),
                 Scale::Classes => rating::class_as_code(text),
             };
-            let room = Room::budgeted(self.max_tokens);
+            let room = TokenBudget::budgeted(self.max_tokens);
             return gemba_api::ask(panel, ASSESS, &chat, room, |answer, _| read(answer));
         }
         let budget = self.max_tokens.unwrap_or(BUDGET);

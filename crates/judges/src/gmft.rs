@@ -20,7 +20,7 @@ use serde_json::{
 
 use super::{
     Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
-    answers::errors::{Layout, Target},
+    answers::errors::{AnswerFormat, Target},
     gemba_mqm::Texts,
     in_parallel,
     method::{Calls, Lowest, SystemMeans},
@@ -42,8 +42,8 @@ const PROMPT: File = File { name: "gmft/gmft.j2", text: include_str!("gmft/gmft.
 const ANNOTATE: Stage = Stage::new("annotate");
 
 /// What an answer holds.
-const LAYOUT: Layout =
-    Layout { is_strict: true, explain: false, quality: false, target: Target::Translation };
+const LAYOUT: AnswerFormat =
+    AnswerFormat { is_strict: true, explain: false, quality: false, target: Target::Translation };
 
 /// What `tribunal methods show gmft` says.
 pub const METHOD: Method = Method {

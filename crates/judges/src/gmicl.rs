@@ -24,8 +24,8 @@ use tribunal_core::digest;
 use super::{
     Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
     answers::{
-        chances::{EXPECT, Scoring, Written},
-        errors::{Layout, ShownShot, Target},
+        chances::{EXPECT, GivenAnswer, Scoring},
+        errors::{AnswerFormat, ShownShot, Target},
     },
     gemba_mqm::Texts,
     in_parallel,
@@ -93,7 +93,7 @@ pub struct Gmicl {
     weights: &'static Weights,
     /// Errors only: the examples have neither explanations nor quality scores.
     examples: Vec<Shot>,
-    layout: Layout,
+    layout: AnswerFormat,
     scoring: Scoring,
     /// Examples may come from documents under judgement.
     may_overlap: bool,
@@ -140,7 +140,7 @@ impl Gmicl {
     /// What [`super::registry::build`] names, options that do not go together, and examples that are missing
     /// or too few.
     pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
-        let layout = Layout {
+        let layout = AnswerFormat {
             is_strict: settings.preset == Preset::Strict,
             explain: *asked.explain,
             quality: *asked.quality,
@@ -184,13 +184,13 @@ impl Gmicl {
         let sampling = Sampling { max_tokens: self.budget(), ..panel.sampling.clone() };
         let reply = panel.ask_with(Role::Annotator, ANNOTATE, &chat, &form, &sampling)?;
         let answer = self.layout.read(reading::whole(&reply, self.budget())?)?.weighed(&reply);
-        let written = Written { panel, chat: &chat, text: &reply.text };
+        let written = GivenAnswer { panel, chat: &chat, text: &reply.text };
         answer.scored((&texts.source, &texts.target), self.weights, self.scoring, &written)
     }
 
     fn chat(&self, texts: &Texts) -> Result<Chat, Error> {
         #[derive(Serialize)]
-        struct Asked<'a> {
+        struct Values<'a> {
             #[serde(flatten)]
             query: Pair<'a>,
             strict: bool,
@@ -199,8 +199,8 @@ impl Gmicl {
             schema: String,
             shots: Vec<ShownShot<'a>>,
         }
-        let bare = Layout { explain: false, quality: false, ..self.layout };
-        let asked = Asked {
+        let bare = AnswerFormat { explain: false, quality: false, ..self.layout };
+        let values = Values {
             query: texts.query(),
             strict: self.layout.is_strict,
             explain: self.layout.explain,
@@ -208,7 +208,7 @@ impl Gmicl {
             schema: self.layout.schema(&self.prompts, texts.max_errors())?,
             shots: bare.shown(&self.examples),
         };
-        Ok(Chat::new().user(self.prompts.render(PROMPT, asked)?))
+        Ok(Chat::new().user(self.prompts.render(PROMPT, values)?))
     }
 
     /// The most tokens that one answer may take.

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use tribunal_core::{jinja, llm, mqm, segment, signature};
+use tribunal_core::{jinja, llm, mqm, parallel, segment, signature};
 
 use crate::{
     llm::Sampling,
@@ -162,7 +162,8 @@ impl Judge {
         untranslated::judge(self, panel, group)
     }
 
-    /// What makes the score of each unit of a group one to be careful with, in words without a full stop; `None` for most.
+    /// What makes the score of each unit of a group one to be careful with, in words without a full stop; `None` for
+    /// most.
     #[must_use]
     pub fn warnings(&self, group: &[Segment]) -> Vec<Option<String>> {
         untranslated::warnings(self, group)
@@ -202,8 +203,7 @@ pub struct Materials {
     pub prompts: String,
     /// The prompt files in force: what `prompts` is short for.
     pub files: Vec<prompt::InForce>,
-    /// Of other files. One with the name of an option stands in the signature in the place of the path that the
-    /// option names.
+    /// Of other files. A file with the name of an option is signed by its hash instead of the option's path.
     pub others: Vec<(&'static str, String)>,
     /// The severity weights that it uses, where [`Method::weights`] does not say it.
     pub weights: Option<&'static str>,
@@ -287,8 +287,8 @@ pub struct Verdict {
     pub raw: f64,
     /// Direct assessment 0..=100 where the method asks for one; higher is better.
     pub quality_score: Option<f64>,
-    /// Between which scores raters' scores of nine in ten such translations lie, lower first, where the method knows. Unit:
-    /// that of the score.
+    /// Between which scores raters' scores of nine in ten such translations lie, lower first, where the method knows.
+    /// Unit: that of the score.
     pub interval: Option<[f64; 2]>,
     pub errors: Vec<ErrorSpan>,
 }
@@ -301,7 +301,7 @@ impl Verdict {
     }
 }
 
-/// What to know before a method that gives empty translations no verdict is asked about some; `None` where there are none.
+/// A warning if the input has empty translations that this method cannot score; `None` if it has none.
 fn on_empty(method: &str, segments: &[Segment]) -> Option<String> {
     segments.iter().any(|segment| segment.hypothesis.trim().is_empty()).then(|| {
         format!(

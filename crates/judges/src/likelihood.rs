@@ -4,11 +4,12 @@
 //! Prior work:
 //! - Thompson and Post, Automatic Machine Translation Evaluation in Many Languages via Zero-Shot Paraphrasing (2020):
 //!   the token-averaged log-probability of a translation given its source (Prism-src).
-//! - Fu et al., GPTScore: Evaluate as You Desire (2023): the same from a general language model behind a prompt, in both
-//!   directions.
+//! - Fu et al., GPTScore: Evaluate as You Desire (2023): the same from a general language model behind a prompt, in
+//!   both directions.
 //!
 //! Differs:
-//! - Model. Prism has a multilingual translation model of its own, GPTScore GPT-3 and others; ours is whichever is seated.
+//! - Model. Prism has a multilingual translation model of its own, GPTScore GPT-3 and others; ours is whichever is
+//!   seated.
 //! - Prompt. Prism-src has language tags; GPTScore an instruction, without a chat template as here. Ours names the
 //!   languages and nothing else: `English: SOURCE`, then `German:` and the translation. No control token acts.
 //! - Norm. Both papers average over tokens (`norm=mean`); `norm=sum` adds them up, which favours short translations.
@@ -66,10 +67,10 @@ pub const METHOD: Method = Method {
 options! {
     /// What it can be told.
     pub struct Asked {
-        "direction" directions: &'static [Direction] = {
-            "forward" => &[Direction::Forward],
-            "backward" => &[Direction::Backward],
-            "both" => &[Direction::Forward, Direction::Backward]
+        "direction" directions: &'static [Conditioning] = {
+            "forward" => &[Conditioning::Forward],
+            "backward" => &[Conditioning::Backward],
+            "both" => &[Conditioning::Forward, Conditioning::Backward]
         }, "the translation after its source, the source after its translation, or the mean of both";
         "norm" is_sum: bool = { "mean" => false, "sum" => true }, "per token, or of the whole text";
         "relative" is_relative: bool = { "off" => false, "on" => true },
@@ -81,14 +82,14 @@ options! {
 pub struct Likelihood {
     prompts: Prompts,
     granularity: Granularity,
-    readings: Vec<Reading>,
-    directions: &'static [Direction],
+    readings: Vec<ScoredText>,
+    directions: &'static [Conditioning],
     is_sum: bool,
 }
 
 /// Which text follows which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub enum Conditioning {
     /// The translation follows its source.
     Forward,
     /// The source follows its translation.
@@ -97,8 +98,8 @@ pub enum Direction {
 
 /// A text that is scored, after the other one or alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Reading {
-    direction: Direction,
+struct ScoredText {
+    direction: Conditioning,
     is_alone: bool,
 }
 
@@ -163,7 +164,7 @@ impl Likelihood {
         }
         let directions = *asked.directions;
         let ways: &[bool] = if *asked.is_relative { &[false, true] } else { &[false] };
-        let in_ways = |&direction| ways.iter().map(move |&is_alone| Reading { direction, is_alone });
+        let in_ways = |&direction| ways.iter().map(move |&is_alone| ScoredText { direction, is_alone });
         let judge = Self {
             prompts: Prompts::load(&[PROMPT], settings)?,
             granularity: settings.granularity.unwrap_or_default(),
@@ -178,10 +179,10 @@ impl Likelihood {
     }
 
     /// The log-probability of one text of the last segment, the others being what came before it.
-    fn weigh(&self, panel: &Panel, reading: Reading, segments: &[Segment]) -> Result<f64, Error> {
+    fn weigh(&self, panel: &Panel, reading: ScoredText, segments: &[Segment]) -> Result<f64, Error> {
         let (segment, earlier) = segments.split_last().ok_or_else(Error::nothing_to_judge)?;
         check(segment)?;
-        let Reading { direction, is_alone } = reading;
+        let ScoredText { direction, is_alone } = reading;
         let (first, second) = direction.texts(segment);
         let (first_lang, second_lang) = direction.languages(segment);
         let context = earlier.iter().filter(|segment| check(segment).is_ok());
@@ -199,7 +200,7 @@ impl Likelihood {
     }
 
     /// Unit: nats, per token unless they are summed up.
-    fn value(&self, scored: &[Scored], direction: Direction) -> Result<f64, Error> {
+    fn value(&self, scored: &[Scored], direction: Conditioning) -> Result<f64, Error> {
         let n_tokens = scored.iter().map(|scored| scored.tokens.len()).sum::<usize>();
         let sum = scored.iter().map(Scored::logprob).sum::<f64>();
         let value = if self.is_sum { sum } else { sum / n_tokens as f64 };
@@ -218,7 +219,7 @@ impl Likelihood {
     }
 }
 
-impl Direction {
+impl Conditioning {
     fn texts(self, segment: &Segment) -> (&str, &str) {
         let Segment { source, hypothesis, .. } = segment;
         if self == Self::Forward { (source, hypothesis) } else { (hypothesis, source) }
@@ -235,12 +236,12 @@ impl Direction {
     }
 }
 
-impl Reading {
+impl ScoredText {
     fn step(self) -> Step {
         match self {
             Self { direction, is_alone: true } => ALONE.about(direction.second()),
-            Self { direction: Direction::Forward, .. } => FORWARD.into(),
-            Self { direction: Direction::Backward, .. } => BACKWARD.into(),
+            Self { direction: Conditioning::Forward, .. } => FORWARD.into(),
+            Self { direction: Conditioning::Backward, .. } => BACKWARD.into(),
         }
     }
 }

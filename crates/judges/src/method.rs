@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Judge, Reads,
-    setup::{self, Choice, Granularity, Options, Preset, Settings},
+    setup::{self, Granularity, OptionSpec, Options, Preset, Settings},
 };
 
 /// What `tribunal methods show` says of a method.
@@ -18,7 +18,7 @@ pub struct Method {
     pub citation: &'static str,
     /// Every question that it can ask, in order.
     pub stages: &'static [Stage],
-    /// Whom it asks.
+    /// The roles of the models that it asks.
     pub roles: &'static [Role],
     pub calls: Calls,
     /// The scale of `raw` and its direction.
@@ -26,19 +26,19 @@ pub struct Method {
     /// The score of what is not a translation.
     #[serde(skip)]
     pub lowest: Lowest,
-    /// Errors that it was seen to pass over, as a sentence for whoever reads its verdicts; `None` where nobody looked.
+    /// Known blind spots, shown with its verdicts; `None` if not evaluated.
     pub misses: Option<&'static str>,
     #[serde(skip)]
     pub system_means: SystemMeans,
-    /// What the errors that it marks are to its score, where that is not their sum, and what their confidence is.
+    /// How the marked errors relate to the score, if it is not their sum, and what their confidence means.
     pub marks: Option<&'static str>,
     /// What one prompt may see, the default first.
     pub granularities: &'static [Granularity],
     pub presets: &'static [Preset],
     /// The severity weights that it uses by default; `None` when it weighs nothing.
     pub weights: Option<&'static str>,
-    pub options: &'static [Choice],
-    /// What it must be given of a segment besides its source.
+    pub options: &'static [OptionSpec],
+    /// The fields of a segment that it requires besides the source.
     #[serde(skip)]
     pub reads: Reads,
     #[serde(skip)]
@@ -53,7 +53,7 @@ impl Method {
         std::iter::once(format!("scale: {scale}")).chain(marks).collect()
     }
 
-    /// What a reader must know before the scores, as a sentence without a full stop; `None` where no blind spot is known.
+    /// The known blind spot, shown before the scores, as a sentence without a full stop; `None` if there is none.
     #[must_use]
     pub fn caution(&self) -> Option<String> {
         self.misses.map(|said| format!("{}: {said}", self.name))

@@ -14,9 +14,9 @@ pub struct Pair<'a> {
     pub target: &'a str,
 }
 
-/// A pair for a prompt that words things in another way where it follows the authors' code.
+/// A pair for a prompt whose wording differs where it follows the authors' code.
 #[derive(Clone, Copy, Serialize)]
-pub struct Shown<'a> {
+pub struct PromptPair<'a> {
     #[serde(flatten)]
     pair: Pair<'a>,
     code: bool,
@@ -45,11 +45,14 @@ impl<'a> Pair<'a> {
 
     /// As the prompt of a preset shows it. The authors' programs strip the lines of their files, and so does `code`.
     #[must_use]
-    pub fn shown(self, preset: Preset) -> Shown<'a> {
+    pub fn shown(self, preset: Preset) -> PromptPair<'a> {
         if preset != Preset::Code {
-            return Shown { pair: self, code: false };
+            return PromptPair { pair: self, code: false };
         }
-        Shown { pair: Self { source: strip(self.source), target: strip(self.target), ..self }, code: true }
+        PromptPair {
+            pair: Self { source: strip(self.source), target: strip(self.target), ..self },
+            code: true,
+        }
     }
 
     /// Texts that try a prompt out before any question is asked.

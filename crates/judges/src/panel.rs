@@ -1,12 +1,8 @@
-//! Who sits in judgement: the model of each role, and the record of what they were asked. It knows no method.
+//! Maps each role to its model and records calls. It knows no method.
 
 use std::{
     collections::BTreeMap,
-    panic::resume_unwind,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
 
@@ -16,7 +12,10 @@ use super::{
     Error,
     method::{Role, Step},
 };
-use crate::llm::{self, Chat, Form, Lens, Llm, Reply, Sampling, Scored, Usage};
+use crate::{
+    llm::{self, Chat, Form, Lens, Llm, Reply, Sampling, Scored, Usage},
+    parallel,
+};
 
 pub mod rehearsal;
 
@@ -25,7 +24,7 @@ pub mod rehearsal;
 pub struct Panel {
     default: Arc<dyn Llm>,
     seats: BTreeMap<Role, Arc<dyn Llm>>,
-    /// How every question is sampled. Judges put their own budget in the place of its `max_tokens`
+    /// How every question is sampled. Judges replace its `max_tokens` by their own budget
     /// ([`super::Settings::max_tokens`] sets it).
     pub sampling: Sampling,
     unit: Option<usize>,
@@ -298,7 +297,8 @@ impl Panel {
         asked
     }
 
-    /// Weighs a text under the model of a role and reads it through a lens, recorded as [`Panel::score_continuations`] is.
+    /// Weighs a text under the model of a role and reads it through a lens, recorded as
+    /// [`Panel::score_continuations`] is.
     ///
     /// # Errors
     /// What the model's [`Llm::read`] returns.
@@ -401,47 +401,11 @@ fn said<T: Clone + Default>(asked: &Result<T, llm::Error>) -> (T, Option<llm::Er
 /// The most threads that [`in_parallel`] starts for one group.
 const MAX_THREADS: usize = 64;
 
-/// Does independent work for every item, on up to [`MAX_THREADS`] threads, and keeps the order. The work is
-/// waiting for answers, so the threads cost nothing and the engine sees the questions together.
+/// Applies `work` to every item, on up to 64 threads, and keeps the order. The work is waiting for answers, so that the
+/// engine gets all questions at once.
 ///
 /// # Panics
 /// When the work on an item panics.
 pub fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(usize, &T) -> R + Sync) -> Vec<R> {
-    let next = AtomicUsize::new(0);
-    let take_turns = || {
-        let idxs =
-            std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|i| *i < items.len()));
-        idxs.map(|idx| (idx, work(idx, &items[idx]))).collect::<Vec<_>>()
-    };
-    if items.len() < 2 {
-        return take_turns().into_iter().map(|(_, result)| result).collect();
-    }
-    let mut results: Vec<(usize, R)> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..items.len().min(MAX_THREADS)).map(|_| scope.spawn(take_turns)).collect();
-        let joined = threads.into_iter().map(|t| t.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        joined.flatten().collect()
-    });
-    results.sort_by_key(|(idx, _)| *idx);
-    results.into_iter().map(|(_, result)| result).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parallel_work_keeps_its_order() {
-        let items: Vec<usize> = (0..40).collect();
-        // Nobody can finish before all have started: the questions are in flight together.
-        let all_started = std::sync::Barrier::new(items.len());
-        let doubled = in_parallel(&items, |idx, item| {
-            all_started.wait();
-            assert_eq!(idx, *item);
-            item * 2
-        });
-        assert_eq!(doubled, items.iter().map(|i| i * 2).collect::<Vec<_>>());
-        let many: Vec<usize> = (0..1000).collect();
-        assert_eq!(in_parallel(&many, |_, item| *item), many);
-        assert_eq!(in_parallel(&[] as &[u8], |_, _| 1), Vec::<i32>::new());
-    }
+    parallel::map(items, MAX_THREADS, work)
 }

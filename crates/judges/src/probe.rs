@@ -12,8 +12,8 @@
 //! - The score is the penalty that raters would give, as the ridge regression expects it; `raw` is the same. It is not
 //!   the sum of the errors, which are chosen so that their weights come near what raters mark in translations that rank
 //!   where this one does ([`spans`]).
-//! - Errors are runs of whole words and have no category (`other`) and no explanation: there is nobody to give one. Beside
-//!   them stand those that need no model to be seen ([`witness`]), which have both; they move no score.
+//! - Errors are runs of whole words and have no category (`other`) and no explanation, since no text is generated.
+//!   Beside them stand those that need no model to be seen ([`witness`]), which have both; they move no score.
 //! - A fit holds for the model, the prompt and the layers that it was made with, and says which texts it has seen.
 
 use serde::Serialize;
@@ -39,7 +39,7 @@ pub mod spans;
 pub mod witness;
 pub mod words;
 
-use fit::{Fit, Seen};
+use fit::{Fit, Readout};
 
 const PROMPT: File = File { name: "probe/probe.j2", text: include_str!("probe/probe.j2") };
 
@@ -157,13 +157,13 @@ impl Probe {
         }
         let chat = chat(&self.prompts, segment)?;
         let read = panel.read(Role::Annotator, READ, &chat, &text(segment), self.fit.lens())?;
-        let seen = Seen::of(&read, segment)?;
+        let seen = Readout::of(&read, segment)?;
         let verdict = verdict(&self.fit, self.weights, segment, &seen);
         Ok(if self.has_witness { witnessed(verdict, segment, self.weights) } else { verdict })
     }
 }
 
-/// A verdict with what its witnesses say, in the place of what the maps mark there. The score stays as it is.
+/// A verdict with the errors of rule-based checks, which replace overlapping errors of the maps. The score stays as it is.
 fn witnessed(verdict: Verdict, segment: &Segment, weights: &Weights) -> Verdict {
     let mut errors = witness::errors(segment);
     weights.weigh(&mut errors);
@@ -175,9 +175,9 @@ fn witnessed(verdict: Verdict, segment: &Segment, weights: &Weights) -> Verdict 
     Verdict { errors: all, ..verdict }
 }
 
-/// What a fit makes of what was seen of a translation.
+/// The verdict of a fit on the readout of a translation.
 #[must_use]
-pub fn verdict(fit: &Fit, weights: &Weights, segment: &Segment, seen: &Seen) -> Verdict {
+pub fn verdict(fit: &Fit, weights: &Weights, segment: &Segment, seen: &Readout) -> Verdict {
     let pair = pair(segment);
     let score = fit.score(seen, &pair);
     let words = spans::words(&segment.hypothesis, &seen.ends, &fit.chances(seen));

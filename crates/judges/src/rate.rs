@@ -6,7 +6,7 @@
 //! Differs:
 //! - Preset `code` is a program of its own, message by message: see `code.rs`.
 //! - Search. Paper and code: Bing. Ours: the user's own documents (`search=INDEX`), a program or a service on
-//!   this machine. Without one nobody searches: the core agent is not told of a search agent, as with
+//!   this machine. Without one there is no search: the core agent is not told of a search agent, as with
 //!   `skip=search`, and the signature says so.
 //! - Memory. In paper and code the translations of a source share knowledge and anchors, so that a score depends on
 //!   the others and on their order. So here (`memory=shared`); `strict` takes them by the names of their systems,
@@ -24,9 +24,9 @@
 //!   answers are asked for again, three times in all; then the verdict is missing. Code asks nothing again.
 //! - Not printed: what the core agent is told at the start, how responses and inputs are laid out, and the last
 //!   word at the limit of rounds. Ours in `paper` and `strict`. Figure 18's stray example in its third input is kept.
-//! - Misprints. Figure 16's list of tools has no opening bracket, nor has the code's; Figure 18 runs Score 1's title and
-//!   text into one, with a semicolon, and Figure 19 has `"required": ["q"]` a level too high and one brace too few, both
-//!   unlike the code. Ours puts them right; all other words of `paper` are those of Figures 15 to 20.
+//! - Misprints. Figure 16's list of tools has no opening bracket, nor has the code's; Figure 18 runs Score 1's title
+//!   and text into one, with a semicolon, and Figure 19 has `"required": ["q"]` a level too high and one brace too
+//!   few, both unlike the code. Ours puts them right; all other words of `paper` are those of Figures 15 to 20.
 //! - Repeated error spans: `paper` and `code` list all, `strict` as many of one span as it has occurrences.
 //! - Error spans carry no severity: they are neutral, weigh nothing, and have the issue as explanation.
 //! - Beyond the paper: `expected=on` adds the mean of the score's distribution to the evaluation agent's answer.
@@ -37,7 +37,7 @@ use serde_json::Value;
 use self::{
     agents::Evaluation,
     memory::Memory,
-    tools::{Action, Step},
+    tools::{Action, ToolCall},
 };
 use super::{
     Error, Grouping, Judge, Judging, Materials, Method, Panel, Reads, Retry, Role, Verdict, in_parallel,
@@ -216,7 +216,7 @@ impl Rate {
         let judge = Self {
             prompts: Prompts::load(&files, settings)?,
             preset: settings.preset,
-            // Without evidence nobody searches, and the core agent must not be told to.
+            // Without evidence there is no search agent, and the core agent's prompt must not mention one.
             team: Team {
                 search: evidence.is_some(),
                 comparison: !matches!(*asked.skip, Skipped::Comparison | Skipped::Both),
@@ -232,8 +232,8 @@ impl Rate {
         Ok(judge)
     }
 
-    /// The end at the first chance; one evaluation before it; all rounds, each with the agent that takes most calls, and
-    /// the forced end.
+    /// The end at the first chance; one evaluation before it; all rounds, each with the agent that takes most calls,
+    /// and the forced end.
     fn calls(&self) -> Calls {
         let evaluation = 1 + usize::from(self.expected);
         // A search is two calls, its queries and its summary; so is a comparison, one in each order.
@@ -268,14 +268,14 @@ impl Rate {
             Session { judge: self, panel, segment, chat, memory, judged: None, asked, compared };
         for round in 1..=self.rounds {
             let (name, response) = match session.ask_core(round, false)? {
-                Ok(Step { action: Action::Finish { score }, .. }) => return Ok(session.finish(score)),
+                Ok(ToolCall { action: Action::Finish { score }, .. }) => return Ok(session.finish(score)),
                 Ok(step) => (step.name, session.act(round, step.action)?),
                 Err(fault) => ("tool_call", serde_json::json!({ "error": fault })),
             };
             session.tell(name, &response, round == self.rounds)?;
         }
         match session.ask_core(self.rounds + 1, true)? {
-            Ok(Step { action: Action::Finish { score }, .. }) => Ok(session.finish(score)),
+            Ok(ToolCall { action: Action::Finish { score }, .. }) => Ok(session.finish(score)),
             Ok(step) => Err(Error::Unparsable(format!(
                 "the core agent called `{}` where it was told to finish",
                 step.name
@@ -356,7 +356,7 @@ struct Session<'a> {
     /// The conversation with the core agent.
     chat: Chat,
     memory: &'a mut Memory,
-    judged: Option<Judged>,
+    judged: Option<LastEvaluation>,
     /// Notes and instructions that the evaluation agent has had.
     asked: Vec<(String, String)>,
     /// Tentative scores that were compared, in halves.
@@ -364,7 +364,7 @@ struct Session<'a> {
 }
 
 /// The last evaluation.
-struct Judged {
+struct LastEvaluation {
     evaluation: Evaluation,
     /// How many notes there were.
     n_notes: usize,
@@ -374,7 +374,7 @@ struct Judged {
 
 impl Session<'_> {
     /// One question to the core agent: its step, or the fault of its tool call.
-    fn ask_core(&mut self, round: usize, forced: bool) -> Result<Result<Step, String>, Error> {
+    fn ask_core(&mut self, round: usize, forced: bool) -> Result<Result<ToolCall, String>, Error> {
         let budget = self.judge.budget(BUDGET);
         let form = if self.judge.is_strict() { self.form(forced)? } else { Form::Text };
         let mut sampling = Sampling { max_tokens: budget, ..self.panel.sampling.clone() };
@@ -388,7 +388,7 @@ impl Session<'_> {
             }
             let text = tools::closed(text);
             let step = tools::read_xml(&text);
-            // What is wrong with a call the core agent is told; at the end there is nobody to tell.
+            // The core agent gets the error of its call, except at the end.
             match step {
                 Err(fault) if forced => {
                     Err(reading::unusable(&text, &format!("no final score at the forced end, {fault}")))

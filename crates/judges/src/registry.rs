@@ -7,7 +7,7 @@ use super::{
     himate, likelihood, m_mad,
     method::{Calls, Lowest, Method, Role},
     probe, rate, rubric_mqm,
-    setup::{self, Choice, LanguageCheck, Options, Reference, Settings},
+    setup::{self, LanguageCheck, OptionSpec, Options, Reference, Settings},
     thinking, untranslated,
 };
 use crate::{Reads, llm::Sampling, mqm, signature::Signature};
@@ -34,8 +34,8 @@ pub const METHODS: &[&Method] = &[
     &thinking::METHOD,
 ];
 
-/// Options that methods no longer have, with the only value that is left. It is still signed, so that a run that an older
-/// build began without them can be continued and verified.
+/// Options that methods no longer have, with the only value that is left. It is still signed, so that the signature
+/// of existing runs stays the same.
 const RETIRED: &[(&str, &str, &str)] = &[("gemba-mqm", "threshold", "none"), ("fsp", "threshold", "none")];
 
 /// The method of this name; `gemba_mqm` and `GEMBA-MQM` are `gemba-mqm`.
@@ -59,11 +59,10 @@ pub fn find(name: &str) -> Result<&'static Method, setup::Error> {
     })
 }
 
-/// Metrics that people ask for by habit.
+/// Names of common metrics, for a helpful error message.
 const METRICS: &[&str] = &["comet", "bleu", "metricx", "chrf", "bertscore", "prism"];
 
-/// Whether a method's model writes its answers: what needs a model of some size. The others read off what the model
-/// makes of a text.
+/// Whether a method's model generates answers, which takes a model of some size. The other methods score given texts.
 #[must_use]
 pub fn writes(method: &Method) -> bool {
     ![probe::METHOD.name, likelihood::METHOD.name].contains(&method.name)
@@ -75,7 +74,8 @@ pub fn needs_tuning(method: &Method) -> bool {
     method.name == gmft::METHOD.name
 }
 
-/// A scale of raw scores: the method, the options and their values under which it is the method's, the scale and its end.
+/// A scale of raw scores: the method, the options and their values under which it is the method's, the scale and its
+/// end.
 type Scale = (&'static str, &'static [(&'static str, &'static [&'static str])], &'static str, Lowest);
 
 const PENALTY: &str = "negative penalty, 0 is best and higher is better";
@@ -180,7 +180,7 @@ impl Built {
     }
 
     /// The option by which the method shows references, if it can.
-    fn reference(&self) -> Option<&'static Choice> {
+    fn reference(&self) -> Option<&'static OptionSpec> {
         self.method.options.iter().find(|option| option.name == Reference::NAME)
     }
 
@@ -265,7 +265,7 @@ impl Signed {
 /// file that it read.
 #[must_use]
 pub fn sign(method: &Method, settings: &Settings, options: &Options, materials: &Materials) -> Signed {
-    // No `..`: whoever adds a setting decides here how it is signed.
+    // No `..`, so that a new setting does not compile before it is signed here, or excluded.
     let Settings {
         preset,
         granularity,

@@ -28,8 +28,8 @@
 //!   a scenario without points has the weights `rubric-mqm` by default. Code: the sum over -100; without points
 //!   the penalty over 100, lower is better. No points make 0. The code gives 0 to every text that comes without a
 //!   gold span; ours scores it.
-//! - Repeats. Neither paper nor code merges errors, and `paper` and `code` charge every naming. `strict` charges as many
-//!   namings of one span and category as the span has occurrences, each at its own, with the most points.
+//! - Repeats. Neither paper nor code merges errors, and `paper` and `code` charge every naming. `strict` charges as
+//!   many namings of one span and category as the span has occurrences, each at its own, with the most points.
 //! - Sampling. The code keeps temperature 0 and 1024 tokens beside its request and does not send them, so that the
 //!   service's own held. Ours: as the run says, 1024 tokens.
 //! - Severities on a scale are major or minor by Table 8's thresholds; an error's weight is its points.
@@ -67,7 +67,7 @@ pub mod code;
 
 pub use scenario::Scenario;
 
-use entries::{Entry, Layout, Level};
+use entries::{Entry, EntryFormat, Level};
 use questions::Questions;
 
 /// Answer tokens of one question; the published code's.
@@ -132,7 +132,8 @@ pub struct RubricMqm {
     budget: usize,
 }
 
-/// The texts of one question, the reference where it is to be shown, with `<v>` and `</v>` around spans in a [`Cue::Marked`] one.
+/// The texts of one question, the reference where it is to be shown, with `<v>` and `</v>` around spans in a
+/// [`Cue::Marked`] one.
 #[derive(Clone, Copy, Debug)]
 pub struct Texts<'a> {
     pub source_lang: &'a str,
@@ -237,7 +238,8 @@ impl RubricMqm {
         let reply = self.ask(panel, texts, Cue::Marked)?;
         let answer = reading::whole(&reply, self.budget)?;
         if self.preset == Preset::Strict {
-            let layout = if self.scenario.scale().is_some() { Layout::Points } else { Layout::Blocks };
+            let layout =
+                if self.scenario.scale().is_some() { EntryFormat::Points } else { EntryFormat::Blocks };
             Ok(entries::printed(&entries::read(answer)?, layout))
         } else {
             Ok(answer.to_owned())

@@ -10,7 +10,7 @@ use crate::mqm::{self, Repeats, weights::Weights};
 
 pub mod options;
 
-pub use options::{Choice, Options, Reference, Told};
+pub use options::{OptionSpec, Options, Reference, Told};
 pub(crate) use options::{file, number, options};
 
 /// Which of its descriptions a method follows where they differ.
@@ -183,7 +183,7 @@ pub struct Settings {
     pub has_references: bool,
     pub programs: Programs,
     pub language_check: LanguageCheck,
-    /// The model that answers, as it was asked for: a card's name or a path. Empty where nobody says.
+    /// The model as it was requested: a card's name or a path; empty if not given.
     pub model: String,
 }
 

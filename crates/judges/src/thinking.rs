@@ -17,7 +17,7 @@
 
 use super::{
     Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
-    answers::errors::{Layout, Target},
+    answers::errors::{AnswerFormat, Target},
     in_parallel,
     method::{Calls, Lowest, SystemMeans},
     prompt::{File, Prompts},
@@ -77,7 +77,7 @@ options! {
 pub struct Thinking {
     prompts: Prompts,
     weights: &'static Weights,
-    layout: Layout,
+    layout: AnswerFormat,
     thought_budget: usize,
     temperature: f32,
     top_p: f32,
@@ -114,8 +114,12 @@ impl Thinking {
         if top_p <= 0.0 || top_p > 1.0 {
             return Err(conflict("`top-p` is a number above 0, at most 1"));
         }
-        let layout =
-            Layout { is_strict: true, explain: true, quality: *asked.quality, target: Target::Translation };
+        let layout = AnswerFormat {
+            is_strict: true,
+            explain: true,
+            quality: *asked.quality,
+            target: Target::Translation,
+        };
         let judge = Self {
             prompts: Prompts::load(&[&[PROMPT], layout.files().as_slice()].concat(), settings)?,
             weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("gemba"))?,

@@ -1,5 +1,5 @@
-//! Human and metric scores side by side: the same systems, in sorted order, the same segments. A gap
-//! stays a gap and is counted; it never shifts its neighbours.
+//! Human and metric scores side by side: the same systems, in sorted order, the same segments. Missing
+//! scores stay missing and are counted; they never shift their neighbours.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! On which translations metrics are compared: those that every metric scored, unless each is to stand on its
-//! own. It counts what is left out; it fills nothing.
+//! The translations that metrics are compared on: those that every metric scored, or, per metric, those that it
+//! scored. It counts the others; it fills no gaps.
 
 use std::collections::{BTreeMap, BTreeSet};
 

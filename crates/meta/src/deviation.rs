@@ -1,5 +1,5 @@
-//! Mean absolute and mean squared error between human and metric scores. They mean nothing unless both
-//! are on one scale, so the normalisation is always named.
+//! Mean absolute and mean squared error between human and metric scores. They are meaningful
+//! only on a common scale, so the normalisation is always reported.
 
 use serde::Serialize;
 

@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use super::Error;
 use super::agreement::Agreement;
-use super::contest::{self, Contest};
 use super::correlation::Undefined;
 use super::coverage::Basis;
-use super::direction::Direction;
+use super::eval_set::EvalSet;
+use super::pairwise_tests::{self, PairwiseTests};
 use super::significance::Resampling;
 use super::significance::ranks::{Ranked, assign_ranks};
 use super::statistic::{Measured, Statistic};
@@ -38,7 +38,7 @@ pub struct TaskResult {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ranks: Vec<Ranked>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub contest: Option<Contest>,
+    pub contest: Option<PairwiseTests>,
 }
 
 /// All tasks of a set, and the average where it may be called one.
@@ -57,20 +57,20 @@ pub struct SetResult {
     pub incomplete: Vec<String>,
 }
 
-/// Runs a task set over the loaded directions.
+/// Runs a task set over the loaded evaluation sets.
 ///
 /// # Errors
 /// Scores that do not fit the human ones.
 pub fn run(
     set: &TaskSet,
-    directions: &[Direction],
+    eval_sets: &[EvalSet],
     significance: Option<Resampling>,
 ) -> Result<SetResult, Error> {
     let (mut tasks, mut missing, mut missing_pairs) = (Vec::new(), Vec::new(), BTreeSet::new());
-    let is_loaded = |lp: &str| directions.iter().any(|direction| direction.lp() == lp);
+    let is_loaded = |lp: &str| eval_sets.iter().any(|eval_set| eval_set.lp() == lp);
     for (task, counted) in set.tasks.iter().map(|t| (t, true)).chain(set.beside.iter().map(|t| (t, false))) {
-        let loaded: Vec<&Direction> =
-            task.pairs.iter().filter_map(|lp| directions.iter().find(|d| d.lp() == lp)).collect();
+        let loaded: Vec<&EvalSet> =
+            task.pairs.iter().filter_map(|lp| eval_sets.iter().find(|d| d.lp() == lp)).collect();
         if counted && loaded.len() < task.pairs.len() {
             missing.push(format!("{} {}", task.statistic, task.pairs.join("+")));
             missing_pairs.extend(task.pairs.iter().filter(|lp| !is_loaded(lp)).cloned());
@@ -97,26 +97,25 @@ pub fn run(
 fn run_task(
     task: &Task,
     counted: bool,
-    directions: &[&Direction],
+    eval_sets: &[&EvalSet],
     significance: Option<Resampling>,
 ) -> Result<TaskResult, Error> {
     let mut names: Vec<&str> =
-        directions.iter().flat_map(|d| d.metrics.iter().map(|m| m.name.as_str())).collect();
+        eval_sets.iter().flat_map(|d| d.metrics.iter().map(|m| m.name.as_str())).collect();
     names.sort_unstable();
     names.dedup();
     let (mut values, mut bases) = (BTreeMap::new(), BTreeMap::new());
     for name in names {
-        values.insert(name.to_owned(), measure(task, directions, name)?);
-        bases.insert(name.to_owned(), basis(task, directions, name)?);
+        values.insert(name.to_owned(), measure(task, eval_sets, name)?);
+        bases.insert(name.to_owned(), basis(task, eval_sets, name)?);
     }
-    let contest = significance.map(|r| contest::hold(task, directions, &values, r)).transpose()?;
+    let contest = significance.map(|r| pairwise_tests::run(task, eval_sets, &values, r)).transpose()?;
     let scores: Vec<(String, f64)> = defined(&values);
     let ranks = match &contest {
         Some(contest) if !contest.comparisons.is_empty() => assign_ranks(&scores, &contest.p_values(), ALPHA),
         _ => Vec::new(),
     };
-    let (loaded, missing) =
-        task.pairs.iter().cloned().partition(|lp| directions.iter().any(|d| d.lp() == lp));
+    let (loaded, missing) = task.pairs.iter().cloned().partition(|lp| eval_sets.iter().any(|d| d.lp() == lp));
     Ok(TaskResult {
         pairs: loaded,
         statistic: task.statistic.to_string(),
@@ -132,14 +131,14 @@ fn run_task(
 }
 
 /// The statistic on the task's pairs, pooled where there are several; only accuracy can be pooled.
-fn measure(task: &Task, directions: &[&Direction], name: &str) -> Result<Result<Measured, Undefined>, Error> {
+fn measure(task: &Task, eval_sets: &[&EvalSet], name: &str) -> Result<Result<Measured, Undefined>, Error> {
     let mut agreement = Agreement::default();
-    for direction in directions {
-        let Some(metric) = direction.metric(name) else { return Ok(Err(Undefined::NoScores)) };
+    for eval_set in eval_sets {
+        let Some(metric) = eval_set.metric(name) else { return Ok(Err(Undefined::NoScores)) };
         if task.pairs.len() == 1 {
-            return task.statistic.measure(direction, metric, task.humans);
+            return task.statistic.measure(eval_set, metric, task.humans);
         }
-        let Some(scores) = direction.system_scores(metric, task.humans)? else {
+        let Some(scores) = eval_set.system_scores(metric, task.humans)? else {
             return Ok(Err(Undefined::OnlySystemScores));
         };
         let part = Agreement::from_systems(&scores);
@@ -149,11 +148,11 @@ fn measure(task: &Task, directions: &[&Direction], name: &str) -> Result<Result<
 }
 
 /// What the value of a metric rests on, pair by pair; a pair without the metric counts no system.
-fn basis(task: &Task, directions: &[&Direction], name: &str) -> Result<Basis, Error> {
+fn basis(task: &Task, eval_sets: &[&EvalSet], name: &str) -> Result<Basis, Error> {
     let mut whole = Basis::default();
-    for direction in directions {
-        let part = match direction.metric(name) {
-            Some(metric) => task.statistic.basis(direction, metric, task.humans)?,
+    for eval_set in eval_sets {
+        let part = match eval_set.metric(name) {
+            Some(metric) => task.statistic.basis(eval_set, metric, task.humans)?,
             None => Basis { systems: vec![0], ..Basis::default() },
         };
         whole.systems.extend(part.systems);
@@ -180,9 +179,9 @@ fn average(set: &TaskSet, result: &mut SetResult) {
             None => incomplete.push(name.clone()),
         }
     }
-    let contests: Option<Vec<&Contest>> = counted.iter().map(|task| task.contest.as_ref()).collect();
+    let contests: Option<Vec<&PairwiseTests>> = counted.iter().map(|task| task.contest.as_ref()).collect();
     let weights: Vec<f64> = set.tasks.iter().map(|task| task.weight * unit(set, task.statistic)).collect();
-    let p_values = contests.map(|contests| contest::average_p_values(&contests, &weights, &averages));
+    let p_values = contests.map(|contests| pairwise_tests::average_p_values(&contests, &weights, &averages));
     result.average = assign_ranks(&averages, &p_values.unwrap_or_default(), ALPHA);
     result.incomplete = incomplete;
 }

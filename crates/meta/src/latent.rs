@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::Error;
 use super::correlation::Undefined;
-use super::direction::Direction;
+use super::eval_set::EvalSet;
 use super::scores::{Scores, SegmentScores};
 use super::statistic::Statistic;
 use super::verdicts::Verdict;
@@ -44,7 +44,7 @@ pub struct Latent {
 pub fn search(
     name: &str,
     verdicts: &[Verdict],
-    direction: &Direction,
+    eval_set: &EvalSet,
     statistic: Statistic,
 ) -> Result<Result<Latent, Undefined>, Error> {
     if statistic.lower_is_better() {
@@ -59,8 +59,8 @@ pub fn search(
         )));
     }
     let measure = |w_major: f64, half: Option<usize>| -> Result<Result<f64, Undefined>, Error> {
-        let scores = Scores::new(name, Some(weighted(verdicts, direction, w_major)), None);
-        let Some(aligned) = direction.segments(&scores, false)? else { return Ok(Err(Undefined::NoScores)) };
+        let scores = Scores::new(name, Some(weighted(verdicts, eval_set, w_major)), None);
+        let Some(aligned) = eval_set.segments(&scores, false)? else { return Ok(Err(Undefined::NoScores)) };
         let aligned = match half {
             Some(rest) => {
                 let segments: Vec<usize> = (0..aligned.n_segments).filter(|s| s % 2 == rest).collect();
@@ -101,13 +101,12 @@ fn best(curve: &[(f64, f64)]) -> Option<(f64, f64)> {
 }
 
 /// -(`w_major` * major + minor) for every segment that has a verdict.
-fn weighted(verdicts: &[Verdict], direction: &Direction, w_major: f64) -> SegmentScores {
+fn weighted(verdicts: &[Verdict], eval_set: &EvalSet, w_major: f64) -> SegmentScores {
     let mut scores = SegmentScores::new();
     for verdict in verdicts.iter().filter(|v| v.status == "ok") {
-        let Some(seg) = verdict.seg.filter(|seg| *seg < direction.testset.n_segments()) else { continue };
-        let column = scores
-            .entry(verdict.system.clone())
-            .or_insert_with(|| vec![None; direction.testset.n_segments()]);
+        let Some(seg) = verdict.seg.filter(|seg| *seg < eval_set.testset.n_segments()) else { continue };
+        let column =
+            scores.entry(verdict.system.clone()).or_insert_with(|| vec![None; eval_set.testset.n_segments()]);
         let cost = |severity: &str| match severity {
             "critical" | "major" => w_major,
             "minor" => 1.0,

@@ -1,5 +1,5 @@
-//! Lexical baselines, BLEU and chrF, equal to sacreBLEU's. They measure nothing but surface overlap, and are
-//! here for comparison.
+//! Lexical baselines, BLEU and chrF, equal to sacreBLEU's. They measure surface overlap and serve as
+//! baselines.
 //!
 //! Source: sacreBLEU 2.6 `metrics/bleu.py`, `metrics/chrf.py`; Post, A Call for Clarity in Reporting BLEU
 //! Scores, 2018; Popović, chrF, 2015.

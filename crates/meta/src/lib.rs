@@ -42,7 +42,7 @@ pub mod lexical;
 pub mod side_by_side;
 pub mod significance;
 
-pub mod contest;
+pub mod pairwise_tests;
 pub mod verdicts;
 
 pub mod promptcue;
@@ -60,7 +60,7 @@ pub mod coverage;
 pub mod selection;
 pub mod standards;
 
-pub mod direction;
+pub mod eval_set;
 pub mod metrics;
 pub mod statistic;
 
@@ -72,7 +72,7 @@ pub mod parts;
 pub mod plot;
 pub mod slices;
 
-/// What scores that somebody brings are read from.
+/// The source of external scores.
 pub const HOW_SCORES: &str = "\nhint: it names a run folder, a score file, or files with `{lp}` and `{level}` (`seg`, `sys`) in their names";
 
 /// Why a meta-evaluation cannot be computed.

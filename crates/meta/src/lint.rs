@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Error;
 use super::align::AlignedSystems;
 use super::correlation::pearson;
-use super::direction::Direction;
+use super::eval_set::EvalSet;
 use super::scores::{Scores, SystemScoreOrigin};
 use super::statistic::Statistic;
 
@@ -21,49 +21,49 @@ pub struct Finding {
     pub message: String,
 }
 
-/// Looks at every metric of a direction: at all that the metric scored, as a
+/// Looks at every metric of an evaluation set: at all that the metric scored, as a
 /// publication about it would, whatever other metrics lack.
 ///
 /// # Errors
 /// Scores that do not fit the human ones.
-pub fn lint(direction: &Direction) -> Result<Vec<Finding>, Error> {
+pub fn lint(eval_set: &EvalSet) -> Result<Vec<Finding>, Error> {
     let mut findings = Vec::new();
-    for metric in &direction.metrics {
+    for metric in &eval_set.metrics {
         let found =
-            |kind, message| Finding { lp: direction.lp().into(), metric: metric.name.clone(), kind, message };
-        findings.extend(flipped_sign(direction, metric)?.map(|message| found(FLIPPED_SIGN, message)));
+            |kind, message| Finding { lp: eval_set.lp().into(), metric: metric.name.clone(), kind, message };
+        findings.extend(flipped_sign(eval_set, metric)?.map(|message| found(FLIPPED_SIGN, message)));
         findings
-            .extend(summed_systems(direction, metric).map(|message| found("summed-system-scores", message)));
-        findings.extend(filler(direction, metric).map(|message| found("filler-scores", message)));
+            .extend(summed_systems(eval_set, metric).map(|message| found("summed-system-scores", message)));
+        findings.extend(filler(eval_set, metric).map(|message| found("filler-scores", message)));
     }
     Ok(findings)
 }
 
-fn flipped_sign(direction: &Direction, metric: &Scores) -> Result<Option<String>, Error> {
+fn flipped_sign(eval_set: &EvalSet, metric: &Scores) -> Result<Option<String>, Error> {
     let level = |r: f64, level: &str| {
         (r < -0.3).then(|| {
             format!("Pearson is {r:.3} at {level} level; is lower better? hint: --negate {}", metric.name)
         })
     };
-    if let Some(segments) = direction.own_segments(metric)? {
+    if let Some(segments) = eval_set.own_segments(metric)? {
         let (gold, scores): (Vec<f64>, Vec<f64>) =
             segments.gold.iter().zip(&segments.metric).filter_map(|(g, m)| Some(((*g)?, (*m)?))).unzip();
         if let Some(message) = pearson(&gold, &scores).ok().and_then(|r| level(r.value, "segment")) {
             return Ok(Some(message));
         }
     }
-    let systems = AlignedSystems::new(&direction.gold, metric, &direction.machine)?;
+    let systems = AlignedSystems::new(&eval_set.gold, metric, &eval_set.machine)?;
     Ok(Statistic::SystemPearson.over_systems(&systems).ok().and_then(|r| level(r.value, "system")))
 }
 
 /// System scores that are sums only rank like means where all systems have the same coverage.
-fn summed_systems(direction: &Direction, metric: &Scores) -> Option<String> {
+fn summed_systems(eval_set: &EvalSet, metric: &Scores) -> Option<String> {
     if metric.system_origin == SystemScoreOrigin::MeanOfSegments {
         return None;
     }
     let segments = metric.segments.as_ref()?;
     let mut counts = Vec::new();
-    for system in &direction.machine {
+    for system in &eval_set.machine {
         let scores: Vec<f64> = segments.get(system)?.iter().flatten().copied().collect();
         let (sum, given) = (scores.iter().sum::<f64>(), metric.systems.get(system).copied().flatten()?);
         let is_sum = (sum - given).abs() <= 1e-6 * sum.abs().max(1.0);
@@ -86,11 +86,11 @@ fn summed_systems(direction: &Direction, metric: &Scores) -> Option<String> {
 }
 
 /// The same value at nearly all segments that no rater saw, and hardly anywhere else.
-fn filler(direction: &Direction, metric: &Scores) -> Option<String> {
-    let (gold, scores) = (direction.gold.segments.as_ref()?, metric.segments.as_ref()?);
+fn filler(eval_set: &EvalSet, metric: &Scores) -> Option<String> {
+    let (gold, scores) = (eval_set.gold.segments.as_ref()?, metric.segments.as_ref()?);
     let mut unrated = Vec::new();
     let mut rated = Vec::new();
-    for system in &direction.machine {
+    for system in &eval_set.machine {
         for (gold, score) in gold.get(system)?.iter().zip(scores.get(system)?) {
             if let Some(score) = score {
                 if gold.is_some() { rated.push(*score) } else { unrated.push(*score) }

@@ -15,8 +15,8 @@ use super::{
     average::{Coefficient, Grouping},
     contents::Contents,
     correlation::Undefined,
-    direction::Direction,
     distribution::{Bins, ErrorShares, Summary, bins, error_shares, summary},
+    eval_set::EvalSet,
     fit::{FitReport, examine},
     latent::{self, Latent},
     lint::{Finding, lint},
@@ -137,76 +137,76 @@ impl Parts {
     ///
     /// # Errors
     /// Files that cannot be read, or scores that do not fit.
-    pub fn of(request: &Request<'_>, directions: &[Direction]) -> Result<Self, Error> {
+    pub fn of(request: &Request<'_>, sets: &[EvalSet]) -> Result<Self, Error> {
         let mut parts = Self { lint: request.lint.then(Vec::new), ..Self::default() };
-        for direction in directions {
+        for set in sets {
             if let Some(by) = request.by {
-                parts.slices.extend(sliced(request, direction, by)?);
+                parts.slices.extend(sliced(request, set, by)?);
             }
             if request.calibration {
-                for (metric, scores) in aligned(direction)? {
-                    parts.calibration.push(of(direction, &metric.name, examine(&scores, request.seed)));
+                for (metric, scores) in aligned(set)? {
+                    parts.calibration.push(of(set, &metric.name, examine(&scores, request.seed)));
                 }
             }
             if request.williams {
-                let pairs = williams::compare_all(direction)?;
-                parts.williams.extend(pairs.into_iter().map(|pair| of(direction, "pearson", pair)));
+                let pairs = williams::compare_all(set)?;
+                parts.williams.extend(pairs.into_iter().map(|pair| of(set, "pearson", pair)));
             }
             if let Some(findings) = &mut parts.lint {
-                findings.extend(lint(direction)?);
+                findings.extend(lint(set)?);
             }
             if request.distributions {
-                parts.distributions.extend(distributions(direction)?);
-                parts.errors.extend(rated_errors(request, direction)?);
+                parts.distributions.extend(distributions(set)?);
+                parts.errors.extend(rated_errors(request, set)?);
             }
             if request.annotators {
-                parts.annotators.get_or_insert_default().extend(raters(request, direction)?);
+                parts.annotators.get_or_insert_default().extend(raters(request, set)?);
             }
             if request.testset {
-                let rows = Contents::of(&direction.testset, &direction.gold)?;
-                parts.testset.extend(rows.into_iter().map(|row| of(direction, request.gold, row)));
+                let rows = Contents::of(&set.testset, &set.gold)?;
+                parts.testset.extend(rows.into_iter().map(|row| of(set, request.gold, row)));
             }
-            spans(request, direction, &mut parts)?;
-            parts.latent.extend(latent_weights(request, direction)?);
+            spans(request, set, &mut parts)?;
+            parts.latent.extend(latent_weights(request, set)?);
         }
         let reports: Vec<&SpanReport> = parts.spans.iter().map(|of| &of.found).collect();
-        if directions.len() > 1 {
+        if sets.len() > 1 {
             parts.span_means = means(&reports);
         }
         Ok(parts)
     }
 }
 
-fn of<T>(direction: &Direction, name: &str, found: T) -> Of<T> {
-    Of { lp: direction.lp().to_owned(), name: name.to_owned(), found }
+fn of<T>(set: &EvalSet, name: &str, found: T) -> Of<T> {
+    Of { lp: set.lp().to_owned(), name: name.to_owned(), found }
 }
 
 /// The segment scores of each metric that has some.
 ///
 /// # Errors
 /// Scores that do not fit the human ones.
-pub fn aligned(direction: &Direction) -> Result<Vec<(&Scores, Aligned)>, Error> {
+pub fn aligned(set: &EvalSet) -> Result<Vec<(&Scores, Aligned)>, Error> {
     let mut all = Vec::new();
-    for metric in &direction.metrics {
-        if let Some(scores) = direction.segments(metric, false)? {
+    for metric in &set.metrics {
+        if let Some(scores) = set.segments(metric, false)? {
             all.push((metric, scores));
         }
     }
     Ok(all)
 }
 
-fn sliced(request: &Request<'_>, direction: &Direction, by: By) -> Result<Vec<Sliced>, Error> {
+fn sliced(request: &Request<'_>, set: &EvalSet, by: By) -> Result<Vec<Sliced>, Error> {
     let statistics = if request.statistics.is_empty() { &SLICED } else { request.statistics };
-    let slices = by.slices(&direction.testset)?;
+    let slices = by.slices(&set.testset)?;
     let mut rows = Vec::new();
-    for (metric, scores) in aligned(direction)? {
+    for (metric, scores) in aligned(set)? {
         for (slice, segments) in &slices {
             // A document belongs to a slice that it lies wholly within.
             let within = metric.units.as_ref().map(|units| units.within(segments));
             let part = scores.select(within.as_ref().unwrap_or(segments));
             for statistic in statistics {
                 rows.push(Sliced {
-                    lp: direction.lp().into(),
+                    lp: set.lp().into(),
                     slice: slice.clone(),
                     n_segments: part.coverage().rated_segments,
                     metric: metric.name.clone(),
@@ -219,21 +219,21 @@ fn sliced(request: &Request<'_>, direction: &Direction, by: By) -> Result<Vec<Sl
     Ok(rows)
 }
 
-fn distributions(direction: &Direction) -> Result<Vec<Of<Distribution>>, Error> {
+fn distributions(set: &EvalSet) -> Result<Vec<Of<Distribution>>, Error> {
     let mut all = Vec::new();
     let mut gold_done = false;
-    let mut metrics = aligned(direction)?;
+    let mut metrics = aligned(set)?;
     // The raters' own scores are those of segments, where any metric has those.
     metrics.sort_by_key(|(metric, _)| metric.units.is_some());
     for (metric, scores) in metrics {
         let cells = || scores.gold.iter().zip(&scores.metric).filter_map(|(g, m)| Some(((*g)?, (*m)?)));
         if !gold_done {
             let gold: Vec<f64> = scores.gold.iter().flatten().copied().collect();
-            all.extend(distribution(&gold).map(|found| of(direction, "human", found)));
+            all.extend(distribution(&gold).map(|found| of(set, "human", found)));
             gold_done = true;
         }
         let values: Vec<f64> = cells().map(|(_, metric)| metric).collect();
-        all.extend(distribution(&values).map(|found| of(direction, &metric.name, found)));
+        all.extend(distribution(&values).map(|found| of(set, &metric.name, found)));
     }
     Ok(all)
 }
@@ -242,33 +242,33 @@ fn distribution(values: &[f64]) -> Option<Distribution> {
     Some(Distribution { summary: summary(values)?, bins: bins(values) })
 }
 
-fn rated_by(request: &Request<'_>, direction: &Direction) -> Result<Vec<(String, Ratings)>, Error> {
-    let files = direction.testset.rating_files(request.gold)?;
+fn rated_by(request: &Request<'_>, set: &EvalSet) -> Result<Vec<(String, Ratings)>, Error> {
+    let files = set.testset.rating_files(request.gold)?;
     files.into_iter().map(|(rater, path)| Ok((rater, ratings::read(&path)?))).collect()
 }
 
 /// The verdicts of a run on a language pair.
-fn verdicts_of(request: &Request<'_>, path: &Path, direction: &Direction) -> Result<Vec<Verdict>, Error> {
-    let mut verdicts = (request.verdicts)(path, direction.lp())?;
-    verdicts.retain(|verdict| verdict.pair() == direction.lp());
+fn verdicts_of(request: &Request<'_>, path: &Path, set: &EvalSet) -> Result<Vec<Verdict>, Error> {
+    let mut verdicts = (request.verdicts)(path, set.lp())?;
+    verdicts.retain(|verdict| verdict.pair() == set.lp());
     Ok(verdicts)
 }
 
 /// Errors of the raters, then those of each run, on the segments that were rated.
-fn rated_errors(request: &Request<'_>, direction: &Direction) -> Result<Vec<Of<ErrorShares>>, Error> {
-    let ratings = rated_by(request, direction)?;
+fn rated_errors(request: &Request<'_>, set: &EvalSet) -> Result<Vec<Of<ErrorShares>>, Error> {
+    let ratings = rated_by(request, set)?;
     let mut shares = Vec::new();
     if !ratings.is_empty() {
         let columns = ratings.iter().flat_map(|(_, rater)| rater.iter());
-        let machine = columns.filter(|(system, _)| direction.machine.contains(*system));
+        let machine = columns.filter(|(system, _)| set.machine.contains(*system));
         let errors = machine.flat_map(|(_, column)| column.iter().flatten().flatten());
         let named = errors.map(|error| (error.severity.as_str(), error.category.as_str()));
-        shares.push(of(direction, "human", error_shares(named)));
+        shares.push(of(set, "human", error_shares(named)));
     }
-    let gold = direction.gold.segments.as_ref();
+    let gold = set.gold.segments.as_ref();
     for (name, path) in request.runs {
-        let verdicts = verdicts_of(request, path, direction)?;
-        let units = units::run_units(path, &verdicts, &direction.testset)?;
+        let verdicts = verdicts_of(request, path, set)?;
+        let units = units::run_units(path, &verdicts, &set.testset)?;
         let is_rated = |system: &str, seg: &usize| {
             let column = gold.map(|gold| gold.get(system));
             column.is_none_or(|column| column.is_some_and(|c| c.get(*seg).is_some_and(Option::is_some)))
@@ -278,42 +278,42 @@ fn rated_errors(request: &Request<'_>, direction: &Direction) -> Result<Vec<Of<E
             rated.filter(|(verdict, unit)| unit.segs.iter().all(|seg| is_rated(&verdict.system, seg)));
         let errors = rated.flat_map(|(verdict, _)| &verdict.errors);
         let named = errors.map(|error| (error.severity.as_str(), error.category.as_str()));
-        shares.push(of(direction, name, error_shares(named)));
+        shares.push(of(set, name, error_shares(named)));
     }
     Ok(shares)
 }
 
-fn raters(request: &Request<'_>, direction: &Direction) -> Result<Vec<Of<RaterPair>>, Error> {
-    let systems: Vec<String> = direction.machine.iter().cloned().collect();
-    let raters: Vec<_> = rated_by(request, direction)?
+fn raters(request: &Request<'_>, set: &EvalSet) -> Result<Vec<Of<RaterPair>>, Error> {
+    let systems: Vec<String> = set.machine.iter().cloned().collect();
+    let raters: Vec<_> = rated_by(request, set)?
         .iter()
         .map(|(name, ratings)| annotators::rater(name, ratings, &systems))
         .collect();
     let pairs = annotators::agreement(&raters);
-    Ok(pairs.into_iter().map(|pair| of(direction, "human", pair)).collect())
+    Ok(pairs.into_iter().map(|pair| of(set, "human", pair)).collect())
 }
 
 /// The reports of all runs, over the whole pair and over each slice.
-fn spans(request: &Request<'_>, direction: &Direction, parts: &mut Parts) -> Result<(), Error> {
+fn spans(request: &Request<'_>, set: &EvalSet, parts: &mut Parts) -> Result<(), Error> {
     if request.spans.is_empty() {
         return Ok(());
     }
-    let ratings: Vec<Ratings> = rated_by(request, direction)?.into_iter().map(|(_, ratings)| ratings).collect();
-    let documents: Vec<String> = direction.testset.places.iter().map(|place| place.doc.clone()).collect();
-    let slices = request.by.map(|by| by.slices(&direction.testset)).transpose()?.unwrap_or_default();
+    let ratings: Vec<Ratings> = rated_by(request, set)?.into_iter().map(|(_, ratings)| ratings).collect();
+    let documents: Vec<String> = set.testset.places.iter().map(|place| place.doc.clone()).collect();
+    let slices = request.by.map(|by| by.slices(&set.testset)).transpose()?.unwrap_or_default();
     for (name, path) in request.spans {
-        let verdicts = verdicts_of(request, path, direction)?;
+        let verdicts = verdicts_of(request, path, set)?;
         if verdicts.is_empty() {
             continue;
         }
-        let units = units::run_units(path, &verdicts, &direction.testset)?;
+        let units = units::run_units(path, &verdicts, &set.testset)?;
         let report = compare(name, &verdicts, &units, &ratings, &documents).ok_or_else(|| {
             Error::Unsuitable(format!(
                 "no verdict of `{name}` on `{}` covers a segment that the raters marked",
-                direction.lp()
+                set.lp()
             ))
         })?;
-        parts.spans.push(of(direction, name, report));
+        parts.spans.push(of(set, name, report));
         for (slice, segments) in &slices {
             // A document belongs to a slice that it lies wholly within.
             let segments: BTreeSet<usize> = segments.iter().copied().collect();
@@ -321,7 +321,7 @@ fn spans(request: &Request<'_>, direction: &Direction, parts: &mut Parts) -> Res
             let part = part.filter(|(_, unit)| unit.segs.iter().all(|seg| segments.contains(seg)));
             let (verdicts, units): (Vec<_>, Vec<_>) =
                 part.map(|(verdict, unit)| (verdict.clone(), unit.clone())).unzip();
-            let (lp, slice, name) = (direction.lp().to_owned(), slice.clone(), name.clone());
+            let (lp, slice, name) = (set.lp().to_owned(), slice.clone(), name.clone());
             let found = compare(&name, &verdicts, &units, &ratings, &documents);
             parts.span_slices.extend(found.map(|found| SlicedSpans { lp, slice, name, found }));
         }
@@ -329,15 +329,14 @@ fn spans(request: &Request<'_>, direction: &Direction, parts: &mut Parts) -> Res
     Ok(())
 }
 
-fn latent_weights(request: &Request<'_>, direction: &Direction) -> Result<Vec<Of<Result<Latent, Undefined>>>, Error> {
+fn latent_weights(request: &Request<'_>, set: &EvalSet) -> Result<Vec<Of<Result<Latent, Undefined>>>, Error> {
     let statistic = request.statistics.first().copied().unwrap_or(LATENT);
     let mut found = Vec::new();
     for (name, path) in request.latent {
-        let verdicts = verdicts_of(request, path, direction)?;
+        let verdicts = verdicts_of(request, path, set)?;
         if !verdicts.is_empty() {
-            found.push(of(direction, name, latent::search(name, &verdicts, direction, statistic)?));
+            found.push(of(set, name, latent::search(name, &verdicts, set, statistic)?));
         }
     }
     Ok(found)
 }
-

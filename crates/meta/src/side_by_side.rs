@@ -73,7 +73,7 @@ impl Apart {
     }
 }
 
-/// Compares two judges; the first stands in the place of the human scores.
+/// Compares two judges; the first replaces the human scores.
 ///
 /// # Errors
 /// No translation that both scored.

@@ -1,5 +1,5 @@
 //! Soft pairwise accuracy: how closely a metric's confidence in each pair of systems follows the raters'.
-//! It needs segment scores, though it judges systems.
+//! It ranks systems, from segment scores.
 //!
 //! Source: Thompson et al., Improving Statistical Significance in Human Evaluation of Automatic Metrics via
 //! Soft Pairwise Accuracy, 2024; mt-metrics-eval `pce.py`. The sign vectors are numpy's, bit for bit, and the

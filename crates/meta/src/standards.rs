@@ -1,5 +1,5 @@
-//! What the WMT shared tasks lay down for their test sets: the reference that metrics were given, and the
-//! systems that comparisons leave out. It holds facts and reads what a user says instead; it loads no data.
+//! The WMT shared tasks' rules for their test sets: the standard reference, and the systems that are excluded from
+//! comparisons; and a user's overrides. It loads no data.
 //!
 //! Source: mt-metrics-eval `meta_info.py`.
 

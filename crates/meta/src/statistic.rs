@@ -13,7 +13,7 @@ use super::average::{Averaged, Coefficient, Grouping, average, groups, pearson_o
 use super::correlation::{Correlation, Undefined, kendall_b, pearson, spearman};
 use super::coverage::{Basis, Unit};
 use super::deviation::{Deviation, Normalisation, deviation};
-use super::direction::Direction;
+use super::eval_set::EvalSet;
 use super::pairs::kendall_like;
 use super::scores::Scores;
 use super::spa::soft_pairwise_accuracy;
@@ -69,23 +69,23 @@ fn is_zero(n: &usize) -> bool {
 }
 
 impl Statistic {
-    /// Computes the statistic for a metric of a direction.
+    /// Computes the statistic for a metric of an evaluation set.
     ///
     /// # Errors
     /// Outer: scores that do not fit the human ones. Inner: why the value is undefined.
     pub fn measure(
         self,
-        direction: &Direction,
+        eval_set: &EvalSet,
         metric: &Scores,
         humans: bool,
     ) -> Result<Result<Measured, Undefined>, Error> {
         if self.is_of_systems() {
-            let scores = direction.system_scores(metric, humans)?;
+            let scores = eval_set.system_scores(metric, humans)?;
             return Ok(scores
                 .ok_or(Undefined::OnlySystemScores)
                 .and_then(|scores| self.over_systems(&scores)));
         }
-        let aligned = direction.segments(metric, humans)?;
+        let aligned = eval_set.segments(metric, humans)?;
         Ok(aligned.ok_or(Undefined::NoScores).and_then(|scores| self.over_segments(&scores)))
     }
 
@@ -93,13 +93,13 @@ impl Statistic {
     ///
     /// # Errors
     /// Scores that do not fit the human ones.
-    pub fn basis(self, direction: &Direction, metric: &Scores, humans: bool) -> Result<Basis, Error> {
+    pub fn basis(self, eval_set: &EvalSet, metric: &Scores, humans: bool) -> Result<Basis, Error> {
         if self.is_of_systems() {
-            let systems = direction.system_scores(metric, humans)?.map_or(0, |scores| scores.systems.len());
+            let systems = eval_set.system_scores(metric, humans)?.map_or(0, |scores| scores.systems.len());
             return Ok(Basis { systems: vec![systems], ..Basis::default() });
         }
         let unit = if metric.units.is_some() { Unit::Document } else { Unit::Segment };
-        Ok(match direction.segments(metric, humans)? {
+        Ok(match eval_set.segments(metric, humans)? {
             Some(scores) => Basis::from_units(&scores, unit),
             None => Basis { systems: vec![0], unit, ..Basis::default() },
         })

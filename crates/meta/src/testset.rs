@@ -1,11 +1,11 @@
-//! One language pair of an mt-metrics-eval folder: documents, texts, human and metric scores. Which file is which is the
-//! layout's; what fits the test set is checked here.
+//! One language pair of an mt-metrics-eval folder: documents, texts, human and metric scores. File names
+//! are defined in `read/layout`; contents are checked here.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::segment::read::layout::{Layout, texts, texts_as_published};
 pub use crate::segment::read::layout::{MetricName, Place, pairs};
+use crate::segment::read::layout::{TestsetFiles, texts, texts_as_published};
 
 use super::Error;
 use super::scores::numbering::Numbered;
@@ -14,7 +14,7 @@ use super::scores::{self, ScoreFile, Scores, SegmentScores};
 /// One language pair of a test set.
 #[derive(Clone, Debug)]
 pub struct TestSet {
-    layout: Layout,
+    layout: TestsetFiles,
     /// Language pair as its files spell it, `en-de` or `en-de_DE`.
     pub lp: String,
     /// One entry per segment.
@@ -38,7 +38,7 @@ impl TestSet {
                 Error::NoFolder(dir.into())
             });
         }
-        let layout = Layout::new(dir, lp);
+        let layout = TestsetFiles::new(dir, lp);
         if !layout.docs().is_file() {
             let known = pairs(dir).join(", ");
             return Err(Error::NoLanguagePair { dir: dir.into(), lp: lp.into(), known });

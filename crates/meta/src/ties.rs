@@ -17,7 +17,7 @@ mod search;
 
 /// A fitted threshold and the accuracy that it gives.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Calibration {
+pub struct TieThreshold {
     /// Two scores at most this far apart are a tie. Unit: the metric's scores.
     pub epsilon: f64,
     /// Mean over groups of the share of right pairs. Range: 0 to 1, higher is better.
@@ -26,7 +26,7 @@ pub struct Calibration {
     pub n_groups: usize,
 }
 
-impl Calibration {
+impl TieThreshold {
     /// The same fit as a tau: right minus wrong pairs over all.
     #[must_use]
     pub fn tau(&self) -> f64 {
@@ -107,7 +107,7 @@ impl TieTable {
     /// let fit = table.calibrate(&table.whole()).unwrap();
     /// assert_eq!((fit.epsilon, fit.accuracy), (0.5, 0.7));
     /// ```
-    pub fn calibrate(&self, times: &[u32]) -> Result<Calibration, Undefined> {
+    pub fn calibrate(&self, times: &[u32]) -> Result<TieThreshold, Undefined> {
         let scale = Scale::new(self, times)?;
         let mut best = Best { right: scale.right_at_zero(self), epsilon: 0.0 };
         match &self.changes {
@@ -115,7 +115,7 @@ impl TieTable {
             None => best = search::best(self, &scale, best, self.max_changes),
         }
         let accuracy = scale.share(best.right);
-        Ok(Calibration { epsilon: best.epsilon, accuracy, n_groups: scale.n_groups })
+        Ok(TieThreshold { epsilon: best.epsilon, accuracy, n_groups: scale.n_groups })
     }
 
     /// Accuracy at a given threshold.

@@ -95,7 +95,7 @@ pub fn run_units(path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result
     Ok(units)
 }
 
-/// Refuses verdicts that are not about translations of the test set.
+/// Rejects verdicts that are not about translations of the test set.
 ///
 /// # Errors
 /// A system that the test set does not have; otherwise as [`run_units`].
@@ -146,7 +146,7 @@ impl<'a> Texts<'a> {
         if let Some(seg) = verdict.seg.filter(|_| self.is_of_a_run()) {
             self.is_of_the_test_set(verdict, seg)?;
         }
-        // Direction::load names a system that the test set does not have.
+        // EvalSet::load names a system that the test set does not have.
         if verdict.seg.is_some() || !self.testset.systems.contains(&verdict.system) {
             let starts = vec![0; segs.len()];
             return Ok(Unit { segs, source_starts: starts.clone(), target_starts: starts });
@@ -159,8 +159,8 @@ impl<'a> Texts<'a> {
         Ok(Unit { segs, source_starts, target_starts })
     }
 
-    /// Files of human raters, which are TSV, may hold texts that were changed for them. JSON lines are verdicts of a run,
-    /// whatever the file is called now.
+    /// Files of human raters, which are TSV, may hold texts that were changed for them. JSON lines are verdicts of a
+    /// run, whatever the file is called now.
     fn is_of_a_run(&self) -> bool {
         self.path.is_dir() || self.path.extension().is_some_and(|ending| ending == "jsonl")
     }

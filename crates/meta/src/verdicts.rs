@@ -1,4 +1,4 @@
-//! Verdicts of a run, as far as meta-evaluation reads them: scores, errors, status. Whole lines belong to `run`.
+//! The fields of a run's verdicts that meta-evaluation reads: scores, errors, status.
 
 use std::path::Path;
 

@@ -15,7 +15,7 @@ use crate::meta::agreement::Agreement;
 use crate::meta::align::Aligned;
 use crate::meta::average::{Coefficient, Grouping};
 use crate::meta::correlation::Undefined;
-use crate::meta::direction::Direction;
+use crate::meta::eval_set::EvalSet as Direction;
 use crate::meta::evaluate::{self, TaskResult};
 use crate::meta::selection::{Brought, Selection};
 use crate::meta::side_by_side::{self, SideBySide, on_common};

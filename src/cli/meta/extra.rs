@@ -10,7 +10,7 @@ use crate::cli::raters;
 use crate::files;
 use crate::meta::Error;
 use crate::meta::average::Grouping;
-use crate::meta::direction::Direction;
+use crate::meta::eval_set::EvalSet as Direction;
 use crate::meta::evaluate::SetResult;
 use crate::meta::parts::{Parts, Request, aligned};
 use crate::meta::slices::By;

@@ -9,7 +9,7 @@ use super::extra::Part;
 use crate::cli::trained;
 use crate::meta::correlation::Undefined;
 use crate::meta::coverage::CoveragePolicy;
-use crate::meta::direction::Direction;
+use crate::meta::eval_set::EvalSet as Direction;
 use crate::meta::evaluate::{SetResult, TaskResult};
 use crate::meta::lint::{FLIPPED_SIGN, lint};
 use crate::meta::scores::units::Joining;

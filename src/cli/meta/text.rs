@@ -10,7 +10,7 @@ use super::extra::{Extras, Part};
 use super::notes::{notes, trained_on};
 use crate::cli::table::Table;
 use crate::meta::coverage::Unit;
-use crate::meta::direction::Direction;
+use crate::meta::eval_set::EvalSet as Direction;
 use crate::meta::evaluate::{SetResult, TaskResult};
 use crate::meta::scores::Scores;
 

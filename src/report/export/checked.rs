@@ -1,4 +1,4 @@
-//! What holds of every format with offsets: no error lies outside its text. Files of verdicts may have been edited.
+//! Checks for formats with offsets that no error lies outside its text, since files of verdicts may have been edited.
 
 use std::io::Write;
 
@@ -19,7 +19,7 @@ impl Rows for Checked {
     }
 }
 
-/// Refuses a verdict with an error outside its text.
+/// Rejects a verdict with an error outside its text.
 ///
 /// # Errors
 /// [`Error::Place`].

@@ -1,5 +1,5 @@
-//! The translations' regression: what each corpus and source is compared with, on which scale, and what the scores of each
-//! pair mean in MQM points. It reads no state that its caller does not give it.
+//! The translations' regression: what each corpus and source is compared with, on which scale, and what the scores of
+//! each pair mean in MQM points. It reads no state that its caller does not give it.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::{Error, Example, FOLDS, ROWS, Readings, Subject, best, fold, inputs, 
 use crate::{
     judges::probe::{
         facts::{self, Facts, source_bytes},
-        fit::{self, Calibration, Length},
+        fit::{self, Length, QuantileMap},
     },
     segment::Segment,
     tune::{
@@ -29,8 +29,8 @@ const LENGTHS: [f64; 5] = [0.0, 0.5, 0.75, 0.9, 1.0];
 /// The fewest translations of a length; where there would be fewer, all lengths are one.
 const AS_LONG: usize = 50;
 
-/// Of the translations near a score, the share that raters score below its band, and the share above. Of those of a length,
-/// the share at its end whose ranks are left out.
+/// Of the translations near a score, the share that raters score below its band, and the share above. Of those of a
+/// length, the share at its end whose ranks are left out.
 const OUTSIDE: f64 = 0.05;
 
 /// A band is taken from at least so many translations.
@@ -42,8 +42,8 @@ const BANDS: usize = 10;
 /// The translations' regression.
 pub(super) struct Scoring {
     pub map: Vec<f64>,
-    pub strength: f64,
-    pub calibrations: BTreeMap<String, Calibration>,
+    pub lambda: f64,
+    pub calibrations: BTreeMap<String, QuantileMap>,
 }
 
 /// Sums of inputs and of the target.
@@ -187,13 +187,13 @@ impl Scoring {
             sums.add_sums(&more, OF_SPOILT);
         }
         let all = total(&folds, width, 1);
-        let (strength, maps) = best(&folds, &all)?;
+        let (lambda, maps) = best(&folds, &all)?;
         let unit = norms.unit(examples);
-        let map = scaled(&all.solve(strength)?, unit);
+        let map = scaled(&all.solve(lambda)?, unit);
         let maps: Vec<Vec<f64>> = maps.iter().map(|map| scaled(map, unit)).collect();
         let penalties: Vec<(&Example<'_>, &Row)> =
             examples.iter().zip(&rows).filter(|(example, _)| example.is_penalty()).collect();
-        Ok(Self { calibrations: calibrations(&penalties, &map, &maps), map, strength })
+        Ok(Self { calibrations: calibrations(&penalties, &map, &maps), map, lambda })
     }
 }
 
@@ -244,13 +244,13 @@ fn scaled(map: &Map, unit: f64) -> Vec<f64> {
     map.weights[0].iter().map(|weight| weight * unit).collect()
 }
 
-/// By pair, and for all: what the map must add, and how its scores compare with penalties. `maps` were fitted without the
-/// fold that they are asked about.
+/// By pair, and for all: what the map must add, and how its scores compare with penalties. `maps` were fitted without
+/// the fold that they are asked about.
 fn calibrations(
     penalties: &[(&Example<'_>, &Row)],
     map: &[f64],
     maps: &[Vec<f64>],
-) -> BTreeMap<String, Calibration> {
+) -> BTreeMap<String, QuantileMap> {
     let mut means: BTreeMap<&str, Mean> = BTreeMap::new();
     for (example, (x, y)) in penalties {
         for pair in [example.pair.as_str(), fit::ANY_PAIR] {
@@ -269,13 +269,14 @@ fn calibrations(
         let of = guessed.iter().filter(|(of, _)| *pair == of || *pair == fit::ANY_PAIR);
         let of: Vec<Guess> = of.map(|(_, guess)| *guess).collect();
         let bands = if *pair == fit::ANY_PAIR { Vec::new() } else { bands(&of) };
-        ((*pair).to_owned(), Calibration { bias: mean.bias(map), lengths: lengths(of), bands })
+        ((*pair).to_owned(), QuantileMap { bias: mean.bias(map), lengths: lengths(of), bands })
     };
     means.iter().map(calibration).collect()
 }
 
-/// The translations in order of their scores, in parts of the same size, those that score 0 in one: of each the mean score,
-/// and between which scores nine in ten of them were rated, neither of which falls from one part to the next better one.
+/// The translations in order of their scores, in parts of the same size, those that score 0 in one: of each the mean
+/// score, and between which scores nine in ten of them were rated, neither of which falls from one part to the next
+/// better one.
 fn bands(guessed: &[Guess]) -> Vec<[f64; 3]> {
     let mut near: Vec<[f64; 2]> = guessed.iter().map(|guess| [guess.score, 0.0 - guess.penalty]).collect();
     near.sort_by(|a, b| a[0].total_cmp(&b[0]));
@@ -293,8 +294,8 @@ fn bands(guessed: &[Guess]) -> Vec<[f64; 3]> {
     bands
 }
 
-/// The mean score of some translations, and between which scores nine in ten of them were rated. Each end has as many beyond
-/// it as make it hold for one translation more (split conformal prediction), not only for these.
+/// The mean score of some translations, and between which scores nine in ten of them were rated. Each end has as many
+/// beyond it as make it hold for one translation more (split conformal prediction), not only for these.
 fn band(part: &[[f64; 2]]) -> [f64; 3] {
     let mean = part.iter().map(|[score, _]| score).sum::<f64>() / part.len() as f64;
     let mut rated: Vec<f64> = part.iter().map(|[_, rated]| *rated).collect();

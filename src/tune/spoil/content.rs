@@ -1,5 +1,5 @@
-//! Errors of content: a negation too few or too many, another number, date or name, a clause that is missing or that another
-//! text has. Each changes a word or a few and leaves a sentence that reads well, so that only the source shows it.
+//! Content errors: a negation removed or inserted, another number, date or name, a clause omitted or taken from
+//! another text. Each changes a few words and leaves a fluent sentence, so that only the source reveals it.
 
 use unicode_segmentation::UnicodeSegmentation;
 

@@ -41,7 +41,8 @@ fn a_circle_is_found_through_use_trees_and_paths() {
     assert_eq!(circling(&graph), ["meta/a -> meta/b", "meta/b -> meta/c", "meta/c -> meta/a"]);
 }
 
-fn graph(sources: &[&Source]) -> Graph {
+/// Each module with the modules that it imports.
+pub fn graph(sources: &[&Source]) -> Graph {
     let modules: BTreeSet<String> = sources.iter().map(|source| module(source)).collect();
     sources.iter().map(|source| (module(source), imports(source, &modules))).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
 
@@ -11,9 +11,14 @@ use tribunal::{
     llm::{self, Chat, Finish, Form, Llm, Reply, Sampling, Scored},
 };
 
+/// The folder of a tiny model.
+pub fn tiny(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny").join(name)
+}
+
 /// The engine over the tiny model of this name in `models/tiny`, with room for so many MiB of cache and tokens.
 pub fn tiny_engine(name: &str, cache_mib: usize, context: usize) -> Engine {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny").join(name);
+    let path = tiny(name);
     let options = Options { kv_bytes: Some(cache_mib << 20), context: Some(context), ..Options::default() };
     Engine::open(&path, &options).unwrap()
 }

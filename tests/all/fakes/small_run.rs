@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Output},
 };
 
@@ -29,7 +29,7 @@ impl SmallRun {
 
     fn of(method: &'static str, n_docs: usize) -> Self {
         let root = tempfile::tempdir().unwrap();
-        let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny/qwen2");
+        let model = super::tiny("qwen2");
         let run = Self { root, model, method };
         let prompts = run.at("prompts/gemba_scales");
         fs::create_dir_all(&prompts).unwrap();

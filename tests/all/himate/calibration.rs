@@ -1,6 +1,6 @@
 //! Thresholds: how they are fitted, written, read and refused.
 
-use tribunal::judges::himate::calibration::{Calibration, Threshold};
+use tribunal::judges::himate::calibration::{Threshold, Thresholds};
 
 use super::*;
 
@@ -147,12 +147,12 @@ fn a_threshold_without_a_subtype_is_for_all() {
         value,
         sources: Vec::new(),
     };
-    let fitted = Calibration { threshold: vec![entry("", -1.0), entry("accuracy/addition", -2.0)] };
+    let fitted = Thresholds { threshold: vec![entry("", -1.0), entry("accuracy/addition", -2.0)] };
     let text = fitted.to_toml().unwrap();
     assert!(!text.contains("subtype = \"\""), "{text}");
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("fit.toml"), &text).unwrap();
-    let (read, _) = Calibration::read(&dir.path().join("fit.toml")).unwrap();
+    let (read, _) = Thresholds::read(&dir.path().join("fit.toml")).unwrap();
     assert_eq!(read, fitted);
     let value = |pair, subtype: &str| read.for_subtype(&translation(pair, "a", "b"), subtype);
     assert_eq!(value(("en", "de"), "accuracy/addition"), Some(-2.0));

@@ -129,7 +129,7 @@ fn the_last_word_counts() {
 /// A model of noise finds errors, corrects, is compared and discusses: what it says holds by construction.
 #[test]
 fn forms_hold_with_a_model_of_noise() {
-    let model = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("models/tiny/qwen2");
+    let model = crate::fakes::tiny("qwen2");
     let options =
         tribunal::engine::Options { kv_bytes: Some(32 << 20), context: Some(4096), ..Default::default() };
     let engine = Arc::new(tribunal::engine::Engine::open(&model, &options).unwrap());

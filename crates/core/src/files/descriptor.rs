@@ -1,5 +1,5 @@
-//! Files that the process has open already, by the names that the system gives them: `/dev/stdout`, `/dev/fd/3`. To open
-//! such a name anew begins where the file begins, or where it ends, and moves no other program's place in it.
+//! Names of the process's open files, `/dev/stdout` and `/dev/fd/3`. Their descriptors are duplicated, because
+//! opening such a name again would start at a file offset of its own.
 
 use std::{
     fs::{self, File},

@@ -1,5 +1,5 @@
-//! Compressed files, read with a limit on what they unpack to: a few hundred bytes can stand for gigabytes. The format
-//! is detected from the first bytes, not from the name.
+//! Compressed files, with a limit on the decompressed size, since a few hundred bytes can expand to gigabytes. The
+//! format is detected from the first bytes, not from the name.
 
 use std::{
     fmt,

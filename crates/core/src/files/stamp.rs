@@ -1,4 +1,4 @@
-//! What shows, without reading a file, that it is still the same. It reads no content.
+//! Metadata by which a change of a file is detected without reading it.
 
 use std::{fs::File, io};
 

@@ -1,4 +1,4 @@
-//! The room's tests, most of them with what somebody has planted.
+//! Tests, most of them with hostile folders.
 
 use std::fs;
 
@@ -122,7 +122,7 @@ mod unix {
             assert!(error.contains("not a plain file"), "{error}");
         }
         pipe(&run.join("calls.jsonl"));
-        assert!(append(&run.join("calls.jsonl")).is_err(), "and nobody waits");
+        assert!(append(&run.join("calls.jsonl")).is_err(), "and does not block");
         assert!(open(&run.join("calls.jsonl")).unwrap_err().to_string().contains("not a plain file"));
         assert!(open(Path::new("/dev/zero")).is_err());
         symlink(&precious, run.join("verdicts.jsonl")).unwrap();
@@ -147,7 +147,7 @@ mod unix {
         );
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         own_text(&path, "y").unwrap();
-        assert_eq!(mode(&path), 0o640, "what somebody chose stays");
+        assert_eq!(mode(&path), 0o640, "the user's mode stays");
         let open = dir.path().join("open");
         fs::create_dir(&open).unwrap();
         fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();

@@ -1,6 +1,5 @@
-//! Text that users give: UTF-8 with or without a byte-order mark, with Unix or Windows line ends, from a file or a
-//! pipe. Anything else is named: UTF-16, another encoding with the line, compressed files. It knows nothing of what
-//! the text means.
+//! Text input: UTF-8 with or without a byte-order mark, with Unix or Windows line ends, from a file or a pipe. Errors
+//! name the cause: UTF-16, another encoding with the line, a compressed file. It does not interpret the text.
 
 use std::{
     fmt,

@@ -1,14 +1,14 @@
-//! What the system says of a file that cannot be opened, in words that help: what is wrong and what there is instead.
+//! Turns I/O errors into messages that name the problem and suggest an alternative.
 
 use std::{fs, io, path::Path};
 
-/// How like a name that is there must be to one that is not, for it to be what was meant.
+/// The least similarity (0 to 1) of an existing name to a missing one for a suggestion.
 const LIKE: f64 = 0.7;
 
-/// What is wrong with a file, without the system's numbers.
+/// Describes an error, without the system's error number.
 #[must_use]
 pub fn said(error: &io::Error) -> String {
-    // What this program says itself it says in its own words.
+    // Errors of this program have their own message.
     let is_ours = error.get_ref().is_some();
     match error.kind() {
         _ if is_ours => error.to_string(),
@@ -23,7 +23,7 @@ pub fn said(error: &io::Error) -> String {
     }
 }
 
-/// The same with a hint at what was meant, where the folders have one.
+/// Describes an error on a path, with a hint where there is a similar name or a missing parent folder.
 #[must_use]
 pub fn why(path: &Path, error: &io::Error) -> String {
     let hint = match error.kind() {
@@ -35,7 +35,7 @@ pub fn why(path: &Path, error: &io::Error) -> String {
     said(error) + &hint.map_or_else(String::new, |hint| format!("\nhint: {hint}"))
 }
 
-/// What is there in the place of a path that is not.
+/// A suggestion for a path that does not exist.
 fn instead(path: &Path) -> Option<String> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {

@@ -1,5 +1,4 @@
-//! How much one rendering has made so far. Work is counted, not timed, so that the same template is refused on every
-//! machine.
+//! The work budget of one rendering. Work is counted, not timed, so that a template fails alike on every machine.
 
 use minijinja::{Error, ErrorKind, State, Value, value::ValueKind};
 

@@ -1,4 +1,4 @@
-//! Filters and methods that can make far more than they are given, each of which says how much before it starts.
+//! Filters and methods whose output can be far larger than their input; each checks the size against the budget first.
 
 use minijinja::{
     Environment, Error, ErrorKind, State, Value, filters,

@@ -1,5 +1,5 @@
-//! Counting, put between the instructions of a template where it reads, makes and prints values. What counts hands on
-//! what it is given, so that a template says the same with it as without.
+//! Inserts counting into a template's instructions where it reads, creates and prints values. Values pass through
+//! unchanged, so that the output is the same as without.
 
 use minijinja::{
     Environment, Error, ErrorKind, State, Value,

@@ -1,7 +1,6 @@
-//! Methods of Python's strings, lists and dicts, as templates written for Jinja2 call them. It counts no work; `grows`
-//! does.
+//! Methods of Python's strings, lists and dicts, which templates written for Jinja2 call. Work is counted in `grows`.
 //!
-//! Source: Python 3.12, `str`, `list` and `dict`; what changes a value is refused there too, by Jinja2's sandbox.
+//! Source: Python 3.12, `str`, `list` and `dict`; mutating methods are errors, as in Jinja2's sandbox.
 
 use minijinja::{
     Error, ErrorKind, Value,

@@ -1,4 +1,4 @@
-//! That counting changes nothing of what a template says, and that no template takes more than it may.
+//! Counting does not change a template's output, and no template exceeds its budget.
 
 use minijinja::{Environment, context};
 use proptest::prelude::*;

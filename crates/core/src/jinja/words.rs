@@ -1,4 +1,4 @@
-//! Filters on texts that minijinja has not, or not as Jinja2 has them.
+//! Text filters that minijinja lacks or implements differently from Jinja2.
 //!
 //! Source: Jinja2 3.1.6, `filters.py` and `utils.py`.
 

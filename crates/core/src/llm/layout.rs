@@ -1,5 +1,5 @@
-//! Layouts: what an answer in lines of plain text looks like, with spans copied from given texts. This file only
-//! describes them; the engine compiles them and judges read what comes back.
+//! Layouts: the format of an answer in lines of plain text, with spans copied from given texts. The engine compiles
+//! them, and judges parse the answers.
 
 /// A pattern of text. An answer of a [`super::Form::Layout`] matches the whole of it.
 ///

@@ -1,10 +1,10 @@
-//! Numbers read off a model's hidden states by fixed linear maps: what a judge may see of them.
+//! Linear probes: fixed linear maps of a model's hidden states, the only view of them that judges have.
 
 use serde::{Deserialize, Serialize};
 
 use super::Usage;
 
-/// Linear maps from a token's hidden states to numbers.
+/// A linear probe: maps from a token's hidden states to numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lens {
     /// After how many layers the states are taken, ascending.
@@ -15,7 +15,7 @@ pub struct Lens {
     pub maps: Vec<Vec<f32>>,
 }
 
-/// What a lens shows of a text, token by token.
+/// The values of a linear probe for each token of a text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
     /// Where each token ends in the text, in bytes.
@@ -29,7 +29,7 @@ pub struct Reading {
 pub struct States {
     /// Where each token ends in the text, in bytes.
     pub ends: Vec<usize>,
-    /// The residual stream after each of the depths asked for.
+    /// The residual stream after each of the requested depths.
     ///
     /// Shape: `[depths][tokens * hidden]`.
     pub states: Vec<Vec<f32>>,
@@ -54,7 +54,7 @@ impl States {
         self.states.iter().flat_map(scaled).collect()
     }
 
-    /// What a lens with these states' depths shows of them. Sums run in one order, so the same states give the same bits.
+    /// Applies a linear probe with these depths. Sums have a fixed order, so that the same states give the same bits.
     #[must_use]
     pub fn through(&self, lens: &Lens) -> Reading {
         let shown = |token: usize| {

@@ -1,5 +1,4 @@
-//! A word that ends what is being asked: whoever gives it no longer wants the answers. It ends nothing by itself; those
-//! who wait for answers look at it.
+//! A cancellation token shared by all pending requests. It interrupts nothing by itself: waiting callers poll it.
 
 use std::sync::{
     Arc,
@@ -8,24 +7,23 @@ use std::sync::{
 
 use super::Error;
 
-/// Says whether answers are still wanted. Clones hear of it together, and it is never taken back: what is asked later
-/// gets one of its own.
+/// A cancellation token. Clones share its state; once cancelled it stays so, and later requests need a new one.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// From now on no answer is wanted.
+    /// Cancels all pending requests.
     pub fn say(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether answers are no longer wanted.
+    /// Whether the requests are cancelled.
     #[must_use]
     pub fn is_said(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Lets a question pass for as long as its answer is wanted.
+    /// Returns an error once the requests are cancelled.
     ///
     /// # Errors
     /// [`Error::Interrupted`].

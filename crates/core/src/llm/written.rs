@@ -1,4 +1,4 @@
-//! How a chat is written: turns beside a text, of which one is empty. Recorded calls have had this form from the first.
+//! The serialised form of a chat: turns and a text, one of which is empty.
 
 use serde::{Deserialize, Serialize};
 

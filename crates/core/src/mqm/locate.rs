@@ -1,5 +1,5 @@
-//! Finding a span string in its text: exact, case-sensitive, in Unicode code points. It guesses no spelling
-//! and looks at no human annotation: a span that is not there verbatim has no offsets.
+//! Finding a span string in its text: exact, case-sensitive, in Unicode code points. There is no fuzzy
+//! matching: a span that does not occur verbatim has no offsets.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! What human raters marked, as the TSV files of WMT's MQM studies and of Marot hold it: a row for each error, its span
-//! between `<v>` and `</v>`. It gives no scores; the weights do.
+//! Human annotations in the TSV files of WMT's MQM studies and of Marot: a row for each error, its span between `<v>`
+//! and `</v>`. Scores are computed elsewhere, by the weights.
 //!
 //! Source: google/wmt-mqm-human-evaluation, `README.md`: nine columns until WMT22, ten with `docSegId`, `globalSegId`
 //! and `metadata` since; google-research/marot, `README.md` and `marot.js`: columns, ids that are all the same,
@@ -99,13 +99,13 @@ pub fn read(path: &Path, pair: &(Lang, Lang)) -> Result<Vec<Annotation>, Error> 
 
 /// A translation as a rater saw it: system, document, segment, rater, and the text without white space at its end, in
 /// which exports of one study differ.
-type Seen = (String, String, usize, String, String);
+type AnnotationKey = (String, String, usize, String, String);
 
 /// The annotations so far, with the place of each.
 #[derive(Default)]
 struct Annotations {
     all: Vec<Annotation>,
-    places: BTreeMap<Seen, usize>,
+    places: BTreeMap<AnnotationKey, usize>,
 }
 
 impl Annotations {

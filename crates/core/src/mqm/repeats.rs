@@ -1,5 +1,5 @@
-//! Errors that were named more than once: which namings are errors of their own, and where each stands. What one costs
-//! is the weights' matter.
+//! Repeated errors: which of them count as errors of their own, and where each is located. Weights are applied
+//! elsewhere.
 
 use super::{ErrorSpan, Side, locate};
 

@@ -1,4 +1,4 @@
-//! Named severity-weight presets: the same errors cost differently under each. It finds no errors.
+//! Named presets of severity weights. They find no errors.
 //!
 //! Where the presets differ (penalties; lower is better):
 //!

@@ -1,5 +1,5 @@
-//! Many segments, of which only a small record each is in memory: where they belong and how long they are. Their texts lie
-//! in a temporary file, unless they are few, and are read back segment by segment. It reads no input of the user's.
+//! A corpus of segments. Only their ids and lengths are in memory; unless they are few, their texts are in a
+//! temporary file and are read back one by one. It does not parse input files.
 
 use std::{
     collections::HashMap,

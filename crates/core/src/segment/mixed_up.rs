@@ -1,5 +1,5 @@
-//! Signs that files or languages were mixed up: whole files in another language than the pair says, sources and
-//! translations that are swapped, the same or shifted against each other. Single segments are `untranslated`'s.
+//! Language-ID check of whole files: files in another language than the pair says; sources and translations that are swapped,
+//! identical or shifted against each other. Single segments are checked in `untranslated`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,22 +14,23 @@ use super::{
     untranslated::{self, Untranslated},
 };
 
-/// A file is identified in pieces of so many letters; one with fewer letters is not. Unit: as of [`Letters::total`].
+/// Letters of a piece, by which a file is identified; below this many letters the check is inconclusive. Unit: as of
+/// [`Letters::total`].
 const PIECE: usize = 200;
 
-/// Pieces of a file that are looked at.
+/// The most pieces of a file that are identified.
 const MOST: usize = 60;
 
-/// The least share of a file's pieces that say the same of a file that is certainly in another language.
+/// The least share of a file's pieces in another language at which the file is rejected, 0 to 1.
 const CERTAIN: f64 = 0.9;
 
-/// The share of a file's pieces in another language from which on there is a warning.
+/// The least share of a file's pieces in another language for a warning, 0 to 1.
 const DOUBTFUL: f64 = 0.3;
 
 /// Copies of their sources that make a file of copies, where they are nearly all of its segments.
 const COPIES: usize = 3;
 
-/// The texts of a file, as far as their language is identified.
+/// The identified languages of the pieces of a file.
 #[derive(Clone, Debug, Default)]
 struct File {
     piece: String,
@@ -53,7 +54,7 @@ impl File {
         }
     }
 
-    /// The language other than its own that most pieces are in, and the share of these.
+    /// The most frequent other language of the pieces, and its share, 0 to 1.
     fn other(&self) -> Option<(Found, f64)> {
         let (found, n) = self.found.iter().max_by_key(|(_, n)| **n)?;
         Some((*found, *n as f64 / self.n as f64))
@@ -63,7 +64,7 @@ impl File {
         self.other().filter(|(_, share)| *share >= CERTAIN).map(|(found, _)| found)
     }
 
-    /// The same of a file that may be too short for that, but is in a script that its language is not written in.
+    /// As [`File::certain`]; also for a shorter file in a script that its language is not written in.
     fn certain_by_script(&self, lang: &Lang) -> Option<Found> {
         let is_stray = self.n == 0 && Letters::of(&self.piece).stray(lang).is_some();
         let found = || match identify(&self.piece, lang) {
@@ -74,9 +75,9 @@ impl File {
     }
 }
 
-/// What was seen of the translations of one system into one language.
+/// Statistics of the translations of one system into one language.
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct SystemStats {
     translations: File,
     lines: Lines,
     n: usize,
@@ -86,20 +87,20 @@ struct Seen {
     first_copy: Option<usize>,
 }
 
-/// What was seen of a language pair.
+/// Statistics of a language pair.
 #[derive(Clone, Debug, Default)]
-struct PairSeen {
+struct PairStats {
     sources: File,
-    systems: BTreeMap<String, Seen>,
+    systems: BTreeMap<String, SystemStats>,
 }
 
-/// What was seen of an input so far.
+/// Checks that the files of an input are in the languages that they are said to be, over a stream of segments.
 #[derive(Clone, Debug, Default)]
 pub struct MixedUp {
-    pairs: BTreeMap<(Lang, Lang), PairSeen>,
+    pairs: BTreeMap<(Lang, Lang), PairStats>,
 }
 
-/// Why an input is not judged: a file of it is certainly another one than it is said to be.
+/// Why an input is rejected: a file is certainly in another language than it is said to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     what: String,
@@ -115,13 +116,13 @@ impl fmt::Display for Refusal {
 impl std::error::Error for Refusal {}
 
 impl MixedUp {
-    /// Looks at the next segment.
+    /// Adds the next segment.
     pub fn add(&mut self, segment: &Segment) {
         let Segment { source, hypothesis, src_lang, tgt_lang, .. } = segment;
         let pair = self.pairs.entry((src_lang.clone(), tgt_lang.clone())).or_default();
         pair.sources.add(source, src_lang);
         if !pair.systems.contains_key(&segment.system) {
-            pair.systems.insert(segment.system.clone(), Seen::default());
+            pair.systems.insert(segment.system.clone(), SystemStats::default());
         }
         let Some(seen) = pair.systems.get_mut(&segment.system) else { return };
         seen.translations.add(hypothesis, tgt_lang);
@@ -136,7 +137,7 @@ impl MixedUp {
         }
     }
 
-    /// Refuses files that are certainly not what they are said to be.
+    /// Checks that every file can be what it is said to be: none is certainly in another language, or a copy.
     ///
     /// # Errors
     /// [`Refusal`], of the first such file.
@@ -191,7 +192,7 @@ impl File {
     }
 }
 
-impl Seen {
+impl SystemStats {
     /// Why the translations of a system are not judged.
     fn refusal(&self, system: &str, sources: &File, (src, tgt): (&Lang, &Lang)) -> Option<Refusal> {
         if self.long_copies >= COPIES && self.long_copies as f64 >= CERTAIN * self.n as f64 {

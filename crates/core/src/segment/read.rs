@@ -104,7 +104,7 @@ impl TryFrom<Input> for Streamed {
     }
 }
 
-/// Hands over the segments of a table one by one; what the user should know of them.
+/// Reads the segments of a table one by one; returns notes for the user.
 fn each_segment(
     path: &Path,
     pair: Option<&(Lang, Lang)>,

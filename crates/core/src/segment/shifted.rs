@@ -1,5 +1,5 @@
-//! Files whose lines are shifted against each other: a name or number that stands in a single source and a single
-//! translation says which line belongs to which. It knows no language.
+//! Detects files whose lines are shifted against each other, by names and numbers that occur in a single source and a
+//! single translation. It is independent of the language.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

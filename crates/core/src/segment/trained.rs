@@ -1,10 +1,8 @@
-//! Source texts that something was trained on, known again by their hashes: this is the one rule for what is hashed. It
-//! trains nothing and scores nothing.
+//! Contamination check: source texts that something was trained on, recognised by their hashes. It trains nothing and
+//! scores nothing.
 //!
-//! There are two forms. The newer one, marked by [`VERSION`], hashes the normal form (NFKC, lower case, without blanks) of
-//! a whole source and of each of its telling sentences, so that sources that were joined or cut otherwise are known again.
-//! The older one is the hash of a whole source as it was written; files that have it are still read, and then a source is
-//! known if it, or a line of it, is there to the letter.
+//! Hashed are the normal form (NFKC, lower case, without white space) of a whole source and of each of its distinctive
+//! sentences, so that sources that were joined or split are recognised.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -16,14 +14,14 @@ use crate::digest;
 /// The file beside an adapter that lists the hashes of the sources that it was trained on, one on a line.
 pub const FILE: &str = "trained.sha256";
 
-/// What a hash of the newer form begins with.
+/// The prefix of a hash, which names the rule for what is hashed.
 pub const VERSION: &str = "v2:";
 
-/// Digits of a hash where room is dear: too many for two texts to share by chance.
+/// Digits of a short hash: too many for two texts to share by chance.
 pub const SHORT: usize = 16;
 
-/// Characters from which on two equal sentences are no coincidence; ideographs and syllables count twice.
-const TELLING: usize = 20;
+/// The least characters of a distinctive sentence; ideographs and syllables count twice.
+const DISTINCTIVE: usize = 20;
 
 /// Marks that end a sentence where a blank follows; NFKC has made these of the full-width ones.
 const ENDS: [char; 6] = ['.', '!', '?', '؟', '।', '۔'];
@@ -34,13 +32,13 @@ const FULL_STOPS: [char; 2] = ['。', '｡'];
 /// What may close after the end of a sentence.
 const CLOSERS: [char; 12] = ['"', '\'', ')', ']', '}', '”', '’', '»', '」', '』', '）', '›'];
 
-/// The older form: the SHA-256 of a source text without the blanks around it, in hexadecimal digits.
+/// The SHA-256 of a source text without the white space around it, in hexadecimal digits.
 #[must_use]
 pub fn source_hash(source: &str) -> String {
     digest::sha256(source.trim())
 }
 
-/// The hashes of a source: of the whole and of each telling sentence, none of an empty one.
+/// The hashes of a source: of the whole and of each distinctive sentence; none of an empty one.
 ///
 /// ```
 /// use tribunal_core::segment::trained::hashes;
@@ -55,7 +53,7 @@ pub fn source_hash(source: &str) -> String {
 pub fn hashes(source: &str) -> BTreeSet<String> {
     let hash = |text: &String| VERSION.to_owned() + &source_hash(text);
     let whole = normal(source);
-    telling(source).iter().chain([&whole].into_iter().filter(|text| !text.is_empty())).map(hash).collect()
+    distinctive(source).iter().chain([&whole].into_iter().filter(|text| !text.is_empty())).map(hash).collect()
 }
 
 /// The same with [`SHORT`] digits of each.
@@ -64,22 +62,22 @@ pub fn short_hashes(source: &str) -> BTreeSet<String> {
     hashes(source).iter().map(|hash| hash[..VERSION.len() + SHORT].to_owned()).collect()
 }
 
-/// The normal forms of the sentences of a source that are long enough to tell it from others.
+/// The normal forms of the distinctive sentences of a source: those that are long enough not to recur by chance.
 #[must_use]
-pub fn telling(source: &str) -> BTreeSet<String> {
+pub fn distinctive(source: &str) -> BTreeSet<String> {
     let width = |text: &String| text.chars().map(|c| if is_wide(c) { 2 } else { 1 }).sum::<usize>();
     let nfkc = ComposingNormalizerBorrowed::new_nfkc().normalize(source);
-    sentences(&nfkc).into_iter().map(normal).filter(|sentence| width(sentence) >= TELLING).collect()
+    sentences(&nfkc).into_iter().map(normal).filter(|sentence| width(sentence) >= DISTINCTIVE).collect()
 }
 
-/// NFKC, lower case, without blanks and marks that nobody sees.
+/// NFKC, lower case, without white space and invisible marks.
 fn normal(text: &str) -> String {
     let nfkc = ComposingNormalizerBorrowed::new_nfkc();
     let lower = nfkc.normalize(text).to_lowercase();
-    let is_seen = |c: &char| {
+    let is_visible = |c: &char| {
         !c.is_whitespace() && !matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}')
     };
-    nfkc.normalize(&lower).chars().filter(is_seen).collect()
+    nfkc.normalize(&lower).chars().filter(is_visible).collect()
 }
 
 /// The sentences of a text, whatever case it is written in: a line ends one, and so does a mark with a blank behind it.
@@ -104,7 +102,7 @@ fn sentences(text: &str) -> Vec<&str> {
     sentences
 }
 
-/// Ideographs, kana and Hangul, which stand for more than a letter, and stand without blanks.
+/// Ideographs, kana and Hangul, which stand for more than a letter and are written without spaces.
 fn is_wide(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7a3}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3134f}')
 }
@@ -116,24 +114,16 @@ pub struct TrainedOn {
     what: String,
     /// Whole hashes or their first digits, without [`VERSION`], sorted.
     hashes: Vec<String>,
-    /// The same of the older form.
-    old: Vec<String>,
 }
 
 impl TrainedOn {
-    /// Hashes of either form, whole or at least [`SHORT`] digits of each.
+    /// Hashes with [`VERSION`], whole or at least [`SHORT`] digits of each; others are ignored.
     #[must_use]
     pub fn new(what: impl Into<String>, hashes: impl IntoIterator<Item = String>) -> Self {
-        let (mut new, mut old) = (Vec::new(), Vec::new());
-        for hash in hashes {
-            match hash.strip_prefix(VERSION) {
-                Some(digits) => new.push(digits.to_owned()),
-                None => old.push(hash),
-            }
-        }
-        new.sort_unstable();
-        old.sort_unstable();
-        Self { what: what.into(), hashes: new, old }
+        let digits = hashes.into_iter().filter_map(|hash| hash.strip_prefix(VERSION).map(str::to_owned));
+        let mut hashes: Vec<String> = digits.collect();
+        hashes.sort_unstable();
+        Self { what: what.into(), hashes }
     }
 
     /// Of the sources themselves.
@@ -148,7 +138,7 @@ impl TrainedOn {
     /// The number of the first line that is not a hash.
     pub fn parse(what: impl Into<String>, text: &str) -> Result<Self, usize> {
         let is_hash = |line: &str| {
-            let digits = line.strip_prefix(VERSION).unwrap_or(line);
+            let digits = line.strip_prefix(VERSION).unwrap_or_default();
             digits.len() >= SHORT && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
         };
         let lines = text.lines().map(str::trim_end).collect::<Vec<_>>();
@@ -158,18 +148,14 @@ impl TrainedOn {
         }
     }
 
-    /// Whether it was trained on this source, or on a telling sentence of it.
+    /// Whether it was trained on this source, or on a distinctive sentence of it.
     #[must_use]
     pub fn knows(&self, source: &str) -> bool {
-        let is_old = || {
-            let mut texts = source.lines().chain([source]).filter(|text| !text.trim().is_empty());
-            texts.any(|text| is_among(&self.old, &source_hash(text)))
-        };
-        let is_new = || hashes(source).iter().any(|hash| is_among(&self.hashes, &hash[VERSION.len()..]));
-        (!self.old.is_empty() && is_old()) || (!self.hashes.is_empty() && is_new())
+        !self.hashes.is_empty()
+            && hashes(source).iter().any(|hash| is_among(&self.hashes, &hash[VERSION.len()..]))
     }
 
-    /// An overlap that nothing has been counted for yet.
+    /// An overlap of no segments yet.
     #[must_use]
     pub fn overlap(&self) -> Overlap {
         Overlap { what: self.what.clone(), segments: 0, of: 0 }
@@ -182,7 +168,7 @@ fn is_among(list: &[String], hash: &str) -> bool {
     after > 0 && hash.starts_with(&list[after - 1])
 }
 
-/// How much of what is judged something was trained on.
+/// How many of the judged segments something was trained on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overlap {
     /// What was trained.
@@ -217,9 +203,7 @@ mod tests {
         let sources = ["One.", "Two.", "Three."];
         let whole: Vec<String> = sources.into_iter().flat_map(hashes).collect();
         let short: Vec<String> = sources.into_iter().flat_map(short_hashes).collect();
-        let old: Vec<String> = sources.into_iter().map(source_hash).collect();
-        let old_short = old.iter().map(|hash| hash[..SHORT].to_owned()).collect();
-        for hashes in [whole, short, old, old_short] {
+        for hashes in [whole, short] {
             let trained = TrainedOn::new("it", hashes);
             let known = ["One.", " Two.\n", "Three.", "Four.", ""].map(|source| trained.knows(source));
             assert_eq!(known, [true, true, true, false, false], "blanks around a text are no part of it");
@@ -255,18 +239,10 @@ mod tests {
     }
 
     #[test]
-    fn files_of_the_older_form_know_whole_sources_and_lines() {
-        let old = TrainedOn::new("it", vec![source_hash("She went to the market early.")]);
-        assert!(old.knows("It rained.\nShe went to the market early.\n"));
-        assert!(!old.knows("she went to the market early."), "to the letter");
-    }
-
-    #[test]
     fn a_list_of_hashes_is_checked() {
-        let text = ["One.", "Two."].map(source_hash).join("\n") + "\n";
-        assert!(TrainedOn::parse("it", &text).unwrap().knows("Two."));
-        let both = text.clone() + &hashes("Three.").into_iter().collect::<String>() + "\n";
-        assert!(TrainedOn::parse("it", &both).unwrap().knows("three."));
+        let text = ["One.", "Two."].into_iter().flat_map(hashes).map(|hash| hash + "\n").collect::<String>();
+        assert!(TrainedOn::parse("it", &text).unwrap().knows("two."));
+        assert_eq!(TrainedOn::parse("it", &source_hash("One.")), Err(1), "without the version");
         assert_eq!(TrainedOn::parse("it", &format!("{text}Two.\n")), Err(3));
         assert_eq!(TrainedOn::parse("it", &format!("{text}v3:{}\n", source_hash("x"))), Err(3));
         assert_eq!(TrainedOn::parse("it", "\n"), Err(1));

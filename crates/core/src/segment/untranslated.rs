@@ -1,8 +1,8 @@
-//! Segments that are not translated: copies of their sources, and texts that are certainly in another language. It gives
-//! no scores.
+//! Untranslated segments: copies of their sources, and texts that are certainly in another language. It gives no
+//! scores.
 //!
-//! What is called so was marked over more than half of its length, or as a non-translation, by raters of WMT 2020, 2021 and
-//! 2023: `tests/all/untranslated.rs` measures it, and docs/methods.md has the figures.
+//! Such segments were marked over more than half of its length, or as a non-translation, by raters of WMT 2020, 2021
+//! and 2023: `tests/all/untranslated.rs` measures it, and docs/methods.md has the table.
 
 use super::{
     Lang, Segment,

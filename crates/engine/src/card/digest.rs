@@ -1,4 +1,4 @@
-//! SHA-256 of bytes as they stream by, of bytes in memory and of files. It does not know what a hash should be.
+//! SHA-256 of streams, of bytes in memory and of files. Expected hashes are checked elsewhere.
 
 use std::{
     fs,

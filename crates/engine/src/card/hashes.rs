@@ -1,5 +1,5 @@
-//! Hashes of files, remembered from run to run: a file is hashed before it is used, but only once for as long as
-//! it stays the same. It does not know what a hash should be.
+//! A cache of file hashes: a file is hashed before it is used, and again only after a change. Expected hashes are
+//! checked elsewhere.
 
 use std::{
     collections::BTreeMap,
@@ -57,8 +57,7 @@ impl Hashes {
         Ok(self.stamped(path)?.0)
     }
 
-    /// The same with the stamp of the file that was hashed, by which whoever opens it later knows that it is still that
-    /// one.
+    /// The same with the stamp of the hashed file, by which a later replacement is detected.
     ///
     /// # Errors
     /// [`Error::Io`] when the file cannot be read, or changes while it is being read.

@@ -1,6 +1,6 @@
 //! The Hugging Face hub as a source: what a repository holds at one commit, and its files from any offset.
-//! Addresses and credentials go through `hf-hub`; the bytes are read here, because they are hashed as they
-//! arrive and a stalled connection must be given up.
+//! `hf-hub` provides URLs and credentials; the bytes are read here, to hash them as they arrive and to time out stalled
+//! connections.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

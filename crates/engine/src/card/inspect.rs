@@ -1,4 +1,4 @@
-//! What a model file on disk says about itself: its metadata and its tensors by type. It loads no weights.
+//! Inspects a model file on disk: its metadata and its tensors by type. It loads no weights.
 
 use std::{
     collections::BTreeMap,

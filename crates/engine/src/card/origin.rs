@@ -1,5 +1,4 @@
-//! Where the files of a card can come from, seen from outside: what a source can be asked. Which sources there are
-//! is in `hub` and `packages`.
+//! The interface of a source of files. The sources are in `hub` and `packages`.
 
 use std::io::{self, Read, Write};
 

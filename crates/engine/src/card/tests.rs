@@ -1,4 +1,4 @@
-//! Cards as text: all that are shipped, and what is refused in one.
+//! All shipped cards parse; invalid cards are rejected.
 
 use super::*;
 

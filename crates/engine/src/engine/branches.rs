@@ -1,5 +1,5 @@
-//! Given texts as a tree: what several of them begin with is computed once, and all that can follow a token is read off
-//! one row of logits. The tree is cut into chains, each of which is a sequence of its own. Integers only; it knows no
+//! A prefix tree of given texts: shared prefixes are computed once, and all tokens that follow a prefix are scored
+//! from one row of logits. The tree is divided into chains, each a sequence of its own. Integers only; it knows no
 //! model and no cache.
 //!
 //! ```text
@@ -13,49 +13,49 @@
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Branches {
     pub chains: Vec<Chain>,
-    /// For each text, where each of its tokens is weighed.
+    /// For each text, where each of its tokens is scored.
     pub places: Vec<Vec<Place>>,
 }
 
-/// Tokens one after another, and what is to be weighed after each.
+/// Consecutive tokens, and the tokens to score after each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chain {
-    /// From the end of the prompt to the last token that another one follows.
+    /// The tokens after the prompt, up to the last one that is followed by another.
     pub tokens: Vec<u32>,
-    /// The first row that is the chain's own stands after so many of its tokens.
+    /// The chain's own rows begin after this many of its tokens; earlier rows belong to other chains.
     pub first: usize,
-    /// The tokens to weigh after each of its own rows; none is empty.
+    /// The tokens to score after each of its own rows; none is empty.
     pub rows: Vec<Vec<u32>>,
 }
 
-/// Where a token is weighed: a chain, and how many tokens that chain weighs before.
+/// Where a token is scored: a chain, and the token's index among those that the chain scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     pub chain: usize,
     pub at: usize,
 }
 
-/// A beginning of a text. The root, which is empty, is the first.
+/// A prefix of a text. The root, the empty prefix, is the first.
 #[derive(Default)]
 struct Node {
-    /// The tokens that follow, as they first came, and their nodes.
+    /// The tokens that follow, in order of first occurrence, and their nodes.
     next: Vec<(u32, usize)>,
-    /// Where its row's first token is weighed.
+    /// Where its row's first token is scored.
     home: Option<Place>,
 }
 
 impl Branches {
-    /// The tree of these texts. An empty text has no tokens to weigh.
+    /// The tree of these texts. An empty text has no tokens to score.
     ///
     /// # Panics
-    /// Never: whatever a token follows stands in a chain.
+    /// Never: every node with a following token is in a chain.
     #[must_use]
     pub fn of(texts: &[Vec<u32>]) -> Self {
         let mut nodes = vec![Node::default()];
-        let paths: Vec<Vec<(usize, usize)>> = texts.iter().map(|text| enter(&mut nodes, text)).collect();
+        let paths: Vec<Vec<(usize, usize)>> = texts.iter().map(|text| insert(&mut nodes, text)).collect();
         let chains = chains(&mut nodes);
         let place = |&(node, child): &(usize, usize)| {
-            let home = nodes[node].home.expect("a node that a token follows stands in a chain");
+            let home = nodes[node].home.expect("every node with a following token is in a chain");
             Place { at: home.at + child, ..home }
         };
         let places = paths.iter().map(|path| path.iter().map(place).collect()).collect();
@@ -77,8 +77,8 @@ impl Chain {
     }
 }
 
-/// Enters a text; for each of its tokens, the node before it and the token's place among what follows there.
-fn enter(nodes: &mut Vec<Node>, text: &[u32]) -> Vec<(usize, usize)> {
+/// Inserts a text; for each of its tokens the node before it, and the token's index among those that follow there.
+fn insert(nodes: &mut Vec<Node>, text: &[u32]) -> Vec<(usize, usize)> {
     let mut at = 0;
     let step = |&id: &u32| {
         let node = at;
@@ -95,7 +95,8 @@ fn enter(nodes: &mut Vec<Node>, text: &[u32]) -> Vec<(usize, usize)> {
     text.iter().map(step).collect()
 }
 
-/// Cuts the tree: a chain goes down by the first token behind which others stand, and the others of these begin chains.
+/// Divides the tree into chains: a chain descends by the first inner token, and the other inner tokens begin new
+/// chains.
 fn chains(nodes: &mut [Node]) -> Vec<Chain> {
     let mut chains: Vec<Chain> = Vec::new();
     // The nodes at which chains begin, with the tokens up to there.
@@ -103,11 +104,11 @@ fn chains(nodes: &mut [Node]) -> Vec<Chain> {
     let mut n_begun = 0;
     while let Some((mut node, mut tokens)) = begins.get(n_begun).cloned() {
         n_begun += 1;
-        let (first, mut rows, mut n_weighed) = (tokens.len(), Vec::new(), 0);
+        let (first, mut rows, mut n_scored) = (tokens.len(), Vec::new(), 0);
         while !nodes[node].next.is_empty() {
-            nodes[node].home = Some(Place { chain: chains.len(), at: n_weighed });
+            nodes[node].home = Some(Place { chain: chains.len(), at: n_scored });
             let next = nodes[node].next.clone();
-            n_weighed += next.len();
+            n_scored += next.len();
             let mut inner = next.iter().filter(|(_, child)| !nodes[*child].next.is_empty());
             let down = inner.next().copied();
             begins.extend(inner.map(|&(id, child)| (child, [&tokens[..], &[id]].concat())));
@@ -166,11 +167,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_token_is_weighed_behind_the_tokens_before_it(
+        fn every_token_is_scored_after_the_tokens_before_it(
             texts in prop::collection::vec(prop::collection::vec(0_u32..4, 0..6), 0..30)
         ) {
             let Branches { chains, places } = Branches::of(&texts);
-            // Each row of each chain: the tokens before it, and what is weighed there.
+            // Each row of each chain: the tokens before it, and what is scored there.
             let mut known = BTreeSet::from([Vec::new()]);
             for chain in &chains {
                 prop_assert!(known.contains(&chain.tokens[..chain.first.saturating_sub(1)]), "it leaves a chain before it");
@@ -183,8 +184,8 @@ mod tests {
                 prop_assert_eq!(text.len(), places.len());
                 for (i, place) in places.iter().enumerate() {
                     let chain = &chains[place.chain];
-                    let weighed = chain.rows.iter().enumerate();
-                    let (row, id) = weighed.flat_map(|(row, ids)| ids.iter().map(move |id| (row, *id))).nth(place.at).unwrap();
+                    let scored = chain.rows.iter().enumerate();
+                    let (row, id) = scored.flat_map(|(row, ids)| ids.iter().map(move |id| (row, *id))).nth(place.at).unwrap();
                     prop_assert_eq!(&chain.tokens[..chain.first + row], &text[..i]);
                     prop_assert_eq!(id, text[i]);
                 }

@@ -1,4 +1,4 @@
-//! From a conversation to the ids that the model reads: the chat template is rendered, and contents stay data.
+//! Encodes a conversation: the chat template is rendered, and message contents are never control tokens.
 //!
 //! It runs no model and knows nothing of segments.
 

@@ -1,29 +1,29 @@
-//! Guesses at the next tokens of an answer: the text that a span is being copied from, or what followed the
-//! last few tokens the previous time they occurred. The model confirms each guess or replaces it in the same
-//! step, so a guess can save time but never changes an answer. It reads no logits.
+//! Speculative decoding without a draft model: drafts are taken from the text that a span is being copied from, or
+//! from the last occurrence of the same n-gram (prompt lookup). The model verifies them in the same step, so that a
+//! draft saves time but never changes an answer.
 
 use super::grammar::Grammar;
 
-/// The longest guess.
+/// The longest draft.
 const MOST: usize = 8;
 
-/// How many of the last tokens to look for earlier in the text, longest first.
+/// Sizes of the n-grams to look up, longest first.
 const NGRAMS: [usize; 2] = [3, 2];
 
-/// How many tokens each of `n_rows` rows may guess ahead so that the step has at most `cheap` rows, beyond which each
-/// costs as much as a token that is known.
+/// How many tokens each of `n_rows` rows may draft, so that the step has at most `cheap` rows; beyond that a drafted
+/// row costs as much as any other.
 #[must_use]
 pub fn share(n_rows: usize, cheap: usize) -> usize {
     (cheap / n_rows.max(1)).saturating_sub(1).min(MOST)
 }
 
-/// How far an answer's guesses are trusted: as far as the last ones were right, and a little further. A wrong
-/// guess costs a row of the step.
+/// The draft length of an answer, adapted to its acceptance rate: twice the last accepted length, since a rejected
+/// token costs a row of the step.
 #[derive(Clone, Copy, Debug)]
 pub struct DraftBudget {
     n: usize,
     n_right: usize,
-    /// A guess that was not trusted, kept for comparison.
+    /// A draft that was not tried, kept for comparison.
     untried: Option<u32>,
 }
 
@@ -34,13 +34,13 @@ impl Default for DraftBudget {
 }
 
 impl DraftBudget {
-    /// How long a guess should be.
+    /// The length of the next draft, at least 1.
     #[must_use]
     pub fn length(&self) -> usize {
         self.n.max(1)
     }
 
-    /// Takes a new guess and returns the part of it that is trusted.
+    /// Takes a new draft and returns the part to try.
     #[must_use]
     pub fn propose(&mut self, mut guess: Vec<u32>) -> Vec<u32> {
         self.n_right = 0;
@@ -49,7 +49,7 @@ impl DraftBudget {
         guess
     }
 
-    /// Records which token came, and which one had been expected.
+    /// Records the accepted token, and the drafted one.
     pub fn observe(&mut self, id: u32, believed: Option<u32>) {
         if self.untried.take() == Some(id) {
             self.n = 1;
@@ -63,7 +63,7 @@ impl DraftBudget {
     }
 }
 
-/// What may follow `tokens` (prompt and answer so far), at most `n` tokens; empty where nothing suggests itself.
+/// A draft of at most `n` tokens after `tokens` (prompt and answer so far); empty if there is none.
 #[must_use]
 pub fn guess(tokens: &[u32], grammar: Option<&Grammar>, n: usize) -> Vec<u32> {
     if n == 0 {
@@ -73,7 +73,7 @@ pub fn guess(tokens: &[u32], grammar: Option<&Grammar>, n: usize) -> Vec<u32> {
     if copied.is_empty() { repeated(tokens, n).to_vec() } else { copied }
 }
 
-/// What followed the last tokens at their most recent earlier occurrence.
+/// The continuation of the last n-gram at its most recent earlier occurrence.
 fn repeated(tokens: &[u32], n: usize) -> &[u32] {
     for length in NGRAMS {
         let Some(from) = tokens.len().checked_sub(length) else { continue };

@@ -1,7 +1,7 @@
-//! Forms as constraints on the next token: masks, forced tokens, and an end in time.
+//! Constrained decoding: token masks, fast-forward tokens, and an end within the token budget.
 //!
-//! It samples nothing and sees no logits; llguidance follows the grammar, [`closing`] knows the shortest way
-//! to a complete answer, so that a token budget never cuts one off.
+//! It samples nothing and sees no logits. llguidance tracks the grammar, and [`closing`] computes the shortest
+//! complete answer, so that a token budget never truncates one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ impl Vocabulary {
             answer: Vec::new(),
             starts: Vec::new(),
             plan: None,
-            curbed: false,
+            truncated: false,
         }))
     }
 }
@@ -177,7 +177,7 @@ pub struct Grammar {
     /// The rest of a shortest end that was begun.
     plan: Option<Vec<u32>>,
     /// Whether the budget has decided anything of the answer.
-    curbed: bool,
+    truncated: bool,
 }
 
 /// A place in an answer, to return to.
@@ -185,7 +185,7 @@ pub struct Grammar {
 pub struct Mark {
     n_tokens: usize,
     plan: Option<Vec<u32>>,
-    curbed: bool,
+    truncated: bool,
 }
 
 impl Grammar {
@@ -238,7 +238,7 @@ impl Grammar {
     /// Where the answer stands.
     #[must_use]
     pub fn mark(&self) -> Mark {
-        Mark { n_tokens: self.starts.len(), plan: self.plan.clone(), curbed: self.curbed }
+        Mark { n_tokens: self.starts.len(), plan: self.plan.clone(), truncated: self.truncated }
     }
 
     /// Goes back to where it stood.
@@ -247,7 +247,7 @@ impl Grammar {
     /// As [`Grammar::rollback`].
     pub fn return_to(&mut self, mark: Mark) -> Result<(), Error> {
         self.rollback(self.starts.len().saturating_sub(mark.n_tokens))?;
-        (self.plan, self.curbed) = (mark.plan, mark.curbed);
+        (self.plan, self.truncated) = (mark.plan, mark.truncated);
         Ok(())
     }
 
@@ -271,14 +271,14 @@ impl Grammar {
     /// Takes the tokens that must come next and returns them, in the model's own tokenization: of several
     /// spellings of the same forced bytes, the tokenizer's. Empty when there is a choice, when the tokens
     /// exceed the budget, or when they would leave too little of it for the shortest end; the latter two make
-    /// the answer [curbed](Grammar::is_curbed).
+    /// the answer [truncated](Grammar::is_truncated).
     ///
     /// # Errors
     /// As [`Grammar::advance`].
-    pub fn force(&mut self, budget: usize) -> Result<Vec<u32>, Error> {
+    pub fn fast_forward(&mut self, budget: usize) -> Result<Vec<u32>, Error> {
         let forced = if self.must_stop() { Vec::new() } else { self.matcher.compute_ff_tokens() };
         if forced.is_empty() || forced.len() > budget {
-            self.curbed |= !forced.is_empty();
+            self.truncated |= !forced.is_empty();
             return Ok(Vec::new());
         }
         let plan = self.plan.clone();
@@ -289,7 +289,7 @@ impl Grammar {
         if left < self.closer.most() && self.least_tokens().is_some_and(|least| least > left) {
             self.rollback(forced.len())?;
             self.plan = plan;
-            self.curbed = true;
+            self.truncated = true;
             return Ok(Vec::new());
         }
         Ok(forced)
@@ -297,8 +297,8 @@ impl Grammar {
 
     /// Whether the budget has decided anything of the answer so far: with a larger one it might read otherwise.
     #[must_use]
-    pub fn is_curbed(&self) -> bool {
-        self.curbed
+    pub fn is_truncated(&self) -> bool {
+        self.truncated
     }
 
     /// At most `n` tokens of the text that the answer seems to be copying a span from: what follows the copied
@@ -316,7 +316,7 @@ impl Grammar {
     }
 
     /// How many tokens the answer needs from here at the least, without a stop token: the smallest budget
-    /// that [`Grammar::within`] can keep. `None` when the form's end is not known (a schema beyond our own
+    /// that [`Grammar::enforce_budget`] can keep. `None` when the form's end is not known (a schema beyond our own
     /// compiler) or cannot be reached.
     #[must_use]
     pub fn least_tokens(&self) -> Option<usize> {
@@ -325,13 +325,13 @@ impl Grammar {
 
     /// Checks a sampled token against the budget: the token itself when the answer can still be completed
     /// after it, else the next token of the shortest end (a stop token where the answer is complete as it is),
-    /// which makes the answer [curbed](Grammar::is_curbed). `budget` counts the tokens that may still come,
+    /// which makes the answer [truncated](Grammar::is_truncated). `budget` counts the tokens that may still come,
     /// this one included.
     ///
     /// An answer asked for with a budget of at least [`Grammar::least_tokens`] at its start is always
     /// complete within it. Where that is not so, or not known, the token passes as it is.
     #[must_use]
-    pub fn within(&mut self, token: u32, budget: usize) -> u32 {
+    pub fn enforce_budget(&mut self, token: u32, budget: usize) -> u32 {
         let planned = self.plan.as_ref().is_some_and(|plan| plan.first() == Some(&token));
         // No token is shorter than a byte, so a budget above this bound holds every end.
         if planned || budget > self.closer.most() || self.tokenizer.stops().contains(&token) {
@@ -351,7 +351,7 @@ impl Grammar {
         let stop = self.tokenizer.stops().first().copied();
         let Some(next) = end.first().copied().or(stop) else { return token };
         self.plan = Some(end);
-        self.curbed |= next != token;
+        self.truncated |= next != token;
         next
     }
 

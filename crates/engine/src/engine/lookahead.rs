@@ -1,9 +1,9 @@
-//! What an answer will want of logits that are not there yet: its form is followed along the tokens that are expected
-//! and then taken back. It chooses nothing.
+//! Sampling requests for rows whose logits are not computed yet: the form is followed along the expected tokens and
+//! then rolled back. It samples nothing.
 
 use crate::{
     llm::{self, Sampling},
-    model::tail::{Choosing, Want},
+    model::sampler::{SampleRequest, SamplingParams},
 };
 
 use super::{grammar::Grammar, stream::Stream};
@@ -11,56 +11,59 @@ use super::{grammar::Grammar, stream::Stream};
 /// How far an answer has come.
 pub(super) struct Place {
     /// Tokens that are settled.
-    pub n_noted: usize,
-    /// How many of the expected tokens the form forces; the grammar stands behind them already.
+    pub n_settled: usize,
+    /// How many of the expected tokens the form forces; the grammar has already advanced past them.
     pub n_forced: usize,
     pub stream: Stream,
 }
 
-/// What is wanted of at most `n_rows` rows: the first stands after the noted tokens, each further one after one more of
-/// the expected tokens. Fewer where a row cannot count, because the form does not allow an expected token.
+/// The requests of at most `n_rows` rows: the first row is that after the settled tokens, each further one follows
+/// one more of the expected tokens. Fewer where the form does not allow an expected token, so that later rows are of
+/// no use.
 ///
 /// # Errors
-/// When the grammar gives up.
-pub(super) fn wants(
+/// The grammar exceeds its limits.
+pub(super) fn requests(
     grammar: Option<&mut Grammar>,
     sampling: &Sampling,
     expected: &[u32],
     place: &Place,
     n_rows: usize,
-) -> Result<Vec<Want>, llm::Error> {
+) -> Result<Vec<SampleRequest>, llm::Error> {
     let (forced, guessed) = expected.split_at(place.n_forced.min(expected.len()));
-    let mut wants: Vec<Want> = forced.iter().take(n_rows).map(|&id| Want::Weigh(id)).collect();
-    let choosing = |mask, index| {
+    let mut requests: Vec<SampleRequest> =
+        forced.iter().take(n_rows).map(|&id| SampleRequest::Weigh(id)).collect();
+    let sample = |mask, index| {
         let (temperature, top_p) = (sampling.temperature, sampling.top_p);
-        Want::Choose(Choosing { mask, temperature, top_p, draw: place.stream.uniform(index) })
+        SampleRequest::Choose(SamplingParams { mask, temperature, top_p, draw: place.stream.uniform(index) })
     };
     let Some(grammar) = grammar else {
-        wants.extend((wants.len()..n_rows).map(|row| choosing(None, place.n_noted + row)));
-        return Ok(wants);
+        requests.extend((requests.len()..n_rows).map(|row| sample(None, place.n_settled + row)));
+        return Ok(requests);
     };
     let start = grammar.mark();
     let mut guesses = guessed.iter();
-    while wants.len() < n_rows {
+    while requests.len() < n_rows {
         let mask = grammar.mask()?.to_vec();
         let next = guesses.next().copied().filter(|&id| allows(&mask, id));
-        wants.push(choosing(Some(mask), place.n_noted + wants.len()));
-        // What follows a stop token, or a token that cannot come, cannot count.
-        let Some(next) = next.filter(|_| wants.len() < n_rows) else { break };
+        requests.push(sample(Some(mask), place.n_settled + requests.len()));
+        // Rows after a stop token, or after a token that the form does not allow, are of no use.
+        let Some(next) = next.filter(|_| requests.len() < n_rows) else { break };
         if grammar.stops_at(next) {
             break;
         }
         grammar.advance(next)?;
-        let left = sampling.max_tokens.saturating_sub(place.n_noted + wants.len());
-        let forced = grammar.force(left)?;
+        let left = sampling.max_tokens.saturating_sub(place.n_settled + requests.len());
+        let forced = grammar.fast_forward(left)?;
         let same = forced.iter().take_while(|&&id| guesses.next() == Some(&id)).count();
-        wants.extend(forced[..same].iter().take(n_rows - wants.len()).map(|&id| Want::Weigh(id)));
+        requests
+            .extend(forced[..same].iter().take(n_rows - requests.len()).map(|&id| SampleRequest::Weigh(id)));
         if same < forced.len() || grammar.must_stop() {
             break;
         }
     }
     grammar.return_to(start)?;
-    Ok(wants)
+    Ok(requests)
 }
 
 fn allows(mask: &[u32], id: u32) -> bool {

@@ -1,9 +1,9 @@
-//! How much memory the KV cache may take, and what must be left. It asks the system and does arithmetic; it allocates nothing.
+//! Memory for the KV cache: what the system has free, and what else needs it. It allocates nothing.
 
 use std::path::Path;
 
 use super::{Error, MAX_CONTEXT, Options};
-use crate::model::{BLOCK, Device, KvType, Most, Weights, cuda};
+use crate::model::{BLOCK, Device, KvType, StepLimits, Weights, cuda};
 
 pub use crate::model::cuda::Sizes;
 
@@ -28,7 +28,7 @@ fn kib_of(file: &str, name: &str) -> Option<usize> {
     Some(kib * 1024)
 }
 
-/// Refuses what this process may not take: an allocation that fails would end it without a word.
+/// Checks an allocation against the limit of this process; a failed allocation would abort it without a message.
 ///
 /// # Errors
 /// [`Error::Limit`].
@@ -42,8 +42,7 @@ pub fn check_limit(bytes: usize) -> Result<(), Error> {
     }
 }
 
-/// Refuses a cache that is larger than what is free beside the weights: a run would be ended by the system when it is half
-/// full.
+/// Checks that a cache fits beside the weights: otherwise the system would kill the run once the cache is partly full.
 ///
 /// # Errors
 /// [`Error::TooMuchCache`].
@@ -63,7 +62,7 @@ pub fn default_cache(loaded_bytes: usize) -> usize {
     free.min(MOST)
 }
 
-/// What a model takes of a GPU: the least with which a sequence of the full context can be judged.
+/// The GPU memory that a model needs for one sequence of the full context.
 ///
 /// Unit: bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,12 +85,12 @@ impl Need {
     pub fn new(sizes: Sizes, weights: usize, options: &Options) -> Self {
         let context = options.context.unwrap_or_else(|| sizes.context.min(MAX_CONTEXT));
         let of_position = 2 * sizes.n_layers * sizes.n_kv_heads * sizes.head_dim * KvType::Bf16.bytes();
-        let most = most(sizes, LEAST_TOKENS.min(options.step_tokens), options.n_rows, context);
-        let steps = cuda::step_bytes(sizes, most) + SPARE;
+        let limits = step_limits(sizes, LEAST_TOKENS.min(options.step_tokens), options.n_rows, context);
+        let steps = cuda::step_bytes(sizes, limits) + SPARE;
         let cache = of_position * context.next_multiple_of(BLOCK);
         // Each has the whole table of embeddings, and whole rows of what goes into a product.
         let table = 2 * sizes.vocab * sizes.hidden;
-        let rows = 2 * most.rows * sizes.intermediate.max(sizes.n_heads * sizes.head_dim);
+        let rows = 2 * limits.rows * sizes.intermediate.max(sizes.n_heads * sizes.head_dim);
         let mut on_each = [None; cuda::MOST_CARDS];
         for n in cuda::possible_cards(sizes.n_heads, sizes.n_kv_heads) {
             let own_cache = cache / sizes.n_kv_heads.max(1) * (sizes.n_kv_heads / n).max(1);
@@ -132,8 +131,8 @@ pub fn free_on_gpu() -> Option<(String, usize)> {
     Some((gpu.name().to_owned(), free))
 }
 
-/// Bytes of a GPU that nothing is planned for: recorded steps, which are given up where they find no memory, and kernels
-/// that the driver loads when they are first launched.
+/// Bytes of a GPU that nothing is planned for: recorded steps, which are given up where they find no memory, and
+/// kernels that the driver loads when they are first launched.
 pub const SPARE: usize = 512 << 20;
 
 /// Prompt tokens of a step below which a GPU is not given less: it would be busy with reading weights.
@@ -145,11 +144,11 @@ pub fn step_tokens(options: &Options) -> impl Iterator<Item = usize> {
     std::iter::successors(Some(asked), |&n| (n > LEAST_TOKENS).then(|| (n / 2).max(LEAST_TOKENS)))
 }
 
-/// The largest step with so many prompt tokens: each sequence adds one token of an answer at least, and logits may take as
-/// much memory as the widest product.
-pub fn most(sizes: Sizes, n_tokens: usize, n_rows: usize, context: usize) -> Most {
+/// The largest step with so many prompt tokens: each sequence adds one token of an answer at least, and logits may
+/// take as much memory as the widest product.
+pub fn step_limits(sizes: Sizes, n_tokens: usize, n_rows: usize, context: usize) -> StepLimits {
     let (n_rows, rows) = (n_rows.max(1), n_tokens.max(1) + n_rows.max(1));
-    Most { rows, wanted: sizes.logits_of(rows).clamp(n_rows, rows), sequences: n_rows, context }
+    StepLimits { rows, wanted: sizes.logits_of(rows).clamp(n_rows, rows), sequences: n_rows, context }
 }
 
 /// A size in a readable unit, rounded up so that it can be passed back as an option.

@@ -1,11 +1,11 @@
-//! From files to a running engine: weights, tokenizer, chat template, cache. It runs no step.
+//! Opens an engine: weights, tokenizer, chat template, cache. It runs no step.
 
 use std::{collections::HashMap, path::Path, sync::Arc};
 
 use candle_core::quantized::gguf_file::Value;
 
 use crate::model::{
-    self, Adapter, BLOCK, Config, Device, Model, Most, Weights, cuda,
+    self, Adapter, BLOCK, Config, Device, Model, StepLimits, Weights, cuda,
     small_file::{self, MAX_SETTINGS_BYTES, MAX_TOKENIZER_BYTES},
 };
 
@@ -72,7 +72,7 @@ pub fn over(
     Ok(Engine { loaded: Arc::new(loaded), adapter: None, stop: None })
 }
 
-/// An adapter, refused before weights are read when it is for another model.
+/// Reads an adapter and checks it against the model before weights are read.
 fn adapter(dir: &Path, config: &Config) -> Result<Adapter, Error> {
     let adapter = Adapter::read(dir)?;
     match adapter.check(config) {
@@ -93,7 +93,7 @@ fn ready(
     let loaded_bytes = weights.n_bytes() + adapters.iter().map(Adapter::n_bytes).sum::<usize>();
     let gpus = device.gpus();
     if gpus.is_empty() {
-        // Refused before weights are read, which takes a while.
+        // Checked before weights are read, which takes a while.
         let kv_bytes = options.kv_bytes.unwrap_or_else(|| memory::default_cache(loaded_bytes));
         let shares = Shares { n_cards: 1, block_bytes: options.kv.block_bytes(config), context };
         let n_blocks = blocks(shares, kv_bytes, options)?;
@@ -112,7 +112,7 @@ fn ready(
     if let Some(kv_bytes) = options.kv_bytes {
         blocks(shares, kv_bytes / shares.n_cards, options)?;
     }
-    // What is free on the card that has least.
+    // The least that is free on any of the cards.
     let free = || {
         let free = gpus.iter().map(|gpu| Ok(gpu.memory()?.0)).collect::<Result<Vec<_>, cuda::Error>>();
         free.map(|free| free.into_iter().min().unwrap_or(0)).map_err(model::Error::from)
@@ -129,7 +129,7 @@ fn ready(
     Ok(Ready { model, n_blocks, kv_bytes, limits: limits(options, n_tokens, Some(most)) })
 }
 
-/// How a cache lies on the cards of an engine.
+/// How a cache is distributed over the cards of an engine.
 #[derive(Clone, Copy)]
 struct Shares {
     n_cards: usize,
@@ -139,12 +139,12 @@ struct Shares {
     context: usize,
 }
 
-fn limits(options: &Options, n_tokens: usize, most: Option<Most>) -> Limits {
+fn limits(options: &Options, n_tokens: usize, most: Option<StepLimits>) -> Limits {
     Limits {
         n_rows: options.n_rows.max(1),
         n_tokens: n_tokens.max(1),
-        most_rows: most.map_or(usize::MAX, |most| most.rows),
-        most_wanted: most.map_or(usize::MAX, |most| most.wanted),
+        max_rows: most.map_or(usize::MAX, |most| most.rows),
+        max_logits: most.map_or(usize::MAX, |most| most.wanted),
         prefix_cache: options.prefix_cache,
     }
 }
@@ -155,19 +155,19 @@ fn largest_step(
     Shares { n_cards, block_bytes, context }: Shares,
     free: usize,
     options: &Options,
-) -> Result<(usize, Most), Error> {
+) -> Result<(usize, StepLimits), Error> {
     let config = model.config();
     let given = options.kv_bytes.map(|bytes| bytes / n_cards);
     let cache = given.unwrap_or_else(|| context.div_ceil(BLOCK) * block_bytes);
     let mut least = 0;
     for n_tokens in memory::step_tokens(options) {
-        let most = memory::most(config.into(), n_tokens, options.n_rows, context);
+        let most = memory::step_limits(config.into(), n_tokens, options.n_rows, context);
         least = model.step_bytes(most) + memory::SPARE;
         if least + cache <= free {
             return Ok((n_tokens, most));
         }
     }
-    // A shorter context takes less of the steps too; that it needs no less is on the safe side.
+    // A shorter context makes steps smaller too; ignoring that is conservative.
     let fits = free.saturating_sub(least) / block_bytes * BLOCK;
     let (what, hint) = match options.kv_bytes {
         Some(_) if fits >= context => {
@@ -183,8 +183,8 @@ fn largest_step(
     Err(model::Error::from(cuda::Error::memory(&what, least + cache, free, &hint)).into())
 }
 
-/// Reserves the cache; the number of its blocks. Where it is to take what is free, and something else takes memory at the
-/// same time, it takes less.
+/// Reserves the cache; the number of its blocks. Where it is to take what is free, and something else takes memory at
+/// the same time, it takes less.
 fn cache(model: &mut dyn Model, shares: Shares, free: usize, options: &Options) -> Result<usize, Error> {
     let given = options.kv_bytes.map(|bytes| bytes / shares.n_cards);
     let mut kv_bytes = given.unwrap_or_else(|| free.saturating_sub(memory::SPARE));
@@ -226,7 +226,7 @@ fn blocks(shares: Shares, kv_bytes: usize, options: &Options) -> Result<usize, E
             needed: memory::size(need * block_bytes * n_cards),
         });
     }
-    // More than every row can fill would lie idle.
+    // More blocks than all rows can fill would be unused.
     Ok(have.min(need * options.n_rows.max(1)))
 }
 

@@ -1,5 +1,5 @@
-//! The prefix tree: which blocks of the cache hold which tokens, who uses them, and which may go.
-//! Integers only; it moves no tensor.
+//! The prefix tree (radix cache): which blocks of the cache hold which tokens, which are locked, and which are
+//! evictable. Integers only; it moves no tensor.
 //!
 //! ```text
 //! root ── [t0..t15] ── [t16..t31] ── [t32..t40]      a node is one block: 16 tokens, or fewer at a leaf
@@ -10,8 +10,8 @@
 //! whole blocks before it, and has the tokens up to that point copied into a block of its own: nothing is
 //! computed twice, and no two writers ever share a block.
 //!
-//! Adapters change keys and values, and a prompt that is computed up to a layer leaves none of later layers. So blocks are
-//! found only by sequences of the same [`Variant`]: the root's children are kept apart by it.
+//! Adapters change keys and values, and a prompt that is computed up to a layer leaves none of later layers. So
+//! blocks are found only by sequences of the same [`Variant`]: the root's children are kept apart by it.
 
 use std::collections::BTreeSet;
 
@@ -20,16 +20,17 @@ use crate::model::BLOCK;
 /// A node of the tree; the root is not a node.
 pub type NodeId = u32;
 
-/// What keys and values depend on besides the tokens: sequences share blocks of the cache only where it is the same.
+/// What keys and values depend on besides the tokens: only sequences of the same variant share blocks of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Variant {
     /// The model's adapter that all tokens take.
     pub adapter: Option<u32>,
-    /// How many of the model's layers are computed; `None` for all of them. Blocks hold no keys and values of later layers.
+    /// How many of the model's layers are computed; `None` for all of them. Blocks hold no keys and values of later
+    /// layers.
     pub n_layers: Option<u32>,
 }
 
-/// What a new node stands on.
+/// The parent of a new node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parent {
     /// The root, among blocks of this variant.
@@ -65,15 +66,15 @@ pub struct Radix {
     vacant: Vec<NodeId>,
     free: Vec<u32>,
     n_blocks: usize,
-    /// Leaves that nobody uses, least recently used first; those that waiting work wants come last.
-    idle: BTreeSet<(bool, u64, NodeId)>,
-    /// Nodes, and how many of them somebody uses.
+    /// Unlocked leaves, least recently used first; those that are hinted come last.
+    evictable: BTreeSet<(bool, u64, NodeId)>,
+    /// Nodes, and how many of them are locked.
     n_nodes: usize,
-    n_held: usize,
+    n_locked: usize,
     clock: u64,
 }
 
-/// What a node is found by among its siblings: its variant, and its tokens.
+/// The key of a node among its siblings: its variant and its tokens.
 type Key = (Variant, Vec<u32>);
 
 #[derive(Debug, Default)]
@@ -81,14 +82,14 @@ struct Node {
     parent: NodeId,
     block: u32,
     tokens: Vec<u32>,
-    /// That of its keys and values, and of all nodes that stand on it.
+    /// That of its keys and values, and of all its descendants.
     variant: Variant,
     /// In the order of their tokens, so that those that begin alike are neighbours.
     children: BTreeSet<(Key, NodeId)>,
     /// Tokens of the block whose keys and values are there.
     n_ready: usize,
-    users: u32,
-    wanted: u32,
+    n_locks: u32,
+    n_hints: u32,
     last_use: u64,
     live: bool,
 }
@@ -99,19 +100,28 @@ impl Radix {
     pub fn new(n_blocks: usize) -> Self {
         let root = Node { live: true, ..Node::default() };
         let free = (0..n_blocks as u32).rev().collect();
-        let idle = BTreeSet::new();
-        Self { nodes: vec![root], vacant: Vec::new(), free, n_blocks, idle, n_nodes: 0, n_held: 0, clock: 0 }
+        let evictable = BTreeSet::new();
+        Self {
+            nodes: vec![root],
+            vacant: Vec::new(),
+            free,
+            n_blocks,
+            evictable,
+            n_nodes: 0,
+            n_locked: 0,
+            clock: 0,
+        }
     }
 
     /// The longest known start of `tokens` in a variant, at most `limit` tokens of it.
     #[must_use]
-    pub fn find(&self, variant: Variant, tokens: &[u32], limit: usize) -> Match {
+    pub fn match_prefix(&self, variant: Variant, tokens: &[u32], limit: usize) -> Match {
         let tokens = &tokens[..tokens.len().min(limit)];
         let mut found = Match::default();
         let mut at = ROOT;
         loop {
             let rest = &tokens[found.path.len() * BLOCK..];
-            let best = self.best_child(at, variant, rest);
+            let best = self.longest_child(at, variant, rest);
             match best {
                 Some((child, BLOCK)) => {
                     found.path.push(child);
@@ -125,9 +135,9 @@ impl Radix {
         }
     }
 
-    /// The child that shares most tokens with `rest`, the one of the least number of equals. It costs what looking one
-    /// up among its siblings does, however many they are.
-    fn best_child(&self, parent: NodeId, variant: Variant, rest: &[u32]) -> Option<(NodeId, usize)> {
+    /// The child that shares most tokens with `rest`, of equals the one with the lowest id, and how many. The cost is
+    /// that of a lookup among its siblings, logarithmic in their number.
+    fn longest_child(&self, parent: NodeId, variant: Variant, rest: &[u32]) -> Option<(NodeId, usize)> {
         let children = &self.nodes[parent as usize].children;
         let rest = &rest[..rest.len().min(BLOCK)];
         let shared = |((own, tokens), _): &(Key, NodeId)| {
@@ -135,7 +145,7 @@ impl Radix {
             tokens.zip(rest).take_while(|(a, b)| a == b).count()
         };
         let place = |tokens: &[u32]| ((variant, tokens.to_vec()), NodeId::MIN);
-        // What begins most alike stands next to where the tokens would stand.
+        // The longest common prefix is that of a neighbour of the tokens' place in the order.
         let neighbours = [children.range(..place(rest)).next_back(), children.range(place(rest)..).next()];
         let n = neighbours.into_iter().flatten().map(shared).max().filter(|&n| n > 0)?;
         let alike = children.range(place(&rest[..n])..).take_while(|child| shared(child) == n);
@@ -147,10 +157,10 @@ impl Radix {
         ((node.variant, node.tokens.clone()), id)
     }
 
-    /// Keeps nodes from being evicted.
+    /// Protects nodes from eviction.
     pub fn lock(&mut self, nodes: &[NodeId]) {
         for &id in nodes {
-            self.rest(id, |node| node.users += 1);
+            self.update(id, |node| node.n_locks += 1);
         }
     }
 
@@ -161,81 +171,80 @@ impl Radix {
     pub fn unlock(&mut self, nodes: &[NodeId]) {
         self.clock += 1;
         let now = self.clock;
-        // The deepest goes first, so that it is evicted before what it stands on.
+        // The deepest comes first, so that it is evicted before its ancestors.
         for (i, &id) in nodes.iter().rev().enumerate() {
-            self.rest(id, |node| {
-                node.users = node.users.checked_sub(1).expect("unlocked as often as locked");
+            self.update(id, |node| {
+                node.n_locks = node.n_locks.checked_sub(1).expect("unlocked as often as locked");
                 node.last_use = now + i as u64;
             });
         }
         self.clock += nodes.len() as u64;
     }
 
-    /// Says that waiting work will use these nodes: they are evicted last.
-    pub fn want(&mut self, nodes: &[NodeId]) {
+    /// Marks nodes that waiting sequences will use: they are evicted last.
+    pub fn hint(&mut self, nodes: &[NodeId]) {
         for &id in nodes {
-            self.rest(id, |node| node.wanted += 1);
+            self.update(id, |node| node.n_hints += 1);
         }
     }
 
-    /// Undoes [`Radix::want`] for those nodes that are still the same.
-    pub fn unwant(&mut self, nodes: &[NodeId]) {
+    /// Undoes [`Radix::hint`]; nodes that were evicted in the meantime are not affected.
+    pub fn unhint(&mut self, nodes: &[NodeId]) {
         for &id in nodes {
-            self.rest(id, |node| node.wanted = node.wanted.saturating_sub(1));
+            self.update(id, |node| node.n_hints = node.n_hints.saturating_sub(1));
         }
     }
 
-    /// Changes a node and puts it in or out of the idle list as its state says.
-    fn rest(&mut self, id: NodeId, change: impl FnOnce(&mut Node)) {
+    /// Updates a node and its membership in the evictable list.
+    fn update(&mut self, id: NodeId, change: impl FnOnce(&mut Node)) {
         let node = &mut self.nodes[id as usize];
-        self.idle.remove(&(node.wanted > 0, node.last_use, id));
-        let was_held = node.users > 0;
+        self.evictable.remove(&(node.n_hints > 0, node.last_use, id));
+        let was_locked = node.n_locks > 0;
         change(node);
-        // Users lock whole paths, so a node is held when it or anything below it is used.
-        self.n_held = self.n_held + usize::from(node.users > 0) - usize::from(was_held);
-        if id != ROOT && node.live && node.users == 0 && node.children.is_empty() {
-            self.idle.insert((node.wanted > 0, node.last_use, id));
+        // Whole paths are locked, so a node is locked if any node below it is.
+        self.n_locked = self.n_locked + usize::from(node.n_locks > 0) - usize::from(was_locked);
+        if id != ROOT && node.live && node.n_locks == 0 && node.children.is_empty() {
+            self.evictable.insert((node.n_hints > 0, node.last_use, id));
         }
     }
 
     /// Free blocks, and those that eviction could free.
     #[must_use]
     pub fn n_available(&self) -> usize {
-        self.free.len() + self.n_nodes - self.n_held
+        self.free.len() + self.n_nodes - self.n_locked
     }
 
-    /// Takes `n` blocks, evicting the least recently used leaves where too few are free; `None`, and nothing
-    /// changed, when that many cannot be had.
+    /// Takes `n` blocks, evicting the least recently used leaves where too few are free; `None`, and nothing is
+    /// changed, if there are fewer.
     pub fn allocate(&mut self, n: usize) -> Option<Vec<u32>> {
         if self.n_available() < n {
             return None;
         }
         while self.free.len() < n {
-            let &(_, _, id) = self.idle.first()?;
+            let &(_, _, id) = self.evictable.first()?;
             self.evict(id);
         }
         let rest = self.free.len() - n;
         Some(self.free.split_off(rest))
     }
 
-    /// Takes a node out of the tree that only the caller uses and on which nothing stands: what it was to hold is not
-    /// going to be computed. Its block is free afterwards.
+    /// Removes a leaf that only the caller has locked, because its tokens will not be computed. Frees its block.
     ///
     /// # Panics
-    /// When somebody else uses the node.
+    /// The node has other locks or children.
     pub fn remove(&mut self, id: NodeId) {
         assert!(
             self.is_own(id) && self.nodes[id as usize].children.is_empty(),
-            "a leaf that only the caller uses"
+            "a leaf that only the caller has locked"
         );
         self.unlock(&[id]);
         self.evict(id);
     }
 
-    /// Whether a node that the caller has locked is used by nobody else.
+    /// Whether a node that the caller has locked has no other lock.
     #[must_use]
     pub fn is_own(&self, id: NodeId) -> bool {
-        self.nodes[id as usize].users == 1
+        self.nodes[id as usize].n_locks == 1
     }
 
     /// Whether all tokens of a node have their keys and values in the block.
@@ -247,24 +256,24 @@ impl Radix {
 
     fn evict(&mut self, id: NodeId) {
         let node = &self.nodes[id as usize];
-        self.idle.remove(&(node.wanted > 0, node.last_use, id));
+        self.evictable.remove(&(node.n_hints > 0, node.last_use, id));
         let key = self.key(id);
         let node = std::mem::take(&mut self.nodes[id as usize]);
         self.free.push(node.block);
         self.vacant.push(id);
         self.n_nodes -= 1;
-        self.rest(node.parent, |parent| {
+        self.update(node.parent, |parent| {
             parent.children.remove(&key);
         });
     }
 
-    /// Gives back blocks that are in no node.
+    /// Frees blocks that are in no node.
     pub fn release(&mut self, blocks: &[u32]) {
         self.free.extend_from_slice(blocks);
     }
 
     /// Adds a block under `parent`, locked by the caller and not ready. A parent node is locked too.
-    pub fn insert(&mut self, parent: Parent, tokens: &[u32], block: u32) -> NodeId {
+    pub fn insert_prefix(&mut self, parent: Parent, tokens: &[u32], block: u32) -> NodeId {
         let (parent, variant) = match parent {
             Parent::Root(variant) => (ROOT, variant),
             Parent::Node(id) => (id, self.nodes[id as usize].variant),
@@ -275,10 +284,10 @@ impl Radix {
         });
         let tokens = tokens.to_vec();
         self.nodes[id as usize] =
-            Node { parent, block, tokens, variant, users: 1, live: true, ..Node::default() };
-        (self.n_nodes, self.n_held) = (self.n_nodes + 1, self.n_held + 1);
+            Node { parent, block, tokens, variant, n_locks: 1, live: true, ..Node::default() };
+        (self.n_nodes, self.n_locked) = (self.n_nodes + 1, self.n_locked + 1);
         let key = self.key(id);
-        self.rest(parent, |node| {
+        self.update(parent, |node| {
             node.children.insert(key);
         });
         id
@@ -294,7 +303,7 @@ impl Radix {
         siblings.insert(after);
     }
 
-    /// Says how many of a node's tokens have their keys and values in the block.
+    /// Records how many of a node's tokens have their keys and values in the block.
     pub fn set_ready(&mut self, id: NodeId, n_tokens: usize) {
         let node = &mut self.nodes[id as usize];
         node.n_ready = node.n_ready.max(n_tokens.min(node.tokens.len()));
@@ -322,11 +331,11 @@ impl Radix {
         self.free.len()
     }
 
-    /// Checks that every block is in exactly one place and every count is what it counts. `private` are the
+    /// Checks that every block is in exactly one place and that all counts are right. `private` are the
     /// blocks that callers allocated and did not insert.
     ///
     /// # Errors
-    /// The first thing that does not add up.
+    /// The first inconsistency.
     pub fn check_integrity(&self, private: &[u32]) -> Result<(), String> {
         let mut places = vec![0_usize; self.n_blocks];
         let live = || self.nodes.iter().enumerate().skip(1).filter(|(_, node)| node.live);
@@ -338,9 +347,9 @@ impl Radix {
         for (id, node) in live() {
             self.check_node(id as NodeId, node)?;
         }
-        let held = live().filter(|(_, node)| node.users > 0).count();
-        if (live().count(), held) != (self.n_nodes, self.n_held) {
-            return Err("nodes in use are miscounted".into());
+        let locked = live().filter(|(_, node)| node.n_locks > 0).count();
+        if (live().count(), locked) != (self.n_nodes, self.n_locked) {
+            return Err("locked nodes are miscounted".into());
         }
         let listed: usize = self.nodes.iter().map(|node| node.children.len()).sum();
         if listed != self.n_nodes {
@@ -358,15 +367,15 @@ impl Radix {
         if !parent.live || !parent.children.contains(&self.key(id)) {
             return fail("is not listed with its parent");
         }
-        if node.parent != ROOT && (parent.tokens.len() != BLOCK || parent.users < node.users) {
-            return fail("stands on a parent that is not whole, or less used than itself");
+        if node.parent != ROOT && (parent.tokens.len() != BLOCK || parent.n_locks < node.n_locks) {
+            return fail("has a parent that is not full, or has fewer locks than itself");
         }
         if node.parent != ROOT && parent.variant != node.variant {
-            return fail("stands on a block of another variant");
+            return fail("has a parent of another variant");
         }
-        let idle = node.users == 0 && node.children.is_empty();
-        if idle != self.idle.contains(&(node.wanted > 0, node.last_use, id)) {
-            return fail("is in the idle list when it should not, or the other way round");
+        let is_evictable = node.n_locks == 0 && node.children.is_empty();
+        if is_evictable != self.evictable.contains(&(node.n_hints > 0, node.last_use, id)) {
+            return fail("is wrongly in the evictable list, or wrongly missing from it");
         }
         Ok(())
     }

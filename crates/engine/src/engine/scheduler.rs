@@ -1,4 +1,4 @@
-//! What runs in the next step: admission, chunked prefill, decoding, and the bookkeeping of the prefix tree.
+//! Continuous batching: admission, chunked prefill, decoding, and the bookkeeping of the prefix tree.
 //! Integers only; it sees no tensor, no text and no clock.
 
 use std::{collections::VecDeque, sync::Arc};
@@ -7,7 +7,7 @@ use crate::model::BLOCK;
 
 use super::{
     radix::{Match, Parent, Radix, Variant},
-    sequence::{Ask, Fork, SeqId, Sequence},
+    sequence::{Fork, Request, SeqId, Sequence},
 };
 
 /// Limits of a step.
@@ -17,10 +17,10 @@ pub struct Limits {
     pub n_rows: usize,
     /// Prompt tokens of a step, over all sequences; pending answer tokens come on top.
     pub n_tokens: usize,
-    /// Rows of a step, and those of them whose logits are wanted, for which the device has room: at least one. What does
-    /// not fit comes in the next step.
-    pub most_rows: usize,
-    pub most_wanted: usize,
+    /// Rows of a step, and those of them whose logits are wanted, for which the device has room: at least one. What
+    /// does not fit comes in the next step.
+    pub max_rows: usize,
+    pub max_logits: usize,
     /// Look for known prefixes.
     pub prefix_cache: bool,
 }
@@ -37,14 +37,14 @@ pub struct Scheduler {
 
 #[derive(Debug)]
 struct Waiting {
-    ask: Ask,
-    /// What the tree held of it when it arrived, marked as wanted.
-    wanted: Match,
+    request: Request,
+    /// The part of it that was in the tree when it arrived, hinted.
+    hinted: Match,
 }
 
-/// One step's work.
+/// The work of one step.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Step {
+pub struct Batch {
     /// Cache copies to make first.
     pub copies: Vec<BlockCopy>,
     pub chunks: Vec<Chunk>,
@@ -93,10 +93,10 @@ impl Scheduler {
     }
 
     /// Queues a sequence. It must fit the cache on its own, and its id be greater than all before.
-    pub fn add(&mut self, ask: Ask) {
-        let wanted = self.known(&ask);
-        self.radix.want(&nodes(&wanted));
-        self.waiting.push_back(Waiting { ask, wanted });
+    pub fn add(&mut self, request: Request) {
+        let hinted = self.match_prefix(&request);
+        self.radix.hint(&nodes(&hinted));
+        self.waiting.push_back(Waiting { request, hinted });
     }
 
     #[must_use]
@@ -104,28 +104,28 @@ impl Scheduler {
         self.waiting.is_empty() && self.running.is_empty()
     }
 
-    /// What the tree holds of a sequence; tokens whose logits or states are wanted are computed in any case.
-    fn known(&self, ask: &Ask) -> Match {
+    /// The cached prefix of a sequence; tokens whose logits or states are needed are computed in any case.
+    fn match_prefix(&self, request: &Request) -> Match {
         if !self.limits.prefix_cache {
             return Match::default();
         }
-        let needed = ask.logits_from.min(ask.states_from).min(ask.tokens.len() - 1);
-        self.radix.find(ask.variant, &ask.tokens, needed)
+        let needed = request.logits_from.min(request.states_from).min(request.tokens.len() - 1);
+        self.radix.match_prefix(request.variant, &request.tokens, needed)
     }
 
     /// The next step: every row that can move gets a share of the step's tokens, decoding rows first.
-    pub fn next_step(&mut self) -> Step {
+    pub fn next_batch(&mut self) -> Batch {
         self.admit();
-        let mut step = Step::default();
+        let mut batch = Batch::default();
         let mut budget = self.limits.n_tokens;
-        let (mut rows, mut wanted) = (self.limits.most_rows, self.limits.most_wanted);
+        let (mut rows, mut wanted) = (self.limits.max_rows, self.limits.max_logits);
         let mut order: Vec<usize> = (0..self.running.len()).collect();
         order.sort_by_key(|&i| (!self.running[i].is_answering(), self.running[i].id));
         for i in order {
             if !self.is_ready(&self.running[i]) {
                 continue;
             }
-            self.take_fork(i, &mut step);
+            self.copy_fork(i, &mut batch);
             let sequence = &self.running[i];
             let pending = sequence.n_pending();
             let n = if sequence.is_answering() { pending } else { pending.min(budget) };
@@ -134,95 +134,98 @@ impl Scheduler {
             if n > 0 {
                 let chunk = chunk(sequence, n);
                 (rows, wanted) = (rows - n, wanted - chunk.n_logits());
-                step.chunks.push(chunk);
+                batch.chunks.push(chunk);
             }
         }
-        step
+        batch
     }
 
-    /// Admits waiting sequences in order, as long as rows and blocks are there.
+    /// Admits waiting sequences in order, while there are rows and blocks.
     fn admit(&mut self) {
         while self.running.len() < self.limits.n_rows {
-            let Some(Waiting { ask, wanted }) = self.waiting.pop_front() else { return };
-            let Some(sequence) = self.seat(&ask) else {
-                self.waiting.push_front(Waiting { ask, wanted });
+            let Some(Waiting { request, hinted }) = self.waiting.pop_front() else { return };
+            let Some(sequence) = self.allocate(&request) else {
+                self.waiting.push_front(Waiting { request, hinted });
                 return;
             };
-            self.radix.unwant(&nodes(&wanted));
+            self.radix.unhint(&nodes(&hinted));
             self.running.push(sequence);
         }
     }
 
-    /// Gives a sequence its blocks and enters its prompt in the tree, where others find it at once: those
-    /// that share it wait until it is computed instead of computing it again. What is forced at the start of an answer is
-    /// entered only at the end: the sequence may end before all of it is computed.
-    fn seat(&mut self, ask: &Ask) -> Option<Sequence> {
-        let known = self.known(ask);
+    /// Allocates a sequence's blocks and inserts its prompt into the tree at once: sequences that share it wait until
+    /// it is computed instead of computing it again. Tokens that are forced at the start of an answer are inserted
+    /// only at the end, because the sequence may end before all of them are computed. `None` if there are too few
+    /// blocks.
+    fn allocate(&mut self, request: &Request) -> Option<Sequence> {
+        let known = self.match_prefix(request);
         let whole_blocks = Match { tail: None, ..known.clone() };
-        match self.seat_on(ask, known) {
-            // Nothing running will free blocks: the one that a fork copies from may be what is missing.
-            None if self.running.is_empty() => self.seat_on(ask, whole_blocks),
-            seated => seated,
+        match self.allocate_after(request, known) {
+            // No running sequence will free blocks; the source block of a fork may be the one that is missing.
+            None if self.running.is_empty() => self.allocate_after(request, whole_blocks),
+            allocated => allocated,
         }
     }
 
-    fn seat_on(&mut self, ask: &Ask, known: Match) -> Option<Sequence> {
+    /// Allocates the blocks after a cached prefix, which it locks.
+    fn allocate_after(&mut self, request: &Request, known: Match) -> Option<Sequence> {
         let held = nodes(&known);
         self.radix.lock(&held);
         let n_shared = known.path.len();
-        let Some(own) = self.radix.allocate(ask.n_blocks() - n_shared) else {
+        let Some(own) = self.radix.allocate(request.n_blocks() - n_shared) else {
             self.radix.unlock(&held);
             return None;
         };
         let mut blocks: Vec<u32> = known.path.iter().map(|&id| self.radix.block(id)).collect();
         blocks.extend(own);
         let mut sequence = Sequence {
-            id: ask.id,
-            tokens: ask.tokens.clone(),
-            n_prompt: ask.n_prompt,
-            variant: ask.variant,
+            id: request.id,
+            tokens: request.tokens.clone(),
+            n_prompt: request.n_prompt,
+            variant: request.variant,
             n_done: known.n_tokens(),
             n_cached: known.n_tokens(),
             n_settled: 0,
-            logits_from: ask.logits_from,
-            states_from: ask.states_from,
+            logits_from: request.logits_from,
+            states_from: request.states_from,
             blocks: blocks.into(),
             path: known.path,
             n_shared,
             fork: known.tail.map(|(from, n_tokens)| Fork { from, n_tokens }),
         };
         if self.limits.prefix_cache {
-            self.grow_path(&mut sequence, ask.n_prompt);
+            self.grow_path(&mut sequence, request.n_prompt);
         }
         Some(sequence)
     }
 
-    /// Enters the first `n_tokens` of the sequence in the tree, block by block.
+    /// Inserts the first `n_tokens` of the sequence into the tree, block by block.
     fn grow_path(&mut self, sequence: &mut Sequence, n_tokens: usize) {
         for idx in sequence.path.len()..n_tokens.div_ceil(BLOCK) {
             let before = idx.checked_sub(1).map(|i| sequence.path[i]);
             let parent = before.map_or(Parent::Root(sequence.variant), Parent::Node);
             let tokens = &sequence.tokens[idx * BLOCK..n_tokens.min((idx + 1) * BLOCK)];
-            let node = self.radix.insert(parent, tokens, sequence.blocks[idx]);
+            let node = self.radix.insert_prefix(parent, tokens, sequence.blocks[idx]);
             sequence.path.push(node);
         }
     }
 
-    /// Whether all that the sequence shares has been computed.
+    /// Whether the sequence's shared prefix has been computed.
     fn is_ready(&self, sequence: &Sequence) -> bool {
         if sequence.is_answering() {
-            return true; // what its prompt stands on stays as long as it runs
+            return true; // its prompt's blocks are locked as long as it runs
         }
         let whole = |&id: &u32| self.radix.n_ready(id) == BLOCK;
         sequence.path[..sequence.n_shared].iter().rev().all(whole)
             && sequence.fork.is_none_or(|fork| self.radix.n_ready(fork.from) >= fork.n_tokens)
     }
 
-    /// Copies the start of the forked block, once.
-    fn take_fork(&mut self, i: usize, step: &mut Step) {
+    /// Copies the shared tokens of a partial block to the sequence's own block, once (copy on write).
+    fn copy_fork(&mut self, i: usize, batch: &mut Batch) {
         let sequence = &mut self.running[i];
         let Some(fork) = sequence.fork.take() else { return };
-        step.copies
+        batch
+            .copies
             .push(BlockCopy { from: self.radix.block(fork.from), to: sequence.blocks[sequence.n_shared] });
         self.radix.unlock(&[fork.from]);
     }
@@ -231,8 +234,8 @@ impl Scheduler {
     ///
     /// # Panics
     /// When the step is of a sequence that has ended.
-    pub fn computed(&mut self, step: &Step) {
-        for chunk in &step.chunks {
+    pub fn computed(&mut self, batch: &Batch) {
+        for chunk in &batch.chunks {
             let at = self.place(chunk.id).expect("a chunk of a running row");
             let sequence = &mut self.running[at];
             sequence.n_done += chunk.tokens.len();
@@ -259,12 +262,12 @@ impl Scheduler {
     }
 
     /// Sets the answer of a running sequence behind those of its tokens that are [settled](Self::n_settled) already:
-    /// `further` settled ones until there are `n_noted`, then those that are forced or guessed to follow. What was computed
-    /// after the last settled token, or from other tokens, is computed again.
+    /// `further` settled ones until there are `n_settled`, then those that are forced or guessed to follow. What was
+    /// computed after the last settled token, or from other tokens, is computed again.
     ///
     /// # Panics
     /// When it has ended.
-    pub fn set_answer(&mut self, id: SeqId, further: &[u32], n_noted: usize) {
+    pub fn set_answer(&mut self, id: SeqId, further: &[u32], n_settled: usize) {
         let at = self.place(id).expect("a running row");
         let sequence = &mut self.running[at];
         let n_prompt = sequence.n_prompt;
@@ -273,9 +276,9 @@ impl Scheduler {
         let n_same = first + old.iter().zip(further).take_while(|(old, new)| old == new).count();
         sequence.tokens.truncate(n_same);
         sequence.tokens.extend_from_slice(&further[n_same - first..]);
-        sequence.n_settled = n_noted;
+        sequence.n_settled = n_settled;
         // The logits after the last settled token are still to come.
-        sequence.n_done = sequence.n_done.min(n_same).min(n_prompt + n_noted.max(1) - 1);
+        sequence.n_done = sequence.n_done.min(n_same).min(n_prompt + n_settled.max(1) - 1);
     }
 
     /// Ends a sequence: what was computed of it stays in the tree until its blocks are needed.
@@ -286,19 +289,19 @@ impl Scheduler {
         let at = self.place(id).expect("a running row");
         let mut sequence = self.running.remove(at);
         if self.limits.prefix_cache {
-            self.keep(&mut sequence);
+            self.insert_answer(&mut sequence);
         }
         self.radix.unlock(&sequence.path);
         self.radix.release(&sequence.blocks[sequence.path.len()..]);
         sequence
     }
 
-    /// Takes out a sequence that nobody wants any more, whether it waits or runs. What is computed of it stays in the
-    /// tree. False when others wait for what it computes: it goes on then, and can be taken out later.
+    /// Removes a cancelled sequence, waiting or running. Its computed blocks stay in the tree. Returns false if other
+    /// sequences wait for blocks that it computes: it then continues, and can be removed later.
     pub fn cancel(&mut self, id: SeqId) -> bool {
-        if let Some(at) = self.waiting.iter().position(|waiting| waiting.ask.id == id) {
-            if let Some(Waiting { wanted, .. }) = self.waiting.remove(at) {
-                self.radix.unwant(&nodes(&wanted));
+        if let Some(at) = self.waiting.iter().position(|waiting| waiting.request.id == id) {
+            if let Some(Waiting { hinted, .. }) = self.waiting.remove(at) {
+                self.radix.unhint(&nodes(&hinted));
             }
             return true;
         }
@@ -324,8 +327,8 @@ impl Scheduler {
         true
     }
 
-    /// Enters the computed part of the answer in the tree, so that the conversation's next turn finds it.
-    fn keep(&mut self, sequence: &mut Sequence) {
+    /// Inserts the computed part of the answer into the tree, so that the conversation's next turn finds it.
+    fn insert_answer(&mut self, sequence: &mut Sequence) {
         // A last token may have been chosen but never computed. The prompt, which the path holds, always is.
         sequence.tokens.truncate(sequence.n_done);
         if let Some(&leaf) = sequence.path.last() {

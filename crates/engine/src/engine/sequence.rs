@@ -1,5 +1,5 @@
-//! One sequence of tokens on its way through the model: what is known of it, what is computed, and the blocks
-//! that hold it. Integers only; it knows no text and no grammar.
+//! The state of one sequence: its tokens, how many of them are computed, and its blocks. Integers only; it knows no
+//! text and no grammar.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::model::BLOCK;
 
 use super::radix::{NodeId, Variant};
 
-/// Names a sequence for as long as it lives.
+/// The id of a sequence, unique in its engine.
 pub type SeqId = u64;
 
 /// A sequence that the scheduler has admitted.
@@ -22,11 +22,11 @@ pub struct Sequence {
     pub n_done: usize,
     /// Prompt tokens that came from the cache.
     pub n_cached: usize,
-    /// Tokens of the answer that stay as they are.
+    /// Tokens of the answer that are final.
     pub n_settled: usize,
-    /// The next-token logits of this position and all later ones are wanted.
+    /// The first position whose next-token logits are computed.
     pub logits_from: usize,
-    /// The hidden states of this position and all later ones are wanted.
+    /// The first position whose hidden states are captured.
     pub states_from: usize,
     /// One entry per block of the sequence, shared ones first.
     pub blocks: Arc<[u32]>,
@@ -38,7 +38,7 @@ pub struct Sequence {
     pub fork: Option<Fork>,
 }
 
-/// The start of a block that is taken over from a node of the tree.
+/// The first tokens of a partial block, copied from a node of the tree (copy on write).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fork {
     pub from: NodeId,
@@ -46,13 +46,13 @@ pub struct Fork {
 }
 
 impl Sequence {
-    /// Tokens that could be computed now.
+    /// Tokens that are not computed yet.
     #[must_use]
     pub fn n_pending(&self) -> usize {
         self.tokens.len() - self.n_done
     }
 
-    /// Tokens that come next and whose logits are not wanted.
+    /// Pending tokens before the first whose logits are computed.
     #[must_use]
     pub fn n_before_logits(&self) -> usize {
         self.logits_from.saturating_sub(self.n_done)
@@ -64,7 +64,7 @@ impl Sequence {
         self.n_done >= self.n_prompt
     }
 
-    /// The tokens of one block, as far as they are known.
+    /// The known tokens of one block.
     #[must_use]
     pub fn block_tokens(&self, block_idx: usize) -> &[u32] {
         let end = self.tokens.len().min((block_idx + 1) * BLOCK);
@@ -72,13 +72,13 @@ impl Sequence {
     }
 }
 
-/// What a new sequence asks for.
+/// A new sequence.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub struct Request {
     pub id: SeqId,
     /// Prompt, then what the form forces at the start of the answer.
     pub tokens: Vec<u32>,
-    /// Tokens that are computed whatever comes: the prompt, and all of a text that is given to be weighed or read.
+    /// Tokens that are computed whatever comes: the prompt, and all of a given text.
     pub n_prompt: usize,
     pub variant: Variant,
     /// Tokens that may still be added.
@@ -89,7 +89,14 @@ pub struct Ask {
     pub states_from: usize,
 }
 
-impl Ask {
+impl Request {
+    /// A prompt of which nothing is asked yet: no logits, no states, no answer.
+    #[must_use]
+    pub fn new(tokens: Vec<u32>, variant: Variant) -> Self {
+        let n_prompt = tokens.len();
+        Self { id: 0, tokens, n_prompt, variant, n_more: 0, logits_from: usize::MAX, states_from: usize::MAX }
+    }
+
     /// Blocks that the whole sequence may come to need.
     #[must_use]
     pub fn n_blocks(&self) -> usize {

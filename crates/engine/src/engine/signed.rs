@@ -1,15 +1,11 @@
-//! What a signature says of an engine: for every option, what the engine was really built with, or why the
-//! option cannot move a byte of an answer. A new option does not compile before it has its line here.
+//! The engine's part of the signature: for every option the value in effect, or the reason why it cannot change a
+//! byte of an answer. A new option does not compile without a line here.
 
 use candle_core::quantized::GgmlDType;
 use tribunal_core::digest;
 
 use crate::{
-    model::{
-        Compute, Device, Weights,
-        cpu::{Activations, Format},
-        cuda::Gpu,
-    },
+    model::{Compute, Device, Weights, cpu::Activations, cuda::Gpu, weights::Format},
     signature::Signature,
 };
 
@@ -65,12 +61,12 @@ pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
                 .with("act", if *activations == Activations::Q8 { "q8" } else { "float" })
                 .with("kv", kv.name())
                 .with("device", "cpu");
-            if tier_matters(built.weights, *floats, *activations) {
+            if isa_matters(built.weights, *floats, *activations) {
                 signature = signature.with("tier", tier.name());
             }
         }
-        // A GPU knows neither tiers nor other activations; its generation decides how tensor cores round. How many have the
-        // model moves no bit.
+        // A GPU knows neither tiers nor other activations; its generation decides how tensor cores round. How many
+        // have the model moves no bit.
         Device::Cuda(_) | Device::Group(_) => {
             let generation = device.gpus().first().map_or_else(String::new, Gpu::generation);
             signature = signature
@@ -88,9 +84,9 @@ pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
 }
 
 /// Whether a format that weights are held in lets the tier move a bit.
-fn tier_matters(weights: &Weights, floats: Option<Format>, activations: Activations) -> bool {
+fn isa_matters(weights: &Weights, floats: Option<Format>, activations: Activations) -> bool {
     let held = |stored| float(stored).map(|format| floats.unwrap_or(format));
-    activations == Activations::Q8 && matrices(weights).filter_map(held).any(Format::tier_matters)
+    activations == Activations::Q8 && matrices(weights).filter_map(held).any(Format::isa_matters)
 }
 
 /// The types of the stored matrices; other tensors are floats of 32 bits in every engine.

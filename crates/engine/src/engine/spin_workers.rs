@@ -1,5 +1,5 @@
-//! Keeps a pool's threads awake for the length of a step. A step is hundreds of short parallel regions; a thread
-//! that falls asleep between two of them takes longer to wake than most of them last. It computes nothing.
+//! Keeps a pool's threads spinning during a step. A step is hundreds of short parallel regions, and waking a sleeping
+//! thread takes longer than most of them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

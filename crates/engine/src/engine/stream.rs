@@ -1,8 +1,8 @@
-//! Where an answer's random numbers come from: the seed and the prompt, not the order of requests. It sees no logits.
+//! An answer's stream of random numbers, a function of seed and prompt, not of the order of requests.
 
 use tribunal_core::random;
 
-/// Where a request's random numbers come from: the seed and the prompt, not the order of requests.
+/// A stream of random numbers, a function of seed and prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream(u64);
 

@@ -1,5 +1,5 @@
-//! The engine's workers: one on each device, and which of them a request goes to. A reply has the same bytes from any
-//! of them; only time depends on the choice.
+//! The engine's workers, one on each device, and the routing of requests to them. A reply has the same bytes from any
+//! of them; the choice affects only time.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,23 +12,23 @@ use std::{
     thread::JoinHandle,
 };
 
-use crate::{llm::Seen, model::Model};
+use crate::{llm::PrefixTracker, model::Model};
 
 use super::{
     Error, Options, n_threads,
     radix::Variant,
     scheduler::{Limits, Scheduler},
-    worker::{Request, Worker},
+    worker::{Submission, Worker},
 };
 
-/// Tokens between two places at which prompts are compared.
+/// Prompts are compared by prefixes of multiples of this many tokens.
 const STRIDE: usize = 64;
 
 /// All workers of an engine.
 pub struct Workers {
     handles: Vec<WorkerHandle>,
-    known: Mutex<Known>,
-    /// How many more requests than the least loaded one a worker may have because it knows their beginning.
+    router: Mutex<Router>,
+    /// How many more requests than the least loaded worker the worker with the cached prefix may have.
     slack: usize,
 }
 
@@ -42,61 +42,60 @@ pub struct Ready {
     pub limits: Limits,
 }
 
-/// One worker as its askers see it.
+/// A handle of one worker.
 struct WorkerHandle {
-    // Dropped first: the thread ends when all senders are dropped.
-    inbox: Sender<Request>,
+    // Dropped before the thread, which ends when all senders are dropped.
+    inbox: Sender<Submission>,
     waiting: Arc<AtomicUsize>,
     computed: Arc<AtomicUsize>,
     _thread: Thread,
 }
 
-/// A worker's thread. Whoever drops it waits until the thread has ended: only then has the device the model's memory
-/// back, of which the next engine may need all.
+/// A worker's thread. Dropping joins the thread, so that device memory is free before the next engine is created.
 struct Thread(Option<JoinHandle<()>>);
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        // A thread that panicked has told its askers by hanging up.
+        // Callers of a thread that panicked get an error, because their channel is closed.
         let _ = self.0.take().map(JoinHandle::join);
     }
 }
 
-/// The prompts so far.
+/// Prefixes of the prompts so far, and the workers that have them cached.
 #[derive(Default)]
-struct Known {
-    /// Their beginnings, apart for each variant: none finds blocks of another.
-    seen: BTreeMap<Variant, Seen>,
+struct Router {
+    /// By variant, since variants share no blocks.
+    prefixes: BTreeMap<Variant, PrefixTracker>,
     affinity: Affinity,
 }
 
-/// Which worker last had a prompt with a beginning, by hash. Of the last [`Affinity::REMEMBERED`] distinct beginnings
-/// all are known, and at most twice as many, so that it stays small however long a run is.
+/// The worker that last had a prompt with a prefix, by the prefix's hash. At least the last [`Affinity::LEAST`]
+/// distinct prefixes are kept, and at most twice as many.
 #[derive(Default)]
 struct Affinity {
     recent: HashMap<u64, usize>,
-    /// The generation before: what is not met again goes with it.
+    /// The previous generation; prefixes that do not occur again are dropped with it.
     older: HashMap<u64, usize>,
 }
 
 impl Affinity {
-    /// 16 million tokens, since a beginning is entered every [`STRIDE`] of them.
-    const REMEMBERED: usize = 1 << 18;
+    /// Prefixes of 16 million tokens, one every [`STRIDE`].
+    const LEAST: usize = 1 << 18;
 
-    fn get(&self, beginning: u64) -> Option<usize> {
-        self.recent.get(&beginning).or_else(|| self.older.get(&beginning)).copied()
+    fn get(&self, prefix: u64) -> Option<usize> {
+        self.recent.get(&prefix).or_else(|| self.older.get(&prefix)).copied()
     }
 
-    fn enter(&mut self, beginning: u64, worker: usize) {
-        self.recent.insert(beginning, worker);
-        if self.recent.len() > Self::REMEMBERED {
+    fn insert(&mut self, prefix: u64, worker: usize) {
+        self.recent.insert(prefix, worker);
+        if self.recent.len() > Self::LEAST {
             std::mem::swap(&mut self.recent, &mut self.older);
             self.recent.clear();
         }
     }
 }
 
-/// A request that has not been answered yet; when it is dropped, it counts no longer.
+/// Counts a request as pending until it is dropped.
 pub struct Waiting(Arc<AtomicUsize>);
 
 impl Drop for Waiting {
@@ -114,22 +113,23 @@ impl Workers {
         let slack = options.n_rows.max(1) / 4 + 1;
         let start = |(i, ready)| start(i, ready, options);
         let workers = models.into_iter().enumerate().map(start).collect::<Result<_, _>>()?;
-        Ok(Self { handles: workers, known: Mutex::default(), slack })
+        Ok(Self { handles: workers, router: Mutex::default(), slack })
     }
 
-    /// Hands a request to a worker. `None` when that worker's thread has ended.
-    pub fn send(&self, mut request: Request) -> Option<Waiting> {
-        let prompt = &request.ask.tokens[..request.ask.n_prompt];
+    /// Sends a request to a worker. `None` if that worker's thread has ended.
+    pub fn send(&self, mut submission: Submission) -> Option<Waiting> {
+        let Submission { request, answer } = &mut submission;
+        let prompt = &request.tokens[..request.n_prompt];
         let chosen = {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            let variant = request.ask.variant;
-            request.answer.set_distinct(known.seen.entry(variant).or_default().enter(prompt));
-            known.choose(variant, prompt, &self.loads(), self.slack)
+            let mut router = self.router.lock().unwrap_or_else(PoisonError::into_inner);
+            let variant = request.variant;
+            answer.set_distinct(router.prefixes.entry(variant).or_default().add(prompt));
+            router.choose(variant, prompt, &self.loads(), self.slack)
         };
         let WorkerHandle { inbox, waiting, .. } = &self.handles[chosen];
         waiting.fetch_add(1, Ordering::Relaxed);
         let waiting = Waiting(waiting.clone());
-        inbox.send(request).ok().map(|()| waiting)
+        inbox.send(submission).ok().map(|()| waiting)
     }
 
     /// Token positions that all of them have computed so far.
@@ -142,16 +142,16 @@ impl Workers {
     }
 }
 
-impl Known {
-    /// The worker that knows the longest beginning of a prompt, unless it has much more to do than the least loaded one; and
-    /// notes that it has this one.
+impl Router {
+    /// The worker with the longest cached prefix of a prompt, or the least loaded one if that worker has many more
+    /// requests. Records the choice.
     fn choose(&mut self, variant: Variant, prompt: &[u32], loads: &[usize], slack: usize) -> usize {
         if loads.len() < 2 {
             return 0;
         }
         let mut hasher = DefaultHasher::new();
         variant.hash(&mut hasher);
-        let beginnings: Vec<u64> = prompt
+        let prefixes: Vec<u64> = prompt
             .chunks(STRIDE)
             .map(|tokens| {
                 for &id in tokens {
@@ -161,10 +161,10 @@ impl Known {
             })
             .collect();
         let least_loaded = (0..loads.len()).min_by_key(|&i| loads[i]).unwrap_or(0);
-        let knows = beginnings.iter().rev().find_map(|beginning| self.affinity.get(*beginning));
-        let chosen = knows.filter(|&i| loads[i] <= loads[least_loaded] + slack).unwrap_or(least_loaded);
-        for beginning in beginnings {
-            self.affinity.enter(beginning, chosen);
+        let cached = prefixes.iter().rev().find_map(|prefix| self.affinity.get(*prefix));
+        let chosen = cached.filter(|&i| loads[i] <= loads[least_loaded] + slack).unwrap_or(least_loaded);
+        for prefix in prefixes {
+            self.affinity.insert(prefix, chosen);
         }
         chosen
     }
@@ -191,35 +191,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prompts_go_where_their_beginning_is_known_unless_that_is_far_busier() {
-        let mut known = Known::default();
+    fn prompts_go_to_the_worker_with_their_prefix_unless_it_is_far_busier() {
+        let mut router = Router::default();
         let document = |n: u32| (0..200).map(|i| i * n).collect::<Vec<u32>>();
-        assert_eq!(known.choose(Variant::default(), &document(3), &[0, 0, 0], 4), 0);
+        assert_eq!(router.choose(Variant::default(), &document(3), &[0, 0, 0], 4), 0);
         assert_eq!(
-            known.choose(Variant::default(), &document(5), &[1, 0, 0], 4),
+            router.choose(Variant::default(), &document(5), &[1, 0, 0], 4),
             1,
-            "an unknown beginning goes to the least_loaded"
+            "an unknown prefix goes to the least loaded"
         );
         let mut next = document(3);
         next.extend([7; 100]);
         assert_eq!(
-            known.choose(Variant::default(), &next, &[4, 1, 0], 4),
+            router.choose(Variant::default(), &next, &[4, 1, 0], 4),
             0,
-            "a few more requests are worth a known beginning"
+            "a few more requests are worth a cached prefix"
         );
-        assert_eq!(known.choose(Variant::default(), &next, &[5, 1, 0], 4), 2, "many more are not");
+        assert_eq!(router.choose(Variant::default(), &next, &[5, 1, 0], 4), 2, "many more are not");
         assert_eq!(
-            known.choose(Variant::default(), &next, &[0, 1, 1], 4),
+            router.choose(Variant::default(), &next, &[0, 1, 1], 4),
             2,
-            "from then on the other one knows it too"
+            "from then on the other one has it too"
         );
         assert_eq!(
-            known.choose(Variant { adapter: Some(0), n_layers: None }, &next, &[1, 0, 2], 4),
+            router.choose(Variant { adapter: Some(0), n_layers: None }, &next, &[1, 0, 2], 4),
             1,
             "a variant has prompts of its own"
         );
         assert_eq!(
-            known.choose(Variant::default(), &document(5), &[9], 4),
+            router.choose(Variant::default(), &document(5), &[9], 4),
             0,
             "a single worker has everything"
         );

@@ -1,5 +1,5 @@
-//! The header of one file: its keys and values, and where its tensors lie. Every length is checked against what is left
-//! of the file before anything is allocated by it.
+//! The header of one file: its keys and values, and where its tensors lie. Every length is checked against the rest
+//! of the file before memory is allocated for it.
 //!
 //! Source: `docs/gguf.md` of ggml, versions 1 to 3.
 
@@ -238,7 +238,7 @@ impl<R: Read> Reader<R> {
         Ok(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
     }
 
-    /// Refuses a number of things that the rest of the file cannot hold.
+    /// Checks that the rest of the file can hold so many entries.
     fn room(&self, what: &str, n: u64, least_bytes: u64) -> Result<(), String> {
         let left = self.length.saturating_sub(self.at);
         if n.saturating_mul(least_bytes) > left {

@@ -1,4 +1,4 @@
-//! Tables of rotary angles: computed here for every backend, so that all turn by the same numbers.
+//! Tables of rotary angles, computed once for every backend, so that all rotate by the same numbers.
 
 use super::config::Rope;
 

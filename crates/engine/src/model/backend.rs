@@ -1,5 +1,5 @@
-//! What a device must be able to do so that the decoder runs on it: load weights, keep a cache, and the operations of
-//! one step. `cpu` and `cuda` implement it side by side; the decoder knows neither.
+//! The interface between the decoder and a device: loading weights, the KV cache, and the operations of one step. `cpu` and
+//! `cuda` implement it; the decoder knows neither.
 //!
 //! A backend is made for one model's [`super::Config`]. It holds the cache and the step at hand. A row's result
 //! depends on that row's own values alone, bit for bit, whatever else is in the step.
@@ -7,8 +7,8 @@
 use super::{
     Error, KvType, Weights,
     adapter::LowRank,
-    step::{Most, Step},
-    tail::{Choice, Want},
+    sampler::{SampleRequest, SampledToken},
+    step::{Step, StepLimits},
 };
 
 /// Weight matrices of one input, as a checkpoint names them.
@@ -22,7 +22,7 @@ pub struct Matrices<'a> {
     pub unit: usize,
 }
 
-/// What an adapter adds to one matrix: `scale B (A x)`.
+/// An adapter's update of one matrix: `scale B (A x)`.
 #[derive(Clone, Copy, Debug)]
 pub struct Added<'a> {
     pub matrices: &'a LowRank,
@@ -32,12 +32,12 @@ pub struct Added<'a> {
 /// The norms of a layer's query and key heads, where the architecture has them.
 pub type HeadNorms<'a, V> = (Option<&'a V>, Option<&'a V>);
 
-/// Which of a model's layers share rope and window.
+/// The attention of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// All earlier keys.
+    /// Full attention: all earlier keys.
     Global,
-    /// A sliding window of keys, and the rope of such layers where it is another one.
+    /// Sliding-window attention, with a rotary embedding of its own in some models.
     Local,
 }
 
@@ -75,11 +75,11 @@ pub trait Backend: Send + Sync + Sized + 'static {
     ///
     /// Shape: `[rows, hidden]`.
     type Stream: Send;
-    /// What a product multiplies: normed rows, attended values, gated values.
+    /// The input of a linear layer: normed rows, attended values, gated values.
     type Input: Send;
-    /// What a product gives: its parts, f32.
+    /// The output of a linear layer: its parts, f32.
     type Product: Send;
-    /// Queries, ready to meet the cached keys.
+    /// Queries, normed, rotated and scaled.
     type Queries: Send;
     /// Weights of a norm.
     type Vector: Send + Sync;
@@ -114,27 +114,26 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// No memory on the device.
     fn adapt(&mut self, linear: &mut Self::Linear, parts: &[Option<Added<'_>>]) -> Result<(), Error>;
 
-    /// Makes the cache: room for `n_blocks` blocks, which may hold anything.
+    /// Allocates the cache of `n_blocks` blocks, uninitialised.
     ///
     /// # Errors
     /// No memory, or a number type that this backend does not cache.
     fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error>;
 
-    /// Bytes that steps take beside weights and cache, none of them larger than `most`; 0 where they are made as they are
-    /// needed.
-    fn step_bytes(&self, _most: Most) -> usize {
+    /// Bytes of the buffers of steps within these limits, beside weights and cache; 0 if buffers are allocated as needed.
+    fn step_bytes(&self, _most: StepLimits) -> usize {
         0
     }
 
-    /// Makes room for steps of at most this size, so that none of them has to. Larger ones are refused from here on.
+    /// Allocates the buffers of steps within these limits. Larger steps are an error from then on.
     ///
     /// # Errors
     /// No memory on the device.
-    fn prepare(&mut self, _most: Most) -> Result<(), Error> {
+    fn prepare(&mut self, _most: StepLimits) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Takes a step to work on and makes its copies of blocks. From here on, rows are this step's.
+    /// Begins a step and copies its blocks. All later operations are on its rows.
     ///
     /// # Errors
     /// The step names blocks or tokens that there are not, or writes one block from two places.
@@ -159,8 +158,8 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// The device fails.
     fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product, Error>;
 
-    /// `x += norm(h w^T + b)`, with what a row's adapter adds to the product, or without a norm where the architecture has none.
-    /// Gives the norm of the new x by the weight `next`.
+    /// `x += norm(h w^T + b)`, with what a row's adapter adds to the product, or without a norm where the
+    /// architecture has none. Gives the norm of the new x by the weight `next`.
     ///
     /// # Errors
     /// The device fails.
@@ -173,8 +172,8 @@ pub trait Backend: Send + Sync + Sized + 'static {
         next: &Self::Vector,
     ) -> Result<Self::Input, Error>;
 
-    /// Queries of normed rows: their product with `qkv`, whose heads are normed and turned, and whose keys and values go to one
-    /// layer of the cache.
+    /// The fused QKV projection of normed rows: queries and keys are normed by head and rotated, keys and values are written to
+    /// one layer of the cache. Returns the queries.
     ///
     /// # Errors
     /// The device fails.
@@ -209,7 +208,7 @@ pub trait Backend: Send + Sync + Sized + 'static {
         reach: Reach,
     ) -> Result<Self::Input, Error>;
 
-    /// A product of two parts: the model's nonlinearity of its first, times its second.
+    /// The fused gate and up projections: the model's activation of the first part, times the second.
     ///
     /// # Errors
     /// The device fails.
@@ -223,13 +222,13 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// The device fails.
     fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, Error>;
 
-    /// Notes the rows of a stream whose hidden states the step wants.
+    /// Captures the hidden states of the rows that the step names.
     ///
     /// # Errors
     /// The device fails.
     fn note(&mut self, x: &Self::Stream) -> Result<(), Error>;
 
-    /// What was noted since the step began, an entry for each time.
+    /// The hidden states captured since the step began, an entry for each capture.
     ///
     /// Shape: `[notes][noted, hidden]`.
     ///
@@ -237,22 +236,21 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// The device fails.
     fn noted(&mut self) -> Result<Vec<Vec<f32>>, Error>;
 
-    /// Keeps a product as the step's logits: a row for each wanted row.
+    /// Stores the step's logits, a row for each wanted row.
     ///
     /// # Errors
     /// The device fails.
     fn keep_logits(&mut self, logits: Self::Product) -> Result<LogitsStatus, Error>;
 
-    /// Takes from each row of the step's logits what is wanted of it: a [`Want`] for each wanted row, or for the
-    /// first of them. `None` where
-    /// nothing is wanted, where the mask allows no token, and where the logits are not numbers.
+    /// Answers a [`SampleRequest`] for each wanted row of the step's logits, or for the first of them. `None` if nothing is
+    /// requested, the mask allows no token, or the logits are not numbers.
     ///
     /// # Errors
     /// The device fails.
-    fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, Error>;
+    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, Error>;
 
-    /// The log-probabilities of tokens after some rows of the step's logits, each with the bits that [`Want::Weigh`] gives;
-    /// `None` where the logits are not numbers or there is no such token or row.
+    /// The log-probabilities of tokens after some rows of the step's logits, each with the bits that
+    /// [`SampleRequest::Weigh`] gives; `None` where the logits are not numbers or there is no such token or row.
     ///
     /// # Errors
     /// The device fails.
@@ -266,9 +264,9 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// The device fails.
     fn logits(&self) -> Result<Vec<Vec<f32>>, Error>;
 
-    /// Rows up to which a step hardly takes longer than with one, because reading the weights takes its time.
+    /// Rows up to which a step takes hardly longer than with one row, because it is bound by reading the weights.
     fn cheap_rows(&self) -> usize;
 
-    /// Whether steps are computed by the threads of the pool that they are run in.
+    /// Whether steps are computed on the threads of the calling rayon pool.
     fn computes_on_threads(&self) -> bool;
 }

@@ -1,4 +1,4 @@
-//! The shape of the paged KV cache; each backend keeps its own. Which block belongs to whom is the engine's business.
+//! The shape of the paged KV cache; each backend keeps its own. The engine assigns blocks to sequences.
 
 use super::Config;
 

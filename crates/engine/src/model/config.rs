@@ -8,7 +8,7 @@ use crate::model::Error;
 
 pub use gguf::from_gguf;
 pub use hf::from_json;
-pub(super) use hf::{Reading, read, stop_ids};
+pub(super) use hf::{FileConfig, read, stop_ids};
 
 /// Names of the architectures that the decoder knows, as checkpoints spell them.
 pub const ARCHITECTURES: &[&str] = &["llama", "mistral", "qwen2", "qwen3", "gemma3"];
@@ -162,7 +162,7 @@ impl Rope {
 }
 
 impl Config {
-    /// Refuses positions that the rope has no angles for.
+    /// Checks that the rope has angles for all positions of a context.
     ///
     /// # Errors
     /// A dynamic rope, whose angles change with the length of a text past the positions that the model was made for;
@@ -210,7 +210,7 @@ fn layers(path: &str, key: &str, n: usize) -> Result<usize, Error> {
     Err(Error::Config { path: path.into(), key: key.into(), reason })
 }
 
-/// Refuses sizes that no checkpoint has, before anything is allocated by them.
+/// Rejects sizes that no checkpoint has, before memory is allocated for them.
 fn check(path: &str, config: Config) -> Result<Config, Error> {
     let bad = |key: &str, reason: &str| {
         Err(Error::Config { path: path.into(), key: key.into(), reason: reason.into() })

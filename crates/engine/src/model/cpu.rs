@@ -1,32 +1,30 @@
-//! Weights of a linear layer in our own layout, and their product with rows of activations, on the CPU.
-//! Slices in, slices out: it knows no tensor, opens no file and has no threads of its own (the caller's
-//! rayon pool is used).
+//! The CPU backend: packed weights of linear layers and their products with activations, attention, sampling. Kernels
+//! work on slices; they open no file and use the caller's rayon pool.
 //!
 //! A weight matrix `[n, k]` is cut into panels of 16 outputs; within a panel the values run along `k`, the
 //! 16 outputs side by side, so that one 512-bit register holds the next values of 16 outputs. Rows of
 //! activations are cut into tiles of at most 16 rows ([`Input`]). A kernel multiplies two panels by one tile:
-//! it unpacks a block of weights into registers once and lets all rows of the tile pass by.
+//! it unpacks a block of weights into registers once for all rows of the tile.
 //!
-//! Activations have one scale per 32 values for every quantised format, `Q4_K` and its kin included. One scale
-//! per 256 would save one product in ten or eleven of the inner loop, and cost a neighbour of an outlier 256
-//! values away its bits.
+//! Activations have one scale per 32 values for every quantised format, the K-quants included. One scale per 256
+//! would save about a tenth of the products of the inner loop, but lose precision near outliers.
 //!
-//! **Tiers.** Kernels are chosen when the program runs ([`Tier`]). Those of floats, of attention and of all that goes on
-//! between products are written once over sixteen lanes ([`lanes`]), which a tier holds in one, two or four registers;
-//! products of 8-bit integers are written for AMX, for AVX-512, for AVX2 (with AVX-VNNI and without), for NEON (with its
+//! **Instruction sets.** Kernels are selected at run time ([`Isa`]). Those of floats, of attention and of everything
+//! between products are written once over sixteen lanes ([`lanes`]), which take one, two or four registers; products
+//! of 8-bit integers are written for AMX, for AVX-512, for AVX2 (with AVX-VNNI and without), for NEON (with its
 //! products of four bytes, of matrices, and without) and in plain Rust.
 //!
 //! **The same bytes.** The sum of one output of one row is taken in one order, block after block along
 //! `k`, whatever the number of rows, tiles and threads. Integer formats give the same bits on every
-//! [`Tier`]: the sum of a block is an exact 32-bit integer, and each later step is one rounded
-//! operation (a product or a fused multiply-add) that all tiers take alike. See [`Format::tier_matters`].
+//! [`Isa`]: the sum of a block is an exact 32-bit integer, and each later step is one rounded
+//! operation (a product or a fused multiply-add), the same on all of them. See [`Format::isa_matters`].
 #![expect(
     unsafe_code,
     reason = "vector instructions that are chosen at run time, and disjoint columns of one output"
 )]
 #![expect(
     clippy::inline_always,
-    reason = "plain loops take the instructions of the tier that they are inlined into"
+    reason = "plain loops take the instruction set of the function that they are inlined into"
 )]
 
 pub mod backend;
@@ -36,7 +34,7 @@ mod attention;
 mod linear;
 mod norm;
 mod rotary;
-pub mod tail;
+pub mod sampler;
 
 mod ahead;
 mod cache;
@@ -58,8 +56,8 @@ mod unpack;
 pub mod baseline;
 pub mod cores;
 pub mod heap;
+mod isa;
 pub mod peak;
-mod tier;
 
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -76,12 +74,11 @@ mod tests;
 
 pub use backend::Cpu;
 pub use input::{Coding, Input};
-pub use layout::Format;
+pub use isa::Isa;
 pub use linear::Compute;
-pub(in crate::model) use pack::{read_codes, scale_and_minimum};
-pub use schedule::{Job, add_multiply, multiply, products};
-pub use tier::Tier;
+pub use schedule::{Job, add_multiply, gemm, multiply};
 
+use super::weights::Format;
 use layout::Storage;
 
 /// How the activations of a quantised layer are held while they are multiplied.
@@ -192,8 +189,8 @@ impl Packed {
     ///
     /// # Panics
     /// When a slice has not the length of its shape.
-    pub fn matmul(&self, x: &[f32], m: usize, out: &mut [f32], activations: Activations, tier: Tier) {
-        let input = Input::new(x, m, self.k, self.format.coding(activations), tier);
+    pub fn matmul(&self, x: &[f32], m: usize, out: &mut [f32], activations: Activations, isa: Isa) {
+        let input = Input::new(x, m, self.k, self.format.coding(activations), isa);
         multiply(&mut [Job { weights: self, out }], &input);
     }
 
@@ -211,9 +208,9 @@ impl Packed {
     }
 }
 
-/// Runs a generic kernel on the lanes of a tier.
-macro_rules! on_tier {
-    ($tier:expr, $name:ident<$($l:ident: $bound:path),*>($($arg:ident: $ty:ty),* $(,)?)) => {{
+/// Runs a generic kernel on the lanes of an instruction set.
+macro_rules! on_isa {
+    ($isa:expr, $name:ident<$($l:ident: $bound:path),*>($($arg:ident: $ty:ty),* $(,)?)) => {{
         #[cfg(target_arch = "x86_64")]
         {
             #[target_feature(enable = "avx512f,avx512bw,avx512bf16,avx2,fma,f16c")]
@@ -228,14 +225,14 @@ macro_rules! on_tier {
             fn avx2<$($l: $bound),*>($($arg: $ty),*) {
                 $name::<$crate::model::cpu::lanes::Avx2 $(, $l)*>($($arg),*)
             }
-            match $tier.instructions() {
-                // SAFETY: a tier exists only on machines that have its instructions.
-                $crate::model::cpu::tier::Instructions::Avx512 => unsafe { avx512::<$($l),*>($($arg),*) },
+            match $isa.instructions() {
+                // SAFETY: an instruction set exists only on machines that have its instructions.
+                $crate::model::cpu::isa::Instructions::Avx512 => unsafe { avx512::<$($l),*>($($arg),*) },
                 // SAFETY: as above.
-                $crate::model::cpu::tier::Instructions::Amx => unsafe { avx512_floats::<$($l),*>($($arg),*) },
+                $crate::model::cpu::isa::Instructions::Amx => unsafe { avx512_floats::<$($l),*>($($arg),*) },
                 // SAFETY: as above.
-                $crate::model::cpu::tier::Instructions::Avx2
-                | $crate::model::cpu::tier::Instructions::AvxVnni => unsafe { avx2::<$($l),*>($($arg),*) },
+                $crate::model::cpu::isa::Instructions::Avx2
+                | $crate::model::cpu::isa::Instructions::AvxVnni => unsafe { avx2::<$($l),*>($($arg),*) },
                 _ => $name::<$crate::model::cpu::lanes::Portable $(, $l)*>($($arg),*),
             }
         }
@@ -246,8 +243,8 @@ macro_rules! on_tier {
             fn neon<$($l: $bound),*>($($arg: $ty),*) {
                 $name::<$crate::model::cpu::lanes::Neon $(, $l)*>($($arg),*)
             }
-            match $tier.instructions() {
-                $crate::model::cpu::tier::Instructions::Portable => {
+            match $isa.instructions() {
+                $crate::model::cpu::isa::Instructions::Portable => {
                     $name::<$crate::model::cpu::lanes::Portable $(, $l)*>($($arg),*)
                 }
                 _ => neon::<$($l),*>($($arg),*),
@@ -255,9 +252,9 @@ macro_rules! on_tier {
         }
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         {
-            let _ = $tier;
+            let _ = $isa;
             $name::<$crate::model::cpu::lanes::Portable $(, $l)*>($($arg),*)
         }
     }};
 }
-pub(crate) use on_tier;
+pub(crate) use on_isa;

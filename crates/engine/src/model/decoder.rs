@@ -1,32 +1,32 @@
-//! The decoder shared by all architectures, over any [`Backend`]: what differs stands in its [`Config`].
+//! The decoder of all architectures, over any [`Backend`]; the differences are fields of its [`Config`].
 //! One call runs one step of any mix of prompt chunks and single tokens.
 
 use super::{
     Adapter, Config, Error, KvType, Weights,
     adapter::{AdapterLayer, Module},
     backend::{Added, Backend, LogitsStatus, Matrices, Reach, Rows, StepStatus},
-    step::{Most, Step},
-    tail::{Choice, Want},
+    sampler::{SampleRequest, SampledToken},
+    step::{Step, StepLimits},
 };
 
-/// A model that is loaded on a device, whatever the device: it runs steps and answers what is wanted of their logits.
+/// A model loaded on any device: it runs steps and samples from their logits.
 pub trait Model: Send + Sync {
     fn config(&self) -> &Config;
 
-    /// Makes the cache: room for `n_blocks` blocks of [`super::BLOCK`] tokens.
+    /// Allocates the cache of `n_blocks` blocks of [`super::BLOCK`] tokens.
     ///
     /// # Errors
     /// No memory, or a number type that this device does not cache.
     fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error>;
 
     /// As [`Backend::step_bytes`].
-    fn step_bytes(&self, most: Most) -> usize;
+    fn step_bytes(&self, most: StepLimits) -> usize;
 
     /// As [`Backend::prepare`]. Adapters come before.
     ///
     /// # Errors
     /// No memory on the device.
-    fn prepare(&mut self, most: Most) -> Result<(), Error>;
+    fn prepare(&mut self, most: StepLimits) -> Result<(), Error>;
 
     /// Adds an adapter, and gives the number by which the parts of a step name it. Rows that name none are computed
     /// as if it were not there.
@@ -55,7 +55,7 @@ pub trait Model: Send + Sync {
     ///
     /// # Errors
     /// The device fails.
-    fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, Error>;
+    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, Error>;
 
     /// As [`Backend::logprobs`].
     ///
@@ -69,11 +69,10 @@ pub trait Model: Send + Sync {
     /// The device fails.
     fn logits(&self) -> Result<Vec<Vec<f32>>, Error>;
 
-    /// The hidden states that the last step noted: the residual stream after each of the step's depths, its noted rows
-    /// one after the other.
+    /// The hidden states that the last step captured: the residual stream after each of the step's depths, row after row.
     ///
     /// Shape: `[depths][noted, hidden]`.
-    fn noted(&self) -> &[Vec<f32>];
+    fn hidden_states(&self) -> &[Vec<f32>];
 
     /// As [`Backend::cheap_rows`].
     fn cheap_rows(&self) -> usize;
@@ -90,7 +89,7 @@ pub struct Decoder<B: Backend> {
     layers: Vec<Layer<B>>,
     norm: B::Vector,
     lm_head: B::Linear,
-    noted: Vec<Vec<f32>>,
+    hidden_states: Vec<Vec<f32>>,
     n_adapters: usize,
 }
 
@@ -126,23 +125,23 @@ impl<B: Backend> Decoder<B> {
         };
         let layers = (0..config.n_layers).map(|layer| load.layer(layer)).collect::<Result<_, _>>()?;
         let norm = load.norm("model.norm", hidden)?;
-        let noted = Vec::new();
-        Ok(Self { config, backend, embed_tokens, layers, norm, lm_head, n_adapters: 0, noted })
+        let hidden_states = Vec::new();
+        Ok(Self { config, backend, embed_tokens, layers, norm, lm_head, n_adapters: 0, hidden_states })
     }
 
-    /// The operations of the step that has begun: its first `n_layers` layers, after some of which the hidden states are noted,
-    /// and the logits where they are wanted.
+    /// The operations of the current step: its first `n_layers` layers, with hidden states captured after those in `depths`,
+    /// and the logits if they are wanted.
     fn operations(&mut self, wanted: bool, n_layers: usize, depths: &[u32]) -> Result<LogitsStatus, Error> {
         let (mut x, mut h) = self.embed()?; // [rows, hidden]
         let mut kept = LogitsStatus::Ready;
         for idx in 0..n_layers {
-            let is_noted = depths.contains(&(idx as u32 + 1));
-            if idx + 1 == n_layers && !wanted && !is_noted {
+            let is_captured = depths.contains(&(idx as u32 + 1));
+            if idx + 1 == n_layers && !wanted && !is_captured {
                 self.project(idx, &h)?;
                 break;
             }
             (x, h) = self.layer(idx, x, &h)?;
-            if is_noted {
+            if is_captured {
                 self.backend.note(&x)?;
             }
         }
@@ -151,7 +150,7 @@ impl<B: Backend> Decoder<B> {
             kept = self.backend.keep_logits(logits)?;
         }
         if !depths.is_empty() {
-            self.noted = self.backend.noted()?;
+            self.hidden_states = self.backend.noted()?;
         }
         Ok(kept)
     }
@@ -164,8 +163,8 @@ impl<B: Backend> Decoder<B> {
         Ok((x, h))
     }
 
-    /// Takes the residual stream and its norm through one layer, to the norm that comes next; behind the last layer's keys
-    /// and values, only the wanted rows.
+    /// Computes one layer from the residual stream and its norm; returns both for the next layer. After the keys and values of
+    /// the last layer, only the wanted rows remain.
     ///
     /// Shape: `[rows, hidden]` -> `[rows or wanted, hidden]`, each.
     fn layer(&mut self, idx: usize, mut x: B::Stream, h: &B::Input) -> Result<(B::Stream, B::Input), Error> {
@@ -220,11 +219,11 @@ impl<B: Backend> Model for Decoder<B> {
         Ok(self.n_adapters as u32 - 1)
     }
 
-    fn step_bytes(&self, most: Most) -> usize {
+    fn step_bytes(&self, most: StepLimits) -> usize {
         self.backend.step_bytes(most)
     }
 
-    fn prepare(&mut self, most: Most) -> Result<(), Error> {
+    fn prepare(&mut self, most: StepLimits) -> Result<(), Error> {
         self.backend.prepare(most)
     }
 
@@ -238,7 +237,7 @@ impl<B: Backend> Model for Decoder<B> {
             return Err(Error::Depth { depth, n_layers: self.layers.len() });
         }
         let depths = if step.noted.is_empty() { Vec::new() } else { step.depths.clone() };
-        self.noted.clear();
+        self.hidden_states.clear();
         if self.backend.begin(step)? == StepStatus::Execute
             && self.operations(wanted, n_layers, &depths)? == LogitsStatus::Rerun
         {
@@ -264,7 +263,7 @@ impl<B: Backend> Model for Decoder<B> {
         self.backend.floats(&x)
     }
 
-    fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, Error> {
+    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, Error> {
         self.backend.take(wants)
     }
 
@@ -276,8 +275,8 @@ impl<B: Backend> Model for Decoder<B> {
         self.backend.logits()
     }
 
-    fn noted(&self) -> &[Vec<f32>] {
-        &self.noted
+    fn hidden_states(&self) -> &[Vec<f32>] {
+        &self.hidden_states
     }
 
     fn cheap_rows(&self) -> usize {

@@ -1,5 +1,5 @@
-//! Where a model runs: `--device auto|cpu|cuda[:N[,M...]]`. It opens the device and says plainly why it cannot; it
-//! knows nothing of what fits into the device's memory.
+//! Where a model runs: `--device auto|cpu|cuda[:N[,M...]]`. It opens the device, or explains why that fails.
+//! Memory requirements are checked elsewhere.
 
 use super::{
     Compute, Config, Decoder, Model, Weights,
@@ -88,7 +88,8 @@ impl Device {
         }
     }
 
-    /// As [`Device::named`], for models that are spread over `n_cards` GPUs each: `cuda` and `auto` are the first so many.
+    /// As [`Device::named`], for models that are spread over `n_cards` GPUs each: `cuda` and `auto` are the first so
+    /// many.
     ///
     /// # Errors
     /// As [`Device::named`] and [`Device::grouped`].

@@ -1,5 +1,5 @@
-//! One step of work, described once for every backend: tokens with their places, whose blocks they read, and which
-//! rows of logits are wanted. Integers only.
+//! One step of work, for any backend: tokens with their positions, the blocks that they read, and the rows whose
+//! logits are wanted. Integers only.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,7 +8,7 @@ use std::{
 
 use super::{BLOCK, Error};
 
-/// Neighbouring tokens of one sequence.
+/// Consecutive tokens of one sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
     pub tokens: &'a [u32],
@@ -24,7 +24,7 @@ pub struct Part<'a> {
     pub adapter: Option<u32>,
 }
 
-/// Rows that take the same adapter.
+/// Rows with the same adapter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Adapted {
     pub adapter: u32,
@@ -32,9 +32,9 @@ pub struct Adapted {
     pub rows: Vec<u32>,
 }
 
-/// The largest step that is ever run.
+/// The limits of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Most {
+pub struct StepLimits {
     pub rows: usize,
     /// Rows whose next-token logits are wanted.
     pub wanted: usize,
@@ -144,7 +144,7 @@ impl Step {
         self.slots.chunk_by(|a, b| a / BLOCK as u32 == b / BLOCK as u32).map(run).collect()
     }
 
-    /// Refuses adapters that a model with so many of them does not have.
+    /// Checks that the model has the step's adapters.
     ///
     /// # Errors
     /// The first such adapter.
@@ -155,8 +155,8 @@ impl Step {
         }
     }
 
-    /// Refuses what a model with `n_blocks` blocks of cache and a vocabulary of `vocab` cannot run, or could not run on
-    /// many threads: a block that is written from two places.
+    /// Checks that a model with `n_blocks` blocks of cache and a vocabulary of `vocab` can run the step, on any
+    /// number of threads: no block is written from two places.
     ///
     /// # Errors
     /// What is wrong.

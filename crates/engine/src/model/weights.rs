@@ -1,7 +1,8 @@
-//! Checkpoints on disk: GGUF files and safetensors folders, memory-mapped, behind one set of names (those of
-//! the Hugging Face checkpoint). It copies and converts nothing. Beside them, `seeded` ones for measurements, which
-//! have no files.
+//! Checkpoints on disk: GGUF files and safetensors folders, memory-mapped, behind one set of names (those of the
+//! Hugging Face checkpoint), and the formats of their tensors. It copies and converts nothing. Beside them, `seeded`
+//! ones for measurements, which have no files.
 
+pub(in crate::model) mod ggml;
 mod gguf;
 mod safetensors;
 pub mod seeded;
@@ -17,6 +18,7 @@ use memmap2::Mmap;
 
 use super::{Config, Error, config::gguf::Metadata};
 use crate::files::{self, Stamp};
+pub use ggml::Format;
 
 /// An open checkpoint.
 pub struct Weights {
@@ -67,8 +69,8 @@ pub struct Stored<'a> {
 }
 
 impl Weights {
-    /// Opens a GGUF file, a folder with `config.json` and safetensors, or a folder with one GGUF model. Of a GGUF model in
-    /// parts, any part stands for all.
+    /// Opens a GGUF file, a folder with `config.json` and safetensors, or a folder with one GGUF model. Of a GGUF
+    /// model in parts, any part stands for all.
     ///
     /// # Errors
     /// A file that is missing, cut short or not what it claims to be, named with what to do.
@@ -111,11 +113,11 @@ impl Weights {
         &self.remarks
     }
 
-    /// Checks that every file of the checkpoint, as it is open and mapped here, is one of those whose stamps were taken
-    /// when they were hashed: between then and now somebody may have put another in its place.
+    /// Checks that every open file of the checkpoint has one of the stamps that were taken when the files were hashed, so that
+    /// a file that was replaced since then is detected.
     ///
     /// # Errors
-    /// The first file that is another one now.
+    /// The first file that was replaced.
     pub fn check(&self, hashed: &[Stamp]) -> Result<(), Error> {
         let is_other = |mapped: &&Mapped| !Stamp::of(&mapped.file).is_ok_and(|stamp| hashed.contains(&stamp));
         match self.files.iter().find(is_other) {
@@ -180,8 +182,7 @@ impl Weights {
             .ok_or_else(|| self.bad(name, &format!("is {:?}, floats were expected", stored.dtype)))
     }
 
-    /// Says that a tensor's bytes have been used: its part of the file need not stay in this process's memory.
-    /// It can be read again all the same.
+    /// Marks a tensor as used: its pages of the map may be dropped, and are read again if needed.
     pub(super) fn used(&self, name: &str) {
         #[cfg(unix)]
         if let Some(entry) = self.index.get(name).filter(|_| self.seed.is_none()) {

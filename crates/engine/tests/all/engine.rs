@@ -1,6 +1,6 @@
 //! The engine gives the same bytes whoever the neighbours are, and says plainly what it cannot do.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::collections::BTreeMap;
 
 use proptest::{prelude::*, test_runner::TestRunner};
 use serde_json::json;
@@ -9,13 +9,11 @@ use tribunal_engine::{
     engine::{Engine, Options},
     model::{
         Compute, KvType,
-        cpu::{Activations, Tier},
+        cpu::{Activations, Isa},
     },
 };
 
-pub fn tiny(name: &str) -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("models/tiny").join(name)
-}
+pub use crate::model::tiny;
 
 pub fn options() -> Options {
     Options { kv_bytes: Some(8 << 20), context: Some(640), ..Options::default() }
@@ -89,7 +87,7 @@ fn replies_do_not_depend_on_batch_cache_threads_or_order() {
             Options { n_rows: 64, threads: Some(2), ..options() },
             // Room for one sequence of the full context and little else: prefixes are evicted all the time.
             Options { kv_bytes: Some(660 * 1024), step_tokens: 5, ..options() },
-            Options { compute: Compute { tier: Tier::PORTABLE, ..Compute::default() }, ..options() },
+            Options { compute: Compute { tier: Isa::PORTABLE, ..Compute::default() }, ..options() },
             Options { n_rows: 64, prefix_cache: false, ..options() },
         ];
         for (i, variant) in variants.iter().enumerate() {

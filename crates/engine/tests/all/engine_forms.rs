@@ -10,9 +10,7 @@ use serde_json::{Value, json};
 use tribunal_core::llm::{Chat, Counter, Error, Finish, Form, Layout, Llm, Reply, Sampling};
 use tribunal_engine::engine::{Engine, Options};
 
-fn tiny(name: &str) -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("models/tiny").join(name)
-}
+use crate::model::tiny;
 
 fn engine(path: &Path, prefix_cache: bool) -> Engine {
     let options = Options { kv_bytes: Some(8 << 20), context: Some(640), prefix_cache, ..Options::default() };

@@ -13,15 +13,12 @@ use tribunal_engine::{
     engine::{Engine, Options},
     model::{
         Compute, KvType,
-        cpu::{Activations, Format, Tier},
+        cpu::{Activations, Isa},
+        weights::Format,
     },
 };
 
-use crate::gguf::gguf;
-
-fn tiny(name: &str) -> PathBuf {
-    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("models/tiny").join(name)
-}
+use crate::{gguf::gguf, model::tiny};
 
 fn base() -> Options {
     Options { kv_bytes: Some(8 << 20), context: Some(320), n_rows: 4, threads: Some(1), ..Options::default() }
@@ -69,7 +66,7 @@ fn variants(control: &str) -> Vec<(&'static str, Options)> {
     ];
     assert_eq!(adapters, Vec::<PathBuf>::new());
     assert_eq!((kv, chat_template, chat_options, stop_tokens), (KvType::Bf16, None, json!(null), vec![]));
-    for other in Tier::available() {
+    for other in Isa::available() {
         all.push(("tier", compute(other, activations, floats)));
         all.push(("tier, with other floats", compute(other, activations, Some(Format::Bf16))));
     }
@@ -118,7 +115,7 @@ fn check(path: &Path, control: &str, signed: &[&str]) {
             None => known.push((signature, bits)),
         }
     }
-    let has_tiers = Tier::available().count() > 1;
+    let has_tiers = Isa::available().count() > 1;
     let signed: BTreeSet<_> = signed.iter().copied().filter(|name| *name != "tier" || has_tiers).collect();
     assert_eq!(moved, signed, "{}", path.display());
     let answers: BTreeSet<_> = known.iter().map(|(_, bits)| bits).collect();

@@ -9,9 +9,14 @@ pub fn root() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
+/// The folder of a tiny model.
+pub fn tiny(name: &str) -> PathBuf {
+    root().join("models/tiny").join(name)
+}
+
 /// A tiny model on a device.
 pub fn load_on(device: &Device, name: &str) -> Box<dyn Model> {
-    let weights = Weights::open(&root().join("models/tiny").join(name)).expect("a tiny model opens");
+    let weights = Weights::open(&tiny(name)).expect("a tiny model opens");
     device.load(&weights, Compute::default()).expect("a tiny model loads")
 }
 

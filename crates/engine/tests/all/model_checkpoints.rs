@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fs,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use candle_core::{Device as Candle, Tensor};
@@ -15,11 +15,7 @@ use tribunal_engine::{
     model::{Adapter, Compute, Device, KvType, Weights, cpu::Activations},
 };
 
-use crate::model::{Desk, root};
-
-fn tiny(name: &str) -> PathBuf {
-    root().join("models/tiny").join(name)
-}
+use crate::model::{Desk, root, tiny};
 
 /// A folder with a tiny model's weights and tokenizer and another `config.json`.
 fn folder(model: &str, config: &Value) -> tempfile::TempDir {

@@ -5,7 +5,10 @@ use std::borrow::Cow;
 use candle_core::quantized::{GgmlDType, QStorage, QTensor};
 use candle_core::{Device, Tensor};
 use half::f16;
-use tribunal_engine::model::cpu::{Activations, Format, Packed, Tier};
+use tribunal_engine::model::{
+    cpu::{Activations, Isa, Packed},
+    weights::Format,
+};
 
 const FORMATS: [(Format, GgmlDType); 8] = [
     (Format::Q8_0, GgmlDType::Q8_0),
@@ -79,7 +82,7 @@ fn exact_products_are_those_of_candles_weights() {
         for (activations, tolerance) in [(Activations::Float, 1e-6), (Activations::Q8, 1e-2)] {
             let mut got = vec![f32::NAN; m * n];
             let packed = Packed::pack(format, n, k, &bytes).unwrap();
-            packed.matmul(&x, m, &mut got, activations, Tier::detect());
+            packed.matmul(&x, m, &mut got, activations, Isa::detect());
             let error = got.iter().zip(&want).map(|(a, b)| (a - b).powi(2)).sum::<f32>().sqrt();
             assert!(error <= tolerance * size, "{format:?} {activations:?}: {} of the size", error / size);
         }

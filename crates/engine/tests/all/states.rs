@@ -6,7 +6,7 @@ use tribunal_engine::{
     model::Device,
 };
 
-use crate::engine::tiny;
+use crate::model::tiny;
 
 fn bits(states: &States) -> Vec<Vec<u32>> {
     states.states.iter().map(|depth| depth.iter().map(|x| x.to_bits()).collect()).collect()

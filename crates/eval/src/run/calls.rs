@@ -1,5 +1,5 @@
-//! The file of calls: how it is appended to, read in a stream, compressed, and cut back when a run goes on. What a line
-//! says is `call`'s.
+//! The file of calls: appending, streaming, compression, and truncation when a run is resumed. The format of a line
+//! is in `call`.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use super::{
     call::CallLine,
     folder::{self, json_lines},
     groups::GroupId,
-    health::Asked,
+    health::Question,
     record::UnitKey,
     summary::Cost,
 };
@@ -170,7 +170,7 @@ pub(super) struct CallCost {
 #[derive(Clone, Debug, Default)]
 pub struct Sums {
     pub cost: Cost,
-    questions: BTreeMap<(String, String), Vec<(Place, Asked)>>,
+    questions: BTreeMap<(String, String), Vec<(Place, Question)>>,
 }
 
 /// Where a question stands among all, whatever the order in which they were asked.
@@ -184,7 +184,7 @@ impl Sums {
         }
         let unit = (call.role.as_str(), call.stage.as_str(), call.doc.as_str());
         let place = (call.group.clone(), call.seg, call.attempt, call.prompt_sha256.clone());
-        self.ask(unit, &place, || Asked::of(call));
+        self.ask(unit, &place, || Question::of(call));
     }
 
     /// Counts a line, which is parsed in full only if its question may be one of the few.
@@ -194,15 +194,17 @@ impl Sums {
         }
         let unit = (call.role.as_str(), call.stage.as_str(), call.doc.as_str());
         let place = (call.group.clone(), call.seg, call.attempt, call.prompt_sha256.clone());
-        self.ask(unit, &place, || serde_json::from_slice::<CallLine>(line).ok().as_ref().and_then(Asked::of));
+        self.ask(unit, &place, || {
+            serde_json::from_slice::<CallLine>(line).ok().as_ref().and_then(Question::of)
+        });
     }
 
-    /// Keeps a question if it is one of the first two about different units, of its role and stage.
+    /// Records a question if it is one of the first two about different units, of its role and stage.
     fn ask(
         &mut self,
         (role, stage, doc): (&str, &str, &str),
         place: &Place,
-        asked: impl FnOnce() -> Option<Asked>,
+        asked: impl FnOnce() -> Option<Question>,
     ) {
         let about = self.questions.entry((role.to_owned(), stage.to_owned())).or_default();
         if about.len() == 2 && about[1].0 <= *place {
@@ -217,7 +219,7 @@ impl Sums {
 
     /// The questions: of each role and stage two about different units, always the same ones.
     #[must_use]
-    pub fn questions(&self) -> Vec<Asked> {
+    pub fn questions(&self) -> Vec<Question> {
         self.questions.values().flatten().map(|(_, asked)| asked.clone()).collect()
     }
 }

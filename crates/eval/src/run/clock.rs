@@ -1,4 +1,4 @@
-//! Times of files in words. It asks no clock.
+//! Formats the times of files. It reads no clock.
 
 use std::time::SystemTime;
 

@@ -1,5 +1,5 @@
-//! Whether a folder has the calls that its verdicts tell of: every record says how often a model was asked for its unit. It
-//! reads no answer.
+//! Checks that a folder has all calls of its verdicts: every record has the number of its unit's calls. It reads no
+//! answer.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -65,9 +65,9 @@ pub fn check(dir: &Path) -> Result<(), Error> {
 }
 
 /// What a folder has verdicts on.
-pub struct Judged(HashSet<u64>);
+pub struct JudgedUnits(HashSet<u64>);
 
-impl Judged {
+impl JudgedUnits {
     /// Reads the journal of a folder.
     ///
     /// # Errors

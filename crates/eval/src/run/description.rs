@@ -1,4 +1,4 @@
-//! `run.json`: what a run judges and with what, so that a stranger can repeat it. It is written once, and again only
+//! `run.json`: what a run judges and with what, so that it can be repeated. It is written once, and again only
 //! when the run grows.
 
 use std::{
@@ -76,8 +76,8 @@ pub struct DocUnits {
     pub segs: Vec<Option<usize>>,
 }
 
-/// What a run was made of, apart from what its signature says. Nothing here can move a score that the signature does
-/// not name; it is for whoever wants the same things again.
+/// The origin of a run's models, prompts and files, beyond the signature. Nothing here can move a score that the signature does
+/// not name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     pub build: Build,

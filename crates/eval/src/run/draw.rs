@@ -1,4 +1,4 @@
-//! What is drawn by a seed, and from which pairs of languages. It depends on nothing but its arguments.
+//! Seeded shuffling, a function of its arguments alone.
 
 use crate::{random, segment::Outline};
 

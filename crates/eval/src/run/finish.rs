@@ -1,5 +1,4 @@
-//! The end of a run: the lines of the journal in verdict order, and what they come to. It judges nothing, and has no more
-//! than one line in memory at a time.
+//! Finishes a run: writes the journal's lines in verdict order, and the summary, with one line in memory at a time.
 
 use std::{
     io::{self, BufReader, Read as _},

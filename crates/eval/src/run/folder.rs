@@ -1,4 +1,4 @@
-//! A run folder: its files and how they are replaced. How a run is made is none of its business.
+//! A run folder: its files, and their atomic replacement.
 
 use std::{
     io::Write,

@@ -1,5 +1,5 @@
-//! The gate before the models of a run: it lets in as many questions as the engine answers at once, those of earlier
-//! groups first, so that groups end one after the other and not all together at the end. It changes no answer.
+//! A priority semaphore for the questions of a run: as many as the engine answers at once, those of earlier groups
+//! first, so that groups finish one after the other and not all at the end. It changes no answer.
 
 use std::{
     collections::BTreeMap,
@@ -59,7 +59,7 @@ impl Gate {
 }
 
 impl Drop for Entry<'_> {
-    /// Hands the place to who is next.
+    /// Releases the permit to the next waiter.
     fn drop(&mut self) {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         match state.waiting.pop_first() {
@@ -138,7 +138,7 @@ impl Llm for Gated {
     }
 }
 
-/// Refuses answers whose log-probabilities are not numbers: nothing that such a model says means anything.
+/// Rejects answers whose log-probabilities are not numbers: such a model is broken.
 fn numbers(tokens: &[Token]) -> Result<(), Error> {
     if tokens.iter().any(|token| token.logprob.is_nan() || token.masked_logprob.is_nan()) {
         let reason =

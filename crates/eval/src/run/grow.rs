@@ -1,5 +1,5 @@
-//! What a run folder may go on as: the same run, the same run with more units, with another share of them, or with
-//! units that are to be asked again. Anything else is refused, with what differs.
+//! How a run folder may be continued: as the same run, with more units, with another shard, or with units that are
+//! judged again. Anything else is an error that names the differences.
 
 use std::{collections::HashMap, path::Path};
 
@@ -81,7 +81,7 @@ impl FolderState {
                 remove(&folder.path(name))?;
             }
         }
-        // A shard that is not the first began without copies; whoever goes on with its folder may be the first, or the whole.
+        // Shards other than the first have no copies; a continued run may be the first shard, or the whole.
         if shard.index == 1 && (self.has_grown || !folder.path(input::INPUT).exists()) {
             materials::keep(folder.dir(), copies)?;
             input::keep(folder.dir(), segments, shard)?;

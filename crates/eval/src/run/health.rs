@@ -1,6 +1,6 @@
-//! Signs that a judge is not judging: verdicts that are all the same, spans that no reader would mark, scores and
-//! qualities that contradict each other, explanations that come from the prompt or name a language that is not
-//! there. It looks at what a run left, asks no model anything, and changes no verdict.
+//! Health checks for degenerate verdicts: identical scores, implausible spans, scores that contradict the errors,
+//! explanations copied from the prompt or about another language. They read a run's records, call no model and change
+//! no verdict.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,13 +13,12 @@ mod explanations;
 
 mod spans;
 
-pub use explanations::Asked;
+pub use explanations::Question;
 
-/// How many units (or errors, or explanations) a share is taken of before it can be a warning: of fewer, many can
-/// be alike by chance.
+/// The least units (or errors, or explanations) for a warning: of fewer, many can be alike by chance.
 const LEAST: usize = 8;
 
-/// How many of them must show a sign before it can be a warning: one or two are a judge's slips.
+/// The least positive ones for a warning: one or two are isolated mistakes.
 const LEAST_FOUND: usize = 3;
 
 /// Verdicts alike. On WMT23, the most frequent score is that of 27% of the segments for annotators in en-de (21% in
@@ -27,7 +26,7 @@ const LEAST_FOUND: usize = 3;
 /// than 40% of the segments the same number of errors.
 const ALIKE: f64 = 0.8;
 
-/// The share without errors that no good judge of good translations reached: short and easy texts have few.
+/// The share without errors that no good judge of good translations reached; short and easy texts have few errors.
 const UNMARKED: f64 = 0.9;
 
 /// Spans that are a single letter or end inside a word: below 1% for WMT23's annotators.
@@ -36,13 +35,13 @@ const ODD: f64 = 0.1;
 /// Errors that repeat an earlier one of the same unit: below 0.1% for WMT23's annotators.
 const REPEATED: f64 = 0.05;
 
-/// Units whose quality contradicts their errors. Nobody who reads both means both.
+/// Units whose quality contradicts their errors.
 const CONTRADICTORY: f64 = 0.1;
 
-/// Explanations that stand in the prompt. A short one can be right for two segments, so it takes several.
+/// Explanations copied from the prompt. A short one can be right for two segments, so the threshold is not lower.
 const COPIED: f64 = 0.1;
 
-/// Explanations that name another language. Nothing in the text calls for it, so it takes few.
+/// Explanations that name another language, which no text gives a reason for.
 const FOREIGN: f64 = 0.05;
 
 /// A quality from here on contradicts errors that lose the meaning: on the scale that the prompts print, 66 is
@@ -55,10 +54,10 @@ const POOR_QUALITY: f64 = 33.0;
 /// As many major errors as weigh what a critical one does under the weights of GEMBA.
 const MANY_MAJOR: usize = 5;
 
-/// What can be wrong with a run's verdicts.
+/// A check of a run's verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Sign {
+pub enum HealthCheck {
     /// Units with the most frequent score.
     SameScore,
     /// Units with the most frequent quality score, of those that have one.
@@ -79,8 +78,8 @@ pub enum Sign {
     ForeignLanguage,
 }
 
-impl Sign {
-    /// All signs, in the order in which they are reported.
+impl HealthCheck {
+    /// All checks, in the order in which they are reported.
     pub const ALL: [Self; 9] = [
         Self::SameScore,
         Self::SameQuality,
@@ -93,7 +92,7 @@ impl Sign {
         Self::ForeignLanguage,
     ];
 
-    /// The share from which on the sign is a warning.
+    /// The share at which the check becomes a warning, 0 to 1.
     #[must_use]
     pub fn threshold(self) -> f64 {
         match self {
@@ -108,23 +107,25 @@ impl Sign {
     }
 }
 
-/// How often a sign was seen.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    pub sign: Sign,
+    #[serde(rename = "sign")]
+    pub check: HealthCheck,
     pub found: usize,
     /// Out of how many.
     pub of: usize,
     pub warning: bool,
-    /// The value that is the same, of [`Sign::SameScore`], [`Sign::SameQuality`] and [`Sign::SameCount`].
+    /// The value that is the same, of [`HealthCheck::SameScore`], [`HealthCheck::SameQuality`] and
+    /// [`HealthCheck::SameCount`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
-    /// The first unit that shows the sign.
+    /// The first positive unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub example: Option<Example>,
 }
 
-/// A unit that shows a sign, and where.
+/// A positive unit, and the text at fault.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Example {
     pub system: String,
@@ -134,55 +135,55 @@ pub struct Example {
 }
 
 impl Finding {
-    /// The share of those that show the sign, 0 to 1.
+    /// The positive share, 0 to 1.
     #[must_use]
     pub fn share(&self) -> f64 {
         if self.of == 0 { 0.0 } else { self.found as f64 / self.of as f64 }
     }
 }
 
-/// Looks for every sign in the records of a run. Only what can be there is in the answer: no qualities, no
-/// finding about qualities. `questions` are some that the run asked, for what a judge could copy from.
+/// Runs all checks on the records of a run. Checks without data are left out: without quality scores there is no
+/// finding about them. `questions` are some of the run's prompts, which a judge may have copied from.
 #[must_use]
-pub fn findings(records: &[Record], questions: &[Asked]) -> Vec<Finding> {
-    let mut signs = Signs::new(questions);
+pub fn findings(records: &[Record], questions: &[Question]) -> Vec<Finding> {
+    let mut checks = HealthChecks::new(questions);
     for record in records {
-        signs.add(record);
+        checks.add(record);
     }
-    signs.findings()
+    checks.findings()
 }
 
-/// The signs so far, of records that come one by one and are not kept.
-pub struct Signs<'a> {
+/// The checks over a stream of records, none of which is kept.
+pub struct HealthChecks<'a> {
     words: spans::Words,
-    shown: explanations::Shown<'a>,
+    questions: explanations::QuestionTexts<'a>,
     names: explanations::Names,
     n_scored: usize,
     names_errors: bool,
-    /// Where the quality is the score, it has been counted.
+    /// Whether the quality differs from the score; otherwise it is counted as the score.
     quality_is_apart: bool,
     scores: Frequencies,
     qualities: Frequencies,
     /// Numbers of errors other than 0.
     counts: Frequencies,
-    seen: BTreeMap<Sign, Seen>,
+    counts_of: BTreeMap<HealthCheck, Count>,
 }
 
-/// How many things showed a sign, of how many, and the first of them.
+/// How many were positive, of how many, and the first of them.
 #[derive(Default)]
-struct Seen {
+struct Count {
     found: usize,
     of: usize,
     example: Option<Example>,
 }
 
-impl<'a> Signs<'a> {
+impl<'a> HealthChecks<'a> {
     /// Without any record.
     #[must_use]
-    pub fn new(questions: &'a [Asked]) -> Self {
+    pub fn new(questions: &'a [Question]) -> Self {
         Self {
             words: spans::Words::new(),
-            shown: explanations::Shown::of(questions),
+            questions: explanations::QuestionTexts::of(questions),
             names: explanations::Names::new(),
             n_scored: 0,
             names_errors: false,
@@ -190,11 +191,11 @@ impl<'a> Signs<'a> {
             scores: Frequencies::default(),
             qualities: Frequencies::default(),
             counts: Frequencies::default(),
-            seen: BTreeMap::new(),
+            counts_of: BTreeMap::new(),
         }
     }
 
-    /// Looks at a record; those without a score say nothing of the judge.
+    /// Adds a record; records without a score are ignored.
     pub fn add(&mut self, record: &Record) {
         let Some(score) = record.score else { return };
         self.n_scored += 1;
@@ -205,58 +206,58 @@ impl<'a> Signs<'a> {
         if !record.errors.is_empty() {
             self.counts.add(record.errors.len() as f64);
         }
-        self.count(Sign::NoError, record, record.errors.is_empty().then(String::new));
+        self.count(HealthCheck::NoError, record, record.errors.is_empty().then(String::new));
         if let Some(quality) = record.quality_score {
-            self.count(Sign::Contradiction, record, contradiction(record, quality));
+            self.count(HealthCheck::Contradiction, record, contradiction(record, quality));
         }
         for error in &record.errors {
             if spans::is_placed(record, error) {
-                self.count(Sign::OddSpan, record, self.words.oddity(record, error));
+                self.count(HealthCheck::OddSpan, record, self.words.oddity(record, error));
             }
             if let Some(text) = error.explanation.as_deref().filter(|text| !text.trim().is_empty()) {
-                self.count(Sign::CopiedExplanation, record, self.shown.copied(record, text));
-                self.count(Sign::ForeignLanguage, record, self.names.foreign(record, text));
+                self.count(HealthCheck::CopiedExplanation, record, self.questions.copied(record, text));
+                self.count(HealthCheck::ForeignLanguage, record, self.names.foreign(record, text));
             }
         }
         for repeated in repetitions(record) {
-            self.count(Sign::RepeatedError, record, repeated);
+            self.count(HealthCheck::RepeatedError, record, repeated);
         }
     }
 
-    /// Counts a thing that shows a sign if it comes with a text, which says where.
-    fn count(&mut self, sign: Sign, record: &Record, text: Option<String>) {
-        let seen = self.seen.entry(sign).or_default();
-        seen.of += 1;
+    /// Counts one unit, error or explanation; it is positive if there is a text, which says where.
+    fn count(&mut self, check: HealthCheck, record: &Record, text: Option<String>) {
+        let count = self.counts_of.entry(check).or_default();
+        count.of += 1;
         let Some(text) = text else { return };
-        seen.found += 1;
-        if seen.example.is_none() {
+        count.found += 1;
+        if count.example.is_none() {
             let UnitKey { system, doc, seg, .. } = record.key();
-            seen.example = Some(Example { system, doc, seg, text });
+            count.example = Some(Example { system, doc, seg, text });
         }
     }
 
-    /// What was found.
+    /// The results of the checks that had data.
     #[must_use]
     pub fn findings(mut self) -> Vec<Finding> {
-        let found = Sign::ALL.into_iter().filter_map(|sign| match sign {
-            Sign::SameScore => self.scores.most_frequent(sign),
-            Sign::SameQuality => self.qualities.most_frequent(sign).filter(|_| self.quality_is_apart),
-            Sign::SameCount => {
-                let frequent = self.counts.most_frequent(sign)?;
-                Some(Finding { value: frequent.value, ..finding(sign, frequent.found, self.n_scored) })
+        let found = HealthCheck::ALL.into_iter().filter_map(|check| match check {
+            HealthCheck::SameScore => self.scores.most_frequent(check),
+            HealthCheck::SameQuality => self.qualities.most_frequent(check).filter(|_| self.quality_is_apart),
+            HealthCheck::SameCount => {
+                let frequent = self.counts.most_frequent(check)?;
+                Some(Finding { value: frequent.value, ..finding(check, frequent.found, self.n_scored) })
             }
-            Sign::NoError | Sign::Contradiction if !self.names_errors => None,
+            HealthCheck::NoError | HealthCheck::Contradiction if !self.names_errors => None,
             _ => {
-                let Seen { found, of, example } = self.seen.remove(&sign)?;
+                let Count { found, of, example } = self.counts_of.remove(&check)?;
                 let example = example.filter(|example| !example.text.is_empty());
-                Some(Finding { example, ..finding(sign, found, of) })
+                Some(Finding { example, ..finding(check, found, of) })
             }
         });
         found.filter(|finding| finding.of > 0).collect()
     }
 }
 
-/// How often each value came.
+/// How often each value occurred.
 #[derive(Default)]
 struct Frequencies {
     counts: HashMap<u64, usize>,
@@ -269,19 +270,19 @@ impl Frequencies {
         self.of += 1;
     }
 
-    /// How many of the values are the most frequent one; of equally frequent ones the smallest.
-    fn most_frequent(&self, sign: Sign) -> Option<Finding> {
+    /// The count of the most frequent value; of equally frequent ones the smallest.
+    fn most_frequent(&self, check: HealthCheck) -> Option<Finding> {
         let counts = self.counts.iter().map(|(&bits, &n)| (f64::from_bits(bits), n));
         let better = |a: &(f64, usize), b: &(f64, usize)| a.1.cmp(&b.1).then(b.0.total_cmp(&a.0));
         let (value, found) = counts.max_by(better)?;
-        Some(Finding { value: Some(value), ..finding(sign, found, self.of) })
+        Some(Finding { value: Some(value), ..finding(check, found, self.of) })
     }
 }
 
-fn finding(sign: Sign, found: usize, of: usize) -> Finding {
+fn finding(check: HealthCheck, found: usize, of: usize) -> Finding {
     let share = found as f64 / of.max(1) as f64;
-    let warning = of >= LEAST && found >= LEAST_FOUND && share >= sign.threshold();
-    Finding { sign, found, of, warning, value: None, example: None }
+    let warning = of >= LEAST && found >= LEAST_FOUND && share >= check.threshold();
+    Finding { check, found, of, warning, value: None, example: None }
 }
 
 /// What contradicts a unit's quality score.

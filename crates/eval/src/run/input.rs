@@ -1,5 +1,4 @@
-//! The copy of its input that a run folder keeps, so that it can be verified, repeated and continued by whoever has
-//! the folder alone. Shards other than the first leave it out: the merged folder has it.
+//! The copy of the input in a run folder, with which the folder alone suffices to verify, repeat and continue the run. Shards other than the first leave it out: the merged folder has it.
 
 use std::{
     io::{BufRead, BufReader},

@@ -1,5 +1,5 @@
-//! What an interruption must wait for: whoever ends the process holds this, so that no line is cut off in the middle.
-//! It catches no signal itself.
+//! A lock on the files of a run, which a signal handler takes before it ends the process, so that every line is
+//! complete. It catches no signal itself.
 
 use std::{
     fmt,
@@ -7,27 +7,27 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// A run's files, held while they are written.
+/// A lock that is held while a run's files are written.
 #[derive(Clone, Debug, Default)]
-pub struct Writing(Arc<Mutex<Written>>);
+pub struct Writing(Arc<Mutex<RunStatus>>);
 
-/// What is safe in the run folder.
+/// The state of a run folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct RunStatus {
     /// The run folder; `None` before anything is written.
     pub dir: Option<PathBuf>,
     /// Units in the journal, and those of this process's share of the run.
     pub done: usize,
     pub units: usize,
-    /// What is said of work that makes no verdicts, in their place.
-    pub kept: Option<String>,
+    /// For work without verdicts, the message about what is retained.
+    pub retained: Option<String>,
 }
 
-impl fmt::Display for Written {
+impl fmt::Display for RunStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { dir, done, units, kept } = self;
-        match (kept, dir) {
-            (Some(kept), _) => write!(f, "interrupted: {kept}"),
+        let Self { dir, done, units, retained } = self;
+        match (retained, dir) {
+            (Some(retained), _) => write!(f, "interrupted: {retained}"),
             (None, None) => write!(f, "interrupted"),
             (None, Some(dir)) => write!(
                 f,
@@ -39,13 +39,13 @@ impl fmt::Display for Written {
 }
 
 impl Writing {
-    /// Sets what an interruption says of what is kept.
+    /// Sets the message about what an interruption retains.
     pub fn keeps(&self, what: impl Into<String>) {
-        self.hold().kept = Some(what.into());
+        self.hold().retained = Some(what.into());
     }
 
-    /// Waits until nothing is being written, and keeps it so.
-    pub fn hold(&self) -> MutexGuard<'_, Written> {
+    /// Locks the files: waits until no write is in progress, and blocks further ones.
+    pub fn hold(&self) -> MutexGuard<'_, RunStatus> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

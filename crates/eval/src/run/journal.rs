@@ -1,5 +1,5 @@
-//! The journal: each group's records are appended and flushed as soon as it is judged, for runs that continue.
-//! `verdicts.jsonl` is the ordered copy. A checksum ends each line: no edit or fault of a disk passes for a verdict.
+//! The journal: each group's records are appended and flushed as soon as it is judged, so that an interrupted run can
+//! continue. `verdicts.jsonl` is the ordered copy. A checksum at the end of each line detects edits and disk faults.
 
 use std::{
     collections::HashSet,
@@ -28,7 +28,7 @@ pub use resume::{Groups, Resume, resume};
 
 pub use super::folder::JOURNAL;
 
-/// What stands before and after a line's checksum, in place of the record's last brace.
+/// The text before and after a line's checksum, which replaces the record's last brace.
 const BEFORE_CHECK: &str = ",\"check\":\"";
 const AFTER_CHECK: &str = "\"}";
 /// Digits of a checksum: the first of the record's SHA-256.
@@ -48,15 +48,15 @@ impl<W: Write> Journal<W> {
     /// [`Error::Append`]: what was appended before is safe, and the torn rest is dropped on resuming.
     pub fn append(&mut self, records: &[Record], calls: Vec<CallLine>) -> Result<(), Error> {
         self.calls.append(calls)?;
-        let lines: String = records.iter().map(|record| sealed(&json(record)) + "\n").collect();
+        let lines: String = records.iter().map(|record| with_checksum(&json(record)) + "\n").collect();
         let written = self.records.write_all(lines.as_bytes()).and_then(|()| self.records.flush());
         written.map_err(|source| Error::Append { path: self.path.clone(), source })
     }
 }
 
 impl Journal {
-    /// Checks that the files are still the ones in the folder: those of a folder that was removed take every line and
-    /// keep none.
+    /// Checks that the open files are still those in the folder: writes to the files of a removed folder succeed and
+    /// are lost.
     ///
     /// # Errors
     /// [`Error::Gone`].
@@ -71,7 +71,7 @@ impl Journal {
         Err(Error::Gone(self.path.parent().unwrap_or(&self.path).into()))
     }
 
-    /// Waits until what was appended is on the disk.
+    /// Syncs the appended lines to disk.
     ///
     /// # Errors
     /// [`Error::Append`].
@@ -104,13 +104,13 @@ pub fn json(record: &Record) -> String {
 
 /// A record's line in the journal.
 #[must_use]
-pub fn sealed(json: &str) -> String {
+pub fn with_checksum(json: &str) -> String {
     let open = json.strip_suffix('}').unwrap_or(json);
     format!("{open}{BEFORE_CHECK}{}{AFTER_CHECK}", check(json))
 }
 
-/// The record of a journal's line, as JSON.
-fn unsealed(line: &str) -> Result<String, &'static str> {
+/// The record of a journal's line, as JSON, if its checksum is right.
+fn verify_checksum(line: &str) -> Result<String, &'static str> {
     let rest = line.strip_suffix(AFTER_CHECK).filter(|rest| rest.len() > CHECK_DIGITS);
     let split = rest.and_then(|rest| rest.split_at_checked(rest.len() - CHECK_DIGITS));
     let parts = split.and_then(|(open, digits)| Some((open.strip_suffix(BEFORE_CHECK)?, digits)));
@@ -127,7 +127,7 @@ fn check(json: &str) -> String {
     digest::hex(&Sha256::digest(json)[..CHECK_DIGITS / 2])
 }
 
-/// What a folder already holds of a run.
+/// The part of a run that a folder already has.
 #[derive(Debug, Default)]
 pub struct Done {
     /// Groups in which every unit has a record.
@@ -137,16 +137,16 @@ pub struct Done {
     pub lost: Option<String>,
 }
 
-/// Where a line stands in a file.
+/// The position of a line in a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     offset: u64,
     len: u32,
 }
 
-/// What a line says of its unit.
+/// The fields of a line that identify its unit.
 #[derive(Deserialize)]
-struct Judged {
+struct UnitFields {
     system: String,
     src_lang: String,
     tgt_lang: String,
@@ -156,21 +156,21 @@ struct Judged {
     n_calls: usize,
 }
 
-impl Judged {
+impl UnitFields {
     fn key(self) -> UnitKey {
         let Self { system, src_lang, tgt_lang, doc, seg, .. } = self;
         UnitKey { system, src_lang, tgt_lang, doc, seg }
     }
 }
 
-/// Where the verdict on a unit stands.
+/// The line of a unit's verdict.
 #[derive(Clone, Copy, Debug)]
 struct At {
     journal: u32,
     span: Span,
 }
 
-/// Journals whose lines are found again by their units: the lines stay where they are.
+/// An index of journals by unit; the lines stay on disk.
 #[derive(Debug)]
 pub struct Index {
     journals: Vec<(PathBuf, File)>,
@@ -180,7 +180,7 @@ pub struct Index {
     pub is_shared: bool,
     /// The first unit on which two journals have different verdicts, and these.
     pub apart: Option<(usize, [PathBuf; 2])>,
-    /// Whether something stands behind the last whole line of a journal.
+    /// Whether a journal ends in an incomplete line.
     pub is_torn: bool,
 }
 
@@ -202,7 +202,7 @@ impl Index {
         })
     }
 
-    /// As [`Index::add`], but lines about units that are not among these are passed over; their numbers.
+    /// As [`Index::add`], but skips lines about other units and returns their line numbers.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Damaged`].
@@ -227,8 +227,8 @@ impl Index {
         };
         let journal = self.journals.len() as u32;
         self.journals.push((path.into(), file));
-        let End { is_torn, .. } = each_line(path, Line::Sealed, |number, span, json| {
-            let key = parse::<Judged>(Line::Sealed, path, number, json)?.key();
+        let End { is_torn, .. } = each_line(path, Line::Journal, |number, span, json| {
+            let key = parse::<UnitFields>(Line::Journal, path, number, json)?.key();
             let Some(unit) = units.number(&key) else { return foreign(number, key) };
             match self.lines[unit] {
                 None => self.lines[unit] = Some(At { journal, span }),
@@ -271,8 +271,9 @@ impl Index {
         let (path, file) = &self.journals[journal as usize];
         let read = |source| Error::Io { action: "read", path: path.clone(), source };
         let line = read_at(file, offset, len as usize).map_err(read)?;
-        let text = String::from_utf8(line).ok().and_then(|line| unsealed(&line).ok());
-        text.map(Some).ok_or_else(|| damaged(Line::Sealed, path, 0, "it was changed while it was being read"))
+        let text = String::from_utf8(line).ok().and_then(|line| verify_checksum(&line).ok());
+        text.map(Some)
+            .ok_or_else(|| damaged(Line::Journal, path, 0, "it was changed while it was being read"))
     }
 
     /// Goes through all verdicts in verdict order, as JSON.
@@ -284,11 +285,11 @@ impl Index {
     }
 }
 
-/// What the lines of a file are.
+/// The kind of a file of lines.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Line {
     /// A journal's: records with checksums.
-    Sealed,
+    Journal,
     /// Those of `verdicts.jsonl`.
     Plain,
     /// The same in a file that the user names, which may be a link or a pipe.
@@ -300,7 +301,7 @@ enum Line {
 struct End {
     /// Of the whole file. Unit: bytes.
     size: u64,
-    /// Whether something stands behind the last whole line: one that was cut off while it was being written.
+    /// Whether the last line is incomplete, because writing it was interrupted.
     is_torn: bool,
 }
 
@@ -314,7 +315,7 @@ fn each_line(
     let opened = if kind == Line::Named { File::open(path) } else { files::open_own(path) };
     let file = match opened {
         Ok(file) => file,
-        Err(e) if e.kind() == io::ErrorKind::NotFound && kind == Line::Sealed => return Ok(End::default()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound && kind == Line::Journal => return Ok(End::default()),
         Err(source) => return Err(io(source)),
     };
     let mut file = BufReader::with_capacity(1 << 18, file);
@@ -331,8 +332,8 @@ fn each_line(
             u32::try_from(whole.len()).map_err(|_| damaged(kind, path, number, "it has more than 4 GiB"))?;
         let span = Span { offset, len };
         match kind {
-            Line::Sealed => {
-                let json = unsealed(text).map_err(|reason| damaged(kind, path, number, reason))?;
+            Line::Journal => {
+                let json = verify_checksum(text).map_err(|reason| damaged(kind, path, number, reason))?;
                 visit(number, span, &json)?;
             }
             Line::Plain | Line::Named => visit(number, span, text)?,
@@ -347,7 +348,7 @@ fn parse<'a, T: Deserialize<'a>>(kind: Line, path: &Path, line: usize, json: &'a
 
 fn damaged(kind: Line, path: &Path, line: usize, reason: &str) -> Error {
     let hint = match kind {
-        Line::Sealed => "delete the line; its segment will then be judged again",
+        Line::Journal => "delete the line; its segment will then be judged again",
         // It is made of the journal.
         Line::Plain | Line::Named => "the run's command, given again, writes the file anew from the journal",
     };
@@ -359,7 +360,7 @@ fn damaged(kind: Line, path: &Path, line: usize, reason: &str) -> Error {
 /// # Errors
 /// [`Error::Damaged`] for anything else.
 pub fn record(json: &str) -> Result<Record, Error> {
-    parse(Line::Sealed, Path::new(JOURNAL), 0, json)
+    parse(Line::Journal, Path::new(JOURNAL), 0, json)
 }
 
 /// The records of a journal, each with its exact line in `verdicts.jsonl`.
@@ -367,7 +368,7 @@ pub fn record(json: &str) -> Result<Record, Error> {
 /// # Errors
 /// [`Error::Io`] when it cannot be read, [`Error::Damaged`] for a line that is not a record or was changed.
 pub fn records(path: &Path) -> Result<Vec<(Record, String)>, Error> {
-    lines(path, Line::Sealed)
+    lines(path, Line::Journal)
 }
 
 /// The records of a `verdicts.jsonl`, each with its exact line.
@@ -383,7 +384,8 @@ pub fn verdicts(path: &Path) -> Result<Vec<(Record, String)>, Error> {
 /// # Errors
 /// As [`records`], and what `visit` returns.
 pub fn each_record(path: &Path, mut visit: impl FnMut(Record) -> Result<(), Error>) -> Result<(), Error> {
-    each_line(path, Line::Sealed, |number, _, json| visit(parse(Line::Sealed, path, number, json)?)).map(drop)
+    each_line(path, Line::Journal, |number, _, json| visit(parse(Line::Journal, path, number, json)?))
+        .map(drop)
 }
 
 /// Goes through the records of a `verdicts.jsonl`, one in memory at a time.
@@ -410,7 +412,8 @@ pub(super) fn each_json<T: serde::de::DeserializeOwned>(
     path: &Path,
     mut visit: impl FnMut(T) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    each_line(path, Line::Sealed, |number, _, json| visit(parse(Line::Sealed, path, number, json)?)).map(drop)
+    each_line(path, Line::Journal, |number, _, json| visit(parse(Line::Journal, path, number, json)?))
+        .map(drop)
 }
 
 fn lines(path: &Path, kind: Line) -> Result<Vec<(Record, String)>, Error> {

@@ -1,5 +1,4 @@
-//! The hardest sources of a run whose judge rates difficulty: which they are, and the text that is left of them.
-//! It rates nothing.
+//! Selects the hardest sources of a run whose judge rates difficulty.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 

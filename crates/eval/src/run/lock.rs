@@ -1,5 +1,4 @@
-//! The lock of a run folder: one process at a time writes to it, and another is told which one. It knows nothing of
-//! runs.
+//! The lock of a run folder: one process at a time writes to it; the error for another one names the holder.
 
 use std::{
     fs::{File, TryLockError},
@@ -21,8 +20,8 @@ const MOST: u64 = 512;
 pub struct Lock(File);
 
 impl Lock {
-    /// Locks a folder and writes into the lock file who holds it. A folder whose file of the name `written` is locked too
-    /// is held, whatever became of its lock file.
+    /// Locks a folder and writes into the lock file who holds it. A folder whose file of the name `written` is locked
+    /// too is held, whatever became of its lock file.
     ///
     /// # Errors
     /// [`Error::Locked`] when another process holds it, [`Error::Unlockable`] where the file system has no locks, and
@@ -62,8 +61,8 @@ impl Lock {
 }
 
 impl Lock {
-    /// Locks a file of a locked folder itself, so that the folder stays held when its lock file is removed. `None` where
-    /// a lock would keep this process from writing to the file.
+    /// Locks a file of a locked folder itself, so that the folder stays held when its lock file is removed. `None`
+    /// where a lock would keep this process from writing to the file.
     ///
     /// # Errors
     /// As [`Lock::take`].

@@ -1,5 +1,5 @@
-//! The copies that a run folder keeps of files which its command names: where they are, and whether they are what
-//! `run.json` says. It decides neither what is copied nor what becomes of it.
+//! The run folder's copies of files that its command names: their paths, and whether their hashes are those in
+//! `run.json`.
 
 use std::{
     fmt::Write as _,

@@ -1,5 +1,5 @@
-//! Joins the folders of shards into one: the same `verdicts.jsonl` as an unsharded run, byte for byte. It takes the
-//! shards as they are: of different counts, overlapping where they agree, and, if asked, not all of them.
+//! Joins the folders of shards into one: the same `verdicts.jsonl` as an unsharded run, byte for byte. Shards may
+//! have different counts, may overlap where they agree, and need not be complete if that is allowed.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -83,7 +83,7 @@ pub fn merge(dirs: &[PathBuf], out: &Path, command: &[String], need: Need) -> Re
     let sums = calls::join(dirs, brings, out)?;
     folder::replace(&folder.path(JOURNAL), |file| {
         let mut write = |json: &str| {
-            let written = file.write_all((journal::sealed(json) + "\n").as_bytes());
+            let written = file.write_all((journal::with_checksum(json) + "\n").as_bytes());
             written.map_err(|source| Error::Io { action: "write", path: out.join(JOURNAL), source })
         };
         index.each(&mut write).map_err(std::io::Error::other)
@@ -143,12 +143,12 @@ fn state(folder: &Folder, first: &RunFile, command: &[String]) -> Result<(), Err
     folder.write(RUN, &json_lines(std::slice::from_ref(&merged)))
 }
 
-/// Of each group that has calls, the first folder with calls and verdicts, and true; or else the first with calls alone,
-/// as a process leaves them that is killed between the two.
+/// Of each group that has calls, the first folder with calls and verdicts, and true; or else the first with calls
+/// alone, as a process leaves them that is killed between the two.
 fn bringers(dirs: &[PathBuf]) -> Result<HashMap<GroupId, (usize, bool)>, Error> {
     let mut bringer: HashMap<GroupId, (usize, bool)> = HashMap::new();
     for (at, dir) in dirs.iter().enumerate() {
-        let judged = complete::Judged::of(dir)?;
+        let judged = complete::JudgedUnits::of(dir)?;
         calls::each_place(dir, |call| {
             let Some(group) = GroupId::parse(&call.group) else { return };
             let is_judged = judged.has(call);

@@ -1,5 +1,5 @@
-//! Which files of a run folder are the run's own: no result of another command is written over them, and what a killed
-//! process left half-written beside them is removed. It reads none of them.
+//! The run's own files in a run folder: other commands' results do not overwrite them, and temporary files of killed
+//! processes beside them are removed.
 
 use std::path::{Path, PathBuf};
 

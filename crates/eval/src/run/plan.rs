@@ -1,5 +1,5 @@
-//! How many calls and tokens a run takes, at least and at the most: what the judge surely asks, noted and counted without
-//! a model. What it takes indeed is for a [trial](super::trial) to find out.
+//! Bounds on a run's calls and tokens: the questions that are certain are recorded and counted without a model. A
+//! [trial](super::trial) estimates the actual numbers.
 
 use std::{
     sync::{
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     judges::{Judge, Panel, Question, method::Calls, rehearse, rehearse_unanswered},
-    llm,
+    llm, parallel,
     segment::{Segment, Segments},
 };
 
@@ -196,13 +196,8 @@ impl<S: Segments + ?Sized> Work<'_, S> {
             Ok(tallies)
         };
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut tallies = std::thread::scope(|scope| {
-            let counters: Vec<_> = (0..threads).map(|_| scope.spawn(count)).collect();
-            let counted =
-                counters.into_iter().map(|c| c.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
-            counted.collect::<Result<Vec<Vec<_>>, Error>>()
-        })?
-        .concat();
+        let counted: Result<Vec<Vec<_>>, Error> = parallel::on_threads(threads, count).into_iter().collect();
+        let mut tallies = counted?.concat();
         tallies.sort_by_key(|(at, _)| *at);
         Ok(tallies)
     }

@@ -70,13 +70,13 @@ struct State {
     usage: Usage,
     /// Token positions computed so far, those of unfinished questions among them.
     read: usize,
-    /// The share of the work that is done, and when it was so: nothing is known of what happens since.
-    seen: Option<Seen>,
+    /// The last known progress.
+    latest: Option<Milestone>,
 }
 
-/// How far a run was at a moment. Unit: a share of 1; seconds since the start.
+/// The progress at one moment. Unit: share of the work, 0 to 1; seconds since the start.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct Milestone {
     share: f64,
     at: f64,
 }
@@ -96,7 +96,7 @@ impl Meter {
             std::thread::park_timeout(POLL);
             let mut state = self.lock();
             state.read = computed() - before;
-            state.look(self.extent, self.seconds());
+            state.record(self.extent, self.seconds());
             self.update(&state);
         }
     }
@@ -106,7 +106,7 @@ impl Meter {
         let mut state = self.lock();
         state.questions += 1;
         state.usage += usage;
-        state.look(self.extent, self.seconds());
+        state.record(self.extent, self.seconds());
         self.update(&state);
     }
 
@@ -119,7 +119,7 @@ impl Meter {
         for call in calls.iter().filter(|call| call.error.is_none()) {
             state.cost.add(&call.stage, call.outcome.as_deref(), &call.usage, call.seconds);
         }
-        state.look(self.extent, self.seconds());
+        state.record(self.extent, self.seconds());
         self.update(&state);
     }
 
@@ -179,7 +179,7 @@ impl<'a> Snapshot<'a> {
             tokens,
             tokens_per_second: tokens as f64 / seconds.max(1e-9),
             cached: usage.cached as f64 / usage.prompt().max(1) as f64,
-            seconds_left: if is_done { Some(0.0) } else { state.seen.map(|seen| left(seen, seconds)) },
+            seconds_left: if is_done { Some(0.0) } else { state.latest.map(|latest| left(latest, seconds)) },
             seconds,
             cost: &state.cost,
         }
@@ -238,18 +238,18 @@ impl<'a> Snapshot<'a> {
 }
 
 impl State {
-    /// Notes how far the run is, if it is further than it was.
-    fn look(&mut self, extent: Extent, at: f64) {
+    /// Records the progress, if there was any.
+    fn record(&mut self, extent: Extent, at: f64) {
         let Some(share) = share(self, extent) else { return };
-        if self.seen.is_none_or(|seen| share > seen.share) {
-            self.seen = Some(Seen { share, at });
+        if self.latest.is_none_or(|latest| share > latest.share) {
+            self.latest = Some(Milestone { share, at });
         }
     }
 }
 
-/// The share of the work that is done. Finished groups say how many questions and tokens their work takes; the questions
-/// answered and the tokens computed so far, those of unfinished groups among them, say how far the run has come. `None`
-/// until a group is finished.
+/// The share of the work that is done. Finished groups say how many questions and tokens their work takes; the
+/// questions answered and the tokens computed so far, those of unfinished groups among them, say how far the run has
+/// come. `None` until a group is finished.
 fn share(state: &State, extent: Extent) -> Option<f64> {
     if state.work == 0 {
         return None;
@@ -269,11 +269,11 @@ fn share(state: &State, extent: Extent) -> Option<f64> {
 /// How much of the estimate stays when a step takes longer than all the rest was to take.
 const LEAST: f64 = 0.1;
 
-/// The time that the rest will take, at the pace until the run was last seen to go on: a step of the model may take many
-/// seconds, during which nothing is done and the time left does not grow.
-fn left(seen: Seen, seconds: f64) -> f64 {
-    let rest = (1.0 - seen.share) / seen.share;
-    (seen.at * rest - (seconds - seen.at)).max(LEAST * seconds * rest)
+/// The remaining time, at the pace until the last known progress: during a step of the model, which may take many
+/// seconds, the remaining time does not grow.
+fn left(latest: Milestone, seconds: f64) -> f64 {
+    let rest = (1.0 - latest.share) / latest.share;
+    (latest.at * rest - (seconds - latest.at)).max(LEAST * seconds * rest)
 }
 
 fn duration(seconds: f64) -> String {
@@ -300,7 +300,7 @@ mod tests {
     /// The line when the run has just come as far as this.
     fn text(state: &State, seconds: f64) -> String {
         let state = State {
-            seen: share(state, EXTENT).map(|share| Seen { share, at: seconds }),
+            latest: share(state, EXTENT).map(|share| Milestone { share, at: seconds }),
             cost: state.cost.clone(),
             ..*state
         };
@@ -309,7 +309,7 @@ mod tests {
 
     /// The time left when the run has just come as far as this.
     fn left_now(state: &mut State, seconds: f64) -> f64 {
-        state.look(EXTENT, seconds);
+        state.record(EXTENT, seconds);
         Snapshot::of(state, EXTENT, seconds).seconds_left.unwrap()
     }
 

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     folder::json_lines,
-    health::{Asked, Finding, Signs},
+    health::{Finding, HealthChecks, Question},
     record::{Record, Status, UnitKey},
 };
 use crate::{
@@ -41,7 +41,7 @@ pub struct Summary {
     /// What the systems of each language pair can be compared on, where there are several pairs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pairs: BTreeMap<String, Option<Common>>,
-    /// Signs that the judge is not judging; those that amount to a warning are printed after the run.
+    /// Health checks; those that amount to a warning are printed after the run.
     #[serde(default)]
     pub health: Vec<Finding>,
     pub cost: Cost,
@@ -155,7 +155,8 @@ impl Cost {
 }
 
 impl SystemSummary {
-    /// What a reader of the score must know of the translations, in a sentence without a full stop; `None` for most systems.
+    /// What a reader of the score must know of the translations, in a sentence without a full stop; `None` for most
+    /// systems.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         untranslated(&self.system, self.untranslated, self.units)
@@ -206,8 +207,8 @@ impl Summary {
         self.method().and_then(Method::caution)
     }
 
-    /// What scores and marks of the method mean, the scale of this run's raw scores first; nothing where the method is not
-    /// one of ours.
+    /// What scores and marks of the method mean, the scale of this run's raw scores first; nothing where the method
+    /// is not one of ours.
     #[must_use]
     pub fn about_method(&self) -> Vec<String> {
         let Ok(signature) = self.signature.parse::<Signature>() else { return Vec::new() };
@@ -216,7 +217,7 @@ impl Summary {
 
     /// Sums up records in the order of `verdicts.jsonl`; `questions` are some of those that were asked.
     #[must_use]
-    pub fn of(records: &[Record], signature: &Signature, questions: &[Asked], cost: Cost) -> Self {
+    pub fn of(records: &[Record], signature: &Signature, questions: &[Question], cost: Cost) -> Self {
         let mut summing = Summing::new(questions);
         for record in records {
             summing.add(record);
@@ -233,7 +234,7 @@ pub struct Summing<'a> {
     reasons: BTreeMap<Status, String>,
     /// By language pair.
     pairs: BTreeMap<String, PairSums>,
-    signs: Signs<'a>,
+    checks: HealthChecks<'a>,
 }
 
 /// What is counted of a language pair.
@@ -274,9 +275,9 @@ impl PairSums {
 impl<'a> Summing<'a> {
     /// Without any record; `questions` are some of those that were asked.
     #[must_use]
-    pub fn new(questions: &'a [Asked]) -> Self {
+    pub fn new(questions: &'a [Question]) -> Self {
         let (statuses, reasons, pairs) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { units: 0, planned: 0, statuses, reasons, pairs, signs: Signs::new(questions) }
+        Self { units: 0, planned: 0, statuses, reasons, pairs, checks: HealthChecks::new(questions) }
     }
 
     /// Counts a record.
@@ -287,7 +288,7 @@ impl<'a> Summing<'a> {
             self.reasons.entry(record.status).or_insert_with(|| reason.clone());
         }
         self.pairs.entry(format!("{}-{}", record.src_lang, record.tgt_lang)).or_default().add(record);
-        self.signs.add(record);
+        self.checks.add(record);
     }
 
     /// Counts the units that a run is to judge, judged or not, and with them systems of which none is.
@@ -302,7 +303,7 @@ impl<'a> Summing<'a> {
     /// What all of them come to.
     #[must_use]
     pub fn finish(self, signature: &Signature, cost: Cost) -> Summary {
-        let Self { units, planned, statuses, reasons, pairs, signs } = self;
+        let Self { units, planned, statuses, reasons, pairs, checks } = self;
         let several = pairs.len() > 1;
         let (mut systems, mut common, mut commons) = (Vec::new(), None, BTreeMap::new());
         for (pair, sums) in pairs {
@@ -324,7 +325,7 @@ impl<'a> Summing<'a> {
             systems,
             common,
             pairs: commons,
-            health: signs.findings(),
+            health: checks.findings(),
             cost,
         }
     }

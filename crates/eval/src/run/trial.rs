@@ -1,12 +1,12 @@
-//! A trial of a run: a few groups are judged, to see what the others will take. They are judged as the run would, into its
-//! folder, and the run goes on from there. It counts no question beforehand ([`super::plan`] does).
+//! A trial of a run: a few groups are judged to estimate the rest. They are judged as the run would,
+//! into its folder, and the run goes on from there. It counts no question beforehand ([`super::plan`] does).
 
 use std::time::{Duration, Instant};
 
 use super::{Error, RunConfig, Share, Task, plan::Amount};
 
-/// How many times as many groups each round has as the one before, so that a round has as many side by side as the machine
-/// takes, if there is time for it.
+/// How many times as many groups each round has as the one before, so that a round has as many side by side as the
+/// machine takes, if there is time for it.
 const GROWTH: usize = 4;
 
 /// What came of a trial.
@@ -21,18 +21,18 @@ pub struct Trial {
     /// What all groups take if the others are like those. Without the count of tokens that prompts share; `None` when
     /// nothing was asked.
     pub expected: Option<Amount>,
-    /// What the groups that are left take, at the pace of the last round. `None` when that is not known, because no group
-    /// was judged.
+    /// What the groups that are left take, at the pace of the last round. `None` when that is not known, because no
+    /// group was judged.
     pub seconds_left: Option<f64>,
     /// Whether the last round was stopped before its groups were judged.
     pub is_cut: bool,
 }
 
 impl Task<'_> {
-    /// Judges a few groups of a run within about this time, or one if a single one takes longer. `distinct` are the tokens
-    /// that all prompts have, common beginnings counted once, where that is known: what is left to compute of them says
-    /// more of the time that is left than the length of the texts. Where the configuration's `stop` is said, the
-    /// trial ends with what was judged until then.
+    /// Judges a few groups of a run within about this time, or one if a single one takes longer. `distinct` are the
+    /// tokens that all prompts have, common beginnings counted once, where that is known: what is left to compute of
+    /// them says more of the time that is left than the length of the texts. Where the configuration's `stop` is
+    /// said, the trial ends with what was judged until then.
     ///
     /// # Errors
     /// As [`Task::run`], but for [`Error::Interrupted`].
@@ -68,7 +68,7 @@ impl Task<'_> {
                 break left;
             }
             round = left[..n.min(left.len())].to_vec();
-            match work.through(&round, (begun.journal, begun.done), config) {
+            match work.run_all(&round, (begun.journal, begun.done), config) {
                 Ok(_) => {}
                 Err(Error::Interrupted(_)) => trial.is_cut = true,
                 Err(error) => return Err(error),

@@ -1,5 +1,4 @@
-//! What verdicts are given on, by number: of a million units only small records are in memory. It neither judges nor
-//! writes.
+//! The units of a run by number, with only a small record of each in memory.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,8 +18,8 @@ struct Place {
     seg: Option<usize>,
 }
 
-/// All units of a run, numbered in the order of `verdicts.jsonl`: system by name, its documents as they stand in the input,
-/// segment.
+/// All units of a run, numbered in the order of `verdicts.jsonl`: system by name, its documents as they stand in the
+/// input, segment.
 #[derive(Debug, Default)]
 pub struct Units {
     names: Names,

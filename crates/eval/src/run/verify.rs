@@ -1,5 +1,5 @@
-//! Verification of a run folder: its verdicts are derived again from the recorded answers, its files compared with each
-//! other, and, where a model is at hand, its calls replayed bit by bit. It changes nothing in the folder, and has the
+//! Verifies a run folder: verdicts are derived again from the recorded answers, files are checked for consistency,
+//! and, if the model is available, calls are replayed bit by bit. It changes nothing in the folder, and has the
 //! verdicts and calls of the groups in flight in memory, not those of the run.
 
 use std::{
@@ -25,7 +25,7 @@ mod found;
 mod named;
 mod replay;
 
-use found::Found;
+use found::Differences;
 use named::Named;
 use replay::{RecordedCalls, Replayed};
 
@@ -120,7 +120,7 @@ pub fn verify(dir: &Path, run: &RunFile, task: Task<'_>, how: &How) -> Result<Re
         unfinished: unjudged.unwrap_or(units.len() - index.len()),
         ..Report::default()
     };
-    let mut found = Found::default();
+    let mut found = Differences::default();
     let is_done = unjudged == Some(0);
     let folder = folder::Folder { dir, run, index: &index, work: &work, is_done };
     folder.odd_lines(&foreign, &mut found);
@@ -128,7 +128,7 @@ pub fn verify(dir: &Path, run: &RunFile, task: Task<'_>, how: &How) -> Result<Re
     let chosen = chosen(&work, &index, how);
     let ids = ids.iter().copied().collect();
     let check = Check { index: &index, chosen, ids, work, replay: how.replay, is_done };
-    let (sums, more) = check.through(dir, how.jobs, &mut report)?;
+    let (sums, more) = check.run_all(dir, how.jobs, &mut report)?;
     found.join(more);
     folder.summary(&sums, &mut found)?;
     (report.differences, report.n_differences) = found.told();
@@ -160,8 +160,8 @@ struct Check<'a> {
 
 impl Check<'_> {
     /// Goes through the recorded calls once, group by group, and judges those that are chosen again.
-    fn through(&self, dir: &Path, jobs: usize, report: &mut Report) -> Result<(Sums, Found), Error> {
-        let found = Mutex::new(Found::default());
+    fn run_all(&self, dir: &Path, jobs: usize, report: &mut Report) -> Result<(Sums, Differences), Error> {
+        let found = Mutex::new(Differences::default());
         let counts = Mutex::new((0, 0, 0));
         let failed = Mutex::new(None);
         let (sender, receiver) = mpsc::sync_channel::<(usize, Recorded)>(jobs.max(1));
@@ -314,7 +314,7 @@ impl Check<'_> {
 struct Read {
     sums: Sums,
     calls: usize,
-    differences: Found,
+    differences: Differences,
 }
 
 /// A call whose prompt is not the one that its hash was made of.

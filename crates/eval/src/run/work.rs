@@ -1,5 +1,5 @@
-//! The work of a run: groups are judged side by side on plain threads, each behind the gate, and journalled as soon as
-//! they are done. It decides neither which groups there are nor what becomes of their records.
+//! The work of a run: groups are judged in parallel on plain threads and journalled as soon as they are done. How
+//! groups are formed and what becomes of their records is decided elsewhere.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use super::{
-    Error, Record, RunConfig, Task, UnitKey, Written,
+    Error, Record, RunConfig, RunStatus, Task, UnitKey,
     call::CallLine,
     calls::Sums,
     gate::{Gate, Gated},
@@ -22,8 +22,8 @@ use crate::{
     segment::Segment,
 };
 
-/// What a question about a unit without a verdict adds to the temperature: at temperature 0 another seed changes
-/// nothing. The number is ours, and the same as that of [`judges::Retry::AGENT`].
+/// Added to the temperature when a unit without a verdict is judged again: at temperature 0 another seed has no
+/// effect. The number is ours, and the same as that of [`judges::Retry::AGENT`].
 const WARMER: f32 = 0.3;
 
 /// How far the seed of such a question is from the run's own: further than samples and tries go.
@@ -46,12 +46,12 @@ impl<'a> Work<'a> {
         Groups { units: self.units, ids: self.ids }
     }
 
-    /// Judges what is not done yet, `jobs` groups at a time; the first error of the disk stops it, and so does an engine
-    /// that has stopped.
+    /// Judges what is not done yet, `jobs` groups at a time; the first error of the disk stops it, and so does an
+    /// engine that has stopped.
     ///
     /// # Errors
     /// [`Error::Append`], [`Error::Gone`], [`Error::Stopped`], [`Error::Interrupted`], [`Error::Input`].
-    pub fn through(
+    pub fn run_all(
         &self,
         mine: &[usize],
         (journal, done): (Journal, Done),
@@ -64,7 +64,8 @@ impl<'a> Work<'a> {
         let resumed = units - n_units(&waiting);
         let work = waiting.iter().map(|&group| self.estimate(group)).sum();
         let progress = Arc::new(Meter::start(Extent { units, resumed, work }, config.progress.clone()));
-        *config.writing.hold() = Written { dir: Some(config.out.clone()), done: resumed, units, kept: None };
+        *config.writing.hold() =
+            RunStatus { dir: Some(config.out.clone()), done: resumed, units, retained: None };
         let gate = Gate::new(config.questions);
         let shared = Mutex::new((journal, done.sums, Pace::default()));
         let (next, stop, over) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicBool::new(false));
@@ -79,13 +80,13 @@ impl<'a> Work<'a> {
                     stop.store(true, Ordering::Relaxed);
                 })?;
                 if let Some(error) = ended(&judged.1) {
-                    // What was not judged is judged when the run goes on.
+                    // The rest is judged when the run is continued.
                     stop.store(true, Ordering::Relaxed);
                     return Err(error);
                 }
                 let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
                 progress.finished(&judged.0, &judged.1, self.estimate(group));
-                if let Err(error) = note(&mut shared, judged, config) {
+                if let Err(error) = append(&mut shared, judged, config) {
                     stop.store(true, Ordering::Relaxed);
                     return Err(error);
                 }
@@ -108,7 +109,7 @@ impl<'a> Work<'a> {
         });
         progress.finish();
         finished.map_err(|error| match error {
-            // What is safe is known now that all have ended.
+            // The number of verdicts is final now that all threads have ended.
             Error::Interrupted(_) => Error::Interrupted(config.writing.hold().clone()),
             error => error,
         })?;
@@ -118,7 +119,7 @@ impl<'a> Work<'a> {
         Ok(sums)
     }
 
-    /// About how much there is to do of a group, in tokens.
+    /// The estimated work of a group, in tokens.
     #[must_use]
     pub fn estimate(&self, group: usize) -> usize {
         groups::estimated_tokens(self.task.segments, &self.groups[group])
@@ -188,7 +189,7 @@ impl<'a> Work<'a> {
 }
 
 /// Appends a group, syncs it to the disk and counts it.
-fn note(
+fn append(
     (journal, sums, pace): &mut (Journal, Sums, Pace),
     (records, calls): (Vec<Record>, Vec<CallLine>),
     config: &RunConfig,
@@ -218,11 +219,11 @@ fn calls_of_units(calls: &[Call], n_units: usize) -> Vec<usize> {
     counts.iter().map(|count| count + whole / n_units.max(1)).collect()
 }
 
-/// Why no more can be judged, if one of the calls says so: the engine has stopped, or nobody wants its answers.
+/// Why the run must stop, according to one of its calls: the engine has stopped, or the run was cancelled.
 fn ended(calls: &[CallLine]) -> Option<Error> {
     calls.iter().find_map(|call| match &call.error {
         Some(llm::Error::Stopped(reason)) => Some(Error::Stopped(reason.clone())),
-        Some(llm::Error::Interrupted) => Some(Error::Interrupted(Written::default())),
+        Some(llm::Error::Interrupted) => Some(Error::Interrupted(RunStatus::default())),
         _ => None,
     })
 }

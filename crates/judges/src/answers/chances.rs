@@ -1,9 +1,9 @@
-//! What the score of an answer in JSON is made of, and the mean of the quality score's distribution in the place of the
-//! number that is written. It reads no answer ([`super::errors`] does).
+//! How the score of a JSON answer is computed, and the mean of the quality score's distribution instead of the
+//! written number. It reads no answer ([`super::errors`] does).
 
 use crate::{Error, Panel, Preset, Role, Settings, Stage, expected, llm::Chat, method::Calls, setup};
 
-/// The question that it asks: all numbers are weighed, nothing is written.
+/// Its question: all numbers are scored, nothing is generated.
 pub const EXPECT: Stage = Stage::new("expect");
 
 /// What a score is made of.
@@ -46,16 +46,16 @@ impl Scoring {
     }
 }
 
-/// An answer that a model wrote.
+/// A parsed answer with the chat that it answers, to score continuations of it.
 #[derive(Clone, Copy)]
-pub struct Written<'a> {
+pub struct GivenAnswer<'a> {
     pub panel: &'a Panel,
     pub chat: &'a Chat,
     /// The answer, which has been read without an error.
     pub text: &'a str,
 }
 
-impl Written<'_> {
+impl GivenAnswer<'_> {
     /// The mean of the quality score's distribution, given the errors as they are written.
     ///
     /// # Errors

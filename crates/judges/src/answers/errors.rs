@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    chances::{Scoring, Written},
+    chances::{GivenAnswer, Scoring},
     form_about,
 };
 use crate::{
@@ -29,9 +29,9 @@ const SHOTS_PAPER: File = File { name: "answers/shots.paper.jsonl", text: includ
 const SHOTS_STRICT: File =
     File { name: "answers/shots.strict.jsonl", text: include_str!("shots.strict.jsonl") };
 
-/// What an answer holds and in which order.
+/// The fields of an answer and their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct AnswerFormat {
     /// Category first and one line, as in our schema; else the span first and indented, as printed.
     pub is_strict: bool,
     pub explain: bool,
@@ -40,7 +40,7 @@ pub struct Layout {
     pub target: Target,
 }
 
-/// The tag of the prompt that holds the text under judgement.
+/// The tag of the prompt around the judged text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     Translation,
@@ -64,7 +64,7 @@ pub struct ShownShot<'a> {
     answer: String,
 }
 
-impl Layout {
+impl AnswerFormat {
     /// The files that the layout needs, shots apart.
     #[must_use]
     pub fn files(self) -> Vec<File> {
@@ -281,13 +281,13 @@ impl Answer {
     /// The verdict as its method scores it; `raw` stays what is written.
     ///
     /// # Errors
-    /// What [`Written::quality`] returns.
+    /// What [`GivenAnswer::quality`] returns.
     pub fn scored(
         self,
         (source, target): (&str, &str),
         weights: &Weights,
         scoring: Scoring,
-        written: &Written<'_>,
+        written: &GivenAnswer<'_>,
     ) -> Result<Verdict, Error> {
         let mut verdict = self.verdict(source, target, weights, scoring.by_quality());
         if scoring == Scoring::ExpectedQuality {
@@ -315,12 +315,12 @@ mod tests {
     use super::*;
     use crate::{Settings, shots};
 
-    fn layouts() -> impl Iterator<Item = Layout> {
+    fn layouts() -> impl Iterator<Item = AnswerFormat> {
         let both = [false, true];
         both.into_iter().flat_map(move |is_strict| {
             both.into_iter().flat_map(move |explain| {
                 both.into_iter().flat_map(move |quality| {
-                    [Target::Translation, Target::Segment].map(|target| Layout {
+                    [Target::Translation, Target::Segment].map(|target| AnswerFormat {
                         is_strict,
                         explain,
                         quality,
@@ -369,7 +369,7 @@ mod tests {
                     };
                     assert_eq!(fitting, 1, "{layout:?}: {error}");
                 }
-                let read = Layout { quality: false, ..layout }.read(&shown.answer).unwrap();
+                let read = AnswerFormat { quality: false, ..layout }.read(&shown.answer).unwrap();
                 assert_eq!(read.errors.len(), shot.errors.len());
             }
         }

@@ -28,14 +28,14 @@ pub const HOTTER: u8 = 10;
 
 /// The answer tokens of a question.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
+pub struct TokenBudget {
     first: usize,
     grows: bool,
     /// When it is asked again.
     later: usize,
 }
 
-impl Room {
+impl TokenBudget {
     /// That of all methods but GEMBA-ESA; `asked` is the user's.
     #[must_use]
     pub fn budgeted(asked: Option<usize>) -> Self {
@@ -66,7 +66,7 @@ pub fn ask<T>(
     panel: &Panel,
     stage: Stage,
     chat: &Chat,
-    room: Room,
+    room: TokenBudget,
     read: impl Fn(&str, &Reply) -> Option<T>,
 ) -> Result<T, Error> {
     let sampling = Sampling { max_tokens: room.first, ..panel.sampling.clone() };

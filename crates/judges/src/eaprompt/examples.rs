@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use super::{Asked, Shown};
+use super::{Asked, ExampleSet};
 use crate::{
     Error,
     prompt::{File, Prompts},
@@ -40,7 +40,7 @@ impl Examples {
         settings: &Settings,
         asked: &Asked,
     ) -> Result<Self, setup::Error> {
-        let by_pair = *asked.shots != Shown::All;
+        let by_pair = *asked.shots != ExampleSet::All;
         let mut all = file.map_or(Ok(Vec::new()), |file| read(prompts, file, settings, asked))?;
         let is_detailed = *asked.is_detailed;
         all.retain(|example| {

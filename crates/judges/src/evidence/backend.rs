@@ -177,7 +177,7 @@ fn converse(
     thread::spawn(move || {
         let mut output = Vec::new();
         let read = stdout.map_or(Ok(0), |mut stdout| stdout.read_to_end(&mut output));
-        // If it comes too late, nobody is waiting for it any more.
+        // The receiver is gone after a timeout.
         let _ = sender.send(read.map(|_| output));
     });
     let output = match receiver.recv_timeout(left()).ok()? {

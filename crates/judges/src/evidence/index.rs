@@ -81,7 +81,7 @@ pub fn build(input: &Path, out: &Path) -> Result<(Manifest, read::Skipped), Erro
         move |source| Error::Io { action, path, source }
     };
     fs::create_dir_all(out).map_err(io("create", out))?;
-    // What a build that was cut short has left is nobody's.
+    // An interrupted build left these files.
     if out.join(BEGUN).is_file() && !out.join(MANIFEST).exists() {
         clear(out)?;
     }

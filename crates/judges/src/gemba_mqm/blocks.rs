@@ -1,5 +1,5 @@
-//! The layout of `strict` answers in blocks of severity, for GEMBA-MQM and GEMBA-ESA: what may be said, and how it
-//! is read back. [`super::parse`] reads answers that nobody held to it.
+//! The form of `strict` answers in blocks of severity, for GEMBA-MQM and GEMBA-ESA, and its parser. [`super::parse`] reads
+//! unconstrained answers.
 //!
 //! ```text
 //! Critical:

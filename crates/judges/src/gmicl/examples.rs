@@ -20,7 +20,7 @@ use crate::{
         JOINT, Segment, lang,
         read::{
             self, TestSet,
-            layout::{self, Layout},
+            layout::{self, TestsetFiles},
             testset,
         },
         trained::TrainedOn,
@@ -142,7 +142,7 @@ fn rated_testset(dir: &Path) -> Result<BTreeMap<Key, Document>, Error> {
     }
     let mut documents = BTreeMap::new();
     for pair in pairs {
-        let files = Layout::new(dir, pair.as_str()).ratings("mqm").map_err(conflict)?;
+        let files = TestsetFiles::new(dir, pair.as_str()).ratings("mqm").map_err(conflict)?;
         rated_pair(dir, &pair, &files, &mut documents)?;
     }
     Ok(documents)

@@ -19,7 +19,7 @@ pub const PERCENTILE: f64 = 60.0;
 /// A file of thresholds; files can be joined by appending one to the other.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Calibration {
+pub struct Thresholds {
     pub threshold: Vec<Threshold>,
 }
 
@@ -50,13 +50,13 @@ pub struct Threshold {
     pub answers: usize,
     /// Natural logarithm: answers whose confidence is at most this are discussed.
     pub value: f64,
-    /// The first 16 digits of each hash of every source that it was fitted on (`segment::trained`); none in files of older
-    /// versions, for which nothing can be said.
+    /// The first 16 digits of each hash of every source that it was fitted on (`segment::trained`); none in files of
+    /// older versions, for which nothing can be said.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
 }
 
-impl Calibration {
+impl Thresholds {
     /// Reads a file: its thresholds and the first eight hexadecimal digits of its SHA-256.
     ///
     /// # Errors
@@ -96,17 +96,17 @@ pub(super) enum Limit {
     /// This probability.
     Probability(f64),
     /// What was fitted, and the hash of the file.
-    Fitted(Calibration, String),
+    Fitted(Thresholds, String),
 }
 
 impl Limit {
     /// Reads the options.
     ///
     /// # Errors
-    /// [`setup::Error::Value`] for a threshold above 1, and what [`Calibration::read`] names.
+    /// [`setup::Error::Value`] for a threshold above 1, and what [`Thresholds::read`] names.
     pub fn of(asked: &Asked) -> Result<Self, setup::Error> {
         if let Some(file) = asked.calibration.as_deref() {
-            let (calibration, hash) = Calibration::read(Path::new(file))?;
+            let (calibration, hash) = Thresholds::read(Path::new(file))?;
             return Ok(Self::Fitted(calibration, hash));
         }
         Ok(Self::Probability(probability(asked)?))

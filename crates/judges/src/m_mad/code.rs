@@ -55,7 +55,7 @@ struct Examples(BTreeMap<String, [Vec<Demo>; 4]>);
 
 /// What a dimension hands to the judge.
 enum View {
-    /// The annotator's answer, which nobody disputed.
+    /// The annotator's answer, undisputed.
     Said(String),
     /// What was read of side A's last statement: an object with annotations, or nothing.
     Read(Value),

@@ -48,13 +48,13 @@ pub struct Fit {
     /// Chances that a rater marks a token, and that the error is a major one.
     pub any: Chance,
     pub major: Chance,
-    /// A word of at least this chance of a major error makes its error major, by pair, since raters of some pairs call more
-    /// errors major than those of others; [`ANY_PAIR`] for others.
+    /// A word of at least this chance of a major error makes its error major, by pair, since raters of some pairs
+    /// call more errors major than those of others; [`ANY_PAIR`] for others.
     pub major_from: BTreeMap<String, f64>,
     pub score: Score,
     /// By pair, `en-de`; [`ANY_PAIR`] for others.
     #[serde(rename = "ladders")]
-    pub calibrations: BTreeMap<String, Calibration>,
+    pub calibrations: BTreeMap<String, QuantileMap>,
     /// Filled by [`Fit::ready`].
     #[serde(skip)]
     pub applied: Applied,
@@ -123,16 +123,17 @@ pub struct Score {
     pub facts: Facts,
 }
 
-/// Where a score stands among those of a pair.
+/// The quantile map of a language pair: from scores to penalties of the same rank.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Calibration {
+pub struct QuantileMap {
     /// Added to the score.
     pub bias: f64,
-    /// What raters take off, for sources of some lengths, ascending: in a paragraph more than in a sentence of the same rank.
+    /// What raters take off, for sources of some lengths, ascending: in a paragraph more than in a sentence of the
+    /// same rank.
     pub lengths: Vec<Length>,
-    /// Scores, ascending, with the rated scores (at most 0) between which nine in ten of the translations near that score
-    /// lie. Empty where there were too few.
+    /// Scores, ascending, with the rated scores (at most 0) between which nine in ten of the translations near that
+    /// score lie. Empty where there were too few.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bands: Vec<[f64; 3]>,
 }
@@ -149,8 +150,8 @@ pub struct Length {
 }
 
 impl Length {
-    /// The penalty of the same rank. Below all ranks it grows with the score, and no further: how bad the worst are says
-    /// nothing of a text longer than all.
+    /// The penalty of the same rank. Below all ranks it grows with the score, and no further: how bad the worst are
+    /// says nothing of a text longer than all.
     fn penalty(&self, score: f64) -> f64 {
         match self.quantiles.first() {
             Some([least, penalty]) if score < *least && *least < 0.0 => penalty * score / least,
@@ -180,17 +181,17 @@ pub struct Applied {
     lens: Lens,
 }
 
-/// What a judge sees of a translation through a fit's lens.
+/// The values of a fit's linear maps for each token of a translation.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Seen {
+pub struct Readout {
     /// Where each token ends in the translation, in bytes.
     pub ends: Vec<usize>,
-    /// What the lens shows of each token: any, major, mean.
+    /// For each token the values of the maps `any`, `major` and `mean`.
     pub values: Vec<[f64; 3]>,
     pub facts: Facts,
 }
 
-impl Seen {
+impl Readout {
     /// From what the model said of the text ` TRANSLATION` behind its source.
     ///
     /// # Errors
@@ -211,15 +212,16 @@ impl Seen {
         })
     }
 
-    /// What the lens shows of the mean state.
+    /// The value of the map `mean` for the mean state.
     fn mean(&self) -> f64 {
         self.values.iter().map(|values| values[2]).sum::<f64>() / self.values.len().max(1) as f64
     }
 }
 
 impl Fit {
-    /// What an option `fit` names: `auto` the one that comes with the program for `model`, a card's name or a path, or the
-    /// default model's where none does; the name of a model the one that comes with the program for it; else a file.
+    /// What an option `fit` names: `auto` the one that comes with the program for `model`, a card's name or a path,
+    /// or the default model's where none does; the name of a model the one that comes with the program for it; else a
+    /// file.
     ///
     /// # Errors
     /// As [`Fit::open`].
@@ -375,20 +377,20 @@ impl Fit {
         unknown.map(remark).collect()
     }
 
-    fn calibration(&self, pair: &str) -> &Calibration {
+    fn calibration(&self, pair: &str) -> &QuantileMap {
         self.calibrations.get(pair).unwrap_or(&self.calibrations[ANY_PAIR])
     }
 
     /// The penalty that raters would give, as the regression expects it. Unit: MQM points, at most 0.
     #[must_use]
-    pub fn score(&self, seen: &Seen, pair: &str) -> f64 {
+    pub fn score(&self, seen: &Readout, pair: &str) -> f64 {
         let weighed = seen.facts.weighed(&self.score.facts);
         (self.calibration(pair).bias + weighed + seen.mean()).min(0.0)
     }
 
     /// The chances of each token to be marked, and marked as major.
     #[must_use]
-    pub fn chances(&self, seen: &Seen) -> Vec<[f64; 2]> {
+    pub fn chances(&self, seen: &Readout) -> Vec<[f64; 2]> {
         let chance = |chance: &Chance, value: f64| (chance.bias + value).clamp(0.0, 1.0);
         let of = |values: &[f64; 3]| [chance(&self.any, values[0]), chance(&self.major, values[1])];
         seen.values.iter().map(of).collect()
@@ -400,8 +402,8 @@ impl Fit {
         self.major_from.get(pair).copied().unwrap_or(self.major_from[ANY_PAIR])
     }
 
-    /// The penalty that raters gave to translations of this rank, among those of sources of about so many bytes. Unit: MQM
-    /// points, at least 0.
+    /// The penalty that raters gave to translations of this rank, among those of sources of about so many bytes.
+    /// Unit: MQM points, at least 0.
     #[must_use]
     pub fn budget(&self, score: f64, source: &str, pair: &str) -> f64 {
         let of = |length: &Length| [length.source_bytes.max(1.0).ln(), length.penalty(score)];
@@ -410,8 +412,8 @@ impl Fit {
             .map_or(0.0, |(below, above, way)| below[1] + (above[1] - below[1]) * way)
     }
 
-    /// Between which scores raters' scores of nine in ten translations of this score lie; `None` for a pair that the fit has
-    /// no ratings of. Unit: MQM points, at most 0, lower first.
+    /// Between which scores raters' scores of nine in ten translations of this score lie; `None` for a pair that the
+    /// fit has no ratings of. Unit: MQM points, at most 0, lower first.
     #[must_use]
     pub fn interval(&self, score: f64, pair: &str) -> Option<[f64; 2]> {
         let (below, above, way) = between(&self.calibrations.get(pair)?.bands, score)?;
@@ -438,7 +440,7 @@ mod tests {
             Length { source_bytes: 100.0, quantiles },
             Length { source_bytes: 400.0, quantiles: vec![[-8.0, 10.0], [-1.0, 0.0]] },
         ];
-        let calibration = |bias| Calibration {
+        let calibration = |bias| QuantileMap {
             bias,
             lengths: lengths.clone(),
             bands: vec![[-8.0, -30.0, -4.0], [-4.0, -12.0, 0.0]],
@@ -482,11 +484,11 @@ mod tests {
     fn a_score_is_linear_in_what_was_seen_and_never_positive() {
         let values = [[0.2, 0.1, 1.0], [0.4, 0.3, 0.0], [0.0; 3], [0.0; 3]];
         let yes = translation(("en", "de"), "Yes", "Ja");
-        let seen = Seen::of(&read(&values), &yes).unwrap();
+        let seen = Readout::of(&read(&values), &yes).unwrap();
         // -3 + mean 0.25 + half of 3 bytes
         assert!((fit().score(&seen, "en-de") - (-3.0 + 0.25 + 1.5)).abs() < 1e-12);
         assert!((fit().score(&seen, "ja-en") - (-5.0 + 0.25 + 1.5)).abs() < 1e-12);
-        let good = Seen::of(&read(&[[0.0, 0.0, 90.0]]), &yes).unwrap();
+        let good = Readout::of(&read(&[[0.0, 0.0, 90.0]]), &yes).unwrap();
         assert_eq!(fit().score(&good, "en-de").to_bits(), 0f64.to_bits());
         assert_eq!(format!("{:?}", ["en-de", "ja-en"].map(|pair| fit().major_from(pair))), "[0.5, 0.7]");
         let chances = fit().chances(&seen);
@@ -509,7 +511,7 @@ mod tests {
         is(-8.0, 400, 10.0);
         // Halfway between two lengths, each twice the one before.
         is(-8.0, 200, 15.0);
-        let calibrations = BTreeMap::from([(ANY_PAIR.to_owned(), Calibration::default())]);
+        let calibrations = BTreeMap::from([(ANY_PAIR.to_owned(), QuantileMap::default())]);
         let none = Fit { calibrations, ..fit() };
         assert!(none.budget(-3.0, "a", "en-de").abs() < 1e-12);
     }
@@ -578,7 +580,7 @@ mod tests {
     #[test]
     fn a_model_that_read_through_no_lens_is_an_error() {
         let yes = translation(("en", "de"), "Yes", "Ja");
-        assert!(Seen::of(&Scored { reading: None, ..read(&[[0.0; 3]]) }, &yes).is_err());
-        assert!(Seen::of(&read(&[]), &yes).is_err());
+        assert!(Readout::of(&Scored { reading: None, ..read(&[[0.0; 3]]) }, &yes).is_err());
+        assert!(Readout::of(&read(&[]), &yes).is_err());
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
-    Judged, Session,
+    LastEvaluation, Session,
     memory::{self, Outcome, Scenario, halves},
     stages,
     tools::{self, CompareRequest, EvaluateRequest, Query},
@@ -242,10 +242,10 @@ impl Session<'_> {
         Ok(response)
     }
 
-    fn after(&self, evaluation: Evaluation) -> Judged {
+    fn after(&self, evaluation: Evaluation) -> LastEvaluation {
         let n_notes = self.memory.notes().len();
         let is_second = self.judged.as_ref().is_some_and(|before| before.n_notes == n_notes);
-        Judged { evaluation, n_notes, is_second }
+        LastEvaluation { evaluation, n_notes, is_second }
     }
 
     /// Whether another evaluation could say something new: the first one, one after a search, and a second one with

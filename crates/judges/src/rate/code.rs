@@ -85,8 +85,8 @@ enum Outcome {
     AnchorWins,
 }
 
-/// What a comparison comes to.
-struct Calibration {
+/// The result of a comparison.
+struct Suggestion {
     suggestion: &'static str,
     suggested: Number,
 }
@@ -121,7 +121,7 @@ impl Rate {
 
     /// `_generate_structured_response`.
     fn calibrate(&self, outcome: Outcome, tentative: f64, anchor: Number) -> Result<Value, Error> {
-        let Calibration { suggestion, suggested } = outcome.calibrate(tentative, anchor);
+        let Suggestion { suggestion, suggested } = outcome.calibrate(tentative, anchor);
         let message = self.prompts.render(
             CALIBRATION,
             json!({
@@ -255,7 +255,7 @@ impl<'a> Session<'a> {
         Ok(answer)
     }
 
-    /// `GeneralEvaluationAgent.response`: any JSON is an answer, and nobody checks its scores.
+    /// `GeneralEvaluationAgent.response`: any JSON is an answer, and its scores are not checked.
     fn evaluate(&mut self, round: usize, arguments: &Arguments) -> Result<Value, Error> {
         let some = |key: &str| argument(arguments, key).filter(|value| !value.is_empty() && value != "0");
         let values = json!({
@@ -394,22 +394,22 @@ impl Outcome {
     }
 
     /// Moves to the anchor's score plus or minus 1 or 0.5, unless the tentative score is on the right side of it.
-    fn calibrate(self, tentative: f64, anchor: Number) -> Calibration {
+    fn calibrate(self, tentative: f64, anchor: Number) -> Suggestion {
         let half = |by: f64| Number::Float(anchor.value() + by);
         let (moves, suggestion, suggested) = match self {
             Self::CandidateWins => (tentative <= anchor.value(), "upgrade", anchor.plus_whole(1).at_most(4)),
             Self::BorderlineCandidateWins => (tentative <= anchor.value(), "adjust", half(0.5).at_most(4)),
             Self::Tie if is_same(tentative, anchor.value()) => {
-                return Calibration { suggestion: "confirm", suggested: anchor };
+                return Suggestion { suggestion: "confirm", suggested: anchor };
             }
             Self::Tie => (true, "adjust", anchor),
             Self::BorderlineAnchorWins => (tentative >= anchor.value(), "adjust", half(-0.5).at_least(0)),
             Self::AnchorWins => (tentative >= anchor.value(), "downgrade", anchor.plus_whole(-1).at_least(0)),
         };
         if moves {
-            Calibration { suggestion, suggested }
+            Suggestion { suggestion, suggested }
         } else {
-            Calibration { suggestion: "confirm", suggested: Number::Float(tentative) }
+            Suggestion { suggestion: "confirm", suggested: Number::Float(tentative) }
         }
     }
 }

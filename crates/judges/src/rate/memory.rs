@@ -1,5 +1,5 @@
 //! What RATE remembers of a source: answers of the search agent, an anchor for each score, and how a comparison
-//! with an anchor moves a tentative score (Appendix B). It asks nobody.
+//! with an anchor moves a tentative score (Appendix B). It calls no model.
 
 use std::collections::BTreeMap;
 

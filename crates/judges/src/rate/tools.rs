@@ -22,9 +22,9 @@ fn pattern(source: &str) -> Regex {
     Regex::new(source).expect("the pattern is a constant that compiles")
 }
 
-/// One decision of the core agent.
+/// One tool call of the core agent.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct ToolCall {
     /// The tool's name.
     pub name: &'static str,
     pub action: Action,
@@ -86,7 +86,7 @@ pub fn first_call(text: &str) -> Option<(String, Arguments)> {
 ///
 /// # Errors
 /// What is wrong with the call, for the core agent.
-pub fn read_xml(text: &str) -> Result<Step, String> {
+pub fn read_xml(text: &str) -> Result<ToolCall, String> {
     let (name, arguments) =
         first_call(answer(text)).ok_or("no tool call was found; write one <tool_call>")?;
     step(&name, &arguments)
@@ -113,7 +113,7 @@ pub struct Query {
 ///
 /// # Errors
 /// [`Error::Unparsable`] when it is not that form; inside it, what is wrong with the call.
-pub fn read_json(text: &str) -> Result<Result<Step, String>, Error> {
+pub fn read_json(text: &str) -> Result<Result<ToolCall, String>, Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Turn {
@@ -133,7 +133,7 @@ pub fn read_json(text: &str) -> Result<Result<Step, String>, Error> {
     Ok(step(&name, &arguments))
 }
 
-fn step(name: &str, arguments: &Arguments) -> Result<Step, String> {
+fn step(name: &str, arguments: &Arguments) -> Result<ToolCall, String> {
     let given = |key: &str| arguments.get(key).filter(|value| !value.is_empty()).cloned();
     let needed = |key: &str| given(key).ok_or_else(|| format!("`{name}` needs `{key}`"));
     let score = |key: &str| {
@@ -162,7 +162,7 @@ fn step(name: &str, arguments: &Arguments) -> Result<Step, String> {
         "finish_evaluation" => ("finish_evaluation", Action::Finish { score: score("final_score")? }),
         other => return Err(format!("there is no tool `{other}`")),
     };
-    Ok(Step { name, action })
+    Ok(ToolCall { name, action })
 }
 
 #[cfg(test)]

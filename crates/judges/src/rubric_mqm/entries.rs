@@ -41,18 +41,18 @@ pub fn read(answer: &str) -> Result<Vec<Entry>, Error> {
 
 /// Entries as the examples print them: with points, a line each; else in blocks of severity.
 #[must_use]
-pub fn printed(entries: &[Entry], layout: Layout) -> String {
+pub fn printed(entries: &[Entry], layout: EntryFormat) -> String {
     let mut lines = vec!["MQM annotations:".to_owned()];
     match layout {
-        Layout::Points => lines.extend(points(entries)),
-        Layout::Blocks => lines.extend(blocks(entries)),
+        EntryFormat::Points => lines.extend(points(entries)),
+        EntryFormat::Blocks => lines.extend(blocks(entries)),
     }
     lines.join("\n")
 }
 
 /// How entries are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum EntryFormat {
     Points,
     Blocks,
 }

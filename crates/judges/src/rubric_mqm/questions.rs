@@ -1,5 +1,5 @@
 //! What RUBRIC-MQM asks: the conversation about a segment and the form of its answer, in one scenario and preset.
-//! It asks nobody and reads no answer.
+//! It calls no model and parses no answer.
 
 use std::collections::BTreeMap;
 

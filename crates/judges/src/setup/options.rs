@@ -31,7 +31,7 @@ macro_rules! options {
 
         impl $asked {
             /// The options with their values, the default first.
-            pub const CHOICES: &'static [$crate::setup::Choice] = &[$($crate::setup::Choice {
+            pub const CHOICES: &'static [$crate::setup::OptionSpec] = &[$($crate::setup::OptionSpec {
                 name: $name,
                 values: &[$($word),+ $(, concat!("<", stringify!($any), ">"))?],
                 meaning: $meaning,
@@ -112,13 +112,13 @@ impl Reference {
 /// One option of a method and the values that it takes, the default first. `<number>` among them stands for
 /// any number that is not negative, `<file>` for any path.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Choice {
+pub struct OptionSpec {
     pub name: &'static str,
     pub values: &'static [&'static str],
     pub meaning: &'static str,
 }
 
-impl Choice {
+impl OptionSpec {
     fn takes(&self, value: &str) -> bool {
         self.values.iter().any(|known| match *known {
             "<number>" => number(value).is_some(),
@@ -140,7 +140,7 @@ impl Options {
     ///
     /// # Errors
     /// [`Error::Option`], [`Error::Value`] or [`Error::Syntax`]; they list what exists.
-    pub fn parse(method: &str, choices: &[Choice], text: &str) -> Result<Self, Error> {
+    pub fn parse(method: &str, choices: &[OptionSpec], text: &str) -> Result<Self, Error> {
         let mut options = Self {
             values: choices.iter().map(|choice| (choice.name, choice.values[0].to_owned())).collect(),
             given: Vec::new(),
@@ -183,7 +183,7 @@ impl Options {
     /// # Panics
     /// When the method does not have the option.
     #[must_use]
-    pub fn in_force(&self, choice: &Choice, settings: &Settings) -> String {
+    pub fn in_force(&self, choice: &OptionSpec, settings: &Settings) -> String {
         let text = self.text(choice.name);
         if choice.name == Reference::NAME {
             return match text {
@@ -197,7 +197,7 @@ impl Options {
     }
 }
 
-fn find_choice<'c>(method: &str, choices: &'c [Choice], name: &str) -> Result<&'c Choice, Error> {
+fn find_choice<'c>(method: &str, choices: &'c [OptionSpec], name: &str) -> Result<&'c OptionSpec, Error> {
     let plain = name.replace('_', "-");
     choices.iter().find(|choice| choice.name == plain).ok_or_else(|| Error::Option {
         method: method.into(),

@@ -1,7 +1,7 @@
 //! The signature against what is asked: whatever moves a byte of a question, of its form or of its budget is signed.
 
 use tribunal_core::llm::Sampling;
-use tribunal_judges::{Built, Panel, Preset, Settings, registry, rehearse, setup::Choice};
+use tribunal_judges::{Built, Panel, Preset, Settings, registry, rehearse, setup::OptionSpec};
 
 use crate::{himate_code, m_mad_code};
 use tribunal_testing::{Script, document};
@@ -32,7 +32,7 @@ fn rated(dir: &std::path::Path) -> std::path::PathBuf {
 }
 
 /// Values to try an option with; files are tried by the tests of their methods.
-fn values(choice: &Choice) -> Vec<String> {
+fn values(choice: &OptionSpec) -> Vec<String> {
     let one = |value: &&str| match *value {
         "<number>" => vec!["0.5".to_owned(), "2".to_owned(), "7".to_owned()],
         "<file>" => Vec::new(),

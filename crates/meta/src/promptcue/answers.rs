@@ -17,7 +17,7 @@ pub struct Answer {
     /// What the model wrote.
     #[serde(alias = "text", alias = "answer", default)]
     pub review: Option<String>,
-    /// The category recorded beside the answer by whoever read it.
+    /// The category that a human reader recorded with the answer.
     #[serde(default)]
     pub category: Option<String>,
     #[serde(default)]

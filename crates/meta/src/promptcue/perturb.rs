@@ -84,7 +84,7 @@ fn foreign_phrase<'a>(
     None
 }
 
-/// The sentence with a phrase in the place of its own words, and the marked span. As in the published set,
+/// The sentence with a phrase instead of its own words, and the marked span. As in the published set,
 /// spaces around the phrase stand inside the marks; where the script writes none, there are none.
 fn marked(words: &Words, start: usize, length: usize, phrase: &str) -> (String, String) {
     let (before, after) = words.around(start, length);

@@ -75,7 +75,7 @@ impl Numbered {
         Ok(self.from(first))
     }
 
-    /// Refuses numbers that can count from 0 or from 1.
+    /// Rejects numbers that can count from 0 or from 1.
     #[must_use]
     pub fn unknown(&self, path: &Path, why: &str) -> Error {
         let numbers = self.numbers();

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::super::Error;
 use super::super::correlation::pearson_value;
-use super::super::direction::Direction;
+use super::super::eval_set::EvalSet;
 use super::super::probability::student_t_tail;
 use super::super::scores::Scores;
 
@@ -25,15 +25,15 @@ pub struct Compared {
     pub n: usize,
 }
 
-/// Williams' test for every pair of metrics of a direction, at both levels.
+/// Williams' test for every pair of metrics of an evaluation set, at both levels.
 ///
 /// # Errors
 /// Scores that do not fit the human ones.
-pub fn compare_all(direction: &Direction) -> Result<Vec<Compared>, Error> {
+pub fn compare_all(eval_set: &EvalSet) -> Result<Vec<Compared>, Error> {
     let mut all = Vec::new();
-    for (index, one) in direction.metrics.iter().enumerate() {
-        for other in &direction.metrics[index + 1..] {
-            let (a, b) = (direction.system_scores(one, false)?, direction.system_scores(other, false)?);
+    for (index, one) in eval_set.metrics.iter().enumerate() {
+        for other in &eval_set.metrics[index + 1..] {
+            let (a, b) = (eval_set.system_scores(one, false)?, eval_set.system_scores(other, false)?);
             if let (Some(a), Some(b)) = (a, b) {
                 all.extend(compare("sys", (one, other), &a.gold, &a.metric, &b.metric));
             }
@@ -42,7 +42,7 @@ pub fn compare_all(direction: &Direction) -> Result<Vec<Compared>, Error> {
             if units(one) != units(other) {
                 continue;
             }
-            let (a, b) = (direction.segments(one, false)?, direction.segments(other, false)?);
+            let (a, b) = (eval_set.segments(one, false)?, eval_set.segments(other, false)?);
             let (Some(a), Some(b)) = (a, b) else { continue };
             let cells = a.gold.iter().zip(&a.metric).zip(&b.metric);
             let both = cells.filter_map(|((gold, a), b)| Some(((*gold)?, ((*a)?, (*b)?))));

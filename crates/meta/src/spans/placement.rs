@@ -1,5 +1,5 @@
-//! Where in the text a span stands that a judge only quoted. Honest placement looks at the text alone; the
-//! FSP paper's optimistic one also looks at the gold spans.
+//! Where in the text a span stands that a judge only quoted. Placement uses the text alone; the
+//! FSP paper's optimistic variant also uses the gold spans.
 
 use super::Span;
 

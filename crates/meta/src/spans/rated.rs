@@ -54,7 +54,7 @@ impl Rated {
         (rated.n_segments > 0).then_some(rated)
     }
 
-    /// The errors that the first rater of a segment marked there; `None` where nobody rated it.
+    /// The errors that the first rater of a segment marked there; `None` if it is not rated.
     #[must_use]
     pub fn errors_of<'a>(ratings: &'a [Ratings], system: &str, seg: usize) -> Option<&'a [Marked]> {
         ratings.iter().find_map(|rater| rater.get(system)?.get(seg)?.as_deref())

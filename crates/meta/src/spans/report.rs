@@ -24,7 +24,7 @@ pub struct SpanReport {
     pub n_segments: usize,
     /// Verdicts that cover a rated segment.
     pub n_verdicts: usize,
-    /// Of these, verdicts that also cover segments that nobody rated; those parts are cut out.
+    /// Of these, verdicts that also cover unrated segments, which are cut out.
     pub n_partly_rated: usize,
     /// Characters under [`Definition::Offsets`].
     pub characters: BySide<PrecisionRecall>,
@@ -310,7 +310,7 @@ mod tests {
         let ratings = Ratings::from([("s".to_owned(), rated)]);
         let documents = ["a", "a", "a", "a", "d", "d", "d"].map(str::to_owned);
         let report = compare("run", &[verdict], &[unit], &[ratings], &documents).unwrap();
-        // `e` is found, `c` is wrong, `a` is missed; `h` stands where nobody looked.
+        // `e` is found, `c` is wrong, `a` is missed; `h` is in an unrated segment.
         let score = report.characters.target;
         assert_eq!((score.precision, score.recall), (0.5, 0.5));
         assert_eq!((report.exact.target.precision, report.mmad.recall), (0.5, 0.5));

@@ -13,7 +13,7 @@ use tribunal_meta::annotators;
 use tribunal_meta::average::{Coefficient, Grouping, average, groups, pearson_of_differences};
 use tribunal_meta::contents::{Contents, Counts};
 use tribunal_meta::correlation::{Correlation, Undefined, kendall_b, kendall_c, pearson, spearman};
-use tribunal_meta::direction::Direction;
+use tribunal_meta::eval_set::EvalSet;
 use tribunal_meta::evaluate::{self, SetResult};
 use tribunal_meta::lexical::{Bleu, Chrf, Tokenizer};
 use tribunal_meta::lint::lint;
@@ -188,7 +188,7 @@ fn the_other_statistics_equal_mt_metrics_eval() {
     );
 }
 
-fn direction(lp: &str, scores: &[(&str, &str)]) -> Option<Direction> {
+fn eval_set(lp: &str, scores: &[(&str, &str)]) -> Option<EvalSet> {
     let testset = published_data()?.join("wmt23");
     let bring = |(name, pattern): &(&str, &str)| Brought {
         verdicts: None,
@@ -198,7 +198,7 @@ fn direction(lp: &str, scores: &[(&str, &str)]) -> Option<Direction> {
     };
     let selection =
         Selection { gold: "mqm".into(), brought: scores.iter().map(bring).collect(), ..Selection::default() };
-    Some(Direction::load(&testset, lp, &selection).unwrap())
+    Some(EvalSet::load(&testset, lp, &selection).unwrap())
 }
 
 fn value(result: &SetResult, pairs: &str, statistic: &str, metric: &str) -> f64 {
@@ -232,8 +232,8 @@ fn table_2_of_m_mad_is_reproduced() {
         ("EAPrompt", "m-mad-scores/EAPrompt_{lp}.{level}.score"),
         ("GEMBA-MQM", "m-mad-scores/GEMBA-MQM_{lp}.{level}.score"),
     ];
-    let Some(en_de) = direction("en-de", &scores) else { return };
-    let zh_en = direction("zh-en", &scores).unwrap();
+    let Some(en_de) = eval_set("en-de", &scores) else { return };
+    let zh_en = eval_set("zh-en", &scores).unwrap();
     let set = TaskSet::named("mmad", &["en-de".to_owned(), "zh-en".to_owned()]).unwrap();
     let result = evaluate::run(&set, &[en_de, zh_en], None).unwrap();
     for (metric, printed) in MMAD_TABLE_2 {
@@ -252,7 +252,7 @@ fn table_2_of_m_mad_is_reproduced() {
 #[test]
 fn table_6_of_m_mad_maps_pearson_before_it_averages() {
     let scores = [("M-MAD", "m-mad-scores/M-MAD_{lp}.{level}.score")];
-    let Some(zh_en) = direction("zh-en", &scores) else { return };
+    let Some(zh_en) = eval_set("zh-en", &scores) else { return };
     let set = TaskSet::named("mmad", &["zh-en".to_owned()]).unwrap();
     let result = evaluate::run(&set, &[zh_en], None).unwrap();
     let meta = result.average.iter().find(|ranked| ranked.name == "M-MAD").unwrap().value;
@@ -261,7 +261,7 @@ fn table_6_of_m_mad_maps_pearson_before_it_averages() {
 
 #[test]
 fn table_5_of_rate_is_reproduced() {
-    let Some(en_de) = direction("en-de", &[("RATE", "rate-scores/rate-src.{level}.score")]) else { return };
+    let Some(en_de) = eval_set("en-de", &[("RATE", "rate-scores/rate-src.{level}.score")]) else { return };
     let set = TaskSet::named("rate", &["en-de".to_owned()]).unwrap();
     let result = evaluate::run(&set, &[en_de], None).unwrap();
     for (statistic, printed) in
@@ -275,7 +275,7 @@ fn table_5_of_rate_is_reproduced() {
 
 #[test]
 fn a_task_set_without_all_its_data_has_no_average() {
-    let Some(en_de) = direction("en-de", &[]) else { return };
+    let Some(en_de) = eval_set("en-de", &[]) else { return };
     let set = TaskSet::named("wmt23", &[]).unwrap();
     let result = evaluate::run(&set, &[en_de], None).unwrap();
     assert!(result.average.is_empty());
@@ -284,7 +284,7 @@ fn a_task_set_without_all_its_data_has_no_average() {
 
 #[test]
 fn bleu_and_chrf_of_the_shared_task_are_recomputed() {
-    let Some(en_de) = direction("en-de", &[]) else { return };
+    let Some(en_de) = eval_set("en-de", &[]) else { return };
     let references = en_de.testset.reference("refA").unwrap();
     for system in ["GPT4-5shot", "NLLB_Greedy"] {
         let outputs = en_de.testset.output(system).unwrap();
@@ -311,11 +311,11 @@ fn computed_baselines_equal_those_of_the_shared_task() {
         ..Selection::default()
     };
     for lp in ["en-de", "zh-en"] {
-        let direction = Direction::load(&dir.join("wmt23"), lp, &selection).unwrap();
+        let eval_set = EvalSet::load(&dir.join("wmt23"), lp, &selection).unwrap();
         for (computed, recorded) in [("bleu:13a", "BLEU"), ("chrf", "chrF")] {
             let (computed, recorded) =
-                (direction.metric(computed).unwrap(), direction.metric(recorded).unwrap());
-            for system in &direction.machine {
+                (eval_set.metric(computed).unwrap(), eval_set.metric(recorded).unwrap());
+            for system in &eval_set.machine {
                 let (ours, theirs) = (computed.systems[system].unwrap(), recorded.systems[system].unwrap());
                 close(ours, theirs, 1e-6, &format!("{} {lp} {system}", recorded.name));
             }
@@ -325,7 +325,7 @@ fn computed_baselines_equal_those_of_the_shared_task() {
 
 #[test]
 fn human_scores_are_the_means_of_the_raters() {
-    let Some(zh_en) = direction("zh-en", &[]) else { return };
+    let Some(zh_en) = eval_set("zh-en", &[]) else { return };
     let systems: Vec<String> = zh_en.machine.iter().cloned().collect();
     let files = zh_en.testset.rating_files("mqm").unwrap();
     assert_eq!(files.len(), 8);
@@ -365,8 +365,8 @@ fn contents_of_wmt23_are_those_of_the_papers() {
         ("en-de", 557, 192, 14, counts(7798, 192 * 14, 39 * 14)),
         ("zh-en", 1976, 179, 17, counts(33592, 179 * 17, 36 * 17)),
     ] {
-        let Some(direction) = direction(lp, &[]) else { return };
-        let rows = Contents::of(&direction.testset, &direction.gold).unwrap();
+        let Some(eval_set) = eval_set(lp, &[]) else { return };
+        let rows = Contents::of(&eval_set.testset, &eval_set.gold).unwrap();
         let [all, domains @ ..] = &rows[..] else { panic!("nothing of {lp}") };
         assert_eq!((all.segments, all.documents, all.systems.len()), (segments, documents, systems), "{lp}");
         assert_eq!(all.translated, translated, "{lp}");
@@ -381,12 +381,13 @@ fn contents_of_wmt23_are_those_of_the_papers() {
     assert_eq!(rated, counts(24_812, 5334, 1066));
 }
 
-/// `tests/golden/pooled_significance.json`: accuracy pooled over two language pairs is tested on one standardised vector.
+/// `tests/golden/pooled_significance.json`: accuracy pooled over two language pairs is tested on one standardised
+/// vector.
 #[test]
 fn tests_of_pooled_accuracy_equal_those_of_mt_metrics_eval() {
     let golden: Value =
         serde_json::from_str(include_str!("../../../../tests/golden/pooled_significance.json")).unwrap();
-    let (Some(en_de), Some(zh_en)) = (direction("en-de", &[]), direction("zh-en", &[])) else { return };
+    let (Some(en_de), Some(zh_en)) = (eval_set("en-de", &[]), eval_set("zh-en", &[])) else { return };
     let pairs = ["en-de", "zh-en"].map(str::to_owned);
     let mut set = TaskSet::named("mmad", &pairs).unwrap();
     set.tasks.truncate(1);
@@ -416,7 +417,7 @@ fn tests_of_pooled_accuracy_equal_those_of_mt_metrics_eval() {
 fn known_mistakes_are_recognised() {
     let scores =
         [("RATE", "rate-scores/rate-src.{level}.score"), ("M-MAD", "m-mad-scores/M-MAD_{lp}.{level}.score")];
-    let Some(mut en_de) = direction("en-de", &scores) else { return };
+    let Some(mut en_de) = eval_set("en-de", &scores) else { return };
     en_de.machine = ["AIRC", "GPT4-5shot", "NLLB_Greedy", "ONLINE-B"].map(str::to_owned).into();
     let flipped = en_de.metric("COMET").unwrap().clone().negated();
     en_de.metrics.push(Scores { name: "COMET-flipped".into(), ..flipped });
@@ -432,13 +433,13 @@ fn known_mistakes_are_recognised() {
 
 #[test]
 fn significance_does_not_depend_on_the_number_of_threads() {
-    let Some(en_de) = direction("en-de", &[]) else { return };
+    let Some(en_de) = eval_set("en-de", &[]) else { return };
     let set = TaskSet::named("mmad", &["en-de".to_owned()]).unwrap();
     let resampling = Resampling { resamples: 100, block: None, seed: 11 };
-    let directions = [en_de];
+    let eval_sets = [en_de];
     let on = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let result = pool.install(|| evaluate::run(&set, &directions, Some(resampling)).unwrap());
+        let result = pool.install(|| evaluate::run(&set, &eval_sets, Some(resampling)).unwrap());
         serde_json::to_string(&result).unwrap()
     };
     assert_eq!(on(1), on(2));

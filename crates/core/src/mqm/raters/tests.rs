@@ -1,4 +1,4 @@
-//! The room's tests: files as studies and tools write them.
+//! Tests with files as studies and tools write them.
 
 use super::*;
 use crate::{mqm::Severity, segment::lang::parse_pair};

@@ -14,7 +14,7 @@ use super::{Error, text};
 
 /// One language pair of a folder.
 #[derive(Clone, Debug)]
-pub struct Layout {
+pub struct TestsetFiles {
     dir: PathBuf,
     /// As the files spell it, `en-de` or `en-de_DE`.
     lp: String,
@@ -36,7 +36,7 @@ pub struct MetricName {
     pub reference: String,
 }
 
-impl Layout {
+impl TestsetFiles {
     pub fn new(dir: impl Into<PathBuf>, lp: impl Into<String>) -> Self {
         Self { dir: dir.into(), lp: lp.into() }
     }
@@ -166,7 +166,7 @@ impl Layout {
 /// stands before it: of `news my trip`, and of `news<TAB>my trip`, it is `my trip`.
 ///
 /// # Errors
-/// As [`Layout::places`].
+/// As [`TestsetFiles::places`].
 pub fn places(path: &Path) -> Result<Vec<Place>, Error> {
     let mut places: Vec<Place> = Vec::new();
     let mut ended = std::collections::BTreeMap::new();

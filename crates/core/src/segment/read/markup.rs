@@ -1,5 +1,5 @@
-//! Formats of test sets and translation memories in which a segment is an element, not a line. They are distinguished, and
-//! what to do with them is said; none of them is read.
+//! Formats of test sets and translation memories in which a segment is an element, not a line. They are detected, and
+//! the error says how to convert them; none of them is read.
 
 use std::fmt;
 

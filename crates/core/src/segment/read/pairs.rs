@@ -70,7 +70,7 @@ impl<'a> Wanted<'a> {
         notes
     }
 
-    /// Refuses a file of which nothing was read because all of it is of other pairs.
+    /// An error for a file of which nothing was read because all of it is of other pairs.
     pub fn check(&self, path: &Path) -> Result<(), Error> {
         match self.given.filter(|_| !self.others.is_empty()) {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! Readers on small files, good and bad. Every message that a user can see is here.
+//! Readers on small files, valid and invalid, with every message that a user can see.
 
 use std::path::PathBuf;
 

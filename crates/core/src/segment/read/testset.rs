@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{
     Error, Input, general,
-    layout::{self, Layout, names},
+    layout::{self, TestsetFiles, names},
     parallel,
 };
 use crate::segment::{Lang, Segment};
@@ -37,7 +37,7 @@ pub fn testset(choice: &TestSet) -> Result<Input, Error> {
     if let Some(files) = general::files(&choice.dir, &choice.pair.0)? {
         return general_task(choice, &files);
     }
-    let layout = Layout::new(&choice.dir, &choice.pair.0);
+    let layout = TestsetFiles::new(&choice.dir, &choice.pair.0);
     let source = there(choice, "sources", layout.source())?;
     let outputs = there(choice, "system-outputs", choice.dir.join("system-outputs").join(&choice.pair.0))?;
     let sources = parallel::sources(&source)?;
@@ -161,7 +161,7 @@ fn there(choice: &TestSet, folder: &str, path: PathBuf) -> Result<PathBuf, Error
 }
 
 /// The systems to read, sorted by name when all are meant.
-fn systems(choice: &TestSet, layout: &Layout, dir: PathBuf) -> Result<Vec<String>, Error> {
+fn systems(choice: &TestSet, layout: &TestsetFiles, dir: PathBuf) -> Result<Vec<String>, Error> {
     let all = layout.systems()?;
     let Some(wanted) = &choice.systems else {
         let is_reference = |system: &String| layout.reference(system).exists();

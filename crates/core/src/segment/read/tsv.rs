@@ -111,7 +111,7 @@ impl Evidence {
         self.needs && !self.breaks
     }
 
-    /// Looks through a file, until something breaks the rules.
+    /// Scans a file up to the first violation of the rules.
     fn of(path: &Path) -> Result<Self, Error> {
         let (mut found, mut n_columns) = (Self::default(), None);
         let mut open = Open::default();

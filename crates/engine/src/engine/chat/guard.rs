@@ -1,6 +1,5 @@
-//! Keeps contents data while a template is rendered around them: names of control tokens inside a content
-//! are broken up with a character that no text may contain. It is taken out again before the text is encoded, and the
-//! tokenizer learns where it stood. It encodes nothing.
+//! Escapes control tokens in message contents: their names are broken up with a character that no text may contain.
+//! It is removed after rendering, and the tokenizer gets its positions. It encodes nothing.
 
 use crate::engine::tokenizer::Tokenizer;
 use crate::llm::{self, Chat, Thought};

@@ -1,4 +1,4 @@
-//! Rendered chats and their ids against transformers' (tests/golden), and contents that stay data.
+//! Rendered chats and their ids against transformers' (tests/golden), and contents that look like control tokens.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The shortest end of an unfinished answer: what must still follow so that it conforms. It sees bytes; the
-//! grammar turns them into tokens.
+//! The shortest completion of an unfinished answer that conforms. It works on bytes; the grammar converts them to
+//! tokens.
 
 use super::layout::{self, Part};
 use super::outcomes::{Outcomes, scalar};

@@ -1,4 +1,4 @@
-//! The tokenizer as llguidance sees it: a tree of token bytes, and canonical tokens for forced bytes.
+//! The tokenizer for llguidance: a trie of token bytes, and canonical tokens for forced bytes.
 
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
-//! A compiled layout: patterns as automata, spans with their texts, parts that nothing can satisfy left out;
-//! and how an answer reads against it. [`super::lark`] writes its grammar.
+//! A compiled layout: patterns as automata, spans with their texts, without unsatisfiable parts; and its matching
+//! against an answer. [`super::lark`] writes its grammar.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
 use super::outcomes::{Outcomes, scalar};
-use super::regex::{Pattern, Reading};
+use super::regex::{Pattern, PrefixMatch};
 use super::span::SpanText;
 use crate::llm::Layout;
 
@@ -180,7 +180,7 @@ pub(super) fn read(part: &Part, input: &[u8], at: usize) -> Outcomes {
 fn read_span(span: &Span, input: &[u8], at: usize) -> Outcomes {
     let mut outcomes = Outcomes::default();
     for text in &span.texts {
-        let Reading { complete, end } = text.read(&input[at..]);
+        let PrefixMatch { complete, end } = text.read(&input[at..]);
         for n in complete {
             outcomes.end(at + n);
         }

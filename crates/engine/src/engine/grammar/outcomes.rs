@@ -1,4 +1,4 @@
-//! How reading an answer against a part of its form may turn out: where the part may end, and what is missing.
+//! The possible matches of an answer with a part of its form: where the part may end, and what is missing.
 
 use super::regex::Pattern;
 

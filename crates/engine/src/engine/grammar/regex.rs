@@ -33,9 +33,9 @@ struct Automaton {
     ends: HashMap<u32, Option<Vec<u8>>>,
 }
 
-/// How far a pattern was read.
+/// The match of a pattern with the start of some bytes.
 #[derive(Debug, PartialEq)]
-pub(super) struct Reading {
+pub(super) struct PrefixMatch {
     /// The lengths at which the pattern was complete.
     pub complete: Vec<usize>,
     /// When all bytes were read and the pattern goes on: its shortest end.
@@ -122,7 +122,7 @@ impl Pattern {
     }
 
     /// Reads as far as the pattern goes.
-    pub(super) fn read(&self, bytes: &[u8]) -> Reading {
+    pub(super) fn read(&self, bytes: &[u8]) -> PrefixMatch {
         let mut automaton = self.automaton.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = automaton.regex.initial_state();
         let mut complete = Vec::new();
@@ -135,11 +135,11 @@ impl Pattern {
             }
             state = automaton.regex.transition(state, bytes[at]);
             if state.is_dead() {
-                return Reading { complete, end: None };
+                return PrefixMatch { complete, end: None };
             }
         }
         let end = automaton.shortest_end(state);
-        Reading { complete, end }
+        PrefixMatch { complete, end }
     }
 }
 

@@ -360,13 +360,13 @@ fn strings<'v>(list: &'v Value, key: &str) -> Result<Vec<&'v str>, Refusal> {
     names.ok_or_else(|| Refusal::Wrong(format!("`{key}` is not a list of strings")))
 }
 
-/// Refuses keywords other than these and the annotations: ignoring one would make a promise that is not kept.
+/// Rejects keywords other than these and annotations: an ignored keyword would not be enforced.
 fn known(schema: &Map<String, Value>, keys: &[&str]) -> Result<(), Refusal> {
-    let stranger = schema.keys().find(|key| {
+    let unknown = schema.keys().find(|key| {
         let key = key.as_str();
         !keys.contains(&key) && !ANNOTATIONS.contains(&key)
     });
-    match stranger {
+    match unknown {
         Some(key) => Err(Refusal::Unknown(format!("the keyword `{key}` beside `{}`", keys[0]))),
         None => Ok(()),
     }

@@ -4,7 +4,7 @@
 use memchr::memmem;
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::regex::Reading;
+use super::regex::PrefixMatch;
 
 /// A text in the spelling of the answer, with the places where a span may begin and end.
 pub(super) struct SpanText {
@@ -73,8 +73,8 @@ impl SpanText {
 
     /// Reads an unquoted span as far as it matches the text: every length at which it could end, and, when
     /// all of `content` was read, the shortest rest.
-    pub(super) fn read(&self, content: &[u8]) -> Reading {
-        let mut reading = Reading { complete: Vec::new(), end: None };
+    pub(super) fn read(&self, content: &[u8]) -> PrefixMatch {
+        let mut reading = PrefixMatch { complete: Vec::new(), end: None };
         if content.is_empty() {
             reading.end = self.shortest.map(|chunk| self.chunks[chunk].clone().into_bytes());
             return reading;
@@ -85,7 +85,7 @@ impl SpanText {
         reading
     }
 
-    fn read_at(&self, first: usize, content: &[u8], reading: &mut Reading) {
+    fn read_at(&self, first: usize, content: &[u8], reading: &mut PrefixMatch) {
         let mut rest = content;
         for chunk in (first..self.chunks.len()).take_while(|&chunk| self.usable[chunk]) {
             let bytes = self.chunks[chunk].as_bytes();
@@ -229,7 +229,7 @@ mod tests {
     fn raw_spans_stop_at_what_they_may_not_hold() {
         let text = SpanText::raw("der \"alte\r\nHut, der Mann e\u{301}", "\"\n");
         let read = |content: &str| text.read(content.as_bytes());
-        let ends = |complete: &[usize], end: Option<&str>| Reading {
+        let ends = |complete: &[usize], end: Option<&str>| PrefixMatch {
             complete: complete.to_vec(),
             end: end.map(|end| end.as_bytes().to_vec()),
         };

@@ -149,7 +149,7 @@ fn walk(vocabulary: &Vocabulary, form: &Form, budget: usize, seed: u64) -> (Stri
     for left in (1..=budget).rev() {
         let choices = allowed(grammar.mask().unwrap());
         let sampled = choices[random.draw() as usize % choices.len()];
-        let token = grammar.within(sampled, left);
+        let token = grammar.enforce_budget(sampled, left);
         grammar.advance(token).unwrap();
         if vocabulary.tokenizer.stops().contains(&token) {
             break;
@@ -318,9 +318,9 @@ fn forced_tokens_and_rollback() {
     let mut grammar = tiny_vocabulary().grammar(&form).unwrap().unwrap();
     let fresh = grammar.clone();
     let before = grammar.mask().unwrap().to_vec();
-    assert!(grammar.force(3).unwrap().is_empty(), "the shortest end takes more");
+    assert!(grammar.fast_forward(3).unwrap().is_empty(), "the shortest end takes more");
     assert_eq!(grammar.mask().unwrap(), before);
-    let forced = grammar.force(99).unwrap();
+    let forced = grammar.fast_forward(99).unwrap();
     assert_eq!(tokenizer.decode(&forced), "{\"errors\": [", "up to the first choice");
     let after = grammar.mask().unwrap().to_vec();
     grammar.rollback(forced.len()).unwrap();
@@ -330,7 +330,7 @@ fn forced_tokens_and_rollback() {
         grammar.advance(id).unwrap();
     }
     assert_eq!(grammar.mask().unwrap(), after);
-    assert!(grammar.force(99).unwrap().is_empty(), "a choice");
+    assert!(grammar.fast_forward(99).unwrap().is_empty(), "a choice");
     assert!(grammar.rollback(99).is_err());
 }
 
@@ -389,7 +389,7 @@ fn a_document_of_spans_compiles() {
             );
             (slowest, total) = (took.max(slowest), total + took);
             let started = Instant::now();
-            assert_eq!(grammar.within(id, 5), id);
+            assert_eq!(grammar.enforce_budget(id, 5), id);
             checks += started.elapsed();
             grammar.advance(id).unwrap();
         }
@@ -461,25 +461,25 @@ fn a_complete_answer_that_would_go_on_past_its_budget_stops() {
     let choice = Form::Choice(vec!["major".into(), "majority".into()]);
     let mut grammar = tiny_vocabulary().grammar(&choice).unwrap().unwrap();
     for id in tokenizer.encode_data("major").unwrap() {
-        assert_eq!(grammar.within(id, 99), id);
+        assert_eq!(grammar.enforce_budget(id, 99), id);
         grammar.advance(id).unwrap();
     }
     let next = tokenizer.encode_data("i").unwrap()[0];
     assert_eq!(
-        (grammar.within(next, 9), grammar.is_curbed()),
+        (grammar.enforce_budget(next, 9), grammar.is_truncated()),
         (next, false),
         "there is room for the longer one"
     );
-    assert_eq!((grammar.within(next, 2), grammar.is_curbed()), (tokenizer.stops()[0], true));
+    assert_eq!((grammar.enforce_budget(next, 2), grammar.is_truncated()), (tokenizer.stops()[0], true));
 }
 
 #[test]
 fn a_budget_that_leaves_no_room_for_what_is_forced_curbs_the_answer() {
     let form = Form::Json { schema: schemas()[0].clone(), texts: texts() };
     let fresh = tiny_vocabulary().grammar(&form).unwrap().unwrap();
-    for (budget, curbed) in [(3, true), (99, false)] {
+    for (budget, truncated) in [(3, true), (99, false)] {
         let mut grammar = fresh.clone();
-        assert_eq!(grammar.force(budget).unwrap().is_empty(), curbed);
-        assert_eq!(grammar.is_curbed(), curbed);
+        assert_eq!(grammar.fast_forward(budget).unwrap().is_empty(), truncated);
+        assert_eq!(grammar.is_truncated(), truncated);
     }
 }

@@ -27,8 +27,8 @@ fn variant(dice: &mut Dice) -> Variant {
     Variant { adapter, n_layers: [None, None, Some(1)][dice.roll(3)] }
 }
 
-/// What [`Radix::find`] is to find, by looking at every node of the tree.
-fn find_plainly(radix: &Radix, variant: Variant, tokens: &[u32], limit: usize) -> Match {
+/// What [`Radix::match_prefix`] is to find, by looking at every node of the tree.
+fn match_plainly(radix: &Radix, variant: Variant, tokens: &[u32], limit: usize) -> Match {
     let tokens = &tokens[..tokens.len().min(limit)];
     let (mut found, mut at) = (Match::default(), ROOT);
     loop {
@@ -56,8 +56,8 @@ struct Held {
     private: Vec<u32>,
 }
 
-fn seat(radix: &mut Radix, variant: Variant, tokens: &[u32]) -> Option<Held> {
-    let known = radix.find(variant, tokens, tokens.len() - 1);
+fn allocate(radix: &mut Radix, variant: Variant, tokens: &[u32]) -> Option<Held> {
+    let known = radix.match_prefix(variant, tokens, tokens.len() - 1);
     assert!(known.n_tokens() < tokens.len());
     radix.lock(&known.path);
     let Some(own) = radix.allocate(tokens.len().div_ceil(BLOCK) + 1 - known.path.len()) else {
@@ -69,7 +69,7 @@ fn seat(radix: &mut Radix, variant: Variant, tokens: &[u32]) -> Option<Held> {
     for chunk in tokens.chunks(BLOCK).skip(path.len()) {
         let block = own.next().expect("a block was allocated for each chunk");
         let parent = path.last().map_or(Parent::Root(variant), |&node| Parent::Node(node));
-        path.push(radix.insert(parent, chunk, block));
+        path.push(radix.insert_prefix(parent, chunk, block));
     }
     for (i, &node) in path.iter().enumerate() {
         radix.set_ready(node, tokens.len() - i * BLOCK);
@@ -86,7 +86,7 @@ fn a_hundred_thousand_rounds() {
     for _ in 0..100_000 {
         match dice.roll(4) {
             0 | 1 => {
-                if let Some(one) = seat(&mut radix, variant(&mut dice), &prompt(&mut dice)) {
+                if let Some(one) = allocate(&mut radix, variant(&mut dice), &prompt(&mut dice)) {
                     seated += 1;
                     held.push(one);
                 }
@@ -98,10 +98,10 @@ fn a_hundred_thousand_rounds() {
             }
             _ => {
                 let (variant, prompt) = (variant(&mut dice), prompt(&mut dice));
-                let known = radix.find(variant, &prompt, 1000);
-                assert_eq!(known, find_plainly(&radix, variant, &prompt, 1000));
+                let known = radix.match_prefix(variant, &prompt, 1000);
+                assert_eq!(known, match_plainly(&radix, variant, &prompt, 1000));
                 let known = known.path;
-                if dice.roll(2) == 0 { radix.want(&known) } else { radix.unwant(&known) }
+                if dice.roll(2) == 0 { radix.hint(&known) } else { radix.unhint(&known) }
             }
         }
         let private: Vec<u32> = held.iter().flat_map(|one| one.private.iter().copied()).collect();
@@ -123,17 +123,17 @@ fn what_waiting_work_wants_is_evicted_last() {
     let b: Vec<u32> = (100..116).collect();
     for tokens in [&a, &b] {
         let block = radix.allocate(1).expect("free")[0];
-        let node = radix.insert(Parent::Root(Variant::default()), tokens, block);
+        let node = radix.insert_prefix(Parent::Root(Variant::default()), tokens, block);
         radix.set_ready(node, BLOCK);
         radix.unlock(&[node]);
     }
-    let wanted = radix.find(Variant::default(), &a, 16).path;
-    radix.want(&wanted);
+    let wanted = radix.match_prefix(Variant::default(), &a, 16).path;
+    radix.hint(&wanted);
     assert_eq!(radix.allocate(3).map(|blocks| blocks.len()), Some(3));
     assert_eq!(
         (
-            radix.find(Variant::default(), &a, 16).n_tokens(),
-            radix.find(Variant::default(), &b, 16).n_tokens()
+            radix.match_prefix(Variant::default(), &a, 16).n_tokens(),
+            radix.match_prefix(Variant::default(), &b, 16).n_tokens()
         ),
         (16, 0)
     );
@@ -146,11 +146,11 @@ fn blocks_of_one_variant_are_not_found_by_another() {
     let plain = Variant::default();
     let (adapted, shallow) = (Variant { adapter: Some(0), ..plain }, Variant { n_layers: Some(1), ..plain });
     for variant in [plain, adapted] {
-        let held = seat(&mut radix, variant, &tokens).expect("room");
+        let held = allocate(&mut radix, variant, &tokens).expect("room");
         radix.unlock(&held.path);
         radix.release(&held.private);
     }
-    let found = |variant| radix.find(variant, &tokens, 20);
+    let found = |variant| radix.match_prefix(variant, &tokens, 20);
     assert_eq!((found(plain).n_tokens(), found(adapted).n_tokens()), (20, 20));
     assert_ne!(found(plain).path, found(adapted).path);
     assert_eq!(found(shallow), Match::default());

@@ -1,4 +1,4 @@
-//! The books balance after every one of many random steps, and nothing is computed twice.
+//! The invariants hold after each of many random steps, and nothing is computed twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 const LIMITS: Limits =
-    Limits { n_rows: 5, n_tokens: 24, most_rows: usize::MAX, most_wanted: usize::MAX, prefix_cache: true };
+    Limits { n_rows: 5, n_tokens: 24, max_rows: usize::MAX, max_logits: usize::MAX, prefix_cache: true };
 
 /// A token and the variant that it was computed in.
 type Computed = (Variant, u32);
@@ -18,8 +18,8 @@ struct Slots(BTreeMap<(u32, usize), Vec<Computed>>);
 
 impl Slots {
     /// Plays a step: copies, then writes; checks that all that a token attends to is there and right.
-    fn run(&mut self, step: &Step) {
-        for copy in &step.copies {
+    fn run(&mut self, batch: &Batch) {
+        for copy in &batch.copies {
             for offset in 0..BLOCK {
                 match self.0.get(&(copy.from, offset)).cloned() {
                     Some(history) => drop(self.0.insert((copy.to, offset), history)),
@@ -27,7 +27,7 @@ impl Slots {
                 }
             }
         }
-        for chunk in &step.chunks {
+        for chunk in &batch.chunks {
             for (i, &token) in chunk.tokens.iter().enumerate() {
                 let position = chunk.position + i;
                 let mut history = self.before(chunk, position);
@@ -83,43 +83,43 @@ impl Plan {
     }
 }
 
-struct Desk {
+struct Harness {
     scheduler: Scheduler,
     slots: Slots,
-    asked: BTreeMap<SeqId, (Ask, Plan, usize)>,
-    /// What nobody wants any more, as far as it is still there.
-    abandoned: BTreeSet<SeqId>,
+    asked: BTreeMap<SeqId, (Request, Plan, usize)>,
+    /// Cancelled sequences that are still there.
+    cancelled: BTreeSet<SeqId>,
     computed: usize,
 }
 
-impl Desk {
+impl Harness {
     fn new(limits: Limits, n_blocks: usize) -> Self {
         let scheduler = Scheduler::new(limits, n_blocks);
-        let (asked, abandoned) = (BTreeMap::new(), BTreeSet::new());
-        Self { scheduler, slots: Slots::default(), asked, abandoned, computed: 0 }
+        let (asked, cancelled) = (BTreeMap::new(), BTreeSet::new());
+        Self { scheduler, slots: Slots::default(), asked, cancelled, computed: 0 }
     }
 
-    fn ask(&mut self, prompt: Vec<u32>, plan: Plan) {
-        self.ask_with(Variant::default(), prompt, plan);
+    fn add(&mut self, prompt: Vec<u32>, plan: Plan) {
+        self.add_with(Variant::default(), prompt, plan);
     }
 
-    fn ask_with(&mut self, variant: Variant, prompt: Vec<u32>, plan: Plan) {
+    fn add_with(&mut self, variant: Variant, prompt: Vec<u32>, plan: Plan) {
         let id = self.asked.keys().last().map_or(1, |id| id + 1);
         let n_prompt = prompt.len();
         let forced = (1..=plan.n_forced).map(|i| truth(id, i));
         let tokens = prompt.into_iter().chain(forced).collect();
         let n_more = (plan.n_answer - 1).saturating_sub(plan.n_forced);
         let logits_from = n_prompt - 1;
-        let ask = Ask { id, tokens, n_prompt, variant, n_more, logits_from, states_from: usize::MAX };
-        self.asked.insert(id, (ask.clone(), plan, 0));
-        self.scheduler.add(ask);
+        let request = Request { id, tokens, n_prompt, variant, n_more, logits_from, states_from: usize::MAX };
+        self.asked.insert(id, (request.clone(), plan, 0));
+        self.scheduler.add(request);
     }
 
-    /// Takes out what nobody wants any more, the latest first, as far as nobody waits for it.
-    fn drop_abandoned(&mut self) {
-        for id in self.abandoned.clone().into_iter().rev() {
+    /// Removes cancelled sequences, the latest first, unless others wait for their blocks.
+    fn drop_cancelled(&mut self) {
+        for id in self.cancelled.clone().into_iter().rev() {
             if self.scheduler.cancel(id) {
-                self.abandoned.remove(&id);
+                self.cancelled.remove(&id);
                 self.asked.get_mut(&id).expect("a known sequence").2 = usize::MAX;
             }
         }
@@ -128,18 +128,18 @@ impl Desk {
 
     /// One step; rows whose logits came take a token, or end when they have all theirs or fail.
     fn step(&mut self) {
-        self.drop_abandoned();
+        self.drop_cancelled();
         if self.scheduler.is_idle() {
             return;
         }
-        let step = self.scheduler.next_step();
-        assert!(!step.chunks.is_empty(), "work waits and nothing runs");
-        let sum = |of: fn(&Chunk) -> usize| step.chunks.iter().map(of).sum::<usize>();
-        let Limits { most_rows, most_wanted, .. } = self.scheduler.limits;
-        assert!(sum(|chunk| chunk.tokens.len()) <= most_rows && sum(Chunk::n_logits) <= most_wanted);
-        self.slots.run(&step);
-        self.scheduler.computed(&step);
-        for chunk in &step.chunks {
+        let batch = self.scheduler.next_batch();
+        assert!(!batch.chunks.is_empty(), "work waits and nothing runs");
+        let sum = |of: fn(&Chunk) -> usize| batch.chunks.iter().map(of).sum::<usize>();
+        let Limits { max_rows, max_logits, .. } = self.scheduler.limits;
+        assert!(sum(|chunk| chunk.tokens.len()) <= max_rows && sum(Chunk::n_logits) <= max_logits);
+        self.slots.run(&batch);
+        self.scheduler.computed(&batch);
+        for chunk in &batch.chunks {
             self.computed += chunk.tokens.len();
             if chunk.logits_from < chunk.tokens.len() {
                 self.take(chunk);
@@ -150,7 +150,7 @@ impl Desk {
 
     fn take(&mut self, chunk: &Chunk) {
         let id = chunk.id;
-        let (ask, plan, given) = self.asked.get_mut(&id).expect("a known sequence");
+        let (request, plan, given) = self.asked.get_mut(&id).expect("a known sequence");
         let mut is_over = false;
         // Each row confirms the token after it, if that was guessed right.
         for row in chunk.logits_from..chunk.tokens.len() {
@@ -170,9 +170,9 @@ impl Desk {
             return self.scheduler.set_answer(id, &guessed[settled..], *given);
         }
         let answer: Vec<u32> = (1..=*given).map(|i| truth(id, i)).collect();
-        let expected = [&ask.tokens[..ask.n_prompt], &answer[..given.saturating_sub(1)]].concat();
+        let expected = [&request.tokens[..request.n_prompt], &answer[..given.saturating_sub(1)]].concat();
         *given = usize::MAX;
-        self.abandoned.remove(&id);
+        self.cancelled.remove(&id);
         let settled = self.scheduler.n_settled(id);
         self.scheduler.set_answer(id, &answer[settled..], answer.len());
         let ended = self.scheduler.finish(id);
@@ -212,39 +212,39 @@ proptest! {
         room in prop_oneof![Just((usize::MAX, usize::MAX)), (1_usize..40, 1_usize..20)],
     ) {
         // A device with little room takes what does not fit in the next step.
-        let (most_rows, most_wanted) = room;
-        let mut desk = Desk::new(Limits { most_rows, most_wanted, prefix_cache, ..LIMITS }, n_blocks);
+        let (max_rows, max_logits) = room;
+        let mut harness = Harness::new(Limits { max_rows, max_logits, prefix_cache, ..LIMITS }, n_blocks);
         for ((family, own, n_own), variant, plan, steps) in asks {
-            desk.ask_with(variant, prompt(family, own, n_own), plan);
+            harness.add_with(variant, prompt(family, own, n_own), plan);
             for _ in 0..steps {
-                if !desk.scheduler.is_idle() {
-                    desk.step();
+                if !harness.scheduler.is_idle() {
+                    harness.step();
                 }
             }
         }
-        desk.drain();
+        harness.drain();
     }
 }
 
-/// What comes after an ask: some steps, then perhaps one of the last sequences is not wanted any more.
+/// After a request: some steps, then perhaps one of the last sequences is cancelled.
 type After = (usize, Option<u64>);
 
 /// A prompt by what [`prompt`] takes, its variant, its answer, and what comes after it.
 type Asked = ((usize, usize, usize), Variant, Plan, After);
 
-/// Asks, steps and abandons as it is told.
-fn play(desk: &mut Desk, asks: Vec<Asked>) {
+/// Plays a schedule of requests, steps and cancellations.
+fn play(harness: &mut Harness, asks: Vec<Asked>) {
     for ((family, own, n_own), variant, plan, (steps, abandons)) in asks {
-        desk.ask_with(variant, prompt(family, own, n_own), plan);
+        harness.add_with(variant, prompt(family, own, n_own), plan);
         for _ in 0..steps {
-            if !desk.scheduler.is_idle() {
-                desk.step();
+            if !harness.scheduler.is_idle() {
+                harness.step();
             }
         }
-        let last = desk.asked.len() as u64;
+        let last = harness.asked.len() as u64;
         let id = abandons.map(|back| last.saturating_sub(back).max(1));
-        if let Some(id) = id.filter(|id| desk.asked[id].2 != usize::MAX) {
-            desk.abandoned.insert(id);
+        if let Some(id) = id.filter(|id| harness.asked[id].2 != usize::MAX) {
+            harness.cancelled.insert(id);
         }
     }
 }
@@ -259,50 +259,54 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_nobody_wants_is_dropped_and_the_others_end(
+    fn cancelled_sequences_are_dropped_and_the_others_end(
         asks in any_asks(),
         n_blocks in 8_usize..40,
         prefix_cache in any::<bool>(),
     ) {
-        let mut desk = Desk::new(Limits { prefix_cache, ..LIMITS }, n_blocks);
-        play(&mut desk, asks);
-        desk.drain();
-        prop_assert_eq!(desk.scheduler.radix.n_available(), n_blocks, "every block can be had again");
+        let mut harness = Harness::new(Limits { prefix_cache, ..LIMITS }, n_blocks);
+        play(&mut harness, asks);
+        harness.drain();
+        prop_assert_eq!(harness.scheduler.radix.n_available(), n_blocks, "every block can be had again");
     }
 
     #[test]
-    fn when_nobody_wants_anything_nothing_more_is_computed(
+    fn when_all_are_cancelled_nothing_more_is_computed(
         asks in any_asks(),
         n_blocks in 8_usize..40,
         prefix_cache in any::<bool>(),
     ) {
-        let mut desk = Desk::new(Limits { prefix_cache, ..LIMITS }, n_blocks);
-        play(&mut desk, asks);
-        let left = desk.asked.iter().filter(|(_, (.., given))| *given != usize::MAX);
-        desk.abandoned = left.map(|(id, _)| *id).collect();
-        desk.drop_abandoned();
-        prop_assert!(desk.scheduler.is_idle() && desk.abandoned.is_empty());
-        prop_assert_eq!(desk.scheduler.radix.n_available(), n_blocks, "every block can be had again");
+        let mut harness = Harness::new(Limits { prefix_cache, ..LIMITS }, n_blocks);
+        play(&mut harness, asks);
+        let left = harness.asked.iter().filter(|(_, (.., given))| *given != usize::MAX);
+        harness.cancelled = left.map(|(id, _)| *id).collect();
+        harness.drop_cancelled();
+        prop_assert!(harness.scheduler.is_idle() && harness.cancelled.is_empty());
+        prop_assert_eq!(harness.scheduler.radix.n_available(), n_blocks, "every block can be had again");
         // Half a prompt that was left behind is not taken for a whole one.
         for own in 0..6 {
-            desk.ask(prompt(8, own, 9), Plan::of(3));
+            harness.add(prompt(8, own, 9), Plan::of(3));
         }
-        desk.drain();
+        harness.drain();
     }
 }
 
 #[test]
 fn what_others_wait_for_is_computed_though_its_asker_has_gone() {
-    let mut desk = Desk::new(Limits { n_tokens: 8, ..LIMITS }, 40);
-    desk.ask(prompt(8, 0, 9), Plan::of(1));
-    desk.ask(prompt(8, 1, 9), Plan::of(1));
-    desk.step();
-    desk.abandoned.insert(1);
-    desk.drop_abandoned();
-    assert_eq!(desk.abandoned, BTreeSet::from([1]), "the second prompt shares what the first one computes");
-    desk.drain();
+    let mut harness = Harness::new(Limits { n_tokens: 8, ..LIMITS }, 40);
+    harness.add(prompt(8, 0, 9), Plan::of(1));
+    harness.add(prompt(8, 1, 9), Plan::of(1));
+    harness.step();
+    harness.cancelled.insert(1);
+    harness.drop_cancelled();
     assert_eq!(
-        desk.computed,
+        harness.cancelled,
+        BTreeSet::from([1]),
+        "the second prompt shares what the first one computes"
+    );
+    harness.drain();
+    assert_eq!(
+        harness.computed,
         56 + 10 + 8,
         "the shared part once, the second's own, and a step before it is copied"
     );
@@ -316,60 +320,60 @@ fn distinct(prompts: &[Vec<u32>]) -> usize {
 
 #[test]
 fn shared_prompts_are_computed_once_though_all_come_at_once() {
-    let mut desk = Desk::new(LIMITS, 400);
+    let mut harness = Harness::new(LIMITS, 400);
     let prompts: Vec<Vec<u32>> = (0..20).map(|own| prompt(8, own, 5)).collect();
     for tokens in &prompts {
-        desk.ask(tokens.clone(), Plan::of(1));
+        harness.add(tokens.clone(), Plan::of(1));
     }
-    desk.drain();
-    assert_eq!(desk.computed, distinct(&prompts));
+    harness.drain();
+    assert_eq!(harness.computed, distinct(&prompts));
 }
 
 #[test]
 fn a_repeated_prompt_computes_its_last_token_only() {
-    let mut desk = Desk::new(LIMITS, 40);
-    desk.ask(prompt(6, 1, 9), Plan::of(1));
-    desk.drain();
-    let before = desk.computed;
-    desk.ask(prompt(6, 1, 9), Plan::of(1));
-    desk.drain();
-    assert_eq!(desk.computed - before, 1);
+    let mut harness = Harness::new(LIMITS, 40);
+    harness.add(prompt(6, 1, 9), Plan::of(1));
+    harness.drain();
+    let before = harness.computed;
+    harness.add(prompt(6, 1, 9), Plan::of(1));
+    harness.drain();
+    assert_eq!(harness.computed - before, 1);
 }
 
 #[test]
 fn a_sequence_that_fills_the_cache_can_share_part_of_a_block() {
-    let mut desk = Desk::new(LIMITS, 2);
-    desk.ask((0..32).collect(), Plan::of(1));
-    desk.drain();
-    desk.ask((0..24).chain(100..108).collect(), Plan::of(1));
-    desk.drain();
+    let mut harness = Harness::new(LIMITS, 2);
+    harness.add((0..32).collect(), Plan::of(1));
+    harness.drain();
+    harness.add((0..24).chain(100..108).collect(), Plan::of(1));
+    harness.drain();
 }
 
 #[test]
 fn the_next_turn_finds_the_answer_that_it_quotes() {
-    let mut desk = Desk::new(LIMITS, 40);
-    desk.ask(prompt(6, 1, 9), Plan::of(21));
-    desk.drain();
-    let before = desk.computed;
+    let mut harness = Harness::new(LIMITS, 40);
+    harness.add(prompt(6, 1, 9), Plan::of(21));
+    harness.drain();
+    let before = harness.computed;
     let answer = (1..=20).map(|i| 1 << 8 | i);
-    desk.ask(prompt(6, 1, 9).into_iter().chain(answer).chain([5, 6, 7]).collect(), Plan::of(1));
-    desk.drain();
-    assert_eq!(desk.computed - before, 3);
+    harness.add(prompt(6, 1, 9).into_iter().chain(answer).chain([5, 6, 7]).collect(), Plan::of(1));
+    harness.drain();
+    assert_eq!(harness.computed - before, 3);
 }
 
 #[test]
 fn a_forced_answer_is_found_again_and_half_of_one_is_not_waited_for() {
     for fails_at in [None, Some(0), Some(5)] {
-        let mut desk = Desk::new(LIMITS, 40);
-        desk.ask(prompt(6, 1, 9), Plan { n_answer: 20, n_forced: 20, fails_at });
-        desk.step();
-        desk.ask(prompt(6, 1, 9), Plan::of(1));
-        desk.drain();
-        let before = desk.computed;
+        let mut harness = Harness::new(LIMITS, 40);
+        harness.add(prompt(6, 1, 9), Plan { n_answer: 20, n_forced: 20, fails_at });
+        harness.step();
+        harness.add(prompt(6, 1, 9), Plan::of(1));
+        harness.drain();
+        let before = harness.computed;
         let answer = (1..=20).map(|i| 1 << 8 | i);
-        desk.ask(prompt(6, 1, 9).into_iter().chain(answer).chain([5]).collect(), Plan::of(1));
-        desk.drain();
+        harness.add(prompt(6, 1, 9).into_iter().chain(answer).chain([5]).collect(), Plan::of(1));
+        harness.drain();
         let n_kept = fails_at.map_or(19, |n: usize| n.saturating_sub(1));
-        assert_eq!(desk.computed - before, 21 - n_kept);
+        assert_eq!(harness.computed - before, 21 - n_kept);
     }
 }

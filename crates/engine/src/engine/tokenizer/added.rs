@@ -1,4 +1,4 @@
-//! Added tokens: where a text spells them, and which of those places count. It normalizes nothing and runs no model.
+//! Added tokens: their occurrences in a text, and which of them count. It normalizes nothing.
 //!
 //! Source: `AddedVocabulary::find_matches` of Hugging Face's `tokenizers`, with one difference: a control token counts
 //! only where its name is not data.

@@ -8,7 +8,7 @@ use tokenizers::Tokenizer;
 
 use super::Error;
 
-/// Gives the pipeline's expressions their anchors.
+/// Rewrites the anchors of the pipeline's expressions.
 ///
 /// # Errors
 /// [`Error::Json`] when an expression cannot be compiled.

@@ -1,5 +1,5 @@
-//! What a `tokenizer.json` may do to a text before it is cut into tokens: only what ends, and what grows it by little.
-//! It is looked at before the tokenizer is built from it, since some of it costs memory already then.
+//! Checks the normalizers and pre-tokenizers of a `tokenizer.json`: only those that terminate and enlarge a text
+//! little are accepted. They are checked before the tokenizer is built, which can itself exhaust memory.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use regex::Regex;
@@ -27,7 +27,7 @@ struct Parts {
     pre_tokenizer: Value,
 }
 
-/// Refuses what would not end, or grow a text without bound.
+/// Rejects steps that would not terminate, or enlarge a text without bound.
 ///
 /// # Errors
 /// [`Error::Json`] names it.
@@ -53,8 +53,8 @@ fn bad(reason: &str) -> Error {
     Error::Json(format!("{reason}, which no real tokenizer does"))
 }
 
-/// Looks at a step and at those within it; `grown` is told how many times as long each makes a text at most. (What Unicode
-/// composes, decomposes or folds grows once, and not again.)
+/// Looks at a step and at those within it; `grown` is told how many times as long each makes a text at most. (What
+/// Unicode composes, decomposes or folds grows once, and not again.)
 fn walk(part: &Value, grown: &mut impl FnMut(f64)) -> Result<(), Error> {
     for list in ["normalizers", "pretokenizers"] {
         for inner in part[list].as_array().into_iter().flatten() {

@@ -1,5 +1,4 @@
-//! What vocabulary entries stand for in bytes: the byte-level alphabet of GPT-2 and the pieces of
-//! SentencePiece. It encodes nothing.
+//! The bytes of vocabulary entries: the byte-level alphabet of GPT-2 and the pieces of SentencePiece.
 
 use std::collections::HashMap;
 

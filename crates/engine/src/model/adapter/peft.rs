@@ -1,4 +1,4 @@
-//! PEFT's two files, read. It refuses what would change a score and is not supported; it knows no model.
+//! Reads PEFT's two files. Unsupported settings that would change a score are errors.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -151,8 +151,8 @@ fn refuse_unsupported(at: &At<'_>, json: &Value) -> Result<(), Error> {
     }
 }
 
-/// Checks that the modules that the settings name are those that have tensors. A pattern in place of a list is PEFT's to
-/// match.
+/// Checks that the modules that the settings name are those that have tensors. A pattern in place of a list is PEFT's
+/// to match.
 fn check_targets(at: &At<'_>, targets: &Value, layers: &[AdapterLayer]) -> Result<(), Error> {
     let Value::Array(targets) = targets else {
         if targets.is_null() || targets.is_string() {

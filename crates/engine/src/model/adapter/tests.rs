@@ -1,4 +1,4 @@
-//! Adapters that PEFT wrote, read and written again; and what is refused.
+//! Adapters written by PEFT, read and written again; and invalid ones.
 
 use serde_json::{Value, json};
 

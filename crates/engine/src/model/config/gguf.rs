@@ -111,7 +111,7 @@ impl Reader<'_> {
         Error::Config { path: self.path.into(), key, reason: reason.into() }
     }
 
-    /// Refuses settings that the decoder does not follow.
+    /// Rejects settings that the decoder does not implement.
     fn check_keys(&self) -> Result<(), Error> {
         let of_arch = |key: &'_ String| key.strip_prefix(self.prefix)?.strip_prefix('.').map(str::to_owned);
         let mut keys: Vec<(String, &Value)> =

@@ -23,8 +23,8 @@ pub fn from_json(path: &str, json: &Value) -> Result<Config, Error> {
     Ok(read(path, json)?.config)
 }
 
-/// A configuration, and which of its sizes are defaults.
-pub struct Reading {
+/// The configuration of a file, and which of its sizes are defaults.
+pub struct FileConfig {
     pub config: Config,
     /// The class whose defaults apply.
     pub class: &'static str,
@@ -47,7 +47,7 @@ const SIZES: [&str; 7] = [
 ///
 /// # Errors
 /// As [`from_json`].
-pub fn read(path: &str, json: &Value) -> Result<Reading, Error> {
+pub fn read(path: &str, json: &Value) -> Result<FileConfig, Error> {
     let file = File::of(path, json)?;
     let (s, arch) = (file.settings, file.arch);
     known::check(&s, arch)?;
@@ -86,7 +86,7 @@ pub fn read(path: &str, json: &Value) -> Result<Reading, Error> {
         stop_ids: stop_ids(path, file.outside.get("eos_token_id").or_else(|| s.given("eos_token_id")))?,
     };
     let left_out = SIZES.into_iter().filter(|key| !s.file.contains_key(*key)).collect();
-    Ok(Reading { config: super::check(path, config)?, class: &s.class.name, left_out })
+    Ok(FileConfig { config: super::check(path, config)?, class: &s.class.name, left_out })
 }
 
 /// A file, and the settings of the decoder in it.
@@ -164,7 +164,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// Refuses weights in a format of a quantisation library, before any is read.
+/// Rejects weights in a format of a quantisation library, before any are read.
 fn check_formats(path: &str, object: &Map<String, Value>) -> Result<(), Error> {
     for key in ["quantization_config", "compression_config", "quantization"] {
         let Some(value) = object.get(key).filter(|value| !value.is_null()) else { continue };
@@ -184,7 +184,7 @@ fn check_formats(path: &str, object: &Map<String, Value>) -> Result<(), Error> {
 const OTHER_HEADS: [&str; 4] =
     ["ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForRewardModel"];
 
-/// Refuses a model without a language-model head: where embeddings are tied, it would load as one.
+/// Rejects a model without a language-model head: with tied embeddings it would load as one.
 fn check_heads(path: &str, object: &Map<String, Value>) -> Result<(), Error> {
     let names = object.get("architectures").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let is_other =

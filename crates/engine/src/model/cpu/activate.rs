@@ -1,23 +1,23 @@
-//! The gated nonlinearity of the feed-forward half, on CPU lanes.
+//! The gated activation of the feed-forward layer (SwiGLU, GeGLU), on CPU lanes.
 
 use super::{
-    Tier,
+    Isa,
     lanes::{Lanes, WIDTH, sigmoid},
-    on_tier,
+    on_isa,
 };
 
 /// `gate = silu(gate) * up`.
 ///
 /// Shape: both of the same length, a multiple of 16 or not.
-pub fn silu_mul(tier: Tier, gate: &mut [f32], up: &[f32]) {
-    on_tier!(tier, silu<>(gate: &mut [f32], up: &[f32]));
+pub fn silu_mul(isa: Isa, gate: &mut [f32], up: &[f32]) {
+    on_isa!(isa, silu<>(gate: &mut [f32], up: &[f32]));
 }
 
 /// `gate = gelu(gate) * up`, with GELU's tanh approximation.
 ///
 /// Shape: as [`silu_mul`].
-pub fn gelu_mul(tier: Tier, gate: &mut [f32], up: &[f32]) {
-    on_tier!(tier, gelu<>(gate: &mut [f32], up: &[f32]));
+pub fn gelu_mul(isa: Isa, gate: &mut [f32], up: &[f32]) {
+    on_isa!(isa, gelu<>(gate: &mut [f32], up: &[f32]));
 }
 
 /// A nonlinearity. A type, not a closure: only what is inlined into a function that enables the instructions

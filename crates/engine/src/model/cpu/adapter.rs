@@ -1,7 +1,7 @@
-//! What adapters add to products on a CPU: two narrow products of f32 for the rows that take one. The kernels are those
-//! of f32 weights, which give the same bits on every tier and to a row in any company.
+//! LoRA adapters on a CPU: two narrow f32 products for the rows that have one. The kernels are those of f32 weights,
+//! whose bits depend neither on the instruction set nor on the other rows.
 
-use super::{Coding, Format, Input, Job, Packed, Tier, add_multiply, products};
+use super::{Coding, Format, Input, Isa, Job, Packed, add_multiply, gemm};
 use crate::model::{Error, backend::Added, step::Adapted};
 
 /// One adapter's matrices for the parts of a [`super::linear::Linear`].
@@ -40,20 +40,20 @@ impl Narrow {
     }
 
     /// Adds to the rows that take this adapter.
-    pub(super) fn add(&self, sums: &mut Sums<'_>, adapted: &Adapted, tier: Tier) {
+    pub(super) fn add(&self, sums: &mut Sums<'_>, adapted: &Adapted, isa: Isa) {
         let (places, pairs): (Vec<usize>, Vec<&Pair>) =
             self.parts.iter().enumerate().filter_map(|(i, pair)| Some((i, pair.as_ref()?))).unzip();
         let Some(first) = pairs.first() else { return };
         let (rows, k) = (&adapted.rows, first.a.k());
         let all = rows.len() == sums.m;
         let narrowed: Vec<&Packed> = pairs.iter().map(|pair| &pair.a).collect();
-        let input = if all { coded(sums.x, k, tier) } else { coded(&gathered(sums.x, k, rows), k, tier) };
-        let hidden = products(&narrowed, &input); // for each pair [rows, rank]
+        let input = if all { coded(sums.x, k, isa) } else { coded(&gathered(sums.x, k, rows), k, isa) };
+        let hidden = gemm(&narrowed, &input); // for each pair [rows, rank]
         for ((pair, mut hidden), place) in pairs.into_iter().zip(hidden).zip(places) {
             for h in &mut hidden {
                 *h *= pair.scale;
             }
-            let (hidden, out) = (coded(&hidden, pair.b.k(), tier), &mut sums.outs[place]);
+            let (hidden, out) = (coded(&hidden, pair.b.k(), isa), &mut sums.outs[place]);
             if all {
                 add_multiply(&mut [Job { weights: &pair.b, out }], &hidden);
             } else {
@@ -82,8 +82,8 @@ impl Pair {
     }
 }
 
-fn coded(x: &[f32], k: usize, tier: Tier) -> Input {
-    Input::new(x, x.len() / k, k, Coding::F32, tier)
+fn coded(x: &[f32], k: usize, isa: Isa) -> Input {
+    Input::new(x, x.len() / k, k, Coding::F32, isa)
 }
 
 /// Some rows, side by side.

@@ -1,6 +1,6 @@
-//! Asking for memory before it is used. Hints: nothing else depends on them.
+//! Prefetch hints. No result depends on them.
 
-/// Asks for the line at an address, which may be any, to be read soon.
+/// Prefetches the line at any address for reading.
 #[inline(always)]
 pub(super) fn read<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -18,7 +18,7 @@ pub(super) fn read<T>(at: *const T) {
     let _ = at;
 }
 
-/// Asks for the line at an address, which may be any, to be written soon.
+/// Prefetches the line at any address for writing.
 #[inline(always)]
 pub(super) fn write<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]

@@ -1,9 +1,10 @@
-//! The AMX tier: products of quantised weights with full tiles of sixteen rows, by the processor's own tiles. All else this
-//! tier does with AVX-512.
+//! The AMX instruction set: products of quantised weights with full tiles of sixteen rows, by the processor's own
+//! tiles. All other kernels are those of AVX-512.
 //!
-//! The codes of two panels are unpacked once for all rows. Then the processor multiplies a block of them with sixteen rows at a
-//! time, and stores 32-bit integers, while AVX-512 scales those of the group of blocks before: neither waits for the other. The
-//! integers are exact and their scales are applied in the order of `portable::int8`, so that the sums have the bits of any tier.
+//! The codes of two panels are unpacked once for all rows. Then the processor multiplies a block of them with sixteen
+//! rows at a time, and stores 32-bit integers, while AVX-512 scales those of the previous group of blocks, so that
+//! both units are busy. The integers are exact and their scales are applied in the order of `portable::int8`, so that
+//! the sums have the bits of any instruction set.
 
 mod tile;
 
@@ -37,9 +38,9 @@ const CODES: usize = BLOCK / 4;
 /// Tiles of integers of one panel in a group: of four blocks, or of two that are multiplied in halves.
 const TILES: usize = 4;
 
-/// Room for what one thread needs beside the weights, reused from pair to pair of panels.
+/// One thread's buffers, reused from pair to pair of panels.
 #[derive(Default)]
-pub(super) struct Room {
+pub(super) struct Buffers {
     /// `[blocks][panels][8]`: four signed codes of each of the 16 outputs.
     codes: Vec<Line>,
     /// `[blocks][panels][factors]`
@@ -53,7 +54,7 @@ pub(super) struct Weights<'a> {
     scales: layout::Scales,
     n_panels: usize,
     blocks: usize,
-    room: &'a mut Room,
+    buffers: &'a mut Buffers,
     configured: Configured,
 }
 
@@ -61,27 +62,29 @@ impl<'a> Weights<'a> {
     /// One or two panels, all of their `k`.
     ///
     /// # Safety
-    /// The machine has the instructions of the AMX tier.
-    pub(super) unsafe fn unpack(panels: &[Panel], room: &'a mut Room) -> Self {
+    /// The machine has the instructions of the AMX instruction set.
+    pub(super) unsafe fn unpack(panels: &[Panel], buffers: &'a mut Buffers) -> Self {
         assert!((1..=PAIR).contains(&panels.len()), "one or two panels");
-        // SAFETY: the caller's promise.
+        // SAFETY: the machine has AMX and AVX-512, as this function requires; the arm's codes and scales are those of
+        // the panels' format.
         let shape = unsafe {
             match panels[0].format {
-                Format::Q8_0 => unpack::<Eight, Plain<7>>(panels, room),
-                Format::Q4_0 => unpack::<Four, Plain<3>>(panels, room),
-                Format::Q5_0 => unpack::<Five, Plain<4>>(panels, room),
-                Format::Q4_1 => unpack::<Four, Minimum>(panels, room),
-                Format::Q5_1 => unpack::<Five, Minimum>(panels, room),
-                Format::Q4K => unpack::<Four, Super>(panels, room),
-                Format::Q5K => unpack::<Five, Super>(panels, room),
-                Format::Q6K => unpack::<Six, Sixteen>(panels, room),
+                Format::Q8_0 => unpack::<Eight, Plain<7>>(panels, buffers),
+                Format::Q4_0 => unpack::<Four, Plain<3>>(panels, buffers),
+                Format::Q5_0 => unpack::<Five, Plain<4>>(panels, buffers),
+                Format::Q4_1 => unpack::<Four, Minimum>(panels, buffers),
+                Format::Q5_1 => unpack::<Five, Minimum>(panels, buffers),
+                Format::Q4K => unpack::<Four, Super>(panels, buffers),
+                Format::Q5K => unpack::<Five, Super>(panels, buffers),
+                Format::Q6K => unpack::<Six, Sixteen>(panels, buffers),
                 Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
             }
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the machine has AMX. No other tiles are in use on this thread: a task has one `Weights` at a time,
+        // and starts no other task while it has it.
         let configured = unsafe { Configured::new(shape) };
         let (_, scales) = panels[0].format.quantized().expect("floats have no codes");
-        Self { scales, n_panels: panels.len(), blocks: panels[0].k / BLOCK, room, configured }
+        Self { scales, n_panels: panels.len(), blocks: panels[0].k / BLOCK, buffers, configured }
     }
 
     /// A full tile; `sums` (the rows of the first panel, then of the second) go on from what they hold.
@@ -89,8 +92,8 @@ impl<'a> Weights<'a> {
         assert_eq!(tile.height, ROWS, "a full tile");
         assert_eq!(tile.values.len(), self.blocks * ROWS, "the same k");
         assert_eq!(sums.len(), self.n_panels * ROWS, "one row of sums for each row of the tile");
-        // SAFETY: unpacked weights exist only on machines with these instructions; the lengths above, and `unpack`, which
-        // made room for so many blocks and panels.
+        // SAFETY: unpacked weights exist only on machines with these instructions; the lengths above, and `unpack`,
+        // which made room for so many blocks and panels.
         unsafe {
             match (self.scales, self.n_panels) {
                 (layout::Scales::Plain, 1) => self.product::<Plain<0>, 1>(tile, sums),
@@ -110,13 +113,13 @@ impl<'a> Weights<'a> {
     /// `N` panels, a group of blocks at a time.
     ///
     /// # Safety
-    /// The machine has the instructions of the AMX tier, the room holds `N` panels with the factors of `K`, and the tile and
+    /// The machine has AMX, the buffers hold `N` panels with the factors of `K`, and the tile and
     /// the sums have sixteen rows of as many blocks.
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     unsafe fn product<K: Kind, const N: usize>(&mut self, tile: &Int8Tile, sums: &mut [Lanes]) {
         let (group, n) = (TILES * N * INTEGERS, TILES / K::SHAPE.parts());
-        let integers = self.room.integers[..2 * group].as_mut_ptr();
-        let (codes, factors) = (self.room.codes.as_ptr(), self.room.factors.as_ptr());
+        let integers = self.buffers.integers[..2 * group].as_mut_ptr();
+        let (codes, factors) = (self.buffers.codes.as_ptr(), self.buffers.factors.as_ptr());
         let blocks = self.blocks;
         // SAFETY: block `b` is in the tile and in the codes, and the integers have room for a group in each half.
         let multiply = |b: usize| unsafe {
@@ -129,7 +132,7 @@ impl<'a> Weights<'a> {
             let at = Group::<K, N> {
                 // SAFETY: as above.
                 integers: unsafe { integers.add(first / n % 2 * group) },
-                // SAFETY: the blocks are below their number, as the caller promises of the factors.
+                // SAFETY: `first` is below the number of blocks, and there are `N` panels' factors for each block.
                 factors: unsafe { factors.add(first * N * K::FACTORS) },
                 scales: &tile.scales[first * ROWS..],
                 scaled: &tile.sums[first * ROWS..],
@@ -154,24 +157,24 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// Fills the room with the codes and the factors of some panels.
+/// Fills the buffers with the codes and the factors of some panels.
 ///
 /// # Safety
 /// The machine has AVX-512 F, BW and VNNI; the panels' format has codes `C` and scales `K`.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-unsafe fn unpack<C: Codes, K: Kind>(panels: &[Panel], room: &mut Room) -> Shape {
+unsafe fn unpack<C: Codes, K: Kind>(panels: &[Panel], buffers: &mut Buffers) -> Shape {
     let (n, blocks) = (panels.len(), panels[0].k / BLOCK);
     assert!(panels.iter().all(|panel| panel.values.len() == C::BYTES * blocks), "the same k");
     let zero = Line([0.0; LANES]);
-    room.codes.resize(blocks * n * CODES, zero);
-    room.factors.resize(blocks * n * K::FACTORS, zero);
-    room.integers.resize(2 * TILES * PAIR * INTEGERS, zero);
+    buffers.codes.resize(blocks * n * CODES, zero);
+    buffers.factors.resize(blocks * n * K::FACTORS, zero);
+    buffers.integers.resize(2 * TILES * PAIR * INTEGERS, zero);
     let offset = _mm512_set1_epi8(panels[0].format.offset() as i8);
     for b in 0..blocks {
         for (p, panel) in panels.iter().enumerate() {
             expect_reads::<C>(panel, b);
-            let codes = &mut room.codes[(b * n + p) * CODES..][..CODES];
-            let factors = &mut room.factors[(b * n + p) * K::FACTORS..][..K::FACTORS];
+            let codes = &mut buffers.codes[(b * n + p) * CODES..][..CODES];
+            let factors = &mut buffers.factors[(b * n + p) * K::FACTORS..][..K::FACTORS];
             // SAFETY: block `b` is in the panel; a line is a register, aligned as one.
             unsafe {
                 let groups = C::unpack(panel.values.as_ptr().add(b * C::BYTES));
@@ -207,7 +210,9 @@ impl<K: Kind, const N: usize> Group<'_, K, N> {
     #[target_feature(enable = "avx512f")]
     unsafe fn rows<const B: usize>(&self, rows: Range<usize>, sums: &mut [Lanes]) {
         for p in 0..N {
-            // SAFETY: the caller's promise; a line is a register, aligned as one.
+            // SAFETY: the group has `B` blocks of factors and integers for each of `N` panels, whole 64-byte lines
+            // that are aligned as `Line`; the rows are below 16, so that `scales`, `scaled` (16 values a block) and
+            // `sums` (16 rows a panel) have them.
             unsafe {
                 let mut factors = [K::factors_at(self.factors.add(p * K::FACTORS)); B];
                 for (b, factors) in factors.iter_mut().enumerate() {
@@ -229,7 +234,7 @@ impl<K: Kind, const N: usize> Group<'_, K, N> {
     }
 }
 
-/// One kind of scales, as this tier applies them.
+/// One kind of scales, as this instruction set applies them.
 trait Kind: Scales {
     /// How a block of it is multiplied.
     const SHAPE: Shape;
@@ -247,7 +252,7 @@ trait Kind: Scales {
     #[inline]
     #[target_feature(enable = "avx512f")]
     unsafe fn factors_at(at: *const Line) -> [__m512; 3] {
-        // SAFETY: the caller's promise.
+        // SAFETY: `Self::FACTORS` lines can be read at `at`, and no further one is.
         unsafe {
             let line = |i: usize| if i < Self::FACTORS { line(at, i) } else { _mm512_setzero_ps() };
             [line(0), line(1), line(2)]
@@ -266,7 +271,7 @@ trait Kind: Scales {
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn line(at: *const Line, i: usize) -> __m512 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the line is inside its slice; `Line` is aligned to the 64 bytes that the load requires.
     unsafe { _mm512_load_ps(at.add(i).cast()) }
 }
 
@@ -275,7 +280,8 @@ unsafe fn line(at: *const Line, i: usize) -> __m512 {
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn float(at: *const Line) -> __m512 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the line is inside its slice; `Line` is aligned to the 64 bytes that the load requires, and any bits
+    // are integers.
     let integers: __m512i = unsafe { _mm512_load_si512(at.cast()) };
     _mm512_cvtepi32_ps(integers)
 }
@@ -298,7 +304,7 @@ impl<const SHIFT: u32> Kind for Plain<SHIFT> {
         (scale, _): (f32, f32),
         sum: __m512,
     ) -> __m512 {
-        // SAFETY: the caller's promise.
+        // SAFETY: `integers` is one readable line of 16 integers, aligned as `Line`.
         unsafe { _mm512_fmadd_ps(float(integers), _mm512_mul_ps(factors[0], _mm512_set1_ps(scale)), sum) }
     }
 }
@@ -324,7 +330,7 @@ macro_rules! with_minimum {
                 (scale, scaled): (f32, f32),
                 sum: __m512,
             ) -> __m512 {
-                // SAFETY: the caller's promise.
+                // SAFETY: `integers` is one readable line of 16 integers, aligned as `Line`.
                 unsafe {
                     let d = _mm512_mul_ps(factors[0], _mm512_set1_ps(scale));
                     let sum = _mm512_fmadd_ps(float(integers), d, sum);
@@ -348,8 +354,8 @@ impl Kind for Sixteen {
         [block.d, _mm512_cvtepi32_ps(block.first), _mm512_cvtepi32_ps(block.last)]
     }
 
-    /// The products of halves with their integer scales, and the sum of both, are whole numbers below 2^24, which floats
-    /// hold exactly. They go on from zero, so that a product of nothing is no negative zero.
+    /// The products of halves with their integer scales, and the sum of both, are whole numbers below 2^24, which
+    /// floats hold exactly. They go on from zero, so that a product of nothing is no negative zero.
     #[inline]
     #[target_feature(enable = "avx512f")]
     unsafe fn scaled(
@@ -358,7 +364,8 @@ impl Kind for Sixteen {
         (scale, _): (f32, f32),
         sum: __m512,
     ) -> __m512 {
-        // SAFETY: the caller's promise; the second half's integers follow the first's.
+        // SAFETY: `integers` is a readable line of the first half, aligned as `Line`, and the same line of the second
+        // half lies `INTEGERS` lines further, in the same slice.
         unsafe {
             let first = _mm512_fmadd_ps(float(integers), factors[1], _mm512_setzero_ps());
             let both = _mm512_fmadd_ps(float(integers.add(INTEGERS)), factors[2], first);
@@ -370,8 +377,8 @@ impl Kind for Sixteen {
 /// Runs `rounds` rounds of products of a block, and nothing else. Returns the products of a round.
 ///
 /// # Safety
-/// The machine has the instructions of the AMX tier.
+/// The machine has the instructions of the AMX instruction set.
 pub(super) unsafe fn peak(rounds: usize) -> usize {
-    // SAFETY: the caller's promise.
+    // SAFETY: the machine has AMX, and this thread uses no other tiles until the configuration is dropped.
     unsafe { Configured::new(Shape::Whole).run(rounds) }
 }

@@ -1,19 +1,19 @@
 //! Attention of one tile of queries over the paged cache, on CPU lanes.
 //!
-//! Keys are split every [`SPLIT`] absolute positions; each split's softmax is taken apart and the splits are
-//! merged in order. A query's bits therefore depend on its own keys alone: not on the chunk it came in, not
-//! on the other queries of the tile, not on which blocks they share. It writes no cache.
+//! Keys are split every [`SPLIT`] absolute positions; each split has a softmax of its own, and the splits are merged
+//! in order (as in FlashDecoding). A query's bits therefore depend on its own keys alone: not on the chunk it came
+//! in, not on the other queries of the tile, not on which blocks they share. It writes no cache.
 //!
-//! A cache of f32 or f16 is read in f32. Against one of bf16, queries and softmax weights are rounded to bf16 too
-//! and go through the machine's products of bf16 pairs, or as floats in the same order; their sums are f32; what is next to zero is zero
-//! ([`Stored`]), so that no sum is subnormal and every tier has the same bits.
+//! A cache of f32 or f16 is read in f32. Against one of bf16, queries and softmax weights are rounded to bf16 too and
+//! go through the machine's products of bf16 pairs, or as floats in the same order; their sums are f32; what is next
+//! to zero is zero ([`Stored`]), so that no sum is subnormal and every instruction set has the same bits.
 
 mod products;
 
 use super::{
-    Tier,
+    Isa,
     lanes::{self, Lanes, Stored, WIDTH},
-    on_tier,
+    on_isa,
 };
 
 pub use crate::model::BLOCK;
@@ -103,14 +103,14 @@ pub struct Scratch {
 ///
 /// Shape: `out` is `[rows, group, head_dim]`.
 pub fn attend<S: Stored>(
-    tier: Tier,
+    isa: Isa,
     cached: Cached<'_, S>,
     head: usize,
     rows: &[Row<'_>],
     scratch: &mut Scratch,
     out: &mut [f32],
 ) {
-    on_tier!(tier, tile<S: Stored>(
+    on_isa!(isa, tile<S: Stored>(
         cached: Cached<'_, S>,
         head: usize,
         rows: &[Row<'_>],

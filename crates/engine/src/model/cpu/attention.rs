@@ -1,10 +1,10 @@
-//! Attention of a step's queries over the paged cache: which rows meet which keys together, on which thread.
+//! Attention of a step's queries over the paged cache: rows grouped into tiles, tiles distributed over threads.
 //! The arithmetic of a tile is in [`super::attend`].
 
 use rayon::prelude::*;
 
 use super::{
-    Tier,
+    Isa,
     attend::{Cached, Row, Scratch, TOGETHER, attend},
     lanes::Stored,
     shared::Shared,
@@ -26,7 +26,7 @@ pub(super) struct Queries<'a> {
 /// Shape: as the queries.
 pub(super) fn attended<S: Stored>(
     config: &Config,
-    tier: Tier,
+    isa: Isa,
     step: &Step,
     queries: &Queries<'_>,
     cache: (&[S], &[S]),
@@ -48,7 +48,7 @@ pub(super) fn attended<S: Stored>(
         .collect();
     let mut out = vec![0.0; queries.values.len()];
     let places = Shared::new(&mut out);
-    tasks.par_iter().for_each_init(Room::default, |room, &(tile, head)| {
+    tasks.par_iter().for_each_init(Buffers::default, |buffers, &(tile, head)| {
         let row = |&i: &u32| {
             let row = queries.rows[i as usize];
             Row { position: step.positions[row as usize] as usize, blocks: step.blocks_of_row(row) }
@@ -56,14 +56,15 @@ pub(super) fn attended<S: Stored>(
         let rows: Vec<Row<'_>> = tile.iter().map(row).collect();
         // The queries of one kv head, side by side: [rows, group, head_dim].
         let place = |i: u32| i as usize * width + head * part..i as usize * width + (head + 1) * part;
-        room.scratch.queries.clear();
+        buffers.scratch.queries.clear();
         for &i in tile {
-            room.scratch.queries.extend_from_slice(&queries.values[place(i)]);
+            buffers.scratch.queries.extend_from_slice(&queries.values[place(i)]);
         }
-        room.out.resize(rows.len() * part, 0.0);
-        attend(tier, cached, head, &rows, &mut room.scratch, &mut room.out);
-        for (&i, values) in tile.iter().zip(room.out.chunks_exact(part)) {
-            // SAFETY: a row is in one tile, and a tile and a head are one task.
+        buffers.out.resize(rows.len() * part, 0.0);
+        attend(isa, cached, head, &rows, &mut buffers.scratch, &mut buffers.out);
+        for (&i, values) in tile.iter().zip(buffers.out.chunks_exact(part)) {
+            // SAFETY: each row is in one tile, and each pair of tile and head is one task, so that no two tasks write
+            // the same range; the range is inside `out`, else `part` panics.
             unsafe { places.part(place(i)) }.copy_from_slice(values);
         }
     });
@@ -72,7 +73,7 @@ pub(super) fn attended<S: Stored>(
 
 /// One thread's buffers.
 #[derive(Default)]
-struct Room {
+struct Buffers {
     scratch: Scratch,
     out: Vec<f32>,
 }

@@ -1,5 +1,5 @@
-//! The AVX2 and AVX-VNNI tiers: which kernel serves which quantised format. The kernels are in `avx2/`; those of floats are
-//! the same on all tiers.
+//! AVX2 and AVX-VNNI: the kernel of each quantised format. The kernels are in `avx2/`; those of floats are the same
+//! on all instruction sets.
 #![expect(clippy::needless_range_loop, reason = "a row and a half are places in several arrays at once")]
 
 mod codes;
@@ -16,8 +16,8 @@ use codes::{Codes, Eight, Five, Four, Six, Split};
 use dot::{Arithmetic, Fours, Pairs};
 use scales::{Minimum, Plain, Scales, Sixteen, Super};
 
-/// The kernel of a product with the instructions of a tier. Each format has a function of its own: one of them all
-/// had 0.6 of the speed of 4-bit products in programs with one thread, for a reason that was not found.
+/// The kernel of a product with the instructions of an instruction set. Each format has a function of its own: one of
+/// them all had 0.6 of the speed of 4-bit products in programs with one thread, for a reason that was not found.
 macro_rules! kernel {
     ($name:ident, $features:literal) => {
         #[inline(never)]
@@ -27,7 +27,8 @@ macro_rules! kernel {
             tile: &Int8Tile,
             sums: &mut [Lanes],
         ) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the machine has the instructions that the attribute enables; the arm of `by_format` gives the
+            // codes and scales of the panels' format.
             unsafe { int8::product::<A, C, S>(panels, tile, sums) }
         }
     };
@@ -59,7 +60,8 @@ macro_rules! by_format {
 /// The machine has AVX2, FMA and F16C.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) unsafe fn int8(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the machine has AVX2, FMA and F16C, as this function requires; each arm has the codes and scales of its
+    // format.
     unsafe { by_format!(pairs, Pairs, Split, panels, tile, sums) }
 }
 
@@ -69,7 +71,8 @@ pub(super) unsafe fn int8(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes])
 /// The machine has AVX2, FMA, F16C and AVX-VNNI.
 #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
 pub(super) unsafe fn int8_vnni(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the machine has AVX-VNNI too, as this function requires; each arm has the codes and scales of its
+    // format.
     unsafe { by_format!(fours, Fours, Eight, panels, tile, sums) }
 }
 

@@ -1,4 +1,4 @@
-//! The AVX-512 tier: which kernel serves which format. The kernels are in `avx512/`.
+//! AVX-512: the kernel of each format. The kernels are in `avx512/`.
 
 pub(super) mod codes;
 pub(super) mod int8;
@@ -35,7 +35,8 @@ fn expect_read(bytes: &[u8], pitch: usize, at: usize) {
 /// The machine has AVX-512 F, BW and VNNI.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 pub(super) unsafe fn int8(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the machine has the instructions that the attribute enables; each arm has the codes and scales of its
+    // format.
     unsafe {
         match panels[0].format {
             Format::Q8_0 => int8::product::<Eight, Plain<7>>(panels, tile, sums),
@@ -57,7 +58,8 @@ pub(super) unsafe fn int8(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes])
 /// The machine has AVX-512 F, BW and VNNI.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 pub(super) unsafe fn widen(panel: &Panel, k0: usize, weights: &mut [Lanes]) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the machine has the instructions that the attribute enables; each arm has the codes and scales of its
+    // format.
     unsafe {
         match panel.format {
             Format::Q8_0 => widen::blocks::<Eight, Plain<7>>(panel, k0, weights),

@@ -10,16 +10,16 @@ use super::{
     cache::{Cache, with_halves},
     linear::{Compute, Linear, Table},
     norm,
-    rotary::{self, Heads, Turn},
-    tail,
+    rotary::{Heads, LayerCache, Rotary},
+    sampler,
 };
 use crate::model::{
     Config, Error, KvType, Weights,
     angles::Angles,
     backend::{Added, Backend, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
     config::Activation,
+    sampler::{SampleRequest, SampledToken},
     step::{Adapted, Step},
-    tail::{Choice, Want},
 };
 
 /// Tokens of a step up to which reading the weights costs more than computing with them.
@@ -37,8 +37,8 @@ pub struct Cpu {
     angles: Angles,
     local_angles: Option<Angles>,
     /// All rows, and their wanted ones, as attention takes them.
-    all: Places,
-    wanted: Places,
+    all: RowOrder,
+    wanted: RowOrder,
     /// The rows at hand that take adapters: all rows, and from `take_wanted` on the wanted ones.
     adapted: Vec<Adapted>,
     /// Shape: `[wanted, vocab]`.
@@ -49,7 +49,7 @@ pub struct Cpu {
 
 /// Rows of the step, and the order in which attention takes them.
 #[derive(Default)]
-struct Places {
+struct RowOrder {
     rows: Vec<u32>,
     order: Vec<u32>,
 }
@@ -84,8 +84,8 @@ impl Cpu {
             runs: Vec::new(),
             angles: angles(&config.rope),
             local_angles: config.local_rope.as_ref().map(angles),
-            all: Places::default(),
-            wanted: Places::default(),
+            all: RowOrder::default(),
+            wanted: RowOrder::default(),
             adapted: Vec::new(),
             logits: Vec::new(),
             noted: Vec::new(),
@@ -149,8 +149,8 @@ impl Backend for Cpu {
         if let Some(angles) = &mut self.local_angles {
             angles.reach(furthest);
         }
-        self.all = Places { rows: (0..step.n_rows() as u32).collect(), order: step.order.clone() };
-        self.wanted = Places { rows: step.wanted.clone(), order: step.wanted_order() };
+        self.all = RowOrder { rows: (0..step.n_rows() as u32).collect(), order: step.order.clone() };
+        self.wanted = RowOrder { rows: step.wanted.clone(), order: step.wanted_order() };
         self.adapted = step.adapted();
         self.logits.clear();
         self.step = step;
@@ -202,11 +202,11 @@ impl Backend for Cpu {
     ) -> Result<Self::Queries, Error> {
         let qkv = self.product(h, qkv)?;
         let Ok([mut q, mut k, v]) = <[Floats; 3]>::try_from(qkv) else {
-            return Err(Error::Step("queries, keys and values were expected".into()));
+            return Err(Error::Step("expected the fused query, key and value projections".into()));
         };
         let angles = if reach == Reach::Local { self.local_angles.as_ref() } else { None };
-        let turn = Turn {
-            tier: self.compute.tier,
+        let rotary = Rotary {
+            isa: self.compute.tier,
             config: &self.config,
             angles: angles.unwrap_or(&self.angles),
             q_norm: q_norm.map(Vec::as_slice),
@@ -214,8 +214,8 @@ impl Backend for Cpu {
         };
         let mut heads = Heads { q: &mut q.values, k: &mut k.values, v: &v.values };
         with_halves!(&mut self.cache, halves => {
-            let mut places = rotary::Places { keys: &mut halves.keys[layer], values: &mut halves.values[layer] };
-            turn.apply(&self.step, &self.runs, &mut heads, &mut places);
+            let mut cache = LayerCache { keys: &mut halves.keys[layer], values: &mut halves.values[layer] };
+            rotary.apply(&self.step, &self.runs, &mut heads, &mut cache);
         });
         Ok(q)
     }
@@ -252,12 +252,12 @@ impl Backend for Cpu {
     fn gated_product(&mut self, x: &Self::Input, gate_up: &Self::Linear) -> Result<Self::Input, Error> {
         let gate_up = self.product(x, gate_up)?; // [rows, 2 intermediate]
         let Ok([mut gate, up]) = <[Floats; 2]>::try_from(gate_up) else {
-            return Err(Error::Step("a gate and what it lets through were expected".into()));
+            return Err(Error::Step("expected the fused gate and up projections".into()));
         };
-        let (n, tier, activation) = (gate.width, self.compute.tier, self.config.activation);
+        let (n, isa, activation) = (gate.width, self.compute.tier, self.config.activation);
         gate.values.par_chunks_mut(n).zip(up.values.par_chunks(n)).for_each(|(gate, up)| match activation {
-            Activation::Silu => activate::silu_mul(tier, gate, up),
-            Activation::GeluTanh => activate::gelu_mul(tier, gate, up),
+            Activation::Silu => activate::silu_mul(isa, gate, up),
+            Activation::GeluTanh => activate::gelu_mul(isa, gate, up),
         });
         Ok(gate)
     }
@@ -281,15 +281,19 @@ impl Backend for Cpu {
         Ok(LogitsStatus::Ready)
     }
 
-    fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, Error> {
-        let tier = self.compute.tier;
-        Ok(self.rows_of_logits().zip(wants).map(|(row, want)| tail::take(row, want, tier)).collect())
+    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, Error> {
+        let isa = self.compute.tier;
+        Ok(self
+            .rows_of_logits()
+            .zip(wants)
+            .map(|(row, request)| sampler::sample(row, request, isa))
+            .collect())
     }
 
     fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, Error> {
         let of_row = |&(row, ids): &(usize, &[u32])| {
             let logits = self.logits.chunks_exact(self.config.vocab).nth(row);
-            logits.and_then(|logits| tail::logprobs(logits, ids, self.compute.tier))
+            logits.and_then(|logits| sampler::logprobs(logits, ids, self.compute.tier))
         };
         Ok(rows.par_iter().map(of_row).collect())
     }

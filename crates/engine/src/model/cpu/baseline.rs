@@ -1,5 +1,6 @@
-//! Whether this machine has the instructions that the whole program was compiled for (`-C target-cpu`), so that a binary
-//! for newer processors can say so before it dies of an illegal instruction. It does not choose a tier.
+//! Whether this machine has the instructions that the whole program was compiled for (`-C target-cpu`), so that a
+//! binary for newer processors can say so before it dies of an illegal instruction. It does not choose an instruction
+//! set.
 
 /// An instruction set that this program needs everywhere and this machine lacks; `None` when there is none, as always
 /// for the default baseline.

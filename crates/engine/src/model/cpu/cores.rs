@@ -1,10 +1,10 @@
-//! How many threads suit this machine: one for each physical core, efficiency cores left out. A second thread of a core
-//! waits for the same units, and a parallel region ends with its slowest thread. It starts no thread.
+//! The default number of threads: one for each physical performance core. A second thread of a core competes for the
+//! same units, and a parallel region ends with its slowest thread. It starts no thread.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-/// Physical performance cores that this process may run on; where the system does not tell (Linux and macOS do), whatever
-/// it says may run at once.
+/// Physical performance cores that this process may run on; where the system does not tell (Linux and macOS do),
+/// whatever it says may run at once.
 #[must_use]
 pub fn n_threads() -> usize {
     let available = std::thread::available_parallelism().map_or(1, usize::from);

@@ -1,14 +1,14 @@
-//! Products of float weights on CPU lanes: one vector of weights (16 outputs) meets each row of the tile, whose sums
-//! stay in registers. The order of a sum is that of `k`, but for `bf16` by `bf16`, where of each pair the second
-//! product comes first, as `vpdpbf16ps` takes them.
+//! Products of float weights on CPU lanes: one vector of weights (16 outputs) is multiplied with each row of the
+//! tile, whose sums stay in registers. The order of a sum is that of `k`, but for `bf16` by `bf16`, where of each
+//! pair the second product comes first, as in `vpdpbf16ps`.
 
 use half::{bf16, f16};
 
 use super::{
-    Format, Tier, ahead,
+    Format, Isa, ahead,
     lanes::{Lanes, WIDTH},
     layout::Panel,
-    on_tier,
+    on_isa,
 };
 
 /// Weights of 16 outputs.
@@ -34,7 +34,7 @@ const AHEAD: usize = 4096;
 /// from the first-level cache for all rows but the first ones, while memory goes on with what was asked for.
 const TURN: usize = 32;
 
-/// Asks for the line that lies `AHEAD` of a cell.
+/// Prefetches the line `AHEAD` of a cell.
 #[inline(always)]
 fn expect_read<T>(cells: &[T], i: usize) {
     ahead::read(cells.as_ptr().wrapping_add(i).cast::<u8>().wrapping_add(AHEAD));
@@ -164,13 +164,13 @@ pub(super) enum Order {
 
 /// `f32` weights `[k][lane]` of one or two panels by activations `[k][height]`; `sums` (the rows of the first panel,
 /// then of the second) go on from what they hold. `is_first` says that no tile met these weights just before.
-pub(super) fn wide(tier: Tier, panels: &[&[Row]], x: &[f32], is_first: bool, sums: &mut [Row]) {
-    multiply(tier, panels, x, is_first, sums);
+pub(super) fn wide(isa: Isa, panels: &[&[Row]], x: &[f32], is_first: bool, sums: &mut [Row]) {
+    multiply(isa, panels, x, is_first, sums);
 }
 
 /// The same with the weights of one or two panels as they are stored. The order is that of the activations.
 pub(super) fn stored(
-    tier: Tier,
+    isa: Isa,
     panels: &[Panel],
     (x, order): (&[f32], Order),
     is_first: bool,
@@ -179,13 +179,13 @@ pub(super) fn stored(
     let both = [&panels[0], &panels[panels.len() - 1]];
     match (panels[0].format, order) {
         (Format::F16, Order::Natural) => {
-            multiply(tier, &both.map(Panel::halves)[..panels.len()], x, is_first, sums);
+            multiply(isa, &both.map(Panel::halves)[..panels.len()], x, is_first, sums);
         }
         (Format::Bf16, Order::Swapped) => {
-            multiply(tier, &both.map(|panel| Swapped(panel.pairs()))[..panels.len()], x, is_first, sums);
+            multiply(isa, &both.map(|panel| Swapped(panel.pairs()))[..panels.len()], x, is_first, sums);
         }
         (Format::Bf16, Order::Natural) => {
-            multiply(tier, &both.map(InOrder::new)[..panels.len()], x, is_first, sums);
+            multiply(isa, &both.map(InOrder::new)[..panels.len()], x, is_first, sums);
         }
         (format, order) => {
             unreachable!("{format:?} is not multiplied as it is stored, {order:?}")
@@ -194,16 +194,16 @@ pub(super) fn stored(
 }
 
 /// Weights of 16 bits as `f32`: as many as there is room for.
-pub(super) fn widen(tier: Tier, panel: &Panel, order: Order, room: &mut [Row]) {
+pub(super) fn widen(isa: Isa, panel: &Panel, order: Order, room: &mut [Row]) {
     match (panel.format, order) {
-        (Format::F16, _) => convert(tier, panel.halves(), room),
-        (_, Order::Swapped) => convert(tier, Swapped(panel.pairs()), room),
-        (_, Order::Natural) => convert(tier, InOrder::new(panel), room),
+        (Format::F16, _) => convert(isa, panel.halves(), room),
+        (_, Order::Swapped) => convert(isa, Swapped(panel.pairs()), room),
+        (_, Order::Natural) => convert(isa, InOrder::new(panel), room),
     }
 }
 
-fn convert<W: Weights>(tier: Tier, weights: W, room: &mut [Row]) {
-    on_tier!(tier, converted<W: Weights>(weights: W, room: &mut [Row]));
+fn convert<W: Weights>(isa: Isa, weights: W, room: &mut [Row]) {
+    on_isa!(isa, converted<W: Weights>(weights: W, room: &mut [Row]));
 }
 
 #[inline(always)]
@@ -219,8 +219,8 @@ fn converted<L: Lanes, W: Weights>(weights: W, room: &mut [Row]) {
     }
 }
 
-fn multiply<W: Weights>(tier: Tier, panels: &[W], x: &[f32], is_first: bool, sums: &mut [Row]) {
-    on_tier!(tier, products<W: Weights>(panels: &[W], x: &[f32], is_first: bool, sums: &mut [Row]));
+fn multiply<W: Weights>(isa: Isa, panels: &[W], x: &[f32], is_first: bool, sums: &mut [Row]) {
+    on_isa!(isa, products<W: Weights>(panels: &[W], x: &[f32], is_first: bool, sums: &mut [Row]));
 }
 
 /// Runs `$kernel::<L, W, $n, R>` over the rows of a tile, `L::ROWS` at a time. A height is 1, 2 or a multiple of 4.

@@ -1,4 +1,4 @@
-//! What the system's allocator does with buffers that are given back. It allocates nothing.
+//! Settings of the system's allocator. It allocates nothing.
 
 /// The largest buffer that comes from the heap: the most that glibc takes, and more than a step's largest.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

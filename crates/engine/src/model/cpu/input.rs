@@ -8,9 +8,9 @@ use std::ops::Range;
 use half::bf16;
 use rayon::prelude::*;
 
+use super::isa::Isa;
 use super::lanes::nearest_bf16;
 use super::layout::BLOCK;
-use super::tier::Tier;
 
 /// Rows in a full tile.
 pub(super) const ROWS: usize = 16;
@@ -33,7 +33,7 @@ pub enum Coding {
 pub struct Input {
     m: usize,
     k: usize,
-    pub(super) tier: Tier,
+    pub(super) isa: Isa,
     pub(super) coded: Coded,
 }
 
@@ -43,7 +43,7 @@ pub struct Input {
 pub(super) enum Coded {
     Int8(Int8),
     Bf16(Vec<[bf16; 2]>),
-    /// Rounded to `bf16`, of each pair of `k` the second value first: for tiers without products of pairs.
+    /// Rounded to `bf16`, of each pair of `k` the second value first: for instruction sets without products of pairs.
     Swapped(Vec<f32>),
     F32(Vec<f32>),
 }
@@ -108,21 +108,21 @@ impl Int8 {
 }
 
 impl Input {
-    /// Codes `m` rows of `k` values for the products of a tier.
+    /// Codes `m` rows of `k` values for the products of an instruction set.
     ///
     /// # Panics
     /// When `x` has not `m k` values, or `k` is no multiple of 32 under [`Coding::Int8`].
     #[must_use]
-    pub fn new(x: &[f32], m: usize, k: usize, coding: Coding, tier: Tier) -> Self {
+    pub fn new(x: &[f32], m: usize, k: usize, coding: Coding, isa: Isa) -> Self {
         assert_eq!(x.len(), m * k, "activations [{m}, {k}]");
         let rows = Rows { x, m, k };
         let coded = match coding {
-            Coding::Int8 => Coded::Int8(quantize(&rows, tier)),
-            Coding::Bf16 if tier.has_pairs() => Coded::Bf16(pairs(&rows)),
+            Coding::Int8 => Coded::Int8(quantize(&rows, isa)),
+            Coding::Bf16 if isa.has_pairs() => Coded::Bf16(pairs(&rows)),
             Coding::Bf16 => Coded::Swapped(swapped(&rows)),
             Coding::F32 => Coded::F32(floats(&rows)),
         };
-        Self { m, k, tier, coded }
+        Self { m, k, isa, coded }
     }
 
     /// Rows.
@@ -218,7 +218,7 @@ fn swapped(rows: &Rows) -> Vec<f32> {
     values
 }
 
-fn quantize(rows: &Rows, tier: Tier) -> Int8 {
+fn quantize(rows: &Rows, isa: Isa) -> Int8 {
     assert!(rows.k.is_multiple_of(BLOCK), "rows of `{}` values are no whole blocks of 32", rows.k);
     let blocks = rows.k / BLOCK;
     let n = padded(rows.m) * blocks;
@@ -230,10 +230,10 @@ fn quantize(rows: &Rows, tier: Tier) -> Int8 {
         .zip(spans(rows.m))
         .map(|(((values, scales), facts), span)| (Blocks { values, scales, facts }, span));
     if rows.m <= ROWS {
-        tiles.for_each(|(mut tile, span)| quantize_tile(rows, span, &mut tile, tier));
+        tiles.for_each(|(mut tile, span)| quantize_tile(rows, span, &mut tile, isa));
     } else {
         let tiles: Vec<_> = tiles.collect();
-        tiles.into_par_iter().for_each(|(mut tile, span)| quantize_tile(rows, span, &mut tile, tier));
+        tiles.into_par_iter().for_each(|(mut tile, span)| quantize_tile(rows, span, &mut tile, isa));
     }
     int8
 }
@@ -245,13 +245,13 @@ struct Blocks<'a> {
     facts: &'a mut [Sums],
 }
 
-fn quantize_tile(rows: &Rows, span: Span, tile: &mut Blocks, tier: Tier) {
+fn quantize_tile(rows: &Rows, span: Span, tile: &mut Blocks, isa: Isa) {
     #[cfg(target_arch = "x86_64")]
-    if tier.instructions() >= super::tier::Instructions::Avx2 {
-        // SAFETY: a tier exists only on machines that have its instructions.
+    if isa.instructions() >= super::isa::Instructions::Avx2 {
+        // SAFETY: an instruction set exists only on machines that have its instructions.
         return unsafe { quantize_tile_avx2(rows, span, tile) };
     }
-    let _ = tier;
+    let _ = isa;
     quantize_tile_plain(rows, span, tile);
 }
 

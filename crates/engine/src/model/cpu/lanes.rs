@@ -1,4 +1,4 @@
-//! Sixteen f32 lanes with one meaning on every tier: the same operations, fused where they say so, in the
+//! Sixteen f32 lanes with one meaning on every instruction set: the same operations, fused where they say so, in the
 //! same order, so that a kernel written over [`Lanes`] gives the same bits on AVX-512, AVX2, NEON and plain Rust.
 
 use half::{bf16, f16};

@@ -1,5 +1,5 @@
-//! The layout of packed weights: formats, the size of their panels, the memory that holds them.
-//! It moves no value: `pack` writes panels, `unpack` and the kernels read them.
+//! The layout of packed weights: the size of panels and the memory that holds them.
+//! `pack` writes panels, `unpack` and the kernels read them.
 //!
 //! Quantised formats, for each block of 32 values along `k` of the 16 outputs of a panel (a *line* is 64
 //! bytes: four codes of each of the 16 outputs, and group `j` holds the codes `4j..4j + 4`):
@@ -22,34 +22,14 @@ use std::ops::Range;
 use half::{bf16, f16};
 use memmap2::MmapMut;
 
-use super::{Activations, Coding, Error};
+use super::{Activations, Coding, Error, Format};
+pub(super) use crate::model::weights::ggml::{BLOCK, SUPER};
 
 /// Outputs in a panel.
 pub(super) const LANES: usize = 16;
-/// Values of `k` that share one scale of the activations.
-pub(super) const BLOCK: usize = 32;
-/// Blocks of 32 in a block of 256.
-pub(super) const SUPER: usize = 8;
 
 /// Panels that meet a tile together: each activation is loaded once for both.
 pub(super) const PAIR: usize = 2;
-
-/// How weights are stored in the file.
-#[expect(missing_docs, reason = "the names are ggml's own")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Format {
-    F32,
-    F16,
-    Bf16,
-    Q8_0,
-    Q4_0,
-    Q4_1,
-    Q5_0,
-    Q5_1,
-    Q4K,
-    Q5K,
-    Q6K,
-}
 
 /// How the codes of a block are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,59 +58,11 @@ pub(super) enum Scales {
 }
 
 impl Format {
-    /// Every format.
-    pub const ALL: [Self; 11] = [
-        Self::F32,
-        Self::F16,
-        Self::Bf16,
-        Self::Q8_0,
-        Self::Q4_0,
-        Self::Q4_1,
-        Self::Q5_0,
-        Self::Q5_1,
-        Self::Q4K,
-        Self::Q5K,
-        Self::Q6K,
-    ];
-
-    /// Values in one block of the file.
+    /// Whether two instruction sets may give different bits with [`Activations::Q8`]. True of `bf16` alone:
+    /// `vdpbf16ps` takes a subnormal operand, sum or result as zero, the other instruction sets do not. Values of a
+    /// model are far from that range (below 1.2e-38), where all instruction sets agree.
     #[must_use]
-    pub fn block(self) -> usize {
-        match self {
-            Self::F32 | Self::F16 | Self::Bf16 => 1,
-            Self::Q8_0 | Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 => BLOCK,
-            Self::Q4K | Self::Q5K | Self::Q6K => BLOCK * SUPER,
-        }
-    }
-
-    /// Bytes of one block of the file.
-    #[must_use]
-    pub fn block_bytes(self) -> usize {
-        match self {
-            Self::F32 => 4,
-            Self::F16 | Self::Bf16 => 2,
-            Self::Q8_0 => 34,
-            Self::Q4_0 => 18,
-            Self::Q4_1 => 20,
-            Self::Q5_0 => 22,
-            Self::Q5_1 => 24,
-            Self::Q4K => 144,
-            Self::Q5K => 176,
-            Self::Q6K => 210,
-        }
-    }
-
-    /// Bytes of a row of `k` values in the file.
-    #[must_use]
-    pub fn row_bytes(self, k: usize) -> usize {
-        k / self.block() * self.block_bytes()
-    }
-
-    /// Whether two tiers may give different bits with [`Activations::Q8`]. True of `bf16` alone:
-    /// `vdpbf16ps` takes a subnormal operand, sum or result as zero, the other tiers do not. Values of a
-    /// model are far from that range (below 1.2e-38), where all tiers agree.
-    #[must_use]
-    pub fn tier_matters(self) -> bool {
+    pub fn isa_matters(self) -> bool {
         self == Self::Bf16
     }
 
@@ -157,17 +89,6 @@ impl Format {
             Self::Q5K => (Codes::Five, Scales::Super),
             Self::Q6K => (Codes::Six, Scales::Sixteen),
         })
-    }
-
-    /// What a code stands above the value it means, as a power of two.
-    pub(super) fn offset(self) -> i32 {
-        match self {
-            Self::Q8_0 => 128,
-            Self::Q4_0 => 8,
-            Self::Q5_0 => 16,
-            Self::Q6K => 32,
-            _ => 0,
-        }
     }
 }
 
@@ -278,7 +199,7 @@ impl<'a> Panel<'a> {
     /// # Safety
     /// Any bits are a `T`.
     unsafe fn cells<T>(&self) -> &'a [T] {
-        // SAFETY: the caller's promise; `align_to` gives aligned values only.
+        // SAFETY: any bits are a `T`; `align_to` gives whole, aligned values inside `values`, borrowed for `'a`.
         let (before, cells, _) = unsafe { self.values.align_to() };
         assert!(before.is_empty(), "panels begin on whole lines");
         cells

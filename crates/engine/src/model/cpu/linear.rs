@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use candle_core::quantized::GgmlDType;
-
 use super::{
-    Activations, Format, Input, Packed, Tier,
+    Activations, Format, Input, Isa, Packed,
     adapter::{Narrow, Sums},
-    products,
+    gemm,
 };
 use crate::model::{
     Error, Weights,
@@ -19,7 +17,7 @@ use crate::model::{
 /// How products are computed on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compute {
-    pub tier: Tier,
+    pub tier: Isa,
     pub activations: Activations,
     /// Holds weights that are stored as floats in another float format.
     pub floats: Option<Format>,
@@ -27,7 +25,7 @@ pub struct Compute {
 
 impl Default for Compute {
     fn default() -> Self {
-        Self { tier: Tier::detect(), activations: Activations::Q8, floats: None }
+        Self { tier: Isa::detect(), activations: Activations::Q8, floats: None }
     }
 }
 
@@ -96,7 +94,7 @@ impl Linear {
     ///
     /// Shape: `[m, k]` -> for each part `[m, n]`.
     fn plain(&self, x: &[f32], m: usize, compute: Compute) -> Vec<Vec<f32>> {
-        let Compute { tier, activations, .. } = compute;
+        let Compute { tier: isa, activations, .. } = compute;
         let coding = |part: &Part| part.weights.format().coding(activations);
         let mut outs: Vec<Vec<f32>> = self.parts.iter().map(|_| Vec::new()).collect();
         let mut waiting: Vec<usize> = (0..self.parts.len()).collect();
@@ -106,8 +104,8 @@ impl Linear {
                 waiting.into_iter().partition(|&i| coding(&self.parts[i]) == wanted);
             waiting = later;
             let layers: Vec<&Packed> = now.iter().map(|&i| &*self.parts[i].weights).collect();
-            let input = Input::new(x, m, layers[0].k(), wanted, tier);
-            now.into_iter().zip(products(&layers, &input)).for_each(|(i, product)| outs[i] = product);
+            let input = Input::new(x, m, layers[0].k(), wanted, isa);
+            now.into_iter().zip(gemm(&layers, &input)).for_each(|(i, product)| outs[i] = product);
         }
         for (part, out) in self.parts.iter().zip(&mut outs) {
             let Some(bias) = &part.bias else { continue };
@@ -167,26 +165,5 @@ fn encode(format: Format, values: &[f32]) -> Vec<u8> {
         Format::Bf16 => values.iter().flat_map(|&x| half::bf16::from_f32(x).to_le_bytes()).collect(),
         Format::F16 => values.iter().flat_map(|&x| half::f16::from_f32(x).to_le_bytes()).collect(),
         _ => values.iter().flat_map(|x| x.to_le_bytes()).collect(),
-    }
-}
-
-impl Format {
-    /// The format of a checkpoint's type; `None` for types that are not supported.
-    #[must_use]
-    pub fn of(dtype: GgmlDType) -> Option<Self> {
-        Some(match dtype {
-            GgmlDType::F32 => Self::F32,
-            GgmlDType::F16 => Self::F16,
-            GgmlDType::BF16 => Self::Bf16,
-            GgmlDType::Q4_0 => Self::Q4_0,
-            GgmlDType::Q4_1 => Self::Q4_1,
-            GgmlDType::Q5_0 => Self::Q5_0,
-            GgmlDType::Q5_1 => Self::Q5_1,
-            GgmlDType::Q8_0 => Self::Q8_0,
-            GgmlDType::Q4K => Self::Q4K,
-            GgmlDType::Q5K => Self::Q5K,
-            GgmlDType::Q6K => Self::Q6K,
-            _ => return None,
-        })
     }
 }

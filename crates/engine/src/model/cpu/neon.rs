@@ -1,5 +1,5 @@
-//! The NEON tiers: which kernel serves which quantised format. The kernels are in `neon/`; those of floats are the same on
-//! all tiers.
+//! NEON: the kernel of each quantised format. The kernels are in `neon/`; those of floats are the same on all
+//! instruction sets.
 #![expect(clippy::needless_range_loop, reason = "a row and a quarter are places in several arrays at once")]
 
 mod codes;
@@ -45,7 +45,7 @@ pub(super) fn int8(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
 /// The machine has `dotprod`.
 #[target_feature(enable = "dotprod")]
 pub(super) unsafe fn int8_dotprod(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the machine has `dotprod`, as this function requires; each arm has the codes and scales of its format.
     unsafe { by_format!(Fours, panels, tile, sums) }
 }
 
@@ -55,6 +55,7 @@ pub(super) unsafe fn int8_dotprod(panels: &[Panel], tile: &Int8Tile, sums: &mut 
 /// The machine has `dotprod` and `i8mm`.
 #[target_feature(enable = "dotprod,i8mm")]
 pub(super) unsafe fn int8_i8mm(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the machine has `i8mm` and `dotprod`, as this function requires; each arm has the codes and scales of
+    // its format.
     unsafe { by_format!(Matrices, panels, tile, sums) }
 }

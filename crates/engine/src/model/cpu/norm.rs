@@ -3,9 +3,9 @@
 use rayon::prelude::*;
 
 use super::{
-    Tier,
+    Isa,
     lanes::{Lanes, WIDTH, sum},
-    on_tier,
+    on_isa,
 };
 
 /// A thread takes at least this many elements, so that small batches stay on one thread.
@@ -14,32 +14,32 @@ const MIN_ELEMENTS: usize = 1 << 14;
 /// `x / sqrt(mean(x^2) + eps) * weight`, row by row.
 ///
 /// Shape: `x` and the result `[rows, weight.len()]`.
-pub(super) fn rows(tier: Tier, x: &[f32], weight: &[f32], eps: f32) -> Vec<f32> {
+pub(super) fn rows(isa: Isa, x: &[f32], weight: &[f32], eps: f32) -> Vec<f32> {
     let cols = weight.len();
     let mut y = x.to_vec();
     y.par_chunks_mut(cols)
         .with_min_len(MIN_ELEMENTS.div_ceil(cols))
-        .for_each(|row| in_place(tier, row, weight, eps));
+        .for_each(|row| in_place(isa, row, weight, eps));
     y
 }
 
 /// Norms one row in place.
-pub(super) fn in_place(tier: Tier, row: &mut [f32], weight: &[f32], eps: f32) {
-    on_tier!(tier, normed<>(row: &mut [f32], weight: &[f32], eps: f32));
+pub(super) fn in_place(isa: Isa, row: &mut [f32], weight: &[f32], eps: f32) {
+    on_isa!(isa, normed<>(row: &mut [f32], weight: &[f32], eps: f32));
 }
 
 /// `sums += more`, row by row; each row of `more` is normed first where there are weights for it.
 ///
 /// Shape: both `[rows, cols]`.
-pub(super) fn add(tier: Tier, sums: &mut [f32], more: &mut [f32], cols: usize, norm: Option<(&[f32], f32)>) {
+pub(super) fn add(isa: Isa, sums: &mut [f32], more: &mut [f32], cols: usize, norm: Option<(&[f32], f32)>) {
     sums.par_chunks_mut(cols)
         .zip(more.par_chunks_mut(cols))
         .with_min_len(MIN_ELEMENTS.div_ceil(cols))
         .for_each(|(sums, more)| {
             if let Some((weight, eps)) = norm {
-                in_place(tier, more, weight, eps);
+                in_place(isa, more, weight, eps);
             }
-            on_tier!(tier, added<>(sums: &mut [f32], more: &[f32]));
+            on_isa!(isa, added<>(sums: &mut [f32], more: &[f32]));
         });
 }
 
@@ -105,7 +105,7 @@ mod tests {
             [(3, 1), (3, 2), (3, 31), (3, 32), (3, 33), (3, 100), (3, 896), (3, 5120), (300, 576)]
         {
             let (x, weight) = (noise(n * cols, 1), noise(cols, 2));
-            for (row, y) in x.chunks(cols).zip(rows(Tier::detect(), &x, &weight, 1e-5).chunks(cols)) {
+            for (row, y) in x.chunks(cols).zip(rows(Isa::detect(), &x, &weight, 1e-5).chunks(cols)) {
                 let squares: f64 = row.iter().map(|&v| f64::from(v) * f64::from(v)).sum();
                 let root = (squares / cols as f64 + 1e-5).sqrt();
                 for ((&v, &w), &y) in row.iter().zip(&weight).zip(y) {
@@ -121,21 +121,21 @@ mod tests {
     fn a_row_of_equal_values_becomes_the_weight() {
         let weight = noise(64, 3);
         let expected: Vec<f32> = weight.iter().map(|w| -w).collect();
-        assert_eq!(rows(Tier::detect(), &[-4.0; 64], &weight, 0.0), expected);
+        assert_eq!(rows(Isa::detect(), &[-4.0; 64], &weight, 0.0), expected);
     }
 
     proptest! {
         #[test]
-        fn a_row_has_the_same_bits_alone_and_on_every_tier(n in 1_usize..40, cols in 1_usize..200, seed: u32) {
+        fn a_row_has_the_same_bits_alone_and_on_every_isa(n in 1_usize..40, cols in 1_usize..200, seed: u32) {
             let (x, weight) = (noise(n * cols, seed), noise(cols, seed ^ 7));
-            let all = rows(Tier::PORTABLE, &x, &weight, 1e-6);
-            for tier in Tier::available() {
+            let all = rows(Isa::PORTABLE, &x, &weight, 1e-6);
+            for isa in Isa::available() {
                 for (row, expected) in x.chunks(cols).zip(all.chunks(cols)) {
-                    prop_assert_eq!(bits(&rows(tier, row, &weight, 1e-6)), bits(expected));
+                    prop_assert_eq!(bits(&rows(isa, row, &weight, 1e-6)), bits(expected));
                 }
                 let mut sums = noise(n * cols, seed ^ 9);
                 let expected: Vec<f32> = sums.iter().zip(&all).map(|(sum, y)| sum + y).collect();
-                add(tier, &mut sums, &mut x.clone(), cols, Some((&weight, 1e-6)));
+                add(isa, &mut sums, &mut x.clone(), cols, Some((&weight, 1e-6)));
                 prop_assert_eq!(bits(&sums), bits(&expected));
             }
         }

@@ -1,9 +1,10 @@
-//! From the blocks of a file to panels. It computes with no weight: bits are moved, none is lost.
+//! Packs the blocks of a file into panels: bits are rearranged, no weight is computed with.
 
 use rayon::prelude::*;
 
 use super::layout::{BLOCK, Codes, LANES, SUPER, Scales, Storage, panel_bytes};
 use super::{Error, Format};
+use crate::model::weights::ggml::{read_codes, scale_and_minimum};
 
 /// Packs `n` rows of `k` values.
 pub(super) fn pack(format: Format, n: usize, k: usize, rows: &[u8]) -> Result<Storage, Error> {
@@ -97,72 +98,6 @@ fn write_codes(kind: Codes, codes: &[u8; BLOCK], lane: usize, block: &mut [u8]) 
     }
 }
 
-/// The codes of 32 values: the whole of a small block, or part `part` of a block of 256. `Q8_0`'s are 128 above the
-/// value that they mean.
-#[inline]
-pub(in crate::model) fn read_codes(format: Format, block: &[u8], part: usize) -> [u8; BLOCK] {
-    let mut codes = [0; BLOCK];
-    match format {
-        Format::Q8_0 => codes.iter_mut().zip(&block[2..]).for_each(|(code, &byte)| *code = byte ^ 0x80),
-        Format::Q4_0 => small_nibbles(&mut codes, &block[2..]),
-        Format::Q4_1 => small_nibbles(&mut codes, &block[4..]),
-        Format::Q5_0 => {
-            small_nibbles(&mut codes, &block[6..]);
-            fifth_bits(&mut codes, &block[2..6]);
-        }
-        Format::Q5_1 => {
-            small_nibbles(&mut codes, &block[8..]);
-            fifth_bits(&mut codes, &block[4..8]);
-        }
-        Format::Q4K => super_nibbles(&mut codes, &block[16..], part),
-        Format::Q5K => {
-            super_nibbles(&mut codes, &block[48..], part);
-            for (code, &high) in codes.iter_mut().zip(&block[16..48]) {
-                *code |= (high >> part & 1) << 4;
-            }
-        }
-        Format::Q6K => six_bits(&mut codes, block, part),
-        Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
-    }
-    codes
-}
-
-/// Sixteen bytes: low nibbles are values 0..16, high nibbles 16..32.
-#[inline]
-fn small_nibbles(codes: &mut [u8; BLOCK], bytes: &[u8]) {
-    for (i, &byte) in bytes[..16].iter().enumerate() {
-        codes[i] = byte & 15;
-        codes[i + 16] = byte >> 4;
-    }
-}
-
-#[inline]
-fn fifth_bits(codes: &mut [u8; BLOCK], bits: &[u8]) {
-    let bits = u32::from_le_bytes([bits[0], bits[1], bits[2], bits[3]]);
-    for (i, code) in codes.iter_mut().enumerate() {
-        *code |= ((bits >> i & 1) << 4) as u8;
-    }
-}
-
-/// 128 bytes hold 4 x 64 values: of each 32 bytes, low nibbles are the first 32 values, high the next.
-#[inline]
-fn super_nibbles(codes: &mut [u8; BLOCK], bytes: &[u8], part: usize) {
-    for (code, &byte) in codes.iter_mut().zip(&bytes[part / 2 * BLOCK..]) {
-        *code = byte >> (4 * (part & 1)) & 15;
-    }
-}
-
-/// `Q6_K`: 128 bytes of nibbles, then 64 bytes of bit pairs; each half of them serves 128 values.
-#[inline]
-fn six_bits(codes: &mut [u8; BLOCK], block: &[u8], part: usize) {
-    let (half, quarter) = (part / 4, part % 4);
-    let low = &block[half * 64 + (quarter & 1) * BLOCK..][..BLOCK];
-    let high = &block[128 + half * BLOCK..][..BLOCK];
-    for ((code, &low), &high) in codes.iter_mut().zip(low).zip(high) {
-        *code = low >> (4 * (quarter >> 1)) & 15 | (high >> (2 * quarter) & 3) << 4;
-    }
-}
-
 /// Writes the scales of one block of the file into their lane.
 #[inline]
 fn write_scales(format: Format, block: &[u8], lane: usize, group: &mut [u8]) {
@@ -190,14 +125,4 @@ fn write_scales(format: Format, block: &[u8], lane: usize, group: &mut [u8]) {
         }
         Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no scales"),
     }
-}
-
-/// The 6-bit scale and minimum of one part, from the 12 bytes that ggml squeezes eight of each into.
-#[inline]
-pub(in crate::model) fn scale_and_minimum(bytes: &[u8], part: usize) -> (u8, u8) {
-    if part < 4 {
-        return (bytes[part] & 63, bytes[part + 4] & 63);
-    }
-    let low = bytes[part + 4];
-    (low & 15 | bytes[part - 4] >> 6 << 4, low >> 4 | bytes[part] >> 6 << 4)
 }

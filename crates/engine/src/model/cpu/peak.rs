@@ -1,13 +1,12 @@
-//! Work that does nothing but run the machine at its limits: what kernels are measured against. It reads no
-//! clock; who calls it does.
+//! Loops that run the machine at its limits, as the reference for measured kernels. The caller takes the time.
 
 use std::hint::black_box;
 
 use memmap2::MmapMut;
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use super::tier::Instructions;
-use super::tier::Tier;
+use super::isa::Instructions;
+use super::isa::Isa;
 
 /// A limit of one core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,14 +24,14 @@ pub enum Peak {
 const CHAINS: usize = 16;
 
 impl Peak {
-    /// Runs `rounds` rounds of a tier's instructions on this thread. Returns the arithmetic operations done (a product
-    /// and a sum count two).
+    /// Runs `rounds` rounds of an instruction set's instructions on this thread. Returns the arithmetic operations
+    /// done (a product and a sum count two).
     #[must_use]
-    pub fn run(self, rounds: usize, tier: Tier) -> u64 {
-        // SAFETY: a tier exists only on machines that have its instructions.
+    pub fn run(self, rounds: usize, isa: Isa) -> u64 {
+        // SAFETY: an instruction set exists only on machines that have its instructions.
         #[cfg(target_arch = "x86_64")]
         let products = unsafe {
-            match (tier.instructions(), self) {
+            match (isa.instructions(), self) {
                 (Instructions::Avx512, Self::Int8) => x86::int8(rounds),
                 (Instructions::Avx512, Self::Bf16) => x86::bf16(rounds),
                 (Instructions::Amx, Self::Int8) => super::amx::peak(rounds),
@@ -46,7 +45,7 @@ impl Peak {
         #[cfg(target_arch = "aarch64")]
         // SAFETY: as above.
         let products = unsafe {
-            match (tier.instructions(), self) {
+            match (isa.instructions(), self) {
                 (Instructions::NeonI8mm, Self::Int8) => arm::int8_i8mm(rounds),
                 (Instructions::NeonDotprod, Self::Int8) => arm::int8_dotprod(rounds),
                 (Instructions::Neon, Self::Int8) => arm::int8(rounds),
@@ -57,7 +56,7 @@ impl Peak {
             }
         };
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-        let (products, _) = (self.plain(rounds), tier);
+        let (products, _) = (self.plain(rounds), isa);
         2 * (products * rounds) as u64
     }
 
@@ -123,13 +122,13 @@ impl Memory {
         let part = self.0.len() / n;
         let part = &self.0[i * part..][..part];
         #[cfg(target_arch = "x86_64")]
-        if Tier::detect().instructions() >= Instructions::Avx512 {
-            // SAFETY: the machine has the AVX-512 tier.
+        if Isa::detect().instructions() >= Instructions::Avx512 {
+            // SAFETY: the machine has the AVX-512 instruction set.
             return unsafe { x86::read(part) };
         }
         #[cfg(target_arch = "x86_64")]
-        if Tier::detect().instructions() >= Instructions::Avx2 {
-            // SAFETY: the machine has the AVX2 tier.
+        if Isa::detect().instructions() >= Instructions::Avx2 {
+            // SAFETY: the machine has the AVX2 instruction set.
             return unsafe { x86::read_avx2(part) };
         }
         part.as_chunks::<8>().0.iter().fold(0, |sum, word| sum ^ u64::from_ne_bytes(*word))

@@ -5,21 +5,21 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::{
-    Tier,
+    Isa,
     attend::{key_at, value_at},
     lanes::{Lanes, Stored, WIDTH},
-    norm, on_tier,
+    norm, on_isa,
     shared::Shared,
 };
 use crate::model::{BLOCK, Config, angles::Angles, step::Step};
 
-/// Turns the halves of one head.
-fn rotate(tier: Tier, (cos, sin): (&[f32], &[f32]), head: &mut [f32]) {
-    on_tier!(tier, turned<>(cos: &[f32], sin: &[f32], head: &mut [f32]));
+/// Rotates the two halves of one head by the angles of a position.
+fn rotate(isa: Isa, (cos, sin): (&[f32], &[f32]), head: &mut [f32]) {
+    on_isa!(isa, rotate_lanes<>(cos: &[f32], sin: &[f32], head: &mut [f32]));
 }
 
 #[inline(always)]
-fn turned<L: Lanes>(cos: &[f32], sin: &[f32], head: &mut [f32]) {
+fn rotate_lanes<L: Lanes>(cos: &[f32], sin: &[f32], head: &mut [f32]) {
     let (low, high) = head.split_at_mut(cos.len());
     let ((xs, x_tail), (ys, y_tail)) = (low.as_chunks_mut::<WIDTH>(), high.as_chunks_mut::<WIDTH>());
     let ((cs, c_tail), (ss, s_tail)) = (cos.as_chunks::<WIDTH>(), sin.as_chunks::<WIDTH>());
@@ -33,9 +33,9 @@ fn turned<L: Lanes>(cos: &[f32], sin: &[f32], head: &mut [f32]) {
     }
 }
 
-/// What a layer does to the rows' heads before they are stored and attended.
-pub(super) struct Turn<'a> {
-    pub tier: Tier,
+/// A layer's head norms and rotary embedding.
+pub(super) struct Rotary<'a> {
+    pub isa: Isa,
     pub config: &'a Config,
     pub angles: &'a Angles,
     pub q_norm: Option<&'a [f32]>,
@@ -52,30 +52,32 @@ pub(super) struct Heads<'a> {
 }
 
 /// One layer of the cache.
-pub(super) struct Places<'a, S> {
+pub(super) struct LayerCache<'a, S> {
     pub keys: &'a mut [S],
     pub values: &'a mut [S],
 }
 
-impl Turn<'_> {
-    /// Norms, turns and scales the queries in place; writes the keys, normed and turned, and the values to their slots.
+impl Rotary<'_> {
+    /// Norms, rotates and scales the queries in place; writes the keys, normed and rotated, and the values to their
+    /// slots.
     pub(super) fn apply<S: Stored>(
         &self,
         step: &Step,
         runs: &[Range<usize>],
         heads: &mut Heads<'_>,
-        places: &mut Places<'_, S>,
+        cache: &mut LayerCache<'_, S>,
     ) {
         let (q_width, kv_width) =
             (self.config.n_heads * self.config.head_dim, self.config.n_kv_heads * self.config.head_dim);
         let (q, k) = (Shared::new(heads.q), Shared::new(heads.k));
-        let (keys, values) = (Shared::new(places.keys), Shared::new(places.values));
+        let (keys, values) = (Shared::new(cache.keys), Shared::new(cache.values));
         let block_size = kv_width * BLOCK;
         runs.par_iter().for_each(|rows| {
             let block = step.slots[rows.start] as usize / BLOCK;
             let block = block * block_size..(block + 1) * block_size;
-            // SAFETY: runs have no row in common, and a block belongs to one sequence, whose rows of this block are
-            // one run.
+            // SAFETY: runs have no row in common, and `Step::check` has made sure that each block is written by one
+            // run, so that no two tasks get overlapping ranges; each range is inside its slice, which panics
+            // otherwise.
             let (q, k, keys, values) = unsafe {
                 (
                     q.part(rows.start * q_width..rows.end * q_width),
@@ -95,7 +97,7 @@ impl Turn<'_> {
 
     fn queries(&self, position: u32, row: &mut [f32]) {
         for head in row.chunks_exact_mut(self.config.head_dim) {
-            self.turn(self.q_norm, position, head);
+            self.norm_and_rotate(self.q_norm, position, head);
             for x in head {
                 *x *= self.config.attention_scale;
             }
@@ -105,7 +107,7 @@ impl Turn<'_> {
     fn keys<S: Stored>(&self, position: u32, offset: usize, row: &mut [f32], block: &mut [S]) {
         let dim = self.config.head_dim;
         for (key, cached) in row.chunks_exact_mut(dim).zip(block.chunks_exact_mut(dim * BLOCK)) {
-            self.turn(self.k_norm, position, key);
+            self.norm_and_rotate(self.k_norm, position, key);
             for (d, &x) in key.iter().enumerate() {
                 cached[key_at::<S>(offset, d)] = S::narrow(x);
             }
@@ -119,18 +121,18 @@ impl Turn<'_> {
                 let at = value_at::<S>(offset, d, dim);
                 cached[at] = S::narrow(x);
                 if offset % S::UNIT + 1 < S::UNIT {
-                    // The unit's other value is read before it is written, under a weight of 0.
+                    // The unit's other value is read, with a weight of 0, before it is written.
                     cached[at + 1] = S::narrow(0.0);
                 }
             }
         }
     }
 
-    fn turn(&self, norm: Option<&[f32]>, position: u32, head: &mut [f32]) {
+    fn norm_and_rotate(&self, norm: Option<&[f32]>, position: u32, head: &mut [f32]) {
         if let Some(weight) = norm {
-            norm::in_place(self.tier, head, weight, self.config.norm_eps as f32);
+            norm::in_place(self.isa, head, weight, self.config.norm_eps as f32);
         }
-        rotate(self.tier, self.angles.at(position), head);
+        rotate(self.isa, self.angles.at(position), head);
     }
 }
 
@@ -139,19 +141,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_head_turns_alike_on_every_tier() {
+    fn a_head_is_rotated_alike_on_every_isa() {
         for half in [1, 8, 16, 20, 32, 48] {
             let angles: Vec<f32> = (0..half).map(|i| 0.37 * i as f32).collect();
             let (cos, sin): (Vec<f32>, Vec<f32>) = angles.iter().map(|x| (x.cos(), x.sin())).unzip();
             let head: Vec<f32> = (0..2 * half).map(|i| (i as f32 * 0.73).sin()).collect();
-            let turned: Vec<f32> = (0..half)
+            let rotated: Vec<f32> = (0..half)
                 .map(|i| head[i] * cos[i] - head[half + i] * sin[i])
                 .chain((0..half).map(|i| head[half + i] * cos[i] + head[i] * sin[i]))
                 .collect();
-            for tier in Tier::available() {
+            for isa in Isa::available() {
                 let mut here = head.clone();
-                rotate(tier, (&cos, &sin), &mut here);
-                assert_eq!(here, turned, "{tier:?}, {half} pairs");
+                rotate(isa, (&cos, &sin), &mut here);
+                assert_eq!(here, rotated, "{isa:?}, {half} pairs");
             }
         }
     }

@@ -1,8 +1,8 @@
-//! A slice that several threads write at once, each its own places.
+//! A slice that several threads write at once, each its own ranges.
 
 use std::{marker::PhantomData, ops::Range};
 
-/// A slice whose parts are written by several tasks of one parallel region.
+/// A slice whose ranges are written by several tasks of one parallel region.
 #[derive(Clone, Copy)]
 pub(super) struct Shared<'a, T> {
     first: *mut T,
@@ -10,7 +10,8 @@ pub(super) struct Shared<'a, T> {
     slice: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: it gives access only through `part`, whose callers answer for places being disjoint.
+// SAFETY: the memory is accessed only through `part`, whose contract is that ranges which exist at the same time are disjoint;
+// a `T` may be moved to another thread.
 unsafe impl<T: Send> Sync for Shared<'_, T> {}
 // SAFETY: as above.
 unsafe impl<T: Send> Send for Shared<'_, T> {}
@@ -20,16 +21,17 @@ impl<'a, T> Shared<'a, T> {
         Self { first: slice.as_mut_ptr(), len: slice.len(), slice: PhantomData }
     }
 
-    /// Some neighbouring places.
+    /// A range of the slice.
     ///
     /// # Safety
-    /// No place may be in two parts that exist at the same time.
+    /// Ranges that exist at the same time are disjoint.
     ///
     /// # Panics
-    /// When the slice has not so many places.
-    pub(super) unsafe fn part(&self, places: Range<usize>) -> &'a mut [T] {
-        assert!(places.start <= places.end && places.end <= self.len, "places of the slice");
-        // SAFETY: the places are inside the slice, which is borrowed for 'a, and nobody else has them.
-        unsafe { std::slice::from_raw_parts_mut(self.first.add(places.start), places.len()) }
+    /// The range is not inside the slice.
+    pub(super) unsafe fn part(&self, range: Range<usize>) -> &'a mut [T] {
+        assert!(range.start <= range.end && range.end <= self.len, "a range of the slice");
+        // SAFETY: the range is inside the slice (asserted), which is exclusively borrowed for 'a, initialised and aligned; by the
+        // contract no other reference to it exists.
+        unsafe { std::slice::from_raw_parts_mut(self.first.add(range.start), range.len()) }
     }
 }

@@ -1,9 +1,9 @@
 //! Exponentials of a row of logits and the logarithm of their sum, on CPU lanes.
 
 use super::{
-    Tier,
+    Isa,
     lanes::{self, Lanes, WIDTH},
-    on_tier,
+    on_isa,
 };
 
 /// Logits whose exponentials are summed in f32 before the sum goes on in f64.
@@ -11,8 +11,8 @@ const CHUNK: usize = 1024;
 
 /// `ln(sum(exp(x)))`; negative infinity for an empty row. Accurate to about 1e-7 relative to the sum.
 #[must_use]
-pub fn log_sum_exp(tier: Tier, x: &[f32]) -> f64 {
-    let peak = largest(tier, x);
+pub fn log_sum_exp(isa: Isa, x: &[f32]) -> f64 {
+    let peak = largest(isa, x);
     if peak == f32::NEG_INFINITY {
         return f64::NEG_INFINITY;
     }
@@ -20,7 +20,7 @@ pub fn log_sum_exp(tier: Tier, x: &[f32]) -> f64 {
     for chunk in x.chunks(CHUNK) {
         let mut sum = 0.0;
         let out = &mut sum;
-        on_tier!(tier, chunk_sum<>(chunk: &[f32], peak: f32, out: &mut f32));
+        on_isa!(isa, chunk_sum<>(chunk: &[f32], peak: f32, out: &mut f32));
         total += f64::from(sum);
     }
     f64::from(peak) + total.ln()
@@ -28,10 +28,10 @@ pub fn log_sum_exp(tier: Tier, x: &[f32]) -> f64 {
 
 /// The largest number, NaNs aside; negative infinity where there is none.
 #[must_use]
-pub fn largest(tier: Tier, x: &[f32]) -> f32 {
+pub fn largest(isa: Isa, x: &[f32]) -> f32 {
     let mut peak = f32::NEG_INFINITY;
     let out = &mut peak;
-    on_tier!(tier, largest_lane<>(x: &[f32], out: &mut f32));
+    on_isa!(isa, largest_lane<>(x: &[f32], out: &mut f32));
     peak
 }
 
@@ -62,10 +62,10 @@ fn chunk_sum<L: Lanes>(x: &[f32], peak: f32, out: &mut f32) {
 
 /// `exp((x - peak) / temperature)` of logits that are at most `peak`; what is under e^-87 is 0.
 #[must_use]
-pub fn exponentials(tier: Tier, x: &[f32], peak: f32, temperature: f32) -> Vec<f32> {
+pub fn exponentials(isa: Isa, x: &[f32], peak: f32, temperature: f32) -> Vec<f32> {
     let mut out = x.to_vec();
     let (values, by) = (&mut out[..], 1.0 / temperature);
-    on_tier!(tier, scaled_exp<>(values: &mut [f32], peak: f32, by: f32));
+    on_isa!(isa, scaled_exp<>(values: &mut [f32], peak: f32, by: f32));
     out
 }
 

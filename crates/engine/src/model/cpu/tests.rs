@@ -1,4 +1,4 @@
-//! The same bytes on every tier, for every neighbour and any number of threads; and the right values.
+//! Results are right and have the same bytes on every instruction set, in any batch and with any number of threads.
 
 use half::f16;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use tribunal_core::random::SplitMix;
 
 mod bits;
 
-use super::{Activations, Error, Format, Input, Job, Packed, Tier, multiply};
+use super::{Activations, Error, Format, Input, Isa, Job, Packed, multiply};
 
 const BOTH: [Activations; 2] = [Activations::Q8, Activations::Float];
 
@@ -62,10 +62,10 @@ impl Random {
     }
 }
 
-fn product(weights: &Packed, x: &[f32], activations: Activations, tier: Tier) -> Vec<u32> {
+fn product(weights: &Packed, x: &[f32], activations: Activations, isa: Isa) -> Vec<u32> {
     let m = x.len() / weights.k();
     let mut out = vec![f32::NAN; m * weights.n()];
-    weights.matmul(x, m, &mut out, activations, tier);
+    weights.matmul(x, m, &mut out, activations, isa);
     out.into_iter().map(f32::to_bits).collect()
 }
 
@@ -110,12 +110,12 @@ fn products_are_those_of_the_dequantized_weights() {
         for (n, k, m) in [(16, 256, 1), (37, 512, 3), (1, 256, 17), (64, 1024, 9)] {
             let mut random = Random::new(n as u64);
             let (weights, x) = (random.packed(format, n, k), random.rows(m, k));
-            for (activations, tier) in BOTH.into_iter().flat_map(|a| Tier::available().map(move |t| (a, t))) {
-                let got = product(&weights, &x, activations, tier);
+            for (activations, isa) in BOTH.into_iter().flat_map(|a| Isa::available().map(move |t| (a, t))) {
+                let got = product(&weights, &x, activations, isa);
                 for (got, (want, magnitude)) in got.into_iter().zip(reference(&weights, &x, activations)) {
                     let got = f64::from(f32::from_bits(got));
                     let close = (got - want).abs() <= 3e-6 * magnitude + 1e-30;
-                    assert!(close, "{format:?} {activations:?} {tier:?} [{m}, {n}, {k}]: {got} for {want}");
+                    assert!(close, "{format:?} {activations:?} {isa:?} [{m}, {n}, {k}]: {got} for {want}");
                 }
             }
         }
@@ -127,7 +127,7 @@ fn eight_bits_stay_near_exact_activations() {
     for format in Format::ALL {
         let mut random = Random::new(7);
         let (weights, x) = (random.packed(format, 64, 2048), random.rows(4, 2048));
-        let [fast, exact] = BOTH.map(|mode| product(&weights, &x, mode, Tier::detect()));
+        let [fast, exact] = BOTH.map(|mode| product(&weights, &x, mode, Isa::detect()));
         let pairs = || fast.iter().zip(&exact).map(|(&a, &b)| (f32::from_bits(a), f32::from_bits(b)));
         let error: f32 = pairs().map(|(a, b)| (a - b).powi(2)).sum();
         let size: f32 = pairs().map(|(_, b)| b * b).sum();
@@ -137,20 +137,20 @@ fn eight_bits_stay_near_exact_activations() {
     }
 }
 
-/// Tiers, threads, batch and position of a row: all must give the bits of the row alone.
+/// Instruction sets, threads, batch and position of a row: all must give the bits of the row alone.
 fn check_invariance(format: Format, n: usize, k: usize, m: usize, seed: u64) {
     let mut random = Random::new(seed);
     let (weights, x) = (random.packed(format, n, k), random.rows(m, k));
     for activations in BOTH {
         let alone: Vec<u32> =
-            x.chunks(k).flat_map(|row| product(&weights, row, activations, Tier::detect())).collect();
+            x.chunks(k).flat_map(|row| product(&weights, row, activations, Isa::detect())).collect();
         for threads in [1, 2] {
-            let batch = on_threads(threads, || product(&weights, &x, activations, Tier::detect()));
+            let batch = on_threads(threads, || product(&weights, &x, activations, Isa::detect()));
             assert!(batch == alone, "{format:?} {activations:?} [{m}, {n}, {k}] on {threads} threads");
         }
-        for tier in Tier::available() {
-            let batch = product(&weights, &x, activations, tier);
-            assert!(batch == alone, "{format:?} {activations:?} [{m}, {n}, {k}] {tier:?}");
+        for isa in Isa::available() {
+            let batch = product(&weights, &x, activations, isa);
+            assert!(batch == alone, "{format:?} {activations:?} [{m}, {n}, {k}] {isa:?}");
         }
     }
 }
@@ -192,18 +192,18 @@ fn layers_that_share_an_input_give_what_each_gives_alone() {
         formats.into_iter().zip([48, 16, 100, 7]).map(|(f, n)| random.packed(f, n, 512)).collect();
     let x = random.rows(6, 512);
     let mut outs: Vec<Vec<f32>> = layers.iter().map(|layer| vec![f32::NAN; 6 * layer.n()]).collect();
-    let tier = Tier::detect();
-    let input = Input::new(&x, 6, 512, Format::Q4K.coding(Activations::Q8), tier);
+    let isa = Isa::detect();
+    let input = Input::new(&x, 6, 512, Format::Q4K.coding(Activations::Q8), isa);
     let mut jobs: Vec<Job> =
         layers.iter().zip(&mut outs).map(|(weights, out)| Job { weights, out }).collect();
     on_threads(2, || multiply(&mut jobs, &input));
     for (layer, out) in layers.iter().zip(outs) {
         let bits: Vec<u32> = out.into_iter().map(f32::to_bits).collect();
-        assert!(bits == product(layer, &x, Activations::Q8, tier), "{:?}", layer.format());
+        assert!(bits == product(layer, &x, Activations::Q8, isa), "{:?}", layer.format());
     }
 }
 
-/// The largest codes, activations and integer scales: no tier may saturate or wrap.
+/// The largest codes, activations and integer scales: no instruction set may saturate or wrap.
 #[test]
 fn extremes_are_exact() {
     for format in Format::ALL.into_iter().filter(|format| format.block() > 1) {
@@ -224,13 +224,13 @@ fn extremes_are_exact() {
             let weights = Packed::pack(format, n, k, &bytes).unwrap();
             let x = vec![127.0 * value; k];
             let (want, _) = reference(&weights, &x, Activations::Q8)[0];
-            for tier in Tier::available() {
-                let got = product(&weights, &x, Activations::Q8, tier);
+            for isa in Isa::available() {
+                let got = product(&weights, &x, Activations::Q8, isa);
                 let exact =
                     got.iter().all(|&got| (f64::from(f32::from_bits(got)) - want).abs() <= 1e-6 * want.abs());
                 assert!(
                     exact,
-                    "{format:?} {tier:?} bytes {byte:#x} by {value}: {} for {want}",
+                    "{format:?} {isa:?} bytes {byte:#x} by {value}: {} for {want}",
                     f32::from_bits(got[0])
                 );
             }
@@ -244,19 +244,19 @@ fn what_is_not_finite_stays_so_in_its_row() {
     for format in Format::ALL {
         let weights = random.packed(format, 16, 256);
         let mut x = random.rows(3, 256);
-        let clean = product(&weights, &x, Activations::Q8, Tier::detect());
+        let clean = product(&weights, &x, Activations::Q8, Isa::detect());
         for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             x[256 + 40] = bad;
-            for tier in Tier::available() {
-                let got = product(&weights, &x, Activations::Q8, tier);
+            for isa in Isa::available() {
+                let got = product(&weights, &x, Activations::Q8, isa);
                 assert!(
                     got[..16] == clean[..16] && got[32..] == clean[32..],
-                    "{format:?} {tier:?}: a neighbour moved"
+                    "{format:?} {isa:?}: a neighbour moved"
                 );
                 let row = &got[16..32];
                 assert!(
                     row.iter().all(|&bits| !f32::from_bits(bits).is_finite()),
-                    "{format:?} {tier:?} {bad}"
+                    "{format:?} {isa:?} {bad}"
                 );
             }
         }
@@ -267,7 +267,7 @@ fn what_is_not_finite_stays_so_in_its_row() {
 fn tiny_and_zero_activations_are_zero() {
     let weights = Random::new(1).packed(Format::Q8_0, 16, 64);
     for value in [0.0, 1e-44] {
-        let got = product(&weights, &[value; 64], Activations::Q8, Tier::detect());
+        let got = product(&weights, &[value; 64], Activations::Q8, Isa::detect());
         assert!(got.iter().all(|&bits| f32::from_bits(bits) == 0.0));
     }
 }
@@ -298,9 +298,9 @@ fn shapes_that_cannot_be_are_named() {
 #[test]
 fn empty_inputs_are_no_error() {
     let packed = Random::new(1).packed(Format::Q8_0, 16, 32);
-    packed.matmul(&[], 0, &mut [], Activations::Q8, Tier::detect());
+    packed.matmul(&[], 0, &mut [], Activations::Q8, Isa::detect());
     let nothing = Packed::pack(Format::Q8_0, 0, 32, &[]).unwrap();
-    nothing.matmul(&[1.0; 32], 1, &mut [], Activations::Q8, Tier::detect());
+    nothing.matmul(&[1.0; 32], 1, &mut [], Activations::Q8, Isa::detect());
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! Reading panels value by value, in plain Rust: for the portable and AVX2 tiers, for exact activations and
-//! for embeddings. Small always-inlined loops over 16 lanes, which the compiler turns into the vector
-//! instructions of whichever tier calls them; no operation is fused here, so all tiers get the same bits.
+//! Reading panels value by value, in plain Rust: for the portable and AVX2 instruction sets, for exact activations
+//! and for embeddings. Small always-inlined loops over 16 lanes, which the compiler turns into the vector
+//! instructions of whichever instruction set calls them; no operation is fused here, so all instruction sets get the
+//! same bits.
 
 use super::Format;
 use super::layout::{BLOCK, Codes, LANES, Panel, Scales};

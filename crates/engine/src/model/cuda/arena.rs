@@ -19,7 +19,7 @@ use super::{
     tail::{CHOICE_BYTES, FOUND_BYTES, WANT_BYTES},
     work_tiles::{self, Heads, SPLIT},
 };
-use crate::model::{BLOCK, Config, step::Most};
+use crate::model::{BLOCK, Config, step::StepLimits as Most};
 
 /// The most memory for attention split by split.
 const SPLIT_BYTES: usize = 256 << 20;

@@ -39,8 +39,8 @@ use super::{
 use crate::model::{
     self, BLOCK, Config, KvType, Weights,
     backend::{Added, Backend, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
-    step::{Most, Step},
-    tail::{Choice, Want},
+    sampler::{SampleRequest as Want, SampledToken as Choice},
+    step::{Step, StepLimits as Most},
 };
 
 /// Rows up to which a step's time is that of reading the weights.

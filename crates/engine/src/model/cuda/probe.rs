@@ -19,7 +19,10 @@ use super::{
     weight_upload::WeightUpload,
     weights::{Linear, Part},
 };
-use crate::model::{Config, cpu::Format, weights::seeded::Fill};
+use crate::model::{
+    Config,
+    weights::{Format, seeded::Fill},
+};
 
 /// Operations of one tile's product; a multiplication and an addition count as two.
 const TILE_OPERATIONS: f64 = 16.0 * 8.0 * 16.0 * 2.0;

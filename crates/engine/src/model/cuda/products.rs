@@ -8,7 +8,7 @@ use Kernels::{MmaSync, Reference, Tma, Wgmma};
 use Kind::{Bf16, Q4K, Q6K, Q8_0};
 
 use super::launch::Shape;
-use crate::model::cpu::Format;
+use crate::model::weights::Format;
 
 /// Split-K: the number of values of `k` in a slice, from the shape of the weight alone.
 ///

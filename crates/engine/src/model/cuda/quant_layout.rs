@@ -3,7 +3,7 @@
 
 use rayon::prelude::*;
 
-use crate::model::cpu::{Format, read_codes, scale_and_minimum};
+use crate::model::weights::ggml::{Format, read_codes, scale_and_minimum};
 
 /// Outputs of a strip.
 pub const STRIP: usize = 16;

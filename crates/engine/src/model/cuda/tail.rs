@@ -1,6 +1,6 @@
 //! Sampling requests and results, as the kernel `tail` reads and writes them.
 
-use crate::model::tail::{Choice, Want};
+use crate::model::sampler::{SampleRequest as Want, SampledToken as Choice};
 
 /// Bytes of a want and of a choice, as `kernels/tail.cu` has them.
 pub(super) const WANT_BYTES: usize = 32;
@@ -91,7 +91,7 @@ impl<'a> Wants<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::tail::Choosing;
+    use crate::model::sampler::SamplingParams as Choosing;
 
     #[test]
     fn masks_lie_behind_the_wants_each_as_long_as_the_longest() {

@@ -12,7 +12,11 @@ use super::{
     shard::Shard,
     weight_upload::WeightUpload,
 };
-use crate::model::{self, Weights, backend::Matrices, cpu::Format, weights::seeded::Fill};
+use crate::model::{
+    self, Weights,
+    backend::Matrices,
+    weights::{Format, seeded::Fill},
+};
 
 /// Weight matrices of one input.
 pub struct Linear {

@@ -77,7 +77,7 @@ fn bad(path: &Path, reason: String) -> Error {
     Error::File { path: path.display().to_string(), reason, hint: hint.into() }
 }
 
-/// Refuses files of this format that are no models.
+/// Rejects files of this format that are not models.
 fn check_type(path: &Path, metadata: &Metadata) -> Result<(), Error> {
     match metadata.get("general.type") {
         None => Ok(()),

@@ -5,10 +5,10 @@
 use tribunal_engine::{
     engine::{Engine, Options, tokenizer::Tokenizer},
     model::{
-        BLOCK, Compute, Config, Device, KvType, Model, Most, Part, Step, Weights,
+        BLOCK, Compute, Config, Device, KvType, Model, Part, Step, StepLimits as Most, Weights,
         config::from_json,
         cuda::{Gpu, step_bytes},
-        tail::{Choosing, Want},
+        sampler::{SampleRequest as Want, SamplingParams as Choosing},
     },
 };
 
@@ -89,7 +89,7 @@ fn run_steps(gpu: &Gpu, n_steps: usize) {
         let step = step(&mut draw, &tokens);
         let (n_wanted, n_noted) = (step.wanted.len(), step.noted.len());
         model.run(step).unwrap();
-        let noted: usize = model.noted().iter().map(Vec::len).sum();
+        let noted: usize = model.hidden_states().iter().map(Vec::len).sum();
         assert_eq!(noted, n_noted * model.config().hidden, "step {i}");
         let mask = (draw.below(2) == 0).then(|| vec![u32::MAX; vocab.div_ceil(32)]);
         let how = Choosing { mask, temperature: 1.0, top_p: 0.9, draw: 0.5 };
@@ -247,7 +247,7 @@ fn what_is_weighed_and_noted_takes_one_launch_and_has_the_same_bits() {
     let step = |n: usize| Step::new([part(n, 4)], Vec::new()).at_depths([1]);
     model.run(step(37)).unwrap();
     assert_eq!(count("take_rows_f32"), 2, "the wanted rows of the stream, and the noted ones");
-    let noted = model.noted().to_vec();
+    let noted = model.hidden_states().to_vec();
     let ids: Vec<Vec<u32>> = (0..5).map(|row| (0..10).map(|id| 17 * row + 5 * id).collect()).collect();
     let rows: Vec<(usize, &[u32])> = ids.iter().enumerate().map(|(row, ids)| (row, &ids[..])).collect();
     let together = model.logprobs(&rows).unwrap();

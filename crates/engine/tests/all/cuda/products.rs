@@ -4,12 +4,13 @@
 use half::{bf16, f16};
 use tribunal_engine::model::{
     Device,
-    cpu::{Format, Packed},
+    cpu::Packed,
     cuda::{
         Gpu,
         products::{Kind, TILES, k_slice},
         quant_layout::QuantLayout,
     },
+    weights::Format,
 };
 
 use super::gpu;

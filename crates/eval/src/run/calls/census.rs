@@ -1,4 +1,4 @@
-//! Which groups have their calls in a folder's file, and which lines of it are damaged. It mends nothing.
+//! Which groups have their calls in a folder's file, and which lines of it are damaged. It repairs nothing.
 
 use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
@@ -15,8 +15,8 @@ pub struct Census {
     path: Option<PathBuf>,
     /// Calls that were answered.
     answered: HashMap<GroupId, usize>,
-    /// Groups that a damaged line names, or else those before and after it, whose it may be; and groups whose calls stand
-    /// apart.
+    /// Groups that a damaged line names, or else those before and after it, whose it may be; and groups whose calls
+    /// stand apart.
     doubtful: HashSet<GroupId>,
     /// The first damaged line, and how many there are.
     damaged: Option<(usize, usize)>,

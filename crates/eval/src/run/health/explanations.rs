@@ -1,5 +1,4 @@
-//! Explanations that were not thought of for their text: copied from the prompt, or about a text in another
-//! language.
+//! Explanations copied from the prompt, or about a text in another language.
 
 use regex::Regex;
 
@@ -8,16 +7,16 @@ use crate::{
     segment::lang,
 };
 
-/// What was asked about a unit.
+/// The prompt of a question about a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct Question {
     doc: String,
     /// `None` when the question was about the whole group.
     seg: Option<usize>,
     text: String,
 }
 
-impl Asked {
+impl Question {
     /// The question of a recorded call; `None` where its text was not kept.
     #[must_use]
     pub fn of(call: &CallLine) -> Option<Self> {
@@ -31,7 +30,7 @@ impl Asked {
         self.doc == doc && self.seg == seg
     }
 
-    /// Whether the question can hold what a model said of this unit, as those of later stages do.
+    /// Whether the question can contain a model's answer about this unit, as in later stages.
     fn is_about(&self, record: &Record) -> bool {
         self.doc == record.doc && (self.seg.is_none() || record.seg.is_none() || self.seg == record.seg)
     }
@@ -45,37 +44,37 @@ const LEAST_COPIED: usize = 40;
 const QUOTED: &str =
     r"\B'[^'\n]{1,80}'\B|‘[^’\n]{1,80}’|“[^”\n]{1,80}”|„[^“”\n]{1,80}[“”]|«[^»\n]{1,80}»|「[^」\n]{1,80}」";
 
-/// The questions as explanations are compared with them.
-pub struct Shown<'a> {
+/// The questions' texts, normalised for the comparison with explanations.
+pub struct QuestionTexts<'a> {
     quoted: Regex,
-    questions: Vec<(&'a Asked, String)>,
+    questions: Vec<(&'a Question, String)>,
 }
 
-impl<'a> Shown<'a> {
-    pub fn of(questions: &'a [Asked]) -> Self {
+impl<'a> QuestionTexts<'a> {
+    pub fn of(questions: &'a [Question]) -> Self {
         let quoted = Regex::new(QUOTED).expect("the expression is well-formed");
         let questions = questions.iter().map(|question| (question, plain(&quoted, &question.text))).collect();
         Self { quoted, questions }
     }
 
-    /// The explanation, when it stands in a question about another unit, whatever word either is about.
+    /// The explanation, if a question about another unit contains it; quoted words are ignored.
     pub fn copied(&self, record: &Record, explanation: &str) -> Option<String> {
         let sought = plain(&self.quoted, explanation);
         let sought = sought.trim_end_matches(['.', ' ']);
         let stands_in =
-            |(question, text): &(&Asked, String)| !question.is_about(record) && text.contains(sought);
+            |(question, text): &(&Question, String)| !question.is_about(record) && text.contains(sought);
         (sought.len() >= LEAST_COPIED && self.questions.iter().any(stands_in))
             .then(|| format!("`{explanation}`"))
     }
 }
 
-/// A text without what does not matter: quoted words become `_`; case, escapes and the width of spaces go.
+/// Normalises a text: quoted words become `_`; case, escapes and the width of spaces are dropped.
 fn plain(quoted: &Regex, text: &str) -> String {
     let masked = quoted.replace_all(text, "_").replace(['"', '\\', '`'], "").to_lowercase();
     masked.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What a language is named with when a text in it is meant.
+/// Nouns that follow the name of a language if a text in it is meant.
 const TEXTS: &str = "source|original|text|translation|sentence|segment|word|phrase|version|language|expression|equivalent|\
                      input|output|grammar|term";
 
@@ -84,7 +83,7 @@ pub struct Names(Regex);
 
 impl Names {
     pub fn new() -> Self {
-        // Words of Latin stand in texts of every language.
+        // Latin words occur in texts of every language.
         let names = lang::names().filter(|name| *name != "Latin").collect::<Vec<_>>().join("|");
         let expression = format!(
             r"\b(?:({names})\s+(?:{TEXTS})s?\b|(?:in|into|from|to)\s+({names})(?:\s*[.,;:!?)]|\s*$))"

@@ -1,5 +1,5 @@
-//! Spans that no reader would mark: one letter, or a piece of a word. What a word is, is asked only of scripts
-//! that put spaces between words.
+//! Implausible spans: a single letter, or part of a word. Word boundaries are checked only in scripts with spaces
+//! between words.
 
 use std::ops::Range;
 

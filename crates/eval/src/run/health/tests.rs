@@ -1,4 +1,4 @@
-//! Planted signs: each is found where it is, and nothing is found in a plausible run.
+//! Every check finds its planted fault, and none reports a plausible run.
 
 use super::*;
 use crate::{
@@ -42,7 +42,7 @@ fn with(record: Record, errors: &[(&str, &str, Severity, &str)]) -> Record {
     Record { errors, ..record }
 }
 
-fn question(doc: &str, seg: usize, text: &str) -> Asked {
+fn question(doc: &str, seg: usize, text: &str) -> Question {
     let key = UnitKey {
         system: "a".into(),
         src_lang: "en".into(),
@@ -64,18 +64,18 @@ fn question(doc: &str, seg: usize, text: &str) -> Asked {
         outcome: None,
         seconds: 0.0,
     };
-    Asked::of(&CallLine::new("0", &[key], call)).unwrap()
+    Question::of(&CallLine::new("0", &[key], call)).unwrap()
 }
 
-fn find(records: &[Record], questions: &[Asked], sign: Sign) -> Finding {
-    findings(records, questions).into_iter().find(|finding| finding.sign == sign).unwrap()
+fn find(records: &[Record], questions: &[Question], check: HealthCheck) -> Finding {
+    findings(records, questions).into_iter().find(|finding| finding.check == check).unwrap()
 }
 
-fn warnings(records: &[Record], questions: &[Asked]) -> Vec<Sign> {
+fn warnings(records: &[Record], questions: &[Question]) -> Vec<HealthCheck> {
     findings(records, questions)
         .into_iter()
         .filter(|finding| finding.warning)
-        .map(|finding| finding.sign)
+        .map(|finding| finding.check)
         .collect()
 }
 
@@ -116,19 +116,19 @@ fn a_judge_that_judges_gives_no_warning() {
     let records = plausible();
     assert_eq!(warnings(&records, &[question("other", 0, shot)]), []);
     let found = findings(&records, &[]);
-    let shown: Vec<_> = found.iter().map(|f| (f.sign, f.found, f.of, f.value)).collect();
+    let shown: Vec<_> = found.iter().map(|f| (f.check, f.found, f.of, f.value)).collect();
     assert_eq!(
         shown,
         [
-            (Sign::SameScore, 8, 16, Some(0.0)),
-            (Sign::SameQuality, 1, 16, Some(50.0)),
-            (Sign::NoError, 8, 16, None),
-            (Sign::SameCount, 4, 16, Some(1.0)),
-            (Sign::Contradiction, 0, 16, None),
-            (Sign::OddSpan, 0, 16, None),
-            (Sign::RepeatedError, 0, 16, None),
-            (Sign::CopiedExplanation, 0, 16, None),
-            (Sign::ForeignLanguage, 0, 16, None),
+            (HealthCheck::SameScore, 8, 16, Some(0.0)),
+            (HealthCheck::SameQuality, 1, 16, Some(50.0)),
+            (HealthCheck::NoError, 8, 16, None),
+            (HealthCheck::SameCount, 4, 16, Some(1.0)),
+            (HealthCheck::Contradiction, 0, 16, None),
+            (HealthCheck::OddSpan, 0, 16, None),
+            (HealthCheck::RepeatedError, 0, 16, None),
+            (HealthCheck::CopiedExplanation, 0, 16, None),
+            (HealthCheck::ForeignLanguage, 0, 16, None),
         ]
     );
     assert_eq!(findings(&[], &[]), []);
@@ -150,13 +150,16 @@ fn the_same_verdict_everywhere_is_a_warning() {
         )
     };
     let records: Vec<Record> = (0..16).map(of).collect();
-    assert_eq!(warnings(&records, &[]), [Sign::SameScore, Sign::SameQuality, Sign::SameCount]);
-    let quality = find(&records, &[], Sign::SameQuality);
+    assert_eq!(
+        warnings(&records, &[]),
+        [HealthCheck::SameScore, HealthCheck::SameQuality, HealthCheck::SameCount]
+    );
+    let quality = find(&records, &[], HealthCheck::SameQuality);
     assert_eq!((quality.found, quality.of, quality.value), (15, 16, Some(80.0)));
     assert_eq!(warnings(&records[..7], &[]), [], "too few to say");
     let clean: Vec<Record> =
         (0..16).map(|seg| Record { errors: Vec::new(), score: Some(0.0), ..of(seg) }).collect();
-    assert_eq!(warnings(&clean, &[]), [Sign::SameScore, Sign::SameQuality]);
+    assert_eq!(warnings(&clean, &[]), [HealthCheck::SameScore, HealthCheck::SameQuality]);
     let missing: Vec<Record> = records.into_iter().map(|r| Record { score: None, ..r }).collect();
     assert_eq!(findings(&missing, &[]), [], "what has no verdict says nothing");
 }
@@ -169,12 +172,12 @@ fn scores_and_qualities_that_contradict_each_other() {
         records[seg].quality_score = Some(90.0);
         records[seg].errors[0].severity = Severity::Critical;
     }
-    let found = find(&records, &[], Sign::Contradiction);
+    let found = find(&records, &[], HealthCheck::Contradiction);
     assert_eq!((found.found, found.of, found.warning), (3, 16, true));
     let text = found.example.unwrap().text;
     assert_eq!(text, "quality 20, no critical or major error");
     records[12].quality_score = Some(30.0);
-    assert_eq!(find(&records, &[], Sign::Contradiction).found, 2);
+    assert_eq!(find(&records, &[], HealthCheck::Contradiction).found, 2);
 }
 
 #[test]
@@ -182,7 +185,7 @@ fn spans_that_no_reader_would_mark() {
     let odd = |hypothesis: &str, span: &str| {
         let record =
             with(record(0, "x", hypothesis, -1.0), &[("fluency/grammar", span, Severity::Minor, "")]);
-        find(&[record], &[], Sign::OddSpan).example.map(|example| example.text)
+        find(&[record], &[], HealthCheck::OddSpan).example.map(|example| example.text)
     };
     for (hypothesis, span, expected) in [
         ("Die Brücke ist alt.", "rück", Some("`rück` in `Brücke`")),
@@ -208,7 +211,7 @@ fn spans_that_no_reader_would_mark() {
     ];
     let record = with(record(0, "the house", "das", -1.0), &errors);
     assert_eq!(record.errors[0].side, Side::Source);
-    let found = find(&[record], &[], Sign::OddSpan);
+    let found = find(&[record], &[], HealthCheck::OddSpan);
     assert_eq!((found.found, found.of), (1, 1));
 }
 
@@ -218,7 +221,7 @@ fn errors_that_are_named_twice() {
     for record in &mut records[13..] {
         record.errors.push(record.errors[0].clone());
     }
-    let found = find(&records, &[], Sign::RepeatedError);
+    let found = find(&records, &[], HealthCheck::RepeatedError);
     assert_eq!((found.found, found.of, found.warning), (3, 19, true));
     assert_eq!(found.example.unwrap().text, "accuracy/mistranslation `verkaufte`");
     // The same word in two places is two errors.
@@ -226,7 +229,7 @@ fn errors_that_are_named_twice() {
         record(0, "x", "der Hund, der Bär", -2.0),
         &[("fluency/grammar", "der", Severity::Minor, ""), ("fluency/grammar", "der", Severity::Minor, "")],
     );
-    assert_eq!(find(&[twice], &[], Sign::RepeatedError).found, 0);
+    assert_eq!(find(&[twice], &[], HealthCheck::RepeatedError).found, 0);
 }
 
 #[test]
@@ -237,7 +240,7 @@ fn explanations_that_stand_in_the_prompt() {
     let copied = |seg: usize, why: &str| {
         let errors = [("accuracy/mistranslation", "Haus", Severity::Major, why)];
         let record = with(record(seg, "house", "Haus", -5.0), &errors);
-        find(&[record], &questions, Sign::CopiedExplanation).found
+        find(&[record], &questions, HealthCheck::CopiedExplanation).found
     };
     assert_eq!(
         copied(
@@ -263,7 +266,7 @@ fn explanations_that_stand_in_the_prompt() {
         "This explanation was first given by the model about this very unit.",
     )];
     let of = |seg: usize| with(record(seg, "house", "Haus", -1.0), &errors);
-    let found = |seg: usize| find(&[of(seg)], &questions, Sign::CopiedExplanation).found;
+    let found = |seg: usize| find(&[of(seg)], &questions, HealthCheck::CopiedExplanation).found;
     assert_eq!((found(0), found(1)), (0, 1));
 }
 
@@ -272,7 +275,7 @@ fn explanations_about_another_language() {
     let foreign = |source: &str, why: &str| {
         let errors = [("accuracy/mistranslation", "Haus", Severity::Major, why)];
         let record = with(record(0, source, "Das Haus.", -5.0), &errors);
-        find(&[record], &[], Sign::ForeignLanguage).example.map(|example| example.text)
+        find(&[record], &[], HealthCheck::ForeignLanguage).example.map(|example| example.text)
     };
     assert_eq!(
         foreign("The house.", "The original Chinese text says something else.").unwrap(),

@@ -1,4 +1,4 @@
-//! How often what is appended to a journal is synced to the disk.
+//! How often a journal is synced to disk.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,4 @@
-//! A journal that is taken up again: which groups are whole in it and have their calls, and which are judged again. It
-//! judges nothing.
+//! Resumes a journal: which groups are complete, with their calls, and which are judged again.
 
 use std::{
     collections::HashSet,
@@ -7,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use super::{Done, End, JOURNAL, Journal, Judged, Line, Span, damaged, each_line, parse};
+use super::{Done, End, JOURNAL, Journal, Line, Span, UnitFields, damaged, each_line, parse};
 use crate::{
     files,
     run::{
@@ -47,7 +46,7 @@ pub struct Groups<'a> {
 /// in the input, [`Error::Io`].
 pub fn resume(folder: &Folder, of: Groups<'_>, how: Resume) -> Result<(Journal, Done), Error> {
     let path = folder.path(JOURNAL);
-    let mut kept = Kept::read(&path, of.units, how)?;
+    let mut kept = ValidLines::read(&path, of.units, how)?;
     let known: HashSet<GroupId> = of.ids.iter().copied().collect();
     let lost = kept.drop_lost(&Census::of(folder.dir(), |group| known.contains(&group))?, of);
     let lines = kept.spans(of.units);
@@ -62,7 +61,7 @@ pub fn resume(folder: &Folder, of: Groups<'_>, how: Resume) -> Result<(Journal, 
 }
 
 /// What of a journal is kept.
-struct Kept {
+struct ValidLines {
     groups: HashSet<usize>,
     /// By the number of the unit: its line, and how many calls it tells of.
     lines: Vec<Option<(Span, usize)>>,
@@ -70,19 +69,19 @@ struct Kept {
     size: u64,
 }
 
-impl Kept {
+impl ValidLines {
     fn read(path: &Path, units: &Units, how: Resume) -> Result<Self, Error> {
         let mut is_again: HashSet<usize> = HashSet::new();
         let mut lines: Vec<Option<(Span, usize)>> = vec![None; units.len()];
-        let End { size, .. } = each_line(path, Line::Sealed, |number, span, json| {
-            let judged: Judged = parse(Line::Sealed, path, number, json)?;
+        let End { size, .. } = each_line(path, Line::Journal, |number, span, json| {
+            let judged: UnitFields = parse(Line::Journal, path, number, json)?;
             let (status, n_calls) = (judged.status, judged.n_calls);
             let key = judged.key();
             let Some(unit) = units.number(&key) else {
                 return Err(Error::Foreign { path: path.into(), line: number, key: Box::new(key) });
             };
             if lines[unit].replace((span, n_calls)).is_some() {
-                return Err(damaged(Line::Sealed, path, number, "this unit appears twice"));
+                return Err(damaged(Line::Journal, path, number, "this unit appears twice"));
             }
             if status == Status::Failed || (how.drops_missing && status.is_of_the_answer()) {
                 is_again.insert(units.group(unit));

@@ -5,7 +5,7 @@ use std::iter::Sum;
 use super::Amount;
 use crate::{
     judges::{Panel, Question, Role},
-    llm::{self, Chat, Seen},
+    llm::{self, Chat, PrefixTracker},
 };
 
 /// A prompt as its model reads it.
@@ -46,8 +46,8 @@ impl Given {
         let of =
             |ids: &'i [u32]| if is_read { ids } else { ids.split_last().map_or(ids, |(_, before)| before) };
         let ids: Vec<Vec<u32>> = texts.map(|ids| of(ids).to_vec()).collect();
-        let mut seen = Seen::default();
-        Self { tokens: ids.iter().map(|ids| seen.enter(ids)).sum(), ids }
+        let mut tracker = PrefixTracker::default();
+        Self { tokens: ids.iter().map(|ids| tracker.add(ids)).sum(), ids }
     }
 }
 
@@ -123,7 +123,7 @@ impl<'a> Sum<&'a Tally> for Tally {
 #[derive(Debug, Default)]
 pub struct Distinct {
     /// One of the roles that a model plays stands for it.
-    of_models: Vec<(Role, Seen)>,
+    of_models: Vec<(Role, PrefixTracker)>,
     total: usize,
     is_hidden: bool,
 }
@@ -136,13 +136,13 @@ impl Distinct {
         let Some(ids) = ids.filter(|_| !self.is_hidden) else { return };
         let at = self.of_models.iter().position(|(other, _)| panel.is_one_model(*other, role));
         let at = at.unwrap_or_else(|| {
-            self.of_models.push((role, Seen::default()));
+            self.of_models.push((role, PrefixTracker::default()));
             self.of_models.len() - 1
         });
-        let seen = &mut self.of_models[at].1;
-        self.total += seen.enter(ids);
+        let tracker = &mut self.of_models[at].1;
+        self.total += tracker.add(ids);
         for text in &given.ids {
-            self.total += seen.enter(&[ids, text].concat());
+            self.total += tracker.add(&[ids, text].concat());
         }
     }
 

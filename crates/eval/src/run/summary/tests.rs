@@ -1,4 +1,4 @@
-//! What is counted of calls, systems and reasons.
+//! Counts of calls, systems and reasons.
 
 use super::*;
 use crate::segment::Lang;

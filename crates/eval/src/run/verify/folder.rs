@@ -1,5 +1,5 @@
-//! The files of a run folder against each other: which there must be, what stands behind their last lines, and what
-//! `run.json` and `summary.json` say of the rest. It judges nothing.
+//! Consistency of a run folder's files: required files, incomplete last lines, and agreement with `run.json` and
+//! `summary.json`.
 
 use std::{
     io::{self, BufRead, BufReader},
@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Difference, around, found::Found};
+use super::{Difference, around, found::Differences};
 use crate::{
     files,
     run::{
@@ -42,7 +42,7 @@ pub fn unjudged(run: &RunFile, work: &Work<'_>, index: &Index) -> Option<usize> 
 
 impl Folder<'_> {
     /// Lines of the journal that a run does not write.
-    pub fn odd_lines(&self, foreign: &[usize], found: &mut Found) {
+    pub fn odd_lines(&self, foreign: &[usize], found: &mut Differences) {
         if let Some(first) = foreign.first() {
             let (place, n) = (format!("{JOURNAL} line {first}"), foreign.len().to_string());
             found.push(Difference::new(&place, "verdicts on units that the input does not have", &n, "0"));
@@ -66,7 +66,7 @@ impl Folder<'_> {
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Damaged`].
-    pub fn files(&self, found: &mut Found) -> Result<(), Error> {
+    pub fn files(&self, found: &mut Differences) -> Result<(), Error> {
         self.description(found)?;
         let is_there = |name: &str| self.dir.join(name).exists();
         let is_kept = self.run.shard == "1/1" && self.run.merged.is_empty();
@@ -84,7 +84,7 @@ impl Folder<'_> {
     }
 
     /// What `run.json` says that follows from the rest of it and the input.
-    fn description(&self, found: &mut Found) -> Result<(), Error> {
+    fn description(&self, found: &mut Differences) -> Result<(), Error> {
         let run = self.run;
         let path = self.dir.join(RUN);
         let io = |source| Error::Io { action: "read", path, source };
@@ -126,7 +126,7 @@ impl Folder<'_> {
     }
 
     /// Compares `verdicts.jsonl` with the journal, byte for byte.
-    fn verdicts(&self, found: &mut Found) -> Result<(), Error> {
+    fn verdicts(&self, found: &mut Differences) -> Result<(), Error> {
         let path = self.dir.join(VERDICTS);
         let io = |source| Error::Io { action: "read", path: path.clone(), source };
         let file = match files::open_own(&path) {
@@ -159,7 +159,7 @@ impl Folder<'_> {
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Damaged`].
-    pub fn summary(&self, sums: &Sums, found: &mut Found) -> Result<(), Error> {
+    pub fn summary(&self, sums: &Sums, found: &mut Differences) -> Result<(), Error> {
         let path = self.dir.join(SUMMARY);
         let bytes = match files::read_own(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -204,8 +204,8 @@ impl Folder<'_> {
     }
 }
 
-/// Times, and how prompts were computed: what a summary tells of the machine. Prompts count as if computed whole. What of
-/// these is not a number.
+/// Times, and how prompts were computed: what a summary tells of the machine. Prompts count as if computed whole.
+/// What of these is not a number.
 fn settle(summary: &mut Value) -> Option<String> {
     let cost = summary.get_mut("cost")?.as_object_mut()?;
     let mut wrong = None;

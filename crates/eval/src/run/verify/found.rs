@@ -1,5 +1,4 @@
-//! Differences as they are found: the first ones are kept, the others counted, so that a folder of which nothing is right
-//! takes no more memory than one of which everything is.
+//! Collects differences: the first ones in full, the others as a count, so that memory is bounded.
 
 use super::Difference;
 
@@ -8,12 +7,12 @@ const TOLD: usize = 20;
 
 /// The first differences by rank, those found earlier before those found later, and how many there are.
 #[derive(Default)]
-pub struct Found {
+pub struct Differences {
     first: Vec<Difference>,
     n: usize,
 }
 
-impl Found {
+impl Differences {
     pub fn push(&mut self, difference: Difference) {
         self.n += 1;
         self.first.push(difference);
@@ -34,14 +33,14 @@ impl Found {
     }
 }
 
-impl Extend<Difference> for Found {
+impl Extend<Difference> for Differences {
     fn extend<I: IntoIterator<Item = Difference>>(&mut self, differences: I) {
         differences.into_iter().for_each(|difference| self.push(difference));
     }
 }
 
-impl Found {
-    /// Takes in what was found elsewhere.
+impl Differences {
+    /// Adds differences that were collected elsewhere.
     pub fn join(&mut self, other: Self) {
         let unseen = other.n - other.first.len();
         self.extend(other.first);
@@ -56,7 +55,7 @@ mod tests {
     #[test]
     fn the_first_are_kept_and_all_are_counted() {
         let difference = |n: usize| Difference::new(&n.to_string(), "", "", "").at((n, 0));
-        let (mut found, mut other) = (Found::default(), Found::default());
+        let (mut found, mut other) = (Differences::default(), Differences::default());
         found.extend((5000..8000).rev().map(difference));
         other.extend((0..5000).map(difference));
         found.join(other);

@@ -1,5 +1,4 @@
-//! What a call line says beside what the judge reads of it: whose it was, at which stage, how it ended. The judge makes
-//! these lines again when it judges again from their answers. It judges nothing and asks no model.
+//! The metadata of a call line: unit, stage, outcome. Judging again from the recorded answers must produce the same.
 
 use std::collections::BTreeMap;
 

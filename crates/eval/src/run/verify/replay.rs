@@ -1,5 +1,4 @@
-//! A model that repeats what it said: it answers a judge's questions from the record and, where the real model is at
-//! hand, asks that too and compares the answers. It judges nothing.
+//! A model that replays recorded answers and, if the real model is available, compares them with its answers.
 
 use std::{
     collections::{BTreeMap, VecDeque},

@@ -1,4 +1,4 @@
-//! A hub that means no good: paths for hashes, more bytes than it states, redirects to where nothing should go.
+//! A hostile hub: paths in place of hashes, more bytes than announced, redirects to other hosts.
 
 use super::*;
 

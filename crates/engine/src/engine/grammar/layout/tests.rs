@@ -125,7 +125,8 @@ fn walk(grammar: &mut Grammar, budget: usize, seed: u64) -> String {
     let mut text = Vec::new();
     let mut left = budget;
     while left > 0 && !grammar.must_stop() {
-        let forced = if random.draw().is_multiple_of(2) { grammar.force(left).unwrap() } else { Vec::new() };
+        let forced =
+            if random.draw().is_multiple_of(2) { grammar.fast_forward(left).unwrap() } else { Vec::new() };
         left -= forced.len();
         text.extend(forced.iter().flat_map(|&id| tokenizer.bytes(id)));
         if left == 0 || grammar.must_stop() {
@@ -140,7 +141,7 @@ fn walk(grammar: &mut Grammar, budget: usize, seed: u64) -> String {
             draw = draw.saturating_sub(weight);
             here
         });
-        let token = grammar.within(choices[chosen.unwrap()], left);
+        let token = grammar.enforce_budget(choices[chosen.unwrap()], left);
         grammar.advance(token).unwrap();
         left -= 1;
         if tokenizer.stops().contains(&token) {
@@ -220,7 +221,7 @@ fn the_shortest_answer_and_what_is_forced() {
     assert_eq!(shortest(&layout).unwrap().unwrap(), "Major:\nno-error\nMinor:\nno-error");
     let tokenizer = &tiny_vocabulary().tokenizer;
     let mut grammar = tiny_vocabulary().grammar(&layout).unwrap().unwrap();
-    let forced = grammar.force(99).unwrap();
+    let forced = grammar.fast_forward(99).unwrap();
     assert_eq!(tokenizer.decode(&forced), "Major:\n", "up to the first choice");
     assert_eq!(forced, tokenizer.encode_data("Major:\n").unwrap(), "as the tokenizer spells it");
     for id in tokenizer.encode_data("other - \"sag").unwrap() {
@@ -269,7 +270,7 @@ fn a_document_of_spans_can_be_quoted_from() {
     for &id in &ids {
         let mask = grammar.mask().unwrap();
         assert!(mask[id as usize / 32] >> (id % 32) & 1 == 1 || grammar.matcher.compute_ff_tokens()[0] == id);
-        assert_eq!(grammar.within(id, ids.len()), id);
+        assert_eq!(grammar.enforce_budget(id, ids.len()), id);
         grammar.advance(id).unwrap();
     }
     assert!(grammar.may_stop());

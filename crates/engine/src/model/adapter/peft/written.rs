@@ -1,4 +1,4 @@
-//! PEFT's two files as tests write them. It is in no release.
+//! Writes PEFT's two files, for tests only.
 
 use std::{collections::BTreeSet, path::Path};
 

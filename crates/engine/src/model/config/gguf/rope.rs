@@ -78,7 +78,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Refuses what would change a rope that is not YaRN's, which has no place for it.
+    /// Checks that no key would change a rope that is not YaRN, which does not support it.
     fn check_only_yarn(&self, attn_factor: f64) -> Result<(), Error> {
         if !same(attn_factor, 1.0) {
             let reason = format!("is {attn_factor}, which is supported with the scaling `yarn` alone");

@@ -63,7 +63,7 @@ fn is_read(key: &str, s: &Settings<'_>, arch: Arch) -> bool {
     of_class || READ.contains(&key) || read_of(arch).contains(&key)
 }
 
-/// Refuses unknown keys, and known ones whose value is neither read nor neutral.
+/// Rejects unknown keys, and known ones whose value is neither read nor neutral.
 pub fn check(s: &Settings<'_>, arch: Arch) -> Result<(), Error> {
     for (key, value) in s.file.iter().filter(|(_, value)| !value.is_null()) {
         if is_read(key, s, arch) {
@@ -84,7 +84,7 @@ pub fn check(s: &Settings<'_>, arch: Arch) -> Result<(), Error> {
     Ok(())
 }
 
-/// Refuses settings of the decoder beside `text_config`, unless they equal those inside.
+/// Rejects decoder settings beside `text_config`, unless they equal those inside.
 pub fn check_outside(outside: &Map<String, Value>, text: &Settings<'_>, arch: Arch) -> Result<(), Error> {
     let is_decoders = |key: &str| {
         key != "model_type" && (is_read(key, text, arch) || KEYS.only.contains_key(key)) && !is_harmless(key)

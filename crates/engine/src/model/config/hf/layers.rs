@@ -1,4 +1,4 @@
-//! Which layers see a window only, and how wide it is.
+//! Which layers have sliding-window attention, and the window's size.
 
 use serde_json::Value;
 

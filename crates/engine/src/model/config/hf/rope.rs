@@ -201,7 +201,7 @@ impl<'a> Stated<'a> {
         })
     }
 
-    /// Refuses keys that this type of rope does not read.
+    /// Rejects keys that this type of rope does not read.
     fn check_keys(&self, kind: &str) -> Result<(), Error> {
         let own = TYPES.iter().find(|(known, _)| *known == kind).map_or(&[][..], |(_, own)| own);
         let unread = self.by_key.iter().find(|(key, (_, value))| {

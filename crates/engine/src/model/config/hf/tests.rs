@@ -1,4 +1,5 @@
-//! What a `config.json` comes to. That the decoder then computes what `transformers` computes is tested with goldens.
+//! Configurations read from `config.json`. That the decoder computes what `transformers` computes is tested with
+//! goldens.
 
 use serde_json::{Value, json};
 

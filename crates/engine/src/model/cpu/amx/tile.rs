@@ -1,5 +1,4 @@
-//! The processor's tiles: their shapes, one product. The compiler has no stable functions for them, so
-//! that the instructions are written out.
+//! AMX tiles: their configuration and one product. In assembly, because the intrinsics are not stable.
 
 use std::{arch::asm, marker::PhantomData};
 
@@ -33,7 +32,7 @@ impl Shape {
     }
 }
 
-/// Says that the tiles of this thread have one of the two shapes; they are given back in the end.
+/// The tiles of this thread, configured for one of the two shapes; released when dropped.
 pub(super) struct Configured {
     shape: Shape,
     of_this_thread: PhantomData<*const ()>,
@@ -53,22 +52,23 @@ impl Configured {
     /// Tiles 0 to 3 for integers, 4 and 5 for activations, 6 and 7 for codes.
     ///
     /// # Safety
-    /// The machine has the instructions of the AMX tier, and this thread has no other tiles.
+    /// The machine has the instructions of the AMX instruction set, and this thread has no other tiles.
     pub(super) unsafe fn new(shape: Shape) -> Self {
         let depth = shape.depth();
         let mut this =
             Configuration { palette: 1, start: 0, reserved: [0; 14], columns: [0; 16], rows: [0; 16] };
         this.columns[..8].copy_from_slice(&[64, 64, 64, 64, depth.into(), depth.into(), 64, 64]);
         this.rows[..8].copy_from_slice(&[16, 16, 16, 16, 16, 16, depth / 4, depth / 4]);
-        // SAFETY: the caller's promise, and a configuration of 64 bytes.
+        // SAFETY: the machine has AMX; `this` is 64 readable bytes, aligned to 64, for the duration of the
+        // instruction.
         unsafe {
             asm!("ldtilecfg [{}]", in(reg) &raw const this, options(nostack, readonly, preserves_flags));
         };
         Self { shape, of_this_thread: PhantomData }
     }
 
-    /// One block of sixteen rows at `x`, 32 bytes each, with `N` panels, whose codes follow each other; `out` gets the integers
-    /// of each panel's parts in turn.
+    /// One block of sixteen rows at `x`, 32 bytes each, with `N` panels, whose codes follow each other; `out` gets
+    /// the integers of each panel's parts in turn.
     ///
     /// # Safety
     /// The tiles have this shape; 512 bytes can be read at `x`, 512 for each panel at `codes`, and 1,024 for each part of
@@ -82,7 +82,9 @@ impl Configured {
         out: *mut u8,
     ) {
         debug_assert_eq!(self.shape, shape, "the tiles' shape");
-        // SAFETY: the caller's promise.
+        // SAFETY: the tiles are configured for `shape`, so that they read 512 bytes at `x` and 512 for each panel at
+        // `codes`, and write 1,024 for each part of each panel at `out`, as the caller has made sure; tile loads need
+        // no alignment.
         unsafe {
             match (shape, N) {
                 (Shape::Whole, 1) => asm!(

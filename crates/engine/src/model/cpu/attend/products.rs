@@ -1,5 +1,5 @@
-//! Queries by keys and weights by values, in the units of the cache's number type. Each sum is taken in one order,
-//! whatever stands beside it.
+//! Queries by keys and weights by values, in the units of the cache's number type. Each sum has a fixed
+//! order.
 
 use crate::model::cpu::lanes::{Lanes, Stored, WIDTH};
 

@@ -47,7 +47,7 @@ pub(super) struct Six;
 /// The machine has AVX2; line `i` from `at` can be read.
 #[inline(always)]
 unsafe fn load(at: *const u8, i: usize, half: usize) -> __m256i {
-    // SAFETY: the caller's promise.
+    // SAFETY: the 32 bytes are inside line `i`, 64 readable bytes of the panel; the load needs no alignment.
     unsafe { _mm256_loadu_si256(at.add(LINE * i + LINE / 2 * half).cast()) }
 }
 
@@ -57,7 +57,7 @@ unsafe fn load(at: *const u8, i: usize, half: usize) -> __m256i {
 /// As `load`.
 #[inline(always)]
 unsafe fn nibbles(at: *const u8, i: usize, half: usize, high: bool) -> __m256i {
-    // SAFETY: the caller's promise.
+    // SAFETY: line `i` is readable, as for `load`.
     unsafe {
         let both = load(at, i, half);
         _mm256_and_si256(if high { _mm256_srli_epi32::<4>(both) } else { both }, _mm256_set1_epi8(15))
@@ -70,7 +70,7 @@ impl Codes for Eight {
 
     #[inline(always)]
     unsafe fn line(at: *const u8, line: usize, half: usize) -> __m256i {
-        // SAFETY: the caller's promise.
+        // SAFETY: a block has eight lines of 64 bytes, `Self::BYTES` in all, and `line < 8`.
         unsafe { load(at, line, half) }
     }
 }
@@ -83,7 +83,7 @@ impl Codes for Split {
 
     #[inline(always)]
     unsafe fn line(at: *const u8, line: usize, half: usize) -> __m256i {
-        // SAFETY: the caller's promise.
+        // SAFETY: a block has eight lines of 64 bytes, `Self::BYTES` in all, and `line % 8 < 8`.
         unsafe { nibbles(at, line % 8, half, line >= 8) }
     }
 }
@@ -94,7 +94,7 @@ impl Codes for Four {
 
     #[inline(always)]
     unsafe fn line(at: *const u8, line: usize, half: usize) -> __m256i {
-        // SAFETY: the caller's promise.
+        // SAFETY: a block has four lines of 64 bytes, `Self::BYTES` in all, and `line % 4 < 4`.
         unsafe { nibbles(at, line % 4, half, line >= 4) }
     }
 }
@@ -105,7 +105,8 @@ impl Codes for Five {
 
     #[inline(always)]
     unsafe fn line(at: *const u8, line: usize, half: usize) -> __m256i {
-        // SAFETY: the caller's promise; five lines.
+        // SAFETY: a block has five lines of 64 bytes, `Self::BYTES` in all: four of nibbles, which `Four` reads, and
+        // line 4.
         unsafe {
             let bits = load(at, 4, half);
             let bits = match line {
@@ -131,7 +132,8 @@ impl Codes for Six {
 
     #[inline(always)]
     unsafe fn line(at: *const u8, line: usize, half: usize) -> __m256i {
-        // SAFETY: the caller's promise; six lines.
+        // SAFETY: a block has six lines of 64 bytes, `Self::BYTES` in all: four of nibbles, which `Four` reads, and
+        // lines 4 and 5 (`line < 8`).
         unsafe {
             let bits = load(at, 4 + line / 4, half);
             let bits = match line % 4 {

@@ -33,7 +33,8 @@ pub(super) struct Unpacked(pub *const u8);
 impl<C: Codes> Lines for Packed<C> {
     #[inline(always)]
     unsafe fn line(self, line: usize, half: usize) -> __m256i {
-        // SAFETY: the caller's promise.
+        // SAFETY: `self.0` points to a block of `C::BYTES` bytes inside the panel, which outlives the product, and
+        // `line < C::LINES`.
         unsafe { C::line(self.0, line, half) }
     }
 }
@@ -41,7 +42,8 @@ impl<C: Codes> Lines for Packed<C> {
 impl Lines for Unpacked {
     #[inline(always)]
     unsafe fn line(self, line: usize, half: usize) -> __m256i {
-        // SAFETY: the caller's promise.
+        // SAFETY: `self.0` points to at least `line + 1` lines of 64 bytes, of a panel or of `UnpackedLines`, which
+        // outlive the product; the load needs no alignment.
         unsafe { _mm256_loadu_si256(self.0.add(LINE * line + LINE / 2 * half).cast()) }
     }
 }
@@ -70,12 +72,12 @@ pub(super) struct Fours;
 /// The machine has AVX2; the row has group `j`.
 #[inline(always)]
 unsafe fn four(x: *const i32, j: usize) -> __m256i {
-    // SAFETY: the caller's promise.
+    // SAFETY: a row of a block has eight groups of four bytes and `j < 8`; the read needs no alignment.
     unsafe { _mm256_set1_epi32(x.add(j).read_unaligned()) }
 }
 
-/// The same sum, of which the compiler does not know whence it comes: it would add products as a tree, whose parts do not
-/// fit the registers.
+/// The same sum, of which the compiler does not know whence it comes: it would add products as a tree, whose parts do
+/// not fit the registers.
 ///
 /// # Safety
 /// The machine has AVX2.
@@ -95,7 +97,8 @@ impl Arithmetic for Pairs {
         first: usize,
         start: [i32; R],
     ) -> Integers<R> {
-        // SAFETY: the caller's promise.
+        // SAFETY: `lines` has `C::LINES` lines and each row eight groups; `first + N <= 8`, so that all that is read
+        // is inside them.
         unsafe {
             let mut sums = [[_mm256_setzero_si256(); 2]; R];
             let mut j = first;
@@ -128,7 +131,7 @@ impl Arithmetic for Pairs {
 /// The machine has AVX2.
 #[inline(always)]
 unsafe fn add_fours<const R: usize>(pairs: Integers<R>, weight: i16, sums: &mut Integers<R>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: registers alone are read and written; the caller has checked that the machine has AVX2.
     unsafe {
         for r in 0..R {
             for half in 0..2 {
@@ -150,7 +153,7 @@ unsafe fn pairs<C: Codes, L: Lines, const R: usize, const PLANES: usize>(
     j: usize,
     n: usize,
 ) -> [Integers<R>; PLANES] {
-    // SAFETY: the caller's promise.
+    // SAFETY: `j + n <= 8`, so that lines `8 plane + j + i` are among the `C::LINES` and groups `j + i` in each row.
     unsafe {
         let mut sums = [[[_mm256_setzero_si256(); 2]; R]; PLANES];
         for i in 0..n {
@@ -182,7 +185,8 @@ impl Arithmetic for Fours {
         first: usize,
         start: [i32; R],
     ) -> Integers<R> {
-        // SAFETY: the caller's promise.
+        // SAFETY: `lines` has eight lines and each row eight groups; `first + N <= 8`, so that all that is read is
+        // inside them.
         unsafe {
             let mut sums = [[_mm256_setzero_si256(); 2]; R];
             for r in 0..R {

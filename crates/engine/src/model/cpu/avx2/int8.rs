@@ -18,7 +18,7 @@ const AHEAD: usize = 2048;
 /// hold.
 ///
 /// # Safety
-/// The machine has the tier of `A`; the panels' format has codes `C` and scales `S`.
+/// The machine has the instruction set of `A`; the panels' format has codes `C` and scales `S`.
 #[inline(always)]
 pub(super) unsafe fn product<A: Arithmetic, C: Codes, S: Scales>(
     panels: &[Panel],
@@ -30,7 +30,8 @@ pub(super) unsafe fn product<A: Arithmetic, C: Codes, S: Scales>(
     assert_eq!(sums.len(), panels.len() * height, "one row of sums for each row of the tile");
     assert!(panels.iter().all(|panel| panel.values.len() == C::BYTES * blocks), "the same k");
     for (panel, sums) in panels.iter().zip(sums.chunks_exact_mut(height)) {
-        // SAFETY: the caller's promise and the lengths above.
+        // SAFETY: the machine has the instructions; the asserted lengths give each panel `blocks` blocks of
+        // `C::BYTES` bytes and `sums` `height` rows. The tile's height is 1, 2 or a multiple of 4 (`Int8Tile`).
         unsafe {
             match height {
                 1 => few_rows::<A, C, S, 1>(panel, tile, sums),
@@ -42,7 +43,7 @@ pub(super) unsafe fn product<A: Arithmetic, C: Codes, S: Scales>(
     }
 }
 
-/// Asks for what the panel's blocks will read soon: of this panel, or of the one behind it.
+/// Prefetches what the panel's blocks will read: of this panel, or of the next one.
 #[inline(always)]
 fn expect_reads<C: Codes>(panel: &Panel, b: usize) {
     let at = |bytes: &[u8], at: usize| {
@@ -60,7 +61,7 @@ fn expect_reads<C: Codes>(panel: &Panel, b: usize) {
 #[inline(always)]
 unsafe fn load(row: *const Lanes) -> Floats {
     let row: *const f32 = row.cast();
-    // SAFETY: the caller's promise; a row has 16 values.
+    // SAFETY: `row` points to 16 floats of `sums`; the load needs no alignment.
     unsafe { [_mm256_loadu_ps(row), _mm256_loadu_ps(row.add(8))] }
 }
 
@@ -69,7 +70,7 @@ unsafe fn load(row: *const Lanes) -> Floats {
 #[inline(always)]
 unsafe fn store(row: *mut Lanes, sums: Floats) {
     let row: *mut f32 = row.cast();
-    // SAFETY: the caller's promise; a row has 16 values.
+    // SAFETY: `row` points to 16 floats of `sums`, which are borrowed exclusively; the store needs no alignment.
     unsafe {
         _mm256_storeu_ps(row, sums[0]);
         _mm256_storeu_ps(row.add(8), sums[1]);
@@ -87,7 +88,8 @@ unsafe fn few_rows<A: Arithmetic, C: Codes, S: Scales, const R: usize>(
     sums: &mut [Lanes],
 ) {
     let sums = sums.as_mut_ptr();
-    // SAFETY: the caller's promise.
+    // SAFETY: `sums` and the tile have `R` rows, and `b` is below the number of blocks of the panel and of each row,
+    // so that every pointer is inside its slice; these are borrowed for the whole call.
     unsafe {
         let mut local = [load(sums); R];
         for r in 1..R {
@@ -107,7 +109,7 @@ unsafe fn few_rows<A: Arithmetic, C: Codes, S: Scales, const R: usize>(
 
 /// The lines of a block.
 #[repr(align(64))]
-struct Room([u8; 16 * LINE]);
+struct UnpackedLines([u8; 16 * LINE]);
 
 /// Sums and unpacked codes in memory (the first-level cache), `R` rows at a time.
 ///
@@ -120,8 +122,10 @@ unsafe fn many_rows<A: Arithmetic, C: Codes, S: Scales, const R: usize>(
     sums: &mut [Lanes],
 ) {
     let (height, sums) = (tile.height, sums.as_mut_ptr());
-    let mut room = Room([0; 16 * LINE]);
-    // SAFETY: the caller's promise; the room has 16 lines.
+    let mut unpacked = UnpackedLines([0; 16 * LINE]);
+    // SAFETY: rows `first..first + R` are below the height; `b` is below the number of blocks of the panel and of
+    // each row; `unpacked` has 16 lines, at least `C::LINES`, and is aligned to 64 for the stores. All slices are
+    // borrowed for the whole call.
     unsafe {
         for b in 0..tile.values.len() / height {
             if tile.is_first {
@@ -131,14 +135,14 @@ unsafe fn many_rows<A: Arithmetic, C: Codes, S: Scales, const R: usize>(
             let lines = if C::BYTES == C::LINES * LINE {
                 Unpacked(codes)
             } else {
-                let room = room.0.as_mut_ptr();
+                let unpacked = unpacked.0.as_mut_ptr();
                 for line in 0..C::LINES {
                     for half in 0..2 {
-                        let at = room.add(LINE * line + LINE / 2 * half);
+                        let at = unpacked.add(LINE * line + LINE / 2 * half);
                         _mm256_store_si256(at.cast(), C::line(codes, line, half));
                     }
                 }
-                Unpacked(room)
+                Unpacked(unpacked)
             };
             let block = S::load(panel.scales.as_ptr(), b);
             for first in (0..height).step_by(R) {

@@ -20,13 +20,13 @@ pub(super) trait Scales {
     type Block: Copy;
 
     /// # Safety
-    /// The machine has the AVX2 tier; block `b` is in the scales that start at `at`.
+    /// The machine has the AVX2 instruction set; block `b` is in the scales that start at `at`.
     unsafe fn load(at: *const u8, b: usize) -> Self::Block;
 
     /// `sums` and the products of some rows with a block.
     ///
     /// # Safety
-    /// The machine has the tier of `A`; the lines are those of codes `C`; `x` are blocks of a tile.
+    /// The machine has the instruction set of `A`; the lines are those of codes `C`; `x` are blocks of a tile.
     unsafe fn add<A: Arithmetic, C: Codes, L: Lines, const R: usize>(
         lines: L,
         block: Self::Block,
@@ -55,7 +55,8 @@ impl<const R: usize> Rows<R> {
             sums: [std::ptr::null(); R],
         };
         for r in 0..R {
-            // SAFETY: the three slices have the same length, which the caller promises.
+            // SAFETY: the three slices have the same length, and `at + R` is at most that; they are borrowed by the
+            // tile.
             unsafe {
                 rows.values[r] = tile.values.as_ptr().add(at + r).cast();
                 rows.scales[r] = tile.scales.as_ptr().add(at + r);
@@ -67,21 +68,21 @@ impl<const R: usize> Rows<R> {
 }
 
 /// # Safety
-/// The machine has the AVX2 tier; 32 bytes can be read.
+/// The machine has the AVX2 instruction set; 32 bytes can be read.
 #[inline(always)]
 unsafe fn halves(at: *const u8) -> Floats {
     let at: *const __m128i = at.cast();
-    // SAFETY: the caller's promise.
+    // SAFETY: 32 bytes, 16 halves, can be read at `at`; the loads need no alignment.
     unsafe { [_mm256_cvtph_ps(_mm_loadu_si128(at)), _mm256_cvtph_ps(_mm_loadu_si128(at.add(1)))] }
 }
 
 /// Bytes `8 half..8 half + 8`, as floats.
 ///
 /// # Safety
-/// The machine has the AVX2 tier; 16 bytes can be read.
+/// The machine has the AVX2 instruction set; 16 bytes can be read.
 #[inline(always)]
 unsafe fn bytes<const SIGNED: bool>(at: *const u8, half: usize) -> __m256 {
-    // SAFETY: the caller's promise.
+    // SAFETY: 16 bytes can be read at `at`, of which 8 from `8 half` on are; the load needs no alignment.
     unsafe {
         let eight = _mm_loadl_epi64(at.add(8 * half).cast());
         _mm256_cvtepi32_ps(if SIGNED { _mm256_cvtepi8_epi32(eight) } else { _mm256_cvtepu8_epi32(eight) })
@@ -91,10 +92,11 @@ unsafe fn bytes<const SIGNED: bool>(at: *const u8, half: usize) -> __m256 {
 /// `fma(integer, d scale, sum)` for each row.
 ///
 /// # Safety
-/// The machine has the AVX2 tier; the rows are of a tile.
+/// The machine has the AVX2 instruction set; the rows are of a tile.
 #[inline(always)]
 unsafe fn add_scaled<const R: usize>(integers: Integers<R>, d: Floats, x: Rows<R>, sums: &mut [Floats; R]) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for the whole
+    // call.
     unsafe {
         for r in 0..R {
             let scale = _mm256_set1_ps(*x.scales[r]);
@@ -114,7 +116,7 @@ impl<const SHIFT: u32> Scales for Plain<SHIFT> {
 
     #[inline(always)]
     unsafe fn load(at: *const u8, b: usize) -> Floats {
-        // SAFETY: the caller's promise.
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Plain.bytes()` bytes is readable.
         unsafe { halves(at.add(b * layout::Scales::Plain.bytes())) }
     }
 
@@ -125,7 +127,8 @@ impl<const SHIFT: u32> Scales for Plain<SHIFT> {
         x: Rows<R>,
         sums: &mut [Floats; R],
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for the
+        // whole call; `lines` are those of the block.
         unsafe {
             let mut start = [0; R];
             for r in 0..R {
@@ -153,7 +156,8 @@ unsafe fn add_affine<A: Arithmetic, C: Codes, L: Lines, const R: usize>(
     x: Rows<R>,
     sums: &mut [Floats; R],
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for the whole
+    // call; `lines` are those of the block.
     unsafe {
         let integers = A::dot::<C, L, R, 8>(lines, x.values, 0, [0; R]);
         add_scaled(integers, block.d, x, sums);
@@ -173,7 +177,8 @@ impl Scales for Minimum {
 
     #[inline(always)]
     unsafe fn load(at: *const u8, b: usize) -> Affine {
-        // SAFETY: the caller's promise.
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Minimum.bytes()` bytes is
+        // readable.
         unsafe {
             let at = at.add(b * layout::Scales::Minimum.bytes());
             Affine { d: halves(at), minimum: halves(at.add(32)) }
@@ -187,7 +192,7 @@ impl Scales for Minimum {
         x: Rows<R>,
         sums: &mut [Floats; R],
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: as `add_affine`, whose conditions are those of this function.
         unsafe { add_affine::<A, C, L, R>(lines, block, x, sums) };
     }
 }
@@ -199,7 +204,7 @@ impl Scales for Super {
 
     #[inline(always)]
     unsafe fn load(at: *const u8, b: usize) -> Affine {
-        // SAFETY: the caller's promise.
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Super.bytes()` bytes is readable.
         unsafe {
             let group = at.add(b / SUPER * layout::Scales::Super.bytes());
             let part = group.add(64 + b % SUPER * 32);
@@ -220,7 +225,7 @@ impl Scales for Super {
         x: Rows<R>,
         sums: &mut [Floats; R],
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: as `add_affine`, whose conditions are those of this function.
         unsafe { add_affine::<A, C, L, R>(lines, block, x, sums) };
     }
 }
@@ -240,7 +245,8 @@ impl Scales for Sixteen {
 
     #[inline(always)]
     unsafe fn load(at: *const u8, b: usize) -> Pair {
-        // SAFETY: the caller's promise.
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Sixteen.bytes()` bytes is
+        // readable.
         unsafe {
             let group = at.add(b / SUPER * layout::Scales::Sixteen.bytes());
             let part = group.add(32 + b % SUPER * 32);
@@ -262,7 +268,8 @@ impl Scales for Sixteen {
         x: Rows<R>,
         sums: &mut [Floats; R],
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for the
+        // whole call; `lines` are those of the block.
         unsafe {
             let mut start = [[0; R]; 2];
             for r in 0..R {

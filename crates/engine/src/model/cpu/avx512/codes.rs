@@ -30,7 +30,7 @@ pub(in crate::model::cpu) struct Six;
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn line(at: *const u8, i: usize) -> __m512i {
-    // SAFETY: the caller's promise.
+    // SAFETY: line `i`, 64 bytes, can be read at `at`; the load needs no alignment.
     unsafe { _mm512_loadu_si512(at.add(64 * i).cast()) }
 }
 
@@ -47,7 +47,7 @@ impl Codes for Eight {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn unpack(at: *const u8) -> [__m512i; 8] {
-        // SAFETY: eight lines, the caller's promise.
+        // SAFETY: a block has eight lines of 64 bytes, `Self::BYTES` in all.
         unsafe {
             let line = |i| line(at, i);
             [line(0), line(1), line(2), line(3), line(4), line(5), line(6), line(7)]
@@ -64,7 +64,7 @@ impl Codes for Four {
         let mask = _mm512_set1_epi8(15);
         let mut groups = [mask; 8];
         for j in 0..4 {
-            // SAFETY: four lines, the caller's promise.
+            // SAFETY: a block has four lines of 64 bytes, `Self::BYTES` in all, and `j < 4`.
             let both = unsafe { line(at, j) };
             groups[j] = _mm512_and_si512(both, mask);
             groups[j + 4] = _mm512_and_si512(_mm512_srli_epi32::<4>(both), mask);
@@ -79,7 +79,7 @@ impl Codes for Five {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn unpack(at: *const u8) -> [__m512i; 8] {
-        // SAFETY: five lines, the caller's promise.
+        // SAFETY: a block has five lines of 64 bytes, `Self::BYTES` in all: four of nibbles and line 4.
         let (low, bits) = unsafe { (Four::unpack(at), line(at, 4)) };
         let mask = _mm512_set1_epi8(1 << 4);
         [
@@ -101,7 +101,7 @@ impl Codes for Six {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn unpack(at: *const u8) -> [__m512i; 8] {
-        // SAFETY: six lines, the caller's promise.
+        // SAFETY: a block has six lines of 64 bytes, `Self::BYTES` in all: four of nibbles and lines 4 and 5.
         let (low, first, last) = unsafe { (Four::unpack(at), line(at, 4), line(at, 5)) };
         let mask = _mm512_set1_epi8(3 << 4);
         [

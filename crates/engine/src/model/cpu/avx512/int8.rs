@@ -20,7 +20,8 @@ pub(super) unsafe fn product<C: Codes, S: Scales>(panels: &[Panel], tile: &Int8T
     let blocks = tile.values.len() / tile.height;
     assert_eq!(sums.len(), panels.len() * tile.height, "one row of sums for each row of the tile");
     assert!(panels.iter().all(|panel| panel.values.len() == C::BYTES * blocks), "the same k");
-    // SAFETY: the caller's promise and the lengths above.
+    // SAFETY: the machine has the instructions; the asserted lengths give each panel `blocks` blocks of `C::BYTES`
+    // bytes and `sums` `height` rows a panel.
     unsafe {
         match panels {
             [one] => rows::<C, S, 1>([one], tile, sums),
@@ -38,7 +39,7 @@ unsafe fn rows<C: Codes, S: Scales, const N: usize>(
     tile: &Int8Tile,
     sums: &mut [Lanes],
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: as `product`, which has checked the lengths; each arm's number of rows is the tile's height.
     unsafe {
         match tile.height {
             1 => few_rows::<C, S, N, 1>(panels, tile, sums),
@@ -56,7 +57,8 @@ unsafe fn unpack<C: Codes, S: Scales, const N: usize>(
     panels: [&Panel; N],
     b: usize,
 ) -> [([__m512i; 8], S::Block); N] {
-    // SAFETY: the caller's promise.
+    // SAFETY: `b` is below the number of blocks of each panel, so that its `C::BYTES` bytes of codes and its scales
+    // are readable.
     let one = |panel: &Panel| unsafe {
         (C::unpack(panel.values.as_ptr().add(b * C::BYTES)), S::load(panel.scales.as_ptr(), b))
     };
@@ -67,7 +69,7 @@ unsafe fn unpack<C: Codes, S: Scales, const N: usize>(
     blocks
 }
 
-/// Asks for what the panel's blocks will read soon.
+/// Prefetches what the panel's blocks will read.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(in crate::model::cpu) fn expect_reads<C: Codes>(panel: &Panel, b: usize) {

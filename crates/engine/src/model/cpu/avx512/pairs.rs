@@ -1,5 +1,5 @@
-//! The `bf16` kernel: one weight register (16 outputs) meets each row of the tile, whose sums stay in
-//! registers.
+//! The `bf16` kernel: one weight register (16 outputs) is multiplied with each row of the tile, whose sums
+//! stay in registers.
 
 use std::arch::x86_64::{
     __m512, __m512bh, __m512i, _mm512_dpbf16_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_set1_epi32,
@@ -81,7 +81,8 @@ pub(in crate::model::cpu) unsafe fn bf16_pairs(
     let height = sums.len() / panels.len();
     let n_pairs = x.len() / height;
     assert!(panels.iter().all(|panel| panel.values.len() >= n_pairs * 64), "the same k");
-    // SAFETY: the caller's promise and the lengths above; the rows from `first` on are below the height.
+    // SAFETY: the machine has the instructions; each panel has the asserted 64 bytes a pair; `in_rows` calls with
+    // `first + R <= height`.
     unsafe {
         match panels {
             [one] => in_rows!(pair_rows, 1, height, ([one], x, is_first, sums)),
@@ -105,8 +106,8 @@ unsafe fn pair_rows<const N: usize, const R: usize>(
     let height = sums.len() / N;
     let n_pairs = x.len() / height;
     let x: *const i32 = x.as_ptr().cast();
-    // SAFETY: the caller's promise; a pair is as wide as an `i32`, whose alignment is not assumed; any bits are
-    // a vector of `bf16`.
+    // SAFETY: `first + R <= height`, so that rows of `sums` and `x` are inside their slices, and each panel has 64
+    // bytes a pair. A pair is as wide as an `i32`, read without alignment, and any bits are a vector of `bf16`.
     unsafe {
         let pairs = |bits: __m512i| std::mem::transmute::<__m512i, __m512bh>(bits);
         let mut local = load::<N, R>(sums, height, first);

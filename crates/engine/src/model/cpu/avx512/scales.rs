@@ -92,7 +92,7 @@ unsafe fn dot<const N: usize, B>(
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn halves(at: *const u8) -> __m512 {
-    // SAFETY: the caller's promise.
+    // SAFETY: 32 bytes, 16 halves, can be read at `at`; the load needs no alignment.
     _mm512_cvtph_ps(unsafe { _mm256_loadu_si256(at.cast()) })
 }
 
@@ -112,14 +112,15 @@ impl<const SHIFT: u32> Scales for Plain<SHIFT> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     unsafe fn load(at: *const u8, b: usize) -> __m512 {
-        // SAFETY: the caller's promise.
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Plain.bytes()` bytes is readable.
         unsafe { halves(at.add(b * layout::Scales::Plain.bytes())) }
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     unsafe fn add<const N: usize>(panels: &[(Codes, __m512); N], x: Activations, sums: &mut [__m512; N]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `x` points to one block of a row of the tile (`Activations::new`), which is borrowed for the whole
+        // call.
         let (integers, scale) = unsafe {
             let start = _mm512_slli_epi32::<SHIFT>(_mm512_set1_epi32((*x.sums).negated));
             (dot(start, panels, x, 0..8), _mm512_set1_ps(*x.scale))
@@ -149,7 +150,8 @@ impl Affine {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     unsafe fn add<const N: usize>(panels: &[(Codes, Self); N], x: Activations, sums: &mut [__m512; N]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `x` points to one block of a row of the tile (`Activations::new`), which is borrowed for the whole
+        // call.
         let (integers, scale, sum) = unsafe {
             let integers = dot(_mm512_setzero_si512(), panels, x, 0..8);
             (integers, _mm512_set1_ps(*x.scale), _mm512_set1_ps((*x.sums).scaled))
@@ -169,7 +171,8 @@ impl Scales for Minimum {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     unsafe fn load(at: *const u8, b: usize) -> Affine {
-        // SAFETY: the caller's promise.
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Minimum.bytes()` bytes is
+        // readable.
         unsafe {
             let at = at.add(b * layout::Scales::Minimum.bytes());
             Affine { d: halves(at), minimum: halves(at.add(32)) }
@@ -179,7 +182,7 @@ impl Scales for Minimum {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     unsafe fn add<const N: usize>(panels: &[(Codes, Affine); N], x: Activations, sums: &mut [__m512; N]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: as `Affine::add`, whose conditions are those of this function.
         unsafe { Affine::add(panels, x, sums) };
     }
 
@@ -198,7 +201,7 @@ impl Scales for Super {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     unsafe fn load(at: *const u8, b: usize) -> Affine {
-        // SAFETY: the caller's promise.
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Super.bytes()` bytes is readable.
         unsafe {
             let group = at.add(b / SUPER * layout::Scales::Super.bytes());
             let part = group.add(64 + b % SUPER * 32);
@@ -214,7 +217,7 @@ impl Scales for Super {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     unsafe fn add<const N: usize>(panels: &[(Codes, Affine); N], x: Activations, sums: &mut [__m512; N]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: as `Affine::add`, whose conditions are those of this function.
         unsafe { Affine::add(panels, x, sums) };
     }
 
@@ -241,7 +244,8 @@ impl Scales for Sixteen {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     unsafe fn load(at: *const u8, b: usize) -> Pair {
-        // SAFETY: the caller's promise.
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Sixteen.bytes()` bytes is
+        // readable.
         unsafe {
             let group = at.add(b / SUPER * layout::Scales::Sixteen.bytes());
             let part = group.add(32 + b % SUPER * 32);
@@ -253,7 +257,8 @@ impl Scales for Sixteen {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     unsafe fn add<const N: usize>(panels: &[(Codes, Pair); N], x: Activations, sums: &mut [__m512; N]) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `x` points to one block of a row of the tile (`Activations::new`), which is borrowed for the whole
+        // call.
         let (first, last, scale) = unsafe {
             let start = |half: usize| _mm512_slli_epi32::<5>(_mm512_set1_epi32((*x.sums).halves[half]));
             (dot(start(0), panels, x, 0..4), dot(start(1), panels, x, 4..8), _mm512_set1_ps(*x.scale))

@@ -1,7 +1,7 @@
 //! The lanes of NEON: four registers. What an operation means is said in [`super::Lanes`].
 //!
-//! Not used: `fmax`, which gives NaN where one side is (the other tiers give the second side), and the products of bf16
-//! pairs (`bfdot`, `bfmmla`), which round as no other tier does.
+//! Not used: `fmax`, which gives NaN where one side is (the other instruction sets give the second side), and the
+//! products of bf16 pairs (`bfdot`, `bfmmla`), which round as no other instruction set does.
 
 use std::arch::aarch64::{
     float32x4_t, uint32x4_t, vaddq_f32, vaddq_u32, vandq_u32, vbslq_f32, vcgeq_f32, vcgtq_f32, vcvt_f32_f16,

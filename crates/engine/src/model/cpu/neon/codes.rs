@@ -1,5 +1,5 @@
-//! The codes of a block of 32 in registers of four outputs, each with four codes of them (see `layout` for the lines), as
-//! signed bytes. It knows no scale.
+//! The codes of a block of 32 in registers of four outputs, each with four codes of them (see `layout` for the
+//! lines), as signed bytes. It knows no scale.
 
 use std::arch::aarch64::{
     int8x16_t, uint8x16_t, vandq_u8, vdupq_n_u8, veorq_u8, vld1q_u8, vorrq_u8, vreinterpretq_s8_u8,
@@ -37,7 +37,7 @@ pub(super) struct Six;
 /// Line `i` from `at` can be read.
 #[inline(always)]
 unsafe fn load(at: *const u8, i: usize, quarter: usize) -> uint8x16_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: the 16 bytes are inside line `i`, 64 readable bytes of the panel; the load needs no alignment.
     unsafe { vld1q_u8(at.add(LINE * i + LINE / 4 * quarter)) }
 }
 
@@ -47,7 +47,7 @@ unsafe fn load(at: *const u8, i: usize, quarter: usize) -> uint8x16_t {
 /// As `load`.
 #[inline(always)]
 unsafe fn nibbles(at: *const u8, j: usize, quarter: usize) -> uint8x16_t {
-    // SAFETY: the caller's promise.
+    // SAFETY: line `j % 4` is readable, as for `load`.
     unsafe {
         let both = load(at, j % 4, quarter);
         if j < 4 { vandq_u8(both, vdupq_n_u8(15)) } else { vshrq_n_u8::<4>(both) }
@@ -66,7 +66,7 @@ impl Codes for Eight {
 
     #[inline(always)]
     unsafe fn group(at: *const u8, j: usize, quarter: usize) -> int8x16_t {
-        // SAFETY: eight lines, the caller's promise.
+        // SAFETY: a block has eight lines of 64 bytes, `Self::BYTES` in all, and `j < 8`.
         unsafe { vreinterpretq_s8_u8(veorq_u8(load(at, j, quarter), vdupq_n_u8(128))) }
     }
 }
@@ -76,7 +76,7 @@ impl Codes for Four {
 
     #[inline(always)]
     unsafe fn group(at: *const u8, j: usize, quarter: usize) -> int8x16_t {
-        // SAFETY: four lines, the caller's promise.
+        // SAFETY: a block has four lines of 64 bytes, `Self::BYTES` in all.
         unsafe { vreinterpretq_s8_u8(nibbles(at, j, quarter)) }
     }
 }
@@ -86,7 +86,7 @@ impl Codes for Five {
 
     #[inline(always)]
     unsafe fn group(at: *const u8, j: usize, quarter: usize) -> int8x16_t {
-        // SAFETY: five lines, the caller's promise.
+        // SAFETY: a block has five lines of 64 bytes, `Self::BYTES` in all: four of nibbles and line 4.
         unsafe {
             let bits = load(at, 4, quarter);
             let bits = match j {
@@ -109,7 +109,8 @@ impl Codes for Six {
 
     #[inline(always)]
     unsafe fn group(at: *const u8, j: usize, quarter: usize) -> int8x16_t {
-        // SAFETY: six lines, the caller's promise.
+        // SAFETY: a block has six lines of 64 bytes, `Self::BYTES` in all: four of nibbles and lines 4 and 5 (`j <
+        // 8`).
         unsafe {
             let bits = load(at, 4 + j / 4, quarter);
             let bits = match j % 4 {

@@ -43,7 +43,8 @@ pub(super) struct Unpacked(pub *const i8);
 impl<A: Arithmetic, C: Codes> Lines for Packed<A, C> {
     #[inline(always)]
     unsafe fn two(self, pair: usize, quarter: usize) -> [int8x16_t; 2] {
-        // SAFETY: the caller's promise.
+        // SAFETY: `self.0` points to a block of `C::BYTES` bytes inside the panel, which outlives the product; `pair
+        // < 4` and `quarter < 4`.
         unsafe { A::arrange([C::group(self.0, 2 * pair, quarter), C::group(self.0, 2 * pair + 1, quarter)]) }
     }
 }
@@ -51,7 +52,8 @@ impl<A: Arithmetic, C: Codes> Lines for Packed<A, C> {
 impl Lines for Unpacked {
     #[inline(always)]
     unsafe fn two(self, pair: usize, quarter: usize) -> [int8x16_t; 2] {
-        // SAFETY: the caller's promise.
+        // SAFETY: `self.0` points to eight lines of 64 bytes, which outlive the product; `pair < 4` and `quarter <
+        // 4`.
         unsafe {
             let at = self.0.add(LINE * 2 * pair + LINE / 4 * quarter);
             [vld1q_s8(at), vld1q_s8(at.add(LINE))]
@@ -137,7 +139,8 @@ pub(super) unsafe fn dot<A: Arithmetic, L: Lines, const R: usize>(
     halves: Half,
     start: [i32; R],
 ) -> Integers<R> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the machine has the instructions of `A`; each row has 32 activations, so that both halves are inside
+    // it.
     unsafe {
         let mut sums = A::open(start.map(|start| [vdupq_n_s32(start); 4]));
         if halves != Half::Last {
@@ -150,8 +153,8 @@ pub(super) unsafe fn dot<A: Arithmetic, L: Lines, const R: usize>(
     }
 }
 
-/// `smull`, whose 16-bit products are added in pairs: those of a code of 8 bits and an activation are at most 128 by 127,
-/// and two of them fit.
+/// `smull`, whose 16-bit products are added in pairs: those of a code of 8 bits and an activation are at most 128 by
+/// 127, and two of them fit.
 pub(in crate::model::cpu) struct Pairs;
 
 /// `sdot`.
@@ -180,7 +183,8 @@ impl Arithmetic for Pairs {
         half: usize,
         sums: &mut Integers<R>,
     ) {
-        // SAFETY: the caller's promise; four groups of four activations in a half.
+        // SAFETY: each row has 32 activations: from `16 half` on four groups of four. Lines `2 half` and `2 half + 1`
+        // are pairs below 4.
         unsafe {
             let group =
                 |r: usize, i: usize| vreinterpretq_s8_s32(vld1q_dup_s32(x[r].add(16 * half + 4 * i).cast()));
@@ -216,7 +220,7 @@ impl Fours {
     /// The machine has `dotprod`.
     #[inline(always)]
     pub(in crate::model::cpu) unsafe fn add(mut sum: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
-        // SAFETY: the caller's promise.
+        // SAFETY: registers alone are read and written; the caller has checked that the machine has `dotprod`.
         unsafe { sdot!(sum, a, b, 0) };
         sum
     }
@@ -232,7 +236,8 @@ impl Arithmetic for Fours {
         half: usize,
         sums: &mut Integers<R>,
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: each row has 32 activations, 16 of them from `16 half` on; `lines.two` is called with pairs below
+        // 4.
         unsafe {
             let x = x.map(|x| vld1q_s8(x.add(16 * half)));
             each_quarter!(|quarter| {
@@ -258,7 +263,7 @@ impl Matrices {
     /// The machine has `i8mm`.
     #[inline(always)]
     pub(in crate::model::cpu) unsafe fn add(mut sum: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
-        // SAFETY: the caller's promise.
+        // SAFETY: registers alone are read and written; the caller has checked that the machine has `i8mm`.
         unsafe {
             asm!(
                 "smmla {0:v}.4s, {1:v}.16b, {2:v}.16b",
@@ -270,15 +275,15 @@ impl Matrices {
     }
 }
 
-/// Rows go in twos. While they are added to, the sums of two rows with the first two outputs of a quarter stand with the
-/// first row, and those with its last two outputs with the second.
+/// Rows go in twos. While they are added to, the sums of two rows with the first two outputs of a quarter stand with
+/// the first row, and those with its last two outputs with the second.
 impl Arithmetic for Matrices {
     type Single = Fours;
 
     /// Both groups of two outputs, then those of the two others.
     #[inline(always)]
     unsafe fn arrange([one, two]: [int8x16_t; 2]) -> [int8x16_t; 2] {
-        // SAFETY: the caller's promise.
+        // SAFETY: registers alone are read and written; the caller has checked that the machine has NEON.
         unsafe {
             let (one, two) = (vreinterpretq_s32_s8(one), vreinterpretq_s32_s8(two));
             [vreinterpretq_s8_s32(vzip1q_s32(one, two)), vreinterpretq_s8_s32(vzip2q_s32(one, two))]
@@ -290,7 +295,7 @@ impl Arithmetic for Matrices {
         const { assert!(R.is_multiple_of(2), "rows in twos") };
         for r in 0..R / 2 {
             let (one, two) = (sums[2 * r], sums[2 * r + 1]);
-            // SAFETY: the caller's promise.
+            // SAFETY: registers alone are read and written; the caller has checked that the machine has NEON.
             each_quarter!(|quarter| unsafe {
                 sums[2 * r][quarter] = vzip1q_s32(one[quarter], two[quarter]);
                 sums[2 * r + 1][quarter] = vzip2q_s32(one[quarter], two[quarter]);
@@ -303,7 +308,7 @@ impl Arithmetic for Matrices {
     unsafe fn close<const R: usize>(mut sums: Integers<R>) -> Integers<R> {
         for r in 0..R / 2 {
             let (low, high) = (sums[2 * r], sums[2 * r + 1]);
-            // SAFETY: the caller's promise.
+            // SAFETY: registers alone are read and written; the caller has checked that the machine has NEON.
             each_quarter!(|quarter| unsafe {
                 sums[2 * r][quarter] = vuzp1q_s32(low[quarter], high[quarter]);
                 sums[2 * r + 1][quarter] = vuzp2q_s32(low[quarter], high[quarter]);
@@ -319,7 +324,8 @@ impl Arithmetic for Matrices {
         half: usize,
         sums: &mut Integers<R>,
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: each row has 32 activations, 16 of them from `16 half` on; `lines.two` is called with pairs below
+        // 4.
         unsafe {
             let x = side_by_side(x.map(|x| vld1q_s8(x.add(16 * half))));
             each_quarter!(|quarter| {
@@ -344,7 +350,7 @@ impl Arithmetic for Matrices {
 #[inline(always)]
 unsafe fn side_by_side<const R: usize>(mut rows: [int8x16_t; R]) -> [int8x16_t; R] {
     for r in 0..R / 2 {
-        // SAFETY: the caller's promise.
+        // SAFETY: registers alone are read and written; the caller has checked that the machine has NEON.
         unsafe {
             let (one, two) = (vreinterpretq_s64_s8(rows[2 * r]), vreinterpretq_s64_s8(rows[2 * r + 1]));
             rows[2 * r] = vreinterpretq_s8_s64(vzip1q_s64(one, two));

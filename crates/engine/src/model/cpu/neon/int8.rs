@@ -31,7 +31,8 @@ pub(super) unsafe fn product<A: Arithmetic, C: Codes, S: Scales>(
     assert_eq!(sums.len(), panels.len() * height, "one row of sums for each row of the tile");
     assert!(panels.iter().all(|panel| panel.values.len() == C::BYTES * blocks), "the same k");
     for (panel, sums) in panels.iter().zip(sums.chunks_exact_mut(height)) {
-        // SAFETY: the caller's promise and the lengths above.
+        // SAFETY: the machine has the instructions; the asserted lengths give the panel `blocks` blocks of `C::BYTES`
+        // bytes and `sums` `height` rows. The tile's height is 1, 2 or a multiple of 4 (`Int8Tile`).
         unsafe {
             match height {
                 1 => few_rows::<A::Single, C, S, 1>(panel, tile, sums),
@@ -42,7 +43,7 @@ pub(super) unsafe fn product<A: Arithmetic, C: Codes, S: Scales>(
     }
 }
 
-/// Asks for what the panel's blocks will read soon: of this panel, or of the one behind it.
+/// Prefetches what the panel's blocks will read: of this panel, or of the next one.
 #[inline(always)]
 fn expect_reads<C: Codes>(panel: &Panel, b: usize) {
     for line in (0..C::BYTES).step_by(LINE) {
@@ -66,7 +67,8 @@ unsafe fn few_rows<A: Arithmetic, C: Codes, S: Scales, const R: usize>(
     let mut local = sums.each_ref().map(Neon::load);
     for b in 0..tile.values.len() / R {
         expect_reads::<C>(panel, b);
-        // SAFETY: the caller's promise.
+        // SAFETY: `b` is below the number of blocks of the panel and of each of the tile's `R` rows, which are
+        // borrowed for the whole call.
         unsafe {
             let lines = Packed::<A, C>(panel.values.as_ptr().add(b * C::BYTES), PhantomData);
             let block = S::load(panel.scales.as_ptr(), b);
@@ -80,7 +82,7 @@ unsafe fn few_rows<A: Arithmetic, C: Codes, S: Scales, const R: usize>(
 
 /// The codes of a block.
 #[repr(align(64))]
-struct Room([i8; 8 * LINE]);
+struct UnpackedLines([i8; 8 * LINE]);
 
 /// Sums and unpacked codes in memory (the first-level cache), `R` rows at a time.
 ///
@@ -93,20 +95,21 @@ unsafe fn many_rows<A: Arithmetic, C: Codes, S: Scales, const R: usize>(
     sums: &mut [Lanes],
 ) {
     let height = tile.height;
-    let mut room = Room([0; 8 * LINE]);
+    let mut unpacked = UnpackedLines([0; 8 * LINE]);
     for b in 0..tile.values.len() / height {
         if tile.is_first {
             expect_reads::<C>(panel, b);
         }
-        // SAFETY: the caller's promise; the room has eight lines.
+        // SAFETY: `b` is below the number of blocks of the panel and of each row, rows `R i..R (i + 1)` are below the
+        // height, and `unpacked` has the eight lines that are written and read.
         unsafe {
             let lines = Packed::<A, C>(panel.values.as_ptr().add(b * C::BYTES), PhantomData);
-            unpack(lines, &mut room);
+            unpack(lines, &mut unpacked);
             let block = S::load(panel.scales.as_ptr(), b);
             for (i, sums) in sums.as_chunks_mut::<R>().0.iter_mut().enumerate() {
                 let mut local = sums.each_ref().map(Neon::load);
                 let x = Rows::new(tile, b * height + R * i);
-                S::add::<A, _, R>(Unpacked(room.0.as_ptr()), block, x, &mut local);
+                S::add::<A, _, R>(Unpacked(unpacked.0.as_ptr()), block, x, &mut local);
                 for (sums, local) in sums.iter_mut().zip(local) {
                     local.store(sums);
                 }
@@ -118,16 +121,17 @@ unsafe fn many_rows<A: Arithmetic, C: Codes, S: Scales, const R: usize>(
 /// # Safety
 /// The block can be read.
 #[inline(always)]
-unsafe fn unpack(lines: impl Lines, room: &mut Room) {
-    let room = room.0.as_mut_ptr();
+unsafe fn unpack(lines: impl Lines, unpacked: &mut UnpackedLines) {
+    let unpacked = unpacked.0.as_mut_ptr();
     // Both indices are literals, so that each format's shifts are too.
     each_quarter!(|pair| each_quarter!(|quarter| {
         let at = LINE * 2 * pair + LINE / 4 * quarter;
-        // SAFETY: the caller's promise; eight lines.
+        // SAFETY: `pair < 4` and `quarter < 4`, so that both stores are inside the eight lines of `unpacked`; the
+        // block is readable.
         unsafe {
             let [one, two] = lines.two(pair, quarter);
-            vst1q_s8(room.add(at), one);
-            vst1q_s8(room.add(at + LINE), two);
+            vst1q_s8(unpacked.add(at), one);
+            vst1q_s8(unpacked.add(at + LINE), two);
         }
     }));
 }

@@ -47,7 +47,7 @@ impl<const R: usize> Rows<R> {
     #[inline(always)]
     pub(super) unsafe fn new(tile: &Int8Tile, at: usize) -> Self {
         debug_assert!(at + R <= tile.values.len(), "blocks of the tile");
-        // SAFETY: the three slices have the same length, which the caller promises.
+        // SAFETY: the three slices have the same length, and `at + R` is at most that; they are borrowed by the tile.
         unsafe {
             Self {
                 values: std::array::from_fn(|r| tile.values.as_ptr().add(at + r).cast()),
@@ -62,7 +62,8 @@ impl<const R: usize> Rows<R> {
 /// 32 bytes can be read.
 #[inline(always)]
 unsafe fn halves(at: *const u8) -> Neon {
-    // SAFETY: the caller's promise; sixteen numbers of two bytes.
+    // SAFETY: 32 bytes can be read at `at`: 16 halves, whose alignment is that of `[f16; 16]`, since groups begin at
+    // even addresses.
     Neon::load_f16(unsafe { &*at.cast() })
 }
 
@@ -70,7 +71,7 @@ unsafe fn halves(at: *const u8) -> Neon {
 /// 16 bytes can be read.
 #[inline(always)]
 unsafe fn unsigned(at: *const u8) -> Neon {
-    // SAFETY: the caller's promise.
+    // SAFETY: 16 bytes can be read at `at`; the load needs no alignment.
     unsafe {
         let bytes = vld1q_u8(at);
         let (low, high) = (vmovl_u8(vget_low_u8(bytes)), vmovl_high_u8(bytes));
@@ -87,7 +88,7 @@ unsafe fn unsigned(at: *const u8) -> Neon {
 /// 16 bytes can be read.
 #[inline(always)]
 unsafe fn signed(at: *const u8) -> [int32x4_t; 4] {
-    // SAFETY: the caller's promise.
+    // SAFETY: 16 bytes can be read at `at`; the load needs no alignment.
     unsafe {
         let bytes = vld1q_s8(at.cast());
         let (low, high) = (vmovl_s8(vget_low_s8(bytes)), vmovl_high_s8(bytes));
@@ -103,7 +104,8 @@ unsafe fn signed(at: *const u8) -> [int32x4_t; 4] {
 #[inline(always)]
 unsafe fn add_scaled<const R: usize>(integers: Integers<R>, d: Neon, x: Rows<R>, sums: &mut [Neon; R]) {
     for r in 0..R {
-        // SAFETY: the caller's promise.
+        // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for the
+        // whole call.
         unsafe {
             let integers = Neon(integers[r].map(|integers| vcvtq_f32_s32(integers)));
             sums[r] = integers.mul_add(d.mul(Neon::splat(*x.scales[r])), sums[r]);
@@ -119,7 +121,7 @@ impl<const OFFSET: i32> Scales for Plain<OFFSET> {
 
     #[inline(always)]
     unsafe fn load(at: *const u8, b: usize) -> Neon {
-        // SAFETY: the caller's promise.
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Plain.bytes()` bytes is readable.
         unsafe { halves(at.add(b * layout::Scales::Plain.bytes())) }
     }
 
@@ -130,7 +132,8 @@ impl<const OFFSET: i32> Scales for Plain<OFFSET> {
         x: Rows<R>,
         sums: &mut [Neon; R],
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for the
+        // whole call; `lines` are those of the block.
         unsafe {
             let start = x.sums.map(|sums| (*sums).negated * OFFSET);
             add_scaled(dot::<A, L, R>(lines, x.values, Half::Both, start), d, x, sums);
@@ -154,7 +157,8 @@ unsafe fn add_affine<A: Arithmetic, L: Lines, const R: usize>(
     x: Rows<R>,
     sums: &mut [Neon; R],
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for the whole
+    // call; `lines` are those of the block.
     unsafe {
         add_scaled(dot::<A, L, R>(lines, x.values, Half::Both, [0; R]), block.d, x, sums);
         for r in 0..R {
@@ -170,7 +174,8 @@ impl Scales for Minimum {
 
     #[inline(always)]
     unsafe fn load(at: *const u8, b: usize) -> Affine {
-        // SAFETY: the caller's promise.
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Minimum.bytes()` bytes is
+        // readable.
         unsafe {
             let at = at.add(b * layout::Scales::Minimum.bytes());
             Affine { d: halves(at), minimum: halves(at.add(32)) }
@@ -184,7 +189,7 @@ impl Scales for Minimum {
         x: Rows<R>,
         sums: &mut [Neon; R],
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: as `add_affine`, whose conditions are those of this function.
         unsafe { add_affine::<A, L, R>(lines, block, x, sums) };
     }
 }
@@ -196,7 +201,7 @@ impl Scales for Super {
 
     #[inline(always)]
     unsafe fn load(at: *const u8, b: usize) -> Affine {
-        // SAFETY: the caller's promise.
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Super.bytes()` bytes is readable.
         unsafe {
             let group = at.add(b / SUPER * layout::Scales::Super.bytes());
             let part = group.add(64 + b % SUPER * 32);
@@ -215,7 +220,7 @@ impl Scales for Super {
         x: Rows<R>,
         sums: &mut [Neon; R],
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: as `add_affine`, whose conditions are those of this function.
         unsafe { add_affine::<A, L, R>(lines, block, x, sums) };
     }
 }
@@ -235,7 +240,8 @@ impl Scales for Sixteen {
 
     #[inline(always)]
     unsafe fn load(at: *const u8, b: usize) -> Pair {
-        // SAFETY: the caller's promise.
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Sixteen.bytes()` bytes is
+        // readable.
         unsafe {
             let group = at.add(b / SUPER * layout::Scales::Sixteen.bytes());
             let part = group.add(32 + b % SUPER * 32);
@@ -250,7 +256,8 @@ impl Scales for Sixteen {
         x: Rows<R>,
         sums: &mut [Neon; R],
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for the
+        // whole call; `lines` are those of the block.
         unsafe {
             let start = |half: usize| x.sums.map(|sums| (*sums).halves[half] << 5);
             let first = dot::<A, L, R>(lines, x.values, Half::First, start(0));

@@ -1,9 +1,9 @@
-//! The same bits on every architecture: what each operation and each tiny model gives, as hashes that the portable tier
-//! wrote on x86-64. Every tier of the machine at hand must give them.
+//! The same bits on every architecture: hashes of the results of each operation and each tiny model, written by the
+//! portable instruction set on x86-64. Every instruction set of this machine must reproduce them.
 
 use half::{bf16, f16};
 
-use super::{BOTH, Format, Random, Tier, product};
+use super::{BOTH, Format, Isa, Random, product};
 use crate::model::cpu::attend::{Cached, Row, SPLIT, Scratch, attend};
 use crate::model::cpu::lanes::Stored;
 use crate::model::cpu::{Compute, activate, norm, softmax};
@@ -19,29 +19,30 @@ fn bits(numbers: &[f32]) -> impl Iterator<Item = u32> {
     numbers.iter().map(|x| x.to_bits())
 }
 
-/// Compares what each tier gives with what is known. A test that fails prints the whole list as it is on this machine.
+/// Compares what each instruction set gives with what is known. A test that fails prints the whole list as it is on
+/// this machine.
 #[track_caller]
-fn check(known: &[(&str, u64)], on: impl Fn(Tier) -> Vec<(String, u64)>) {
-    for tier in Tier::available() {
-        let found = on(tier);
+fn check(known: &[(&str, u64)], on: impl Fn(Isa) -> Vec<(String, u64)>) {
+    for isa in Isa::available() {
+        let found = on(isa);
         let same = found.len() == known.len()
             && found.iter().zip(known).all(|((name, hash), known)| (name.as_str(), *hash) == *known);
         let lines: Vec<String> =
             found.iter().map(|(name, hash)| format!("({name:?}, {hash:#x}),\n")).collect();
-        assert!(same, "{} gives\n{}", tier.name(), lines.concat());
+        assert!(same, "{} gives\n{}", isa.name(), lines.concat());
     }
 }
 
 #[test]
 fn products() {
-    let on = |tier: Tier| {
+    let on = |isa: Isa| {
         let mut found = Vec::new();
         for format in Format::ALL {
             for activations in BOTH {
                 let mut random = Random::new(23);
                 let all = [1, 2, 4, 7, 16, 21].map(|m| {
                     let (weights, x) = (random.packed(format, 37, 768), random.rows(m, 768));
-                    product(&weights, &x, activations, tier)
+                    product(&weights, &x, activations, isa)
                 });
                 found.push((format!("{format:?} {activations:?}"), hash(all.into_iter().flatten())));
             }
@@ -53,7 +54,7 @@ fn products() {
 
 #[test]
 fn operations_between_products() {
-    let on = |tier: Tier| {
+    let on = |isa: Isa| {
         let mut random = Random::new(29);
         // A whole number of vectors and a rest.
         let (x, y) = (random.rows(1, 1003), random.rows(1, 1003));
@@ -62,13 +63,13 @@ fn operations_between_products() {
             change(&mut x);
             hash(bits(&x))
         };
-        let peak = softmax::largest(tier, &x);
-        let total = softmax::log_sum_exp(tier, &x).to_bits();
+        let peak = softmax::largest(isa, &x);
+        let total = softmax::log_sum_exp(isa, &x).to_bits();
         vec![
-            ("norm".into(), changed(&|x| norm::in_place(tier, x, &y, 1e-6))),
-            ("silu".into(), changed(&|x| activate::silu_mul(tier, x, &y))),
-            ("gelu".into(), changed(&|x| activate::gelu_mul(tier, x, &y))),
-            ("exponentials".into(), hash(bits(&softmax::exponentials(tier, &x, peak, 0.7)))),
+            ("norm".into(), changed(&|x| norm::in_place(isa, x, &y, 1e-6))),
+            ("silu".into(), changed(&|x| activate::silu_mul(isa, x, &y))),
+            ("gelu".into(), changed(&|x| activate::gelu_mul(isa, x, &y))),
+            ("exponentials".into(), hash(bits(&softmax::exponentials(isa, &x, peak, 0.7)))),
             ("largest".into(), hash([peak.to_bits()])),
             ("log-sum-exp".into(), hash([total as u32, (total >> 32) as u32])),
         ]
@@ -77,7 +78,7 @@ fn operations_between_products() {
 }
 
 /// Some rows that share blocks and one that shares none, with and without a window, under one query and several.
-fn attended<S: Stored>(tier: Tier) -> u64 {
+fn attended<S: Stored>(isa: Isa) -> u64 {
     const DIM: usize = 48;
     let mut random = Random::new(31);
     let n_blocks = 2 * SPLIT / BLOCK + 5;
@@ -97,7 +98,7 @@ fn attended<S: Stored>(tier: Tier) -> u64 {
         let mut scratch = Scratch::default();
         scratch.queries.extend(queries.into_iter().map(|x| 0.1 * x));
         let mut out = vec![f32::NAN; rows.len() * group * DIM];
-        attend(tier, cached, 1, &rows, &mut scratch, &mut out);
+        attend(isa, cached, 1, &rows, &mut scratch, &mut out);
         all.extend(out);
     }
     hash(bits(&all))
@@ -105,11 +106,11 @@ fn attended<S: Stored>(tier: Tier) -> u64 {
 
 #[test]
 fn attention() {
-    let on = |tier: Tier| {
+    let on = |isa: Isa| {
         vec![
-            ("f32".into(), attended::<f32>(tier)),
-            ("f16".into(), attended::<f16>(tier)),
-            ("bf16".into(), attended::<bf16>(tier)),
+            ("f32".into(), attended::<f32>(isa)),
+            ("f16".into(), attended::<f16>(isa)),
+            ("bf16".into(), attended::<bf16>(isa)),
         ]
     };
     check(ATTENTION, on);
@@ -137,13 +138,13 @@ fn logits(name: &str, compute: Compute, kind: KvType) -> u64 {
 
 #[test]
 fn tiny_models() {
-    let on = |tier: Tier| {
+    let on = |isa: Isa| {
         let mut found = Vec::new();
         for name in ["llama", "smollm2", "mistral", "qwen2", "qwen2-yarn", "qwen3", "gemma3"] {
             for (floats, kind) in
                 [(None, KvType::F32), (Some(Format::F16), KvType::F16), (Some(Format::Bf16), KvType::Bf16)]
             {
-                let compute = Compute { tier, floats, ..Compute::default() };
+                let compute = Compute { tier: isa, floats, ..Compute::default() };
                 found.push((format!("{name} {kind:?}"), logits(name, compute, kind)));
             }
         }

@@ -16,7 +16,7 @@ use super::{
     },
     Cuda, Values,
 };
-use crate::model::step::Most;
+use crate::model::step::StepLimits as Most;
 
 impl Cuda {
     /// Rows of `row_bytes` each, in a slot.

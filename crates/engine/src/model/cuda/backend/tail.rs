@@ -17,7 +17,7 @@ use super::{
     },
     Cuda, Values,
 };
-use crate::model::tail::Choice;
+use crate::model::sampler::SampledToken as Choice;
 
 /// Hidden states of a step on their way to the host.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use half::f16;
 use tribunal_core::digest::hex;
 
 use super::{QuantLayout, STRIP};
-use crate::model::cpu::{Format, Packed};
+use crate::model::{cpu::Packed, weights::Format};
 
 const FORMATS: [Format; 3] = [Format::Q8_0, Format::Q4K, Format::Q6K];
 

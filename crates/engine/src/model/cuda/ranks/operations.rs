@@ -13,8 +13,8 @@ use super::{
 use crate::model::{
     self, KvType, Weights,
     backend::{Added, Backend, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
-    step::{Most, Step},
-    tail::{Choice, Want},
+    sampler::{SampleRequest as Want, SampledToken as Choice},
+    step::{Step, StepLimits as Most},
 };
 
 impl Ranks {

@@ -4,13 +4,13 @@
 use std::{collections::BTreeMap, path::Path};
 
 use super::{super::Entry, EMBEDDINGS};
-use crate::model::{Error, config::Reading};
+use crate::model::{Error, config::FileConfig};
 
 /// Compares each size with a dimension of some tensor.
 ///
 /// # Errors
 /// Names the first size that differs.
-pub fn check(path: &Path, reading: &Reading, index: &BTreeMap<String, Entry>) -> Result<(), Error> {
+pub fn check(path: &Path, reading: &FileConfig, index: &BTreeMap<String, Entry>) -> Result<(), Error> {
     let c = &reading.config;
     let first = |part: &str| format!("model.layers.0.{part}.weight");
     let (q, k) = (first("self_attn.q_proj"), first("self_attn.k_proj"));
@@ -42,7 +42,7 @@ fn layer(name: &str) -> Option<usize> {
     name.strip_prefix("model.layers.")?.split('.').next()?.parse().ok()
 }
 
-fn bad(path: &Path, reading: &Reading, keys: &[&str], size: usize, found: &str) -> Error {
+fn bad(path: &Path, reading: &FileConfig, keys: &[&str], size: usize, found: &str) -> Error {
     let left_out: Vec<String> =
         keys.iter().filter(|key| reading.left_out.contains(*key)).map(|key| format!("`{key}`")).collect();
     let default = if left_out.is_empty() {

@@ -1,10 +1,11 @@
-//! Which instructions products and attention are computed with. A [`Tier`] that this machine lacks cannot be made.
+//! The instruction set (SIMD level) of products and attention, detected at run time. It computes nothing.
 
-/// The instructions of a computation, slowest first among those of one architecture. The existence of a value says that the machine has them.
+/// An instruction set that this machine has, which every value guarantees. The order is that of speed within an
+/// architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tier(Instructions);
+pub struct Isa(Instructions);
 
-/// What a tier stands for.
+/// The instruction sets, whether this machine has them or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Instructions {
     /// Plain Rust.
@@ -21,8 +22,8 @@ pub(super) enum Instructions {
     AvxVnni,
     /// AVX-512 F, BW, VNNI and BF16, and those of AVX2.
     Avx512,
-    /// AMX (products of tiles of 8-bit integers), and those of AVX-512. Pairs of bf16 are multiplied as floats, which is
-    /// faster on all processors that have AMX.
+    /// AMX (products of tiles of 8-bit integers), and those of AVX-512. Pairs of bf16 are multiplied as floats, which
+    /// is faster on all processors that have AMX.
     Amx,
 }
 
@@ -38,8 +39,8 @@ impl Instructions {
         Self::Amx,
     ];
 
-    /// Whether this machine has them, and whether its system saves their registers.
-    fn are_here(self) -> bool {
+    /// Whether this machine has it and its system saves its registers.
+    fn is_available(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         {
             let avx2 = is_x86_feature_detected!("avx2")
@@ -75,7 +76,8 @@ impl Instructions {
     }
 }
 
-/// Whether this machine has tiles of 8-bit integers and the system lets this process use them, for which it must be asked.
+/// Whether this machine has tiles of 8-bit integers and the system lets this process use them, for which it must be
+/// asked.
 #[cfg(target_arch = "x86_64")]
 fn has_tiles() -> bool {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
@@ -97,29 +99,29 @@ fn may_use_tiles() -> bool {
     false
 }
 
-impl Tier {
+impl Isa {
     /// Plain Rust, on any machine.
     pub const PORTABLE: Self = Self(Instructions::Portable);
 
-    /// The names of all tiers, slowest first among those of one architecture.
+    /// The names of all instruction sets, slowest first among those of one architecture.
     pub const NAMES: [&str; 8] =
         ["portable", "neon", "neon-dotprod", "neon-i8mm", "avx2", "avxvnni", "avx512", "amx"];
 
-    /// The fastest tier of this machine.
+    /// The fastest instruction set of this machine.
     #[must_use]
     pub fn detect() -> Self {
         Self::available().last().unwrap_or(Self::PORTABLE)
     }
 
-    /// All tiers of this machine, slowest first. A machine may have a faster one and lack a slower one.
+    /// All instruction sets of this machine, slowest first. A machine may have a faster one and lack a slower one.
     pub fn available() -> impl Iterator<Item = Self> {
-        Instructions::ALL.into_iter().filter(|instructions| instructions.are_here()).map(Self)
+        Instructions::ALL.into_iter().filter(|instructions| instructions.is_available()).map(Self)
     }
 
-    /// The tier of this name; `None` where there is none, or this machine lacks it.
+    /// The instruction set of this name; `None` where there is none, or this machine lacks it.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
-        Self::available().find(|tier| tier.name() == name)
+        Self::available().find(|isa| isa.name() == name)
     }
 
     /// As flags and signatures spell it.
@@ -144,18 +146,18 @@ mod tests {
 
     #[test]
     fn only_what_this_machine_has_can_be_named() {
-        assert_eq!(Tier::named("portable"), Some(Tier::PORTABLE));
-        assert_eq!(Tier::named("sse9"), None);
-        let here: Vec<&str> = Tier::available().map(Tier::name).collect();
-        let rest: Vec<&str> = Tier::NAMES.into_iter().filter(|name| !here.contains(name)).collect();
-        assert_eq!(here.len() + rest.len(), Tier::NAMES.len());
-        assert!(here.is_sorted_by_key(|name| Tier::NAMES.iter().position(|other| other == name)));
-        assert_eq!(Tier::named(Tier::detect().name()), Some(Tier::detect()));
+        assert_eq!(Isa::named("portable"), Some(Isa::PORTABLE));
+        assert_eq!(Isa::named("sse9"), None);
+        let here: Vec<&str> = Isa::available().map(Isa::name).collect();
+        let rest: Vec<&str> = Isa::NAMES.into_iter().filter(|name| !here.contains(name)).collect();
+        assert_eq!(here.len() + rest.len(), Isa::NAMES.len());
+        assert!(here.is_sorted_by_key(|name| Isa::NAMES.iter().position(|other| other == name)));
+        assert_eq!(Isa::named(Isa::detect().name()), Some(Isa::detect()));
         if let Ok(expected) = std::env::var("TRIBUNAL_TEST_TIERS") {
-            assert_eq!(here.join(" "), expected, "the tiers of the processor that is emulated");
+            assert_eq!(here.join(" "), expected, "the instruction sets of the emulated processor");
         }
         for name in rest {
-            assert_eq!(Tier::named(name), None, "this machine lacks {name}");
+            assert_eq!(Isa::named(name), None, "this machine lacks {name}");
         }
     }
 }

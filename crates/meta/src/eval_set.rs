@@ -1,5 +1,5 @@
-//! One translation direction as it is evaluated: human scores, metrics, and which systems count. It loads and
-//! names; it computes no statistic.
+//! The evaluation set of one language pair: human scores, metrics and the systems that are compared. It computes no
+//! statistic.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,7 +16,7 @@ use super::testset::TestSet;
 
 /// Human scores and metrics of one language pair.
 #[derive(Clone, Debug)]
-pub struct Direction {
+pub struct EvalSet {
     pub testset: TestSet,
     /// As the raters gave them.
     pub gold: Scores,
@@ -38,7 +38,7 @@ pub struct Direction {
     compared: Scores,
 }
 
-impl Direction {
+impl EvalSet {
     /// Loads one language pair.
     ///
     /// # Errors
@@ -161,7 +161,7 @@ impl Direction {
         Some((units.within(&whole).len(), units.units.len()))
     }
 
-    /// As [`Direction::segments`] without humans, on all that this metric scored, whatever the other metrics
+    /// As [`EvalSet::segments`] without humans, on all that this metric scored, whatever the other metrics
     /// did.
     ///
     /// # Errors

@@ -1,5 +1,4 @@
-//! Every metric of a task against every other: which differences are more than chance. It does not rank them;
-//! `significance::ranks` does, from its p-values.
+//! Paired significance tests of all metrics of a task. Ranks from their p-values are in `significance::ranks`.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,7 @@ use super::agreement::Agreement;
 use super::align::{Aligned, AlignedSystems};
 use super::average::{Coefficient, Grouping, pearson_of_differences};
 use super::correlation::{Undefined, pearson_value};
-use super::direction::Direction;
+use super::eval_set::EvalSet;
 use super::significance::permutation::{PairCells, perm_both};
 use super::significance::ranks::best_first;
 use super::significance::swapped::{RankCoefficient, perm_both_ranks};
@@ -20,10 +19,10 @@ use super::spa::Signs;
 use super::statistic::{Measured, Statistic};
 use super::task::Task;
 
-/// The tested differences of a task.
+/// The paired tests of a task.
 #[derive(Clone, Debug, Serialize)]
-pub struct Contest {
-    pub comparisons: Vec<Duel>,
+pub struct PairwiseTests {
+    pub comparisons: Vec<PairwiseTest>,
     /// Why nothing was tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub untested: Option<&'static str>,
@@ -31,28 +30,28 @@ pub struct Contest {
 
 /// Two metrics, the better one first.
 #[derive(Clone, Debug, Serialize)]
-pub struct Duel {
+pub struct PairwiseTest {
     pub better: String,
     pub worse: String,
     #[serde(flatten)]
     pub comparison: Comparison,
 }
 
-impl Contest {
+impl PairwiseTests {
     /// One-sided p-values by (better, worse).
     #[must_use]
     pub fn p_values(&self) -> BTreeMap<(String, String), f64> {
-        let key = |duel: &Duel| (duel.better.clone(), duel.worse.clone());
-        self.comparisons.iter().map(|duel| (key(duel), duel.comparison.p)).collect()
+        let key = |test: &PairwiseTest| (test.better.clone(), test.worse.clone());
+        self.comparisons.iter().map(|test| (key(test), test.comparison.p)).collect()
     }
 
     fn null(&self, better: &str, worse: &str) -> Option<(&[f64], f64)> {
-        let forward = |duel: &&Duel| duel.better == better && duel.worse == worse;
-        if let Some(duel) = self.comparisons.iter().find(forward) {
-            return Some((&duel.comparison.null, 1.0));
+        let forward = |test: &&PairwiseTest| test.better == better && test.worse == worse;
+        if let Some(test) = self.comparisons.iter().find(forward) {
+            return Some((&test.comparison.null, 1.0));
         }
-        let duel = self.comparisons.iter().find(|duel| duel.better == worse && duel.worse == better)?;
-        Some((&duel.comparison.null, -1.0))
+        let test = self.comparisons.iter().find(|test| test.better == worse && test.worse == better)?;
+        Some((&test.comparison.null, -1.0))
     }
 }
 
@@ -60,13 +59,13 @@ impl Contest {
 ///
 /// # Errors
 /// Scores that do not fit the human ones.
-pub fn hold(
+pub fn run(
     task: &Task,
-    directions: &[&Direction],
+    eval_sets: &[&EvalSet],
     values: &BTreeMap<String, Result<Measured, Undefined>>,
     resampling: Resampling,
-) -> Result<Contest, Error> {
-    let none = |untested| Ok(Contest { comparisons: Vec::new(), untested: Some(untested) });
+) -> Result<PairwiseTests, Error> {
+    let none = |untested| Ok(PairwiseTests { comparisons: Vec::new(), untested: Some(untested) });
     if matches!(task.statistic, Statistic::AccEq(Grouping::None | Grouping::Sys)) {
         return none("the test by pairs is only defined for acc-eq by item");
     }
@@ -82,19 +81,19 @@ pub fn hold(
         .flat_map(|(i, better)| order[i + 1..].iter().map(|worse| (better.0.as_str(), worse.0.as_str())))
         .collect();
     let epsilon = |name: &str| values[name].ok().and_then(|value| value.epsilon).unwrap_or(0.0);
-    let duels: Result<Vec<Option<Duel>>, Error> = pairs
+    let tests: Result<Vec<Option<PairwiseTest>>, Error> = pairs
         .par_iter()
         .map(|(better, worse)| {
-            let sides = Sides { task, directions, better, worse, resampling };
+            let sides = Sides { task, eval_sets, better, worse, resampling };
             let comparison = sides.compare((epsilon(better), epsilon(worse)))?;
-            Ok(comparison.map(|comparison| Duel {
+            Ok(comparison.map(|comparison| PairwiseTest {
                 better: (*better).to_owned(),
                 worse: (*worse).to_owned(),
                 comparison,
             }))
         })
         .collect();
-    Ok(Contest { comparisons: duels?.into_iter().flatten().collect(), untested: None })
+    Ok(PairwiseTests { comparisons: tests?.into_iter().flatten().collect(), untested: None })
 }
 
 /// P-values of weighted averages over tasks: the stored differences of all tasks, averaged draw by draw. A
@@ -103,7 +102,7 @@ pub fn hold(
 /// Source: mt-metrics-eval `AverageCorrMatrix`.
 #[must_use]
 pub fn average_p_values(
-    contests: &[&Contest],
+    tasks: &[&PairwiseTests],
     weights: &[f64],
     averages: &[(String, f64)],
 ) -> BTreeMap<(String, String), f64> {
@@ -112,7 +111,7 @@ pub fn average_p_values(
     let mut p_values = BTreeMap::new();
     for (i, (better, high)) in order.iter().enumerate() {
         for (worse, low) in &order[i + 1..] {
-            let nulls: Option<Vec<_>> = contests.iter().map(|contest| contest.null(better, worse)).collect();
+            let nulls: Option<Vec<_>> = tasks.iter().map(|task| task.null(better, worse)).collect();
             let Some(nulls) = nulls else { continue };
             let longest = nulls.iter().map(|(null, _)| null.len()).max().unwrap_or(0);
             let drawn = |index: usize| -> f64 {
@@ -130,7 +129,7 @@ pub fn average_p_values(
 /// Two metrics under one task.
 struct Sides<'a> {
     task: &'a Task,
-    directions: &'a [&'a Direction],
+    eval_sets: &'a [&'a EvalSet],
     better: &'a str,
     worse: &'a str,
     resampling: Resampling,
@@ -141,14 +140,13 @@ impl Sides<'_> {
         if self.task.statistic.is_of_systems() {
             return self.compare_systems();
         }
-        let [direction] = self.directions else { return Ok(None) };
-        let units =
-            |name: &str| direction.metric(name).and_then(|metric| Some(&metric.units.as_ref()?.units));
+        let [eval_set] = self.eval_sets else { return Ok(None) };
+        let units = |name: &str| eval_set.metric(name).and_then(|metric| Some(&metric.units.as_ref()?.units));
         if units(self.better) != units(self.worse) {
             return Ok(None);
         }
-        let aligned = |name: &str| match direction.metric(name) {
-            Some(metric) => direction.segments(metric, self.task.humans),
+        let aligned = |name: &str| match eval_set.metric(name) {
+            Some(metric) => eval_set.segments(metric, self.task.humans),
             None => Ok(None),
         };
         let (Some(first), Some(second)) = (aligned(self.better)?, aligned(self.worse)?) else {
@@ -172,12 +170,12 @@ impl Sides<'_> {
     fn compare_systems(&self) -> Result<Option<Comparison>, Error> {
         let mut gold: Vec<Vec<f64>> = Vec::new();
         let (mut first, mut second) = (Vec::new(), Vec::new());
-        for direction in self.directions {
-            let (Some(a), Some(b)) = (direction.metric(self.better), direction.metric(self.worse)) else {
+        for eval_set in self.eval_sets {
+            let (Some(a), Some(b)) = (eval_set.metric(self.better), eval_set.metric(self.worse)) else {
                 return Ok(None);
             };
-            let a = direction.system_scores(a, self.task.humans)?;
-            let b = direction.system_scores(b, self.task.humans)?;
+            let a = eval_set.system_scores(a, self.task.humans)?;
+            let b = eval_set.system_scores(b, self.task.humans)?;
             let (Some(a), Some(b)) = (a, b) else { return Ok(None) };
             first.extend(&a.metric);
             second.extend(&b.metric);
@@ -248,7 +246,7 @@ fn system_statistic(statistic: Statistic, gold: &[Vec<f64>], scores: &[f64]) -> 
     Agreement::pooled(parts).ok()
 }
 
-/// Which of the compared cells make a group, found once for all resamples.
+/// The compared cells of each group, found once for all resamples.
 struct Groups {
     /// Positions among the compared cells, and the raters' scores there.
     groups: Vec<(Vec<usize>, Vec<f64>)>,

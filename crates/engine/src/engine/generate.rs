@@ -1,0 +1,280 @@
+//! An answer that the model generates: its form, its budget, its tokens and drafts. It knows no blocks and no batch.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use crate::{
+    llm::{self, Finish, Reply, Sampling, Token, TokenSource, Usage},
+    model::sampler::{SampleRequest, SampledToken},
+};
+
+use super::{
+    draft::{self, DraftBudget},
+    grammar::Grammar,
+    lookahead,
+    stream::Stream,
+    tokenizer::Tokenizer,
+};
+
+/// An answer while it is being generated.
+pub struct Generate {
+    grammar: Option<Grammar>,
+    sampling: Sampling,
+    stream: Stream,
+    answer: Tokens,
+    expected: Expected,
+    usage: Usage,
+    /// How it ended; `None` while it goes on.
+    end: Option<Result<Finish, llm::Error>>,
+}
+
+/// The tokens that are settled.
+struct Tokens {
+    tokenizer: Arc<Tokenizer>,
+    /// Ids of the prompt and of `tokens`.
+    context: Vec<u32>,
+    n_prompt: usize,
+    tokens: Vec<Token>,
+    /// The text of `tokens`, without those that end a turn.
+    bytes: Vec<u8>,
+}
+
+/// The tokens that are expected to follow the settled ones.
+#[derive(Default)]
+struct Expected {
+    /// Forced ones, which the grammar has taken already, then guesses.
+    ids: VecDeque<u32>,
+    n_forced: usize,
+    budget: DraftBudget,
+}
+
+impl Generate {
+    /// An empty answer to a prompt.
+    #[must_use]
+    pub fn new(
+        grammar: Option<Grammar>,
+        sampling: Sampling,
+        prompt: &[u32],
+        tokenizer: Arc<Tokenizer>,
+    ) -> Self {
+        let stream = Stream::new(sampling.seed, prompt);
+        let answer = Tokens {
+            tokenizer,
+            context: prompt.to_vec(),
+            n_prompt: prompt.len(),
+            tokens: Vec::new(),
+            bytes: Vec::new(),
+        };
+        let (expected, usage) = (Expected::default(), Usage::default());
+        let mut generate = Self { grammar, sampling, stream, answer, expected, usage, end: None };
+        if let Err(error) = generate.force() {
+            generate.end = Some(Err(error));
+        }
+        generate
+    }
+
+    /// The answer's ids from the one at `first` on: settled, forced and guessed ones.
+    #[must_use]
+    pub fn ids(&self, first: usize) -> Vec<u32> {
+        let settled = &self.answer.context[self.answer.n_prompt + first..];
+        settled.iter().chain(&self.expected.ids).copied().collect()
+    }
+
+    /// Tokens that are settled.
+    #[must_use]
+    pub fn n_settled(&self) -> usize {
+        self.answer.tokens.len()
+    }
+
+    /// Whether it has a form to follow.
+    #[must_use]
+    pub fn has_form(&self) -> bool {
+        self.grammar.is_some()
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// What to do with the logits of at most `n_rows` consecutive positions: those after the settled tokens and after
+    /// as many of the expected ones as were computed. It follows the form along the expected tokens, so that it can
+    /// be called before the logits are computed. After an error there are no requests.
+    pub fn requests(&mut self, n_rows: usize) -> Vec<SampleRequest> {
+        let place = lookahead::Place {
+            n_settled: self.n_settled(),
+            n_forced: self.expected.n_forced,
+            stream: self.stream,
+        };
+        let expected = self.expected.ids.make_contiguous();
+        let requests = lookahead::requests(self.grammar.as_mut(), &self.sampling, expected, &place, n_rows);
+        requests.unwrap_or_else(|error| {
+            self.end = Some(Err(error));
+            Vec::new()
+        })
+    }
+
+    /// Takes the sampled tokens of the requested rows, then guesses up to `n_drafts` tokens. Rows after a wrong guess
+    /// are ignored. `logprob` gives the log-probability of another token after one of the rows.
+    pub fn take(
+        &mut self,
+        sampled: &[Option<SampledToken>],
+        n_drafts: usize,
+        logprob: impl Fn(usize, u32) -> Result<f64, llm::Error>,
+    ) {
+        for (row, token) in sampled.iter().enumerate() {
+            if self.is_over() {
+                break;
+            }
+            let taken =
+                token.ok_or_else(no_token).and_then(|token| self.take_row(token, |id| logprob(row, id)));
+            match taken {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => self.end = Some(Err(error)),
+            }
+        }
+        if self.is_over() {
+            self.expected.ids.clear();
+        } else if self.expected.ids.is_empty() {
+            self.draft(n_drafts);
+        }
+    }
+
+    /// Takes one row. Returns false if the following row was drafted on a rejected token.
+    fn take_row(
+        &mut self,
+        sampled: SampledToken,
+        logprob: impl Fn(u32) -> Result<f64, llm::Error>,
+    ) -> Result<bool, llm::Error> {
+        let expected = self.expected.ids.pop_front();
+        if self.expected.n_forced > 0 {
+            self.expected.n_forced -= 1;
+            self.usage.forced += 1;
+            self.answer.push(SampledToken { masked_logprob: 0.0, ..sampled }, TokenSource::Forced);
+            self.check_end();
+            return Ok(true);
+        }
+        let Some(sampled) = self.accept(sampled, logprob)? else { return Ok(false) };
+        let guessed = expected == Some(sampled.id);
+        self.expected.budget.observe(sampled.id, expected);
+        self.usage.accepted += usize::from(guessed);
+        self.answer.push(sampled, if guessed { TokenSource::Drafted } else { TokenSource::Sampled });
+        if !guessed {
+            self.expected.ids.clear();
+        }
+        let still = self.force()?;
+        self.check_end();
+        Ok(guessed && still)
+    }
+
+    /// The next token: the sampled one, or the one that the budget requires instead. `None` when the model ended its
+    /// turn.
+    fn accept(
+        &mut self,
+        mut sampled: SampledToken,
+        logprob: impl Fn(u32) -> Result<f64, llm::Error>,
+    ) -> Result<Option<SampledToken>, llm::Error> {
+        let left = self.sampling.max_tokens.saturating_sub(self.n_settled());
+        let id = self.grammar.as_mut().map_or(sampled.id, |grammar| grammar.enforce_budget(sampled.id, left));
+        if id != sampled.id {
+            // The budget leaves room for the shortest end alone, and this is its next token.
+            sampled = SampledToken { id, logprob: logprob(id)?, masked_logprob: 0.0 };
+        }
+        if self.answer.tokenizer.stops().contains(&id) {
+            self.answer.push(sampled, TokenSource::Sampled);
+            self.finish(Finish::Stop);
+            return Ok(None);
+        }
+        if let Some(grammar) = &mut self.grammar {
+            grammar.advance(id)?;
+        }
+        Ok(Some(sampled))
+    }
+
+    /// Puts the tokens that the form forces before all other expected ones. Returns false if other tokens were guessed.
+    fn force(&mut self) -> Result<bool, llm::Error> {
+        let left = self.sampling.max_tokens.saturating_sub(self.n_settled());
+        let Some(grammar) = &mut self.grammar else { return Ok(true) };
+        let forced = grammar.fast_forward(left)?;
+        let Expected { ids, n_forced, .. } = &mut self.expected;
+        *n_forced = forced.len();
+        let same = ids.iter().zip(&forced).take_while(|(guess, forced)| guess == forced).count();
+        if same < forced.len() {
+            *ids = forced.into();
+        }
+        Ok(same == *n_forced)
+    }
+
+    /// Guesses up to `n` further tokens when none are expected.
+    fn draft(&mut self, n: usize) {
+        let left = self.sampling.max_tokens.saturating_sub(self.n_settled() + 1);
+        let Expected { ids, budget, .. } = &mut self.expected;
+        let n = n.min(left).min(budget.length());
+        *ids = budget.propose(draft::guess(&self.answer.context, self.grammar.as_ref(), n)).into();
+        self.usage.drafted += ids.len();
+    }
+
+    /// Ends the answer where it must end, unless forced tokens are still to come.
+    fn check_end(&mut self) {
+        if self.expected.n_forced > 0 {
+            return;
+        }
+        if self.grammar.as_ref().is_some_and(Grammar::must_stop) {
+            self.finish(Finish::Form);
+        } else if let Some(at) = stop_at(&self.answer.bytes, &self.sampling.stop) {
+            self.answer.bytes.truncate(at);
+            self.finish(Finish::Stop);
+        } else if self.n_settled() >= self.sampling.max_tokens {
+            self.finish(Finish::Length);
+        }
+    }
+
+    /// Ends the answer. If the budget changed it, the budget ended it, even where the text reads as complete.
+    fn finish(&mut self, finish: Finish) {
+        let truncated = self.grammar.as_ref().is_some_and(Grammar::is_truncated);
+        self.end = Some(Ok(if truncated { Finish::Length } else { finish }));
+    }
+
+    /// The answer as a reply, without what its prompt cost.
+    ///
+    /// # Errors
+    /// The error that ended it.
+    pub(super) fn reply(self) -> Result<Reply, llm::Error> {
+        let Tokens { tokens, bytes, .. } = self.answer;
+        Ok(Reply {
+            text: String::from_utf8_lossy(&bytes).into_owned(),
+            finish: self.end.transpose()?.unwrap_or_default(),
+            usage: Usage { generated: tokens.len(), ..self.usage },
+            tokens,
+            ..Reply::default()
+        })
+    }
+}
+
+impl Tokens {
+    fn push(&mut self, sampled: SampledToken, source: TokenSource) {
+        if !self.tokenizer.stops().contains(&sampled.id) {
+            self.bytes.extend_from_slice(self.tokenizer.bytes(sampled.id));
+        }
+        self.context.push(sampled.id);
+        self.tokens.push(token(&self.tokenizer, sampled, source));
+    }
+}
+
+/// A sampled token with its text.
+pub(super) fn token(tokenizer: &Tokenizer, sampled: SampledToken, source: TokenSource) -> Token {
+    let SampledToken { id, logprob, masked_logprob } = sampled;
+    Token { id, text: tokenizer.decode(&[id]), logprob, masked_logprob, source }
+}
+
+/// Why a row has no token.
+pub(super) fn no_token() -> llm::Error {
+    llm::Error::Engine("the form allows no token, or the logits are not numbers".into())
+}
+
+/// Where the first stop string begins.
+fn stop_at(bytes: &[u8], stops: &[String]) -> Option<usize> {
+    let find = |stop: &String| bytes.windows(stop.len().max(1)).position(|w| w == stop.as_bytes());
+    stops.iter().filter(|stop| !stop.is_empty()).filter_map(find).min()
+}

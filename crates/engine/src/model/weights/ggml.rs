@@ -1,0 +1,182 @@
+//! GGML's tensor formats: the size of their blocks, and the codes and scales in a block. Source: llama.cpp,
+//! `ggml/src/ggml-common.h`. Backends have layouts of their own in memory.
+
+use candle_core::quantized::GgmlDType;
+
+/// Values of a small block, and of a part of a block of 256.
+pub(in crate::model) const BLOCK: usize = 32;
+/// Parts of 32 values in a block of 256.
+pub(in crate::model) const SUPER: usize = 8;
+
+/// The storage format of weights in a file.
+#[expect(missing_docs, reason = "the names are ggml's own")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    F32,
+    F16,
+    Bf16,
+    Q8_0,
+    Q4_0,
+    Q4_1,
+    Q5_0,
+    Q5_1,
+    Q4K,
+    Q5K,
+    Q6K,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Self; 11] = [
+        Self::F32,
+        Self::F16,
+        Self::Bf16,
+        Self::Q8_0,
+        Self::Q4_0,
+        Self::Q4_1,
+        Self::Q5_0,
+        Self::Q5_1,
+        Self::Q4K,
+        Self::Q5K,
+        Self::Q6K,
+    ];
+
+    /// Values in one block of the file.
+    #[must_use]
+    pub fn block(self) -> usize {
+        match self {
+            Self::F32 | Self::F16 | Self::Bf16 => 1,
+            Self::Q8_0 | Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 => BLOCK,
+            Self::Q4K | Self::Q5K | Self::Q6K => BLOCK * SUPER,
+        }
+    }
+
+    /// Bytes of one block of the file.
+    #[must_use]
+    pub fn block_bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 | Self::Bf16 => 2,
+            Self::Q8_0 => 34,
+            Self::Q4_0 => 18,
+            Self::Q4_1 => 20,
+            Self::Q5_0 => 22,
+            Self::Q5_1 => 24,
+            Self::Q4K => 144,
+            Self::Q5K => 176,
+            Self::Q6K => 210,
+        }
+    }
+
+    /// Bytes of a row of `k` values in the file.
+    #[must_use]
+    pub fn row_bytes(self, k: usize) -> usize {
+        k / self.block() * self.block_bytes()
+    }
+
+    /// The format of a checkpoint's type; `None` for types that are not supported.
+    #[must_use]
+    pub fn of(dtype: GgmlDType) -> Option<Self> {
+        Some(match dtype {
+            GgmlDType::F32 => Self::F32,
+            GgmlDType::F16 => Self::F16,
+            GgmlDType::BF16 => Self::Bf16,
+            GgmlDType::Q4_0 => Self::Q4_0,
+            GgmlDType::Q4_1 => Self::Q4_1,
+            GgmlDType::Q5_0 => Self::Q5_0,
+            GgmlDType::Q5_1 => Self::Q5_1,
+            GgmlDType::Q8_0 => Self::Q8_0,
+            GgmlDType::Q4K => Self::Q4K,
+            GgmlDType::Q5K => Self::Q5K,
+            GgmlDType::Q6K => Self::Q6K,
+            _ => return None,
+        })
+    }
+
+    /// The offset of a code above its value, a power of two; 0 for formats with a minimum.
+    pub(in crate::model) fn offset(self) -> i32 {
+        match self {
+            Self::Q8_0 => 128,
+            Self::Q4_0 => 8,
+            Self::Q5_0 => 16,
+            Self::Q6K => 32,
+            _ => 0,
+        }
+    }
+}
+
+/// The codes of 32 values: the whole of a small block, or part `part` of a block of 256. `Q8_0`'s are 128 above the
+/// value that they mean.
+#[inline]
+pub(in crate::model) fn read_codes(format: Format, block: &[u8], part: usize) -> [u8; BLOCK] {
+    let mut codes = [0; BLOCK];
+    match format {
+        Format::Q8_0 => codes.iter_mut().zip(&block[2..]).for_each(|(code, &byte)| *code = byte ^ 0x80),
+        Format::Q4_0 => small_nibbles(&mut codes, &block[2..]),
+        Format::Q4_1 => small_nibbles(&mut codes, &block[4..]),
+        Format::Q5_0 => {
+            small_nibbles(&mut codes, &block[6..]);
+            fifth_bits(&mut codes, &block[2..6]);
+        }
+        Format::Q5_1 => {
+            small_nibbles(&mut codes, &block[8..]);
+            fifth_bits(&mut codes, &block[4..8]);
+        }
+        Format::Q4K => super_nibbles(&mut codes, &block[16..], part),
+        Format::Q5K => {
+            super_nibbles(&mut codes, &block[48..], part);
+            for (code, &high) in codes.iter_mut().zip(&block[16..48]) {
+                *code |= (high >> part & 1) << 4;
+            }
+        }
+        Format::Q6K => six_bits(&mut codes, block, part),
+        Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
+    }
+    codes
+}
+
+/// Sixteen bytes: low nibbles are values 0..16, high nibbles 16..32.
+#[inline]
+fn small_nibbles(codes: &mut [u8; BLOCK], bytes: &[u8]) {
+    for (i, &byte) in bytes[..16].iter().enumerate() {
+        codes[i] = byte & 15;
+        codes[i + 16] = byte >> 4;
+    }
+}
+
+#[inline]
+fn fifth_bits(codes: &mut [u8; BLOCK], bits: &[u8]) {
+    let bits = u32::from_le_bytes([bits[0], bits[1], bits[2], bits[3]]);
+    for (i, code) in codes.iter_mut().enumerate() {
+        *code |= ((bits >> i & 1) << 4) as u8;
+    }
+}
+
+/// 128 bytes hold 4 x 64 values: of each 32 bytes, low nibbles are the first 32 values, high the next.
+#[inline]
+fn super_nibbles(codes: &mut [u8; BLOCK], bytes: &[u8], part: usize) {
+    for (code, &byte) in codes.iter_mut().zip(&bytes[part / 2 * BLOCK..]) {
+        *code = byte >> (4 * (part & 1)) & 15;
+    }
+}
+
+/// `Q6_K`: 128 bytes of nibbles, then 64 bytes of bit pairs; each half of them serves 128 values.
+#[inline]
+fn six_bits(codes: &mut [u8; BLOCK], block: &[u8], part: usize) {
+    let (half, quarter) = (part / 4, part % 4);
+    let low = &block[half * 64 + (quarter & 1) * BLOCK..][..BLOCK];
+    let high = &block[128 + half * BLOCK..][..BLOCK];
+    for ((code, &low), &high) in codes.iter_mut().zip(low).zip(high) {
+        *code = low >> (4 * (quarter >> 1)) & 15 | (high >> (2 * quarter) & 3) << 4;
+    }
+}
+
+/// The 6-bit scale and minimum of one part, from the 12 bytes that ggml squeezes eight of each into.
+#[inline]
+pub(in crate::model) fn scale_and_minimum(bytes: &[u8], part: usize) -> (u8, u8) {
+    if part < 4 {
+        return (bytes[part] & 63, bytes[part + 4] & 63);
+    }
+    let low = bytes[part + 4];
+    (low & 15 | bytes[part - 4] >> 6 << 4, low >> 4 | bytes[part] >> 6 << 4)
+}
