@@ -10,11 +10,11 @@ use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use serde_json::json;
 use tribunal::{
     engine::{Engine, Options},
-    llm::Form,
+    llm::ResponseFormat,
 };
 
 /// An MQM answer with spans of a sentence.
-fn form() -> Form {
+fn form() -> ResponseFormat {
     let text = "Die alte Brücke ist bis zum Frühjahr gesperrt, deshalb fahren alle über die Ringstraße.";
     let error = json!({
         "type": "object",
@@ -31,7 +31,7 @@ fn form() -> Form {
         "properties": {"errors": {"type": "array", "items": error, "maxItems": 10}},
         "required": ["errors"],
     });
-    Form::Json { schema, texts: BTreeMap::from([("text".to_owned(), text.to_owned())]) }
+    ResponseFormat::Json { schema, texts: BTreeMap::from([("text".to_owned(), text.to_owned())]) }
 }
 
 /// Places of an answer, by what stands before them.

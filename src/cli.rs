@@ -6,7 +6,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{
     eval::{self, Invocation, ModelLoader, Session},
-    llm::Stop,
+    llm::CancellationToken,
     report::{Plain, plain},
     run::Writing,
 };
@@ -71,7 +71,7 @@ pub struct Cli {
     writing: Writing,
     /// Until when answers are wanted.
     #[arg(skip)]
-    stop: Stop,
+    stop: CancellationToken,
 }
 
 #[derive(Debug, Subcommand)]
@@ -217,7 +217,7 @@ fn with_hyphens<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Vec<OsS
 impl Cli {
     /// What another thread can say to end the questions that this command puts to a model.
     #[must_use]
-    pub fn stop(&self) -> Stop {
+    pub fn stop(&self) -> CancellationToken {
         self.stop.clone()
     }
 

@@ -18,7 +18,7 @@ use tribunal::{
         tokenizer::Tokenizer,
     },
     judges::{Panel, Preset, Settings, probe::fit::Fit, registry},
-    llm::{Chat, Error, Finish, Form, Layout, Llm, Reply, Sampling, Scored, Token, TokenSource},
+    llm::{Chat, Error, Finish, Layout, Llm, Reply, ResponseFormat, Sampling, Scored, Token, TokenSource},
     meta,
     model::{Adapter, Weights, config},
     mqm::raters,
@@ -89,7 +89,7 @@ pub fn normalizer(bytes: &[u8]) {
 /// The fit of `probe`.
 pub fn fit(bytes: &[u8]) {
     if let Ok(fit) = Fit::open(&file("fit.json", bytes)) {
-        let _ = fit.lens();
+        let _ = fit.probe();
     }
 }
 
@@ -177,9 +177,9 @@ pub fn schema(bytes: &[u8]) {
     let form = match serde_json::from_slice(bytes) {
         Ok(schema) => {
             let texts = [("target".to_owned(), "Er saß auf der Bank.".to_owned())].into();
-            Form::Json { schema, texts }
+            ResponseFormat::Json { schema, texts }
         }
-        Err(_) => Form::Regex(String::from_utf8_lossy(bytes).into_owned()),
+        Err(_) => ResponseFormat::Regex(String::from_utf8_lossy(bytes).into_owned()),
     };
     let _ = grammar::shortest(&form);
     let _ = VOCABULARY.with(|vocabulary| vocabulary.grammar(&form).map(drop));
@@ -227,7 +227,7 @@ pub fn testset(bytes: &[u8]) {
 pub fn layout(bytes: &[u8]) {
     let (program, text) = bytes.split_at(bytes.len().min(24));
     let texts = BTreeMap::from([("target".to_owned(), String::from_utf8_lossy(text).into_owned())]);
-    let form = Form::Layout { layout: described(&mut program.iter().copied(), 0), texts };
+    let form = ResponseFormat::Layout { layout: described(&mut program.iter().copied(), 0), texts };
     let _ = grammar::shortest(&form);
     let Ok(Some(mut grammar)) = VOCABULARY.with(|vocabulary| vocabulary.grammar(&form)) else { return };
     let Some(least) = grammar.least_tokens() else { return };
@@ -311,7 +311,7 @@ pub fn folder(bytes: &[u8]) {
 struct Parrot(String);
 
 impl Llm for Parrot {
-    fn ask(&self, _: &Chat, _: &Form, _: &Sampling) -> Result<Reply, Error> {
+    fn ask(&self, _: &Chat, _: &ResponseFormat, _: &Sampling) -> Result<Reply, Error> {
         let token = |text: char| Token {
             id: u32::from(text),
             text: text.to_string(),

@@ -18,7 +18,7 @@ use tribunal::{
         Session, models,
         session::{Judged, Watch},
     },
-    llm::Stop,
+    llm::CancellationToken,
 };
 
 create_exception!(
@@ -138,9 +138,9 @@ impl Ending for AtOnce {
     }
 }
 
-impl Ending for Stop {
+impl Ending for CancellationToken {
     fn begin(&self) -> Duration {
-        self.say();
+        self.cancel();
         Duration::ZERO
     }
 }

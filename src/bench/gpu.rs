@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::{Error, shapes::Shape, throughput};
 use crate::{
     engine::{self, Device, Engine, Options},
-    llm::{Chat, Form, Llm, Reply, Sampling},
+    llm::{Chat, Llm, Reply, ResponseFormat, Sampling},
     model::{
         BLOCK, KvType,
         cuda::{Effort, Gpu, weight_bytes},
@@ -331,7 +331,7 @@ fn load(engine: &Engine, name: String, asked: &[Asked], n_rows: usize) -> Result
     let ask = |i: usize, asked: &Asked| {
         let sampling =
             Sampling { max_tokens: asked.answer, temperature: 1.0, seed: i as u64, ..Sampling::default() };
-        let reply = engine.ask(&Chat::raw(asked.text.as_str()), &Form::Text, &sampling);
+        let reply = engine.ask(&Chat::raw(asked.text.as_str()), &ResponseFormat::Text, &sampling);
         reply.map_err(|source| Error::Llm { id: i.to_string(), source })
     };
     let start = Instant::now();

@@ -8,7 +8,7 @@ use super::Error;
 use crate::{
     files,
     judges::{Judge, Panel, Question, Rehearsal, rehearse},
-    llm::{Chat, Form, Sampling},
+    llm::{Chat, ResponseFormat, Sampling},
     segment::Segment,
 };
 
@@ -34,10 +34,10 @@ pub struct Request {
 impl Request {
     /// The answer's form.
     #[must_use]
-    pub fn form(&self) -> Form {
+    pub fn form(&self) -> ResponseFormat {
         match &self.schema {
-            Some(schema) => Form::Json { schema: schema.clone(), texts: self.texts.clone() },
-            None => Form::Text,
+            Some(schema) => ResponseFormat::Json { schema: schema.clone(), texts: self.texts.clone() },
+            None => ResponseFormat::Text,
         }
     }
 }
@@ -56,7 +56,7 @@ pub fn of_judge(judge: &Judge, groups: &[Vec<Segment>]) -> Vec<Request> {
 
 fn request(doc: &str, Question { chat, form, max_tokens, .. }: Question) -> Request {
     let (schema, texts) = match form {
-        Form::Json { schema, texts } => (Some(schema), texts),
+        ResponseFormat::Json { schema, texts } => (Some(schema), texts),
         _ => (None, BTreeMap::new()),
     };
     Request { id: String::new(), doc: doc.into(), chat, schema, texts, max_tokens, prompt_ids: Vec::new() }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::Error;
 use crate::{
     engine::Engine,
-    llm::{Chat, Form, Llm, Reply, Sampling},
+    llm::{Chat, Llm, Reply, ResponseFormat, Sampling},
     parallel,
 };
 
@@ -72,7 +72,7 @@ fn together(engine: &Engine, prompts: &[String], max_tokens: usize) -> Result<(f
     let start = Instant::now();
     let ask = |row: usize, prompt: &String| {
         let sampling = Sampling { max_tokens, temperature: 1.0, seed: row as u64, ..Sampling::default() };
-        engine.ask(&Chat::raw(prompt.as_str()), &Form::Text, &sampling)
+        engine.ask(&Chat::raw(prompt.as_str()), &ResponseFormat::Text, &sampling)
     };
     let replies: Result<Vec<Reply>, _> = parallel::map(prompts, prompts.len(), ask).into_iter().collect();
     let replies = replies.map_err(|source| Error::Llm { id: "bench".into(), source })?;

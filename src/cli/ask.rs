@@ -20,7 +20,7 @@ use crate::{
     engine::Engine,
     eval::Invocation,
     files,
-    llm::{Chat, Finish, Form, Llm, Reply, Token, Turn},
+    llm::{Chat, Finish, Llm, Message, Reply, ResponseFormat, Token},
 };
 
 /// Ask a model one question, in a given form.
@@ -131,7 +131,7 @@ impl Args {
         let Some(file) = &self.chat else { return Ok(Chat::new().user(self.question()?)) };
         let json = read_json(file)?;
         let turns = json.get("messages").or_else(|| json.get("turns")).unwrap_or(&json).clone();
-        let turns: Vec<Turn> = serde_json::from_value(turns)
+        let turns: Vec<Message> = serde_json::from_value(turns)
             .with_context(|| format!("`{}` is not a list of {{\"role\", \"content\"}}", file.display()))?;
         Ok(Chat::of(turns))
     }
@@ -162,13 +162,13 @@ impl Args {
         Ok(text.trim_end().to_owned())
     }
 
-    fn form(&self) -> Result<Form> {
-        let Some(file) = &self.schema else { return Ok(Form::Text) };
+    fn form(&self) -> Result<ResponseFormat> {
+        let Some(file) = &self.schema else { return Ok(ResponseFormat::Text) };
         Ok(match self.form {
             FormName::Text => bail!("`--schema` needs `--form json`, `regex` or `choice`"),
-            FormName::Json => Form::Json { schema: read_json(file)?, texts: self.texts()? },
-            FormName::Regex => Form::Regex(read(file)?.trim_end_matches('\n').to_owned()),
-            FormName::Choice => Form::Choice(read(file)?.lines().map(str::to_owned).collect()),
+            FormName::Json => ResponseFormat::Json { schema: read_json(file)?, texts: self.texts()? },
+            FormName::Regex => ResponseFormat::Regex(read(file)?.trim_end_matches('\n').to_owned()),
+            FormName::Choice => ResponseFormat::Choice(read(file)?.lines().map(str::to_owned).collect()),
         })
     }
 

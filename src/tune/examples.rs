@@ -12,7 +12,7 @@ use super::{
 use crate::{
     engine::grammar,
     judges::{Granularity, Judge, Panel, Question, Rehearsal, Settings, gmft, gmft::Gmft, rehearse},
-    llm::{Sampling, Speaker},
+    llm::{MessageRole, Sampling},
     mqm::ErrorSpan,
     segment::Segment,
 };
@@ -136,10 +136,10 @@ pub fn example(unit: Unit, judge: &Judge, panel: &Panel) -> Result<Example, Erro
 /// An example as a line of chat, the form that other trainers read: `{"messages": [...]}`.
 #[must_use]
 pub fn chat_line(example: &Example) -> Value {
-    let turns = example.question.chat.turns().iter();
+    let turns = example.question.chat.messages().iter();
     let mut messages: Vec<Value> =
         turns.map(|turn| json!({"role": turn.role, "content": turn.content})).collect();
-    messages.push(json!({"role": Speaker::Assistant, "content": example.answer}));
+    messages.push(json!({"role": MessageRole::Assistant, "content": example.answer}));
     json!({"messages": messages})
 }
 

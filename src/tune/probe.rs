@@ -243,14 +243,14 @@ pub fn fit(
     Ok(fit.ready()?)
 }
 
-/// What the judge would see of a translation through a fit's lens.
+/// What the judge would see of a translation through a fit's probe.
 #[must_use]
 pub fn seen(fit: &Fit, reading: &TokenStates, segment: &Segment) -> Readout {
     let width = (reading.features.len() / reading.ends.len().max(1)).max(1);
     let value = |map: &Vec<f32>, row: &[f32]| -> f64 {
         map.iter().zip(row).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
     };
-    let maps = &fit.lens().maps;
+    let maps = &fit.probe().maps;
     let values = reading.features.chunks_exact(width).map(|row| [0, 1, 2].map(|i| value(&maps[i], row)));
     Readout {
         ends: reading.ends.iter().map(|end| end.saturating_sub(1)).collect(),

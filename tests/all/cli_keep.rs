@@ -13,7 +13,7 @@ use crate::fakes::Rule;
 
 /// Finds a source as hard as it has words.
 fn rate(chat: &Chat) -> Reply {
-    let prompt = &chat.turns()[0].content;
+    let prompt = &chat.messages()[0].content;
     let source = prompt.rsplit("Text:").next().unwrap_or_default();
     let words = source.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let score = words.split_whitespace().count();

@@ -10,7 +10,7 @@ use tribunal::{
         Model, Panel, Preset, registry,
         rubric_mqm::{Asked, RubricMqm, Texts},
     },
-    llm::{Form, Sampling},
+    llm::{ResponseFormat, Sampling},
     meta::promptcue::{ScoreOptions, answers::Answer, gold::Cue, labels::ERRORS, score::score},
 };
 
@@ -136,7 +136,7 @@ fn the_form_does_not_reveal_the_category() {
                 script.in_order().remove(0).1
             });
         assert_eq!(forms[0], forms[1], "{scenario}");
-        let Form::Json { schema, .. } = &forms[0] else { panic!("{:?}", forms[0]) };
+        let ResponseFormat::Json { schema, .. } = &forms[0] else { panic!("{:?}", forms[0]) };
         let item = &schema["properties"]["errors"]["items"]["properties"];
         assert_eq!(item["category"]["enum"].as_array().unwrap().len(), 11, "{scenario}");
         assert_eq!(item["span"]["substringOf"], serde_json::json!(["translation", "source"]));

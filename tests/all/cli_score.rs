@@ -18,7 +18,7 @@ use crate::fakes::{self, Rule, TinyJudge, panel, segments};
 
 /// Answers GEMBA-MQM: what it finds depends on the translation alone.
 fn annotate(chat: &Chat) -> Reply {
-    let prompt = &chat.turns().last().unwrap().content;
+    let prompt = &chat.messages().last().unwrap().content;
     let text = if prompt.contains("Donnerstag") {
         "Critical:\nno-error\nMajor:\naccuracy/mistranslation - \"Donnerstag\"\naccuracy/omission - \"for \
              repairs\"\nMinor:\nstyle/awkward - \"stimmte am Donnerstag ab, um\"\n"

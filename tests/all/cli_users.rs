@@ -14,7 +14,7 @@ use crate::fakes::{Rule, SmallRun, said};
 
 /// Answers GEMBA-DA: worse for longer translations.
 fn rate(chat: &Chat) -> Reply {
-    let prompt = &chat.turns().last().unwrap().content;
+    let prompt = &chat.messages().last().unwrap().content;
     let score = 100usize.saturating_sub(prompt.len() % 40);
     Reply { text: format!("{{\"score\": {score}}}"), finish: Finish::Stop, ..Reply::default() }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tribunal::{
     engine::{Engine, grammar::Grammar, tokenizer::Tokenizer},
     judges::{Granularity, Panel, Settings, registry},
-    llm::{Form, Layout, Sampling},
+    llm::{Layout, ResponseFormat, Sampling},
     random::SplitMix,
 };
 
@@ -45,7 +45,7 @@ const REQUESTS: &[&str] = &[
 ];
 
 /// The forms of all methods; those of stages that only some answers lead to come with luck.
-fn forms() -> (Engine, Vec<Form>) {
+fn forms() -> (Engine, Vec<ResponseFormat>) {
     let engine = tiny_engine("qwen2", 8, 2048);
     let collector = Arc::new(Collector::over(engine));
     let rated = tempfile::NamedTempFile::new().unwrap();
@@ -104,11 +104,11 @@ fn answers_of_random_weights_are_valid_and_their_spans_verbatim() {
     let kinds: BTreeSet<&str> = forms
         .iter()
         .map(|form| match form {
-            Form::Text => "text",
-            Form::Json { .. } => "json",
-            Form::Regex(_) => "regex",
-            Form::Choice(_) => "choice",
-            Form::Layout { .. } => "layout",
+            ResponseFormat::Text => "text",
+            ResponseFormat::Json { .. } => "json",
+            ResponseFormat::Regex(_) => "regex",
+            ResponseFormat::Choice(_) => "choice",
+            ResponseFormat::Layout { .. } => "layout",
         })
         .collect();
     assert!(forms.len() >= 20 && kinds.len() == 4, "{} forms of {kinds:?}", forms.len());
@@ -130,16 +130,16 @@ fn answers_of_random_weights_are_valid_and_their_spans_verbatim() {
 }
 
 /// Whether an answer is what its form says, and how many spans it has.
-fn holds(form: &Form, answer: &str, n_spans: &mut usize) -> bool {
+fn holds(form: &ResponseFormat, answer: &str, n_spans: &mut usize) -> bool {
     match form {
-        Form::Text => true,
-        Form::Choice(texts) => texts.iter().any(|text| text == answer),
-        Form::Regex(source) => whole(source).is_match(answer),
-        Form::Json { schema, texts } => match serde_json::from_str(answer) {
+        ResponseFormat::Text => true,
+        ResponseFormat::Choice(texts) => texts.iter().any(|text| text == answer),
+        ResponseFormat::Regex(source) => whole(source).is_match(answer),
+        ResponseFormat::Json { schema, texts } => match serde_json::from_str(answer) {
             Ok(value) => Schema { texts, n_spans }.allows(&value, schema),
             Err(_) => false,
         },
-        Form::Layout { layout, texts } => {
+        ResponseFormat::Layout { layout, texts } => {
             *n_spans += answer.matches('"').count() / 2;
             ends(layout, texts, answer, 0).contains(&answer.len())
         }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tribunal::{
     cli,
     judges::{Model, Preset, Settings, registry, rubric_mqm::scenario},
-    llm::{Form, Sampling},
+    llm::{ResponseFormat, Sampling},
     segment::Segment,
 };
 
@@ -50,12 +50,12 @@ fn every_scenario_asks_its_own_question() {
     for (name, ..) in scenario::NAMES {
         let judge = judge(&format!("rubric-mqm:scenario={name}"), &settings(Preset::Paper));
         let (chat, _) = judge.preview(&document()[..1]).remove(0);
-        assert_eq!(chat.turns().len(), 8, "a system message, three examples, the question");
+        assert_eq!(chat.messages().len(), 8, "a system message, three examples, the question");
         assert!(
-            chat.turns().iter().all(|turn| !turn.content.contains("<v>")),
+            chat.messages().iter().all(|turn| !turn.content.contains("<v>")),
             "{name}: marks are PromptCUE's"
         );
-        let (example, question) = (&chat.turns()[2].content, &chat.turns()[7].content);
+        let (example, question) = (&chat.messages()[2].content, &chat.messages()[7].content);
         write!(last_turns, "--- {name}\n{question}\n--- first example's answer\n{example}\n").unwrap();
     }
     insta::assert_snapshot!("rubric_scenarios", last_turns);
@@ -77,11 +77,11 @@ fn marks_of_a_texts_own_are_text() {
             "{request} {preset}"
         );
         let (chat, form, _) = script.asked().remove(0);
-        assert_eq!(chat.turns().last().unwrap().content.contains(&segment.hypothesis), shows, "{preset}");
+        assert_eq!(chat.messages().last().unwrap().content.contains(&segment.hypothesis), shows, "{preset}");
         form
     };
     let json = format!(r#"{{"errors":[{{"category":"grammar","span":"{span}","severity":5}}]}}"#);
-    let Form::Json { texts, .. } = checked("rubric-mqm", Preset::Strict, &json, true) else {
+    let ResponseFormat::Json { texts, .. } = checked("rubric-mqm", Preset::Strict, &json, true) else {
         panic!("`strict` asks for JSON")
     };
     assert_eq!(texts["translation"], segment.hypothesis, "the form allows the span");
@@ -137,7 +137,7 @@ fn options() {
     assert!(error("rubric-mqm", &mine).contains("no points on a scale of 100"));
     std::fs::write(&shots, shot.replace("POINTS", r#","points":{"100":9}"#)).unwrap();
     let (chat, _) = judge("rubric-mqm", &mine).preview(&document()[..1]).remove(0);
-    assert_eq!(chat.turns()[2].content, r#"{"errors":[{"category":"grammar","span":"t","severity":9}]}"#);
+    assert_eq!(chat.messages()[2].content, r#"{"errors":[{"category":"grammar","span":"t","severity":9}]}"#);
 }
 
 /// A reference is shown where it is asked for and the preset has words for it.
@@ -149,7 +149,7 @@ fn references() {
     let question = |request: &str, group: &[Segment]| {
         let judge = judge(request, &with);
         let (chat, _) = judge.preview(group).remove(0);
-        chat.turns().last().unwrap().content.clone()
+        chat.messages().last().unwrap().content.clone()
     };
     let shown = question("rubric-mqm:reference=on", &known);
     assert!(shown.contains("\nGerman reference: ```Er ging zum Geldinstitut.```\n\nBased on the source, reference, and machine translation segments"), "{shown}");

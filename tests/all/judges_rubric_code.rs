@@ -8,7 +8,7 @@ use tribunal::{
         rubric_mqm::{Asked, RubricMqm, Texts},
         setup::Reference,
     },
-    llm::{Chat, Form, Sampling, Turn},
+    llm::{Chat, Message, ResponseFormat, Sampling},
     mqm::Severity,
     segment::Segment,
 };
@@ -78,12 +78,12 @@ fn code_sends_the_bytes_of_the_published_code() {
             run(&judge, &script, std::slice::from_ref(&segment)).remove(0).unwrap();
             script.in_order().remove(0).0
         };
-        let message = |turn: &Turn| {
+        let message = |turn: &Message| {
             let role = format!("{:?}", turn.role).to_lowercase();
             let content = serde_json::to_string(&turn.content).unwrap();
             format!("{{\"role\":\"{role}\",\"content\":{content}}}")
         };
-        let sent = format!("[{}]", chat.turns().iter().map(message).collect::<Vec<_>>().join(","));
+        let sent = format!("[{}]", chat.messages().iter().map(message).collect::<Vec<_>>().join(","));
         let found = tribunal::digest::sha256(&sent);
         assert_eq!((sent.len().to_string(), &found[..]), (length.to_owned(), sha256), "{line}\n{sent}");
     }
@@ -104,7 +104,7 @@ fn asked_about_marks(options: &str, segment: &Segment) -> Chat {
     let script = Script::says("no answer");
     judge.classify(&Panel::new(script.clone(), Sampling::default()), &texts).unwrap();
     let (chat, form, _) = script.in_order().remove(0);
-    assert_eq!(form, Form::Text);
+    assert_eq!(form, ResponseFormat::Text);
     chat
 }
 

@@ -4,7 +4,7 @@ use std::{fs, path::Path, sync::Arc};
 
 use tribunal::{
     judges::{Error, Granularity, Panel, Settings, rehearse},
-    llm::{Chat, Form, Llm, Sampling},
+    llm::{Chat, Llm, ResponseFormat, Sampling},
     run::{self, RunConfig},
     segment::Segment,
 };
@@ -117,7 +117,7 @@ fn what_has_no_score() {
 
 /// The mean log-probability of a text when the model is made to write it.
 fn written(llm: &dyn Llm, prompt: &str, text: &str) -> f64 {
-    let form = Form::Choice(vec![text.to_owned()]);
+    let form = ResponseFormat::Choice(vec![text.to_owned()]);
     let reply = llm.ask(&Chat::plain(prompt), &form, &Sampling::default()).unwrap();
     assert_eq!(reply.text, text);
     let n = llm.counter().unwrap().count(&Chat::plain(text)).unwrap();

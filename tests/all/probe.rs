@@ -115,7 +115,7 @@ fn a_fit_is_made_used_and_verified() {
         let (code, text) = said(small.tribunal(&[&["verify", "out"], more].concat()));
         assert!(code == 0 && text.contains("confirmed"), "{text}");
     }
-    // What the lens showed is part of the record: a changed number is found with the model.
+    // What the probe showed is part of the record: a changed number is found with the model.
     let calls = small.read("out/calls.jsonl");
     assert!(calls.contains("\"reading\""), "{calls}");
     let other = tiny("llama");

@@ -127,7 +127,7 @@ fn a_partial_merge_can_be_continued() {
 /// A model whose greedy answers to some prompts are no numbers, and whose warmer ones are.
 fn moody() -> Panel {
     let answer = |chat: &Chat, sampling: &Sampling| {
-        let is_bad = chat.turns()[0].content.contains("Four") && sampling.temperature == 0.0;
+        let is_bad = chat.messages()[0].content.contains("Four") && sampling.temperature == 0.0;
         let text = if is_bad { "four" } else { "4" };
         Reply { text: text.into(), finish: Finish::Stop, ..Reply::default() }
     };
@@ -202,7 +202,7 @@ fn units_are_finished_one_after_the_other() {
     let asked = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let heard = asked.clone();
     let model = Rule(move |chat: &Chat| {
-        let question = chat.turns()[0].content.clone();
+        let question = chat.messages()[0].content.clone();
         std::thread::sleep(std::time::Duration::from_millis(5));
         heard.lock().unwrap().push(question.split("of ").nth(1).unwrap().to_owned());
         Reply { text: "abc".into(), finish: Finish::Stop, ..Reply::default() }

@@ -97,7 +97,7 @@ fn a_trial_that_is_stopped_says_what_it_knows() {
     let signature = &"method:any".parse().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let config = options(dir.path());
-    config.stop.say();
+    config.stop.cancel();
     let task = Task { panel: &panel, judge, segments, signature };
     let trial = task.trial(&config, Duration::from_hours(1), None).unwrap();
     assert!(trial.is_cut && trial.expected.is_none() && trial.seconds_left.is_none(), "{trial:?}");

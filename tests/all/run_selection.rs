@@ -29,7 +29,7 @@ fn fsp(segments: &[Segment], granularity: &str, selection: Selection) -> (String
     let asked = prompts.clone();
     // Says of a prompt what only this very prompt gets.
     let echo = move |chat: &Chat| {
-        let prompt = &chat.turns()[0].content;
+        let prompt = &chat.messages()[0].content;
         let quality = prompt.bytes().fold(7_u32, |hash, byte| hash.wrapping_mul(31) + u32::from(byte)) % 101;
         asked.lock().unwrap().insert(prompt.clone());
         Reply { text: format!("{{\"errors\": [], \"quality_score\": {quality}}}"), ..Reply::default() }
@@ -89,7 +89,7 @@ fn calls_and_records_of_a_cut_group_belong_together() {
     assert_eq!((record.seg, record.hypothesis.as_str(), record.n_calls), (Some(3), "Four zeta", 1));
     let calls = run::calls::of_unit(dir.path(), &record.key()).unwrap();
     assert_eq!(calls.len(), 1);
-    assert!(calls[0].content.as_ref().unwrap().chat.turns()[0].content.ends_with("Four zeta"));
+    assert!(calls[0].content.as_ref().unwrap().chat.messages()[0].content.ends_with("Four zeta"));
     assert_eq!(tiny(dir.path(), &TinyJudge::by(Grouping::Document), selection).unwrap().resumed, 1);
 }
 

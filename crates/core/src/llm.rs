@@ -1,22 +1,22 @@
-//! The interface between judges and engines: a request ([`Chat`], [`Form`], [`Sampling`]) and its [`Reply`]. Judges
+//! The interface between judges and engines: a request ([`Chat`], [`ResponseFormat`], [`Sampling`]) and its [`Reply`]. Judges
 //! see no token ids through it, and the engine sees no segments.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
+mod cancellation;
 mod chance;
 mod layout;
-mod lens;
+mod linear_probe;
 mod prefixes;
-mod stop;
 mod written;
 
+pub use cancellation::CancellationToken;
 pub use chance::is_chance;
 pub use layout::Layout;
-pub use lens::{Lens, Reading, States};
+pub use linear_probe::{LinearProbe, Reading, States};
 pub use prefixes::PrefixTracker;
-pub use stop::Stop;
 
 /// A language model: the in-process engine, or a scripted one in tests.
 pub trait Llm: Sync + Send {
@@ -25,7 +25,7 @@ pub trait Llm: Sync + Send {
     /// # Errors
     /// [`Error::TooLong`] when prompt and answer budget exceed the context; [`Error::Form`] when the form
     /// cannot be compiled; [`Error::Engine`] when the engine itself failed.
-    fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, Error>;
+    fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, Error>;
 
     /// Log-probabilities of given continuations of one chat (labels, scores, fixed answers), in order.
     ///
@@ -38,7 +38,7 @@ pub trait Llm: Sync + Send {
     ///
     /// # Errors
     /// As [`Llm::ask`]; [`Error::Depth`] when the model has no such layer, [`Error::Engine`] when it does not provide states.
-    fn read(&self, _chat: &Chat, _text: &str, _lens: &Lens) -> Result<Scored, Error> {
+    fn read(&self, _chat: &Chat, _text: &str, _probe: &LinearProbe) -> Result<Scored, Error> {
         Err(hidden())
     }
 
@@ -57,7 +57,7 @@ pub trait Llm: Sync + Send {
 
     /// The same model with a cancellation token: after cancellation, pending requests end with [`Error::Interrupted`]
     /// and take no more of the model's time. `None` if requests cannot be cancelled.
-    fn until(&self, _stop: &Stop) -> Option<Arc<dyn Llm>> {
+    fn until(&self, _stop: &CancellationToken) -> Option<Arc<dyn Llm>> {
         None
     }
 
@@ -89,7 +89,7 @@ pub trait Counter: Sync + Send {
     ///
     /// # Errors
     /// [`Error::Form`] when the form cannot be compiled.
-    fn shortest(&self, _form: &Form) -> Result<Option<String>, Error> {
+    fn shortest(&self, _form: &ResponseFormat) -> Result<Option<String>, Error> {
         Ok(None)
     }
 }
@@ -101,7 +101,7 @@ fn hidden() -> Error {
 /// The role of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Speaker {
+pub enum MessageRole {
     System,
     User,
     Assistant,
@@ -109,8 +109,8 @@ pub enum Speaker {
 
 /// One message of a chat. Its content is data: control tokens inside it never act as such.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Turn {
-    pub role: Speaker,
+pub struct Message {
+    pub role: MessageRole,
     pub content: String,
 }
 
@@ -118,7 +118,7 @@ pub struct Turn {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prompt {
     /// A conversation, through the model's chat template; nothing in a turn acts as a control token.
-    Turns(Vec<Turn>),
+    Messages(Vec<Message>),
     /// A text as it is, without a chat template; control tokens in it act as such.
     Raw(String),
     /// A text as it is, without a chat template; nothing in it acts as a control token.
@@ -127,7 +127,7 @@ pub enum Prompt {
 
 impl Default for Prompt {
     fn default() -> Self {
-        Self::Turns(Vec::new())
+        Self::Messages(Vec::new())
     }
 }
 
@@ -137,8 +137,8 @@ impl Default for Prompt {
 pub struct Chat {
     pub prompt: Prompt,
     /// What the assistant thinks before it answers, for models that think; it comes before the prefill. Only for
-    /// [`Prompt::Turns`]: other prompts contain their own.
-    pub thought: Option<Thought>,
+    /// [`Prompt::Messages`]: other prompts contain their own.
+    pub thought: Option<Reasoning>,
     /// Text of the assistant's answer that is already there; the reply continues it.
     pub prefill: String,
 }
@@ -147,7 +147,7 @@ pub struct Chat {
 /// the model has them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Thought {
+pub enum Reasoning {
     /// The reply is the thought.
     Open,
     /// The reply is the answer after this thought.
@@ -175,15 +175,15 @@ impl Chat {
 
     /// A conversation.
     #[must_use]
-    pub fn of(turns: Vec<Turn>) -> Self {
-        Self { prompt: Prompt::Turns(turns), ..Self::default() }
+    pub fn of(turns: Vec<Message>) -> Self {
+        Self { prompt: Prompt::Messages(turns), ..Self::default() }
     }
 
     /// The conversation's turns; none of a prompt without a chat template.
     #[must_use]
-    pub fn turns(&self) -> &[Turn] {
+    pub fn messages(&self) -> &[Message] {
         match &self.prompt {
-            Prompt::Turns(turns) => turns,
+            Prompt::Messages(turns) => turns,
             Prompt::Raw(_) | Prompt::Plain(_) => &[],
         }
     }
@@ -192,14 +192,14 @@ impl Chat {
     #[must_use]
     pub fn untemplated(&self) -> Option<&str> {
         match &self.prompt {
-            Prompt::Turns(_) => None,
+            Prompt::Messages(_) => None,
             Prompt::Raw(text) | Prompt::Plain(text) => Some(text),
         }
     }
 
     /// What the prompt says: the contents of its turns, or its text.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
-        self.turns().iter().map(|turn| turn.content.as_str()).chain(self.untemplated())
+        self.messages().iter().map(|turn| turn.content.as_str()).chain(self.untemplated())
     }
 
     /// The same chat with one more turn.
@@ -207,34 +207,34 @@ impl Chat {
     /// # Panics
     /// If the prompt has no turns but a text.
     #[must_use]
-    pub fn with(mut self, role: Speaker, content: impl Into<String>) -> Self {
-        let Prompt::Turns(turns) = &mut self.prompt else { panic!("a text has no turns to add to") };
-        turns.push(Turn { role, content: content.into() });
+    pub fn with(mut self, role: MessageRole, content: impl Into<String>) -> Self {
+        let Prompt::Messages(turns) = &mut self.prompt else { panic!("a text has no turns to add to") };
+        turns.push(Message { role, content: content.into() });
         self
     }
 
     /// The same chat with a system turn added.
     #[must_use]
     pub fn system(self, content: impl Into<String>) -> Self {
-        self.with(Speaker::System, content)
+        self.with(MessageRole::System, content)
     }
 
     /// The same chat with a user turn added.
     #[must_use]
     pub fn user(self, content: impl Into<String>) -> Self {
-        self.with(Speaker::User, content)
+        self.with(MessageRole::User, content)
     }
 
     /// The same chat with an assistant turn added.
     #[must_use]
     pub fn assistant(self, content: impl Into<String>) -> Self {
-        self.with(Speaker::Assistant, content)
+        self.with(MessageRole::Assistant, content)
     }
 }
 
-/// The format of an answer. Every form but [`Form::Text`] is enforced by constrained decoding.
+/// The format of an answer. Every form but [`ResponseFormat::Text`] is enforced by constrained decoding.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Form {
+pub enum ResponseFormat {
     /// Free text until the model ends its turn or a stop string appears.
     #[default]
     Text,
@@ -254,7 +254,7 @@ pub enum Form {
     Layout { layout: Layout, texts: BTreeMap<String, String> },
 }
 
-impl Form {
+impl ResponseFormat {
     /// A JSON form without spans.
     #[must_use]
     pub fn json(schema: serde_json::Value) -> Self {
@@ -428,7 +428,7 @@ pub enum Error {
     /// No further requests are possible: the device is lost, or its thread has ended.
     #[error("the engine has stopped: {0}")]
     Stopped(String),
-    /// The request was cancelled ([`Stop`]).
+    /// The request was cancelled ([`CancellationToken`]).
     #[error("interrupted")]
     Interrupted,
 }

@@ -54,7 +54,8 @@ use std::{
 use crate::{
     files::Stamp,
     llm::{
-        self, Chat, Counter, Finish, Form, Lens, Llm, Reply, Sampling, Scored, States, Stop, Token, Usage,
+        self, CancellationToken, Chat, Counter, Finish, LinearProbe, Llm, Reply, ResponseFormat, Sampling,
+        Scored, States, Token, Usage,
     },
     model::Weights,
     signature::Signature,
@@ -192,7 +193,7 @@ pub struct Engine {
     /// Which of the model's adapters answers; `None` for the model itself.
     adapter: Option<u32>,
     /// The cancellation token of its requests, if any.
-    stop: Option<Stop>,
+    stop: Option<CancellationToken>,
 }
 
 /// The state that all clones share.
@@ -253,7 +254,7 @@ impl Engine {
 
     /// The same loaded model with a cancellation token for its requests.
     #[must_use]
-    pub fn until(&self, stop: &Stop) -> Self {
+    pub fn until(&self, stop: &CancellationToken) -> Self {
         Self { stop: Some(stop.clone()), ..self.clone() }
     }
 
@@ -271,7 +272,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`llm::Error::Form`] when it cannot be compiled.
-    pub fn grammar(&self, form: &Form) -> Result<Option<grammar::Grammar>, llm::Error> {
+    pub fn grammar(&self, form: &ResponseFormat) -> Result<Option<grammar::Grammar>, llm::Error> {
         self.loaded.vocabulary.grammar(form)
     }
 
@@ -322,7 +323,7 @@ impl Engine {
 
     /// Sends a request to a worker.
     fn send(&self, mut request: Request, task: Task) -> Result<Pending, llm::Error> {
-        self.stop.as_ref().map_or(Ok(()), Stop::check)?;
+        self.stop.as_ref().map_or(Ok(()), CancellationToken::check)?;
         let (sender, receiver) = sync_channel(1);
         let caller = Arc::new(());
         let answer = Box::new(Answer::new(task, sender, Arc::downgrade(&caller)));
@@ -344,7 +345,7 @@ const POLL: Duration = Duration::from_millis(100);
 /// A request whose reply is pending. Dropping it cancels the request.
 struct Pending {
     receiver: Receiver<Result<Outcome, llm::Error>>,
-    stop: Option<Stop>,
+    stop: Option<CancellationToken>,
     _caller: Arc<()>,
     _waiting: Waiting,
 }
@@ -377,7 +378,7 @@ fn gone() -> llm::Error {
 }
 
 impl Llm for Engine {
-    fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, llm::Error> {
+    fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, llm::Error> {
         let tokens = self.prompt_ids(chat)?;
         self.check_length(tokens.len(), sampling.max_tokens)?;
         let grammar = self.loaded.vocabulary.grammar(form)?;
@@ -422,9 +423,9 @@ impl Llm for Engine {
         Ok(continuations.iter().zip(places).map(scored).collect())
     }
 
-    fn read(&self, chat: &Chat, text: &str, lens: &Lens) -> Result<Scored, llm::Error> {
-        let states = self.states(chat, text, &lens.depths)?;
-        let reading = Some(states.through(lens));
+    fn read(&self, chat: &Chat, text: &str, probe: &LinearProbe) -> Result<Scored, llm::Error> {
+        let states = self.states(chat, text, &probe.depths)?;
+        let reading = Some(states.apply(probe));
         let (text, tokens) = (text.to_owned(), Vec::new());
         Ok(Scored { text, tokens, reading, is_chance: false, usage: states.usage })
     }
@@ -465,7 +466,7 @@ impl Llm for Engine {
         Some(self)
     }
 
-    fn until(&self, stop: &Stop) -> Option<Arc<dyn Llm>> {
+    fn until(&self, stop: &CancellationToken) -> Option<Arc<dyn Llm>> {
         Some(Arc::new(Self::until(self, stop)))
     }
 }
@@ -479,7 +480,7 @@ impl Counter for Engine {
         Self::prompt_ids(self, chat).map(Some)
     }
 
-    fn shortest(&self, form: &Form) -> Result<Option<String>, llm::Error> {
+    fn shortest(&self, form: &ResponseFormat) -> Result<Option<String>, llm::Error> {
         grammar::shortest(form)
     }
 }

@@ -12,7 +12,7 @@ use crate::{
         self, Built, Grouping, Judge, LanguageCheck, Reads, Settings, Verdict, in_parallel,
         registry::{self, Signed},
     },
-    llm::Stop,
+    llm::CancellationToken,
     models::{Models, adapter},
     provenance,
     run::{
@@ -45,7 +45,7 @@ pub struct Invocation {
     /// What is being written, for whoever interrupts the process.
     pub writing: Writing,
     /// Cancels pending requests; what is finished is kept.
-    pub stop: Stop,
+    pub stop: CancellationToken,
     pub progress: Arc<dyn Progress>,
 }
 
@@ -57,7 +57,7 @@ impl Default for Invocation {
             given: BTreeMap::new(),
             build: Build { version: env!("CARGO_PKG_VERSION").into(), ..Build::default() },
             writing: Writing::default(),
-            stop: Stop::default(),
+            stop: CancellationToken::default(),
             progress: Arc::new(Silent),
         }
     }

@@ -17,7 +17,7 @@ use crate::{
     engine::DeviceError,
     evaluation::{Evaluation, Invocation, Run},
     judges::Panel,
-    llm::{Chat, Counter, Error as Refusal, Form, Llm, Reply, Sampling, Scored, Stop},
+    llm::{CancellationToken, Chat, Counter, Error as Refusal, Llm, Reply, ResponseFormat, Sampling, Scored},
     models::{
         ModelLoader, Models,
         gpu_memory::{self, GpuMemory},
@@ -172,11 +172,11 @@ impl Forecast {
 fn tried(run: &Run<'_>, invocation: &Invocation, plan: &Plan, time: Duration) -> Result<Trial> {
     let is_counted = plan.counted == plan.groups;
     let distinct = plan.least.distinct_tokens.filter(|_| plan.is_fixed && is_counted);
-    let stop = Stop::default();
+    let stop = CancellationToken::default();
     let config = RunConfig { stop: stop.clone(), ..run.config.clone() };
     let trial =
         limited(time, [&invocation.stop, &stop], || run.task().trial(&config, TRIAL.min(time), distinct))?;
-    if invocation.stop.is_said() {
+    if invocation.stop.is_cancelled() {
         return Err(run::Error::Interrupted(invocation.writing.hold().clone()).into());
     }
     Ok(trial)
@@ -187,13 +187,13 @@ const CUT: &str = "no group was finished within 20 s";
 
 /// Does work until it is done, for so long at the most, or until the outer word is given: then the inner one is, which the
 /// work heeds.
-fn limited<T>(time: Duration, [outer, inner]: [&Stop; 2], work: impl FnOnce() -> T) -> T {
+fn limited<T>(time: Duration, [outer, inner]: [&CancellationToken; 2], work: impl FnOnce() -> T) -> T {
     let (start, is_over) = (Instant::now(), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let watch = scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                if start.elapsed() >= time || outer.is_said() {
-                    return inner.say();
+                if start.elapsed() >= time || outer.is_cancelled() {
+                    return inner.cancel();
                 }
                 std::thread::park_timeout(WATCH);
             }
@@ -273,7 +273,7 @@ impl Characters {
 }
 
 impl Llm for Characters {
-    fn ask(&self, _: &Chat, _: &Form, _: &Sampling) -> Result<Reply, Refusal> {
+    fn ask(&self, _: &Chat, _: &ResponseFormat, _: &Sampling) -> Result<Reply, Refusal> {
         Err(Self::refusal())
     }
 
@@ -289,7 +289,7 @@ impl Llm for Characters {
 impl Counter for Characters {
     fn count(&self, chat: &Chat) -> Result<usize, Refusal> {
         let of_turns =
-            chat.turns().iter().map(|turn| Self::tokens(&turn.content) + Self::OF_A_TURN).sum::<f64>();
+            chat.messages().iter().map(|turn| Self::tokens(&turn.content) + Self::OF_A_TURN).sum::<f64>();
         let tokens = chat.untemplated().map_or(of_turns, Self::tokens) + Self::tokens(&chat.prefill);
         Ok(tokens.ceil() as usize)
     }

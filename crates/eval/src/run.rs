@@ -9,7 +9,7 @@ use std::{
 use crate::{
     files,
     judges::{Judge, Panel},
-    llm::Stop,
+    llm::CancellationToken,
     segment::{Corpus, Segment, numbered, trained::Overlap},
     signature::Signature,
 };
@@ -104,7 +104,7 @@ pub struct RunConfig {
     pub copies: Vec<Copy>,
     pub writing: Writing,
     /// Ends the run between two groups once it is said; what is finished is kept.
-    pub stop: Stop,
+    pub stop: CancellationToken,
 }
 
 /// A file that the run folder keeps.
@@ -135,7 +135,7 @@ impl RunConfig {
             trained_on: Vec::new(),
             copies: Vec::new(),
             writing: Writing::default(),
-            stop: Stop::default(),
+            stop: CancellationToken::default(),
         }
     }
 }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::{
     evaluation::{Evaluation, Invocation},
     judges::registry,
-    llm::Stop,
+    llm::CancellationToken,
     models::{ModelLoader, Models, adapter},
     run::{Outcome, Writing},
     spec::{InputSpec, Spec},
@@ -17,7 +17,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct Watch {
     writing: Writing,
-    stop: Stop,
+    stop: CancellationToken,
 }
 
 impl Watch {
@@ -31,7 +31,7 @@ impl Watch {
     /// Ends it: what is finished is kept, what is being answered or waits is dropped, and judged when the run is
     /// resumed.
     pub fn stop(&self) {
-        self.stop.say();
+        self.stop.cancel();
     }
 }
 

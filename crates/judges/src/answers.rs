@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::llm::Form;
+use crate::llm::ResponseFormat;
 
 pub mod errors;
 
@@ -13,10 +13,10 @@ pub mod chances;
 
 /// A JSON form with spans of these texts; those of an empty text are taken out of the schema.
 #[must_use]
-pub fn form_about(mut schema: Value, mut texts: BTreeMap<String, String>) -> Form {
+pub fn form_about(mut schema: Value, mut texts: BTreeMap<String, String>) -> ResponseFormat {
     texts.retain(|_, text| !text.is_empty());
     restrict_to(&mut schema, &texts);
-    Form::Json { schema, texts }
+    ResponseFormat::Json { schema, texts }
 }
 
 /// Takes the spans of absent texts out of a schema: alternatives that need one go, lists of texts shrink, and

@@ -20,7 +20,7 @@ use super::{
     setup::{self, Granularity, Preset, Settings},
 };
 use crate::{
-    llm::{Chat, Form, Sampling},
+    llm::{Chat, ResponseFormat, Sampling},
     segment::Segment,
 };
 
@@ -59,7 +59,7 @@ pub const METHOD: Method = Method {
 /// The filter as it was asked for.
 pub struct Difficulty {
     prompts: Prompts,
-    form: Form,
+    form: ResponseFormat,
     budget: usize,
 }
 
@@ -99,9 +99,9 @@ impl Difficulty {
             let schema = prompts.render(FORM, ()).map_err(setup::Error::from_prompt)?;
             let unfit =
                 |e: serde_json::Error| setup::Error::Prompt { file: FORM.name.into(), reason: e.to_string() };
-            Form::json(serde_json::from_str(&schema).map_err(unfit)?)
+            ResponseFormat::json(serde_json::from_str(&schema).map_err(unfit)?)
         } else {
-            Form::Text
+            ResponseFormat::Text
         };
         let budget = settings.max_tokens.unwrap_or(BUDGET);
         let judge = Self { prompts, form, budget };

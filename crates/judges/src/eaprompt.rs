@@ -46,7 +46,7 @@ use super::{
     setup::{self, Granularity, Preset, Reference, Settings, options},
 };
 use crate::{
-    llm::{Chat, Form, Sampling},
+    llm::{Chat, ResponseFormat, Sampling},
     mqm::{ErrorSpan, Repeats, Severity},
     segment::Segment,
 };
@@ -272,8 +272,8 @@ impl EaPrompt {
     fn count(&self, panel: &Panel, errors: &str) -> Result<[usize; 2], Error> {
         let chat = self.count_chat(errors)?;
         let form = match self.preset {
-            Preset::Strict => Form::Regex("[1-9]?[0-9], [1-9]?[0-9]".into()),
-            Preset::Paper | Preset::Code => Form::Text,
+            Preset::Strict => ResponseFormat::Regex("[1-9]?[0-9], [1-9]?[0-9]".into()),
+            Preset::Paper | Preset::Code => ResponseFormat::Text,
         };
         let own = if self.preset == Preset::Code { CODE_BUDGET } else { COUNT_BUDGET };
         let budget = self.max_tokens.unwrap_or(own);
@@ -393,9 +393,9 @@ impl EaPrompt {
     }
 
     /// The form of stage 1.
-    fn form(&self, segment: &Segment) -> Result<Form, Error> {
+    fn form(&self, segment: &Segment) -> Result<ResponseFormat, Error> {
         if self.preset != Preset::Strict {
-            return Ok(Form::Text);
+            return Ok(ResponseFormat::Text);
         }
         let schema = serde_json::from_str(&self.prompts.render(SCHEMA, ())?)
             .map_err(|e| Error::Failed(format!("prompt `{}` is not valid JSON: {e}", SCHEMA.name)))?;

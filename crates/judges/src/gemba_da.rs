@@ -31,7 +31,7 @@ use super::{
     setup::{self, Granularity, Preset, Reference, Settings, options},
 };
 use crate::{
-    llm::{Chat, Form, Sampling},
+    llm::{Chat, ResponseFormat, Sampling},
     segment::Segment,
 };
 
@@ -84,7 +84,7 @@ options! {
 pub struct GembaDa {
     prompts: Prompts,
     preset: Preset,
-    form: Form,
+    form: ResponseFormat,
     expected: bool,
     shows_reference: bool,
     max_tokens: Option<usize>,
@@ -149,9 +149,9 @@ impl GembaDa {
                     file: FORM.name.into(),
                     reason: e.to_string(),
                 };
-                Form::json(serde_json::from_str(&schema).map_err(unfit)?)
+                ResponseFormat::json(serde_json::from_str(&schema).map_err(unfit)?)
             }
-            Preset::Paper | Preset::Code => Form::Text,
+            Preset::Paper | Preset::Code => ResponseFormat::Text,
         };
         let (shows_reference, max_tokens) = (asked.reference.is_shown(settings), settings.max_tokens);
         let judge = Self { prompts, preset: settings.preset, form, expected, shows_reference, max_tokens };

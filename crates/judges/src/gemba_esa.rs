@@ -35,7 +35,7 @@ use super::{
     shots::{self, Shot},
 };
 use crate::{
-    llm::{Chat, Form, Sampling},
+    llm::{Chat, ResponseFormat, Sampling},
     mqm::{self, ErrorSpan, weights::Weights},
     segment::Segment,
 };
@@ -199,7 +199,7 @@ impl GembaEsa {
         }
         let budget = self.max_tokens.unwrap_or(SCORE_BUDGET);
         let sampling = Sampling { max_tokens: budget, ..panel.sampling.clone() };
-        let form = Form::Regex("100|[1-9]?[0-9]".into());
+        let form = ResponseFormat::Regex("100|[1-9]?[0-9]".into());
         let reply = panel.ask_with(Role::Annotator, SCORE_STAGE, &chat, &form, &sampling)?;
         let answer = reading::whole(&reply, budget)?;
         read_number(answer).ok_or_else(|| reading::unusable(answer, "not a number from 0 to 100"))

@@ -55,7 +55,7 @@ use super::{
 };
 use crate::{
     code::gemba_api::{self, TokenBudget},
-    llm::{Chat, Form, Reply, Sampling},
+    llm::{Chat, Reply, ResponseFormat, Sampling},
     mqm::{self, weights::Weights},
     segment::Segment,
 };
@@ -230,7 +230,7 @@ impl GembaMqm {
         let (source, target) = (&texts.source, &texts.target);
         let form = match self.preset {
             Preset::Code => return self.judge_as_code(panel, texts, chat),
-            Preset::Paper => Form::Text,
+            Preset::Paper => ResponseFormat::Text,
             Preset::Strict => blocks::form(blocks::MQM, texts.errors_in_a_block(), source, target),
         };
         let reply = ask(panel, chat, &form, self.budget())?;
@@ -318,7 +318,7 @@ impl GembaMqm {
     }
 }
 
-fn ask(panel: &Panel, chat: &Chat, form: &Form, max_tokens: usize) -> Result<Reply, Error> {
+fn ask(panel: &Panel, chat: &Chat, form: &ResponseFormat, max_tokens: usize) -> Result<Reply, Error> {
     let sampling = Sampling { max_tokens, ..panel.sampling.clone() };
     Ok(panel.ask_with(Role::Annotator, ANNOTATE, chat, form, &sampling)?)
 }

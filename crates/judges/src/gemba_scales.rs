@@ -33,7 +33,7 @@ use super::{
     setup::{self, Granularity, Preset, Reference, Settings, options},
 };
 use crate::{
-    llm::{Chat, Form, Sampling},
+    llm::{Chat, ResponseFormat, Sampling},
     segment::Segment,
 };
 
@@ -132,7 +132,7 @@ pub struct GembaScale {
     scale: Scale,
     prompts: Prompts,
     preset: Preset,
-    form: Form,
+    form: ResponseFormat,
     shows_reference: bool,
     /// -SQM: the mean of the distribution is the score.
     expected: bool,
@@ -179,7 +179,7 @@ impl GembaScale {
             scale,
             prompts: Prompts::load(&[prompt(scale)], settings)?,
             preset: settings.preset,
-            form: if settings.preset == Preset::Strict { scale.form() } else { Form::Text },
+            form: if settings.preset == Preset::Strict { scale.form() } else { ResponseFormat::Text },
             shows_reference,
             max_tokens: settings.max_tokens,
         };

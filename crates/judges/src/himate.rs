@@ -66,7 +66,7 @@ use super::{
     shots::{self, Shot},
 };
 use crate::{
-    llm::{Chat, Form, Reply, Sampling},
+    llm::{Chat, Reply, ResponseFormat, Sampling},
     mqm::{self, ErrorSpan, weights::Weights},
     segment::Segment,
 };
@@ -384,8 +384,11 @@ impl HiMate {
     }
 
     /// The enforced form; free text where answers are not enforced.
-    fn form(&self, enforced: impl FnOnce() -> Result<Form, Error>) -> Result<Form, Error> {
-        if self.is_strict() { enforced() } else { Ok(Form::Text) }
+    fn form(
+        &self,
+        enforced: impl FnOnce() -> Result<ResponseFormat, Error>,
+    ) -> Result<ResponseFormat, Error> {
+        if self.is_strict() { enforced() } else { Ok(ResponseFormat::Text) }
     }
 
     /// Asks about one subtype, and again where the answer cannot be used.
@@ -394,7 +397,7 @@ impl HiMate {
         task: &Task,
         (role, stage): (Role, Stage),
         chat: &Chat,
-        (form, budget): (&Form, usize),
+        (form, budget): (&ResponseFormat, usize),
         read: impl Fn(&Reply) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let max_tokens = self.max_tokens.unwrap_or(budget);

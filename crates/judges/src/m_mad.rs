@@ -72,7 +72,7 @@ use super::{
     shots::Shot,
 };
 use crate::{
-    llm::{Chat, Form, Reply, Sampling},
+    llm::{Chat, Reply, ResponseFormat, Sampling},
     mqm::{self, ErrorSpan, weights::Weights},
     segment::Segment,
 };
@@ -410,11 +410,16 @@ impl MMad {
     }
 
     /// The form of an answer with annotations; free text where it is not enforced.
-    fn form(&self, dimension: &Dimension, thoughts: Option<&str>, segment: &Segment) -> Result<Form, Error> {
+    fn form(
+        &self,
+        dimension: &Dimension,
+        thoughts: Option<&str>,
+        segment: &Segment,
+    ) -> Result<ResponseFormat, Error> {
         if self.is_strict() {
             return annotation::form(&self.prompts, dimension, thoughts, segment);
         }
-        Ok(Form::Text)
+        Ok(ResponseFormat::Text)
     }
 
     /// Asks until the answer is whole and can be read.
@@ -422,7 +427,7 @@ impl MMad {
         &self,
         panel: &Panel,
         question: &Question,
-        (chat, form): (&Chat, &Form),
+        (chat, form): (&Chat, &ResponseFormat),
         read: impl Fn(&Reply) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let max_tokens = self.max_tokens.unwrap_or(question.budget);

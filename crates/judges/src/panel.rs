@@ -13,7 +13,7 @@ use super::{
     method::{Role, Step},
 };
 use crate::{
-    llm::{self, Chat, Form, Lens, Llm, Reply, Sampling, Scored, Usage},
+    llm::{self, Chat, LinearProbe, Llm, Reply, ResponseFormat, Sampling, Scored, Usage},
     parallel,
 };
 
@@ -62,7 +62,7 @@ pub struct Call {
 #[derive(Clone, Debug)]
 pub enum Wanted {
     /// An answer of this form.
-    Answer(Form),
+    Answer(ResponseFormat),
     /// The log-probabilities of these continuations.
     Scores(Vec<String>),
     /// A reading of this text.
@@ -183,7 +183,7 @@ impl Panel {
         role: Role,
         step: impl Into<Step>,
         chat: &Chat,
-        form: &Form,
+        form: &ResponseFormat,
     ) -> Result<Reply, llm::Error> {
         self.ask_with(role, step, chat, form, &self.sampling)
     }
@@ -197,7 +197,7 @@ impl Panel {
         role: Role,
         step: impl Into<Step>,
         chat: &Chat,
-        form: &Form,
+        form: &ResponseFormat,
         sampling: &Sampling,
     ) -> Result<Reply, llm::Error> {
         self.attempt(role, step.into(), (chat, form, sampling), 0)
@@ -212,7 +212,7 @@ impl Panel {
         &self,
         role: Role,
         step: impl Into<Step>,
-        (chat, form, sampling): (&Chat, &Form, &Sampling),
+        (chat, form, sampling): (&Chat, &ResponseFormat, &Sampling),
         retry: Retry,
         read: impl Fn(&Reply) -> Result<T, Error>,
     ) -> Result<T, Error> {
@@ -233,7 +233,7 @@ impl Panel {
         &self,
         role: Role,
         step: impl Into<Step>,
-        (chat, form, sampling): (&Chat, &Form, &Sampling),
+        (chat, form, sampling): (&Chat, &ResponseFormat, &Sampling),
         again: impl Fn(usize, &Sampling, &Error) -> Option<Sampling>,
         read: impl Fn(&Reply, &Sampling) -> Result<T, Error>,
     ) -> Result<T, Error> {
@@ -260,7 +260,7 @@ impl Panel {
         &self,
         role: Role,
         step: Step,
-        (chat, form, sampling): (&Chat, &Form, &Sampling),
+        (chat, form, sampling): (&Chat, &ResponseFormat, &Sampling),
         attempt: usize,
     ) -> Result<Reply, llm::Error> {
         let start = Instant::now();
@@ -297,7 +297,7 @@ impl Panel {
         asked
     }
 
-    /// Weighs a text under the model of a role and reads it through a lens, recorded as
+    /// Weighs a text under the model of a role and reads it by a probe, recorded as
     /// [`Panel::score_continuations`] is.
     ///
     /// # Errors
@@ -308,10 +308,10 @@ impl Panel {
         step: impl Into<Step>,
         chat: &Chat,
         text: &str,
-        lens: &Lens,
+        probe: &LinearProbe,
     ) -> Result<Scored, llm::Error> {
         let start = Instant::now();
-        let asked = self.llm(role).read(chat, text, lens);
+        let asked = self.llm(role).read(chat, text, probe);
         let scored = asked.clone().map(|scored| vec![scored]);
         let wanted = Wanted::Reading(text.to_owned());
         self.note_scored((role, step.into()), chat, wanted, said(&scored), start);

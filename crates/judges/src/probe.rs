@@ -156,7 +156,7 @@ impl Probe {
             return Err(Error::Empty("the translation is empty".into()));
         }
         let chat = chat(&self.prompts, segment)?;
-        let read = panel.read(Role::Annotator, READ, &chat, &text(segment), self.fit.lens())?;
+        let read = panel.read(Role::Annotator, READ, &chat, &text(segment), self.fit.probe())?;
         let seen = Readout::of(&read, segment)?;
         let verdict = verdict(&self.fit, self.weights, segment, &seen);
         Ok(if self.has_witness { witnessed(verdict, segment, self.weights) } else { verdict })

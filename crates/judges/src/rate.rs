@@ -48,7 +48,7 @@ use super::{
 };
 use crate::{
     evidence::Backend,
-    llm::{Chat, Form, Reply, Sampling},
+    llm::{Chat, Reply, ResponseFormat, Sampling},
     segment::Segment,
 };
 
@@ -376,7 +376,7 @@ impl Session<'_> {
     /// One question to the core agent: its step, or the fault of its tool call.
     fn ask_core(&mut self, round: usize, forced: bool) -> Result<Result<ToolCall, String>, Error> {
         let budget = self.judge.budget(BUDGET);
-        let form = if self.judge.is_strict() { self.form(forced)? } else { Form::Text };
+        let form = if self.judge.is_strict() { self.form(forced)? } else { ResponseFormat::Text };
         let mut sampling = Sampling { max_tokens: budget, ..self.panel.sampling.clone() };
         if !self.judge.is_strict() {
             sampling.stop = vec![tools::CALL_END.into()];
@@ -404,7 +404,7 @@ impl Session<'_> {
     }
 
     /// What the core agent may do now, as `strict` constrains it.
-    fn form(&self, forced: bool) -> Result<Form, Error> {
+    fn form(&self, forced: bool) -> Result<ResponseFormat, Error> {
         let is_open = |score: &i64| !self.compared.contains(&(2 * score));
         let is_judged = self.judged.is_some();
         let may_compare = self.judge.team.comparison && is_judged && !forced;

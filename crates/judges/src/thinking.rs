@@ -25,7 +25,7 @@ use super::{
     setup::{self, Granularity, Preset, Settings, options},
 };
 use crate::{
-    llm::{Chat, Form, Sampling, Thought},
+    llm::{Chat, Reasoning, ResponseFormat, Sampling},
     mqm::{self, weights::Weights},
     segment::Segment,
 };
@@ -151,7 +151,7 @@ impl Thinking {
         let stop = vec!["</think>".into()];
         let max_tokens = self.thought_budget;
         let sampling = Sampling { max_tokens, stop, ..self.sampling(panel) };
-        let reply = panel.ask_with(Role::Annotator, THINK, &open(chat), &Form::Text, &sampling)?;
+        let reply = panel.ask_with(Role::Annotator, THINK, &open(chat), &ResponseFormat::Text, &sampling)?;
         Ok(reply.text.trim().to_owned())
     }
 
@@ -162,7 +162,7 @@ impl Thinking {
         thought: String,
         segment: &Segment,
     ) -> Result<Verdict, Error> {
-        let chat = Chat { thought: Some(Thought::Closed(thought)), ..chat };
+        let chat = Chat { thought: Some(Reasoning::Closed(thought)), ..chat };
         let form = self.layout.form(&self.prompts, MAX_ERRORS, &segment.source, &segment.hypothesis)?;
         let sampling = Sampling { max_tokens: self.budget, ..self.sampling(panel) };
         let reply = panel.ask_with(Role::Annotator, ANSWER, &chat, &form, &sampling)?;
@@ -185,5 +185,5 @@ impl Thinking {
 
 /// The same chat where the reply is the thought.
 fn open(chat: Chat) -> Chat {
-    Chat { thought: Some(Thought::Open), ..chat }
+    Chat { thought: Some(Reasoning::Open), ..chat }
 }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use tribunal_core::{
-    llm::{self, Chat, Counter, Finish, Form, Llm, Reply, Sampling, Scored, Token, TokenSource},
+    llm::{self, Chat, Counter, Finish, Llm, Reply, ResponseFormat, Sampling, Scored, Token, TokenSource},
     segment::Segment,
 };
 use tribunal_judges::{Built, Call, Error, Panel, Verdict};
@@ -69,8 +69,8 @@ fn reply(text: &str, logprobs: &[f64]) -> Reply {
 }
 
 impl Llm for Cast {
-    fn ask(&self, chat: &Chat, _: &Form, _: &Sampling) -> Result<Reply, llm::Error> {
-        let said: String = chat.turns().iter().flat_map(|turn| [turn.content.as_str(), "\n"]).collect();
+    fn ask(&self, chat: &Chat, _: &ResponseFormat, _: &Sampling) -> Result<Reply, llm::Error> {
+        let said: String = chat.messages().iter().flat_map(|turn| [turn.content.as_str(), "\n"]).collect();
         let mut parts = self.parts.lock().unwrap();
         let part = parts.iter_mut().find(|part| part.cues.iter().all(|cue| said.contains(cue)));
         part.map(|part| part.lines.next())
@@ -79,7 +79,7 @@ impl Llm for Cast {
 
     /// The line's text has its own probability, and the other continuations share the rest.
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
-        let said = self.ask(chat, &Form::Text, &Sampling::default())?;
+        let said = self.ask(chat, &ResponseFormat::Text, &Sampling::default())?;
         let named: f64 = said.tokens.iter().map(|token| token.logprob).sum();
         let rest = ((1.0 - named.exp()) / (continuations.len() - 1).max(1) as f64).ln();
         if !continuations.contains(&said.text) {

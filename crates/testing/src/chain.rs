@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use tribunal_core::{
-    llm::{self, Chat, Counter, Form, Llm, Reply, Sampling, Scored},
+    llm::{self, Chat, Counter, Llm, Reply, ResponseFormat, Sampling, Scored},
     segment::Segment,
 };
 use tribunal_judges::{Error, Judge, Judging, Materials, Panel, Role, Stage, Verdict};
@@ -19,10 +19,10 @@ impl Judging for Chain {
         let of = |(at, segment): (usize, &Segment)| {
             let panel = panel.about(at);
             let first = Chat::new().user(format!("What of {}?", segment.source));
-            let reply = panel.ask(Role::Annotator, Stage::new("first"), &first, &Form::Text)?;
+            let reply = panel.ask(Role::Annotator, Stage::new("first"), &first, &ResponseFormat::Text)?;
             for letter in reply.text.chars() {
                 let next = Chat::new().user(format!("And {letter} of {}?", segment.source));
-                panel.ask(Role::Judge, Stage::new("next"), &next, &Form::Text)?;
+                panel.ask(Role::Judge, Stage::new("next"), &next, &ResponseFormat::Text)?;
             }
             Ok(Verdict::new(0.0, Vec::new()))
         };
@@ -50,7 +50,7 @@ impl Word {
 }
 
 impl Llm for Word {
-    fn ask(&self, _: &Chat, _: &Form, _: &Sampling) -> Result<Reply, llm::Error> {
+    fn ask(&self, _: &Chat, _: &ResponseFormat, _: &Sampling) -> Result<Reply, llm::Error> {
         self.n_asked.fetch_add(1, Ordering::SeqCst);
         let usage = llm::Usage { generated: self.says.len(), ..llm::Usage::default() };
         Ok(Reply { text: self.says.into(), usage, ..Reply::default() })
@@ -71,7 +71,7 @@ impl Counter for Word {
     }
 
     fn prompt_ids(&self, chat: &Chat) -> Result<Option<Vec<u32>>, llm::Error> {
-        let text = &chat.turns()[0].content;
+        let text = &chat.messages()[0].content;
         let word =
             |word: &str| word.bytes().fold(7_u32, |hash, byte| hash.wrapping_mul(31) + u32::from(byte));
         let ids = if self.by_words {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
 use tribunal_core::{
-    llm::{Chat, Form, Layout, Sampling},
+    llm::{Chat, Layout, ResponseFormat, Sampling},
     segment::Segment,
 };
 use tribunal_judges::{
@@ -92,16 +92,18 @@ pub fn show(verdict: &Result<Verdict, Error>) -> String {
 }
 
 /// A question as a person reads it.
-pub fn show_question(chat: &Chat, form: &Form) -> String {
-    let turns = chat.turns().iter().map(|t| format!("<<< {:?} >>>\n{}\n", t.role, t.content));
+pub fn show_question(chat: &Chat, form: &ResponseFormat) -> String {
+    let turns = chat.messages().iter().map(|t| format!("<<< {:?} >>>\n{}\n", t.role, t.content));
     let form = match form {
-        Form::Json { schema, texts } => {
+        ResponseFormat::Json { schema, texts } => {
             format!("JSON\n{}\n{}", serde_json::to_string_pretty(schema).unwrap(), show_texts(texts))
         }
-        Form::Layout { layout, texts } => format!("Layout\n{}\n{}", show_layout(layout), show_texts(texts)),
+        ResponseFormat::Layout { layout, texts } => {
+            format!("Layout\n{}\n{}", show_layout(layout), show_texts(texts))
+        }
         other => format!("{other:?}\n"),
     };
-    turns.collect::<String>() + "<<< Form >>> " + &form
+    turns.collect::<String>() + "<<< ResponseFormat >>> " + &form
 }
 
 fn show_texts(texts: &BTreeMap<String, String>) -> String {
@@ -129,8 +131,9 @@ pub fn conversation(request: &str, settings: &Settings, group: &[Segment], answe
     let verdicts = run(&judge, &script, group);
     let asked = script.asked();
     let mut planned: Vec<_> = judge.preview(group);
-    planned
-        .sort_by(|a, b| a.0.turns().last().map(|t| &t.content).cmp(&b.0.turns().last().map(|t| &t.content)));
+    planned.sort_by(|a, b| {
+        a.0.messages().last().map(|t| &t.content).cmp(&b.0.messages().last().map(|t| &t.content))
+    });
     let budgets: Vec<_> =
         asked.iter().map(|(chat, _, sampling)| (chat.clone(), sampling.max_tokens)).collect();
     assert_eq!(planned, budgets, "{request}: what is planned is what is asked");
@@ -150,7 +153,7 @@ pub fn dialogue(request: &str, settings: &Settings, group: &[Segment], scenes: &
     let verdicts = run(&judge, &script, group);
     let mut text = format!("{}\n", judge.signature().all());
     for (chat, form, sampling) in script.in_order() {
-        let question = &chat.turns().last().unwrap().content;
+        let question = &chat.messages().last().unwrap().content;
         let answer = scenes.iter().find(|(needle, _)| question.contains(needle)).map_or("", |(_, a)| *a);
         let question = show_question(&chat, &form);
         write!(text, "{question}<<< Budget >>> {}\n<<< Answer >>>\n{answer}\n", sampling.max_tokens).unwrap();

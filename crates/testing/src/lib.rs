@@ -58,5 +58,5 @@ impl Lines {
 
 /// The tokens of a chat for models that have no tokenizer: its words.
 fn words(chat: &Chat) -> usize {
-    chat.turns().iter().map(|turn| turn.content.split_whitespace().count()).sum()
+    chat.messages().iter().map(|turn| turn.content.split_whitespace().count()).sum()
 }

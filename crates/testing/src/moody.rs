@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use tribunal_core::llm::{self, Chat, Form, Llm, Reply, Sampling, Scored, Token, TokenSource};
+use tribunal_core::llm::{self, Chat, Llm, Reply, ResponseFormat, Sampling, Scored, Token, TokenSource};
 
 /// Says something else at every seed, and knows how likely each score is.
 #[derive(Default)]
@@ -12,7 +12,7 @@ pub struct Moody {
 }
 
 impl Llm for Moody {
-    fn ask(&self, _: &Chat, _: &Form, sampling: &Sampling) -> Result<Reply, llm::Error> {
+    fn ask(&self, _: &Chat, _: &ResponseFormat, sampling: &Sampling) -> Result<Reply, llm::Error> {
         let text = self.answers[sampling.seed as usize % self.answers.len()].clone();
         // Every token is two bytes or so, and the later the surer.
         let cuts: Vec<usize> = text.char_indices().map(|(at, _)| at).step_by(2).chain([text.len()]).collect();

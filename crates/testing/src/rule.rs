@@ -1,12 +1,12 @@
 //! A model that answers by a rule. It weighs nothing.
 
-use tribunal_core::llm::{Chat, Counter, Error, Form, Llm, Reply, Sampling, Scored};
+use tribunal_core::llm::{Chat, Counter, Error, Llm, Reply, ResponseFormat, Sampling, Scored};
 
 /// Answers by what the chat says.
 pub struct Rule<F>(pub F);
 
 impl<F: Fn(&Chat) -> Reply + Send + Sync> Llm for Rule<F> {
-    fn ask(&self, chat: &Chat, _: &Form, _: &Sampling) -> Result<Reply, Error> {
+    fn ask(&self, chat: &Chat, _: &ResponseFormat, _: &Sampling) -> Result<Reply, Error> {
         Ok(self.0(chat))
     }
 
@@ -29,7 +29,7 @@ impl<F: Fn(&Chat) -> Reply + Send + Sync> Counter for Rule<F> {
 pub struct Sampled<F>(pub F);
 
 impl<F: Fn(&Chat, &Sampling) -> Reply + Send + Sync> Llm for Sampled<F> {
-    fn ask(&self, chat: &Chat, _: &Form, sampling: &Sampling) -> Result<Reply, Error> {
+    fn ask(&self, chat: &Chat, _: &ResponseFormat, sampling: &Sampling) -> Result<Reply, Error> {
         Ok(self.0(chat, sampling))
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use tribunal_core::llm::{Chat, Counter, Error, Finish, Form, Llm, Reply, Sampling, Scored};
+use tribunal_core::llm::{Chat, Counter, Error, Finish, Llm, Reply, ResponseFormat, Sampling, Scored};
 
 use crate::{Lines, words};
 
@@ -16,7 +16,7 @@ struct Scene {
 #[derive(Default)]
 pub struct Script {
     scenes: Mutex<Vec<Scene>>,
-    asked: Mutex<Vec<(Chat, Form, Sampling)>>,
+    asked: Mutex<Vec<(Chat, ResponseFormat, Sampling)>>,
 }
 
 impl Script {
@@ -55,24 +55,24 @@ impl Script {
     }
 
     /// All questions so far, as they came; of use where one is asked after the other.
-    pub fn in_order(&self) -> Vec<(Chat, Form, Sampling)> {
+    pub fn in_order(&self) -> Vec<(Chat, ResponseFormat, Sampling)> {
         self.asked.lock().unwrap().clone()
     }
 
     /// All questions so far, by the text of their last turn.
-    pub fn asked(&self) -> Vec<(Chat, Form, Sampling)> {
+    pub fn asked(&self) -> Vec<(Chat, ResponseFormat, Sampling)> {
         let mut asked = self.asked.lock().unwrap().clone();
         asked.sort_by(|a, b| {
-            a.0.turns().last().map(|t| &t.content).cmp(&b.0.turns().last().map(|t| &t.content))
+            a.0.messages().last().map(|t| &t.content).cmp(&b.0.messages().last().map(|t| &t.content))
         });
         asked
     }
 }
 
 impl Llm for Script {
-    fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, Error> {
+    fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, Error> {
         self.asked.lock().unwrap().push((chat.clone(), form.clone(), sampling.clone()));
-        let question = chat.turns().last().map_or("", |turn| turn.content.as_str());
+        let question = chat.messages().last().map_or("", |turn| turn.content.as_str());
         let mut scenes = self.scenes.lock().unwrap();
         let scene = scenes.iter_mut().find(|scene| question.contains(&scene.needle));
         scene.map(|scene| scene.lines.next()).ok_or_else(|| Error::Engine("the script has no answer".into()))
@@ -97,8 +97,8 @@ impl Counter for Script {
 pub struct Short(pub usize, pub Arc<Script>);
 
 impl Llm for Short {
-    fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, Error> {
-        let prompt = chat.turns()[0].content.len();
+    fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, Error> {
+        let prompt = chat.messages()[0].content.len();
         if prompt > self.0 {
             return Err(Error::TooLong { prompt, answer: sampling.max_tokens, context: self.0 });
         }

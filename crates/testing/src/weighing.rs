@@ -1,7 +1,7 @@
 //! Models that weigh what they are given: words by a rule, or numbers by fixed odds.
 
 use tribunal_core::llm::{
-    Chat, Error, Finish, Form, Llm, Prompt, Reply, Sampling, Scored, Token, TokenSource, Usage,
+    Chat, Error, Finish, Llm, Prompt, Reply, ResponseFormat, Sampling, Scored, Token, TokenSource, Usage,
 };
 
 fn token(text: &str, logprob: f64) -> Token {
@@ -12,7 +12,7 @@ fn token(text: &str, logprob: f64) -> Token {
 pub struct Words<F>(pub F);
 
 impl<F: Fn(&str, &str) -> f64 + Send + Sync> Llm for Words<F> {
-    fn ask(&self, _: &Chat, _: &Form, _: &Sampling) -> Result<Reply, Error> {
+    fn ask(&self, _: &Chat, _: &ResponseFormat, _: &Sampling) -> Result<Reply, Error> {
         Err(Error::Engine("nothing is to be written".into()))
     }
 
@@ -35,8 +35,8 @@ impl<F: Fn(&str, &str) -> f64 + Send + Sync> Llm for Words<F> {
 pub struct Halves(pub fn(&str) -> String);
 
 impl Llm for Halves {
-    fn ask(&self, chat: &Chat, _: &Form, _: &Sampling) -> Result<Reply, Error> {
-        let text = (self.0)(&chat.turns().last().unwrap().content);
+    fn ask(&self, chat: &Chat, _: &ResponseFormat, _: &Sampling) -> Result<Reply, Error> {
+        let text = (self.0)(&chat.messages().last().unwrap().content);
         Ok(Reply { text, finish: Finish::Form, ..Reply::default() })
     }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::{
-    llm::{Finish, Speaker, Turn},
+    llm::{Finish, Message, MessageRole},
     report::plain,
     run::{
         Record,
@@ -41,7 +41,7 @@ pub fn text(record: &Record, calls: &[CallLine]) -> String {
 /// A question from the first turn that is not repeated on, and the answer.
 fn said(out: &mut String, content: &Content, n_repeated: usize) {
     let chat = &content.chat;
-    for turn in &chat.turns()[n_repeated..] {
+    for turn in &chat.messages()[n_repeated..] {
         block(out, name(turn.role), &turn.content);
     }
     if let Some(text) = chat.untemplated() {
@@ -138,19 +138,19 @@ fn repeated(earlier: &[&CallLine], call: &CallLine) -> Option<(usize, usize)> {
     let Content { chat, .. } = call.content.as_ref()?;
     let shared = |other: &CallLine| {
         let other = other.content.as_ref()?;
-        let reply = Turn { role: Speaker::Assistant, content: other.reply.clone() };
-        let theirs = other.chat.turns().iter().chain(std::iter::once(&reply));
-        Some(chat.turns().iter().zip(theirs).take_while(|(ours, theirs)| ours == theirs).count())
+        let reply = Message { role: MessageRole::Assistant, content: other.reply.clone() };
+        let theirs = other.chat.messages().iter().chain(std::iter::once(&reply));
+        Some(chat.messages().iter().zip(theirs).take_while(|(ours, theirs)| ours == theirs).count())
     };
     let all = earlier.iter().enumerate().filter_map(|(idx, other)| Some((shared(other)?, idx + 1)));
     all.max_by_key(|(n, number)| (*n, std::cmp::Reverse(*number))).filter(|(n, _)| *n > 0)
 }
 
-fn name(speaker: Speaker) -> &'static str {
+fn name(speaker: MessageRole) -> &'static str {
     match speaker {
-        Speaker::System => "system",
-        Speaker::User => "user",
-        Speaker::Assistant => "assistant",
+        MessageRole::System => "system",
+        MessageRole::User => "user",
+        MessageRole::Assistant => "assistant",
     }
 }
 

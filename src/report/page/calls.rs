@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{Data, Error, pack};
 use crate::run::{
-    call::{CallLine, Content, Finish, Speaker},
+    call::{CallLine, Content, Finish, MessageRole},
     calls,
 };
 
@@ -100,7 +100,7 @@ impl Block {
     fn call(&mut self, line: &CallLine, content: &Content) -> Call {
         let chat = &content.chat;
         let mut turns: Vec<(&str, usize)> =
-            (chat.turns().iter()).map(|turn| (name(turn.role), self.text(&turn.content))).collect();
+            (chat.messages().iter()).map(|turn| (name(turn.role), self.text(&turn.content))).collect();
         turns.extend(chat.untemplated().map(|text| ("prompt", self.text(text))));
         if !chat.prefill.is_empty() {
             turns.push(("start of the answer", self.text(&chat.prefill)));
@@ -128,10 +128,10 @@ impl Block {
     }
 }
 
-fn name(speaker: Speaker) -> &'static str {
+fn name(speaker: MessageRole) -> &'static str {
     match speaker {
-        Speaker::System => "system",
-        Speaker::User => "user",
-        Speaker::Assistant => "assistant",
+        MessageRole::System => "system",
+        MessageRole::User => "user",
+        MessageRole::Assistant => "assistant",
     }
 }

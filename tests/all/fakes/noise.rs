@@ -8,7 +8,7 @@ use std::{
 
 use tribunal::{
     engine::{Engine, Options},
-    llm::{self, Chat, Finish, Form, Llm, Reply, Sampling, Scored},
+    llm::{self, Chat, Finish, Llm, Reply, ResponseFormat, Sampling, Scored},
 };
 
 /// The folder of a tiny model.
@@ -27,9 +27,9 @@ pub fn tiny_engine(name: &str, cache_mib: usize, context: usize) -> Engine {
 pub struct Babble(pub Engine);
 
 impl Llm for Babble {
-    fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, llm::Error> {
-        assert_ne!(*form, Form::Text, "{:?}", chat.turns().last());
-        let bytes: u64 = chat.turns().iter().flat_map(|turn| turn.content.bytes()).map(u64::from).sum();
+    fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, llm::Error> {
+        assert_ne!(*form, ResponseFormat::Text, "{:?}", chat.messages().last());
+        let bytes: u64 = chat.messages().iter().flat_map(|turn| turn.content.bytes()).map(u64::from).sum();
         let sampling = Sampling { temperature: 1.0, seed: sampling.seed ^ bytes, ..sampling.clone() };
         let reply = self.0.ask(&Chat::new().user("?"), form, &sampling)?;
         // Nonsense goes on until its budget closes it; what is closed is as readable as what ends by itself.
@@ -47,7 +47,7 @@ impl Llm for Babble {
 pub struct Noise(pub Arc<Engine>);
 
 impl Llm for Noise {
-    fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, llm::Error> {
+    fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, llm::Error> {
         Ok(Reply { is_chance: false, ..self.0.ask(chat, form, sampling)? })
     }
 
@@ -61,7 +61,7 @@ impl Llm for Noise {
 pub struct Within(pub Arc<Engine>, pub usize);
 
 impl Llm for Within {
-    fn ask(&self, _: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, llm::Error> {
+    fn ask(&self, _: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, llm::Error> {
         let least = self.0.grammar(form)?.and_then(|grammar| grammar.least_tokens()).unwrap();
         let sampling = Sampling { temperature: 1.0, max_tokens: least + self.1, ..sampling.clone() };
         Ok(Reply { is_chance: false, ..self.0.ask(&Chat::new().user("?"), form, &sampling)? })
@@ -75,7 +75,7 @@ impl Llm for Within {
 /// Answers with random weights and notes the forms that it is asked for.
 pub struct Collector {
     engine: Engine,
-    forms: Mutex<BTreeMap<String, Form>>,
+    forms: Mutex<BTreeMap<String, ResponseFormat>>,
 }
 
 impl Collector {
@@ -85,15 +85,15 @@ impl Collector {
     }
 
     /// The engine, and the forms that it was asked for, each once.
-    pub fn parts(self) -> (Engine, Vec<Form>) {
+    pub fn parts(self) -> (Engine, Vec<ResponseFormat>) {
         (self.engine, self.forms.into_inner().unwrap().into_values().collect())
     }
 }
 
 impl Llm for Collector {
-    fn ask(&self, _: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, llm::Error> {
+    fn ask(&self, _: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, llm::Error> {
         let least = self.engine.grammar(form)?.and_then(|grammar| grammar.least_tokens()).unwrap_or(0);
-        if *form != Form::Text {
+        if *form != ResponseFormat::Text {
             self.forms.lock().unwrap().insert(format!("{form:?}"), form.clone());
         }
         let sampling = Sampling { temperature: 1.0, max_tokens: least + 30, ..sampling.clone() };

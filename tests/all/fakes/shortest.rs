@@ -2,7 +2,7 @@
 
 use tribunal::{
     engine::grammar,
-    llm::{self, Chat, Counter, Form, Llm, Reply, Sampling, Scored},
+    llm::{self, Chat, Counter, Llm, Reply, ResponseFormat, Sampling, Scored},
 };
 
 use super::Cast;
@@ -11,7 +11,7 @@ use super::Cast;
 pub struct WithShortest(pub Cast);
 
 impl Llm for WithShortest {
-    fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, llm::Error> {
+    fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, llm::Error> {
         self.0.ask(chat, form, sampling)
     }
 
@@ -29,7 +29,7 @@ impl Counter for WithShortest {
         self.0.count(chat)
     }
 
-    fn shortest(&self, form: &Form) -> Result<Option<String>, llm::Error> {
+    fn shortest(&self, form: &ResponseFormat) -> Result<Option<String>, llm::Error> {
         grammar::shortest(form)
     }
 }

@@ -10,7 +10,9 @@ use std::{
 
 use tribunal::{
     judges::{Error, Grouping, Judge, Judging, Materials, Panel, Role, Stage, Unit, Verdict},
-    llm::{self, Chat, Counter, Finish, Form, Llm, Reply, Sampling, Scored, Token, TokenSource, Usage},
+    llm::{
+        self, Chat, Counter, Finish, Llm, Reply, ResponseFormat, Sampling, Scored, Token, TokenSource, Usage,
+    },
     mqm::{ErrorSpan, Severity, Side},
     run::RunConfig,
     segment::{Segment, joined},
@@ -25,12 +27,12 @@ pub struct Numbers {
 }
 
 impl Llm for Numbers {
-    fn ask(&self, chat: &Chat, _: &Form, _: &Sampling) -> Result<Reply, llm::Error> {
+    fn ask(&self, chat: &Chat, _: &ResponseFormat, _: &Sampling) -> Result<Reply, llm::Error> {
         let n = self.asked.fetch_add(1, Ordering::SeqCst);
         if self.fails_after.is_some_and(|limit| n >= limit) {
             return Err(llm::Error::Engine("out of luck".into()));
         }
-        let prompt = &chat.turns()[0].content;
+        let prompt = &chat.messages()[0].content;
         if prompt.contains("endless") {
             return Err(llm::Error::TooLong { prompt: 9000, answer: 100, context: 8192 });
         }
@@ -57,7 +59,7 @@ impl Llm for Numbers {
 
 impl Counter for Numbers {
     fn count(&self, chat: &Chat) -> Result<usize, llm::Error> {
-        Ok(chat.turns().iter().map(|turn| turn.content.len()).sum())
+        Ok(chat.messages().iter().map(|turn| turn.content.len()).sum())
     }
 }
 
@@ -86,7 +88,7 @@ impl TinyJudge {
             return Err(Error::Unparsable("the answer is no number: `???`".into()));
         }
         let chat = Chat::new().user(format!("{source}\n{hypothesis}"));
-        let reply = panel.ask(Role::Judge, SCORE, &chat, &Form::Text)?;
+        let reply = panel.ask(Role::Judge, SCORE, &chat, &ResponseFormat::Text)?;
         let penalty: f64 = reply.text.parse().map_err(|_| Error::Unparsable(reply.text.clone()))?;
         let word = hypothesis.split_whitespace().next().unwrap_or_default();
         let error = ErrorSpan {

@@ -24,7 +24,7 @@ fn whole_conversations() {
         let mut text = String::new();
         for call in calls.iter().filter(|call| call.step.to_string().ends_with("accuracy/mistranslation")) {
             writeln!(text, "=== {} {}", call.step, call.role).unwrap();
-            for turn in call.chat.turns() {
+            for turn in call.chat.messages() {
                 writeln!(text, "<<< {:?} >>>\n{}", turn.role, turn.content).unwrap();
             }
             writeln!(text, "<<< Reply >>>\n{}", call.reply.text).unwrap();
@@ -42,17 +42,18 @@ fn nineteen_agents_have_two_shots_each() {
     assert_eq!(chats.len(), 19);
     let mut text = String::new();
     for (chat, _) in &chats {
-        assert_eq!(chat.turns().len(), 6, "{chat:?}");
-        let question = &chat.turns()[5].content;
+        assert_eq!(chat.messages().len(), 6, "{chat:?}");
+        let question = &chat.messages()[5].content;
         let definition = question.lines().find(|line| line.starts_with("Error definition")).unwrap();
-        writeln!(text, "{definition}\n  {}\n  {}", chat.turns()[2].content, chat.turns()[4].content).unwrap();
+        writeln!(text, "{definition}\n  {}\n  {}", chat.messages()[2].content, chat.messages()[4].content)
+            .unwrap();
     }
     insta::assert_snapshot!("himate_shots", text);
-    assert_eq!(judge("shots=0", Preset::Strict).preview(&[bank()])[0].0.turns().len(), 2);
+    assert_eq!(judge("shots=0", Preset::Strict).preview(&[bank()])[0].0.messages().len(), 2);
     let single = judge("stages=sa", Preset::Strict).preview(&[bank()]);
     insta::assert_snapshot!(
         "himate_single",
-        single.iter().map(|(chat, _)| chat.turns()[1].content.as_str()).collect::<String>()
+        single.iter().map(|(chat, _)| chat.messages()[1].content.as_str()).collect::<String>()
     );
 }
 
@@ -63,7 +64,7 @@ fn examples_are_in_the_languages_of_the_segment() {
         let languages =
             |question: &str| question.lines().next().unwrap().split(':').next().unwrap().to_owned();
         let of_chat = |chat: &tribunal::llm::Chat| {
-            chat.turns()[1..]
+            chat.messages()[1..]
                 .iter()
                 .step_by(2)
                 .map(|turn| languages(&turn.content))

@@ -98,7 +98,7 @@ fn a_discussion_starts_from_the_reflected_error() {
     let told = calls.iter().filter(|call| call.step.stage.name() == "discuss");
     let reflected = "Previous error information: Major-Mistranslation-'Bank'. \"Bank\": A river bank is meant.\n\
                      Corrected translation: Er saß am Ufer.\nComparison of both: Error has been corrected.\n";
-    assert!(told.clone().all(|call| call.chat.turns()[1].content.contains(reflected)));
+    assert!(told.clone().all(|call| call.chat.messages()[1].content.contains(reflected)));
     assert_eq!(told.count(), 2);
 }
 

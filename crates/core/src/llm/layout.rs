@@ -5,7 +5,7 @@
 ///
 /// ```
 /// use std::collections::BTreeMap;
-/// use tribunal_core::llm::{Form, Layout};
+/// use tribunal_core::llm::{ResponseFormat, Layout};
 ///
 /// // accuracy - "die alte"
 /// let error = Layout::sequence([
@@ -21,7 +21,7 @@
 /// };
 /// let layout = Layout::sequence([block("Major:"), block("\nMinor:")]);
 /// let texts = BTreeMap::from([("translation".to_owned(), "die alte Brücke".to_owned())]);
-/// let form = Form::Layout { layout, texts };
+/// let form = ResponseFormat::Layout { layout, texts };
 /// // Its shortest answer: "Major:\nno-error\nMinor:\nno-error"
 /// ```
 #[derive(Clone, Debug, PartialEq)]

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Prompt, Thought, Turn};
+use super::{Message, Prompt, Reasoning};
 
 #[derive(Serialize, Deserialize)]
 pub struct Chat {
-    turns: Vec<Turn>,
+    turns: Vec<Message>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    thought: Option<Thought>,
+    thought: Option<Reasoning>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     prefill: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -21,7 +21,7 @@ pub struct Chat {
 impl From<Chat> for super::Chat {
     fn from(Chat { turns, thought, prefill, raw, inert }: Chat) -> Self {
         let prompt = match raw {
-            None => Prompt::Turns(turns),
+            None => Prompt::Messages(turns),
             Some(text) if inert => Prompt::Plain(text),
             Some(text) => Prompt::Raw(text),
         };
@@ -32,7 +32,7 @@ impl From<Chat> for super::Chat {
 impl From<super::Chat> for Chat {
     fn from(super::Chat { prompt, thought, prefill }: super::Chat) -> Self {
         let (turns, raw, inert) = match prompt {
-            Prompt::Turns(turns) => (turns, None, false),
+            Prompt::Messages(turns) => (turns, None, false),
             Prompt::Raw(text) => (Vec::new(), Some(text), false),
             Prompt::Plain(text) => (Vec::new(), Some(text), true),
         };

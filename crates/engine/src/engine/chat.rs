@@ -8,7 +8,7 @@ use minijinja::Environment;
 
 use crate::engine::tokenizer::Tokenizer;
 use crate::jinja::Template;
-use crate::llm::{self, Chat, Prompt, Thought};
+use crate::llm::{self, Chat, Prompt, Reasoning};
 
 mod guard;
 mod json;
@@ -62,7 +62,7 @@ impl ChatTemplate {
     /// # Errors
     /// [`llm::Error::Template`] when the template refuses the chat.
     pub fn render(&self, chat: &Chat) -> Result<String, llm::Error> {
-        let contents: Vec<&str> = chat.turns().iter().map(|turn| turn.content.as_str()).collect();
+        let contents: Vec<&str> = chat.messages().iter().map(|turn| turn.content.as_str()).collect();
         let rendered = think(template::render(self, chat, &contents)?, chat, ToOwned::to_owned);
         Ok(rendered + &chat.prefill)
     }
@@ -77,7 +77,7 @@ fn think(mut rendered: String, chat: &Chat, protect: impl Fn(&str) -> String) ->
         rendered.truncate(rendered.len() - end.len());
     }
     rendered += "<think>\n";
-    if let Thought::Closed(thought) = thought {
+    if let Reasoning::Closed(thought) = thought {
         rendered += &protect(thought);
         rendered += "\n</think>\n\n";
     }
@@ -100,7 +100,7 @@ pub fn encode(
     match &chat.prompt {
         Prompt::Raw(text) => return tokenizer.encode_raw(text).map_err(failed),
         Prompt::Plain(text) => return tokenizer.encode_inert(text).map_err(failed),
-        Prompt::Turns(_) => {}
+        Prompt::Messages(_) => {}
     }
     let Some(template) = template else {
         return Err(llm::Error::Template(
@@ -108,7 +108,7 @@ pub fn encode(
         ));
     };
     let guard = guard::Guard::new(tokenizer, chat)?;
-    let contents: Vec<String> = chat.turns().iter().map(|turn| guard.protect(&turn.content)).collect();
+    let contents: Vec<String> = chat.messages().iter().map(|turn| guard.protect(&turn.content)).collect();
     let contents: Vec<&str> = contents.iter().map(String::as_str).collect();
     let rendered = template::render(template, chat, &contents)?;
     let rendered = think(rendered, chat, |thought| guard.protect(thought));

@@ -11,7 +11,7 @@ use llguidance::{Matcher, ParserFactory};
 use toktrie::TokEnv;
 
 use crate::engine::tokenizer::Tokenizer;
-use crate::llm::{Error, Form};
+use crate::llm::{Error, ResponseFormat};
 
 mod closing;
 mod environment;
@@ -64,7 +64,7 @@ impl Vocabulary {
     ///
     /// # Errors
     /// [`Error::Form`] says what in the form is wrong or not supported.
-    pub fn grammar(&self, form: &Form) -> Result<Option<Grammar>, Error> {
+    pub fn grammar(&self, form: &ResponseFormat) -> Result<Option<Grammar>, Error> {
         let Some(Compiled { grammar, closer, texts }) = compile(form)? else { return Ok(None) };
         let parser = self.factory.create_parser(grammar).map_err(|e| Error::Form(e.to_string()))?;
         Ok(Some(Grammar {
@@ -86,7 +86,7 @@ impl Vocabulary {
 ///
 /// # Errors
 /// [`Error::Form`] says what in the form is wrong or not supported.
-pub fn shortest(form: &Form) -> Result<Option<String>, Error> {
+pub fn shortest(form: &ResponseFormat) -> Result<Option<String>, Error> {
     let bytes = compile(form)?.and_then(|compiled| compiled.closer.shortest_end(&[]));
     Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()))
 }
@@ -100,21 +100,21 @@ struct Compiled {
 }
 
 /// Reads a form; `None` for free text.
-fn compile(form: &Form) -> Result<Option<Compiled>, Error> {
+fn compile(form: &ResponseFormat) -> Result<Option<Compiled>, Error> {
     let whole = |pattern: Pattern| Compiled {
         grammar: TopLevelGrammar::from_lark(lark::whole(&pattern)),
         closer: Closer::whole(pattern),
         texts: Vec::new(),
     };
     Ok(Some(match form {
-        Form::Text => return Ok(None),
-        Form::Json { schema, texts } => json(schema, texts)?,
-        Form::Regex(source) => whole(Pattern::new(source).map_err(Error::Form)?),
-        Form::Choice(choices) if choices.is_empty() => {
+        ResponseFormat::Text => return Ok(None),
+        ResponseFormat::Json { schema, texts } => json(schema, texts)?,
+        ResponseFormat::Regex(source) => whole(Pattern::new(source).map_err(Error::Form)?),
+        ResponseFormat::Choice(choices) if choices.is_empty() => {
             return Err(Error::Form("there is nothing to choose from".into()));
         }
-        Form::Choice(choices) => whole(Pattern::literals(choices).map_err(Error::Form)?),
-        Form::Layout { layout, texts } => {
+        ResponseFormat::Choice(choices) => whole(Pattern::literals(choices).map_err(Error::Form)?),
+        ResponseFormat::Layout { layout, texts } => {
             let part = layout::part(layout, texts).map_err(Error::Form)?;
             let grammar = TopLevelGrammar::from_lark(lark::layout(&part));
             Compiled { grammar, texts: part.texts(), closer: Closer::layout(part) }

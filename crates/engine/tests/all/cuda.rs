@@ -10,7 +10,7 @@ use std::{
 };
 
 use candle_core::quantized::GgmlDType as T;
-use tribunal_core::llm::{Chat, Form, Llm, Sampling, Usage};
+use tribunal_core::llm::{Chat, Llm, ResponseFormat, Sampling, Usage};
 use tribunal_engine::{
     engine::{Engine, Options},
     model::config::from_json,
@@ -312,8 +312,9 @@ fn log_probabilities_are_near_those_of_the_cpu() {
     let score = |device| {
         let engine = Engine::open(&tiny("llama"), &Options { device, ..options() }).unwrap();
         let scored = engine.score_continuations(&chat, &given).unwrap();
-        let free =
-            engine.ask(&chat, &Form::Text, &Sampling { max_tokens: 3, ..Sampling::default() }).unwrap();
+        let free = engine
+            .ask(&chat, &ResponseFormat::Text, &Sampling { max_tokens: 3, ..Sampling::default() })
+            .unwrap();
         scored.into_iter().flat_map(|w| w.tokens).chain(free.tokens).map(|t| t.logprob).collect::<Vec<_>>()
     };
     let (ours, theirs) = (score(gpu), score(Device::Cpu));

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use proptest::{prelude::*, test_runner::TestRunner};
 use serde_json::json;
-use tribunal_core::llm::{Chat, Counter, Error, Finish, Form, Llm, Reply, Sampling, Scored, Stop, Usage};
+use tribunal_core::llm::{
+    CancellationToken, Chat, Counter, Error, Finish, Llm, Reply, ResponseFormat, Sampling, Scored, Usage,
+};
 use tribunal_engine::{
     engine::{Engine, Options},
     model::{
@@ -20,7 +22,7 @@ pub fn options() -> Options {
 }
 
 /// Questions that share starts of all lengths, in several forms.
-fn questions() -> Vec<(Chat, Form, Sampling)> {
+fn questions() -> Vec<(Chat, ResponseFormat, Sampling)> {
     let document = "The old bridge is closed until spring. Drivers take the ring road. ".repeat(3);
     let schema = json!({
         "type": "object",
@@ -36,9 +38,9 @@ fn questions() -> Vec<(Chat, Form, Sampling)> {
         let chat = Chat::new().system("You judge.").user(format!("{start}{}", i / 3));
         let texts = BTreeMap::from([("text".to_owned(), document.clone())]);
         let form = match i % 3 {
-            0 => Form::Text,
-            1 => Form::Json { schema: schema.clone(), texts },
-            _ => Form::Choice(vec!["yes".into(), "no".into(), "yes, but".into()]),
+            0 => ResponseFormat::Text,
+            1 => ResponseFormat::Json { schema: schema.clone(), texts },
+            _ => ResponseFormat::Choice(vec!["yes".into(), "no".into(), "yes, but".into()]),
         };
         let temperature = if i.is_multiple_of(2) { 0.0 } else { 0.8 };
         (
@@ -134,8 +136,9 @@ fn weighing_an_answer_gives_the_log_probabilities_of_generating_it() {
         let engine =
             Engine::open(&tiny("llama"), &Options { compute, kv: KvType::F32, ..options() }).unwrap();
         let chat = Chat::new().user("Is it good?");
-        let reply =
-            engine.ask(&chat, &Form::Text, &Sampling { max_tokens: 9, ..Sampling::default() }).unwrap();
+        let reply = engine
+            .ask(&chat, &ResponseFormat::Text, &Sampling { max_tokens: 9, ..Sampling::default() })
+            .unwrap();
         // Tokens of a text of random bytes need not come back from the text; single letters do.
         let given = ["a".to_owned(), "yes".to_owned(), String::new()];
         let scored = engine.score_continuations(&chat, &given).unwrap();
@@ -238,10 +241,13 @@ fn control_tokens_in_a_message_are_plain_text() {
 #[test]
 fn a_prompt_that_is_too_long_is_refused_and_the_engine_goes_on() {
     let engine = Engine::open(&tiny("qwen2"), &options()).unwrap();
-    let long = engine.ask(&Chat::new().user("x".repeat(2000)), &Form::Text, &Sampling::default());
+    let long = engine.ask(&Chat::new().user("x".repeat(2000)), &ResponseFormat::Text, &Sampling::default());
     assert!(matches!(long, Err(Error::TooLong { context: 640, .. })), "{long:?}");
-    let short =
-        engine.ask(&Chat::new().user("x"), &Form::Text, &Sampling { max_tokens: 2, ..Sampling::default() });
+    let short = engine.ask(
+        &Chat::new().user("x"),
+        &ResponseFormat::Text,
+        &Sampling { max_tokens: 2, ..Sampling::default() },
+    );
     assert!(short.is_ok());
 }
 
@@ -250,11 +256,12 @@ fn stop_strings_end_the_answer_and_are_cut() {
     let engine = Engine::open(&tiny("mistral"), &options()).unwrap();
     let chat = Chat::new().user("Say something.");
     let free = Sampling { max_tokens: 24, ..Sampling::default() };
-    let whole = engine.ask(&chat, &Form::Text, &free).unwrap().text;
+    let whole = engine.ask(&chat, &ResponseFormat::Text, &free).unwrap().text;
     // Bytes that are no text come out as replacement characters, which no stop string can match.
     let letters: Vec<char> = whole.chars().collect();
     let stop: String = letters.windows(2).find(|w| w.iter().all(char::is_ascii)).unwrap().iter().collect();
-    let cut = engine.ask(&chat, &Form::Text, &Sampling { stop: vec![stop.clone()], ..free }).unwrap();
+    let cut =
+        engine.ask(&chat, &ResponseFormat::Text, &Sampling { stop: vec![stop.clone()], ..free }).unwrap();
     assert_eq!(cut.finish, Finish::Stop);
     assert_eq!(cut.text, whole[..whole.find(&stop).unwrap()]);
 }
@@ -274,11 +281,11 @@ fn nobody_waits_for_answers_that_are_not_wanted_any_more() {
     // Two rows and a small step: some questions are being answered when the word is given, and most wait.
     let options = Options { n_rows: 2, step_tokens: 16, ..options() };
     let engine = Engine::open(&tiny("qwen2"), &options).unwrap();
-    let stop = Stop::default();
+    let stop = CancellationToken::default();
     let until = engine.until(&stop);
     let endless = Sampling { max_tokens: 300, ..Sampling::default() };
     // More letters than the context has room for: no answer to it ends by itself.
-    let form = Form::Regex("[a-z]{400}".into());
+    let form = ResponseFormat::Regex("[a-z]{400}".into());
     let ask = |i: usize| {
         let chat = Chat::new().user(format!("{}{i}", "A long way to go. ".repeat(12)));
         until.ask(&chat, &form, &endless)
@@ -287,12 +294,12 @@ fn nobody_waits_for_answers_that_are_not_wanted_any_more() {
         let asked: Vec<_> = (0..40).map(|i| scope.spawn(move || ask(i))).collect();
         let scored = scope
             .spawn(|| until.score_continuations(&Chat::new().user("and"), &vec!["so on".to_owned(); 20]));
-        stop.say();
+        stop.cancel();
         let answers = asked.into_iter().map(|asked| asked.join().unwrap());
         assert!(answers.filter(|answer| *answer == Err(Error::Interrupted)).count() > 30);
         assert!(matches!(scored.join().unwrap(), Ok(_) | Err(Error::Interrupted)));
     });
-    assert_eq!(until.ask(&Chat::new().user("?"), &Form::Text, &endless), Err(Error::Interrupted));
+    assert_eq!(until.ask(&Chat::new().user("?"), &ResponseFormat::Text, &endless), Err(Error::Interrupted));
     let again: Vec<_> = ask_all(&engine, &order).iter().map(bits).collect();
     assert_eq!(again, expected, "others are answered as by an engine that nobody left");
 }

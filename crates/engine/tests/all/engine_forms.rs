@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tribunal_core::llm::{Chat, Counter, Error, Finish, Form, Layout, Llm, Reply, Sampling};
+use tribunal_core::llm::{Chat, Counter, Error, Finish, Layout, Llm, Reply, ResponseFormat, Sampling};
 use tribunal_engine::engine::{Engine, Options};
 
 use crate::model::tiny;
@@ -17,25 +17,28 @@ fn engine(path: &Path, prefix_cache: bool) -> Engine {
     Engine::open(path, &options).unwrap()
 }
 
-fn json_form(schema: Value) -> Form {
+fn json_form(schema: Value) -> ResponseFormat {
     let texts = [("text", "The old bridge is closed."), ("empty", "")];
-    Form::Json { schema, texts: texts.map(|(k, v)| (k.to_owned(), v.to_owned())).into() }
+    ResponseFormat::Json { schema, texts: texts.map(|(k, v)| (k.to_owned(), v.to_owned())).into() }
 }
 
 /// Forms that leave nothing to choose.
-fn forced_forms() -> Vec<(&'static str, Form)> {
+fn forced_forms() -> Vec<(&'static str, ResponseFormat)> {
     let span = json!({"type": "object", "properties": {
         "error": {"type": "string", "substringOf": "empty"}}, "required": ["error"]});
     vec![
         (
             "a single choice",
-            Form::Choice(vec!["the only answer there is, of more tokens than a block".into()]),
+            ResponseFormat::Choice(vec!["the only answer there is, of more tokens than a block".into()]),
         ),
         ("a constant", json_form(json!({"const": "no-error"}))),
         ("an enumeration of one", json_form(json!({"enum": ["x"]}))),
-        ("a fixed expression", Form::Regex("score: 0".into())),
+        ("a fixed expression", ResponseFormat::Regex("score: 0".into())),
         ("spans of an empty text", json_form(json!({"type": "array", "items": span}))),
-        ("a layout of one text", Form::Layout { layout: "no-error".into(), texts: BTreeMap::new() }),
+        (
+            "a layout of one text",
+            ResponseFormat::Layout { layout: "no-error".into(), texts: BTreeMap::new() },
+        ),
     ]
 }
 
@@ -49,7 +52,7 @@ fn bits(reply: &Reply) -> (String, Vec<(u32, u64)>, Finish) {
     (reply.text.clone(), tokens, reply.finish)
 }
 
-fn ask(engine: &Engine, form: &Form, max_tokens: usize) -> Reply {
+fn ask(engine: &Engine, form: &ResponseFormat, max_tokens: usize) -> Reply {
     let sampling = Sampling { temperature: 1.0, seed: 3, max_tokens, ..Sampling::default() };
     engine.ask(&chat(), form, &sampling).unwrap()
 }
@@ -63,9 +66,9 @@ fn a_form_that_forces_everything_is_answered_with_and_without_the_prefix_cache()
         assert_eq!(first.finish, Finish::Form, "{name}");
         let again = ask(&cached, &form, 64);
         assert!(again.usage.cached > 0, "{name}");
-        let free = ask(&cached, &Form::Text, 9);
-        for (asked, of) in [(&first, &form), (&again, &form), (&free, &Form::Text)] {
-            let max_tokens = if *of == Form::Text { 9 } else { 64 };
+        let free = ask(&cached, &ResponseFormat::Text, 9);
+        for (asked, of) in [(&first, &form), (&again, &form), (&free, &ResponseFormat::Text)] {
+            let max_tokens = if *of == ResponseFormat::Text { 9 } else { 64 };
             assert_eq!(bits(asked), bits(&ask(&plain, of, max_tokens)), "{name}");
         }
     }
@@ -76,10 +79,10 @@ fn the_next_turn_finds_a_forced_answer_in_the_cache() {
     let engine = engine(&tiny("qwen2"), true);
     let (_, form) = forced_forms().swap_remove(0);
     let answer = ask(&engine, &form, 64).text;
-    let before = ask(&engine, &Form::Text, 1).usage.cached;
+    let before = ask(&engine, &ResponseFormat::Text, 1).usage.cached;
     let next = chat().assistant(answer).user("Why?");
     let sampling = Sampling { max_tokens: 4, ..Sampling::default() };
-    let reply = engine.ask(&next, &Form::Text, &sampling).unwrap();
+    let reply = engine.ask(&next, &ResponseFormat::Text, &sampling).unwrap();
     assert!(reply.usage.cached > before, "{} after {before}", reply.usage.cached);
 }
 
@@ -102,9 +105,9 @@ fn an_answer_that_fails_leaves_the_engine_running() {
     let folder = tempfile::tempdir().unwrap();
     let engine = engine(&broken_model(folder.path()), true);
     // The form's first tokens are forced, so that the error comes in the middle of the answer.
-    let choice = Form::Choice(vec!["it is good".into(), "it is bad".into()]);
+    let choice = ResponseFormat::Choice(vec!["it is good".into(), "it is bad".into()]);
     // Even a form that forces everything has log-probabilities, and they would not be numbers.
-    for form in [&choice, &Form::Text, &forced_forms()[0].1, &choice] {
+    for form in [&choice, &ResponseFormat::Text, &forced_forms()[0].1, &choice] {
         let sampling = Sampling { max_tokens: 64, ..Sampling::default() };
         let error = engine.ask(&chat(), form, &sampling).unwrap_err();
         assert!(matches!(&error, Error::Engine(reason) if reason.contains("not numbers")), "{error}");
@@ -121,7 +124,7 @@ fn error_schema() -> Value {
     }, "required": ["errors", "score"]})
 }
 
-fn layout() -> Form {
+fn layout() -> ResponseFormat {
     let error = Layout::sequence([
         "\n".into(),
         Layout::one_of(["accuracy/mistranslation", "fluency/grammar"]),
@@ -133,7 +136,7 @@ fn layout() -> Form {
         Layout::sequence([name.into(), errors])
     };
     let texts = BTreeMap::from([("text".to_owned(), "The old bridge is closed.".to_owned())]);
-    Form::Layout { layout: Layout::sequence([block("Major:"), block("\nMinor:")]), texts }
+    ResponseFormat::Layout { layout: Layout::sequence([block("Major:"), block("\nMinor:")]), texts }
 }
 
 #[test]
@@ -142,8 +145,11 @@ fn answers_that_a_budget_shaped_are_cut_and_the_others_are_as_without_it() {
     let forms = [
         ("json", json_form(error_schema())),
         ("layout", layout()),
-        ("regex", Form::Regex("[0-9]{2,40}".into())),
-        ("choice", Form::Choice(vec!["good".into(), "good, but".into(), "bad, and more so".into()])),
+        ("regex", ResponseFormat::Regex("[0-9]{2,40}".into())),
+        (
+            "choice",
+            ResponseFormat::Choice(vec!["good".into(), "good, but".into(), "bad, and more so".into()]),
+        ),
     ];
     for (name, form) in forms {
         let free = ask(&engine, &form, 400);

@@ -7,7 +7,7 @@ use std::{
 
 use candle_core::quantized::GgmlDType;
 use serde_json::json;
-use tribunal_core::llm::{Chat, Form, Llm, Sampling};
+use tribunal_core::llm::{Chat, Llm, ResponseFormat, Sampling};
 use tribunal_engine::{
     card,
     engine::{Engine, Options},
@@ -84,8 +84,8 @@ fn bits(engine: &Engine) -> Vec<(u32, u64, u64)> {
         "score": {"type": "integer", "minimum": 0, "maximum": 100},
     }, "required": ["errors", "score"]});
     let texts = [("text".to_owned(), "The old bridge.".to_owned())].into();
-    let forms = [Form::Text, Form::Json { schema, texts }, Form::Text];
-    let ask = |(i, form): (usize, &Form)| {
+    let forms = [ResponseFormat::Text, ResponseFormat::Json { schema, texts }, ResponseFormat::Text];
+    let ask = |(i, form): (usize, &ResponseFormat)| {
         let chat = Chat::new().user("Is it closed?").user("Say so.");
         let temperature = if i == 0 { 0.0 } else { 0.7 };
         let sampling = Sampling { temperature, seed: i as u64, max_tokens: 16, ..Sampling::default() };

@@ -9,7 +9,7 @@ use std::{
 
 use candle_core::{Device as Candle, Tensor};
 use serde_json::{Value, json};
-use tribunal_core::llm::{Chat, Finish, Form, Llm, Sampling};
+use tribunal_core::llm::{Chat, Finish, Llm, ResponseFormat, Sampling};
 use tribunal_engine::{
     engine::{Engine, Options},
     model::{Adapter, Compute, Device, KvType, Weights, cpu::Activations},
@@ -246,7 +246,7 @@ fn files_of_an_adapter_are_plain() {
 fn answer(folder: &Path) -> (Vec<u32>, Finish) {
     let engine = Engine::open(folder, &options()).unwrap();
     let sampling = Sampling { temperature: 0.0, max_tokens: 12, ..Sampling::default() };
-    let reply = engine.ask(&Chat::new().user("Hello"), &Form::Text, &sampling).unwrap();
+    let reply = engine.ask(&Chat::new().user("Hello"), &ResponseFormat::Text, &sampling).unwrap();
     (reply.tokens.iter().map(|token| token.id).collect(), reply.finish)
 }
 

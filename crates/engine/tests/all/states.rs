@@ -1,6 +1,6 @@
-//! Hidden states: the same bits alone and in company, and read through a lens.
+//! Hidden states: the same bits alone and in company, and read by a probe.
 
-use tribunal_core::llm::{Chat, Form, Lens, Llm, Sampling, States, Token};
+use tribunal_core::llm::{Chat, LinearProbe, Llm, ResponseFormat, Sampling, States, Token};
 use tribunal_engine::{
     engine::{Engine, Options},
     model::Device,
@@ -32,7 +32,7 @@ pub fn states_in_company(device: &Device) -> Vec<States> {
     let answer = |engine: &Engine, i: usize| {
         let chat = Chat::plain(format!("English: one and {}\nGerman: eins und", i % 3));
         let sampling = Sampling { max_tokens: 5, ..Sampling::default() };
-        engine.ask(&chat, &Form::Text, &sampling).unwrap().tokens
+        engine.ask(&chat, &ResponseFormat::Text, &sampling).unwrap().tokens
     };
     let alone: Vec<States> = (0..12).map(|i| ask(&plain, i)).collect();
     let answers: Vec<Vec<Token>> = (0..12).map(|i| answer(&plain, i)).collect();
@@ -63,8 +63,8 @@ fn states_have_the_same_bits_alone_and_in_company() {
     let engine = Engine::open(&tiny("qwen2"), &options).unwrap();
     let chat = Chat::plain("English: one\nGerman:");
     let width = alone[0].states[0].len() / alone[0].ends.len();
-    let lens = Lens { depths: vec![1], maps: vec![vec![1.0; width], vec![0.0; width]] };
-    let reading = engine.read(&chat, " eins", &lens).unwrap().reading.unwrap();
+    let probe = LinearProbe { depths: vec![1], maps: vec![vec![1.0; width], vec![0.0; width]] };
+    let reading = engine.read(&chat, " eins", &probe).unwrap().reading.unwrap();
     assert_eq!(reading.ends.last(), Some(&" eins".len()));
     assert!(reading.values.iter().all(|values| values[1].to_bits() == 0));
     let n_layers = engine.facts().n_layers;

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-pub use crate::llm::{Finish, Speaker};
+pub use crate::llm::{Finish, MessageRole};
 
 use super::{folder::json_lines, record::UnitKey};
 use crate::{
@@ -61,7 +61,7 @@ pub struct Continuation {
     pub text: String,
     #[serde(flatten)]
     pub spelled: Spelled,
-    /// What a lens showed of it, where it was read through one.
+    /// The values of a probe of it, where it was read through one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reading: Option<Reading>,
 }
@@ -164,7 +164,7 @@ impl Content {
         columns.into_iter().find(|spelled| !spelled.is_even())
     }
 
-    /// The answer for readers: what a lens showed stands in numbers, and those of the text beside it lead to no score.
+    /// The answer for readers: the values of a probe stands in numbers, and those of the text beside it lead to no score.
     #[must_use]
     pub fn shown(&self) -> &str {
         if self.scored.iter().any(|scored| scored.reading.is_some()) {
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
     use crate::{
         judges::{Role, Stage, Wanted},
-        llm::Form,
+        llm::ResponseFormat,
     };
 
     fn call() -> Call {
@@ -263,7 +263,7 @@ mod tests {
             step: Stage::new("score").about("style").round(2),
             attempt: 1,
             chat: Chat::new().user("How good?"),
-            wanted: Wanted::Answer(Form::Text),
+            wanted: Wanted::Answer(ResponseFormat::Text),
             sampling: Sampling { temperature: 0.3, seed: u64::MAX, ..Sampling::default() },
             reply: Reply { text: "B\u{e9}".into(), tokens, finish: Finish::Length, ..Reply::default() },
             scored: vec![scored],

@@ -7,7 +7,10 @@ use std::{
 };
 
 use super::progress::Meter;
-use crate::llm::{Chat, Error, Form, Lens, Llm, Reply, Sampling, Scored, States, Stop, Token, Usage};
+use crate::llm::{
+    CancellationToken, Chat, Error, LinearProbe, Llm, Reply, ResponseFormat, Sampling, Scored, States, Token,
+    Usage,
+};
 
 /// A number of places, and who waits for one.
 pub struct Gate {
@@ -77,7 +80,7 @@ pub struct Gated {
     llm: Arc<dyn Llm>,
     gate: Arc<Gate>,
     /// Until when answers are wanted.
-    stop: Stop,
+    stop: CancellationToken,
     progress: Arc<Meter>,
     /// Of the group that asks.
     rank: usize,
@@ -85,7 +88,13 @@ pub struct Gated {
 
 impl Gated {
     /// A model behind the gate, whose answers are wanted until `stop` says otherwise.
-    pub fn new(llm: Arc<dyn Llm>, gate: &Arc<Gate>, stop: &Stop, progress: &Arc<Meter>, rank: usize) -> Self {
+    pub fn new(
+        llm: Arc<dyn Llm>,
+        gate: &Arc<Gate>,
+        stop: &CancellationToken,
+        progress: &Arc<Meter>,
+        rank: usize,
+    ) -> Self {
         let llm = llm.until(stop).unwrap_or(llm);
         Self { llm, gate: gate.clone(), stop: stop.clone(), progress: progress.clone(), rank }
     }
@@ -99,7 +108,7 @@ impl Gated {
 }
 
 impl Llm for Gated {
-    fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, Error> {
+    fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, Error> {
         let entry = self.enter()?;
         let reply = self.llm.ask(chat, form, sampling)?;
         drop(entry);
@@ -121,9 +130,9 @@ impl Llm for Gated {
         Ok(scored)
     }
 
-    fn read(&self, chat: &Chat, text: &str, lens: &Lens) -> Result<Scored, Error> {
+    fn read(&self, chat: &Chat, text: &str, probe: &LinearProbe) -> Result<Scored, Error> {
         let entry = self.enter()?;
-        let scored = self.llm.read(chat, text, lens)?;
+        let scored = self.llm.read(chat, text, probe)?;
         drop(entry);
         self.progress.answered(&scored.usage);
         Ok(scored)

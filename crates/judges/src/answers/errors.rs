@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Error, Verdict, confidence,
-    llm::{Form, Reply},
+    llm::{Reply, ResponseFormat},
     mqm::{self, ErrorSpan, Repeats, Severity, typology, weights::Weights},
     prompt::{File, Prompts},
     reading,
@@ -97,7 +97,7 @@ impl AnswerFormat {
         max_errors: usize,
         source: &str,
         target: &str,
-    ) -> Result<Form, Error> {
+    ) -> Result<ResponseFormat, Error> {
         let file = if self.is_strict { SCHEMA_STRICT } else { FORM_PAPER };
         let rendered = self.render(prompts, file, max_errors)?;
         let schema: Value = serde_json::from_str(&rendered)
@@ -359,7 +359,7 @@ mod tests {
             assert_eq!(shots.len(), 3);
             for (shot, shown) in shots.iter().zip(layout.shown(&shots)) {
                 let form = layout.form(&prompts, 10, &shot.source, &shot.target).unwrap();
-                let Form::Json { schema, texts } = form else { panic!("{form:?}") };
+                let ResponseFormat::Json { schema, texts } = form else { panic!("{form:?}") };
                 let items = &schema["properties"]["errors"]["items"];
                 let answer: Value = serde_json::from_str(&shown.answer).unwrap();
                 for error in answer["errors"].as_array().unwrap() {
@@ -380,7 +380,7 @@ mod tests {
         for layout in layouts().filter(|layout| layout.is_strict) {
             let prompts = Prompts::load(&layout.files(), &Settings::default()).unwrap();
             let shown: Value = serde_json::from_str(&layout.schema(&prompts, 10).unwrap()).unwrap();
-            let Form::Json { schema, .. } = layout.form(&prompts, 10, "a", "b").unwrap() else {
+            let ResponseFormat::Json { schema, .. } = layout.form(&prompts, 10, "a", "b").unwrap() else {
                 panic!("JSON")
             };
             assert_eq!(shown, schema);

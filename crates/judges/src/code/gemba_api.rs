@@ -12,7 +12,7 @@
 
 use crate::{
     Error, Panel, Role, Stage,
-    llm::{Chat, Form, Reply, Sampling},
+    llm::{Chat, Reply, ResponseFormat, Sampling},
     reading,
 };
 
@@ -85,8 +85,14 @@ pub fn ask<T>(
         };
         Some(next)
     };
-    panel.ask_by(Role::Annotator, stage, (chat, &Form::Text, &sampling), again, |reply, sampling| {
-        let answer = reading::strip(reading::whole(reply, sampling.max_tokens)?);
-        read(answer, reply).ok_or_else(|| reading::unusable(answer, "an answer that GEMBA cannot read"))
-    })
+    panel.ask_by(
+        Role::Annotator,
+        stage,
+        (chat, &ResponseFormat::Text, &sampling),
+        again,
+        |reply, sampling| {
+            let answer = reading::strip(reading::whole(reply, sampling.max_tokens)?);
+            read(answer, reply).ok_or_else(|| reading::unusable(answer, "an answer that GEMBA cannot read"))
+        },
+    )
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Document, sentences};
 use crate::{
     Error, Panel, Role,
-    llm::{Chat, Form, Sampling},
+    llm::{Chat, ResponseFormat, Sampling},
     mqm::{ErrorSpan, Severity, Side},
     prompt::{File, Prompts},
     reading,
@@ -75,8 +75,8 @@ pub fn find(
     read(reading::whole(&reply, budget)?, sentences)
 }
 
-fn form(n: usize) -> Form {
-    Form::json(json!({
+fn form(n: usize) -> ResponseFormat {
+    ResponseFormat::json(json!({
         "type": "object",
         "properties": {"omissions": {"type": "array", "maxItems": n.min(MAX), "items": {
             "type": "object",

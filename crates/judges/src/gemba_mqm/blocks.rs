@@ -16,7 +16,7 @@
 
 use crate::{
     Error,
-    llm::{Form, Layout},
+    llm::{Layout, ResponseFormat},
     mqm::{ErrorSpan, Severity},
     reading,
 };
@@ -48,7 +48,7 @@ pub const ESA: &[Severity] = &[Severity::Major, Severity::Minor];
 
 /// The form of an answer about these texts, with at most this many errors in a block.
 #[must_use]
-pub fn form(blocks: &[Severity], max_errors: usize, source: &str, target: &str) -> Form {
+pub fn form(blocks: &[Severity], max_errors: usize, source: &str, target: &str) -> ResponseFormat {
     let block = |(idx, severity): (usize, &Severity)| {
         let lead = if idx == 0 { "" } else { "\n" };
         let target_categories: Vec<&str> =
@@ -65,7 +65,10 @@ pub fn form(blocks: &[Severity], max_errors: usize, source: &str, target: &str) 
     };
     let layout = Layout::Sequence(blocks.iter().enumerate().map(block).collect());
     let texts = [("source", source), ("translation", target)];
-    Form::Layout { layout, texts: texts.map(|(name, text)| (name.to_owned(), text.to_owned())).into() }
+    ResponseFormat::Layout {
+        layout,
+        texts: texts.map(|(name, text)| (name.to_owned(), text.to_owned())).into(),
+    }
 }
 
 /// `category - "span"` with a span of this text.
@@ -181,7 +184,8 @@ mod tests {
     fn a_non_translation_can_only_be_named_in_the_worst_block() {
         let named = |part: &Layout| format!("{part:?}").contains(NON_TRANSLATION);
         for blocks in [MQM, ESA] {
-            let Form::Layout { layout: Layout::Sequence(parts), .. } = form(blocks, 5, "a", "b") else {
+            let ResponseFormat::Layout { layout: Layout::Sequence(parts), .. } = form(blocks, 5, "a", "b")
+            else {
                 panic!("a sequence of blocks")
             };
             assert_eq!(parts.len(), blocks.len());

@@ -1,6 +1,6 @@
 //! The three scales and their readings of an answer: ours, and GEMBA's own. It asks nothing.
 
-use crate::llm::Form;
+use crate::llm::ResponseFormat;
 
 /// What a rating is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,13 +27,13 @@ const CLASSES: [&str; 5] = [
 impl Scale {
     /// The only answers of `strict`.
     #[must_use]
-    pub fn form(self) -> Form {
+    pub fn form(self) -> ResponseFormat {
         match self {
-            Self::Sqm => Form::Regex("100|[1-9]?[0-9]".into()),
-            Self::Stars => Form::Choice(
+            Self::Sqm => ResponseFormat::Regex("100|[1-9]?[0-9]".into()),
+            Self::Stars => ResponseFormat::Choice(
                 NUMBERS.iter().map(|n| format!("{n} star{}", if *n == "one" { "" } else { "s" })).collect(),
             ),
-            Self::Classes => Form::Choice(CLASSES.map(Into::into).into()),
+            Self::Classes => ResponseFormat::Choice(CLASSES.map(Into::into).into()),
         }
     }
 
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn what_strict_can_say_is_read() {
         for scale in [Scale::Stars, Scale::Classes] {
-            let Form::Choice(answers) = scale.form() else { panic!("a choice") };
+            let ResponseFormat::Choice(answers) = scale.form() else { panic!("a choice") };
             let first = if scale == Scale::Stars { 1.0 } else { 0.0 };
             let ratings: Vec<f64> = answers.iter().map(|a| scale.read(a).unwrap()).collect();
             assert_eq!(ratings, [0.0, 1.0, 2.0, 3.0, 4.0].map(|n| n + first));

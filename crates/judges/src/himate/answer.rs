@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::quotes;
 use crate::{
     Error, Preset, confidence,
-    llm::{Form, Reply},
+    llm::{Reply, ResponseFormat},
     mqm::{ErrorSpan, Severity},
     prompt::{File, Prompts},
     reading,
@@ -119,12 +119,16 @@ fn severity<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Severit
 }
 
 /// The form of a subtype evaluation: at most one error.
-pub(super) fn evaluation_form(prompts: &Prompts) -> Result<Form, Error> {
-    Ok(Form::json(json_of(prompts, EVALUATE, Value::Null)?))
+pub(super) fn evaluation_form(prompts: &Prompts) -> Result<ResponseFormat, Error> {
+    Ok(ResponseFormat::json(json_of(prompts, EVALUATE, Value::Null)?))
 }
 
 /// The form of a span from the text that errors of this subtype are marked in.
-pub(super) fn span_form(prompts: &Prompts, is_omission: bool, segment: &Segment) -> Result<Form, Error> {
+pub(super) fn span_form(
+    prompts: &Prompts,
+    is_omission: bool,
+    segment: &Segment,
+) -> Result<ResponseFormat, Error> {
     let text = if is_omission { "source" } else { "target" };
     Ok(with_texts(json_of(prompts, LOCATE, json!({ "text": text }))?, segment))
 }
@@ -134,7 +138,7 @@ pub(super) fn single_form(
     prompts: &Prompts,
     paths: [Vec<&str>; 2],
     segment: &Segment,
-) -> Result<Form, Error> {
+) -> Result<ResponseFormat, Error> {
     let [in_source, in_target] =
         paths.map(|paths| paths.iter().map(|path| json!(path).to_string()).collect::<Vec<_>>().join(", "));
     let values = json!({ "in_source": in_source, "in_target": in_target });
@@ -142,18 +146,18 @@ pub(super) fn single_form(
 }
 
 /// The form of a corrected translation.
-pub(super) fn correction_form(prompts: &Prompts, max_chars: usize) -> Result<Form, Error> {
-    Ok(Form::json(json_of(prompts, CORRECT, json!({ "max_chars": max_chars }))?))
+pub(super) fn correction_form(prompts: &Prompts, max_chars: usize) -> Result<ResponseFormat, Error> {
+    Ok(ResponseFormat::json(json_of(prompts, CORRECT, json!({ "max_chars": max_chars }))?))
 }
 
 /// The form of a tier-1 agent's statement.
-pub(super) fn opinion_form(prompts: &Prompts) -> Result<Form, Error> {
-    Ok(Form::json(json_of(prompts, TIER1, Value::Null)?))
+pub(super) fn opinion_form(prompts: &Prompts) -> Result<ResponseFormat, Error> {
+    Ok(ResponseFormat::json(json_of(prompts, TIER1, Value::Null)?))
 }
 
 /// The form of a tier-2 agent's statement.
-pub(super) fn consent_form(prompts: &Prompts) -> Result<Form, Error> {
-    Ok(Form::json(json_of(prompts, TIER2, Value::Null)?))
+pub(super) fn consent_form(prompts: &Prompts) -> Result<ResponseFormat, Error> {
+    Ok(ResponseFormat::json(json_of(prompts, TIER2, Value::Null)?))
 }
 
 fn json_of(prompts: &Prompts, file: File, values: Value) -> Result<Value, Error> {
@@ -161,10 +165,10 @@ fn json_of(prompts: &Prompts, file: File, values: Value) -> Result<Value, Error>
         .map_err(|e| Error::Failed(format!("prompt `{}` is no JSON: {e}", file.name)))
 }
 
-fn with_texts(schema: Value, segment: &Segment) -> Form {
+fn with_texts(schema: Value, segment: &Segment) -> ResponseFormat {
     let texts = [("source", &segment.source), ("target", &segment.hypothesis)];
     let texts: BTreeMap<_, _> = texts.map(|(name, text)| (name.to_owned(), text.clone())).into();
-    Form::Json { schema, texts }
+    ResponseFormat::Json { schema, texts }
 }
 
 /// Reads a subtype evaluation; `None` is no error. `marked` is the text that errors of the subtype are marked in.

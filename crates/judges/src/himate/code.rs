@@ -23,7 +23,7 @@ use crate::{
     Error, Judge, Judging, Materials, Panel, Role, Stage, Verdict,
     code::python::repr,
     in_parallel,
-    llm::{Chat, Form, Reply, Sampling},
+    llm::{Chat, Reply, ResponseFormat, Sampling},
     mqm::{self, ErrorSpan, Repeats, Severity, Side, typology, weights::Weights},
     prompt, reading,
     segment::Segment,
@@ -254,7 +254,13 @@ impl Published {
         let chat = Chat::new().system(system).user(question);
         let sampling =
             Sampling { max_tokens: self.max_tokens.unwrap_or(BUDGET), ..task.panel.sampling.clone() };
-        Ok(task.panel.ask_with(role, stage.about(task.agent.path), &chat, &Form::Text, &sampling)?)
+        Ok(task.panel.ask_with(
+            role,
+            stage.about(task.agent.path),
+            &chat,
+            &ResponseFormat::Text,
+            &sampling,
+        )?)
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Error, Role, Stage,
-    llm::{Chat, Form, Reply, Scored},
+    llm::{Chat, Reply, ResponseFormat, Scored},
     pairwise::{self, Order},
     prompt::File,
 };
@@ -78,7 +78,7 @@ impl HiMate {
     /// The comparison as the authors ask it: one question, answered with a letter.
     fn compare(&self, task: &Task, values: &Value) -> Result<Compared, Error> {
         let chat = self.comparison_chat(values.clone(), Order::AsGiven)?;
-        let form = self.form(|| Ok(Form::Choice(LETTERS.map(String::from).to_vec())))?;
+        let form = self.form(|| Ok(ResponseFormat::Choice(LETTERS.map(String::from).to_vec())))?;
         let form = (&form, COMPARE_BUDGET);
         self.ask(task, (Role::Tier2, COMPARE_STAGE), &chat, form, |reply: &Reply| {
             let is_confirmed = answer::read_comparison(&reply.text, &self.comparison)?;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Error, Preset,
-    llm::Form,
+    llm::ResponseFormat,
     mqm::{ErrorSpan, Severity, Side, typology},
     prompt::{File, Prompts},
     reading,
@@ -198,7 +198,7 @@ pub(super) fn form(
     dimension: &Dimension,
     thoughts: Option<&str>,
     segment: &Segment,
-) -> Result<Form, Error> {
+) -> Result<ResponseFormat, Error> {
     let values = json!({
         "thoughts": thoughts,
         "types": dimension.listed(),
@@ -209,7 +209,7 @@ pub(super) fn form(
         .map_err(|e| Error::Failed(format!("prompt `{}` is not JSON: {e}", FORM.name)))?;
     let texts = [("source", &segment.source), ("target", &segment.hypothesis)];
     let texts: BTreeMap<_, _> = texts.map(|(name, text)| (name.to_owned(), text.clone())).into();
-    Ok(Form::Json { schema, texts })
+    Ok(ResponseFormat::Json { schema, texts })
 }
 
 /// Reads an answer: all of it in `strict`, else its last object with annotations.

@@ -16,7 +16,7 @@ use crate::{
     Error, Judge, Judging, Materials, Panel, Retry, Role, Step, Verdict,
     code::python::repr,
     confidence, in_parallel,
-    llm::{Chat, Form, Reply, Sampling},
+    llm::{Chat, Reply, ResponseFormat, Sampling},
     method::Calls,
     mqm::{self, ErrorSpan, Repeats, weights::Weights},
     prompt, reading,
@@ -225,7 +225,7 @@ impl Published {
     ) -> Result<Vec<ErrorSpan>, Error> {
         let chat = judge_chat(&self.texts.baseline, segment, said);
         let sampling = self.sampling(panel, STAGE_1_BUDGET, panel.sampling.temperature);
-        let asked = (&chat, &Form::Text, &sampling);
+        let asked = (&chat, &ResponseFormat::Text, &sampling);
         let answer = panel.ask_until(Role::Judge, JUDGE_STAGE, asked, BASELINE_RETRY, |reply| {
             reading::whole(reply, sampling.max_tokens)?;
             let object = evaluated(&reply.text)
@@ -247,7 +247,7 @@ impl Published {
         let is_first = question.role == Role::Annotator;
         let temperature = if is_first { panel.sampling.temperature } else { LATER_TEMPERATURE };
         let sampling = self.sampling(panel, question.budget, temperature);
-        let reply = panel.ask_with(question.role, &question.step, chat, &Form::Text, &sampling)?;
+        let reply = panel.ask_with(question.role, &question.step, chat, &ResponseFormat::Text, &sampling)?;
         reading::whole(&reply, sampling.max_tokens)?;
         read(&reply)
     }
@@ -388,7 +388,7 @@ impl View {
 impl Side {
     /// Its last words.
     fn said(&self) -> &str {
-        self.chat.turns().last().map_or("", |turn| turn.content.as_str())
+        self.chat.messages().last().map_or("", |turn| turn.content.as_str())
     }
 }
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Error, Panel, Role, Stage, Step,
-    llm::{Chat, Form},
+    llm::{Chat, ResponseFormat},
     prompt::File,
     reading,
     segment::Segment,
@@ -295,9 +295,9 @@ impl<'a> Debate<'a> {
         let values = json!({ "first": self.written(first), "second": self.written(second) });
         let chat = Chat::new().user(self.judge.prompts.render(CONSENSUS, values)?);
         let (form, budget) = if self.judge.is_strict() {
-            (Form::Choice(["yes", "no"].map(str::to_owned).into()), CHOICE_BUDGET)
+            (ResponseFormat::Choice(["yes", "no"].map(str::to_owned).into()), CHOICE_BUDGET)
         } else {
-            (Form::Text, CONSENSUS_BUDGET)
+            (ResponseFormat::Text, CONSENSUS_BUDGET)
         };
         self.ask(Role::Checker, (&chat, &form, budget), |answer| {
             says_yes(answer).ok_or_else(|| reading::unusable(answer, "the checker says neither yes nor no"))
@@ -312,11 +312,13 @@ impl<'a> Debate<'a> {
         });
         let chat = Chat::new().user(self.judge.prompts.render(REVIEW, values)?);
         if !self.judge.is_strict() {
-            return self.ask(Role::Reviewer, (&chat, &Form::Text, REVIEW_BUDGET), |text| Ok(text.to_owned()));
+            return self.ask(Role::Reviewer, (&chat, &ResponseFormat::Text, REVIEW_BUDGET), |text| {
+                Ok(text.to_owned())
+            });
         }
         let schema = serde_json::from_str(&self.judge.prompts.render(REMARKS, ())?)
             .map_err(|e| Error::Failed(format!("prompt `{}` is not JSON: {e}", REMARKS.name)))?;
-        self.ask(Role::Reviewer, (&chat, &Form::json(schema), REVIEW_BUDGET), |text| {
+        self.ask(Role::Reviewer, (&chat, &ResponseFormat::json(schema), REVIEW_BUDGET), |text| {
             reading::json(text).map(|Remarks { remarks }| remarks)
         })
     }
@@ -357,7 +359,7 @@ impl<'a> Debate<'a> {
         self.judge.prompts.render(TRANSCRIPT, values)
     }
 
-    fn form(&self, thoughts: &str) -> Result<Form, Error> {
+    fn form(&self, thoughts: &str) -> Result<ResponseFormat, Error> {
         self.judge.form(self.dimension, Some(thoughts), self.segment)
     }
 
@@ -368,7 +370,7 @@ impl<'a> Debate<'a> {
     fn ask<T>(
         &self,
         role: Role,
-        (chat, form, budget): (&Chat, &Form, usize),
+        (chat, form, budget): (&Chat, &ResponseFormat, usize),
         read: impl Fn(&str) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let question = Question { role, step: self.step.clone(), budget };
@@ -379,7 +381,7 @@ impl<'a> Debate<'a> {
 impl Side {
     /// Its last words.
     fn said(&self) -> &str {
-        self.chat.turns().last().map_or("", |turn| turn.content.as_str())
+        self.chat.messages().last().map_or("", |turn| turn.content.as_str())
     }
 }
 

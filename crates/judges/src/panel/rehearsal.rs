@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::{Call, Panel, Wanted};
 use crate::{
     Judge, Role, Step,
-    llm::{Chat, Counter, Error, Finish, Form, Llm, Reply, Sampling, Scored},
+    llm::{Chat, Counter, Error, Finish, Llm, Reply, ResponseFormat, Sampling, Scored},
     segment::Segment,
 };
 
 /// The shortest answer of a form, where one is known.
-type Shortest = dyn Fn(&Form) -> Result<Option<String>, Error> + Send + Sync;
+type Shortest = dyn Fn(&ResponseFormat) -> Result<Option<String>, Error> + Send + Sync;
 
 /// A model that gives each form its shortest answer, and otherwise none.
 pub struct Rehearsal {
@@ -26,7 +26,7 @@ pub struct Question {
     pub role: Role,
     pub step: Step,
     pub chat: Chat,
-    pub form: Form,
+    pub form: ResponseFormat,
     /// The most tokens that the answer may take; 0 when given continuations are scored.
     pub max_tokens: usize,
     /// The shortest answer that the form allows, where one is known.
@@ -78,7 +78,7 @@ fn rehearsed(
     let mut questions: Vec<Question> = asked.map(Question::from).collect();
     // Questions are asked side by side; this order does not depend on that.
     questions.sort_by_cached_key(|question| {
-        let text: String = question.chat.turns().iter().map(|turn| turn.content.as_str()).collect();
+        let text: String = question.chat.messages().iter().map(|turn| turn.content.as_str()).collect();
         (question.unit, question.step.to_string(), text)
     });
     questions
@@ -87,7 +87,9 @@ fn rehearsed(
 impl Rehearsal {
     /// One that knows the shortest answers of forms.
     #[must_use]
-    pub fn with(shortest: impl Fn(&Form) -> Result<Option<String>, Error> + Send + Sync + 'static) -> Self {
+    pub fn with(
+        shortest: impl Fn(&ResponseFormat) -> Result<Option<String>, Error> + Send + Sync + 'static,
+    ) -> Self {
         Self { shortest: Box::new(shortest) }
     }
 
@@ -109,7 +111,7 @@ fn unanswered() -> Error {
 }
 
 impl Llm for Rehearsal {
-    fn ask(&self, _: &Chat, form: &Form, _: &Sampling) -> Result<Reply, Error> {
+    fn ask(&self, _: &Chat, form: &ResponseFormat, _: &Sampling) -> Result<Reply, Error> {
         let text = (self.shortest)(form)?.ok_or_else(unanswered)?;
         Ok(Reply { text, finish: Finish::Form, ..Reply::default() })
     }
@@ -128,7 +130,7 @@ impl Counter for Rehearsal {
         Err(unanswered())
     }
 
-    fn shortest(&self, form: &Form) -> Result<Option<String>, Error> {
+    fn shortest(&self, form: &ResponseFormat) -> Result<Option<String>, Error> {
         (self.shortest)(form)
     }
 }
@@ -140,8 +142,8 @@ impl From<Call> for Question {
         let is_read = matches!(wanted, Wanted::Reading(_));
         let form = match wanted {
             Wanted::Answer(form) => form,
-            Wanted::Scores(texts) => Form::Choice(texts),
-            Wanted::Reading(text) => Form::Choice(vec![text]),
+            Wanted::Scores(texts) => ResponseFormat::Choice(texts),
+            Wanted::Reading(text) => ResponseFormat::Choice(vec![text]),
         };
         Self { unit, role, step, chat, form, max_tokens: sampling.max_tokens, shortest, is_read }
     }
@@ -152,7 +154,7 @@ impl Question {
     #[must_use]
     pub fn given(&self) -> &[String] {
         match &self.form {
-            Form::Choice(texts) if self.max_tokens == 0 => texts,
+            ResponseFormat::Choice(texts) if self.max_tokens == 0 => texts,
             _ => &[],
         }
     }

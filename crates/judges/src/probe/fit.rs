@@ -12,7 +12,7 @@ use tribunal_core::digest;
 use super::facts::{Facts, source_bytes};
 use crate::{
     Error, Model,
-    llm::{Lens, Scored},
+    llm::{LinearProbe, Scored},
     segment::{Segment, trained::TrainedOn},
     setup,
 };
@@ -178,7 +178,7 @@ fn between<const N: usize>(rows: &[[f64; N]], value: f64) -> Option<([f64; N], [
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Applied {
     hash: String,
-    lens: Lens,
+    probe: LinearProbe,
 }
 
 /// The values of a fit's linear maps for each token of a translation.
@@ -195,7 +195,7 @@ impl Readout {
     /// From what the model said of the text ` TRANSLATION` behind its source.
     ///
     /// # Errors
-    /// When it was not read through a lens of three maps.
+    /// When it was not read by a probe of three maps.
     pub fn of(read: &Scored, segment: &Segment) -> Result<Self, Error> {
         let broken = || Error::Failed("the model gave no reading of the translation".into());
         let reading = read.reading.as_ref().ok_or_else(broken)?;
@@ -295,8 +295,8 @@ impl Fit {
 
     fn applied(mut self, text: &str) -> Self {
         let maps = [&self.any.map, &self.major.map, &self.score.mean];
-        let lens = Lens { depths: vec![self.depth], maps: maps.into_iter().cloned().collect() };
-        self.applied = Applied { hash: digest::short(text), lens };
+        let probe = LinearProbe { depths: vec![self.depth], maps: maps.into_iter().cloned().collect() };
+        self.applied = Applied { hash: digest::short(text), probe };
         self
     }
 
@@ -326,8 +326,8 @@ impl Fit {
 
     /// The three maps.
     #[must_use]
-    pub fn lens(&self) -> &Lens {
-        &self.applied.lens
+    pub fn probe(&self) -> &LinearProbe {
+        &self.applied.probe
     }
 
     /// # Errors
@@ -530,8 +530,8 @@ mod tests {
         let text = fit().to_json().unwrap();
         let again = Fit::parse(&text, "x").unwrap();
         assert_eq!(again, fit());
-        assert_eq!(again.lens().maps.len(), 3);
-        assert_eq!(again.lens().depths, [3]);
+        assert_eq!(again.probe().maps.len(), 3);
+        assert_eq!(again.probe().depths, [3]);
         let unfit = |from: &str, to: &str| Fit::parse(&text.replace(from, to), "x").unwrap_err().to_string();
         let old = unfit(FORMAT, "tribunal-probe/3\",\"then\":\"");
         assert!(old.contains("its format is `tribunal-probe/3`, not `tribunal-probe/4`"), "{old}");
@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_read_through_no_lens_is_an_error() {
+    fn a_model_without_a_probe_is_an_error() {
         let yes = translation(("en", "de"), "Yes", "Ja");
         assert!(Readout::of(&Scored { reading: None, ..read(&[[0.0; 3]]) }, &yes).is_err());
         assert!(Readout::of(&read(&[]), &yes).is_err());

@@ -14,7 +14,7 @@ use crate::{
     Error, Panel, Retry, Role, Step, confidence,
     evidence::Passage,
     expected,
-    llm::{Chat, Form, Reply, Sampling},
+    llm::{Chat, Reply, ResponseFormat, Sampling},
     mqm::{ErrorSpan, Repeats, Severity, Side},
     pairwise::{self, Order},
     prompt::File,
@@ -176,8 +176,11 @@ impl Session<'_> {
         let langs = if strict { self.languages() } else { "English/Chinese".into() };
         let prompt = json!({ "strict": strict, "search_langs": langs });
         let chat = Chat::new().system(self.judge.prompts.render(SEARCH, prompt)?).user(query);
-        let (form, stop) =
-            if strict { (self.form_of(SEARCH_FORM)?, None) } else { (Form::Text, Some(tools::CALL_END)) };
+        let (form, stop) = if strict {
+            (self.form_of(SEARCH_FORM)?, None)
+        } else {
+            (ResponseFormat::Text, Some(tools::CALL_END))
+        };
         let read_call = |reply: &Reply| {
             let text = tools::closed(&reply.text);
             let queries = if strict { read_queries(&text)? } else { read_search(&text)? };
@@ -194,7 +197,7 @@ impl Session<'_> {
         passages.retain(|passage| seen.insert((passage.origin.clone(), passage.text.clone())));
         let results = self.judge.prompts.render(SUMMARIZE, json!({ "passages": passages }))?;
         let chat = chat.assistant(text).user(results);
-        let form = if strict { self.form_of(SUMMARY_FORM)? } else { Form::Text };
+        let form = if strict { self.form_of(SUMMARY_FORM)? } else { ResponseFormat::Text };
         let step = stages::SUMMARIZE.round(round);
         let summary: Summary = self
             .ask(Role::Search, step, (&chat, &form, None), |reply| read("the search agent", &reply.text))?;
@@ -224,12 +227,12 @@ impl Session<'_> {
         let chat =
             Chat::new().system(prompts.render(EVALUATION, ())?).user(prompts.render(EVALUATE, values)?);
         let form = match self.form_of(EVALUATION_FORM)? {
-            Form::Json { schema, .. } if self.judge.is_strict() => {
+            ResponseFormat::Json { schema, .. } if self.judge.is_strict() => {
                 let texts = [("source", source), ("target", hypothesis)];
                 let texts = texts.map(|(name, text)| (name.to_owned(), text.clone()));
-                Form::Json { schema, texts: texts.into() }
+                ResponseFormat::Json { schema, texts: texts.into() }
             }
-            _ => Form::Text,
+            _ => ResponseFormat::Text,
         };
         let step = stages::EVALUATE.round(round);
         let mut evaluation = self.ask(Role::Evaluator, step, (&chat, &form, None), Evaluation::read)?;
@@ -306,7 +309,7 @@ impl Session<'_> {
         let prompts = &self.judge.prompts;
         let values = json!({ "source": self.segment.source, "notes": notes, "a": a, "b": b });
         let chat = Chat::new().system(prompts.render(COMPARISON, ())?).user(prompts.render(COMPARE, values)?);
-        let form = if self.judge.is_strict() { self.form_of(COMPARISON_FORM)? } else { Form::Text };
+        let form = if self.judge.is_strict() { self.form_of(COMPARISON_FORM)? } else { ResponseFormat::Text };
         let stage = if order == Order::AsGiven { stages::COMPARE } else { stages::COMPARE_SWAPPED };
         self.ask(Role::Comparer, stage.round(round), (&chat, &form, None), |reply| {
             let Comparison { winner, rationale } = read("the comparison agent", &reply.text)?;
@@ -328,7 +331,7 @@ impl Session<'_> {
         &self,
         role: Role,
         step: Step,
-        (chat, form, stop): (&Chat, &Form, Option<&str>),
+        (chat, form, stop): (&Chat, &ResponseFormat, Option<&str>),
         read: impl Fn(&Reply) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let max_tokens = self.judge.budget(BUDGET);
@@ -340,7 +343,7 @@ impl Session<'_> {
         })
     }
 
-    fn form_of(&self, file: File) -> Result<Form, Error> {
+    fn form_of(&self, file: File) -> Result<ResponseFormat, Error> {
         schema(file, &self.judge.prompts.render(file, ())?)
     }
 }
@@ -349,9 +352,11 @@ impl Session<'_> {
 ///
 /// # Errors
 /// [`Error::Failed`] when a replaced file is no JSON.
-pub fn schema(file: File, text: &str) -> Result<Form, Error> {
+pub fn schema(file: File, text: &str) -> Result<ResponseFormat, Error> {
     let schema = serde_json::from_str(text);
-    schema.map(Form::json).map_err(|e| Error::Failed(format!("prompt `{}` is no JSON: {e}", file.name)))
+    schema
+        .map(ResponseFormat::json)
+        .map_err(|e| Error::Failed(format!("prompt `{}` is no JSON: {e}", file.name)))
 }
 
 /// The mean of 0 to 4 under the evaluation agent, to two digits.

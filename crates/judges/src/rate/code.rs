@@ -27,7 +27,7 @@ use crate::{
     Error, Panel, Role, Step, Verdict,
     code::python::{Number, repr},
     in_parallel,
-    llm::{Chat, Form, Prompt, Reply, Sampling, Speaker},
+    llm::{Chat, MessageRole, Prompt, Reply, ResponseFormat, Sampling},
     mqm::Repeats,
     pairwise,
     pairwise::Order,
@@ -334,7 +334,7 @@ impl<'a> Session<'a> {
         let max_tokens = self.judge.budget(BUDGET);
         let stop = stop.into_iter().map(ToOwned::to_owned).collect();
         let sampling = Sampling { max_tokens, stop, ..self.panel.sampling.clone() };
-        let reply = self.panel.ask_with(role, step, chat, &Form::Text, &sampling)?;
+        let reply = self.panel.ask_with(role, step, chat, &ResponseFormat::Text, &sampling)?;
         reading::whole(&reply, max_tokens)?;
         Ok(reply)
     }
@@ -421,8 +421,8 @@ fn is_same(a: f64, b: f64) -> bool {
 
 /// One more message to the assistant: a turn of its own, or the rest of the turn that is open.
 fn say(mut chat: Chat, text: &str) -> Chat {
-    if let Prompt::Turns(turns) = &mut chat.prompt
-        && let Some(turn) = turns.last_mut().filter(|turn| turn.role == Speaker::User)
+    if let Prompt::Messages(turns) = &mut chat.prompt
+        && let Some(turn) = turns.last_mut().filter(|turn| turn.role == MessageRole::User)
     {
         turn.content += "\n\n";
         turn.content += text;

@@ -116,7 +116,7 @@ pub struct Query {
 pub fn read_json(text: &str) -> Result<Result<ToolCall, String>, Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Turn {
+    struct Message {
         #[serde(rename = "thought")]
         _thought: String,
         tool_call: Call,
@@ -127,7 +127,7 @@ pub fn read_json(text: &str) -> Result<Result<ToolCall, String>, Error> {
         name: String,
         arguments: serde_json::Map<String, Value>,
     }
-    let Turn { tool_call: Call { name, arguments }, .. } = reading::json(text)?;
+    let Message { tool_call: Call { name, arguments }, .. } = reading::json(text)?;
     let plain = |value: Value| if let Value::String(text) = value { text } else { value.to_string() };
     let arguments = arguments.into_iter().map(|(key, value)| (key, plain(value))).collect();
     Ok(step(&name, &arguments))
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn xml_calls() {
-        let call = |inner: &str| read_xml(&format!("Thought: go.\n<tool_call>{inner}</tool_call>"));
+        let call = |inner: &str| read_xml(&format!("Reasoning: go.\n<tool_call>{inner}</tool_call>"));
         let finish = "finish_evaluation\n<arg_key>final_score</arg_key>\n<arg_value>3.5</arg_value>\n\
                       <arg_key>final_rationale</arg_key><arg_value>a <b>\nc</arg_value>";
         assert_eq!(call(finish).unwrap().action, Action::Finish { score: 3.5 });

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     Error,
     answers::form_about,
-    llm::{Chat, Form},
+    llm::{Chat, ResponseFormat},
     prompt::{File, Prompts},
     setup::{self, Preset, Settings},
     shots::{self, Shot, ShotError},
@@ -145,8 +145,8 @@ impl Questions {
     ///
     /// # Errors
     /// [`Error::Failed`] for a schema that is not JSON.
-    pub fn form(&self, texts: &Texts, cue: Cue) -> Result<Form, Error> {
-        let Some(file) = self.files.schema else { return Ok(Form::Text) };
+    pub fn form(&self, texts: &Texts, cue: Cue) -> Result<ResponseFormat, Error> {
+        let Some(file) = self.files.schema else { return Ok(ResponseFormat::Text) };
         let schema = serde_json::from_str(&self.schema(file, cue)?)
             .map_err(|e| Error::Failed(format!("prompt `{}` is not JSON: {e}", file.name)))?;
         let texts = [("source", texts.source), ("translation", texts.target)];

@@ -79,7 +79,7 @@ fn recorded(golden: &Golden) -> Cast {
 /// Messages as the recording hashes them.
 fn hash(chat: &Chat) -> String {
     let mut text = String::new();
-    for turn in chat.turns() {
+    for turn in chat.messages() {
         let role = format!("{:?}", turn.role).to_lowercase();
         write!(text, "{role}\n{}\0", turn.content).unwrap();
     }

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, sync::Arc};
 
-use tribunal_core::llm::Form;
+use tribunal_core::llm::ResponseFormat;
 use tribunal_judges::{Error, Preset, Settings};
 
 use tribunal_testing::{
@@ -69,8 +69,8 @@ fn empty_texts() {
     let verdicts = run(&judge, &script, &empty);
     assert!(matches!(&verdicts[0], Err(Error::Empty(reason)) if reason.contains("both empty")));
     assert!(verdicts[1..].iter().all(Result::is_ok));
-    let spans = |form: &Form| {
-        let Form::Json { schema, texts } = form else { panic!("{form:?}") };
+    let spans = |form: &ResponseFormat| {
+        let ResponseFormat::Json { schema, texts } = form else { panic!("{form:?}") };
         let kinds = schema.pointer("/properties/errors/items/anyOf").unwrap().as_array().unwrap().len();
         (kinds, texts.keys().cloned().collect::<Vec<_>>().join("+"))
     };

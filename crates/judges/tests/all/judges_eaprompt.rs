@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, path::PathBuf, sync::Arc};
 
-use tribunal_core::{llm::Form, segment::Segment};
+use tribunal_core::{llm::ResponseFormat, segment::Segment};
 use tribunal_judges::{Error, Preset, Settings, registry};
 
 use tribunal_testing::{Script, dialogue, document, judge, run, settings, show, verdict};
@@ -112,7 +112,7 @@ fn eaprompt_options() {
     let target_only = Segment { source: String::new(), ..document().remove(0) };
     let script = Script::says(r#"{"major":[],"minor":[]}"#);
     run(&judge, &script, &[target_only]);
-    let (_, Form::Json { texts, .. }, _) = &script.in_order()[0] else { panic!("a JSON form") };
+    let (_, ResponseFormat::Json { texts, .. }, _) = &script.in_order()[0] else { panic!("a JSON form") };
     assert_eq!(texts.keys().collect::<Vec<_>>(), ["translation"]);
 }
 
@@ -170,7 +170,7 @@ fn examples_stand_before_their_own_pair() {
         let n_examples = |request: &str, segment: &Segment| {
             let script = Script::says("");
             run(&judge(request, &mine), &script, std::slice::from_ref(segment));
-            script.in_order()[0].0.turns().len() / 2
+            script.in_order()[0].0.messages().len() / 2
         };
         let n = [&german, &regional, &czech].map(|segment| n_examples("eaprompt", segment));
         assert_eq!(n, [2, 2, 1], "{preset}");

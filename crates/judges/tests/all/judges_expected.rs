@@ -53,9 +53,10 @@ fn expected_scores() {
     let panel = Panel::new(core.clone(), Sampling::default()).seat(Role::Evaluator, evaluator.clone());
     let verdict = judged(&judge("rate:expected=on"), &panel, &document()[..1]).0.remove(0).unwrap();
     assert_eq!(verdict.score.to_bits(), 2.5f64.to_bits());
-    let told = core.asked().into_iter().find(|(chat, ..)| chat.turns().len() == 4).unwrap().0.turns()[3]
-        .content
-        .clone();
+    let told = core.asked().into_iter().find(|(chat, ..)| chat.messages().len() == 4).unwrap().0.messages()
+        [3]
+    .content
+    .clone();
     assert!(told.contains("\"score\": 3,\n  \"expected_score\": 2.5,"), "{told}");
     assert_eq!(evaluator.scored.lock().unwrap()[0].1, ["0,", "1,", "2,", "3,", "4,"]);
 }

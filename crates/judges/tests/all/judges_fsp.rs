@@ -4,7 +4,7 @@
 use std::{fmt::Write, path::PathBuf, sync::Arc};
 
 use tribunal_core::{
-    llm::{Chat, Form, Sampling},
+    llm::{Chat, ResponseFormat, Sampling},
     segment::Segment,
 };
 use tribunal_judges::{Built, Error, Granularity, Panel, Preset, Settings, Unit, registry};
@@ -46,7 +46,7 @@ fn a_whole_document_is_judged_sentence_by_sentence() {
     assert_eq!(script.asked().len(), 6);
     assert_eq!(judge.preview(&whole()).len(), 6);
     assert!(calls.iter().all(|call| call.unit == Some(0)));
-    let (_, Form::Json { texts, .. }, _) = &script.in_order()[0] else { panic!("a JSON form") };
+    let (_, ResponseFormat::Json { texts, .. }, _) = &script.in_order()[0] else { panic!("a JSON form") };
     assert!(
         ["Er ging.", "Sie blieb.", "Es regnete.", "Sie trafen sich.", "Ende."]
             .contains(&texts["target_segment"].as_str())
@@ -113,7 +113,7 @@ fn omitted_sentences() {
     insta::assert_snapshot!("fsp_omitted", verdicts.iter().map(show).collect::<String>());
     let asked = found.asked();
     let (chat, form, _) =
-        asked.iter().find(|(chat, ..)| chat.turns()[0].content.contains("leaves out")).unwrap();
+        asked.iter().find(|(chat, ..)| chat.messages()[0].content.contains("leaves out")).unwrap();
     insta::assert_snapshot!("fsp_omissions", show_question(chat, form));
     assert_eq!(asked.len(), judge.preview(&group).len());
 
@@ -133,7 +133,7 @@ fn omitted_sentences() {
 /// The sources and translations that the questions show, with the focus.
 fn shown(judge: &Built, group: &[Segment], room: usize) -> (Vec<String>, Vec<Result<(), String>>) {
     let (chat, _) = judge.preview(group).remove(0);
-    let whole = chat.turns()[0].content.len();
+    let whole = chat.messages()[0].content.len();
     let script = Script::says(QUIET);
     let panel = Panel::new(Arc::new(Short(whole - room, script.clone())), Sampling::default());
     let verdicts =
@@ -144,8 +144,8 @@ fn shown(judge: &Built, group: &[Segment], room: usize) -> (Vec<String>, Vec<Res
             text.rsplit_once(&format!("<{tag}>")).and_then(|(_, rest)| rest.split_once(&format!("</{tag}>")));
         inside.map_or(String::new(), |(inside, _)| inside.replace('\n', "|"))
     };
-    let line = |(chat, ..): &(Chat, Form, Sampling)| {
-        let text = &chat.turns()[0].content;
+    let line = |(chat, ..): &(Chat, ResponseFormat, Sampling)| {
+        let text = &chat.messages()[0].content;
         // The instruction names the tags too; the input stands behind it.
         let input = text.rsplit_once("Please score the following input").unwrap().1;
         let input = input.split("Please respond").next().unwrap();
@@ -222,7 +222,7 @@ fn gmicl_conversations() {
     let five = judge("gmicl:score=da", &with(Preset::Strict, Some(Granularity::FiveDoc)));
     assert_eq!(five.unit, Unit::Group);
     let (chat, budget) = five.preview(&document()).remove(0);
-    let inputs = chat.turns()[0].content.matches("<input>").count();
+    let inputs = chat.messages()[0].content.matches("<input>").count();
     assert_eq!((inputs, budget), (6, 4096), "five examples and the question");
     let verdict = run(&five, &Script::says(strict), &document()).remove(0).unwrap();
     assert_eq!(verdict.score.to_bits(), 71f64.to_bits());
@@ -252,7 +252,7 @@ fn gmicl_examples() {
 fn gmicl_refuses_examples_from_documents_under_judgement() {
     let file = rated();
     let with = || with_shots(Preset::Strict, Some(Granularity::Seg), file.path().into());
-    let shown = judge("gmicl", &with()).preview(&document()).remove(0).0.turns()[0].content.clone();
+    let shown = judge("gmicl", &with()).preview(&document()).remove(0).0.messages()[0].content.clone();
     let of_example = shown.split("<source>").nth(2).unwrap().split('<').next().unwrap().to_owned();
     let mut same = document();
     same[1].source = of_example;
@@ -275,7 +275,7 @@ fn spans_of_the_paper_preset_are_any_string() {
     let verdict = run(&judge("fsp", &paper), &script, &document()[..1]).remove(0).unwrap();
     assert_eq!((verdict.errors.len(), verdict.errors[0].start), (1, None));
     let (_, form, _) = script.in_order().remove(0);
-    let Form::Json { schema, .. } = form else { panic!("{form:?}") };
+    let ResponseFormat::Json { schema, .. } = form else { panic!("{form:?}") };
     let span = &schema["properties"]["errors"]["items"]["properties"]["error_span"];
     assert_eq!(span, &serde_json::json!({ "type": "string" }));
 }
@@ -304,7 +304,7 @@ fn gmicl_draws_from_a_rated_test_set() {
     for granularity in [Granularity::Seg, Granularity::Doc, Granularity::FiveDoc] {
         let judge = judge("gmicl", &with_shots(Preset::Strict, Some(granularity), testset.clone()));
         let (chat, _) = judge.preview(&document()).remove(0);
-        assert_eq!(chat.turns()[0].content.matches("MQM:\n{").count(), 5, "{granularity}");
+        assert_eq!(chat.messages()[0].content.matches("MQM:\n{").count(), 5, "{granularity}");
     }
 }
 
@@ -361,7 +361,7 @@ fn fsp_answers_go_to_their_segments() {
         .asked()
         .iter()
         .map(|(chat, ..)| {
-            chat.turns()[0].content.rsplit_once("<target_segment>Er").map(|(prefix, _)| prefix.to_owned())
+            chat.messages()[0].content.rsplit_once("<target_segment>Er").map(|(prefix, _)| prefix.to_owned())
         })
         .collect();
     assert_eq!(prefixes[1], prefixes[2]);

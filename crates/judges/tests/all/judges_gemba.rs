@@ -114,8 +114,8 @@ fn references_are_shown_when_there_are_some() {
             let (chat, _) = judge.preview(&referenced()).remove(0);
             let quote = if method == "gemba-da" { "" } else { "\"" };
             let reference = format!("German human reference: {quote}Er ging auf die Bank zu.{quote}\n");
-            assert_eq!(chat.turns()[0].content.contains(&reference), shown);
-            assert_eq!(chat.turns()[0].content.contains("with respect to the human reference"), shown);
+            assert_eq!(chat.messages()[0].content.contains(&reference), shown);
+            assert_eq!(chat.messages()[0].content.contains("with respect to the human reference"), shown);
             let missing = run(&judge, &Script::says("3"), &document()[..1]).remove(0);
             assert_eq!(matches!(&missing, Err(Error::Failed(why)) if why.contains("no reference")), shown);
         }
@@ -178,7 +178,7 @@ fn room_for_answers_as_in_gembas_code() {
     let verdict = run(&code, &script, one).remove(0).unwrap();
     assert_eq!((verdict.score.to_bits(), verdict.errors.len()), (71f64.to_bits(), 0));
     assert_eq!(asked(&script), ["2048 at 0", "2048 at 0"]);
-    assert!(script.in_order()[1].0.turns()[0].content.contains("Annotated error spans:\n```None```\n"));
+    assert!(script.in_order()[1].0.messages()[0].content.contains("Annotated error spans:\n```None```\n"));
     let script = Arc::new(Script::new().cut("Score (0-100)", "71", 1).on("", &[SPANS]));
     assert!(matches!(run(&code, &script, one)[0], Err(Error::Truncated(2048))));
     assert_eq!(script.in_order().len(), 2);

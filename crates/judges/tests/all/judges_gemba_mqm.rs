@@ -24,13 +24,14 @@ fn gemba_mqm_text_conversations() {
     let asks = |preset| judge("gemba-mqm", &settings(preset)).preview(one).remove(0).0;
     let (strict, paper, code) = (asks(Preset::Strict), asks(Preset::Paper), asks(Preset::Code));
     assert_eq!(strict, paper);
-    assert_eq!(code.turns()[0], paper.turns()[0]);
+    assert_eq!(code.messages()[0], paper.messages()[0]);
     for i in [2, 4, 6] {
-        assert_eq!(code.turns()[i].content, format!("{}\n", paper.turns()[i].content));
+        assert_eq!(code.messages()[i].content, format!("{}\n", paper.messages()[i].content));
     }
     for i in [1, 3, 5, 7] {
-        let theirs = paper.turns()[i].content.replace("商场", "卖场").replace("technical ", "technically ");
-        assert_eq!(code.turns()[i].content, theirs);
+        let theirs =
+            paper.messages()[i].content.replace("商场", "卖场").replace("technical ", "technically ");
+        assert_eq!(code.messages()[i].content, theirs);
     }
 }
 
@@ -68,7 +69,7 @@ fn gemba_mqm_joins_a_document() {
         let script = Script::says(TEXT_ANSWER);
         let verdicts = run(&judge, &script, &document());
         assert_eq!(script.asked().len(), 1);
-        let question = script.asked()[0].0.turns().last().unwrap().content.clone();
+        let question = script.asked()[0].0.messages().last().unwrap().content.clone();
         assert!(
             question.contains("```Er ging zur Bank.\nDie Bank war zu.\nEr ging zur Bank.```"),
             "{question}"
@@ -90,7 +91,7 @@ score -6 raw -6
   major accuracy/omission `bank` source 15..19? weight 5
   minor fluency/grammar `Bank` target 12..16? weight 1
 ");
-    assert!(script.asked()[0].0.turns()[0].content.contains("\"maxItems\": 15"), "five errors a segment");
+    assert!(script.asked()[0].0.messages()[0].content.contains("\"maxItems\": 15"), "five errors a segment");
 }
 
 #[test]
@@ -134,9 +135,9 @@ fn shots_and_prompts_of_the_user() {
     let mine = Settings { shots: Some(shots.clone()), ..Settings::default() };
     let judge = judge("gemba-mqm", &mine);
     let (chat, _) = judge.preview(&document()[..1]).remove(0);
-    assert_eq!(chat.turns().len(), 4);
+    assert_eq!(chat.messages().len(), 4);
     assert_eq!(
-        chat.turns()[2].content,
+        chat.messages()[2].content,
         "Critical:\nno-error\nMajor:\nno-error\nMinor:\nstyle/awkward - \"t\""
     );
     assert_eq!(judge.signature().method.get("shots"), Some("file"));

@@ -72,7 +72,7 @@ fn check(golden: &Golden, case: &Case, shots: Option<PathBuf>) {
 
 /// A chat as the golden script writes it.
 fn messages(chat: &Chat) -> String {
-    serde_json::to_string(&chat.turns()).unwrap()
+    serde_json::to_string(&chat.messages()).unwrap()
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn eaprompt_without_an_example_of_the_authors() {
     let asked = |request: &str, pair: &str| {
         let script = Script::says("Major errors:\nNone\nMinor errors:\nNone");
         let verdict = run(&judge(request, &code), &script, &[segment(&golden, pair)]).remove(0);
-        (script.in_order().first().map(|(chat, ..)| chat.turns().len()), verdict)
+        (script.in_order().first().map(|(chat, ..)| chat.messages().len()), verdict)
     };
     for (request, pair) in [
         ("eaprompt", "enru"),
@@ -145,7 +145,7 @@ fn eaprompt_without_an_example_of_the_authors() {
     let czech = Segment { tgt_lang: "cs".to_owned().try_into().unwrap(), ..segment(&golden, "ende") };
     let script = Script::says("");
     run(&judge("eaprompt", &code), &script, &[czech]);
-    assert_eq!(script.in_order()[0].0.turns().len(), 1);
+    assert_eq!(script.in_order()[0].0.messages().len(), 1);
     let signature = |request: &str| judge(request, &code).signature().all().to_string();
     assert!(signature("eaprompt").contains("|shots:pair(english-german)|"), "{}", signature("eaprompt"));
     assert!(signature("eaprompt:reference=on").contains("|shots:pair(none)|"));

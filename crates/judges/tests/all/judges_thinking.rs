@@ -3,7 +3,7 @@
 use std::{fmt::Write, sync::Arc};
 
 use tribunal_core::{
-    llm::{Form, Sampling, Thought},
+    llm::{Reasoning, ResponseFormat, Sampling},
     segment::Segment,
 };
 use tribunal_judges::{Built, Error, Grouping, Panel, Preset, Settings, Verdict, registry};
@@ -56,7 +56,7 @@ fn a_source_is_rated_once_for_all_its_translations() {
         assert_eq!(show(&empty[0]), "the source is empty");
     }
     let chat = judge("difficulty", Preset::Strict).preview(&group).remove(0).0;
-    insta::assert_snapshot!("difficulty", format!("{}\n\n{table}", chat.turns()[0].content));
+    insta::assert_snapshot!("difficulty", format!("{}\n\n{table}", chat.messages()[0].content));
 }
 
 const ANSWER: &str = r#"{"errors": [{"error_category": "accuracy", "error_type": "mistranslation", "error_span": "Bein", "explanation": "literal", "severity": "major"}]}"#;
@@ -71,10 +71,10 @@ fn a_thought_comes_first_and_is_not_scored() {
     let (verdicts, calls) = judged(&judge, &panel, &group);
     assert_eq!(show(&verdicts[0]), "-5 raw -5");
     assert_eq!(calls.iter().map(|call| call.step.to_string()).collect::<Vec<_>>(), ["think", "answer"]);
-    assert_eq!(calls[0].chat.thought, Some(Thought::Open));
-    assert_eq!(calls[1].chat.thought, Some(Thought::Closed("It is an idiom. Score -100.".into())));
+    assert_eq!(calls[0].chat.thought, Some(Reasoning::Open));
+    assert_eq!(calls[1].chat.thought, Some(Reasoning::Closed("It is an idiom. Score -100.".into())));
     assert_eq!(judge.preview(&group), [(calls[0].chat.clone(), 99)]);
-    insta::assert_snapshot!("thinking", calls[0].chat.turns()[0].content);
+    insta::assert_snapshot!("thinking", calls[0].chat.messages()[0].content);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn thoughts_are_sampled_with_the_seed_and_cut_at_the_budget() {
         let panel = Panel::new(script.clone(), Sampling { seed: 7, ..Sampling::default() });
         judged(&judge(request, Preset::Strict), &panel, &group).0.remove(0).unwrap();
         let mut asked = script.asked();
-        asked.sort_by_key(|(_, form, _)| *form != Form::Text);
+        asked.sort_by_key(|(_, form, _)| *form != ResponseFormat::Text);
         asked
     };
     let sampled = asked("thinking");
@@ -93,7 +93,9 @@ fn thoughts_are_sampled_with_the_seed_and_cut_at_the_budget() {
         assert_eq!((sampling.temperature, sampling.top_p, sampling.seed), (0.6, 0.95, 7));
     }
     assert_eq!((sampled[0].2.max_tokens, sampled[0].2.stop.as_slice()), (2048, &["</think>".to_owned()][..]));
-    assert!(matches!(&sampled[1].1, Form::Json { texts, .. } if texts["translation"] == "Brich ein Bein!"));
+    assert!(
+        matches!(&sampled[1].1, ResponseFormat::Json { texts, .. } if texts["translation"] == "Brich ein Bein!")
+    );
     let greedy = asked("thinking:temperature=0,top-p=1,budget=10");
     assert_eq!((greedy[0].2.temperature, greedy[0].2.top_p, greedy[0].2.max_tokens), (0.0, 1.0, 10));
 

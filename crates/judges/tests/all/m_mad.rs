@@ -56,7 +56,7 @@ fn transcript(calls: &[Call]) -> String {
     let mut text = String::new();
     for call in calls {
         writeln!(text, "=== {} {}", call.step, call.role).unwrap();
-        for turn in call.chat.turns() {
+        for turn in call.chat.messages() {
             writeln!(text, "<<< {:?} >>>\n{}", turn.role, turn.content).unwrap();
         }
         writeln!(text, "<<< Reply >>>\n{}", call.reply.text).unwrap();
@@ -119,9 +119,9 @@ fn stage_one_asks_with_the_shots_of_the_pair() {
         let mut text = String::new();
         for (chat, budget) in judge(options, preset).preview(std::slice::from_ref(segment)) {
             let answers =
-                chat.turns().iter().filter(|turn| turn.role == tribunal_core::llm::Speaker::Assistant);
-            let head = chat.turns()[1].content.split_inclusive('.').next().unwrap();
-            writeln!(text, "{head} {} turns, {budget} tokens", chat.turns().len()).unwrap();
+                chat.messages().iter().filter(|turn| turn.role == tribunal_core::llm::MessageRole::Assistant);
+            let head = chat.messages()[1].content.split_inclusive('.').next().unwrap();
+            writeln!(text, "{head} {} turns, {budget} tokens", chat.messages().len()).unwrap();
             answers.for_each(|turn| writeln!(text, "  {}", turn.content).unwrap());
         }
         insta::assert_snapshot!(format!("m_mad_shots_{name}"), text);
@@ -130,7 +130,7 @@ fn stage_one_asks_with_the_shots_of_the_pair() {
         judge(options, Preset::Strict).preview(std::slice::from_ref(segment))
     };
     // Figures 14 and 17 are misprinted; only `paper` shows them as they are.
-    let style = |preset| judge("", preset).preview(std::slice::from_ref(&zh))[2].0.turns().to_vec();
+    let style = |preset| judge("", preset).preview(std::slice::from_ref(&zh))[2].0.messages().to_vec();
     let (printed, corrected) = (style(Preset::Paper), style(Preset::Strict));
     assert!(printed[4].content.contains("merchants") && printed[6].content == NONE, "{printed:?}");
     assert!(corrected[4].content == NONE && corrected[6].content.contains("hundred-year struggle history"));
@@ -139,7 +139,7 @@ fn stage_one_asks_with_the_shots_of_the_pair() {
     assert_eq!(chats("", &zh), chats("shots=zh-en", &zh));
     assert_ne!(chats("", &zh), chats("shots=en-de", &zh));
     // All that stands before the segment is the same for all segments: one prefix for each dimension.
-    let before = |chat: &tribunal_core::llm::Chat| chat.turns()[..chat.turns().len() - 1].to_vec();
+    let before = |chat: &tribunal_core::llm::Chat| chat.messages()[..chat.messages().len() - 1].to_vec();
     let (one, other) = (chats("", &fr), chats("", &bank()));
     assert!(one.iter().zip(&other).all(|(a, b)| before(&a.0) == before(&b.0)));
 }
@@ -246,7 +246,8 @@ fn stages_left_out() {
 fn one_agent_for_all_dimensions_has_the_shots_of_all() {
     let answers = |options: &str, segment: &Segment| -> Vec<String> {
         let (chat, _) = judge(options, Preset::Strict).preview(std::slice::from_ref(segment)).remove(0);
-        let said = chat.turns().iter().filter(|turn| turn.role == tribunal_core::llm::Speaker::Assistant);
+        let said =
+            chat.messages().iter().filter(|turn| turn.role == tribunal_core::llm::MessageRole::Assistant);
         said.map(|turn| turn.content.clone()).collect()
     };
     let all = answers("skip=stage1", &bank());
@@ -349,7 +350,7 @@ fn table_8() {
         assert_eq!(verdict.score.to_bits(), (-4.0_f64).to_bits(), "{preset}");
         let judge = calls.iter().find(|call| call.role.name() == "judge").unwrap();
         // The published code shows some answers as Python does.
-        let question = judge.chat.turns()[1].content.replace('\'', "\"");
+        let question = judge.chat.messages()[1].content.replace('\'', "\"");
         assert!(!question.contains("\"major\""), "{preset}: what Stage 2 left is minor: {question}");
         assert_eq!(question.matches("\"minor\"").count(), 6, "{preset}: {question}");
         if preset == Preset::Paper {
@@ -410,7 +411,7 @@ fn segments_and_languages_stay_apart() {
     let (verdicts, calls) = cast.judge(&judge("shots=0", Preset::Strict), &segments);
     assert_eq!(show(&verdicts[1]), "score 0\n", "nothing of the first segment is left");
     for call in &calls {
-        let said: String = call.chat.turns().iter().map(|turn| turn.content.as_str()).collect();
+        let said: String = call.chat.messages().iter().map(|turn| turn.content.as_str()).collect();
         let is_second = call.unit == Some(1);
         assert_eq!(said.contains("La banca"), is_second, "{} of {:?}", call.step, call.unit);
         assert_eq!(said.contains("French source"), is_second);
@@ -468,7 +469,7 @@ fn options_that_do_not_go_together() {
         .join("\n")
     );
     let chats = registry::build("m-mad", &mine).unwrap().preview(&[bank()]);
-    let answers: Vec<_> = chats.iter().map(|(chat, _)| chat.turns()[2].content.as_str()).collect();
+    let answers: Vec<_> = chats.iter().map(|(chat, _)| chat.messages()[2].content.as_str()).collect();
     assert!(answers[0].contains("accuracy/omission") && !answers[0].contains("awkward"), "{answers:?}");
     assert!(answers[2].contains("style/awkward") && answers[1] == NONE, "{answers:?}");
 }

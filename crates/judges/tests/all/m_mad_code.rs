@@ -73,11 +73,11 @@ fn recorded(golden: &Golden, judge_from: usize) -> Cast {
 /// Messages as the recording hashes them.
 fn sent(chat: &Chat) -> Sent {
     let mut text = String::new();
-    for turn in chat.turns() {
+    for turn in chat.messages() {
         let role = format!("{:?}", turn.role).to_lowercase();
         write!(text, "{role}\n{}\0", turn.content).unwrap();
     }
-    Sent { messages: chat.turns().len(), bytes: text.len(), sha256: tribunal_core::digest::sha256(&text) }
+    Sent { messages: chat.messages().len(), bytes: text.len(), sha256: tribunal_core::digest::sha256(&text) }
 }
 
 fn by_label(calls: &[Call]) -> BTreeMap<String, Vec<Sent>> {
@@ -164,7 +164,7 @@ fn n_asked(calls: &[Call], role: &str) -> usize {
 fn question(accuracy: &str) -> Option<String> {
     let (_, calls) = ask(pipeline(accuracy, &[MAJOR], &["yes"], &[NONE]), "", &bank());
     let call = calls.into_iter().find(|call| call.role.name() == "judge")?;
-    Some(call.chat.turns()[1].content.clone())
+    Some(call.chat.messages()[1].content.clone())
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn stage_one_is_handed_on_unread() {
     // What was debated is shown as Python shows it; nothing that can be read is `None`.
     assert!(question(MAJOR).unwrap().contains("annotations: \n\n{'annotations': [{'error_span': 'Bank', "));
     let (_, calls) = ask(pipeline(MAJOR, &["I agree."], &["yes"], &[NONE]), "", &bank());
-    let asked = |role: &str| calls.iter().find(|call| call.role.name() == role).unwrap().chat.turns();
+    let asked = |role: &str| calls.iter().find(|call| call.role.name() == role).unwrap().chat.messages();
     assert!(asked("checker")[0].content.contains("are: None; the other agent annotations are: None."));
     assert!(asked("judge")[1].content.contains("annotations: \n\nNone; the fluency"));
 }
@@ -188,7 +188,7 @@ fn what_side_b_opens_with() {
     let opening = |accuracy: &str| {
         let (_, calls) = ask(pipeline(accuracy, &[MAJOR], &["yes"], &[NONE]), "", &bank());
         let b = calls.into_iter().find(|call| call.role.name() == "debater-b");
-        b.map(|call| call.chat.turns()[2].content.clone())
+        b.map(|call| call.chat.messages()[2].content.clone())
     };
     assert_eq!(opening("The majority is a major error.").unwrap(), "The minority is a minor error.");
     assert_eq!(opening("minor errors only"), None);
@@ -201,7 +201,7 @@ fn what_side_b_opens_with() {
     let heard: Vec<_> = calls
         .iter()
         .filter(|call| call.role.name().starts_with("debater"))
-        .map(|call| call.chat.turns().last().unwrap().content.split("```").nth(1).unwrap())
+        .map(|call| call.chat.messages().last().unwrap().content.split("```").nth(1).unwrap())
         .collect();
     let minor = MAJOR.replace("major", "minor");
     assert_eq!(heard, [minor.as_str(), MAJOR, "b1", "a1"]);
@@ -238,7 +238,7 @@ fn the_judge_of_stage_one_is_asked_until_python_can_read_its_answer() {
 fn shots_go_by_the_source_language() {
     let shots = |options: &str, segment: &Segment| {
         let (_, calls) = ask(pipeline(NONE, &[], &[], &[NONE]), options, segment);
-        calls[0].chat.turns()[1..calls[0].chat.turns().len() - 1].to_vec()
+        calls[0].chat.messages()[1..calls[0].chat.messages().len() - 1].to_vec()
     };
     let (zh, he) =
         (translation(("zh", "en"), "他在。", "He is."), translation(("he", "en"), "הוא כאן.", "He is here."));
@@ -270,14 +270,14 @@ fn hebrew_shots_serve_every_preset() {
         for call in calls.iter().filter(|call| call.role.name() == "annotator") {
             let dimension = call.step.part.as_deref().unwrap();
             assert!(
-                call.chat.turns()[1].content.contains("Hebrew source:\nהחתול ישן."),
+                call.chat.messages()[1].content.contains("Hebrew source:\nהחתול ישן."),
                 "{}",
                 settings.preset
             );
-            let (answer, bare) = (&call.chat.turns()[2].content, call.chat.turns()[4].content.trim());
+            let (answer, bare) = (&call.chat.messages()[2].content, call.chat.messages()[4].content.trim());
             assert!(answer.contains(&format!("{dimension}/")) && answer.contains("\"cat\""), "{answer}");
             assert_eq!(bare, NONE);
-            assert!(call.chat.turns()[8].content.contains("non-translation"));
+            assert!(call.chat.messages()[8].content.contains("non-translation"));
         }
     }
 }

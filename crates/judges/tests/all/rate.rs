@@ -3,7 +3,7 @@
 use std::{fmt::Write, path::Path, sync::Arc};
 
 use tribunal_core::{
-    llm::{Finish, Form, Sampling},
+    llm::{Finish, ResponseFormat, Sampling},
     segment::Segment,
 };
 use tribunal_judges::{
@@ -58,7 +58,7 @@ fn call(name: &str, arguments: &[(&str, &str)]) -> String {
         .map(|(key, value)| format!("<arg_key>{key}</arg_key>\n<arg_value>{value}</arg_value>\n"))
         .collect::<Vec<_>>()
         .concat();
-    format!("Thought: next.\n<tool_call>{name}\n{arguments}</tool_call>")
+    format!("Reasoning: next.\n<tool_call>{name}\n{arguments}</tool_call>")
 }
 
 fn search(query: &str) -> String {
@@ -166,7 +166,7 @@ fn score(verdict: &Result<Verdict, Error>) -> String {
 /// The last turn of a question that holds this text.
 fn question(script: &Script, needle: &str) -> String {
     let asked = script.asked();
-    let found = asked.iter().map(|(chat, ..)| chat.turns().last().unwrap().content.clone());
+    let found = asked.iter().map(|(chat, ..)| chat.messages().last().unwrap().content.clone());
     found
         .into_iter()
         .find(|text| text.contains(needle))
@@ -176,7 +176,7 @@ fn question(script: &Script, needle: &str) -> String {
 /// What the core agent was told in each round.
 fn told(calls: &[Call]) -> String {
     let last = calls.iter().rfind(|call| call.role.name() == "core").unwrap();
-    let turns = last.chat.turns().iter().skip(1).map(|t| format!("<<< {:?} >>>\n{}\n", t.role, t.content));
+    let turns = last.chat.messages().iter().skip(1).map(|t| format!("<<< {:?} >>>\n{}\n", t.role, t.content));
     turns.collect()
 }
 

@@ -2,7 +2,7 @@
 //! It is removed after rendering, and the tokenizer gets its positions. It encodes nothing.
 
 use crate::engine::tokenizer::Tokenizer;
-use crate::llm::{self, Chat, Thought};
+use crate::llm::{self, Chat, Reasoning};
 
 /// Breaks up and restores the names of control tokens.
 pub(super) struct Guard<'a> {
@@ -16,10 +16,10 @@ impl<'a> Guard<'a> {
     /// [`llm::Error::Template`] when the contents use up all 32 noncharacters.
     pub(super) fn new(tokenizer: &'a Tokenizer, chat: &Chat) -> Result<Self, llm::Error> {
         let thought = match &chat.thought {
-            Some(Thought::Closed(thought)) => Some(thought),
+            Some(Reasoning::Closed(thought)) => Some(thought),
             _ => None,
         };
-        let turns = || chat.turns().iter().map(|turn| &turn.content);
+        let turns = || chat.messages().iter().map(|turn| &turn.content);
         let contents = || turns().chain([&chat.prefill]).chain(thought);
         let mark = ('\u{FDD0}'..='\u{FDEF}').find(|&c| !contents().any(|text| text.contains(c)));
         let mark = mark.ok_or_else(|| {

@@ -9,7 +9,7 @@ use minijinja::{Environment, Error, ErrorKind, Value};
 
 use super::{ChatTemplate, json};
 use crate::jinja::{self, Template};
-use crate::llm::{self, Chat, Speaker};
+use crate::llm::{self, Chat, MessageRole};
 
 /// The date that every template is given as today's: results must not depend on the day they are made. Its
 /// printed form, `26 Jul 2024`, is the date that Llama 3's own template falls back to.
@@ -33,16 +33,16 @@ pub(super) fn compiled(source: &str) -> Result<(Environment<'static>, Template),
 
 /// Renders the chat with the given contents in place of its own.
 pub(super) fn render(template: &ChatTemplate, chat: &Chat, contents: &[&str]) -> Result<String, llm::Error> {
-    let message = |role: Speaker, content: &str| -> Value {
+    let message = |role: MessageRole, content: &str| -> Value {
         let role = match role {
-            Speaker::System => "system",
-            Speaker::User => "user",
-            Speaker::Assistant => "assistant",
+            MessageRole::System => "system",
+            MessageRole::User => "user",
+            MessageRole::Assistant => "assistant",
         };
         Value::from_pairs([("role", role), ("content", content)])
     };
     let messages: Vec<Value> =
-        chat.turns().iter().zip(contents).map(|(turn, content)| message(turn.role, content)).collect();
+        chat.messages().iter().zip(contents).map(|(turn, content)| message(turn.role, content)).collect();
     // Chats have neither tools nor documents; a template may ask whether they are none.
     let mut values: BTreeMap<&str, Value> = ["tools", "documents"].map(|name| (name, Value::from(()))).into();
     values.extend(template.roles.iter().map(|(role, name)| (role.as_str(), Value::from(name.as_str()))));

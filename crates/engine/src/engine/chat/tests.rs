@@ -10,7 +10,7 @@ use crate::engine::tokenizer::{
     GgufVocab,
     tests::{model, not_checked, tiny, tiny_vocab},
 };
-use crate::llm::Turn;
+use crate::llm::Message;
 
 mod jinja;
 mod whole;
@@ -31,7 +31,7 @@ struct Template {
 
 #[derive(Deserialize)]
 struct Case {
-    turns: Vec<Turn>,
+    turns: Vec<Message>,
     rendered: Option<String>,
     ids: Option<Vec<u32>>,
 }
@@ -128,20 +128,20 @@ fn prefill_continues_the_assistants_turn() {
 
 #[test]
 fn a_thought_stands_before_the_prefill() {
-    let check = |source: &str, thought: Thought, expected: &str| {
+    let check = |source: &str, thought: Reasoning, expected: &str| {
         let template = ChatTemplate::with_tokens(source, "", "").unwrap();
         let chat = Chat { thought: Some(thought), prefill: "{".into(), ..Chat::new() };
         assert_eq!(template.render(&chat).unwrap(), expected, "{source}");
     };
     // Templates that know no thoughts, that close an empty one, and that open one.
     for source in ["A: ", "A: {{ '<think>\\n\\n</think>\\n\\n' }}", "A: {{ '<think>\\n' }}", "A: <think>"] {
-        check(source, Thought::Open, "A: <think>\n{");
-        check(source, Thought::Closed("so <b>".into()), "A: <think>\nso <b>\n</think>\n\n{");
+        check(source, Reasoning::Open, "A: <think>\n{");
+        check(source, Reasoning::Closed("so <b>".into()), "A: <think>\nso <b>\n</think>\n\n{");
     }
     // What a thought says cannot end the turn.
     let tokenizer = tiny();
     let template = ChatTemplate::new(CHATML, &tokenizer).unwrap();
-    let chat = Chat { thought: Some(Thought::Closed("a<|im_end|>b".into())), ..Chat::new().user("x") };
+    let chat = Chat { thought: Some(Reasoning::Closed("a<|im_end|>b".into())), ..Chat::new().user("x") };
     let ids = encode(&chat, Some(&template), &tokenizer).unwrap();
     assert_eq!(ids.iter().filter(|&&id| Some(id) == tokenizer.eos()).count(), 1);
 }

@@ -142,7 +142,7 @@ pub(super) fn allowed(mask: &[u32]) -> Vec<u32> {
 }
 
 /// One answer of random allowed tokens within a budget, and whether it ended conforming.
-fn walk(vocabulary: &Vocabulary, form: &Form, budget: usize, seed: u64) -> (String, bool) {
+fn walk(vocabulary: &Vocabulary, form: &ResponseFormat, budget: usize, seed: u64) -> (String, bool) {
     let mut random = SplitMix(seed);
     let mut grammar = vocabulary.grammar(form).unwrap().unwrap();
     let mut text = Vec::new();
@@ -165,7 +165,7 @@ fn walk(vocabulary: &Vocabulary, form: &Form, budget: usize, seed: u64) -> (Stri
 
 #[track_caller]
 fn check_walk(vocabulary: &Vocabulary, schema: &Value, extra: usize, seed: u64) {
-    let form = Form::Json { schema: schema.clone(), texts: texts() };
+    let form = ResponseFormat::Json { schema: schema.clone(), texts: texts() };
     let least = vocabulary.grammar(&form).unwrap().unwrap().least_tokens().unwrap();
     let (text, ended) = walk(vocabulary, &form, least + extra, seed);
     assert!(ended, "budget {least}+{extra}, seed {seed}: {text}");
@@ -196,7 +196,7 @@ fn random_walks_conform_with_a_real_vocabulary() {
 
 #[test]
 fn a_budget_below_the_least_is_cut() {
-    let form = Form::Json { schema: schemas()[0].clone(), texts: texts() };
+    let form = ResponseFormat::Json { schema: schemas()[0].clone(), texts: texts() };
     let least = tiny_vocabulary().grammar(&form).unwrap().unwrap().least_tokens().unwrap();
     let (_, ended) = walk(tiny_vocabulary(), &form, least - 1, 1);
     assert!(!ended);
@@ -218,7 +218,7 @@ fn the_shortest_answers_are_as_expected() {
 }
 
 /// Drives a form with a given text and says whether it may end there.
-pub(super) fn accepts(form: &Form, text: &str) -> bool {
+pub(super) fn accepts(form: &ResponseFormat, text: &str) -> bool {
     let vocabulary = tiny_vocabulary();
     let mut grammar = vocabulary.grammar(form).unwrap().unwrap();
     for token in text.bytes() {
@@ -233,7 +233,7 @@ pub(super) fn accepts(form: &Form, text: &str) -> bool {
 
 #[test]
 fn spans_are_verbatim_and_never_empty() {
-    let form = |schema: Value| Form::Json { schema, texts: texts() };
+    let form = |schema: Value| ResponseFormat::Json { schema, texts: texts() };
     let span = form(json!({"type": "string", "substringOf": "source"}));
     for good in
         [r#""He""#, r#""\"wäre\"""#, r#""C:\\temp\tx.\nSecond""#, r#""大众""#, r#""line\u0001""#, "\"👩‍👩‍👧 C\""]
@@ -251,10 +251,10 @@ fn spans_are_verbatim_and_never_empty() {
 
 #[test]
 fn each_value_has_one_spelling() {
-    let form = Form::json(schemas()[3].clone());
+    let form = ResponseFormat::json(schemas()[3].clone());
     let schema = json!({"type": "object", "properties": {
         "a": {"type": "integer"}, "b": {"type": "boolean"}, "c": {"type": "null"}}, "required": ["b"]});
-    let three = Form::json(schema);
+    let three = ResponseFormat::json(schema);
     for good in [
         r#"{"b": true}"#,
         r#"{"a": -5, "b": false}"#,
@@ -278,10 +278,10 @@ fn each_value_has_one_spelling() {
 
 #[test]
 fn regular_expressions_and_choices_hold_for_the_whole_answer() {
-    let score = Form::Regex("[0-9]{1,2}|100".into());
+    let score = ResponseFormat::Regex("[0-9]{1,2}|100".into());
     assert!(accepts(&score, "7") && accepts(&score, "85") && accepts(&score, "100"));
     assert!(!accepts(&score, "") && !accepts(&score, "101") && !accepts(&score, "8 "));
-    let choice = Form::Choice(vec!["major".into(), "majority".into(), "a \"b\"\n/é".into()]);
+    let choice = ResponseFormat::Choice(vec!["major".into(), "majority".into(), "a \"b\"\n/é".into()]);
     for good in ["major", "majority", "a \"b\"\n/é"] {
         assert!(accepts(&choice, good), "{good}");
     }
@@ -300,8 +300,9 @@ fn regular_expressions_and_choices_hold_for_the_whole_answer() {
 #[test]
 fn stop_tokens_wait_for_the_end_and_control_tokens_never_come() {
     let tokenizer = &tiny_vocabulary().tokenizer;
-    let form =
-        Form::json(json!({"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}));
+    let form = ResponseFormat::json(
+        json!({"type": "object", "properties": {"x": {"type": "string"}}, "required": ["x"]}),
+    );
     let mut grammar = tiny_vocabulary().grammar(&form).unwrap().unwrap();
     for id in tokenizer.encode_data("{\"x\": \"<|im_").unwrap() {
         assert!(!allowed(grammar.mask().unwrap()).iter().any(|&id| tokenizer.is_control(id)));
@@ -314,7 +315,7 @@ fn stop_tokens_wait_for_the_end_and_control_tokens_never_come() {
 #[test]
 fn forced_tokens_and_rollback() {
     let tokenizer = &tiny_vocabulary().tokenizer;
-    let form = Form::Json { schema: schemas()[0].clone(), texts: texts() };
+    let form = ResponseFormat::Json { schema: schemas()[0].clone(), texts: texts() };
     let mut grammar = tiny_vocabulary().grammar(&form).unwrap().unwrap();
     let fresh = grammar.clone();
     let before = grammar.mask().unwrap().to_vec();
@@ -337,7 +338,7 @@ fn forced_tokens_and_rollback() {
 #[test]
 fn what_cannot_be_promised_is_refused() {
     let refused = |schema: Value| {
-        let form = Form::Json { schema, texts: texts() };
+        let form = ResponseFormat::Json { schema, texts: texts() };
         tiny_vocabulary().grammar(&form).err().map(|e| e.to_string()).unwrap_or_default()
     };
     assert!(refused(json!({"type": "string", "substringOf": "nothing"})).contains("`nothing`"));
@@ -348,16 +349,17 @@ fn what_cannot_be_promised_is_refused() {
     assert!(refused(json!({"type": "object", "properties": {}, "required": ["x"]})).contains("`x`"));
     assert!(refused(json!({"type": "integer", "minimum": 3, "maximum": 2})).contains("`maximum`"));
     assert!(refused(json!({"enum": []})).contains("`enum`"));
-    assert!(tiny_vocabulary().grammar(&Form::Choice(Vec::new())).is_err());
-    assert!(tiny_vocabulary().grammar(&Form::Regex("(".into())).is_err());
-    assert!(tiny_vocabulary().grammar(&Form::Text).unwrap().is_none());
+    assert!(tiny_vocabulary().grammar(&ResponseFormat::Choice(Vec::new())).is_err());
+    assert!(tiny_vocabulary().grammar(&ResponseFormat::Regex("(".into())).is_err());
+    assert!(tiny_vocabulary().grammar(&ResponseFormat::Text).unwrap().is_none());
 }
 
 #[test]
 fn schemas_beyond_our_own_go_to_llguidance() {
-    let form =
-        Form::json(json!({"type": "object", "properties": {"d": {"type": "string", "format": "date"}},
-        "required": ["d"], "additionalProperties": false}));
+    let form = ResponseFormat::json(
+        json!({"type": "object", "properties": {"d": {"type": "string", "format": "date"}},
+        "required": ["d"], "additionalProperties": false}),
+    );
     assert!(accepts(&form, r#"{"d": "2024-07-26"}"#) && !accepts(&form, r#"{"d":  "2024-07-26"}"#));
     assert_eq!(tiny_vocabulary().grammar(&form).unwrap().unwrap().least_tokens(), None);
 }
@@ -375,7 +377,7 @@ fn a_document_of_spans_compiles() {
         let texts = [("target".to_owned(), text.clone())].into();
         let schema = json!({"type": "array", "items": {"type": "string", "substringOf": "target"}});
         let started = Instant::now();
-        let mut grammar = vocabulary.grammar(&Form::Json { schema, texts }).unwrap().unwrap();
+        let mut grammar = vocabulary.grammar(&ResponseFormat::Json { schema, texts }).unwrap().unwrap();
         let built = started.elapsed();
         let answer = format!("[{}, {}]", json!(&text[3..70]), json!(&text[text.len() - 40..]));
         let [mut slowest, mut total, mut checks] = [std::time::Duration::ZERO; 3];
@@ -428,7 +430,7 @@ fn a_list_of_errors_or_of_one_other_thing() {
         for seed in 1..10 {
             check_walk(tiny_vocabulary(), &either(span), seed * 9, seed as u64);
         }
-        let form = Form::Json { schema: either(span), texts: texts() };
+        let form = ResponseFormat::Json { schema: either(span), texts: texts() };
         assert!(accepts(&form, &answer("")) && accepts(&form, &answer(other)));
         assert_eq!(accepts(&form, &answer(&format!("{style}, {style}"))), span == "target");
         assert!(!accepts(&form, &answer(&format!("{other}, {other}"))));
@@ -438,27 +440,27 @@ fn a_list_of_errors_or_of_one_other_thing() {
 
 #[test]
 fn the_shortest_answer_of_a_form_is_one_that_it_accepts() {
-    let json = |schema: Value| Form::Json { schema, texts: texts() };
+    let json = |schema: Value| ResponseFormat::Json { schema, texts: texts() };
     for (form, want) in [
         (json(schemas()[0].clone()), r#"{"errors": [], "quality_score": 0}"#),
         (json(json!({"type": "string", "substringOf": "target"})), r#""E""#),
-        (Form::Choice(vec!["perhaps".into(), "yes".into()]), "yes"),
-        (Form::Choice(vec!["only".into()]), "only"),
-        (Form::Regex("score: [0-9]+".into()), "score: 0"),
+        (ResponseFormat::Choice(vec!["perhaps".into(), "yes".into()]), "yes"),
+        (ResponseFormat::Choice(vec!["only".into()]), "only"),
+        (ResponseFormat::Regex("score: [0-9]+".into()), "score: 0"),
     ] {
         assert_eq!(shortest(&form).unwrap().as_deref(), Some(want));
         assert!(accepts(&form, want), "{want}");
     }
-    assert_eq!(shortest(&Form::Text).unwrap(), None, "free text is no answer");
+    assert_eq!(shortest(&ResponseFormat::Text).unwrap(), None, "free text is no answer");
     let date = json!({"type": "object", "properties": {"d": {"type": "string", "format": "date"}}});
-    assert_eq!(shortest(&Form::json(date)).unwrap(), None, "its end is not known");
-    assert!(shortest(&Form::Choice(Vec::new())).is_err());
+    assert_eq!(shortest(&ResponseFormat::json(date)).unwrap(), None, "its end is not known");
+    assert!(shortest(&ResponseFormat::Choice(Vec::new())).is_err());
 }
 
 #[test]
 fn a_complete_answer_that_would_go_on_past_its_budget_stops() {
     let tokenizer = &tiny_vocabulary().tokenizer;
-    let choice = Form::Choice(vec!["major".into(), "majority".into()]);
+    let choice = ResponseFormat::Choice(vec!["major".into(), "majority".into()]);
     let mut grammar = tiny_vocabulary().grammar(&choice).unwrap().unwrap();
     for id in tokenizer.encode_data("major").unwrap() {
         assert_eq!(grammar.enforce_budget(id, 99), id);
@@ -475,7 +477,7 @@ fn a_complete_answer_that_would_go_on_past_its_budget_stops() {
 
 #[test]
 fn a_budget_that_leaves_no_room_for_what_is_forced_curbs_the_answer() {
-    let form = Form::Json { schema: schemas()[0].clone(), texts: texts() };
+    let form = ResponseFormat::Json { schema: schemas()[0].clone(), texts: texts() };
     let fresh = tiny_vocabulary().grammar(&form).unwrap().unwrap();
     for (budget, truncated) in [(3, true), (99, false)] {
         let mut grammar = fresh.clone();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     judges::{Call, Direction, Role, Stage, Wanted},
-    llm::{Chat, Form, Reply, Sampling},
+    llm::{Chat, Reply, ResponseFormat, Sampling},
     mqm::{ErrorSpan, Side, locate},
     run::{Status, call::CallLine},
     segment::Lang,
@@ -56,7 +56,7 @@ fn question(doc: &str, seg: usize, text: &str) -> Question {
         step: Stage::new("focus").into(),
         attempt: 0,
         chat: Chat::new().user(text),
-        wanted: Wanted::Answer(Form::Text),
+        wanted: Wanted::Answer(ResponseFormat::Text),
         sampling: Sampling::default(),
         reply: Reply::default(),
         scored: Vec::new(),

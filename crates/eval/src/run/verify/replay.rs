@@ -8,7 +8,7 @@ use std::{
 use super::{Difference, around};
 use crate::{
     judges::{Panel, Role},
-    llm::{Chat, Error, Form, Lens, Llm, Reading, Reply, Sampling, Scored, Token},
+    llm::{Chat, Error, LinearProbe, Llm, Reading, Reply, ResponseFormat, Sampling, Scored, Token},
     run::call::{CallLine, Content, Continuation, prompt_hash},
 };
 
@@ -144,7 +144,7 @@ struct ReplayLlm {
 }
 
 impl Llm for ReplayLlm {
-    fn ask(&self, chat: &Chat, form: &Form, sampling: &Sampling) -> Result<Reply, Error> {
+    fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, Error> {
         let Some((at, call)) = self.recorded_calls.take(self.role, chat, sampling) else {
             return Err(unrecorded());
         };
@@ -173,7 +173,7 @@ impl Llm for ReplayLlm {
         said
     }
 
-    fn read(&self, chat: &Chat, text: &str, lens: &Lens) -> Result<Scored, Error> {
+    fn read(&self, chat: &Chat, text: &str, probe: &LinearProbe) -> Result<Scored, Error> {
         let Some((at, call)) = self.recorded_calls.scoring(self.role, chat) else { return Err(unrecorded()) };
         let texts = call.content.iter().flat_map(|content| &content.scored).map(|one| &one.text);
         self.recorded_calls.expect(at, &call, texts, &[text.to_owned()]);
@@ -182,7 +182,7 @@ impl Llm for ReplayLlm {
         if let Some(model) = &self.model {
             let one = |scored: Result<Scored, Error>| scored.map(|scored| vec![scored]);
             self.recorded_calls
-                .note(at, weights(&call, &one(said.clone()), &one(model.read(chat, text, lens))));
+                .note(at, weights(&call, &one(said.clone()), &one(model.read(chat, text, probe))));
         }
         said
     }
@@ -278,7 +278,7 @@ fn signals(of: &str, there: bool, here: bool) -> Vec<Difference> {
     differs.into_iter().collect()
 }
 
-/// The first token of which a lens shows another number.
+/// The first token with another value of the probe.
 fn readings(of: &str, there: Option<&Reading>, here: Option<&Reading>) -> Vec<Difference> {
     let (there, here) = match (there, here) {
         (Some(there), Some(here)) if there.ends == here.ends && there.values.len() == here.values.len() => {
@@ -294,7 +294,7 @@ fn readings(of: &str, there: Option<&Reading>, here: Option<&Reading>) -> Vec<Di
             };
             return vec![Difference::new(
                 "",
-                &format!("what the lens shows of {of}"),
+                &format!("the values of the probe of {of}"),
                 &name(there),
                 &name(here),
             )];
@@ -304,7 +304,7 @@ fn readings(of: &str, there: Option<&Reading>, here: Option<&Reading>) -> Vec<Di
     let differs = |(a, b): &(&Vec<f64>, &Vec<f64>)| bits(a) != bits(b);
     let pair = there.values.iter().zip(&here.values).enumerate().find(|(_, pair)| differs(pair));
     let Some((at, (there, here))) = pair else { return Vec::new() };
-    let what = format!("what the lens shows of token {} of {of}", at + 1);
+    let what = format!("the values of the probe of token {} of {of}", at + 1);
     vec![Difference::new("", &what, &format!("{there:?}"), &format!("{here:?}"))]
 }
 

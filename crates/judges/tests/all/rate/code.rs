@@ -5,7 +5,7 @@ use super::*;
 
 /// Length in bytes and SHA-256 of what a role was sent: each turn's role, its text, and a line end after both.
 fn sent(call: &Call) -> String {
-    let text = call.chat.turns().iter().fold(String::new(), |text, turn| {
+    let text = call.chat.messages().iter().fold(String::new(), |text, turn| {
         text + &format!("{}\n{}\n", format!("{:?}", turn.role).to_lowercase(), turn.content)
     });
     digest(call.role.name(), &text)
@@ -98,7 +98,7 @@ fn every_message_has_the_bytes_of_the_authors_program() {
 
     let system = |role: &str| {
         let call = calls.iter().find(|call| call.role.name() == role).unwrap();
-        digest(role, &call.chat.turns()[0].content)
+        digest(role, &call.chat.messages()[0].content)
     };
     assert_eq!(
         ["core", "evaluator", "comparer", "search"].map(system),

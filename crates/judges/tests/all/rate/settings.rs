@@ -6,7 +6,7 @@ use super::*;
 fn agents_that_are_left_out_are_not_in_the_prompt() {
     let has = |request: &str, preset, words: &[&str]| {
         let chat = judge(request, preset).preview(&one()).remove(0).0;
-        words.iter().map(|word| chat.turns()[0].content.contains(word)).collect::<Vec<_>>()
+        words.iter().map(|word| chat.messages()[0].content.contains(word)).collect::<Vec<_>>()
     };
     let dir = tempfile::tempdir().unwrap();
     let index = index(dir.path());
@@ -26,7 +26,8 @@ fn agents_that_are_left_out_are_not_in_the_prompt() {
     assert!(told(&calls).contains("there is no tool `comparison_agent`"));
     insta::assert_snapshot!(
         "rate_core_prompt",
-        judge(&format!("rate:search={index}"), Preset::Paper).preview(&one()).remove(0).0.turns()[0].content
+        judge(&format!("rate:search={index}"), Preset::Paper).preview(&one()).remove(0).0.messages()[0]
+            .content
     );
 }
 

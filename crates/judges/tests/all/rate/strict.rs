@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn tools(form: &Form) -> String {
-    let Form::Json { schema, .. } = form else { panic!("{form:?}") };
+fn tools(form: &ResponseFormat) -> String {
+    let ResponseFormat::Json { schema, .. } = form else { panic!("{form:?}") };
     let calls = schema.pointer("/properties/tool_call/anyOf").unwrap().as_array().unwrap();
     let name = |call: &serde_json::Value| {
         let arguments = call.pointer("/properties/arguments/properties").unwrap().as_object().unwrap();
@@ -39,19 +39,19 @@ fn strict_conversation() {
     let mut shown = format!("{}\n", stages(&calls));
     for (stage, script) in [("evaluate", &agents.evaluator), ("search", &agents.search)] {
         for (chat, form, _) in script.asked() {
-            let Form::Json { schema, texts } = form else { panic!("a constrained form") };
+            let ResponseFormat::Json { schema, texts } = form else { panic!("a constrained form") };
             writeln!(shown, "=== {stage} ===").unwrap();
-            for turn in chat.turns() {
+            for turn in chat.messages() {
                 writeln!(shown, "<<< {:?} >>>\n{}", turn.role, turn.content).unwrap();
             }
-            writeln!(shown, "<<< Form >>> {schema} {texts:?}").unwrap();
+            writeln!(shown, "<<< ResponseFormat >>> {schema} {texts:?}").unwrap();
         }
     }
     shown += &told(&calls);
     insta::assert_snapshot!("rate_strict", shown);
     // Where it may go next depends on where it is.
     let mut forms: Vec<(usize, String)> =
-        agents.core.asked().iter().map(|(chat, form, _)| (chat.turns().len(), tools(form))).collect();
+        agents.core.asked().iter().map(|(chat, form, _)| (chat.messages().len(), tools(form))).collect();
     forms.sort();
     let forms: Vec<String> = forms.into_iter().map(|(_, tools)| tools).collect();
     insta::assert_snapshot!(forms.join("\n"), @"
@@ -87,10 +87,10 @@ fn strict_is_forced_to_an_end_and_isolated() {
     let (verdicts, calls) = agents.judge(&judge, &group);
     assert_eq!(verdicts.iter().map(score).collect::<Vec<_>>(), ["1", "1"]);
     assert_eq!(stages(&calls), "core@1 evaluate@1 core@2 core@1 evaluate@1 core@2");
-    let searches = |call: &Call| call.chat.turns()[0].content.contains("search_agent");
+    let searches = |call: &Call| call.chat.messages()[0].content.contains("search_agent");
     assert!(!calls.iter().any(searches), "nobody searches");
-    assert!(!calls[3].chat.turns()[1].content.contains("[System Memory]"));
-    let forced = agents.core.asked().into_iter().find(|(chat, ..)| chat.turns().len() > 2).unwrap();
+    assert!(!calls[3].chat.messages()[1].content.contains("[System Memory]"));
+    let forced = agents.core.asked().into_iter().find(|(chat, ..)| chat.messages().len() > 2).unwrap();
     assert_eq!(tools(&forced.1), "finish_evaluation(final_score final_rationale)");
 }
 

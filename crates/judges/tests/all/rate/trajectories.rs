@@ -54,18 +54,18 @@ fn the_three_trajectories_of_the_paper() {
 
     // What was found is on record, word for word, with its origin.
     let summary = calls.iter().find(|call| call.step.to_string() == "summarize@1").unwrap();
-    let shown = &summary.chat.turns().last().unwrap().content;
+    let shown = &summary.chat.messages().last().unwrap().content;
     assert!(shown.contains(&format!("[1] 夺笋 (slang.tsv:2)\nmeaning: {NOTE}")), "{shown}");
     assert!(!shown.contains("involution"));
     // The later translations have it in memory.
     let second = calls.iter().find(|call| call.unit == Some(1)).unwrap();
-    let opening = &second.chat.turns()[1].content;
+    let opening = &second.chat.messages()[1].content;
     assert!(
         opening.contains(&format!("[System Memory]\n- 夺笋啊 meaning slang Chinese internet: {NOTE}")),
         "{opening}"
     );
     // The comparison was with the synthetic anchor of score 1, as printed.
-    let told = &calls.last().unwrap().chat.turns().last().unwrap().content;
+    let told = &calls.last().unwrap().chat.messages().last().unwrap().content;
     insta::assert_snapshot!(told, @r#"
     Response from `comparison_agent`:
     {
@@ -108,7 +108,7 @@ fn every_result_of_a_comparison() {
                 .comparing("How ridiculous!", as_given, swapped);
             let (verdicts, calls) = agents.judge(&judge, &one());
             assert_eq!(score(&verdicts[0]), "2");
-            let told = &calls.last().unwrap().chat.turns().last().unwrap().content;
+            let told = &calls.last().unwrap().chat.messages().last().unwrap().content;
             let told: serde_json::Value = serde_json::from_str(told.split_once('\n').unwrap().1).unwrap();
             let details = &told["comparison_details"];
             writeln!(

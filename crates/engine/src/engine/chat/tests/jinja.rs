@@ -13,8 +13,8 @@ struct Golden {
 fn render(source: &str, values: &serde_json::Value) -> Result<String, llm::Error> {
     let template = ChatTemplate::with_tokens(source, "<s>", "</s>")?.with_options(values);
     let chat = Chat::of(vec![
-        Turn { role: crate::llm::Speaker::User, content: "Hi".into() },
-        Turn { role: crate::llm::Speaker::Assistant, content: "Yo".into() },
+        Message { role: crate::llm::MessageRole::User, content: "Hi".into() },
+        Message { role: crate::llm::MessageRole::Assistant, content: "Yo".into() },
     ]);
     template.render(&chat)
 }

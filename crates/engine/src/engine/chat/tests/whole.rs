@@ -8,7 +8,7 @@ use tribunal_core::digest;
 
 use super::*;
 use crate::engine::tokenizer::Files;
-use crate::llm::Speaker;
+use crate::llm::MessageRole;
 
 #[derive(Deserialize)]
 struct Golden {
@@ -36,15 +36,15 @@ impl Golden {
     fn chat(&self, turns: &[Vec<Part>]) -> Chat {
         let turn = |parts: &Vec<Part>| {
             let role = match &parts[0] {
-                Part::Role(role) if role == "s" => Speaker::System,
-                Part::Role(role) if role == "u" => Speaker::User,
-                _ => Speaker::Assistant,
+                Part::Role(role) if role == "s" => MessageRole::System,
+                Part::Role(role) if role == "u" => MessageRole::User,
+                _ => MessageRole::Assistant,
             };
             let content = parts.iter().filter_map(|part| match part {
                 Part::Fragment(at) => Some(self.fragments[*at].as_str()),
                 Part::Role(_) => None,
             });
-            Turn { role, content: content.collect() }
+            Message { role, content: content.collect() }
         };
         Chat::of(turns.iter().map(turn).collect())
     }

@@ -8,7 +8,7 @@ use tribunal_core::random::SplitMix;
 
 use super::super::tests::{accepts, allowed, tiny_vocabulary};
 use super::super::{Grammar, shortest};
-use crate::llm::{Form, Layout};
+use crate::llm::{Layout, ResponseFormat};
 
 fn texts() -> BTreeMap<String, String> {
     let source = "He said \"wäre\" – or so; 大众点评 👩‍👩‍👧 C:\\temp\tx.\r\nSecond line\u{1}\u{7f}";
@@ -18,8 +18,8 @@ fn texts() -> BTreeMap<String, String> {
         .into()
 }
 
-fn form(layout: Layout) -> Form {
-    Form::Layout { layout, texts: texts() }
+fn form(layout: Layout) -> ResponseFormat {
+    ResponseFormat::Layout { layout, texts: texts() }
 }
 
 /// Blocks of errors by severity, as GEMBA's answers have them.
@@ -180,7 +180,7 @@ proptest! {
     ) {
         let layout = Layout::one_of(["-".into(), Layout::quoted(["target"]).repeat(1, Some(3))]);
         let texts = BTreeMap::from([("target".to_owned(), target.clone())]);
-        let form = Form::Layout { layout, texts };
+        let form = ResponseFormat::Layout { layout, texts };
         let mut grammar = tiny_vocabulary().grammar(&form).unwrap().unwrap();
         let budget = grammar.least_tokens().unwrap() + extra;
         let answer = walk(&mut grammar, budget, seed);
@@ -234,7 +234,7 @@ fn the_shortest_answer_and_what_is_forced() {
 
 #[test]
 fn what_an_empty_text_leaves_out() {
-    let only = |text| Form::Layout {
+    let only = |text| ResponseFormat::Layout {
         layout: blocks(&["Minor"], &["t"]),
         texts: BTreeMap::from([("t".to_owned(), String::from(text))]),
     };
@@ -260,7 +260,7 @@ fn what_no_answer_can_satisfy_is_refused() {
 fn a_document_of_spans_can_be_quoted_from() {
     let sentence = "The ministers met again in Vienna on Tuesday; no. 12 said \"perhaps\", others nothing.\n";
     let text = (0..200).map(|i| i.to_string()).collect::<Vec<_>>().join(sentence);
-    let form = Form::Layout {
+    let form = ResponseFormat::Layout {
         layout: blocks(&["Critical", "Major", "Minor"], &["t"]),
         texts: BTreeMap::from([("t".to_owned(), text)]),
     };

@@ -6,7 +6,7 @@ use super::Usage;
 
 /// A linear probe: maps from a token's hidden states to numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Lens {
+pub struct LinearProbe {
     /// After how many layers the states are taken, ascending.
     pub depths: Vec<usize>,
     /// One map for each number.
@@ -56,12 +56,12 @@ impl States {
 
     /// Applies a linear probe with these depths. Sums have a fixed order, so that the same states give the same bits.
     #[must_use]
-    pub fn through(&self, lens: &Lens) -> Reading {
+    pub fn apply(&self, probe: &LinearProbe) -> Reading {
         let shown = |token: usize| {
             let features = self.features(token);
             let dot =
                 |map: &Vec<f32>| map.iter().zip(&features).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum();
-            lens.maps.iter().map(dot).collect()
+            probe.maps.iter().map(dot).collect()
         };
         Reading { ends: self.ends.clone(), values: (0..self.ends.len()).map(shown).collect() }
     }
@@ -79,8 +79,8 @@ mod tests {
             usage: Usage::default(),
         };
         assert_eq!(states.features(0), [1.0, 1.0, 1.0, -1.0]);
-        let lens = Lens { depths: vec![1, 2], maps: vec![vec![1.0, 2.0, 3.0, 4.0], vec![0.0; 4]] };
-        let Reading { ends, values } = states.through(&lens);
+        let probe = LinearProbe { depths: vec![1, 2], maps: vec![vec![1.0, 2.0, 3.0, 4.0], vec![0.0; 4]] };
+        let Reading { ends, values } = states.apply(&probe);
         assert_eq!(ends, [2, 5]);
         assert_eq!(values[0], [2.0, 0.0]);
         assert!((values[1][0] - (2.0 * 2f64.sqrt() + 7.0)).abs() < 1e-6);
@@ -88,6 +88,6 @@ mod tests {
 
     #[test]
     fn nothing_has_no_states() {
-        assert_eq!(States::default().through(&Lens::default()), Reading::default());
+        assert_eq!(States::default().apply(&LinearProbe::default()), Reading::default());
     }
 }

@@ -9,17 +9,17 @@ use super::Error;
 
 /// A cancellation token. Clones share its state; once cancelled it stays so, and later requests need a new one.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct CancellationToken(Arc<AtomicBool>);
 
-impl Stop {
+impl CancellationToken {
     /// Cancels all pending requests.
-    pub fn say(&self) {
+    pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
     /// Whether the requests are cancelled.
     #[must_use]
-    pub fn is_said(&self) -> bool {
+    pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
@@ -28,6 +28,6 @@ impl Stop {
     /// # Errors
     /// [`Error::Interrupted`].
     pub fn check(&self) -> Result<(), Error> {
-        if self.is_said() { Err(Error::Interrupted) } else { Ok(()) }
+        if self.is_cancelled() { Err(Error::Interrupted) } else { Ok(()) }
     }
 }
