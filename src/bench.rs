@@ -1,5 +1,5 @@
 //! `tribunal bench`: the limits of this machine, how close the kernels and the engine come to them, and whether every
-//! setting gives the same bytes. It makes no judgements of its own and prints nothing.
+//! setting gives the same bytes. It prints nothing.
 //!
 //! In reading order: [`machine`] measures limits; [`ops`] compares kernels with them; [`throughput`] measures how fast a
 //! model reads prompts and writes answers; [`requests`] are the questions that a judge would ask, which [`workload`]

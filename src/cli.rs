@@ -11,7 +11,7 @@ use crate::{
     run::Writing,
 };
 
-/// Says a line on standard error; whether somebody listens makes no difference.
+/// Prints a line on standard error, if it is open.
 macro_rules! say {
     ($($what:tt)*) => {
         $crate::cli::stream::say(format_args!($($what)*))

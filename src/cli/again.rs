@@ -92,7 +92,7 @@ fn recorded_command(dir: &Path, run: &RunFile) -> Result<score::Args> {
     }
 }
 
-/// The command of a run that is made again into a folder: that of the run, with what is chosen now in place of what it
+/// The command that repeats a run into a folder: that of the run, with the options chosen now instead of those that it
 /// had. Relative paths in it still start where the first command was given.
 #[must_use]
 pub fn command(run: &RunFile, given: &Spec, made: &Spec, out: &Path) -> Vec<String> {

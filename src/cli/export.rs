@@ -177,7 +177,7 @@ fn say_notes(notes: &[String]) {
     }
 }
 
-/// Says what the format has no place for, so that nobody takes a file for the run.
+/// Lists what the format cannot hold.
 fn say_lost(format: Format) {
     if let Some(lost) = format.loses() {
         say!("note: the format has no place for {lost}");
@@ -203,7 +203,7 @@ fn plain(name: &str) -> String {
     name.chars().map(|c| if c.is_alphanumeric() || "-+".contains(c) { c } else { '_' }).collect()
 }
 
-/// What stands in the place of the reference in file names.
+/// The reference in file names.
 fn reference(args: &Args, signature: Option<&Signature>) -> Result<String> {
     let shown = signature.and_then(|signature| signature.get("reference")) == Some("on");
     match &args.reference {

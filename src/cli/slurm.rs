@@ -107,7 +107,7 @@ const JOBS: &str = "slurm/jobs.json";
 /// Runs `tribunal slurm`.
 ///
 /// # Errors
-/// Arguments that make no array, folders that cannot be written, a Slurm that refuses the jobs.
+/// Arguments that make no array, folders that cannot be written, jobs that Slurm rejects.
 pub fn run(args: &Args, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
     match &args.command {
         Action::Submit(args) => submit(args, invocation, out),

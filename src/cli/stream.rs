@@ -1,5 +1,5 @@
-//! Standard output and standard error when nobody reads them any more: the work goes on, and the exit code says what
-//! came of it. What is said is each command's own.
+//! Standard output and standard error whose reader has gone (`| head`): the command continues, and the exit code tells the
+//! result.
 
 use std::{
     fmt::Arguments,
@@ -30,7 +30,7 @@ pub struct Patient<W> {
 }
 
 impl<W: Write> Patient<W> {
-    /// Writes to `inner` for as long as somebody reads.
+    /// Writes to `inner` until its reader has gone.
     pub fn new(inner: W) -> Self {
         Self { inner, is_alone: false }
     }

@@ -12,7 +12,7 @@ use crate::{
     segment::trained::Overlap,
 };
 
-/// What stands in the place of `.LEVEL.score` for the file that says what the judge was trained on.
+/// Replaces `.LEVEL.score` in the name of the file that says what the judge was trained on.
 const BESIDE: &str = ".trained-on.json";
 
 /// Warnings about judges that were trained on what they judged, of runs and score files by the judge's name: agreement
@@ -24,8 +24,8 @@ pub fn warnings<'a>(judges: impl IntoIterator<Item = (&'a str, PathBuf)>) -> BTr
     overlaps.collect()
 }
 
-/// What is known of a run folder, its verdicts, or a score file. What is none of these, or is damaged, is somebody
-/// else's to complain about.
+/// The overlaps recorded for a run folder, its verdicts, or a score file; none for anything else, and none for damaged files,
+/// which other code reports.
 pub fn of(path: &Path) -> Vec<Overlap> {
     let folder = match path.parent() {
         Some(folder) if path.ends_with(VERDICTS) => folder,

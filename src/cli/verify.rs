@@ -99,7 +99,7 @@ fn is_confirmed(report: &Report) -> bool {
     report.n_differences == 0 && report.unfinished == 0
 }
 
-/// What programs are told of a difference.
+/// The columns of differences, for programs.
 const DIFFERENCE: [&str; 4] = ["place", "what", "there", "here"];
 
 fn table(report: &Report) -> Table {

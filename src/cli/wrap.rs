@@ -38,7 +38,7 @@ pub fn message(text: &str, width: usize) -> String {
         }
         let indent = line.len() - line.trim_start_matches(' ').len();
         let [first, next] = [indent, indent + 2].map(|n| " ".repeat(n));
-        // The first line could take two columns more, which nobody misses.
+        // The first line could take two columns more.
         first + &broken(line, width.saturating_sub(indent + 2)).join(&format!("\n{next}"))
     });
     lines.collect::<Vec<_>>().join("\n")

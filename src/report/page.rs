@@ -155,7 +155,7 @@ pub enum Error {
 #[must_use]
 pub fn html(title: &str, data: &Data<'_>, conversations: &Conversations) -> String {
     let script = SCRIPT.concat();
-    // The script may run, nothing else may: whatever a text tries to be, the browser refuses it.
+    // The script may run, nothing else may: whatever a text tries to be, the browser blocks it.
     let hash = format!("sha256-{}", STANDARD.encode(Sha256::digest(format!("\n{script}\n"))));
     let mut embedded = element("data", &data.packed(conversations.block(), &conversations.judges()));
     for (block, packed) in conversations.packed() {

@@ -195,7 +195,7 @@ impl Readings {
         Ok(missing)
     }
 
-    /// Reads what is not known yet; `progress` hears how many of all are done. A translation that does not fit the
+    /// Reads what is not known yet; `progress` is called with the number done. A translation that does not fit the
     /// model's context stays unread.
     ///
     /// # Errors

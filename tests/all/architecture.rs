@@ -230,6 +230,51 @@ fn every_file_says_first_what_it_is() {
     expect_none("the first line is `//! ` and what the file is", silent);
 }
 
+/// Words that are no terms of the field, and personifications that were weeded out.
+const PRIVATE_WORDS: &[&str] = &[
+    "whoever",
+    "somebody",
+    "in the place of",
+    "heeds",
+    "unwant",
+    "lets through",
+    "no longer wants",
+    "Speaker",
+    "Duel",
+];
+
+#[test]
+fn private_words_do_not_return() {
+    let found = sources().into_iter().flat_map(|source| {
+        let lines: Vec<String> = source.text.lines().map(str::to_owned).collect();
+        lines.into_iter().enumerate().filter_map(move |(i, line)| {
+            let word = PRIVATE_WORDS.iter().find(|word| line.contains(**word))?;
+            Some(format!("{}:{}: `{word}`", source.path, i + 1))
+        })
+    });
+    expect_none("words that the field does not use", found);
+}
+
+#[test]
+fn paths_in_comments_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let path = regex::Regex::new(
+        r"(?:src|crates|kernels|scripts|tests|models|benches)/[\w./-]*\.(?:rs|py|sh|cuh?|h|toml)\b",
+    );
+    let path = path.unwrap();
+    let found = sources().into_iter().flat_map(|source| {
+        let comments =
+            source.text.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with("//"));
+        let missing = comments.flat_map(|(i, line)| {
+            let named = path.find_iter(line).map(|found| found.as_str());
+            let missing = named.filter(|path| !path.contains("NAME") && !root.join(path).exists());
+            missing.map(|path| format!("{}:{}: {path}", source.path, i + 1)).collect::<Vec<_>>()
+        });
+        missing.collect::<Vec<_>>()
+    });
+    expect_none("paths in comments that do not exist", found);
+}
+
 #[test]
 fn files_end_before_they_are_too_long() {
     let long = sources().into_iter().filter(|s| s.code.lines().count() > MAX_LINES && !s.is_test());

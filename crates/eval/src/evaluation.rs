@@ -42,7 +42,7 @@ pub struct Invocation {
     /// What the command calls a file or folder of which the specification names a copy, by flag or option.
     pub given: BTreeMap<String, String>,
     pub build: Build,
-    /// What is being written, for whoever interrupts the process.
+    /// What is being written, for signal handlers.
     pub writing: Writing,
     /// Cancels pending requests; what is finished is kept.
     pub stop: CancellationToken,

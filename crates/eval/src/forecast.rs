@@ -186,7 +186,7 @@ fn tried(run: &Run<'_>, invocation: &Invocation, plan: &Plan, time: Duration) ->
 const CUT: &str = "no group was finished within 20 s";
 
 /// Does work until it is done, for so long at the most, or until the outer word is given: then the inner one is, which the
-/// work heeds.
+/// work polls.
 fn limited<T>(time: Duration, [outer, inner]: [&CancellationToken; 2], work: impl FnOnce() -> T) -> T {
     let (start, is_over) = (Instant::now(), AtomicBool::new(false));
     std::thread::scope(|scope| {

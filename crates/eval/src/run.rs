@@ -210,7 +210,7 @@ impl Task<'_> {
         self.open(config)?.judge()
     }
 
-    /// Opens the run folder, which may refuse the run, and judges nothing yet.
+    /// Opens the run folder without judging.
     ///
     /// # Errors
     /// [`Error`] where the folder cannot be written, or holds another run.

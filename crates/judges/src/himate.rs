@@ -363,7 +363,7 @@ impl HiMate {
         Ok(Chat::new().system(system).user(self.prompts.render(user, values)?))
     }
 
-    /// An error as the later stages are told of it.
+    /// An error as the later stages see it.
     fn information(&self, subtype: &Subtype, found: &Finding) -> Result<String, Error> {
         let severity = capitalised(found.severity);
         let values = json!({

@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn every_method_builds_in_every_preset_and_granularity() {
-        // The one method without examples of its own.
+        // The one method without examples.
         let rated = tempfile::NamedTempFile::new().unwrap();
         let line =
             r#"{"source_lang":"A","source":"s","target_lang":"B","target":"t","errors":[],"doc":"DOC"}"#;

@@ -210,7 +210,7 @@ fn systems(path: &Path, verdicts: Vec<Verdict>) -> Result<BTreeMap<String, Units
     Ok(systems)
 }
 
-/// Translations are what people have in files, and give in the place of scores.
+/// Files of translations are often given where scores are expected.
 fn with_hint(error: crate::meta::Error) -> anyhow::Error {
     match &error {
         crate::meta::Error::Line { .. } => anyhow!(

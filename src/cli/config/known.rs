@@ -1,4 +1,4 @@
-//! The names that a file of options and the environment may have, and which of them somebody who misspelt one has meant. It
+//! The names that a file of options and the environment may have, and suggestions for misspelt ones. It
 //! reads neither.
 
 use clap::Command;

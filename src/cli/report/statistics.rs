@@ -18,7 +18,7 @@ use crate::{
 /// Systems are told apart at this level.
 const ALPHA: f64 = 0.05;
 
-/// More systems than this are not compared with each other: pairs grow with the square of systems, and nobody reads
+/// More systems than this are not compared with each other: pairs grow with the square of systems, and no reader follows
 /// thousands of them.
 pub const MAX_COMPARED: usize = 200;
 

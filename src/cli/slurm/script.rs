@@ -98,7 +98,7 @@ impl Job {
         let mut text = self.head("shard", &array.time, own);
         let _ = writeln!(text, "#SBATCH --array=1-{shards}%{tasks}");
         let _ = writeln!(text, "#SBATCH --output={}", quoted_option(&self.dir.join("slurm/shard-%a.log")));
-        // Two minutes before the time is up, the task is told and goes back into the queue.
+        // Two minutes before the time is up, the task gets a signal and is requeued.
         text += "#SBATCH --requeue\n#SBATCH --open-mode=append\n#SBATCH --signal=B:USR1@120\n";
         if *gpus_per_task > 0 {
             let _ = writeln!(text, "#SBATCH --gpus-per-node={gpus_per_task}");

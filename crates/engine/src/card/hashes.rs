@@ -97,7 +97,7 @@ fn unchanged(file: &File, path: &Path, before: Stamp) -> Result<Stamp, Error> {
     if after == before {
         return Ok(before);
     }
-    let reason = "it changed while it was being read; wait until nobody writes to it";
+    let reason = "it changed while it was being read; wait until no process writes to it";
     Err(Error::io("read", path)(std::io::Error::other(reason)))
 }
 

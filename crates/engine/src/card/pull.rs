@@ -20,13 +20,13 @@ use super::{
 /// How often one file is resumed after its connection broke.
 const RETRIES: usize = 5;
 
-/// The most of a file whose size nobody states: configurations and templates, no weights.
+/// The largest file without a stated size: configurations and templates, no weights.
 const MAX_UNSTATED: u64 = 256 << 20;
 
 /// Bytes that must stay free after a pull.
 const SLACK: u64 = 64 << 20;
 
-/// Whoever wants to follow a pull.
+/// An observer of a pull.
 pub trait Watch {
     /// A source is about to be tried.
     fn trying(&mut self, _origin: &str) {}
@@ -276,7 +276,7 @@ fn judged(origin: &dyn Origin, item: &Item, size: u64, sha256: &str) -> Result<(
     }
 }
 
-/// The growing file, with someone watching it grow.
+/// The growing file, with an observer.
 struct Arriving<'a> {
     sink: &'a mut Hashing<fs::File>,
     watch: &'a mut dyn Watch,

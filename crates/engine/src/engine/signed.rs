@@ -48,7 +48,7 @@ pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
         chat_options,
         // Those that the model does not name itself are in `built`.
         stop_tokens: _stop_tokens,
-        // Whoever names the model's files in a signature names those of the adapter that is asked, on any device.
+        // The caller adds the hashes of the model's and the adapter's files, on any device.
         adapters: _adapters,
         // The weights' own hash is signed.
         hashed: _hashed,

@@ -128,9 +128,7 @@ impl Tokenizer {
 
     /// Loads a tokenizer; a file that makes the reader panic is an error like any other that cannot be used.
     fn caught(load: impl FnOnce() -> Result<Self, Error>) -> Result<Self, Error> {
-        panics::caught(load).unwrap_or_else(|| {
-            Err(Error::Vocabulary("it is damaged in a way that its reader cannot bear".into()))
-        })
+        panics::caught(load).unwrap_or_else(|| Err(Error::Vocabulary("its reader panicked on it".into())))
     }
 
     fn new(parts: Parts) -> Result<Self, Error> {

@@ -125,7 +125,7 @@ impl Weights {
             Some(mapped) => Err(Error::File {
                 path: mapped.path.display().to_string(),
                 reason: "was replaced or changed after its hash was taken".into(),
-                hint: "replace weights only while nobody loads them; then give the command again".into(),
+                hint: "replace weights only while no process loads them; then give the command again".into(),
             }),
         }
     }
@@ -253,7 +253,7 @@ impl Mapped {
             let before = self.map.len();
             return Err(format!(
                 "cannot be read: the file was cut from {before} to {now} bytes while it was being loaded\nhint: put the \
-                 whole file back, and replace weights only while nobody loads them"
+                 whole file back, and replace weights only while no process loads them"
             ));
         }
         Ok(&self.map[start..end])

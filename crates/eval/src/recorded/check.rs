@@ -40,7 +40,7 @@ pub const UNCHECKED: [(&str, &[&str]); 2] = [
 /// Damaged files, models that cannot be loaded or that the judge cannot use.
 pub fn check(dir: &Path, recorded: Recorded, how: &Check, load: ModelLoader) -> Result<Report> {
     let Recorded { run, spec, given, input } = recorded;
-    // What the judge was trained on is told by its adapters, which are not there without their model.
+    // Adapters, which say what the judge was trained on, are not loaded without their model.
     let (built, trained_on, input) = if how.without_model {
         (judge(&spec, &input)?, run.trained_on.clone(), input)
     } else {

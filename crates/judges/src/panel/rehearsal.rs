@@ -107,7 +107,7 @@ impl Default for Rehearsal {
 }
 
 fn unanswered() -> Error {
-    Error::Engine("no model is asked here, so nobody answers".into())
+    Error::Engine("a rehearsal asks no model".into())
 }
 
 impl Llm for Rehearsal {

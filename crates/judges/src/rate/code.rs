@@ -111,7 +111,7 @@ impl Rate {
         verdicts
     }
 
-    /// What the core agent is told at the start.
+    /// The core agent's first message.
     pub(super) fn opening_as_code(&self, segment: &Segment, source: &Source) -> Result<Chat, Error> {
         let values = json!({
             "context": source.context.join("\n"), "source": segment.source, "target": segment.hypothesis,

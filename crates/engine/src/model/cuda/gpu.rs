@@ -215,7 +215,7 @@ impl Gpu {
         self.cascade
     }
 
-    /// Makes it the one that this thread speaks to.
+    /// Makes it the current context of this thread.
     pub(super) fn here(&self) -> Result<(), Error> {
         self.inner.context.bind_to_thread().map_err(failed("use the device"))
     }

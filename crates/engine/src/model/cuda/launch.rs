@@ -232,7 +232,7 @@ impl Kernels {
     }
 }
 
-/// What a launch is told so that it may start early.
+/// The launch attribute of an early start (programmatic dependent launch).
 fn early() -> [sys::CUlaunchAttribute; 1] {
     let value = sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 };
     let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
