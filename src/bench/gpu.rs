@@ -139,7 +139,7 @@ pub struct Bench<'a> {
     pub options: &'a Options,
 }
 
-impl<'a> Bench<'a> {
+impl Bench<'_> {
     /// # Errors
     /// The device fails.
     pub fn peak(&self) -> Result<Peak, Error> {

@@ -365,6 +365,7 @@ pub fn known(name: &str) -> Result<Card> {
 }
 
 /// What to write for a repository of the hub, which people name as `OWNER/NAME`.
+#[must_use]
 pub fn of_hub(name: &str) -> String {
     let [owner, repository] = name.split('/').collect::<Vec<_>>()[..] else { return String::new() };
     if owner.is_empty() || owner.starts_with(['.', '~']) || repository.is_empty() {

@@ -30,7 +30,11 @@ use super::{
 };
 use crate::mqm::ratings::{self, Ratings};
 
+/// Reads the verdicts of a run on a language pair.
+pub type ReadVerdicts<'a> = dyn Fn(&Path, &str) -> Result<Vec<Verdict>, Error> + 'a;
+
 /// Which parts are computed, and what of.
+#[expect(clippy::struct_excessive_bools, reason = "each is a part of its own")]
 pub struct Request<'a> {
     /// The human scores, by the name of their files.
     pub gold: &'a str,
@@ -51,8 +55,7 @@ pub struct Request<'a> {
     pub runs: &'a [(String, PathBuf)],
     /// Runs by name for whose errors a weight is searched.
     pub latent: &'a [(String, PathBuf)],
-    /// Reads the verdicts of a run on a language pair.
-    pub verdicts: &'a dyn Fn(&Path, &str) -> Result<Vec<Verdict>, Error>,
+    pub verdicts: &'a ReadVerdicts<'a>,
 }
 
 /// The parts that were computed; the others are empty.

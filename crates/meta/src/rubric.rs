@@ -33,7 +33,7 @@ static POINTS: LazyLock<Regex> =
 /// Score of a segment from its errors' points, read from lines that end in `- POINTS`; 0 points mean no
 /// error.
 ///
-/// Range: 0 (no error) down. EvalSet: higher is better.
+/// Range: 0 (no error) down. Direction: higher is better.
 ///
 /// ```
 /// use tribunal_meta::rubric::{Pooling, score};
@@ -57,7 +57,7 @@ pub fn score(review: &str, pooling: Pooling) -> f64 {
 /// Scores of the same segments by their names: RUBRIC-MQM's, from the answers, and those recorded beside them; the last
 /// one is the human score that the others are held against.
 ///
-/// EvalSet: higher is better.
+/// Direction: higher is better.
 #[must_use]
 pub fn columns(rows: &[Reviewed]) -> [(&'static str, Vec<f64>); 5] {
     // Not -0, which would print.

@@ -39,7 +39,7 @@ pub enum SystemScoreOrigin {
 
 /// The scores of one metric, or of the human raters, on one language pair.
 ///
-/// EvalSet: higher is better.
+/// Direction: higher is better.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scores {
     pub name: String,

@@ -103,7 +103,7 @@ pub fn show_question(chat: &Chat, form: &ResponseFormat) -> String {
         }
         other => format!("{other:?}\n"),
     };
-    turns.collect::<String>() + "<<< ResponseFormat >>> " + &form
+    turns.collect::<String>() + "<<< Form >>> " + &form
 }
 
 fn show_texts(texts: &BTreeMap<String, String>) -> String {

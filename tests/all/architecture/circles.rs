@@ -72,6 +72,8 @@ fn imports(source: &Source, modules: &BTreeSet<String>) -> BTreeSet<String> {
         names.retain(|name| !["crate", "super", "self"].contains(name));
         place.extend(names);
         let named = (1..=place.len()).rev().map(|n| place[..n].join("/")).find(|name| modules.contains(name));
+        // The root of a crate re-exports the crates below it.
+        let named = named.filter(|name| name != source.root);
         found.extend(named.filter(|name| *name != own && !own.starts_with(&format!("{name}/"))));
     }
     found

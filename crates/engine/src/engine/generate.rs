@@ -20,15 +20,15 @@ pub struct Generate {
     grammar: Option<Grammar>,
     sampling: Sampling,
     stream: Stream,
-    answer: Tokens,
+    answer: Settled,
     expected: Expected,
     usage: Usage,
     /// How it ended; `None` while it goes on.
     end: Option<Result<Finish, llm::Error>>,
 }
 
-/// The tokens that are settled.
-struct Tokens {
+/// The part of the answer that is settled.
+struct Settled {
     tokenizer: Arc<Tokenizer>,
     /// Ids of the prompt and of `tokens`.
     context: Vec<u32>,
@@ -57,7 +57,7 @@ impl Generate {
         tokenizer: Arc<Tokenizer>,
     ) -> Self {
         let stream = Stream::new(sampling.seed, prompt);
-        let answer = Tokens {
+        let answer = Settled {
             tokenizer,
             context: prompt.to_vec(),
             n_prompt: prompt.len(),
@@ -241,7 +241,7 @@ impl Generate {
     /// # Errors
     /// The error that ended it.
     pub(super) fn reply(self) -> Result<Reply, llm::Error> {
-        let Tokens { tokens, bytes, .. } = self.answer;
+        let Settled { tokens, bytes, .. } = self.answer;
         Ok(Reply {
             text: String::from_utf8_lossy(&bytes).into_owned(),
             finish: self.end.transpose()?.unwrap_or_default(),
@@ -252,7 +252,7 @@ impl Generate {
     }
 }
 
-impl Tokens {
+impl Settled {
     fn push(&mut self, sampled: SampledToken, source: TokenSource) {
         if !self.tokenizer.stops().contains(&sampled.id) {
             self.bytes.extend_from_slice(self.tokenizer.bytes(sampled.id));

@@ -19,6 +19,7 @@ pub struct GpuMemory {
 
 impl GpuMemory {
     /// So much memory where it is given, else what is free of the first GPU, else an 80 GB card's.
+    #[must_use]
     pub fn find(given: Option<u64>) -> Self {
         let here = || free_on_gpu().map(|(name, bytes)| Self { bytes, of: format!("free on {name}") });
         let given = given.map(|bytes| Self {
@@ -28,20 +29,26 @@ impl GpuMemory {
         given.or_else(here).unwrap_or_else(|| Self { bytes: EIGHTY, of: "of an 80 GB card".into() })
     }
 
+    /// Its size.
+    #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
+    /// Whether it holds the model.
+    #[must_use]
     pub fn fits(&self, need: &Need) -> bool {
         need.total() <= self.bytes
     }
 
     /// `79.00 GiB of an 80 GB card`.
+    #[must_use]
     pub fn in_words(&self) -> String {
         format!("{} {}", size(self.bytes as u64), self.of)
     }
 
     /// Whether it fits; what would, where that is less.
+    #[must_use]
     pub fn verdict(&self, need: &Need) -> String {
         let room = self.in_words();
         if self.fits(need) {
@@ -70,6 +77,7 @@ pub fn size(bytes: u64) -> String {
 }
 
 /// `61.03 GiB weights + 8.00 GiB cache (32768 tokens) + 881.50 MiB for steps = 69.89 GiB`.
+#[must_use]
 pub fn sum(need: &Need) -> String {
     let [weights, cache, steps, total] =
         [need.weights, need.cache, need.steps, need.total()].map(|bytes| size(bytes as u64));
@@ -77,11 +85,13 @@ pub fn sum(need: &Need) -> String {
 }
 
 /// What a card's model needs of a GPU, with its whole context; `None` where the card does not know its sizes.
+#[must_use]
 pub fn of_card(card: &Card) -> Option<Need> {
     within(card, card.context)
 }
 
 /// The same with at most so much context.
+#[must_use]
 pub fn within(card: &Card, context: usize) -> Option<Need> {
     let Shape { layers, hidden, intermediate, heads, kv_heads, head_dim, vocab } = card.shape?;
     let sizes = Sizes {

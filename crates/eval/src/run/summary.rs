@@ -89,7 +89,6 @@ pub struct SystemSummary {
 }
 
 /// For fields that are left out of JSON where they are 0.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
 #[must_use]
 pub fn is_zero(n: &usize) -> bool {
     *n == 0

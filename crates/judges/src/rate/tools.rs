@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn xml_calls() {
-        let call = |inner: &str| read_xml(&format!("Reasoning: go.\n<tool_call>{inner}</tool_call>"));
+        let call = |inner: &str| read_xml(&format!("Thought: go.\n<tool_call>{inner}</tool_call>"));
         let finish = "finish_evaluation\n<arg_key>final_score</arg_key>\n<arg_value>3.5</arg_value>\n\
                       <arg_key>final_rationale</arg_key><arg_value>a <b>\nc</arg_value>";
         assert_eq!(call(finish).unwrap().action, Action::Finish { score: 3.5 });

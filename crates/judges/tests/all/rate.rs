@@ -58,7 +58,7 @@ fn call(name: &str, arguments: &[(&str, &str)]) -> String {
         .map(|(key, value)| format!("<arg_key>{key}</arg_key>\n<arg_value>{value}</arg_value>\n"))
         .collect::<Vec<_>>()
         .concat();
-    format!("Reasoning: next.\n<tool_call>{name}\n{arguments}</tool_call>")
+    format!("Thought: next.\n<tool_call>{name}\n{arguments}</tool_call>")
 }
 
 fn search(query: &str) -> String {

@@ -44,7 +44,7 @@ fn strict_conversation() {
             for turn in chat.messages() {
                 writeln!(shown, "<<< {:?} >>>\n{}", turn.role, turn.content).unwrap();
             }
-            writeln!(shown, "<<< ResponseFormat >>> {schema} {texts:?}").unwrap();
+            writeln!(shown, "<<< Form >>> {schema} {texts:?}").unwrap();
         }
     }
     shown += &told(&calls);
