@@ -77,9 +77,7 @@ pub fn judge(
     say_notes(evaluation, quiet)?;
     let spec = &evaluation.spec;
     let models = load(&spec.models, &spec.resources, spec.sampling.sampling())?;
-    if !quiet {
-        models.notes.iter().for_each(|note| say!("note: {note}"));
-    }
+    models.notes.iter().for_each(|note| say!("note: {note}"));
     let run = evaluation.with(&models, invocation)?;
     evaluation.warnings(&models).for_each(|warning| say!("warning: {warning}"));
     let others = other_files(&run.config.out);
