@@ -82,7 +82,7 @@ done
 step "examples of the library"
 cargo build "${everything[@]}" --examples
 examples="${CARGO_TARGET_DIR:-target}/debug/examples"
-"$examples/judge_a_segment" models/tiny/qwen2 | grep -q 'score:' || die "judge_a_segment printed no score"
+"$examples/judge_a_segment" smollm2-135m-instruct | grep -q 'score:' || die "judge_a_segment printed no score"
 printf '{"src": "Good morning.", "mt": "Guten Morgen.", "lp": "en-de"}\n' > "$quick/table.jsonl"
 "$examples/judge_a_file" "$quick/table.jsonl" "$quick/example" models/tiny/qwen2 | grep -q '^method:gemba-da' ||
   die "judge_a_file printed no signature"
