@@ -28,7 +28,7 @@ pub mod compare;
 pub mod config;
 pub mod export;
 pub mod keep;
-mod loading;
+pub mod loading;
 pub mod merge;
 pub mod meta;
 pub mod methods;
@@ -151,7 +151,7 @@ pub fn main_with<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> ExitCo
         }
     };
     signals::watch(&cli.writing);
-    match cli.on_terminal().run(eval::models::load, &mut stream::Patient::new(std::io::stdout().lock())) {
+    match cli.on_terminal().run(loading::load, &mut stream::Patient::new(std::io::stdout().lock())) {
         Ok(code) => code,
         Err(error) => {
             say!("error: {}", explain(&error));

@@ -13,9 +13,9 @@ use std::{
 
 use pyo3::{create_exception, exceptions::PyValueError, prelude::*};
 use tribunal::{
-    cli::{self, Cli, stream::hinted},
+    cli::{self, Cli, loading, stream::hinted},
     eval::{
-        Session, models,
+        Session,
         session::{Judged, Watch},
     },
     llm::CancellationToken,
@@ -48,7 +48,7 @@ impl PySession {
     /// Opens the models of a `tribunal score` command line.
     #[new]
     fn new(py: Python<'_>, argv: Vec<String>) -> PyResult<Self> {
-        let open = move || parsed(argv)?.session(models::load).map_err(|error| cli::explain(&error));
+        let open = move || parsed(argv)?.session(loading::load).map_err(|error| cli::explain(&error));
         // Weights that are being read are dropped once they are read.
         let session = Arc::new(in_background(py, open, &AtOnce, |_| Ok(()))?);
         Ok(Self { session })
@@ -106,7 +106,7 @@ fn command(py: Python<'_>, argv: Vec<String>) -> PyResult<(u8, String)> {
     let stop = cli.stop();
     let run = move || {
         let mut out = Vec::new();
-        let code = cli.run(models::load, &mut out).map_err(|error| cli::explain(&error))?;
+        let code = cli.run(loading::load, &mut out).map_err(|error| cli::explain(&error))?;
         Ok((number(code), String::from_utf8_lossy(&out).into_owned()))
     };
     in_background(py, run, &stop, |_| Ok(()))

@@ -11,7 +11,7 @@ use crate::{
         recorded::{self, Changes, Recorded, located},
     },
     judges::Role,
-    run::{RunFile, Shard},
+    run::RunFile,
 };
 
 /// What can be chosen when a run is repeated: where the models are, and how fast they run. Nothing here moves a score.
@@ -98,7 +98,7 @@ fn recorded_command(dir: &Path, run: &RunFile) -> Result<score::Args> {
 pub fn command(run: &RunFile, given: &Spec, made: &Spec, out: &Path) -> Vec<String> {
     let mut dropped = vec!["--out", "--shard", "--to-json", "--keep", "--device-memory"];
     let mut added = vec!["--out".to_owned(), out.display().to_string()];
-    if made.output.shard.is_some_and(|shard| shard != Shard::WHOLE) {
+    if made.output.shard.is_some() {
         added.extend(["--shard".to_owned(), run.shard.clone()]);
     }
     let models = models(&made.models);

@@ -12,7 +12,6 @@ use anyhow::{Context, Result, bail};
 
 use super::{
     args::{EngineArgs, InputArgs, ModelArgs, SamplingArgs},
-    loading,
     output::{Printed, spare_runs},
     table::Table,
 };
@@ -95,7 +94,7 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
         say!("note: {note}");
     }
     let judge = judge(args)?;
-    let models = loading::load(load, &args.model, &args.engine, args.sampling.sampling())?;
+    let models = load(&args.model.spec(), &args.engine.spec(), args.sampling.sampling())?;
     let (tallies, n_failed) = measure(&judge, &models.panel, &segments, models.jobs(args.engine.jobs));
     let mut calibration = Calibration::default();
     for (pair, tally) in &tallies {

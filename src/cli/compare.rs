@@ -103,7 +103,7 @@ fn judge(args: &Args, invocation: &Invocation, load: ModelLoader) -> Result<Path
     let asked = without(rest, &OWN, &OWN_FLAGS);
     let words: Vec<String> = ["tribunal", "score"].map(str::to_owned).into_iter().chain(asked).collect();
     let Command::Score(asked) = parse(words.clone())?.command else { bail!("not a `score` command") };
-    let progress = asked.run.progress.progress();
+    let progress = asked.run.shown().progress();
     let invocation = Invocation { command: words, progress, ..invocation.clone() };
     Ok(score::judge(&Evaluation::new(asked.spec())?, &invocation, load, asked.run.quiet)?.dir)
 }

@@ -5,18 +5,18 @@ use anyhow::Result;
 use super::args::{EngineArgs, ModelArgs};
 use crate::{
     eval::{
-        ModelLoader, Models,
+        ModelSpec, Models, Resources,
         models::{self, ModelEngine},
     },
     llm::Sampling,
 };
 
-/// Loads the models that the arguments name.
+/// The program's model loader: loads the models of a specification and prints what the user should know of them.
 ///
 /// # Errors
 /// A model or adapter that cannot be found, read or run here.
-pub fn load(load: ModelLoader, model: &ModelArgs, engine: &EngineArgs, sampling: Sampling) -> Result<Models> {
-    let models = load(&model.spec(), &engine.spec(), sampling)?;
+pub fn load(spec: &ModelSpec, resources: &Resources, sampling: Sampling) -> Result<Models> {
+    let models = models::load(spec, resources, sampling)?;
     models.notes.iter().for_each(|note| say!("note: {note}"));
     Ok(models)
 }

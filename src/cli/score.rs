@@ -8,10 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{
-    output::{Cells, Format, spare_runs},
-    progress::Show,
-};
+use super::output::{Cells, Format, spare_runs};
 use crate::{
     eval::{Evaluation, Invocation, ModelLoader},
     files,
@@ -42,10 +39,9 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
     let evaluation = Evaluation::new(args.spec())?;
     args.keep.check(evaluation.judge.method.reads, args.run.shard)?;
     let quiet = args.run.quiet;
-    let progress = if quiet { Show::Off } else { args.run.progress }.progress();
-    let invocation = Invocation { progress, ..invocation.clone() };
+    let invocation = Invocation { progress: args.run.shown().progress(), ..invocation.clone() };
     if args.run.dry_run {
-        say_notes(&evaluation, quiet)?;
+        say_notes(&evaluation, quiet);
         plan::run(&evaluation, args, &invocation, load, out)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -55,13 +51,11 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
 }
 
 /// Says what the user should know of the input.
-fn say_notes(evaluation: &Evaluation, quiet: bool) -> Result<()> {
-    evaluation.mixed_up.check()?;
+fn say_notes(evaluation: &Evaluation, quiet: bool) {
     if !quiet {
         evaluation.notes.iter().for_each(|note| say!("note: {note}"));
     }
     evaluation.trained_on.iter().for_each(|overlap| say!("warning: {overlap}"));
-    Ok(())
 }
 
 /// Judges into the run folder.
@@ -74,10 +68,9 @@ pub fn judge(
     load: ModelLoader,
     quiet: bool,
 ) -> Result<Outcome> {
-    say_notes(evaluation, quiet)?;
+    say_notes(evaluation, quiet);
     let spec = &evaluation.spec;
     let models = load(&spec.models, &spec.resources, spec.sampling.sampling())?;
-    models.notes.iter().for_each(|note| say!("note: {note}"));
     let run = evaluation.with(&models, invocation)?;
     evaluation.warnings(&models).for_each(|warning| say!("warning: {warning}"));
     let others = other_files(&run.config.out);

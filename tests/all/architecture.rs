@@ -90,7 +90,7 @@ const UNSAFE_HOMES: &[&str] = &["model/cpu", "model/cuda", "model/weights", "fil
 /// Where the network is at home: `models pull`, and a search service on this machine that the user names.
 const NETWORK_HOMES: &[&str] = &["card", "evidence/backend"];
 
-/// Where files are written: the room for it, a pull, which goes on with the part of a file that is there, and hidden
+/// Where files are written: the room for it, a pull, which resumes a partial file, and hidden
 /// states, which take hours and are named when they are whole.
 const WRITING_HOMES: &[&str] = &["files", "card/pull", "tune/lower"];
 

@@ -26,7 +26,7 @@ fn seat(model: &ModelSpec, _: &Resources, sampling: Sampling) -> anyhow::Result<
 }
 
 /// Nothing may be loaded.
-fn nobody(_: &ModelSpec, _: &Resources, _: Sampling) -> anyhow::Result<Models> {
+fn no_model(_: &ModelSpec, _: &Resources, _: Sampling) -> anyhow::Result<Models> {
     anyhow::bail!("a model was loaded")
 }
 
@@ -53,7 +53,7 @@ const TEXTS: [&str; 9] =
     ["score", "-s", "DIR/src.txt", "-t", "DIR/a.txt", "DIR/b.txt", "--quiet", "--model", "scripted"];
 
 fn refused(dir: &Path, more: &[&str]) -> String {
-    with(nobody, dir, &[&TEXTS[..], more].concat()).unwrap_err()
+    with(no_model, dir, &[&TEXTS[..], more].concat()).unwrap_err()
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn texts_are_judged_and_compared_in_one_command() {
     assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
     assert!(Path::new(&out).join("verdicts.jsonl").is_file());
     // A model in the file of options, for every command that takes one, is no obstacle where nothing is judged.
-    assert!(with(nobody, dir.path(), &["compare", &out, "--model=scripted"]).is_ok());
+    assert!(with(no_model, dir.path(), &["compare", &out, "--model=scripted"]).is_ok());
     // How they are judged is said as to `score`, how they are compared stays out of the run.
     let (again, scored) = (file("again"), file("scored"));
     let how =
@@ -254,7 +254,7 @@ fn mistakes_with_files_and_options_are_answered_with_what_to_do() {
         (&["compare", "DIR/folder"], "has no `run.json`, so it is not a run folder"),
     ];
     for (given, said) in cases {
-        let told = with(nobody, dir.path(), &[given, &pair[..]].concat()).unwrap_err();
+        let told = with(no_model, dir.path(), &[given, &pair[..]].concat()).unwrap_err();
         assert!(told.contains(said) && !told.contains("os error"), "{given:?}: {told}");
     }
 }
@@ -281,7 +281,7 @@ fn mistakes_with_what_is_reported_are_answered_with_what_to_do() {
         (&["report", "DIR/folder", "DIR/folder", "--out", "DIR/r.html"], "`DIR/folder` is given twice"),
     ];
     for (given, said) in cases {
-        let told = with(nobody, dir.path(), given).unwrap_err();
+        let told = with(no_model, dir.path(), given).unwrap_err();
         assert!(told.contains(said), "{given:?}: {told}");
     }
 }
@@ -322,7 +322,7 @@ fn a_gpu_that_is_not_there_is_not_replaced_by_a_cpu() {
         return;
     }
     for device in [&[][..], &["--device", "cuda"], &["--device", "cpu"]] {
-        let told = with(nobody, Path::new("."), &[&["bench", "gpu"], device].concat()).unwrap_err();
+        let told = with(no_model, Path::new("."), &[&["bench", "gpu"], device].concat()).unwrap_err();
         assert!(told.starts_with("`bench gpu` needs a GPU: "), "{told}");
         assert!(!told.contains("--device cpu") && !told.contains("choose `cpu`"), "{told}");
         assert!(told.contains("\nhint: call it where `nvidia-smi` lists one"), "{told}");

@@ -157,7 +157,9 @@ impl Evaluation {
     /// Bad input, a method that does not exist or cannot judge it, input in another language than the pair's.
     pub fn new(spec: Spec) -> Result<Self> {
         let input = Input::read(&spec)?;
-        Self::of(spec, input)
+        let evaluation = Self::of(spec, input)?;
+        evaluation.mixed_up.check()?;
+        Ok(evaluation)
     }
 
     /// The same for segments in memory, all of which are judged.
@@ -166,14 +168,16 @@ impl Evaluation {
     /// As [`Evaluation::new`].
     pub fn on(spec: Spec, segments: impl IntoIterator<Item = Segment>) -> Result<Self> {
         let segments = Corpus::of(segments)?;
-        Self::of(spec, Input { segments, selection: Selection::All, notes: Vec::new() })
+        let evaluation = Self::of(spec, Input { segments, selection: Selection::All, notes: Vec::new() })?;
+        evaluation.mixed_up.check()?;
+        Ok(evaluation)
     }
 
-    /// The same for an input that was read before.
+    /// The same for an input that was read before, whose languages are checked when it is run.
     ///
     /// # Errors
-    /// As [`Evaluation::new`].
-    pub fn of(spec: Spec, input: Input) -> Result<Self> {
+    /// A method that does not exist or cannot judge the input.
+    pub fn of(spec: Spec, mut input: Input) -> Result<Self> {
         let built = judge(&spec, &input)?;
         let judge = &built.judge;
         match built.method.reads {
@@ -183,7 +187,7 @@ impl Evaluation {
         if spec.input.reference.is_some() {
             built.check_reads_reference()?;
         }
-        let mut notes = input.notes.clone();
+        let mut notes = std::mem::take(&mut input.notes);
         let trained = trained_on(&spec.models, judge)?;
         let mut overlaps: Vec<Overlap> = trained.iter().map(TrainedOn::overlap).collect();
         let mut mixed_up = MixedUp::default();
@@ -242,9 +246,8 @@ impl Evaluation {
     /// Texts in another language than the pair's, models that the judge cannot use, a file that the specification names and
     /// that cannot be read.
     pub fn with<'a>(&'a self, models: &'a Models, invocation: &Invocation) -> Result<Run<'a>> {
-        self.mixed_up.check()?;
+        self.check(models)?;
         let Self { spec, judge: built, trained_on, .. } = self;
-        built.judging().check_models(&|role| models.model_of(role))?;
         let signature = signature(built, &models.signature, &spec.sampling);
         let (mut origin, copies) = provenance::of(spec, built, models, invocation.build.clone())?;
         for material in &mut origin.materials {
@@ -271,7 +274,7 @@ impl Evaluation {
         Ok(Run { evaluation: self, models, signature, config })
     }
 
-    /// Judges into the run folder, or goes on with what it holds.
+    /// Judges into the run folder, or resumes what it holds.
     ///
     /// # Errors
     /// As [`Evaluation::with`] and [`Task::run`].
@@ -286,8 +289,7 @@ impl Evaluation {
     /// # Errors
     /// Texts in another language than the pair's, models that the judge cannot use.
     pub fn verdicts(&self, models: &Models) -> Result<Vec<Result<Verdict, judges::Error>>> {
-        self.mixed_up.check()?;
-        self.judge.judging().check_models(&|role| models.model_of(role))?;
+        self.check(models)?;
         let (judge, segments) = (&self.judge.judge, &self.input.segments);
         let seed = self.spec.sampling.seed;
         let groups = run::groups::groups(segments, &self.input.selection, judge.grouping, seed);
@@ -299,6 +301,12 @@ impl Evaluation {
             verdicts.extend(judged.into_iter().flatten());
         }
         Ok(verdicts)
+    }
+
+    /// Checks languages, and the models against the judge.
+    fn check(&self, models: &Models) -> Result<()> {
+        self.mixed_up.check()?;
+        Ok(self.judge.judging().check_models(&|role| models.model_of(role))?)
     }
 
     /// The run folder of the specification, or one that the same specification finds again.

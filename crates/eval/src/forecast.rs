@@ -73,7 +73,6 @@ impl Forecast {
         shown: &(dyn Fn(Stage) + Sync),
     ) -> Result<Self> {
         let spec = &evaluation.spec;
-        evaluation.mixed_up.check()?;
         let guess = |card: &Card, why: &str, hint: &str, time: &str| {
             Self::guessed(evaluation, card, [why, hint, time], device_memory, shown)
         };

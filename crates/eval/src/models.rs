@@ -131,10 +131,7 @@ pub fn load(model: &ModelSpec, resources: &Resources, sampling: Sampling) -> Res
     let taken = &loaded[assignments[0].model.as_str()].located.options;
     let n_rows = taken.n_rows * (1 + taken.more_devices.len());
     let memory: Memory = Box::new(move || memory(&engine));
-    let notes =
-        assignments.iter().flat_map(|assignment| loaded[assignment.model.as_str()].notes.iter().cloned());
-    let mut notes: Vec<String> = notes.collect();
-    notes.dedup();
+    let notes = loaded.values().flat_map(|loaded| loaded.notes.iter().cloned()).collect();
     Ok(Models { panel, signature, model, model_of_role, memory, files, n_rows, notes })
 }
 

@@ -12,10 +12,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{
-        args::{EngineArgs, ModelArgs, SamplingArgs},
-        loading,
-    },
+    cli::args::{EngineArgs, ModelArgs, SamplingArgs},
     digest,
     eval::{Invocation, ModelLoader, spec::sampling_signature},
     files,
@@ -68,7 +65,7 @@ pub fn run(args: &RunArgs, invocation: &Invocation, load: ModelLoader) -> Result
     let mut cues = gold::read(&args.input)?;
     cues.truncate(args.limit.unwrap_or(cues.len()));
     let (judge, signed) = judge(args)?;
-    let models = loading::load(load, &args.model, &args.engine, args.sampling.sampling())?;
+    let models = load(&args.model.spec(), &args.engine.spec(), args.sampling.sampling())?;
     let Signed { method, prompts } = signed;
     let sampling = sampling_signature(&args.sampling.sampling());
     let signature = Signature::new().with("task", "promptcue").followed_by(&method);

@@ -97,6 +97,13 @@ impl Args {
     }
 }
 
+impl RunArgs {
+    /// How progress is shown.
+    pub fn shown(&self) -> Show {
+        if self.quiet { Show::Off } else { self.progress }
+    }
+}
+
 fn call_retention() -> impl TypedValueParser<Value = CallRetention> {
     PossibleValuesParser::new(["plain", "zstd", "off"]).map(|name| match name.as_str() {
         "zstd" => CallRetention::Zstd,

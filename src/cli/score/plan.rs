@@ -40,7 +40,7 @@ pub fn run(
     let is_shown = args.run.progress != Show::Auto || std::io::stderr().is_terminal();
     let progress = if is_shown { invocation.progress.clone() } else { Arc::new(Silent) };
     let invocation = Invocation { progress, ..invocation.clone() };
-    let is_counted = !args.run.quiet && !matches!(args.run.progress, Show::Off | Show::Json);
+    let is_counted = !matches!(args.run.shown(), Show::Off | Show::Json);
     let bar = if is_counted { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
     bar.enable_steady_tick(Duration::from_millis(500));
     let shown = |stage: Stage| match stage {

@@ -53,7 +53,7 @@ fn bad(reason: &str) -> Error {
     Error::Json(format!("{reason}, which no real tokenizer does"))
 }
 
-/// Looks at a step and at those within it; `grown` is told how many times as long each makes a text at most. (What
+/// Visits a step and those within it; `grown` is called with the most that each can multiply a text's length by. (What
 /// Unicode composes, decomposes or folds grows once, and not again.)
 fn walk(part: &Value, grown: &mut impl FnMut(f64)) -> Result<(), Error> {
     for list in ["normalizers", "pretokenizers"] {
