@@ -34,6 +34,7 @@ use crate::{
 mod copies;
 pub mod facts;
 pub mod fit;
+mod marks;
 mod quantities;
 pub mod spans;
 pub mod witness;

@@ -16,9 +16,9 @@ use crate::{
     },
 };
 
-/// The weight of a spoilt translation; that of a rated one is 1. More of it finds more of what was spoilt, and less of
-/// which sources are hard (measured on held-out documents: docs/tuning.md).
-const OF_SPOILT: f64 = 0.3;
+/// The weight of all spoilt translations together, as a share of that of all rated ones. A larger share finds more of what was
+/// spoilt, and less of which sources are hard (measured on held-out documents: docs/tuning.md).
+const SPOILT_SHARE: f64 = 0.15;
 
 /// The most quantiles of a length.
 const RUNGS: usize = 51;
@@ -183,8 +183,9 @@ impl Scoring {
             of_spoilt.add(fold, &turned, -y)?;
         }
         let mut folds = folds.sums()?;
+        let weight = SPOILT_SHARE * examples.len() as f64 / spoilt.len().max(1) as f64;
         for (sums, more) in folds.iter_mut().zip(of_spoilt.sums()?) {
-            sums.add_sums(&more, OF_SPOILT);
+            sums.add_sums(&more, weight);
         }
         let all = total(&folds, width, 1);
         let (lambda, maps) = best(&folds, &all)?;

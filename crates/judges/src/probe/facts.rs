@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{copies, quantities, words};
+use super::{copies, marks, quantities, words};
 use crate::segment::Segment;
 
 /// What each number says of a translation, in order.
-pub const NAMES: [&str; 19] = [
+pub const NAMES: [&str; 23] = [
     // The translation's tokens, and the square root of their number.
     "tokens",
     "root_tokens",
@@ -18,6 +18,11 @@ pub const NAMES: [&str; 19] = [
     "root_source_bytes",
     // The natural logarithm of tokens per byte of the source: low where something is missing.
     "log_tokens_per_byte",
+    // Sentences, then clauses, by which the translation has fewer and more: [`marks`].
+    "sentences_missing",
+    "sentences_added",
+    "clauses_missing",
+    "clauses_added",
     // Quantities of the source that the translation lacks, then of the translation that the source lacks: [`quantities`].
     "numbers_missing",
     "numbers_added",
@@ -63,8 +68,14 @@ impl Facts {
         let bytes = source_bytes(&segment.source) as f64;
         let lengths = [n, n.sqrt(), bytes, bytes.sqrt(), (n / bytes).ln()];
         let mut facts = [0.0; COUNT];
-        let all =
-            [&lengths[..], &of_quantities(segment), &of_negations(segment), &of_copies(segment)].concat();
+        let all = [
+            &lengths[..],
+            &of_marks(segment),
+            &of_quantities(segment),
+            &of_negations(segment),
+            &of_copies(segment),
+        ]
+        .concat();
         facts.copy_from_slice(&all);
         Self(facts)
     }
@@ -74,6 +85,15 @@ impl Facts {
     pub fn weighed(&self, weights: &Self) -> f64 {
         self.0.iter().zip(weights.0).map(|(fact, weight)| fact * weight).sum()
     }
+}
+
+fn of_marks(segment: &Segment) -> [f64; 4] {
+    let (source, target) = (marks::Marks::of(&segment.source), marks::Marks::of(&segment.hypothesis));
+    let differ =
+        |source: usize, target: usize| [source.saturating_sub(target), target.saturating_sub(source)];
+    let [sentences, clauses] =
+        [differ(source.sentences, target.sentences), differ(source.clauses, target.clauses)];
+    [sentences[0], sentences[1], clauses[0], clauses[1]].map(|n| n as f64)
 }
 
 fn of_quantities(segment: &Segment) -> [f64; 6] {
@@ -152,6 +172,7 @@ mod tests {
             ("source_bytes", bytes),
             ("root_source_bytes", bytes.sqrt()),
             ("log_tokens_per_byte", (4.0 / bytes).ln()),
+            ("clauses_missing", 2.0),
         ];
         check(("en", "de"), "Ein Ei, süß, bitte", "Ein Ei", 4, &lengths);
         check(("zh", "en"), "汉字", "Hanzi", 1, &[("source_bytes", 6.0)]);

@@ -1,6 +1,7 @@
-//! Numbers, months and weekdays of a source that its translation must have as well, and the other way round. Numbers are
-//! compared digit by digit without separators, so that `17,631` is `17.631`; where a power of ten is written in words, without
-//! zeros at their ends, so that `3.5万` is `35,000`.
+//! Numbers, months and weekdays of a source that its translation must have as well, and the other way round. A separator
+//! before three digits may be of thousands or of decimals (`17,631`, `17.631`); any other is of decimals (`4.5`, `4,5`), and
+//! zeros at the end of decimals do not count. Where a power of ten is written in words, numbers are compared without
+//! separators and zeros at their ends, so that `3.5万` is `35,000`.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -21,7 +22,7 @@ static CHINESE: LazyLock<Regex> = LazyLock::new(|| {
         .expect("the expression is written here")
 });
 
-/// What is compared: a number by its digits without zeros in front, a month or a weekday by its number from 1.
+/// What is compared: a number as [`number`] spells it, a month or a weekday by its number from 1.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Quantity {
     Number(String),
@@ -38,7 +39,7 @@ struct Quantities {
     words: BTreeSet<Quantity>,
     /// All, those too whose words can mean something else.
     all: BTreeSet<Quantity>,
-    /// The digits of all numbers, without zeros at their ends.
+    /// [`significant`] digits of all numbers.
     significant: BTreeSet<String>,
     has_magnitudes: bool,
 }
@@ -83,9 +84,9 @@ impl Quantities {
         if matches!(language, "zh" | "ja") {
             found.add_chinese(&text);
         }
-        found.all.extend(found.digits.iter().chain(&found.words).cloned());
+        found.all = found.all.iter().chain(&found.digits).chain(&found.words).flat_map(readings).collect();
         let of_number = |quantity: &Quantity| match quantity {
-            Quantity::Number(digits) => Some(significant(digits).to_owned()),
+            Quantity::Number(digits) => Some(significant(digits)),
             _ => None,
         };
         found.significant = found.all.iter().filter_map(of_number).collect();
@@ -134,12 +135,12 @@ impl Quantities {
 
     /// Whether it stands there, a month perhaps as a number.
     fn has(&self, quantity: &Quantity, has_magnitudes: bool) -> bool {
-        self.all.contains(quantity)
+        readings(quantity).iter().any(|reading| self.all.contains(reading))
             || match quantity {
                 Quantity::Month(month) => self.all.contains(&Quantity::Number(month.to_string())),
                 Quantity::Number(digits) => {
                     let month = digits.parse().ok().map(Quantity::Month);
-                    let is_scaled = has_magnitudes && self.significant.contains(significant(digits));
+                    let is_scaled = has_magnitudes && self.significant.contains(&significant(digits));
                     is_scaled || month.is_some_and(|month| self.all.contains(&month))
                 }
                 Quantity::Weekday(_) => false,
@@ -147,11 +148,39 @@ impl Quantities {
     }
 }
 
-/// A number by its digits; `None` for zeros alone.
-fn number(digits: &str) -> Option<Quantity> {
-    let digits: String = digits.chars().filter_map(ascii_digit).collect();
-    let digits = digits.trim_start_matches('0');
-    (!digits.is_empty()).then(|| Quantity::Number(digits.to_owned()))
+/// A number by its digits: those before the decimal point without zeros in front, those after it without zeros at the end.
+/// Where a point has three digits behind it and may separate thousands, all three stay. `None` for zero.
+fn number(text: &str) -> Option<Quantity> {
+    let is_separator = |c: char| matches!(c, '.' | ',');
+    let digits = text.chars().filter_map(|c| ascii_digit(c).or_else(|| is_separator(c).then_some('.')));
+    let digits: String = digits.collect();
+    let groups: Vec<&str> = digits.split('.').collect();
+    let spelled = match groups.split_last()? {
+        (three, [whole]) if three.len() == 3 => format!("{whole}.{three}"),
+        (decimals, whole @ [_, ..]) if decimals.len() != 3 => {
+            format!("{}.{}", whole.concat(), decimals.trim_end_matches('0'))
+        }
+        _ => groups.concat(),
+    };
+    let spelled = spelled.trim_start_matches('0').trim_end_matches('.');
+    let is_zero = spelled.chars().all(|c| matches!(c, '0' | '.'));
+    (!is_zero).then(|| Quantity::Number(spelled.to_owned()))
+}
+
+/// All that a quantity may be: `4.500` is four thousand and five hundred, and four and a half.
+fn readings(quantity: &Quantity) -> Vec<Quantity> {
+    let parts = match quantity {
+        Quantity::Number(spelled) => spelled.split_once('.'),
+        _ => None,
+    };
+    match parts {
+        Some((whole, three)) if three.len() == 3 && !whole.is_empty() => {
+            let decimals = three.trim_end_matches('0');
+            let decimal = format!("{whole}.{decimals}").trim_end_matches('.').to_owned();
+            vec![Quantity::Number(format!("{whole}{three}")), Quantity::Number(decimal)]
+        }
+        _ => vec![quantity.clone()],
+    }
 }
 
 /// The zeros of scripts with digits of their own; the other nine stand behind them.
@@ -163,9 +192,9 @@ fn ascii_digit(c: char) -> Option<char> {
     char::from_digit(ZEROS.iter().find_map(value)?, 10)
 }
 
-/// Digits without the zeros at their end.
-fn significant(digits: &str) -> &str {
-    digits.trim_end_matches('0')
+/// The digits of a number without its point, and without zeros at either end.
+fn significant(number: &str) -> String {
+    number.replace('.', "").trim_matches('0').to_owned()
 }
 
 /// The two numbers of `五六`, five or six; `None` for other numbers.
@@ -235,6 +264,10 @@ mod tests {
     #[test]
     fn the_same_quantity_in_another_spelling_is_not_lacking() {
         check(["17,631 people", "en"], ["17.631 Menschen", "de"], NONE);
+        check(["4,500 people", "en"], ["4500 Menschen", "de"], NONE);
+        check(["4500 people", "en"], ["4.500 Menschen", "de"], NONE);
+        check(["4.500 kg", "en"], ["4,5 kg", "de"], NONE);
+        check(["4.50 euros, 007, 1,000,000.25", "en"], ["4,5 Euro, 7, 1.000.000,25", "de"], NONE);
         check(["35,000 at 2.5%", "en"], ["35 000 bei 2,5 %", "de"], NONE);
         check(["1.2 million", "en"], ["1,200,000", "de"], NONE);
         check(["三百五十人，3.5万元", "zh"], ["350 people, 35,000 yuan", "en"], NONE);
@@ -254,6 +287,10 @@ mod tests {
     fn what_differs_is_counted_on_both_sides() {
         check(["25 people", "en"], ["75 Menschen", "de"], [[1, 0, 0], [1, 0, 0]]);
         check(["30 minutes", "en"], ["3 Minuten", "de"], [[1, 0, 0], [1, 0, 0]]);
+        check(["4.5 litres", "en"], ["45 Liter", "de"], [[1, 0, 0], [1, 0, 0]]);
+        check(["4.55 litres", "en"], ["45,5 Liter", "de"], [[1, 0, 0], [1, 0, 0]]);
+        check(["0.5 litres", "en"], ["5 Liter", "de"], [[1, 0, 0], [1, 0, 0]]);
+        check(["4.500 litres", "en"], ["45 Liter", "de"], [[1, 0, 0], [1, 0, 0]]);
         check(["three of 25", "en"], ["fünf von 25", "de"], [[0, 1, 0], [0, 1, 0]]);
         check(["on Monday", "en"], ["am Freitag", "de"], [[0, 0, 1], [0, 0, 1]]);
         check(["in April 2019", "en"], ["im Juni", "de"], [[1, 0, 1], [0, 0, 1]]);
