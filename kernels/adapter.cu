@@ -52,7 +52,7 @@ __device__ __forceinline__ float add_products(float sum, float4 a, const FourBf1
 
 // A block: four ranks of one matrix for the rows of one item.
 extern "C" __global__ void __launch_bounds__(kThreads)
-    adapter_shrink(const bf16* __restrict__ x, const Pair* __restrict__ pairs, const int* __restrict__ items,
+    adapter_shrink(const bf16* x, const Pair* pairs, const int* items,
                    float* __restrict__ hidden, int K, int matrices, int most) {
   await_earlier();
   // A column for each warp is left free, so that the threads of a warp read different banks.
@@ -108,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(kThreads)
 
 // A thread: one output of one matrix for the rows of one item.
 extern "C" __global__ void __launch_bounds__(kThreads)
-    adapter_expand(const Pair* __restrict__ pairs, const int* __restrict__ items, const float* __restrict__ hidden,
+    adapter_expand(const Pair* pairs, const int* items, const float* hidden,
                    float* __restrict__ y, int matrices, int most, int ldy) {
   await_earlier();
   const int* const item = items + static_cast<size_t>(blockIdx.x) * kItem;

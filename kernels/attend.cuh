@@ -79,7 +79,7 @@ __device__ __forceinline__ void attend_rows(const Arguments& in, const int* work
 
 template <int D, int T>
 __device__ __forceinline__ void attend_split_kv(const Arguments& in, const int* work, float* __restrict__ splits,
-                                             float* __restrict__ peaks, const int* __restrict__ split_start,
+                                             float* __restrict__ peaks, const int* split_start,
                                              unsigned char* bytes) {
   using P = Plan<D, T>;
   const Shared<D, T> shared(bytes);
@@ -122,9 +122,9 @@ __device__ __forceinline__ void attend_split_kv(const Arguments& in, const int* 
 
 #define ATTEND(D, T)                                                                                                               \
   extern "C" __global__ void __launch_bounds__(attention::kThreads, attention::Plan<D, T>::kBlocksOnSm) attend_rows_d##D##_t##T(   \
-      const bf16* __restrict__ q, const bf16* __restrict__ keys, const bf16* __restrict__ values,                                  \
-      const int* __restrict__ work_tiles, const int* __restrict__ order, const int* __restrict__ positions,                        \
-      const int* __restrict__ seq_of_row, const int* __restrict__ block_start, const int* __restrict__ blocks,                     \
+      const bf16* q, const bf16* keys, const bf16* values,                                  \
+      const int* work_tiles, const int* order, const int* positions,                        \
+      const int* seq_of_row, const int* block_start, const int* blocks,                     \
       bf16* __restrict__ out, int n_work_tiles, int H, int KV, int, int window, float scale) {                                     \
     await_earlier();                                                                                                               \
     DYNAMIC_SHARED(unsigned char, bytes);                                                                                          \
@@ -135,10 +135,10 @@ __device__ __forceinline__ void attend_split_kv(const Arguments& in, const int* 
     attention::attend_rows<D, T>(in, work, out, bytes);                                                                            \
   }                                                                                                                                \
   extern "C" __global__ void __launch_bounds__(attention::kThreads, attention::Plan<D, T>::kBlocksOnSm) attend_split_kv_d##D##_t##T(\
-      const bf16* __restrict__ q, const bf16* __restrict__ keys, const bf16* __restrict__ values,                                  \
-      const int* __restrict__ work_tiles, const int* __restrict__ order, const int* __restrict__ positions,                        \
-      const int* __restrict__ seq_of_row, const int* __restrict__ block_start, const int* __restrict__ blocks,                     \
-      float* __restrict__ splits, float* __restrict__ peaks, const int* __restrict__ split_start, int n_work_tiles, int H,         \
+      const bf16* q, const bf16* keys, const bf16* values,                                  \
+      const int* work_tiles, const int* order, const int* positions,                        \
+      const int* seq_of_row, const int* block_start, const int* blocks,                     \
+      float* __restrict__ splits, float* __restrict__ peaks, const int* split_start, int n_work_tiles, int H,         \
       int KV, int, int window, float scale) {                                                                                      \
     await_earlier();                                                                                                               \
     DYNAMIC_SHARED(unsigned char, bytes);                                                                                          \

@@ -24,8 +24,8 @@ struct __align__(8) FourBf16 {
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(128)
-    attend_merge(const float* __restrict__ splits, const float* __restrict__ peaks, const int* __restrict__ split_start,
-                 const int* __restrict__ positions, bf16* __restrict__ out, int R, int H, int D, int window) {
+    attend_merge(const float* splits, const float* peaks, const int* split_start,
+                 const int* positions, bf16* __restrict__ out, int R, int H, int D, int window) {
   await_earlier();
   const int row = blockIdx.x, at = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x) * 4;
   if (row >= R || at >= H * D || split_start[row] < 0) return;

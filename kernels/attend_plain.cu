@@ -153,10 +153,10 @@ __device__ __forceinline__ void enter(Tile& tile, int split, int position, int w
 }  // namespace plain
 
 extern "C" __global__ void __launch_bounds__(32)
-    attend_rows_plain(const bf16* __restrict__ q, const bf16* __restrict__ keys, const bf16* __restrict__ values,
-                      const int* __restrict__ work_tiles, const int* __restrict__ order, const int* __restrict__ positions,
-                      const int* __restrict__ seq_of_row, const int* __restrict__ block_start,
-                      const int* __restrict__ blocks, bf16* __restrict__ out, int n_work_tiles, int H, int KV, int D,
+    attend_rows_plain(const bf16* q, const bf16* keys, const bf16* values,
+                      const int* work_tiles, const int* order, const int* positions,
+                      const int* seq_of_row, const int* block_start,
+                      const int* blocks, bf16* __restrict__ out, int n_work_tiles, int H, int KV, int D,
                       int window, float scale) {
   await_earlier();
   using namespace plain;
@@ -189,11 +189,11 @@ extern "C" __global__ void __launch_bounds__(32)
 }
 
 extern "C" __global__ void __launch_bounds__(32)
-    attend_split_kv_plain(const bf16* __restrict__ q, const bf16* __restrict__ keys, const bf16* __restrict__ values,
-                       const int* __restrict__ work_tiles, const int* __restrict__ order, const int* __restrict__ positions,
-                       const int* __restrict__ seq_of_row, const int* __restrict__ block_start,
-                       const int* __restrict__ blocks, float* __restrict__ splits, float* __restrict__ peaks,
-                       const int* __restrict__ split_start, int n_work_tiles, int H, int KV, int D, int window, float scale) {
+    attend_split_kv_plain(const bf16* q, const bf16* keys, const bf16* values,
+                       const int* work_tiles, const int* order, const int* positions,
+                       const int* seq_of_row, const int* block_start,
+                       const int* blocks, float* __restrict__ splits, float* __restrict__ peaks,
+                       const int* split_start, int n_work_tiles, int H, int KV, int D, int window, float scale) {
   await_earlier();
   using namespace plain;
   __shared__ Shared shared;

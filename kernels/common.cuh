@@ -27,8 +27,12 @@ using bf16 = __nv_bfloat16;
 // executed this statement, and wait here; at most one kernel is waiting, since it has not allowed its successor to
 // start.
 //
-// scripts/cuda/static.sh rejects machine code that accesses memory before it; the emulator a thread that ends without
-// it.
+// Since a block may be resident while the preceding kernel still writes, no kernel reads device memory through the
+// read-only cache, which requires that nobody writes the data during the kernel's lifetime: parameters that point to
+// const are not __restrict__, and there is no __ldg.
+//
+// scripts/cuda/static.sh rejects machine code that accesses memory before this statement or through the read-only
+// cache; the emulator a thread that ends without it.
 __device__ __forceinline__ void await_earlier() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");

@@ -12,7 +12,7 @@
 #include "common.cuh"
 
 extern "C" __global__ void __launch_bounds__(256)
-    copy_blocks(bf16* __restrict__ cache, const int* __restrict__ pairs, int n_pairs, int block_elements, int n_blocks,
+    copy_blocks(bf16* __restrict__ cache, const int* pairs, int n_pairs, int block_elements, int n_blocks,
                 int n_halves) {
   await_earlier();
   if (static_cast<int>(blockIdx.x) >= n_pairs || static_cast<int>(blockIdx.y) >= n_halves) return;

@@ -4,10 +4,11 @@
 //
 //   w      [.., k] raw rows of the file (blocks.cuh); panel [n_rows, k] bf16
 //
-// For the formats that have no product of their own. f32, f16 and the values of these quantised formats have more
-// bits than bf16: what is lost is one rounding of each weight, to 2^-9 of its size.
+// For the quantised formats that have no product of their own. Their values have more bits than bf16: what is lost is one
+// rounding of each weight, to 2^-9 of its size.
 //
-// Launch: a thread for two values; block 256, grid (k / 2 / 256 rounded up, n_rows). k is even.
+// Launch: a thread for two values; block 256, grid (n_rows, k / 2 / 256 rounded up), since only x may be past
+// 65,535. k is even.
 //
 // Proved by kernels/tests/dequantize.cpp.
 #include "blocks.cuh"
@@ -16,7 +17,7 @@ namespace {
 
 template <Format F>
 __device__ __forceinline__ void dequantize_row(const void* w, bf16* panel, int first_row, int n_rows, int k) {
-  const int pair = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y;
+  const int pair = blockIdx.y * blockDim.x + threadIdx.x, row = blockIdx.x;
   if (row >= n_rows || 2 * pair >= k) return;
   const unsigned char* from = static_cast<const unsigned char*>(w) + (first_row + row) * row_bytes<F>(k);
   __nv_bfloat162 two;
@@ -27,16 +28,8 @@ __device__ __forceinline__ void dequantize_row(const void* w, bf16* panel, int f
 
 }  // namespace
 
-#define PANEL_PARAMETERS const void *__restrict__ w, bf16 *__restrict__ panel, int first_row, int n_rows, int k
+#define PANEL_PARAMETERS const void *w, bf16 *__restrict__ panel, int first_row, int n_rows, int k
 
-extern "C" __global__ void dequantize_f32(PANEL_PARAMETERS) {
-  await_earlier();
-  dequantize_row<Format::kF32>(w, panel, first_row, n_rows, k);
-}
-extern "C" __global__ void dequantize_f16(PANEL_PARAMETERS) {
-  await_earlier();
-  dequantize_row<Format::kF16>(w, panel, first_row, n_rows, k);
-}
 extern "C" __global__ void dequantize_q4_0(PANEL_PARAMETERS) {
   await_earlier();
   dequantize_row<Format::kQ4_0>(w, panel, first_row, n_rows, k);

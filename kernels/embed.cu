@@ -16,7 +16,7 @@
 namespace {
 
 template <Format F>
-__device__ __forceinline__ void embed(const void* __restrict__ table, const int* __restrict__ ids,
+__device__ __forceinline__ void embed(const void* table, const int* ids,
                                       float* __restrict__ out, int k, int vocab, float scale) {
   const int c = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
   if (c >= k) return;
@@ -33,7 +33,7 @@ __device__ __forceinline__ void embed(const void* __restrict__ table, const int*
 
 #define EMBED(name, format)                                                                                      \
   extern "C" __global__ void __launch_bounds__(256)                                                              \
-      embed_##name(const void* __restrict__ table, const int* __restrict__ ids, float* __restrict__ out,         \
+      embed_##name(const void* table, const int* ids, float* __restrict__ out,         \
                    int n_rows, int k, int vocab, float scale) {                                                  \
     await_earlier();                                                                                             \
     if (static_cast<int>(blockIdx.x) < n_rows) embed<Format::format>(table, ids, out, k, vocab, scale);          \

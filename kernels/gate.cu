@@ -20,7 +20,7 @@ struct __align__(8) FourBf16 {
 };
 
 template <typename F>
-__device__ __forceinline__ void gate(const float* __restrict__ gate_up, bf16* __restrict__ out, int n) {
+__device__ __forceinline__ void gate(const float* gate_up, bf16* __restrict__ out, int n) {
   const int c = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x) * 4;
   if (c >= n) return;
   const float* gates = gate_up + static_cast<size_t>(blockIdx.x) * 2 * n;
@@ -42,13 +42,13 @@ __device__ __forceinline__ void gate(const float* __restrict__ gate_up, bf16* __
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(256)
-    gate_silu(const float* __restrict__ gate_up, bf16* __restrict__ out, int rows, int n) {
+    gate_silu(const float* gate_up, bf16* __restrict__ out, int rows, int n) {
   await_earlier();
   if (static_cast<int>(blockIdx.x) < rows) gate<Silu>(gate_up, out, n);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-    gate_gelu(const float* __restrict__ gate_up, bf16* __restrict__ out, int rows, int n) {
+    gate_gelu(const float* gate_up, bf16* __restrict__ out, int rows, int n) {
   await_earlier();
   if (static_cast<int>(blockIdx.x) < rows) gate<GeluTanh>(gate_up, out, n);
 }

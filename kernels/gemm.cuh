@@ -37,11 +37,11 @@ struct Problem {
 
 // The signatures that all products have, so that a kernel's name is all that differs between them.
 #define PRODUCT_PARAMETERS                                                                                   \
-  const bf16 *__restrict__ x, const void *__restrict__ w, const float *__restrict__ bias, float *__restrict__ y, \
+  const bf16 *x, const void *w, const float *bias, float *__restrict__ y, \
       int M, int N, int K, int k_slice, int ldy, int add
 #define PRODUCT_ARGUMENTS {x, w, bias, y, M, N, K, k_slice, ldy, add}
 #define SPLIT_PARAMETERS \
-  const bf16 *__restrict__ x, const void *__restrict__ w, float *__restrict__ partial, int M, int N, int K, int k_slice
+  const bf16 *x, const void *w, float *__restrict__ partial, int M, int N, int K, int k_slice
 #define SPLIT_ARGUMENTS {x, w, nullptr, partial, M, N, K, k_slice, N, 0}
 
 __host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }

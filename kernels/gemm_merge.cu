@@ -5,16 +5,16 @@
 //
 //   partial [S, M, N] f32; y [M, N] f32, rows `ldy` apart; bias [N] f32, or null
 //
-// Launch: a thread for an element; block 256, grid (N / 256 rounded up, M). Reads 4 (S + 1) bytes and writes 4 for each
+// Launch: a thread for an element; block 256, grid (M, N / 256 rounded up). Reads 4 (S + 1) bytes and writes 4 for each
 // element, from the second-level cache where a step is small enough to be split at all.
 //
 // Proved by kernels/tests/gemm.cpp.
 #include "gemm.cuh"
 
-extern "C" __global__ void gemm_merge(const float* __restrict__ partial, const float* __restrict__ bias,
+extern "C" __global__ void gemm_merge(const float* partial, const float* bias,
                                       float* __restrict__ y, int M, int N, int S, int ldy, int add) {
   await_earlier();
-  const int n = blockIdx.x * blockDim.x + threadIdx.x, m = blockIdx.y;
+  const int n = blockIdx.y * blockDim.x + threadIdx.x, m = blockIdx.x;
   if (n >= N) return;
   float* const at = y + static_cast<size_t>(m) * ldy + n;
   partial += static_cast<size_t>(m) * N + n;

@@ -30,6 +30,7 @@ __device__ __forceinline__ uint32_t pick(const uint32_t (&of)[4], int i) {
 __device__ __forceinline__ uint4 exchanged(uint32_t (&two)[4]) {
   const int quarter = threadIdx.x % 4;
   uint32_t eight[4];
+  __syncwarp();  // the lanes of earlier tokens may have stored apart, and a transposition needs all of them at once
 #pragma unroll
   for (int i = 0; i < 4; i++) two[i] = transpose_8x8(two[i]);
 #pragma unroll
@@ -62,7 +63,7 @@ __device__ __forceinline__ void put_gated(const float (&sum)[J][4], int token, i
 // Queries, keys and values as rotate.cu has them from sums in f32, without norms of heads. Row `output` of the weight as the
 // product sees it begins eight dimensions of a head; `bias`, [heads, D], or null.
 template <int D, int J>
-__device__ __forceinline__ void put_heads(const float (&sum)[J][4], int token, int output, int M, const float* __restrict__ bias,
+__device__ __forceinline__ void put_heads(const float (&sum)[J][4], int token, int output, int M, const float* bias,
                                           const Heads& to) {
   const int lane = threadIdx.x % 32, head = output / D, dimension = output % D / 2, own = dimension + lane / 4;
   if (head >= to.H + 2 * to.KV) return;
@@ -91,9 +92,10 @@ __device__ __forceinline__ void put_heads(const float (&sum)[J][4], int token, i
     const uint4 first = exchanged(low), second = exchanged(high);
     const int row = token + 8 * (j + lane % 4) + lane / 4;
     bf16* const at = row < M ? to.place(row, head, D) : nullptr;
-    if (at == nullptr) continue;
-    *reinterpret_cast<uint4*>(at + dimension) = first;
-    *reinterpret_cast<uint4*>(at + D / 2 + dimension) = second;
+    if (at != nullptr) {
+      *reinterpret_cast<uint4*>(at + dimension) = first;
+      *reinterpret_cast<uint4*>(at + D / 2 + dimension) = second;
+    }
   }
 }
 

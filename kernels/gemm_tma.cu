@@ -21,22 +21,22 @@ using Tma_64x128 = gemm::TileTma<64, 2, 8>;
 }  // namespace
 
 #define TMA_PARAMETERS                                                                                           \
-  const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, const float *__restrict__ bias, \
+  const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, const float *bias, \
       float *__restrict__ y, int M, int N, int K, int k_slice, int ldy, int add
 #define TMA_SPLIT_PARAMETERS                                                                                         \
   const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, float *__restrict__ partial, int M, \
       int N, int K, int k_slice
 #define TMA_REDUCED_PARAMETERS                                                                                    \
-  const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, const float *__restrict__ bias, \
+  const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, const float *bias, \
       float *__restrict__ y, float4 *parts, unsigned *semaphores, int M, int N, int K, int k_slice, int ldy, int add
 #define TMA_GATE_PARAMETERS                                                                                     \
   const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, bf16 *__restrict__ out, int M, int N, \
       int K
 
 #define TMA_HEADS_PARAMETERS                                                                                           \
-  const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, const float *__restrict__ bias,       \
-      const float *__restrict__ cos, const float *__restrict__ sin, const int *__restrict__ positions,                \
-      const int *__restrict__ slots, bf16 *__restrict__ q_out, bf16 *__restrict__ keys, bf16 *__restrict__ values,     \
+  const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap w, const float *bias,       \
+      const float *cos, const float *sin, const int *positions,                \
+      const int *slots, bf16 *__restrict__ q_out, bf16 *__restrict__ keys, bf16 *__restrict__ values,     \
       float4 *parts, unsigned *semaphores, int M, int N, int K, int k_slice, int H, int KV, int D
 
 #define TMA_KERNELS(shape)                                                                               \

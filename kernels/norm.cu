@@ -30,7 +30,7 @@ namespace {
 constexpr int kThreads = 256;
 
 // The four columns from c on; zeros beyond the row's end.
-__device__ __forceinline__ float4 load(const float* __restrict__ row, int c, int cols) {
+__device__ __forceinline__ float4 load(const float* row, int c, int cols) {
   if (cols % 4 == 0) return *reinterpret_cast<const float4*>(row + c);
   float4 v = {row[c], 0.0f, 0.0f, 0.0f};
   if (c + 1 < cols) v.y = row[c + 1];
@@ -85,8 +85,8 @@ __device__ __forceinline__ float4 sum(float4 a, float4 b) {
 }
 
 // v and `n` rows, one in each matrix of `matrix` values, and a bias.
-__device__ __forceinline__ float4 added(float4 v, const float* __restrict__ row, int n, size_t matrix,
-                                        const float* __restrict__ bias, int c, int cols) {
+__device__ __forceinline__ float4 added(float4 v, const float* row, int n, size_t matrix,
+                                        const float* bias, int c, int cols) {
 #pragma unroll 4
   for (int s = 0; s < n; s++) v = sum(v, load(row + s * matrix, c, cols));
   return bias ? sum(v, load(bias, c, cols)) : v;
@@ -101,8 +101,8 @@ __device__ __forceinline__ float inverse_root(float squares, int cols, float eps
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(kThreads)
-    residual_norm(float* __restrict__ x, const float* __restrict__ add, int n_add, const float* __restrict__ bias,
-                  const float* __restrict__ add_norm, const float* __restrict__ weight, bf16* __restrict__ out, int rows,
+    residual_norm(float* __restrict__ x, const float* add, int n_add, const float* bias,
+                  const float* add_norm, const float* weight, bf16* __restrict__ out, int rows,
                   int cols, float eps) {
   await_earlier();
   // What a thread has read of the row; no other thread touches it.

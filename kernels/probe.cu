@@ -21,7 +21,7 @@ constexpr int kSums = 16;  // products under way in a warp: enough to hide how l
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(32)
-    multiply_tiles(const bf16* __restrict__ a, const bf16* __restrict__ b, float* __restrict__ d, int n_tiles) {
+    multiply_tiles(const bf16* a, const bf16* b, float* __restrict__ d, int n_tiles) {
   await_earlier();
   const int tile = blockIdx.x, g = threadIdx.x / 4, t = threadIdx.x % 4 * 2;
   if (tile >= n_tiles) return;

@@ -48,7 +48,7 @@ __device__ __forceinline__ void store(const Pack<float, V>& from, bf16* at) {
 
 // 1 / sqrt(mean(head^2) + eps), the same in each lane.
 template <int V>
-__device__ __forceinline__ float inverse_root(const float* __restrict__ head, int dim, float eps) {
+__device__ __forceinline__ float inverse_root(const float* head, int dim, float eps) {
   float squares = 0.0f;
   for (int i = V * static_cast<int>(threadIdx.x); i < dim / 2; i += 32 * V) {
     const auto low = load<V>(head + i), high = load<V>(head + dim / 2 + i);
@@ -62,8 +62,8 @@ __device__ __forceinline__ float inverse_root(const float* __restrict__ head, in
 }
 
 template <int V>
-__device__ __forceinline__ void rotate_head(const float* __restrict__ head, const float* __restrict__ norm,
-                                     const float* __restrict__ cos, const float* __restrict__ sin,
+__device__ __forceinline__ void rotate_head(const float* head, const float* norm,
+                                     const float* cos, const float* sin,
                                      bf16* __restrict__ out, int dim, float eps) {
   const float by = norm ? inverse_root<V>(head, dim, eps) : 1.0f;
   for (int i = V * static_cast<int>(threadIdx.x); i < dim / 2; i += 32 * V) {
@@ -89,7 +89,7 @@ __device__ __forceinline__ void rotate_head(const float* __restrict__ head, cons
 }
 
 template <int V>
-__device__ __forceinline__ void round_only(const float* __restrict__ head, bf16* __restrict__ out, int dim) {
+__device__ __forceinline__ void round_only(const float* head, bf16* __restrict__ out, int dim) {
   for (int i = V * static_cast<int>(threadIdx.x); i < dim / 2; i += 32 * V) {
     store<V>(load<V>(head + i), out + i);
     store<V>(load<V>(head + dim / 2 + i), out + dim / 2 + i);
@@ -126,9 +126,9 @@ __device__ __forceinline__ void rotate_head(const Step& step, int row, int head,
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(32 * kHeadsInBlock)
-    rotate(const float* __restrict__ qkv, const float* __restrict__ q_norm, const float* __restrict__ k_norm,
-           const float* __restrict__ cos, const float* __restrict__ sin, const int* __restrict__ positions,
-           const int* __restrict__ slots, bf16* __restrict__ q_out, bf16* __restrict__ keys, bf16* __restrict__ values,
+    rotate(const float* qkv, const float* q_norm, const float* k_norm,
+           const float* cos, const float* sin, const int* positions,
+           const int* slots, bf16* __restrict__ q_out, bf16* __restrict__ keys, bf16* __restrict__ values,
            int n_rows, int H, int KV, int D, float eps) {
   await_earlier();
   const int row = blockIdx.x, head = blockIdx.y * kHeadsInBlock + threadIdx.y;

@@ -399,7 +399,7 @@ __device__ __forceinline__ Row row_of(const Want& want, const float* logits, con
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(kPartThreads)
-    tail_peaks(const float* __restrict__ logits, const Want* __restrict__ wants, const unsigned* __restrict__ masks,
+    tail_peaks(const float* logits, const Want* wants, const unsigned* masks,
                Found* __restrict__ found, int n_wants, int vocab, int mask_words) {
   await_earlier();
   const Place place;
@@ -410,7 +410,7 @@ extern "C" __global__ void __launch_bounds__(kPartThreads)
 }
 
 extern "C" __global__ void __launch_bounds__(kPartThreads)
-    tail_sums(const float* __restrict__ logits, const Want* __restrict__ wants, const unsigned* __restrict__ masks,
+    tail_sums(const float* logits, const Want* wants, const unsigned* masks,
               Found* __restrict__ found, int n_wants, int vocab, int mask_words) {
   await_earlier();
   const Place place;
@@ -422,8 +422,8 @@ extern "C" __global__ void __launch_bounds__(kPartThreads)
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads)
-    tail(const float* __restrict__ logits, const Want* __restrict__ wants, const unsigned* __restrict__ masks,
-         const Found* __restrict__ found, Choice* __restrict__ choices, int n_wants, int vocab, int mask_words) {
+    tail(const float* logits, const Want* wants, const unsigned* masks,
+         const Found* found, Choice* __restrict__ choices, int n_wants, int vocab, int mask_words) {
   await_earlier();
   __shared__ Shared shared;
   if (static_cast<int>(blockIdx.x) >= n_wants) return;

@@ -15,7 +15,7 @@
 namespace {
 
 template <typename T>
-__device__ __forceinline__ void take_rows(const T* __restrict__ x, const int* __restrict__ rows, T* __restrict__ out,
+__device__ __forceinline__ void take_rows(const T* x, const int* rows, T* __restrict__ out,
                                           int cols) {
   constexpr int kVector = 16 / sizeof(T);
   const T* from = x + static_cast<size_t>(rows[blockIdx.x]) * cols;
@@ -32,13 +32,13 @@ __device__ __forceinline__ void take_rows(const T* __restrict__ x, const int* __
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(256)
-    take_rows_f32(const float* __restrict__ x, const int* __restrict__ rows, float* __restrict__ out, int n, int cols) {
+    take_rows_f32(const float* x, const int* rows, float* __restrict__ out, int n, int cols) {
   await_earlier();
   if (static_cast<int>(blockIdx.x) < n) take_rows(x, rows, out, cols);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-    take_rows_bf16(const bf16* __restrict__ x, const int* __restrict__ rows, bf16* __restrict__ out, int n, int cols) {
+    take_rows_bf16(const bf16* x, const int* rows, bf16* __restrict__ out, int n, int cols) {
   await_earlier();
   if (static_cast<int>(blockIdx.x) < n) take_rows(x, rows, out, cols);
 }

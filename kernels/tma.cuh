@@ -41,12 +41,22 @@ __device__ __forceinline__ void mbarrier_expect(uint64_t* at, unsigned bytes) {
   TMA_PTX("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [%0], %1;\n" ::"r"(shared_address(at)), "r"(bytes)
           : "memory");
 }
-// Until the phase of this parity has ended. A barrier whose first phase has not ended counts as past the parity 1.
+// Until the phase of this parity has ended. A barrier whose first phase has not ended counts as past the parity 1. A copy
+// that does not arrive for 2^33 ns ends the kernel with an error instead of holding the card for ever.
 __device__ __forceinline__ void mbarrier_wait(uint64_t* at, unsigned parity) {
-  TMA_PTX("{\n.reg .pred done;\n"
+  TMA_PTX("{\n.reg .pred done;\n.reg .u64 begin, now;\n"
+          "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
+          "@done bra ended;\n"
+          "mov.u64 begin, %globaltimer;\n"
           "again:\n"
           "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
-          "@!done bra again;\n}\n" ::"r"(shared_address(at)),
+          "@done bra ended;\n"
+          "mov.u64 now, %globaltimer;\n"
+          "sub.u64 now, now, begin;\n"
+          "setp.lt.u64 done, now, 8589934592;\n"
+          "@done bra again;\n"
+          "trap;\n"
+          "ended:\n}\n" ::"r"(shared_address(at)),
           "r"(parity)
           : "memory");
 }

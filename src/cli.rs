@@ -27,6 +27,7 @@ mod command;
 pub mod compare;
 pub mod config;
 pub mod export;
+mod gpu_check;
 pub mod keep;
 pub mod loading;
 pub mod merge;
@@ -110,6 +111,8 @@ enum Command {
     /// Benchmarks of this machine and the engine, and a check that every setting gives the same bytes
     #[command(subcommand)]
     Bench(bench::Command),
+    /// Check that a GPU computes what it should
+    GpuCheck(gpu_check::Args),
     /// The judging methods: list, show
     Methods(methods::Args),
     /// The judge models: list, pull, verify, show
@@ -282,6 +285,7 @@ impl Cli {
             Command::Tune(args) => tune::run(&args, &invocation, out),
             Command::Search(args) => search::run(&args, out),
             Command::Bench(command) => bench::run(&command, out),
+            Command::GpuCheck(args) => gpu_check::run(&args, out),
             Command::Methods(args) => methods::run(&args, out),
             Command::Models(args) => models::run(args, out),
             Command::Completions(args) => setup::completions(&args, Self::command(), out),
@@ -376,9 +380,14 @@ mod tests {
     #[test]
     fn options_for_developers_are_shown_when_all_are_asked_for() {
         let help = |word: &str| parse(["tribunal", "score", word].map(String::from)).unwrap_err().to_string();
-        for option in
-            ["--activations", "--kv-dtype", "--cpu-tier", "--no-drafts", "--no-graphs", "--no-prefix-cache"]
-        {
+        for option in [
+            "--activations",
+            "--kv-dtype",
+            "--cpu-tier",
+            "--no-drafts",
+            "--no-graphs",
+            "--no-dependent-launch",
+        ] {
             assert!(!help("--help").contains(option), "{option}");
             assert!(help("--help-all").contains(option), "{option}");
         }
@@ -394,7 +403,7 @@ mod tests {
     #[test]
     fn there_is_one_spelling_of_each_option_and_no_more_than_a_person_can_know() {
         let options = options(&Cli::command());
-        assert!(options.len() <= 124, "{}: {options:?}", options.len());
+        assert!(options.len() <= 126, "{}: {options:?}", options.len());
     }
 
     #[test]

@@ -102,7 +102,7 @@ std::vector<float> split(const Kernel& k, const Tokens& x, const Weight& w, int 
   const float* bias = e.bias.empty() ? nullptr : e.bias.data();
   host::launch(grid(k, x.M, w.N, S), dim3(k.threads), k.shared,
                [&] { k.split(x.data(), w.data(), parts.data(), x.M, w.N, w.K, k_slice); });
-  host::launch(dim3((w.N + 255) / 256, x.M), dim3(256), 0,
+  host::launch(dim3(x.M, (w.N + 255) / 256), dim3(256), 0,
                [&] { gemm_merge(parts.data(), bias, y.data(), x.M, w.N, S, ldy, !e.y.empty()); });
   return y;
 }

@@ -123,7 +123,7 @@ void one_case(Tally& tally, const Kernel& k, int M, int N, int K, int k_slice, u
   tally.check(same(y.data(), expected.data(), y.size() * 4), shape(k, M, N, K, k_slice) + ": not the plain kernel's bits");
   y = old;
   host::launch(dim3(blocks), dim3(k.tile.threads), k.tile.shared, [&] { k.split(xs, ws, parts.data(), M, N, K, k_slice); });
-  host::launch(dim3((N + 255) / 256, M), dim3(256), 0,
+  host::launch(dim3(M, (N + 255) / 256), dim3(256), 0,
                [&] { gemm_merge(parts.data(), bias.data(), y.data(), M, N, S, ldy, 1); });
   tally.check(same(y.data(), expected.data(), y.size() * 4), shape(k, M, N, K, k_slice) + ": split has other bits");
   // Sums of whole tiles; the semaphores are 0 again, as the next product needs them.

@@ -86,7 +86,7 @@ void segments_case(Tally& tally, int rows, int cols, int n_add, bool biased) {
   host::launch(dim3(rows), dim3(256), (cols + 3) / 4 * 16, [&] {
     residual_norm(x.data(), add.data(), n_add, more, nullptr, weight.data(), out.data(), rows, cols, kEps);
   });
-  host::launch(dim3((cols + 255) / 256, rows), dim3(256), 0,
+  host::launch(dim3(rows, (cols + 255) / 256), dim3(256), 0,
                [&] { gemm_merge(add.data(), more, merged.data(), rows, cols, n_add, cols, 1); });
   host::launch(dim3(rows), dim3(256), (cols + 3) / 4 * 16, [&] {
     residual_norm(merged.data(), nullptr, 0, nullptr, nullptr, weight.data(), expected.data(), rows, cols, kEps);

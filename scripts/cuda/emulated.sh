@@ -24,6 +24,8 @@ if [ "$1" = tribunal ]; then
   set -- "${CARGO_TARGET_DIR:-$root/target}/debug/tribunal" "${@:2}"
 fi
 cd "$here"
+# The check before a run takes longer on an emulated card than most runs.
+export TRIBUNAL_GPU_CHECK=${TRIBUNAL_GPU_CHECK:-off}
 export LD_LIBRARY_PATH=$library${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 if [ -n "$sanitize" ]; then # the program itself was not built with it, and what it leaks is its own affair
   case $sanitize in address) runtime=libasan.so ;; undefined) runtime=libubsan.so ;; *) runtime=libtsan.so ;; esac

@@ -6,7 +6,8 @@
 #   fit on a multiprocessor as they ask for;
 #   kernels that write no fused multiply-add have none;
 #   from compute capability 9.0 on, a kernel waits for those before it, and lets the next one start, before it touches the
-#   device's memory (await_earlier in kernels/common.cuh);
+#   device's memory (await_earlier in kernels/common.cuh), and reads nothing through the read-only cache, which another
+#   kernel's writes do not reach;
 #   a warp group that gave registers back uses those alone that it kept;
 #   wgmma's products run beside the warps that start them: ptxas puts in no wait of its own (its notes C7510 to C7519).
 #
@@ -28,10 +29,11 @@ limits() {
   case $1 in
     80) echo 166912 167936 ;;
     86 | 89) echo 101376 102400 ;;
-    90a) echo 232448 233472 ;;
+    90a | 100) echo 232448 233472 ;;
+    120) echo 101376 102400 ;;
   esac
 }
-generations=(80 86 89 90a)
+generations=(80 86 89 90a 100 120)
 registers_of_block=65536 # and of a multiprocessor
 
 newest=$(cat kernels/*.cuh kernels/*.h "$0" | sha256sum)
@@ -79,7 +81,7 @@ instructions() {
       }
       return n
     }
-    function flush() { if (name) print name, n["HMMA"] + 0, n["LDGSTS"] + 0, n["LDSM"] + 0, n["FFMA"] + 0, n["local"] + 0, n["UTMALDG"] + 0, n["ACQBULK"] + 0, n["PREEXIT"] + 0, n["sooner"] + 0, n["over"] + 0 }
+    function flush() { if (name) print name, n["HMMA"] + 0, n["LDGSTS"] + 0, n["LDSM"] + 0, n["FFMA"] + 0, n["local"] + 0, n["UTMALDG"] + 0, n["ACQBULK"] + 0, n["PREEXIT"] + 0, n["sooner"] + 0, n["over"] + 0, n["cached"] + 0 }
     /^\.text\./ { flush(); name = substr($1, 7); sub(/:$/, "", name); delete n; kept = 0 }
     kept { n["over"] += registers_from(kept, $0) }
     kept && / EXIT/ && !/@/ { kept = 0 }
@@ -93,6 +95,7 @@ instructions() {
       else if (/ (LDL|STL)/) n["local"]++
       else if (/ ACQBULK/) n["ACQBULK"]++
       else if (/ PREEXIT/) n["PREEXIT"]++
+      if (/ LDG[.A-Z0-9]*\.CONSTANT/) n["cached"]++
       if (/ (LD|ST|LDG|STG|ATOM|ATOMG|RED|REDG|LDGSTS|UTMALDG|UTMASTG)[. ]/ && !n["ACQBULK"]) n["sooner"]++
     }
     END { flush() }' "$1"
@@ -134,9 +137,10 @@ check_function() { # with generation, name and all of its numbers set
     case $name in attend_*_t32 | attend_*_t64) ;; *) refuse "$((static + dynamic)) bytes of shared memory" ;; esac
   fi
   [ "$over" = 0 ] || refuse "$over uses of registers that were given back"
-  if [ "$generation" = 90a ]; then
+  if [ "${generation%a}" -ge 90 ]; then
     [ "$acquires" -gt 0 ] && [ "$releases" -gt 0 ] || refuse "no await_earlier"
     [ "$sooner" = 0 ] || refuse "$sooner instructions touch memory before await_earlier"
+    [ "$cached" = 0 ] || refuse "$cached loads through the read-only cache"
   fi
   case $name in
     gemm_*_*x* | attend_*_d*_t*)
@@ -173,7 +177,7 @@ for generation in "${generations[@]}"; do
       refuse "does not compile" && cat "$out.ptxas"
       continue
     fi
-    while read -r name registers spilled stack static waits hmma ldgsts ldsm ffma local tma acquires releases sooner over; do
+    while read -r name registers spilled stack static waits hmma ldgsts ldsm ffma local tma acquires releases sooner over cached; do
       check_function
     done < <(join <(sizes "$out.ptxas" | sort) <(instructions "$out.sass" | sort))
   done

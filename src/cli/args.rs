@@ -174,10 +174,14 @@ pub struct ModelArgs {
     pub chat_template: Option<PathBuf>,
 }
 
+/// The sets of CUDA kernels.
+pub const GPU_KERNELS: [&str; 3] = ["auto", "proven", "plain"];
+
 /// How models run. Only the number formats among these can change a score. What is for developers is hidden, but for
 /// `--help-all`.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Engine")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct EngineArgs {
     /// auto, cpu, cuda, cuda:N, or cuda:N,M for several GPUs
     #[arg(long, default_value = "auto", value_parser = device)]
@@ -221,6 +225,12 @@ pub struct EngineArgs {
     /// Disable CUDA graphs; results are the same
     #[arg(long, hide = true)]
     pub no_graphs: bool,
+    /// Which CUDA kernels run: auto takes the fastest, after a check of the GPU; results are the same
+    #[arg(long, hide = true, default_value = "auto", value_parser = GPU_KERNELS)]
+    pub gpu_kernels: String,
+    /// Disable programmatic dependent launch of CUDA kernels; results are the same
+    #[arg(long, hide = true)]
+    pub no_dependent_launch: bool,
     /// Which CPU kernels run
     #[arg(long, hide = true, default_value = "auto", value_parser = PossibleValuesParser::new(iter::once("auto").chain(Isa::NAMES)))]
     pub cpu_tier: String,
@@ -267,6 +277,8 @@ impl EngineArgs {
             prefix_cache: !self.no_prefix_cache,
             drafts: !self.no_drafts,
             graphs: !self.no_graphs,
+            gpu_kernels: self.gpu_kernels.clone(),
+            dependent_launch: !self.no_dependent_launch,
             cpu_tier: self.cpu_tier.clone(),
         }
     }
@@ -276,7 +288,7 @@ fn cards(text: &str) -> Result<usize, String> {
     up_to(text, 8) // the pieces that kernels/gather.cu takes
 }
 
-fn device(text: &str) -> Result<String, String> {
+pub(super) fn device(text: &str) -> Result<String, String> {
     let is_number = |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit());
     let are_numbers = |list: &str| list.split(',').all(is_number);
     let known =

@@ -105,7 +105,7 @@ fn judge(args: &Args, invocation: &Invocation, load: ModelLoader) -> Result<Path
     let Command::Score(asked) = parse(words.clone())?.command else { bail!("not a `score` command") };
     let progress = asked.run.shown().progress();
     let invocation = Invocation { command: words, progress, ..invocation.clone() };
-    Ok(score::judge(&Evaluation::new(asked.spec())?, &invocation, load, asked.run.quiet)?.dir)
+    Ok(score::judge(&mut Evaluation::new(asked.spec())?, &invocation, load, asked.run.quiet)?.dir)
 }
 
 /// Runs the command: exit code 1 where some verdict is missing.

@@ -64,7 +64,7 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
         progress,
         ..invocation.clone()
     };
-    let outcome = score::judge(&Evaluation::of(spec, input)?, &invocation, load, args.quiet)?;
+    let outcome = score::judge(&mut Evaluation::of(spec, input)?, &invocation, load, args.quiet)?;
     score::print(&outcome, args.format, args.cells, Detail::Systems, out)?;
     let there = files::read_own_to_string(&args.dir.join(VERDICTS));
     let here = files::read_own_to_string(&args.out.join(VERDICTS))?;

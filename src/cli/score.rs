@@ -8,7 +8,10 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::output::{Cells, Format, spare_runs};
+use super::{
+    gpu_check,
+    output::{Cells, Format, spare_runs},
+};
 use crate::{
     eval::{Evaluation, Invocation, ModelLoader},
     files,
@@ -36,7 +39,7 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
     if let Some(path) = &args.run.to_json {
         spare_runs(path, args.run.out.as_deref())?;
     }
-    let evaluation = Evaluation::new(args.spec())?;
+    let mut evaluation = Evaluation::new(args.spec())?;
     args.keep.check(evaluation.judge.method.reads, args.run.shard)?;
     let quiet = args.run.quiet;
     let invocation = Invocation { progress: args.run.shown().progress(), ..invocation.clone() };
@@ -45,7 +48,7 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
         plan::run(&evaluation, args, &invocation, load, out)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let outcome = judge(&evaluation, &invocation, load, quiet)?;
+    let outcome = judge(&mut evaluation, &invocation, load, quiet)?;
     finished(args, &evaluation.input.segments, &outcome, out)?;
     Ok(if outcome.complete() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
@@ -63,12 +66,13 @@ fn say_notes(evaluation: &Evaluation, quiet: bool) {
 /// # Errors
 /// As [`run`].
 pub fn judge(
-    evaluation: &Evaluation,
+    evaluation: &mut Evaluation,
     invocation: &Invocation,
     load: ModelLoader,
     quiet: bool,
 ) -> Result<Outcome> {
     say_notes(evaluation, quiet);
+    gpu_check::settle(&evaluation.spec.models, &mut evaluation.spec.resources);
     let spec = &evaluation.spec;
     let models = load(&spec.models, &spec.resources, spec.sampling.sampling())?;
     let run = evaluation.with(&models, invocation)?;

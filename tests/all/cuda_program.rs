@@ -226,8 +226,75 @@ fn kernels_that_wait_by_themselves_are_started_early() {
     };
     let (early, all, verdicts) = judged("early", &[]);
     assert_eq!(early, all);
-    let (early, _, after) = judged("after", &["--no-graphs"]);
+    let (early, _, after) = judged("after", &["--no-dependent-launch"]);
     assert_eq!((early, after), (0, verdicts));
+}
+
+/// Runs `tribunal gpu-check` on an emulated card with these variables: what it said, and its exit code.
+fn gpu_check(variables: &[(&str, &str)], more: &[&str]) -> (String, Option<i32>) {
+    let output = Command::new(env!("CARGO_BIN_EXE_tribunal"))
+        .arg("gpu-check")
+        .args(more)
+        .envs(variables.iter().copied())
+        .output()
+        .unwrap();
+    (
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat(),
+        output.status.code(),
+    )
+}
+
+/// A card whose kernels are right passes; one with a wrong kernel is named with the kernel, row and column.
+#[test]
+fn a_wrong_kernel_is_found_and_named() {
+    if gpu().is_none() || !is_emulated() {
+        return;
+    }
+    let (said, code) = gpu_check(&[], &["--model", &tiny("qwen2").display().to_string()]);
+    assert!(code == Some(0) && said.contains("the tensor core's sums and every product are right"), "{said}");
+    for kernel in ["gemm_bf16_tma_64x128", "gemm_q4_k_16x64"] {
+        let (said, code) = gpu_check(&[("TRIBUNAL_EMULATED_WRONG_KERNEL", kernel)], &[]);
+        let named = format!("`{kernel}` of [35, 3072] by [72, 3072]: row 0, column 0 is ");
+        assert!(code == Some(1) && said.contains(&named) && said.contains("--gpu-kernels proven"), "{said}");
+        let proven = gpu_check(&[("TRIBUNAL_EMULATED_WRONG_KERNEL", kernel)], &["--gpu-kernels", "plain"]);
+        assert_eq!(proven.1, Some(1), "all kernels of products are checked, whichever a run takes");
+    }
+}
+
+/// A run on a card that was not checked yet checks it, in a process of its own: a kernel that is wrong, or does not end, is not
+/// taken, the verdicts are the same, and `run.json` says which kernels it were.
+#[test]
+fn a_run_on_a_wrong_card_takes_other_kernels() {
+    if gpu().is_none() || !is_emulated() {
+        return;
+    }
+    let out = tempfile::tempdir().unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path().display().to_string();
+    let judged = |name: &str, variables: &[(&str, &str)]| {
+        let variables =
+            [&[("TRIBUNAL_GPU_CHECK", "on"), ("TRIBUNAL_HOME", home.as_str())][..], variables].concat();
+        let cuda = &["--device", "cuda", "--kv-cache", "8MiB", "--limit", "2"];
+        let output = score(&out.path().join(name), &tiny("qwen2"), "gemba-sqm", &variables, cuda);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{name}: {said}");
+        let read = |file: &str| std::fs::read_to_string(out.path().join(name).join(file)).unwrap();
+        (said, read("verdicts.jsonl"), read("run.json"))
+    };
+    let wrong = ("TRIBUNAL_EMULATED_WRONG_KERNEL", "attend_rows_d16_t16");
+    let (said, _, run) = judged("wrong", &[wrong]);
+    assert!(said.contains("two layers of this model's width, step 0: row 0, column "), "{said}");
+    assert!(
+        said.contains("this run takes `--gpu-kernels plain`") && run.contains("plain kernels"),
+        "{said}\n{run}"
+    );
+    let (said, _, _) = judged("known", &[wrong]);
+    assert!(!said.contains("two layers"), "it is known: {said}");
+    std::fs::remove_file(format!("{home}/gpu-checks.json")).unwrap();
+    let (said, verdicts, run) = judged("right", &[]);
+    assert!(!said.contains("gpu-kernels") && !run.contains("plain kernels"), "{said}");
+    let plain = judged("plain", &[("TRIBUNAL_GPU_KERNELS", "plain")]);
+    assert_eq!(plain.1, verdicts);
 }
 
 /// Another process takes all memory in the middle of a run: it goes on, without recordings, to the same verdicts.

@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, bail};
+use tribunal_engine::model::cuda::KernelSet;
 
 use crate::{
     card::{self, Card, Identity, Template},
@@ -417,8 +418,13 @@ fn files_of(name: &str, identity: &Identity) -> ModelFiles {
 /// A device or tier that this machine does not have.
 pub fn options(resources: &Resources) -> Result<Options> {
     let mut devices = Device::for_models(&resources.device, resources.tensor_parallel.unwrap_or(1))?;
+    let kernels = gpu_kernels(&resources.gpu_kernels);
+    devices = devices.into_iter().map(|device| device.with_kernels(kernels)).collect();
     if !resources.graphs {
         devices = devices.into_iter().map(Device::without_graphs).collect();
+    }
+    if !resources.dependent_launch {
+        devices = devices.into_iter().map(Device::without_dependent_launch).collect();
     }
     let device = devices.remove(0);
     if !device.is_cpu() && resources.device != "auto" {
@@ -459,6 +465,16 @@ pub fn options(resources: &Resources) -> Result<Options> {
         threads: resources.threads,
         ..default
     })
+}
+
+/// The set of CUDA kernels with this name.
+#[must_use]
+pub fn gpu_kernels(name: &str) -> KernelSet {
+    match name {
+        "proven" => KernelSet::Proven,
+        "plain" => KernelSet::Plain,
+        _ => KernelSet::Auto,
+    }
 }
 
 /// Refuses what a GPU does not do.

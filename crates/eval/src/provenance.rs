@@ -53,10 +53,14 @@ pub fn of(spec: &Spec, built: &Built, models: &Models, build: Build) -> Result<(
 
 fn machine(spec: &Spec) -> Result<Machine> {
     let options = models::options(&spec.resources)?;
+    let which = match spec.resources.gpu_kernels.as_str() {
+        "auto" => String::new(),
+        other => format!(", {other} kernels"),
+    };
     let kernels = match &options.device {
         Device::Cpu => options.compute.tier.name().to_owned(),
-        Device::Cuda(gpu) => format!("{gpu:?}"),
-        Device::Group(group) => format!("{group:?}"),
+        Device::Cuda(gpu) => format!("{gpu:?}{which}"),
+        Device::Group(group) => format!("{group:?}{which}"),
     };
     let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let processor = processors.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));

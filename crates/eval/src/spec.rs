@@ -230,6 +230,7 @@ pub fn sampling_signature(sampling: &Sampling) -> Signature {
 /// How models run. Of these only the number formats (`dtype`, `activations`, `kv_dtype`) can move a score.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Resources {
     /// `auto`, `cpu`, `cuda`, `cuda:N` or `cuda:N,M`.
     pub device: String,
@@ -256,6 +257,10 @@ pub struct Resources {
     pub drafts: bool,
     /// CUDA graphs.
     pub graphs: bool,
+    /// Which CUDA kernels run: `auto`, `proven` or `plain`.
+    pub gpu_kernels: String,
+    /// Programmatic dependent launch of CUDA kernels.
+    pub dependent_launch: bool,
     /// The SIMD level of CPU kernels; `auto`: the fastest of this processor.
     pub cpu_tier: String,
 }
@@ -276,6 +281,8 @@ impl Default for Resources {
             prefix_cache: true,
             drafts: true,
             graphs: true,
+            gpu_kernels: "auto".into(),
+            dependent_launch: true,
             cpu_tier: "auto".into(),
         }
     }

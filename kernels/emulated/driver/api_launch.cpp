@@ -81,6 +81,33 @@ std::string wrong_geometry(const CUfunc_st& f, const Shape& shape) {
   return "";
 }
 
+// Where an argument points to another device's memory: as much of other bytes, as on a machine that redirects what devices
+// send each other.
+void redirect(Arguments& a, const Device& device, std::vector<std::vector<unsigned char>>& decoys) {
+  for (size_t i = 0; i < a.kernel->parameters.size(); i++) {
+    if (!a.kernel->parameters[i].is_pointer) continue;
+    uintptr_t at;
+    std::memcpy(&at, a.at(i), sizeof at);
+    const Allocation* found = at ? DeviceMemory::the().find(at, 0) : nullptr;
+    if (!found || found->device == device.index) continue;
+    decoys.emplace_back(found->bytes + 1024, 0xa5);
+    const uintptr_t start = (reinterpret_cast<uintptr_t>(decoys.back().data()) + 255) / 256 * 256 + (at - found->at) % 256;
+    std::memcpy(a.at(i), &start, sizeof start);
+  }
+}
+
+// Another lowest bit in the first number that the last pointer leads to.
+void leave_wrong(const Arguments& a) {
+  for (size_t i = a.kernel->parameters.size(); i-- > 0;) {
+    if (!a.kernel->parameters[i].is_pointer) continue;
+    uintptr_t at;
+    std::memcpy(&at, a.at(i), sizeof at);
+    if (!at) continue;
+    *reinterpret_cast<unsigned*>(at) ^= 1;
+    return;
+  }
+}
+
 void trace(const Kernel& kernel, const Launch& l, std::chrono::steady_clock::duration took) {
   static std::ofstream& out = *new std::ofstream(settings().trace, std::ios::app);
   out << kernel.name << " grid " << l.grid.x << ' ' << l.grid.y << ' ' << l.grid.z << " block " << l.size.x << ' '
@@ -88,17 +115,21 @@ void trace(const Kernel& kernel, const Launch& l, std::chrono::steady_clock::dur
       << std::chrono::duration_cast<std::chrono::microseconds>(took).count() << (l.early ? " early" : "") << std::endl;
 }
 
-void run_now(const Device& device, const Arguments& a, const Shape& shape) {
+void run_now(const Device& device, Arguments a, const Shape& shape) {
   const std::string name = a.kernel->name;
   const std::string wrong = wrong_pointer(a, device);
   if (!wrong.empty()) stop((name + ": " + wrong).c_str());
+  std::vector<std::vector<unsigned char>> decoys;
+  if (settings().lying_peers) redirect(a, device, decoys);
   std::vector<void*> arguments(a.kernel->parameters.size());
   for (size_t i = 0; i < arguments.size(); i++) arguments[i] = a.at(i);
   if (settings().hollow) return run_hollow(*a.kernel, arguments.data());
   const std::function<void()> call = [&] { a.kernel->call(arguments.data()); };
   const Launch l{shape.grid, shape.block, shape.dynamic_shared, &call, a.kernel->name, shape.early};
   const auto start = std::chrono::steady_clock::now();
+  while (name == settings().hanging_kernel) pause();
   launch(l);
+  if (name == settings().wrong_kernel) leave_wrong(a);
   if (!settings().trace.empty()) trace(*a.kernel, l, std::chrono::steady_clock::now() - start);
   const std::string overrun = DeviceMemory::the().overrun();
   if (!overrun.empty()) stop((name + ": a write " + overrun).c_str());

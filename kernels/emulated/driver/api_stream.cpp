@@ -32,7 +32,7 @@ CUresult wait_in_capture(Device& device, CUstream_st& stream, const CUevent_st& 
     }
     stream.capture = capture, stream.lane = lanes.size();
     capture->streams.push_back(&stream);
-    lanes.push_back({stream.device, {}, 0, {}});
+    lanes.push_back({stream.device, {}, {}});
     for (Lane& lane : lanes) lane.after.resize(lanes.size());
   }
   if (event.lane == stream.lane) return CUDA_SUCCESS;
@@ -209,7 +209,7 @@ CUresult CUDAAPI cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode)
       return refuse("cuStreamBeginCapture", "this stream cannot be captured", CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     if (handle->capture) return CUDA_ERROR_ILLEGAL_STATE;
     handle->capture = std::make_shared<Capture>();
-    handle->capture->graph.lanes.push_back({device.index, {}, 0, {0}});
+    handle->capture->graph.lanes.push_back({device.index, {}, {0}});
     handle->capture->streams.push_back(handle);
     handle->capture->mode = mode, handle->capture->captured_by = std::this_thread::get_id();
     handle->lane = 0;
@@ -231,9 +231,9 @@ CUresult CUDAAPI cuStreamEndCapture(CUstream handle, CUgraph* graph) {
     capture->over = true;
     if (capture->broken) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     const auto& lanes = capture->graph.lanes;
-    for (size_t i = 1; i < lanes.size(); i++)
-      if (lanes[0].after[i] < lanes[i].worked)
-        return refuse("cuStreamEndCapture", "a stream of the capture has work that its first stream does not wait for",
+    for (size_t i = 1; i < lanes.size(); i++)  // a wait counts as work: the stream is part of the capture from it on
+      if (lanes[0].after[i] < lanes[i].nodes.size())
+        return refuse("cuStreamEndCapture", "a stream of the capture has not joined its first stream",
                       CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
     *graph = new CUgraph_st(capture->graph);
     driver().graphs.insert(*graph);

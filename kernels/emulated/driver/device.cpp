@@ -57,10 +57,13 @@ Settings read_settings() {
   s.small_device = device("TRIBUNAL_EMULATED_SMALL_DEVICE");
   s.late = static_cast<unsigned>(number("TRIBUNAL_EMULATED_LATE", 0));
   s.peers = number("TRIBUNAL_EMULATED_PEERS", 1) != 0;
+  s.lying_peers = std::getenv("TRIBUNAL_EMULATED_LYING_PEERS");
   s.folded = std::getenv("TRIBUNAL_EMULATED_FOLDED");
   s.leaks = std::getenv("TRIBUNAL_EMULATED_LEAKS");
-  const char* trace = std::getenv("TRIBUNAL_EMULATED_TRACE");
-  s.trace = trace ? trace : "";
+  const auto text = [](const char* name) { return std::string(std::getenv(name) ? std::getenv(name) : ""); };
+  s.trace = text("TRIBUNAL_EMULATED_TRACE");
+  s.wrong_kernel = text("TRIBUNAL_EMULATED_WRONG_KERNEL");
+  s.hanging_kernel = text("TRIBUNAL_EMULATED_HANGING_KERNEL");
   return s;
 }
 
@@ -175,7 +178,7 @@ void add_work(CUstream_st& stream, Op op) {
   if (stream.capture) {
     Lane& lane = stream.capture->graph.lanes[stream.lane];
     lane.nodes.push_back({std::move(op), stream.lane, 0});
-    lane.after[stream.lane] = lane.worked = lane.nodes.size();
+    lane.after[stream.lane] = lane.nodes.size();
     return;
   }
   stream.asked = false;

@@ -14,7 +14,7 @@ struct CUfunc_st {
   const host::Kernel* kernel;
   host::KernelImage image;
   CUmodule module;
-  size_t most_dynamic_shared = host::kSharedPerBlock;
+  size_t most_dynamic_shared = host::kSharedPerBlock - image.static_shared;
 };
 
 struct CUmod_st {

@@ -2,6 +2,7 @@
 //
 //   TRIBUNAL_EMULATED_DEVICES      number of devices (1)
 //   TRIBUNAL_EMULATED_PEERS        0: no device reaches another's memory (all do once it is enabled)
+//   TRIBUNAL_EMULATED_LYING_PEERS  set: a kernel reads other bytes of another device's memory than are there (a planted fault)
 //   TRIBUNAL_EMULATED_UNEQUAL_DEVICE  this device has one multiprocessor less than the others
 //   TRIBUNAL_EMULATED_SMALL_DEVICE    this device has a quarter of the others' memory
 //   TRIBUNAL_EMULATED_LATE         when streams run: 0 as late as they may; N up to the number of devices: device N - 1 as early
@@ -20,6 +21,8 @@
 //   TRIBUNAL_EMULATED_MULTIPROCESSORS  (those of a usual card)
 //   TRIBUNAL_EMULATED_LOST_AFTER   a device is lost after so many launches: every later call fails
 //   TRIBUNAL_EMULATED_LOST_DEVICE  only this device is lost (all)
+//   TRIBUNAL_EMULATED_WRONG_KERNEL    the kernel of this name leaves one bit wrong of what its last pointer leads to (a planted fault)
+//   TRIBUNAL_EMULATED_HANGING_KERNEL  the kernel of this name never ends (a planted fault)
 //   TRIBUNAL_EMULATED_ORDER        seed of the order of threads and blocks: 0 forward, 1 backward, others shuffled
 //   TRIBUNAL_EMULATED_THREADS      CPU threads that share a launch's blocks (the cores, 4 at most)
 //   TRIBUNAL_EMULATED_TRACE        a file that gets a line for each launch: kernel, grid, block, microseconds, `early`
@@ -36,8 +39,8 @@ struct Settings {
   unsigned late;
   size_t memory, graph_bytes;
   long lost_after, taken_after, forgotten_wait, forgotten_aside, forgotten_edge;  // -1: never
-  bool leaks, hollow, peers, folded;
-  std::string trace;
+  bool leaks, hollow, peers, lying_peers, folded;
+  std::string trace, wrong_kernel, hanging_kernel;
   size_t memory_of(int device) const { return device == small_device ? memory / 4 : memory; }
 };
 const Settings& settings();

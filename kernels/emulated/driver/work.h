@@ -50,7 +50,6 @@ struct Lane {
   };
   int device;
   std::vector<Node> nodes;
-  size_t worked = 0;          // nodes up to the last one that does something
   std::vector<size_t> after;  // how many nodes of each lane come before whatever comes next here
 };
 

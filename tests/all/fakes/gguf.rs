@@ -12,12 +12,17 @@ use candle_core::{
 
 /// Writes a small llama GGUF file whose matrices have the given type.
 pub fn gguf(path: &Path, dtype: GgmlDType) {
-    gguf_of_heads(path, dtype, 4, 128);
+    gguf_of_sizes(path, dtype, [4, 128, 272]);
 }
 
 /// The same with so many heads, half as many of keys and values, and so many positions.
 pub fn gguf_of_heads(path: &Path, dtype: GgmlDType, heads: usize, context: usize) {
-    let (hidden, vocab, ff, layers) = (256, 272, 512, 2);
+    gguf_of_sizes(path, dtype, [heads, context, 272]);
+}
+
+/// The same with a vocabulary of so many tokens too.
+pub fn gguf_of_sizes(path: &Path, dtype: GgmlDType, [heads, context, vocab]: [usize; 3]) {
+    let (hidden, ff, layers) = (256, 512, 2);
     let noise = |shape: &[usize], scale: f64| {
         let n: usize = shape.iter().product();
         let wave = (0..n).map(|i| ((i * 7919 % 10_007) as f64 / 5_003.5 - 1.0) * scale).map(|x| x as f32);

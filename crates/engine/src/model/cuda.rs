@@ -6,7 +6,10 @@
 //! the kernel of a matrix product. What steps work with lies in one `arena`, which never grows. No arithmetic is here.
 
 mod gpu;
-pub use gpu::Gpu;
+pub use gpu::{Gpu, KernelSet};
+
+mod check;
+pub use check::Difference;
 
 mod arena;
 pub use arena::{Sizes, step_bytes};
@@ -20,6 +23,7 @@ pub use shard::{MOST_CARDS, possible_cards};
 mod adapter;
 mod backend;
 mod graphs;
+mod peers;
 mod plan;
 mod ranks;
 mod rope_table;
@@ -135,6 +139,10 @@ pub enum Error {
     Product(#[from] products::Error),
     #[error("the CUDA kernel `{kernel}` takes other arguments than this binary gives it")]
     Arguments { kernel: &'static str },
+    #[error(
+        "the CUDA kernel `{kernel}` was to be launched over {grid:?} blocks; a grid has at most 65535 in y and z"
+    )]
+    Grid { kernel: &'static str, grid: [u32; 3] },
     #[error("the GPU failed: {what}: {reason}")]
     Driver { what: &'static str, reason: String },
 }

@@ -4,7 +4,7 @@
 use super::{
     Compute, Config, Decoder, Model, Weights,
     cpu::Cpu,
-    cuda::{self, Gpu, Group},
+    cuda::{self, Gpu, Group, KernelSet},
 };
 
 /// A device that is there.
@@ -186,6 +186,27 @@ impl Device {
             Self::Cpu => Self::Cpu,
             Self::Cuda(gpu) => Self::Cuda(gpu.without_graphs()),
             Self::Group(group) => Self::Group(group.map(Gpu::without_graphs)),
+        }
+    }
+
+    /// The same device, where a GPU has these kernels. It moves no bit where all of them are right.
+    #[must_use]
+    pub fn with_kernels(self, set: KernelSet) -> Self {
+        match self {
+            Self::Cpu => Self::Cpu,
+            Self::Cuda(gpu) => Self::Cuda(gpu.with_kernels(set)),
+            Self::Group(group) => Self::Group(group.map(|gpu| gpu.with_kernels(set))),
+        }
+    }
+
+    /// The same device, where a GPU starts every kernel when the one before it has ended. It moves no bit; for finding
+    /// faults.
+    #[must_use]
+    pub fn without_dependent_launch(self) -> Self {
+        match self {
+            Self::Cpu => Self::Cpu,
+            Self::Cuda(gpu) => Self::Cuda(gpu.without_dependent_launch()),
+            Self::Group(group) => Self::Group(group.map(Gpu::without_dependent_launch)),
         }
     }
 

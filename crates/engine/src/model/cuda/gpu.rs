@@ -14,18 +14,35 @@ use super::{Error, driver::failed, launch::Kernels, products};
 /// The first version of the driver's interface that loads this binary's kernels.
 const DRIVER: i32 = 13_000;
 
+/// Which kernels are chosen from. No choice moves a bit where all of them are right.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KernelSet {
+    /// The fastest.
+    #[default]
+    Auto,
+    /// Those with the longest record on cards: products by `mma.sync`, and no programmatic dependent launch.
+    Proven,
+    /// The plain ones, which the others are checked against, each launched by itself. Slow.
+    Plain,
+}
+
 /// A GPU that is there, with the kernels on it.
 #[derive(Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Gpu {
     inner: Arc<Inner>,
     /// Whether sequences read the keys of a prefix that they share together.
     cascade: bool,
     /// Whether small steps that come again are recorded and launched whole.
     graphs: bool,
+    /// Whether a step's kernels may start before the one before them has ended.
+    dependent_launch: bool,
     /// Whether the buffers of a step are allocations of their own.
     apart: bool,
     /// The kernels that products are chosen from.
     products_by: products::Kernels,
+    /// Whether attention is computed by the plain kernels.
+    plain_attention: bool,
 }
 
 struct Inner {
@@ -81,11 +98,20 @@ impl Gpu {
             |attribute| context.attribute(attribute).map(|n| n as usize).map_err(failed("ask the device"));
         let multiprocessors = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let shared_bytes = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
-        let kernels = Kernels::load(&context)?;
+        let kernels = Kernels::load(&context, shared_bytes)?;
         let whole_steps = AtomicUsize::new(0);
         let inner = Inner { context, kernels, name, capability, multiprocessors, shared_bytes, whole_steps };
-        let products_by = products::Kernels::of(capability);
-        Ok(Self { inner: Arc::new(inner), cascade: true, graphs: true, apart: false, products_by })
+        let products_by = products::Kernels::of(capability, multiprocessors);
+        Ok(Self {
+            inner: Arc::new(inner),
+            cascade: true,
+            graphs: true,
+            // It has run on 9.0 alone.
+            dependent_launch: capability == (9, 0),
+            apart: false,
+            products_by,
+            plain_attention: false,
+        })
     }
 
     /// The GPU's number.
@@ -150,11 +176,17 @@ impl Gpu {
         Self { cascade: false, ..self.clone() }
     }
 
-    /// The same GPU, where every kernel of every step is launched by itself, when the one before it has ended. It moves no bit;
-    /// for finding faults.
+    /// The same GPU, where every kernel of every step is launched by itself. It moves no bit; for finding faults.
     #[must_use]
     pub fn without_graphs(&self) -> Self {
         Self { graphs: false, ..self.clone() }
+    }
+
+    /// The same GPU without programmatic dependent launch: a kernel starts when the one before it has ended. It moves no bit;
+    /// for finding faults.
+    #[must_use]
+    pub fn without_dependent_launch(&self) -> Self {
+        Self { dependent_launch: false, ..self.clone() }
     }
 
     /// The same GPU, where the buffers of a step are allocations of their own and not places in one, so that an emulated GPU
@@ -170,17 +202,36 @@ impl Gpu {
         Self { apart: false, ..self.clone() }
     }
 
+    /// The same GPU with attention by the plain kernels.
+    pub(super) fn with_plain_attention(&self) -> Self {
+        Self { plain_attention: true, ..self.clone() }
+    }
+
+    /// The same GPU with these kernels.
+    #[must_use]
+    pub fn with_kernels(&self, set: KernelSet) -> Self {
+        match set {
+            KernelSet::Auto => self.clone(),
+            KernelSet::Proven => self.with_products_by(products::Kernels::MmaSync).without_dependent_launch(),
+            KernelSet::Plain => self
+                .with_products_by(products::Kernels::Reference)
+                .with_plain_attention()
+                .without_dependent_launch()
+                .without_graphs(),
+        }
+    }
+
     /// Whether it has TMA.
     #[must_use]
     pub fn has_tma(&self) -> bool {
-        products::Kernels::of(self.inner.capability) == products::Kernels::Wgmma
+        self.inner.capability == (9, 0)
     }
 
     /// The same GPU with products by these kernels, where it runs them. It moves no bit; for finding faults.
     #[must_use]
     pub fn with_products_by(&self, kernels: products::Kernels) -> Self {
-        let own = products::Kernels::of(self.inner.capability);
-        let runs = self.has_tma() || kernels == products::Kernels::MmaSync;
+        let own = products::Kernels::of(self.inner.capability, self.inner.multiprocessors);
+        let runs = self.has_tma() || kernels <= products::Kernels::MmaSync;
         Self { products_by: if runs { kernels } else { own }, ..self.clone() }
     }
 
@@ -200,7 +251,7 @@ impl Gpu {
 
     /// Whether a step's kernels may be started before the one before them has ended.
     pub(super) fn starts_early(&self) -> bool {
-        self.graphs
+        self.dependent_launch
     }
 
     pub(super) fn is_apart(&self) -> bool {
@@ -234,6 +285,11 @@ impl Gpu {
 
     pub(super) fn shared_bytes(&self) -> usize {
         self.inner.shared_bytes
+    }
+
+    /// Shared memory that attention may use: none for the plain kernels.
+    pub(super) fn attention_bytes(&self) -> usize {
+        if self.plain_attention { 0 } else { self.inner.shared_bytes }
     }
 
     pub(super) fn kernels(&self) -> &Kernels {

@@ -1,19 +1,20 @@
 //! Several GPUs for one model: a tensor-parallel group. They are of one kind, and most reach each other's memory. It opens
 //! no GPU and loads nothing.
 
-#![expect(unsafe_code, reason = "the driver is a C library")]
-
-use cudarc::driver::sys::{self, CUresult};
-
-use super::{Error, Gpu, driver::failed, possible_cards, shard::Shard};
+use super::{
+    Error, Gpu,
+    peers::{self, Access},
+    possible_cards,
+    shard::Shard,
+};
 use crate::model::Config;
 
 /// GPUs that can have a model together.
 #[derive(Clone)]
 pub struct Group {
     gpus: Vec<Gpu>,
-    /// The first two of which one does not reach the other's memory.
-    apart: Option<[usize; 2]>,
+    /// The first two of which one does not read the other's memory, and why.
+    apart: Option<([usize; 2], Access)>,
 }
 
 impl std::fmt::Debug for Group {
@@ -25,7 +26,8 @@ impl std::fmt::Debug for Group {
 }
 
 impl Group {
-    /// Lets each of some GPUs, all different ones, reach the memory of the others, where the driver allows it.
+    /// Lets each of some GPUs, all different ones, read the memory of the others, where the driver allows it and where what
+    /// is read is what was written.
     ///
     /// # Errors
     /// They are not of one kind, or the driver fails.
@@ -43,8 +45,9 @@ impl Group {
         let mut apart = None;
         for from in &gpus {
             for to in gpus.iter().filter(|to| to.ordinal() != from.ordinal()) {
-                if !reaches(from, to)? {
-                    apart = apart.or(Some([from.ordinal(), to.ordinal()]));
+                match peers::access(from, to)? {
+                    Access::Direct => {}
+                    other => apart = apart.or(Some(([from.ordinal(), to.ordinal()], other))),
                 }
             }
         }
@@ -59,10 +62,21 @@ impl Group {
     /// What there is to say of how they exchange rows, if anything.
     #[must_use]
     pub fn remark(&self) -> Option<String> {
-        let [from, to] = self.apart?;
+        let ([from, to], access) = self.apart?;
+        let (reason, hint) = match access {
+            Access::Wrong => (
+                format!("GPU {from} reads other bytes from the memory of GPU {to} than were written there"),
+                "the machine's IOMMU or PCIe switch redirects what GPUs send each other; `iommu=pt`, or ACS switched off, \
+                 as in NVIDIA's NCCL troubleshooting guide",
+            ),
+            Access::Refused | Access::Direct => (
+                format!("GPU {from} has no access to the memory of GPU {to}"),
+                "`nvidia-smi topo -p2p r` shows which GPUs have access",
+            ),
+        };
         Some(format!(
-            "GPU {from} has no access to the memory of GPU {to}, so what the GPUs exchange goes through this machine's memory, \
-             which is slow; scores do not change\nhint: `nvidia-smi topo -p2p r` shows which GPUs have access"
+            "{reason}, so what the GPUs exchange goes through this machine's memory, which is slow; scores do not \
+             change\nhint: {hint}"
         ))
     }
 
@@ -88,26 +102,5 @@ impl Group {
             return Err(Error::Cards { n_cards, n_heads, n_kv_heads, possible });
         }
         Ok(Shard { card: 0, n_cards }.config(whole))
-    }
-}
-
-/// Lets kernels on `from` touch the memory of `to`. False where the driver does not.
-fn reaches(from: &Gpu, to: &Gpu) -> Result<bool, Error> {
-    let mut can = 0;
-    let devices = [from, to].map(|gpu| gpu.context().cu_device());
-    // SAFETY: the driver writes one number.
-    unsafe { sys::cuDeviceCanAccessPeer(&raw mut can, devices[0], devices[1]) }
-        .result()
-        .map_err(failed("ask for peers"))?;
-    if can == 0 {
-        return Ok(false);
-    }
-    from.here()?;
-    // SAFETY: both contexts are alive, as long as their GPUs are.
-    match unsafe { sys::cuCtxEnablePeerAccess(to.context().cu_ctx(), 0) } {
-        CUresult::CUDA_SUCCESS | CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => Ok(true),
-        // The last is what a GPU says that has eight peers already.
-        CUresult::CUDA_ERROR_PEER_ACCESS_UNSUPPORTED | CUresult::CUDA_ERROR_TOO_MANY_PEERS => Ok(false),
-        error => error.result().map(|()| true).map_err(failed("reach another GPU's memory")),
     }
 }

@@ -16,8 +16,8 @@ use super::{Error, driver::failed, tensor_map::TensorMap};
 /// The images of `kernels/*.cu` by name.
 const IMAGES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
 
-/// Shared memory that a block may have without asking.
-const FREE_SHARED_BYTES: u32 = 48 << 10;
+/// The most blocks of a grid in y and in z.
+const MOST_BLOCKS: u32 = 65_535;
 
 /// The compute capability that a kernel's source was compiled for, ten times that: code for 8.0 does not wait, whichever card
 /// it runs on.
@@ -83,6 +83,8 @@ pub(super) enum Start {
 
 /// All kernels on one GPU.
 pub(super) struct Kernels {
+    /// The most shared memory that a block can be allowed.
+    shared_bytes: i32,
     modules: Vec<(&'static str, Module)>,
     known: RwLock<HashMap<&'static str, Arc<Kernel>>>,
 }
@@ -110,7 +112,7 @@ unsafe impl Sync for Kernel {}
 impl Kernels {
     /// # Errors
     /// The driver refuses an image.
-    pub(super) fn load(context: &Arc<CudaContext>) -> Result<Self, Error> {
+    pub(super) fn load(context: &Arc<CudaContext>, shared_bytes: usize) -> Result<Self, Error> {
         context.bind_to_thread().map_err(failed("use the device"))?;
         let load = |&(name, image): &(&'static str, &[u8])| {
             // SAFETY: the image is a whole fatbin that nvcc wrote, and static.
@@ -118,7 +120,7 @@ impl Kernels {
             Ok((name, Module(module.map_err(failed("load the kernels"))?)))
         };
         let modules = IMAGES.iter().map(load).collect::<Result<_, Error>>()?;
-        Ok(Self { modules, known: RwLock::default() })
+        Ok(Self { shared_bytes: shared_bytes as i32, modules, known: RwLock::default() })
     }
 
     /// Launches `kernel` of the file `module`.
@@ -158,7 +160,10 @@ impl Kernels {
         if shape.grid.contains(&0) {
             return Ok(()); // nothing to do
         }
-        let known = self.kernel(module, kernel, shape.shared_bytes)?;
+        if shape.grid[1..].iter().any(|&n| n > MOST_BLOCKS) {
+            return Err(Error::Grid { kernel, grid: shape.grid });
+        }
+        let known = self.kernel(module, kernel)?;
         let bytes = arguments.iter().map(|argument| argument.bytes());
         if !maps.iter().map(|_| TensorMap::BYTES).chain(bytes).eq(known.parameters.iter().copied()) {
             return Err(Error::Arguments { kernel });
@@ -191,32 +196,34 @@ impl Kernels {
             .map_err(failed(kernel))
     }
 
-    fn kernel(
-        &self,
-        module: &'static str,
-        kernel: &'static str,
-        shared_bytes: u32,
-    ) -> Result<Arc<Kernel>, Error> {
+    fn kernel(&self, module: &'static str, kernel: &'static str) -> Result<Arc<Kernel>, Error> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner).get(kernel).cloned();
         if let Some(known) = known {
             return Ok(known);
         }
-        let found = Arc::new(self.find(module, kernel, shared_bytes).map_err(failed(kernel))?);
+        let found = Arc::new(self.find(module, kernel).map_err(failed(kernel))?);
         self.known.write().unwrap_or_else(PoisonError::into_inner).insert(kernel, found.clone());
         Ok(found)
     }
 
-    fn find(&self, module: &str, kernel: &str, shared_bytes: u32) -> Result<Kernel, DriverError> {
+    fn find(&self, module: &str, kernel: &str) -> Result<Kernel, DriverError> {
+        use sys::CUfunction_attribute_enum as Attribute;
         let missing = DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND);
         let module = self.modules.iter().find(|(name, _)| *name == module).ok_or(missing)?;
         let name = CString::new(kernel).map_err(|_| missing)?;
         // SAFETY: the module is loaded and never unloaded; the name ends with a zero byte.
         let function = unsafe { result::module::get_function(module.1.0, name) }?;
-        if shared_bytes > FREE_SHARED_BYTES {
-            use sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as MOST;
-            // SAFETY: the function is loaded.
-            unsafe { result::function::set_function_attribute(function, MOST, shared_bytes as i32) }?;
-        }
+        let attribute = |which| {
+            let mut value = 0;
+            // SAFETY: the driver writes one number.
+            unsafe { sys::cuFuncGetAttribute(&raw mut value, which, function) }.result().map(|()| value)
+        };
+        // As much dynamic shared memory as the device has beside the kernel's own. Without this a block may have 48 KiB
+        // in all.
+        let own = attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
+        let most = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: the function is loaded.
+        unsafe { result::function::set_function_attribute(function, most, self.shared_bytes - own) }?;
         let mut parameters = Vec::new();
         let (mut offset, mut size) = (0, 0);
         // SAFETY: the driver writes two numbers, and says when there is no such parameter.
@@ -225,9 +232,7 @@ impl Kernels {
         {
             parameters.push(size);
         }
-        let mut version = 0;
-        // SAFETY: the driver writes one number.
-        unsafe { sys::cuFuncGetAttribute(&raw mut version, COMPILED_FOR, function) }.result()?;
+        let version = attribute(COMPILED_FOR)?;
         Ok(Kernel { function, parameters, awaits: version >= AWAITS })
     }
 }

@@ -4,7 +4,7 @@
 pub mod fused;
 pub mod measured;
 
-use Kernels::{MmaSync, Reference, Tma, Wgmma};
+use Kernels::{Measured, MmaSync, Reference, Tma, Wgmma};
 use Kind::{Bf16, Q4K, Q6K, Q8_0};
 
 use super::launch::Shape;
@@ -70,10 +70,17 @@ pub enum Kind {
     Q6K,
 }
 
+/// The format in which products read a weight of the file: `bf16` for the floating-point formats, which are rounded once,
+/// when they are loaded.
+#[must_use]
+pub fn multiplied_as(format: Format) -> Format {
+    if matches!(format, Format::F32 | Format::F16) { Format::Bf16 } else { format }
+}
+
 /// How weights of a format are multiplied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Way {
-    /// By kernels of their own: `bf16` as it is, the others from `super::quant_layout`.
+    /// By kernels of their own: `bf16` as it is ([`multiplied_as`]), the others from `super::quant_layout`.
     Direct(Kind),
     /// Rows become a panel of `bf16` (a rounding of each weight) by the kernel of this name, then as `bf16`.
     Panel(&'static str),
@@ -84,12 +91,10 @@ impl Way {
     #[must_use]
     pub fn of(format: Format) -> Self {
         match format {
-            Format::Bf16 => Self::Direct(Kind::Bf16),
+            Format::Bf16 | Format::F16 | Format::F32 => Self::Direct(Kind::Bf16),
             Format::Q8_0 => Self::Direct(Kind::Q8_0),
             Format::Q4K => Self::Direct(Kind::Q4K),
             Format::Q6K => Self::Direct(Kind::Q6K),
-            Format::F32 => Self::Panel("dequantize_f32"),
-            Format::F16 => Self::Panel("dequantize_f16"),
             Format::Q4_0 => Self::Panel("dequantize_q4_0"),
             Format::Q4_1 => Self::Panel("dequantize_q4_1"),
             Format::Q5_0 => Self::Panel("dequantize_q5_0"),
@@ -109,16 +114,23 @@ pub enum Kernels {
     /// `wgmma`: only cards of capability 9.0 run them. They have the bits of the others, on an H100 too.
     Wgmma,
     /// `wgmma` with a producer warp group that copies TMA tiles, for `bf16` weights. Only cards of capability 9.0 run
-    /// them, and they are chosen where a table names them ([`measured`]). They have the bits of the others, on an H100
-    /// too.
+    /// them. They have the bits of the others, on an H100 too.
     Tma,
+    /// Any of these, as a table of measurements names them ([`measured`]); for other shapes as [`Kernels::Wgmma`]. Only
+    /// cards like the measured one have it.
+    Measured,
 }
 
 impl Kernels {
-    /// The fastest that a card of this compute capability runs, those before them in this list included.
+    /// The fastest that a card of this compute capability with so many multiprocessors runs. The table of measurements is an
+    /// H100's with 132: an H20, a `PCIe` card or a slice of one has fewer, and for them it would be wrong.
     #[must_use]
-    pub fn of(capability: (i32, i32)) -> Self {
-        if capability == (9, 0) { Self::Wgmma } else { Self::MmaSync }
+    pub fn of(capability: (i32, i32), multiprocessors: usize) -> Self {
+        match (capability, multiprocessors) {
+            ((9, 0), PERSISTENT) => Measured,
+            ((9, 0), _) => Wgmma,
+            _ => MmaSync,
+        }
     }
 }
 
@@ -323,7 +335,7 @@ pub(super) const SPLIT_TOKENS: usize = 64;
 
 /// The launch of a product of `m` tokens with a weight `[n, k]`, on a card that runs these kernels.
 ///
-/// A choice for speed alone. On Hopper a table may say what was the fastest ([`measured`]), the only source of
+/// A choice for speed alone. On an H100 a table may say what was the fastest ([`measured`]), the only source of
 /// TMA kernels; otherwise, of more tokens than a split takes, the largest tile of `wgmma` where that gives most
 /// multiprocessors a block: on an H100 a 7B's prompts are read 1.2 to 1.4 times as fast with it. Elsewhere the smallest
 /// tile that holds all tokens (or the largest there is), a smaller one where its blocks would leave multiprocessors
@@ -332,17 +344,21 @@ pub(super) const SPLIT_TOKENS: usize = 64;
 /// `k_slice` is that of the whole weight ([`k_slice`]), of which `n` may be a part of the outputs.
 #[must_use]
 pub fn launch(kernels: Kernels, kind: Kind, shape: [usize; 3], k_slice: usize) -> Launch {
-    let measured = (kernels == Wgmma && kind == Bf16).then(|| measured::launch(shape, k_slice)).flatten();
+    let measured = (kernels == Measured && kind == Bf16).then(|| measured::launch(shape, k_slice)).flatten();
     measured.unwrap_or_else(|| by_rule(kernels, kind, shape, k_slice))
 }
 
 /// The launch where no table says which is the fastest.
 fn by_rule(kernels: Kernels, kind: Kind, shape: [usize; 3], k_slice: usize) -> Launch {
     let [m, n, k] = shape;
+    if kernels == Reference {
+        let plain = TILES.iter().find(|tile| tile.kernels == Reference && tile.kind == kind);
+        return plain.expect("every kind has a plain kernel").launch_whole(shape, k_slice);
+    }
     if kernels == Tma && kind == Bf16 {
         return by_tma(shape, k_slice, usize::MAX);
     }
-    if kind == Bf16 && kernels == Wgmma && m > SPLIT_TOKENS {
+    if kind == Bf16 && matches!(kernels, Wgmma | Measured) && m > SPLIT_TOKENS {
         let largest = TILES.iter().rev().find(|tile| tile.kernels == Wgmma);
         if let Some(tile) = largest.filter(|tile| tile.blocks(m, n) >= ENOUGH) {
             return tile.launch_whole(shape, k_slice);
@@ -427,13 +443,13 @@ fn choose(kind: Kind, m: usize, fills: impl Fn(&'static Tile) -> bool) -> &'stat
 /// The launch of `gemm_merge`: blocks, and threads of a block.
 #[must_use]
 pub fn merge(m: usize, n: usize) -> ([u32; 3], u32) {
-    ([n.div_ceil(256) as u32, m as u32, 1], 256)
+    ([m as u32, n.div_ceil(256) as u32, 1], 256)
 }
 
 /// The launch of a `dequantize_` kernel for `n_rows` rows of `k` values: blocks, and threads of a block.
 #[must_use]
 pub fn panel(n_rows: usize, k: usize) -> ([u32; 3], u32) {
-    ([(k / 2).div_ceil(256) as u32, n_rows as u32, 1], 256)
+    ([n_rows as u32, (k / 2).div_ceil(256) as u32, 1], 256)
 }
 
 #[cfg(test)]

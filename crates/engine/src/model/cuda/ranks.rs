@@ -180,6 +180,18 @@ impl Ranks {
         Ok(())
     }
 
+    /// Joins the other cards to the capture on the first one, which cannot end before: since the last `synchronize` they are
+    /// part of it, even without work of their own.
+    fn join_capture(&self) -> Result<(), model::Error> {
+        let (first, others) = self.cards.split_first().expect("a group has cards");
+        for card in others {
+            card.done.record(card.cuda.stream()).map_err(failed("an event")).map_err(card.name())?;
+            let waits = first.cuda.stream().wait(&card.done);
+            waits.map_err(failed("wait for another GPU")).map_err(first.name())?;
+        }
+        Ok(())
+    }
+
     /// Attributes an error to the card that fails, if one does.
     fn attribute(&self, error: Error) -> model::Error {
         let fails = |card: &Card| card.cuda.finish().map_err(card.name()).err();

@@ -1,7 +1,10 @@
-//! A checkpoint's matrices on a GPU; quantised ones are laid out as products read them on the way. Neighbouring matrices
-//! of one input and one format become one.
+//! A checkpoint's matrices on a GPU. On the way, quantised ones are laid out as products read them, and f32 and f16 are
+//! rounded to bf16. Neighbouring matrices of one input and one format become one.
 
 use std::{ops::Range, sync::Arc};
+
+use half::{bf16, f16};
+use rayon::prelude::*;
 
 use super::{
     Error,
@@ -61,8 +64,8 @@ pub struct Table {
     pub k: usize,
     /// The rows that this card multiplies by, where the output matrix is the table.
     outputs: Range<usize>,
-    /// Those rows as planes, where products read such.
-    planes: Option<Arc<Memory>>,
+    /// Those rows as products read them, where that is not as in the file.
+    converted: Option<Arc<Memory>>,
 }
 
 /// Where a matrix's numbers come from.
@@ -105,10 +108,15 @@ impl<'a> Found<'a> {
         QuantLayout::of(self.format, self.k)
     }
 
+    /// Whether products read it otherwise than it lies in the file: as planes, or rounded to `bf16`.
+    fn is_converted(&self) -> bool {
+        self.planes().is_some() || products::multiplied_as(self.format) != self.format
+    }
+
     /// Bytes on the device.
     fn device_bytes(&self) -> usize {
-        let n = self.rows.len();
-        self.planes().map_or(n * self.format.row_bytes(self.k), |planes| planes.bytes(n))
+        let (n, format) = (self.rows.len(), products::multiplied_as(self.format));
+        self.planes().map_or(n * format.row_bytes(self.k), |planes| planes.bytes(n))
     }
 
     /// Sends the matrix to an address, as products read it.
@@ -121,6 +129,12 @@ impl<'a> Found<'a> {
             }
         };
         let n = self.rows.len();
+        if let Some(bits) = bf16_bits(self.format) {
+            let units = (n, 2 * self.k);
+            return upload.send_to(to, units.0, units.1, &mut |rows, piece| {
+                bits(&file[rows.start * row_bytes..rows.end * row_bytes], piece);
+            });
+        }
         match self.planes() {
             None => upload.send_to(to, n, row_bytes, &mut |rows, piece| {
                 piece.copy_from_slice(&file[rows.start * row_bytes..rows.end * row_bytes]);
@@ -132,6 +146,26 @@ impl<'a> Found<'a> {
                 })
             }
         }
+    }
+}
+
+/// Writes rows of a file as products read them.
+type Write = fn(&[u8], &mut [u8]);
+
+/// How values of a format that is rounded to `bf16` on the way are written; `None` for every other format.
+fn bf16_bits(format: Format) -> Option<Write> {
+    fn round<const N: usize>(from: &[u8], to: &mut [u8], value: impl Fn([u8; N]) -> f32 + Sync) {
+        const PIECE: usize = 1 << 14;
+        to.par_chunks_mut(2 * PIECE).zip(from.par_chunks(N * PIECE)).for_each(|(to, from)| {
+            for (to, from) in to.as_chunks_mut::<2>().0.iter_mut().zip(from.as_chunks::<N>().0) {
+                *to = bf16::from_f32(value(*from)).to_le_bytes();
+            }
+        });
+    }
+    match format {
+        Format::F32 => Some(|from, to| round(from, to, f32::from_le_bytes)),
+        Format::F16 => Some(|from, to| round(from, to, |bytes| f16::from_le_bytes(bytes).to_f32())),
+        _ => None,
     }
 }
 
@@ -182,8 +216,8 @@ impl Linear {
     /// The product with the embedding table.
     pub(super) fn tied(table: &Table) -> Self {
         let way = Way::of(table.format);
-        let (memory, offset) = match &table.planes {
-            Some(planes) => (planes.clone(), 0),
+        let (memory, offset) = match &table.converted {
+            Some(converted) => (converted.clone(), 0),
             None => (table.memory.clone(), table.outputs.start * table.format.row_bytes(table.k)),
         };
         let (n, k_slice) = (table.outputs.len(), products::k_slice(table.n, table.k));
@@ -237,17 +271,17 @@ impl Table {
         });
         let format = found.format;
         // Only where the output matrix is the table does a product read it.
-        let planes = if weights.config().tied && found.planes().is_some() {
+        let converted = if weights.config().tied && found.is_converted() {
             let multiplied = Found { rows: outputs.clone(), ..found };
-            let planes = upload.memory(multiplied.device_bytes())?;
-            multiplied.send(planes.at(), upload)?;
-            Some(Arc::new(planes))
+            let memory = upload.memory(multiplied.device_bytes())?;
+            multiplied.send(memory.at(), upload)?;
+            Some(Arc::new(memory))
         } else {
             None
         };
         upload.finish()?;
         weights.used(name);
-        Ok(Self { memory, format, n: shape[0], k: shape[1], outputs, planes })
+        Ok(Self { memory, format, n: shape[0], k: shape[1], outputs, converted })
     }
 }
 

@@ -34,6 +34,21 @@ fn steps_have_the_bits_of_one_gpu() {
     }
 }
 
+/// A machine whose driver allows access, and whose kernels then read something else: it is noticed before a model is loaded,
+/// and the bits are those of one GPU.
+#[test]
+fn peers_that_read_other_bytes_are_not_used() {
+    let test = "detour::peers_that_read_other_bytes_are_not_used";
+    let lying = ("TRIBUNAL_EMULATED_LYING_PEERS", "1");
+    let Some(gpus) = (if is_emulated() { gpus_with(test, &["0"], lying) } else { None }) else { return };
+    let expected = alone(&mut *load_on(&gpus[0], "qwen2"), &sequences(&[90, 17, 40]), KvType::Bf16);
+    for group in groups(&gpus, &[2, 4]) {
+        let remark = group.remark().unwrap_or_default();
+        assert!(remark.contains("GPU 0 reads other bytes from the memory of GPU 1"), "{remark}");
+        check_bits(&mut *load_on(&group, "qwen2"), KvType::Bf16, &expected, CUTS);
+    }
+}
+
 #[test]
 fn steps_launched_whole_have_the_bits_of_one_gpu() {
     let test = "detour::steps_launched_whole_have_the_bits_of_one_gpu";

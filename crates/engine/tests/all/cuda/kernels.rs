@@ -3,15 +3,17 @@
 
 use std::collections::BTreeSet;
 
+use candle_core::quantized::GgmlDType as T;
 use tribunal_engine::model::{
     Compute, Device, KvType, Model, Weights,
     config::from_json,
     cuda::{Gpu, products::Kernels},
 };
 
-use super::{again, gpu, is_emulated, launches, part};
+use super::{again, apart, gpu, is_emulated, last_logits, launches, part};
 use crate::{
     engine::tiny,
+    gguf::gguf_of_sizes,
     model::{Desk, bits, load_on},
 };
 
@@ -73,7 +75,7 @@ fn products_by_any_kernels_judge_alike() {
     // qwen2: a bias of q, k and v; qwen3: norms of heads; gemma3: gelu, and a norm between a product and the stream.
     for model in ["qwen2", "qwen3", "gemma3", "long sums", "heads of 64", "heads of 128, long sums"] {
         let expected = logits(&gpu.with_products_by(Kernels::MmaSync), model);
-        for kernels in [Kernels::Wgmma, Kernels::Tma] {
+        for kernels in [Kernels::Wgmma, Kernels::Tma, Kernels::Measured] {
             let ours = logits(&gpu.with_products_by(kernels), model);
             assert!(ours == expected, "{model} has other bits by {kernels:?}, on {gpu:?}");
         }
@@ -95,4 +97,33 @@ fn launches_all(test: &str, kernels: &[&str]) {
 /// The kernels of a list of launches.
 fn names(trace: &str) -> BTreeSet<&str> {
     trace.lines().filter_map(|line| line.split(' ').next()).collect()
+}
+
+/// 48 KiB of shared memory are a block's without asking, static and dynamic together: from 12,257 columns on a row's norm
+/// has more. A kernel that has run with little may then run with much.
+#[test]
+fn norms_of_rows_around_48_kib_run() {
+    let Some(Device::Cuda(gpu)) = gpu() else { return };
+    for hidden in [64, 12_224, 12_256, 12_272, 12_288, 12_304, 16_384] {
+        let numbers = [("hidden_size", hidden), ("num_hidden_layers", 1), ("vocab_size", 300)];
+        let mut model = seeded(&Device::Cuda(gpu.clone()), &numbers);
+        let mut desk = Desk::new(&mut *model, &[vec![1, 2, 3]], KvType::Bf16);
+        assert!(desk.step(&[(0, 3)])[0].iter().all(|x| x.is_finite()), "{hidden}");
+    }
+}
+
+/// A grid has at most 65,535 blocks in y: an output matrix of more rows, in formats without products of their own.
+#[test]
+fn vocabularies_beyond_a_grid_are_multiplied_in_every_format() {
+    let Some(Device::Cuda(gpu)) = gpu() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("many-words.gguf");
+    for dtype in [T::F32, T::F16, T::Q4_0, T::Q5K] {
+        gguf_of_sizes(&path, dtype, [4, 128, 66_000]);
+        let weights = Weights::open(&path).unwrap();
+        let [ours, exact] =
+            [&Device::Cuda(gpu.clone()), &Device::Cpu].map(|on| last_logits(on, &weights, &[3, 1, 2]));
+        let apart = apart(&ours, &exact);
+        assert!(apart < 0.03, "{dtype:?} is {apart} apart");
+    }
 }

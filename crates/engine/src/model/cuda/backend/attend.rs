@@ -97,7 +97,7 @@ impl Cuda {
     pub(super) fn limits(&self) -> Limits {
         Limits {
             multiprocessors: self.gpu.multiprocessors(),
-            shared_bytes: self.gpu.shared_bytes(),
+            shared_bytes: self.gpu.attention_bytes(),
             splits: self.most_splits(),
             cascade: self.gpu.cascades(),
         }

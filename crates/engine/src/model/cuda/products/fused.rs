@@ -7,7 +7,7 @@ use crate::model::config::Activation;
 /// The launch of the fused gate and up projections with the gate, where there is such a kernel: `n / 2` gates, then `n
 /// / 2` ups, and `out[m, n / 2] = f(gate) up` in bf16.
 ///
-/// A choice for speed alone, as [`super::launch`], and without split-K. On Hopper it is made where the table names
+/// A choice for speed alone, as [`super::launch`], and without split-K. On an H100 it is made where the table names
 /// a TMA kernel for the product. A tile of more tokens has fewer copies, if it is filled.
 #[must_use]
 pub fn launch_gated(
@@ -19,10 +19,10 @@ pub fn launch_gated(
     let possible = k <= k_slice && n.is_multiple_of(16);
     let tile = match kernels {
         Kernels::Tma => tma_tiles().rev().find(|tile| tile.may_be_filled(m)),
-        Kernels::Wgmma => {
+        Kernels::Measured => {
             measured::launch([m, n, k], k_slice).map(|it| it.tile).filter(|it| it.kernels == Kernels::Tma)
         }
-        Kernels::Reference | Kernels::MmaSync => None,
+        Kernels::Reference | Kernels::MmaSync | Kernels::Wgmma => None,
     };
     let tile = tile.filter(|_| possible)?;
     let kernel = match (activation, tile.tokens) {
@@ -39,7 +39,7 @@ pub fn launch_gated(
 /// The launch of a QKV product with fused rotary embedding and KV store, where there is such a kernel: for heads of 64
 /// and 128 dimensions without norms. It may have a split-K reduction.
 ///
-/// On Hopper it is made where the table names a TMA tile of at most 128 tokens for the product: with more, a thread has
+/// On an H100 it is made where the table names a TMA tile of at most 128 tokens for the product: with more, a thread has
 /// no registers for the sums of all slices.
 #[must_use]
 pub fn launch_heads(
@@ -50,8 +50,8 @@ pub fn launch_heads(
 ) -> Option<Launch> {
     let launch = match kernels {
         Kernels::Tma => Some(by_tma([m, n, k], k_slice, 128)),
-        Kernels::Wgmma => measured::launch([m, n, k], k_slice),
-        Kernels::Reference | Kernels::MmaSync => None,
+        Kernels::Measured => measured::launch([m, n, k], k_slice),
+        Kernels::Reference | Kernels::MmaSync | Kernels::Wgmma => None,
     };
     let launch = launch.filter(|it| it.tile.kernels == Kernels::Tma && it.reduces == it.split.is_some())?;
     let kernel = match launch.tile.tokens {

@@ -53,6 +53,19 @@ fn tiles_are_those_of_the_kernels() {
     }
 }
 
+/// The table is an H100's with all of its multiprocessors.
+#[test]
+fn the_table_is_for_cards_like_the_measured_one() {
+    let kernels = |capability, multiprocessors| Kernels::of(capability, multiprocessors);
+    assert_eq!(kernels((9, 0), 132), Kernels::Measured, "H100 SXM, H200");
+    for multiprocessors in [16, 78, 114] {
+        assert_eq!(kernels((9, 0), multiprocessors), Kernels::Wgmma, "{multiprocessors}: a slice, H20, PCIe");
+    }
+    for capability in [(8, 0), (8, 9), (10, 0), (12, 0)] {
+        assert_eq!(kernels(capability, 132), Kernels::MmaSync, "{capability:?}");
+    }
+}
+
 #[test]
 fn rows_must_be_whole_steps() {
     assert_eq!(check(8, 48), Ok(()));
@@ -66,10 +79,11 @@ fn rows_must_be_whole_steps() {
 fn check_hopper(kernels: Kernels, launch: Launch, fast: Launch, [m, n, k]: [usize; 3]) {
     let k_slice = k_slice(n, k);
     let blocks = launch.tile.blocks(m, n);
-    let tuned = kernels == Kernels::Wgmma && measured::launch([m, n, k], k_slice) == Some(launch);
+    let tuned = kernels == Kernels::Measured && measured::launch([m, n, k], k_slice) == Some(launch);
     match launch.tile.kernels {
         Kernels::Reference | Kernels::MmaSync => assert!(tuned || launch == fast, "{m} [{n}, {k}]"),
         Kernels::Wgmma => assert!(m > 64 && blocks >= 96 && launch.grid == [blocks as u32, 1, 1]),
+        Kernels::Measured => panic!("the table is no tile: {launch:?}"),
         Kernels::Tma => {
             assert!(tuned || kernels == Kernels::Tma, "no table names them: {m} [{n}, {k}]: {launch:?}");
             let work_tiles = blocks * launch.split.unwrap_or(1);
@@ -103,7 +117,8 @@ fn heads_are_fused_where_a_tile_holds_all_sums() {
         assert_eq!(heads(Kernels::MmaSync, m, qkv, 128), None);
         assert_eq!(heads(Kernels::Tma, m, qkv, 80), None, "heads of 80");
     }
-    let of_table = |m| heads(Kernels::Wgmma, m, qkv, 128).map(|launch| (launch.kernel, launch.reduces));
+    assert_eq!(heads(Kernels::Wgmma, 2048, qkv, 128), None, "another card than the measured one");
+    let of_table = |m| heads(Kernels::Measured, m, qkv, 128).map(|launch| (launch.kernel, launch.reduces));
     assert_eq!(of_table(64), None, "the table names no TMA kernel");
     assert_eq!(of_table(128), Some(("gemm_heads_tma_128x128", true)));
     assert_eq!(of_table(512), None, "a tile of 256 tokens");
@@ -117,7 +132,7 @@ fn launches_cover_the_product() {
         for m in [1, 2, 7, 8, 9, 16, 17, 33, 64, 65, 128, 300, 4096] {
             for (n, k) in [(16, 16), (320, 64), (896, 4864), (3584, 18944), (37888, 3584), (32001, 4096)] {
                 let of = |kernels| launch(kernels, kind, [m, n, k], k_slice(n, k));
-                for kernels in [Kernels::Wgmma, Kernels::Tma] {
+                for kernels in [Kernels::Wgmma, Kernels::Tma, Kernels::Measured] {
                     check_hopper(kernels, of(kernels), of(Kernels::MmaSync), [m, n, k]);
                 }
                 let launch = of(Kernels::MmaSync);
@@ -144,7 +159,7 @@ fn what_is_launched() {
         for (n, k) in shapes {
             write!(table, "{model:4} [{n}, {k}]").unwrap();
             for m in [1, 16, 64, 128, 256, 512, 4096] {
-                let launch = launch(Kernels::Wgmma, Kind::Bf16, [m, n, k], k_slice(n, k));
+                let launch = launch(Kernels::Measured, Kind::Bf16, [m, n, k], k_slice(n, k));
                 let (x, y) = (launch.grid[0], launch.grid[1]);
                 write!(table, "  {m}: {} {x}x{y}", launch.kernel.trim_start_matches("gemm_bf16_")).unwrap();
             }

@@ -4,6 +4,7 @@ use super::{
     super::{
         arena::Slot,
         backend::{Add, Values},
+        graphs::Graphs,
         memory::Memory,
         weights::{Linear, Table},
     },
@@ -204,6 +205,9 @@ impl Backend for Ranks {
         let columns = Columns { pieces: &logits, ends: self.ends(self.whole.vocab, 4), in_place: false };
         let all = self.cards[0].cuda.values(Slot::Logits, logits[0].n_rows(), 4 * self.whole.vocab)?;
         self.exchange(&columns, &[all])?;
+        if self.graphs.as_ref().is_some_and(Graphs::is_recording) {
+            self.join_capture()?;
+        }
         self.cards[0].cuda.here()?;
         self.cards[0].cuda.set_logits(all.at());
         let kept = self.graphs.as_mut().map_or(Ok(LogitsStatus::Ready), |graphs| graphs.end(all.at()));

@@ -1,0 +1,269 @@
+//! Whether a GPU computes what its kernels define, before anything is judged with it: the tensor core's sums beside
+//! those of its generation, every product kernel beside the plain one, and two seeded layers of a model's width by the
+//! kernels of a run beside the proven ones. A kernel that is wrong on a card, or a driver that starts one too early,
+//! gives other scores and no message; here it gives a difference with the kernel's name.
+
+use std::sync::LazyLock;
+
+use half::{bf16, f16};
+use serde_json::Value;
+
+use super::{Error, Gpu, KernelSet, products::Kind, quant_layout::QuantLayout};
+use crate::model::{BLOCK, Config, KvType, Model, Part, Step, Weights, config::from_json, weights::Format};
+
+/// The first value that two ways to compute the same thing do not share.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Difference {
+    /// The kernel, or what was computed by several.
+    pub what: String,
+    pub row: usize,
+    pub column: usize,
+    pub expected: f32,
+    pub computed: f32,
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { what, row, column, expected, computed } = self;
+        write!(f, "{what}: row {row}, column {column} is {computed:e} and must be {expected:e}")
+    }
+}
+
+/// The first difference of two matrices with so many columns, bit for bit.
+fn difference(what: &str, n_columns: usize, expected: &[f32], computed: &[f32]) -> Option<Difference> {
+    let at = expected.iter().zip(computed).position(|(a, b)| a.to_bits() != b.to_bits())?;
+    let (row, column) = (at / n_columns, at % n_columns);
+    let (expected, computed) = (expected[at], computed[at]);
+    Some(Difference { what: what.to_owned(), row, column, expected, computed })
+}
+
+/// FNV-1a of the bits.
+fn hash<'a>(values: impl IntoIterator<Item = &'a f32>) -> u64 {
+    let bytes = values.into_iter().flat_map(|x| x.to_le_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Seeded numbers.
+struct Draw(u32);
+
+impl Draw {
+    fn bits(&mut self) -> u32 {
+        self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        self.0 >> 8
+    }
+
+    /// Between -1 and 1.
+    fn number(&mut self) -> f32 {
+        self.bits() as f32 / (1_u32 << 23) as f32 - 1.0
+    }
+
+    /// Rows of `k` values in a format, with every code and the scales of a model's weights.
+    fn rows(&mut self, format: Format, n: usize, k: usize) -> Vec<u8> {
+        if format == Format::Bf16 {
+            return (0..n * k).flat_map(|_| bf16::from_f32(self.number()).to_le_bytes()).collect();
+        }
+        let mut bytes: Vec<u8> = (0..n * format.row_bytes(k)).map(|_| self.bits() as u8).collect();
+        let halves: &[usize] = match format {
+            Format::Q4K => &[0, 2],
+            Format::Q6K => &[208],
+            _ => &[0],
+        };
+        for block in bytes.chunks_exact_mut(format.block_bytes()) {
+            for &at in halves {
+                block[at..at + 2].copy_from_slice(&f16::from_f32(0.01 * self.number()).to_le_bytes());
+            }
+        }
+        bytes
+    }
+}
+
+/// Tiles of a draw, and the hash of their sums by the tensor cores of capability 8 and 9
+/// (`scripts/golden_mma.py`).
+const TENSOR_CORE: [(u32, u64, u64); 3] = [
+    (2, 0x6f51_1710_7bd2_a9a1, 0x385c_b86a_1759_2dbb),
+    (8, 0x05b2_313f_9f93_37a3, 0x498b_2646_3f9c_7b04),
+    (40, 0x791f_5b98_7fcc_690a, 0xeb39_f3ef_f7ba_9b94),
+];
+
+/// A small model, and the hash of its logits by a GPU of capability 9: grouped queries, norms of heads.
+static SMALL: LazyLock<Value> = LazyLock::new(|| {
+    serde_json::json!({"architectures": ["Qwen3ForCausalLM"], "hidden_size": 256, "intermediate_size": 512,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 512,
+    "max_position_embeddings": 512, "rms_norm_eps": 1e-6, "rope_theta": 1e6, "tie_word_embeddings": true,
+    "hidden_act": "silu", "model_type": "qwen3"})
+});
+const SMALL_LAYERS: u64 = 0x17d8_b3d2_54b1_8bd7;
+
+/// Tiles of each draw.
+const TILES: usize = 400;
+
+/// Rows, outputs and inputs of products: ragged, and three slices of `k` or more.
+const SHAPES: [[usize; 3]; 2] = [[35, 72, 3072], [270, 136, 4096]];
+
+/// Tokens of the sequences that two layers read; then each goes on by one token, four times.
+const PROMPTS: [usize; 3] = [150, 20, 5];
+const ANSWER: usize = 4;
+
+impl Gpu {
+    /// The first difference from what the kernels define, if there is one; with a configuration also that of two layers of
+    /// its width with seeded weights.
+    ///
+    /// # Errors
+    /// The device fails or has too little memory.
+    pub fn check(&self, config: Option<&Config>) -> Result<Option<Difference>, crate::model::Error> {
+        if let Some(found) = self.check_tensor_core()? {
+            return Ok(Some(found));
+        }
+        if let Some(found) = self.check_products()? {
+            return Ok(Some(found));
+        }
+        if let Some(found) = self.check_small_layers()? {
+            return Ok(Some(found));
+        }
+        config.map_or(Ok(None), |config| self.check_layers(config))
+    }
+
+    /// The sums of the tensor core. No golden sums are known of capability 10 and later: nothing is found there.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn check_tensor_core(&self) -> Result<Option<Difference>, Error> {
+        for (spread, of_8, of_9) in TENSOR_CORE {
+            let known = match self.capability().0 {
+                8 => of_8,
+                9 => of_9,
+                _ => return Ok(None),
+            };
+            let mut draw = Draw(1);
+            let exponent = |v: u32| 127 - spread + (v >> 8) % (2 * spread);
+            let half = |draw: &mut Draw| {
+                let v = draw.bits();
+                ((v & 1) << 15 | exponent(v) << 7 | (v >> 1 & 0x7f)) as u16
+            };
+            let single = |draw: &mut Draw| {
+                let v = draw.bits();
+                f32::from_bits((v & 1) << 31 | exponent(v) << 23 | draw.bits() & 0x7f_ffff)
+            };
+            let (mut a, mut b, mut c) = (Vec::new(), Vec::new(), Vec::new());
+            for _ in 0..TILES {
+                a.extend((0..256).map(|_| half(&mut draw)));
+                b.extend((0..128).map(|_| half(&mut draw)));
+                c.extend((0..128).map(|_| single(&mut draw)));
+            }
+            let sums = self.multiply_tiles(&a, &b, &c)?;
+            if hash(&sums) != known {
+                let what = format!("the tensor core (tiles of spread {spread})");
+                let (expected, computed) = (f32::NAN, sums[0]);
+                return Ok(Some(Difference { what, row: 0, column: 0, expected, computed }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Every kernel that computes a product beside the plain one of its format.
+    ///
+    /// # Errors
+    /// The device fails or has too little memory.
+    pub fn check_products(&self) -> Result<Option<Difference>, Error> {
+        let kinds = [
+            (Kind::Bf16, Format::Bf16),
+            (Kind::Q8_0, Format::Q8_0),
+            (Kind::Q4K, Format::Q4K),
+            (Kind::Q6K, Format::Q6K),
+        ];
+        for (kind, format) in kinds {
+            for [m, n, k] in SHAPES {
+                let mut draw = Draw(7);
+                let rows = draw.rows(format, n, k);
+                let x: Vec<u16> = (0..m * k).map(|_| bf16::from_f32(draw.number()).to_bits()).collect();
+                let weights = QuantLayout::of(format, k).map_or(rows.clone(), |layout| {
+                    let mut out = vec![0; layout.bytes(n)];
+                    layout.write(&rows, &mut out);
+                    out
+                });
+                let all = self.products(kind, &x, &weights, [m, n, k])?;
+                let (_, expected) = &all[0];
+                for (name, computed) in &all {
+                    let what = format!("`{name}` of [{m}, {k}] by [{n}, {k}]");
+                    if let Some(found) = difference(&what, n, expected, computed) {
+                        return Ok(Some(found));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The logits of two layers of a small model, whose bits are known of capability 9: they show a wrong kernel that has no
+    /// second one to compare with, such as a norm. Nothing is found on others.
+    ///
+    /// # Errors
+    /// The device fails or has too little memory.
+    pub fn check_small_layers(&self) -> Result<Option<Difference>, crate::model::Error> {
+        if self.capability().0 != 9 {
+            return Ok(None);
+        }
+        let config = from_json("a small model", &SMALL)?;
+        let logits = logits(&mut *super::load(self, &Weights::seeded(config, 11))?)?;
+        let hash = hash(logits.iter().flatten());
+        let what = format!("two layers of a small model ({hash:016x})");
+        let found = Difference { what, row: 0, column: 0, expected: f32::NAN, computed: logits[0][0] };
+        Ok((hash != SMALL_LAYERS).then_some(found))
+    }
+
+    /// The logits of two layers of a model's width, by the kernels of a run beside the proven ones with plain attention, each
+    /// launched by itself.
+    ///
+    /// # Errors
+    /// The device fails or has too little memory.
+    pub fn check_layers(&self, config: &Config) -> Result<Option<Difference>, crate::model::Error> {
+        let config = Config { n_layers: config.n_layers.min(2), ..config.clone() };
+        let weights = Weights::seeded(config, 11);
+        let run = |gpu: &Self| {
+            let mut model = super::load(gpu, &weights)?;
+            logits(&mut *model)
+        };
+        let expected = run(&self.with_kernels(KernelSet::Proven).with_plain_attention().without_graphs())?;
+        for (step, (expected, computed)) in expected.iter().zip(run(self)?).enumerate() {
+            let what = format!("two layers of this model's width, step {step}");
+            if let Some(found) = difference(&what, weights.config().vocab, expected, &computed) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The logits of every step: prompts side by side, then answers token by token, so that a step comes again and is recorded.
+fn logits(model: &mut dyn Model) -> Result<Vec<Vec<f32>>, crate::model::Error> {
+    let blocks_of = |n: usize| (n + ANSWER).div_ceil(BLOCK);
+    model.reserve(PROMPTS.iter().map(|&n| blocks_of(n)).sum(), KvType::Bf16)?;
+    let mut all = Vec::new();
+    for step in 0..=ANSWER {
+        let mut first = 0;
+        let parts: Vec<(Vec<u32>, usize, Vec<u32>)> = PROMPTS
+            .iter()
+            .map(|&n| {
+                let blocks: Vec<u32> = (first..first + blocks_of(n)).map(|block| block as u32).collect();
+                first += blocks_of(n);
+                let positions = if step == 0 { 0..n } else { n + step - 1..n + step };
+                let tokens = positions.clone().map(|i| ((i * 37 + n) % 300) as u32).collect();
+                (tokens, positions.start, blocks)
+            })
+            .collect();
+        let step = Step::new(
+            parts.iter().map(|(tokens, position, blocks)| Part {
+                tokens,
+                position: *position,
+                blocks,
+                logits_from: tokens.len() - 1,
+                states_from: tokens.len(),
+                adapter: None,
+            }),
+            Vec::new(),
+        );
+        model.run(step)?;
+        all.push(model.logits()?.concat());
+    }
+    Ok(all)
+}

@@ -1,0 +1,194 @@
+//! `tribunal gpu-check`: whether a GPU computes what it should, and the same before a run on a GPU that was not checked yet:
+//! in a process of its own, which is ended when it takes too long.
+
+use std::{
+    collections::BTreeMap,
+    io::Write,
+    path::PathBuf,
+    process::{Command, ExitCode, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::args;
+use crate::{
+    card, engine,
+    engine::Device,
+    eval::{ModelSpec, Resources, models},
+    files,
+    model::{
+        Weights,
+        cuda::{Difference, Gpu},
+    },
+};
+
+/// How long the check of one GPU may take. It needs under a second where nothing is wrong; a kernel that hangs never ends.
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Checks a GPU: its tensor cores, every kernel beside the plain one, two layers of a model.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// A model whose width is checked too: a card, file or folder
+    #[arg(long, value_name = "CARD|PATH")]
+    model: Option<String>,
+    /// cuda, cuda:N, or cuda:N,M for several GPUs
+    #[arg(long, default_value = "cuda", value_parser = args::device)]
+    device: String,
+    /// The kernels that are checked
+    #[arg(long, default_value = "auto", value_parser = args::GPU_KERNELS)]
+    gpu_kernels: String,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was found on a GPU.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Found {
+    gpu: String,
+    /// Unit: seconds.
+    seconds: f64,
+    difference: Option<Difference>,
+}
+
+/// Runs `tribunal gpu-check`: exit code 0 where nothing differs, 1 where something does.
+///
+/// # Errors
+/// There is no such GPU, it fails, or the model cannot be read.
+pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
+    let devices = Device::for_models(&args.device, 1)?;
+    let gpus: Vec<&Gpu> = devices.iter().flat_map(Device::gpus).collect();
+    if gpus.is_empty() {
+        bail!("`gpu-check` checks a GPU, not `--device {}`", args.device);
+    }
+    let weights = args.model.as_deref().map(weights).transpose()?;
+    let config = weights.as_ref().map(Weights::config);
+    let check = |gpu: &&Gpu| {
+        let start = Instant::now();
+        let difference = gpu
+            .with_kernels(models::gpu_kernels(&args.gpu_kernels))
+            .check(config)
+            .map_err(engine::Error::Model)?;
+        Ok(Found { gpu: format!("{gpu:?}"), seconds: start.elapsed().as_secs_f64(), difference })
+    };
+    let found = gpus.iter().map(check).collect::<Result<Vec<Found>>>()?;
+    if args.json {
+        writeln!(out, "{}", json!({ "gpus": found }))?;
+    } else {
+        for Found { gpu, seconds, difference } in &found {
+            let of_model = if config.is_some() { ", and two layers of the model" } else { "" };
+            match difference {
+                None => writeln!(
+                    out,
+                    "{gpu}: the tensor core's sums and every product are right{of_model} ({seconds:.2} s)"
+                )?,
+                Some(difference) => writeln!(
+                    out,
+                    "{gpu}: {difference}\nhint: `--gpu-kernels proven`, or `plain` if that differs too; please report the \
+                     card, its driver and this line"
+                )?,
+            }
+        }
+    }
+    let all_right = found.iter().all(|found| found.difference.is_none());
+    Ok(if all_right { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn weights(model: &str) -> Result<Weights> {
+    let located = models::find(model, None, &Resources { device: "cpu".into(), ..Resources::default() })?;
+    Ok(Weights::open(&located.weights).map_err(engine::Error::Model)?)
+}
+
+/// What is known of GPUs, by GPU, driver, build and model.
+type Known = BTreeMap<String, String>;
+
+/// Checks the GPUs of a run, each once for its driver, this build and the model. Where one computes something else, fails or
+/// does not end, the run takes other kernels, and the user is told.
+pub fn settle(model: &ModelSpec, resources: &mut Resources) {
+    let is_off = std::env::var_os("TRIBUNAL_GPU_CHECK").is_some_and(|value| value == "off");
+    if is_off || resources.gpu_kernels != "auto" {
+        return;
+    }
+    // What is wrong with a device is said where it is opened.
+    let Ok(devices) = Device::for_models(&resources.device, resources.tensor_parallel.unwrap_or(1)) else {
+        return;
+    };
+    for gpu in devices.iter().flat_map(Device::gpus) {
+        let kernels = kernels_of(gpu, &model.model);
+        if kernels != "auto" {
+            resources.gpu_kernels = kernels;
+            return;
+        }
+    }
+}
+
+/// The kernels that are right on a GPU, as far as the check goes.
+fn kernels_of(gpu: &Gpu, model: &str) -> String {
+    let path = card::home::home().ok().map(|home| home.join("gpu-checks.json"));
+    let driver = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
+    let driver = driver.lines().next().unwrap_or("unknown driver");
+    let key = format!("{gpu:?}; {driver}; tribunal {}; {model}", super::setup::version());
+    let mut known = path.as_ref().map(read).unwrap_or_default();
+    if let Some(kernels) = known.get(&key) {
+        return kernels.clone();
+    }
+    let mut kernels = "plain";
+    for set in ["auto", "proven"] {
+        let Some(wrong) = wrong_with(gpu, model, set) else {
+            kernels = set;
+            break;
+        };
+        say!("warning: {gpu:?}: {wrong}");
+    }
+    if kernels != "auto" {
+        say!(
+            "warning: this run takes `--gpu-kernels {kernels}`, which are slower; `tribunal gpu-check` shows more\n\
+             hint: please report the card, its driver and these lines"
+        );
+    }
+    known.insert(key, kernels.to_owned());
+    if let Some(path) = path {
+        // A folder that cannot be written means that the check is made again.
+        let _ = files::write(&path, |file| Ok(serde_json::to_writer_pretty(file, &known)?));
+    }
+    kernels.to_owned()
+}
+
+fn read(path: &PathBuf) -> Known {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+/// What the check of a GPU in a process of its own found; `None` where everything is right.
+fn wrong_with(gpu: &Gpu, model: &str, set: &str) -> Option<String> {
+    let mut command = Command::new(std::env::current_exe().ok()?);
+    command.args(["gpu-check", "--json", "--gpu-kernels", set, "--model", model]);
+    command.args(["--device", &format!("cuda:{}", gpu.ordinal())]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().ok()?;
+    let start = Instant::now();
+    while start.elapsed() < LIMIT {
+        let Ok(Some(status)) = child.try_wait() else {
+            std::thread::sleep(Duration::from_millis(10));
+            continue;
+        };
+        let printed = child.wait_with_output().map(|output| output.stdout).unwrap_or_default();
+        let found: Option<Vec<Found>> = serde_json::from_slice::<serde_json::Value>(&printed)
+            .ok()
+            .and_then(|all| serde_json::from_value(all["gpus"].clone()).ok());
+        return match found {
+            Some(found) => {
+                found.into_iter().find_map(|found| found.difference).map(|found| found.to_string())
+            }
+            // Too little memory, say: the run says so itself, if it meets it.
+            None if status.code() == Some(2) => None,
+            None => Some(format!("the check of its kernels ended with {status}")),
+        };
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    Some(format!("the check of its kernels did not end within {} s", LIMIT.as_secs()))
+}
