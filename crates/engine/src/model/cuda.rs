@@ -140,6 +140,10 @@ pub enum Error {
     #[error("the CUDA kernel `{kernel}` takes other arguments than this binary gives it")]
     Arguments { kernel: &'static str },
     #[error(
+        "heads of {dims} dimensions; the CUDA kernels take multiples of 16 up to {most}; hint: `--device cpu` runs the model"
+    )]
+    Heads { dims: usize, most: usize },
+    #[error(
         "the CUDA kernel `{kernel}` was to be launched over {grid:?} blocks; a grid has at most 65535 in y and z"
     )]
     Grid { kernel: &'static str, grid: [u32; 3] },

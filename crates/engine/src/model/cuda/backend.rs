@@ -33,6 +33,7 @@ use super::{
     step_upload::StepUpload,
     tail::Wants,
     tensor_map::TensorMap,
+    tiles,
     weight_upload::WeightUpload,
     weights::{Linear, Table, embed_kernel},
 };
@@ -113,6 +114,9 @@ impl Cuda {
     /// # Errors
     /// The device fails.
     pub(super) fn sharded(gpu: &Gpu, whole: &Config, shard: Shard) -> Result<Self, Error> {
+        if whole.head_dim > tiles::MOST_DIMS || !whole.head_dim.is_multiple_of(16) {
+            return Err(Error::Heads { dims: whole.head_dim, most: tiles::MOST_DIMS });
+        }
         let context = gpu.context();
         context.bind_to_thread().map_err(failed("use the device"))?;
         // SAFETY: all work on this context's memory is on `stream`, or on streams that `stream` waits for by events of

@@ -105,7 +105,8 @@ fn names(trace: &str) -> BTreeSet<&str> {
 fn norms_of_rows_around_48_kib_run() {
     let Some(Device::Cuda(gpu)) = gpu() else { return };
     for hidden in [64, 12_224, 12_256, 12_272, 12_288, 12_304, 16_384] {
-        let numbers = [("hidden_size", hidden), ("num_hidden_layers", 1), ("vocab_size", 300)];
+        let numbers =
+            [("hidden_size", hidden), ("head_dim", 16), ("num_hidden_layers", 1), ("vocab_size", 300)];
         let mut model = seeded(&Device::Cuda(gpu.clone()), &numbers);
         let mut desk = Desk::new(&mut *model, &[vec![1, 2, 3]], KvType::Bf16);
         assert!(desk.step(&[(0, 3)])[0].iter().all(|x| x.is_finite()), "{hidden}");
@@ -125,5 +126,21 @@ fn vocabularies_beyond_a_grid_are_multiplied_in_every_format() {
             [&Device::Cuda(gpu.clone()), &Device::Cpu].map(|on| last_logits(on, &weights, &[3, 1, 2]));
         let apart = apart(&ours, &exact);
         assert!(apart < 0.03, "{dtype:?} is {apart} apart");
+    }
+}
+
+/// The plain kernel of attention takes heads of up to 256 dimensions, and would write past its shared memory with more.
+#[test]
+fn heads_that_no_kernel_takes_are_refused() {
+    let Some(Device::Cuda(gpu)) = gpu() else { return };
+    let file = std::fs::read(tiny("qwen2").join("config.json")).unwrap();
+    for (dims, runs) in [(16, true), (112, true), (256, true), (24, false), (272, false), (3056, false)] {
+        let mut config: serde_json::Value = serde_json::from_slice(&file).unwrap();
+        config["head_dim"] = dims.into();
+        let config = from_json("config.json", &config).unwrap();
+        let loaded = Device::Cuda(gpu.clone()).load(&Weights::seeded(config, 5), Compute::default());
+        let said = loaded.err().map(|error| error.to_string());
+        assert_eq!(said.is_none(), runs, "{dims}: {said:?}");
+        assert!(said.is_none_or(|said| said.contains(&format!("heads of {dims} dimensions"))), "{dims}");
     }
 }
