@@ -28,7 +28,19 @@ import transformers
 from transformers import GenerationConfig, PreTrainedConfig
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-FAMILIES = ["llama", "mistral", "qwen2", "qwen3", "gemma3_text"]
+FAMILIES = [
+    "llama",
+    "mistral",
+    "qwen2",
+    "qwen3",
+    "gemma3_text",
+    "qwen2_moe",
+    "qwen3_moe",
+    "glm4_moe",
+    "gemma2",
+    "hunyuan_v1_dense",
+    "ministral3",
+]
 
 
 def defaults(cls):

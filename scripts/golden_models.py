@@ -1,18 +1,19 @@
 # /// script
 # requires-python = ">=3.10"
-# dependencies = ["torch==2.9.1", "transformers==4.57.3", "safetensors>=0.5", "tokenizers>=0.22"]
+# dependencies = ["torch==2.15.0", "transformers==5.24.0", "safetensors>=0.5", "tokenizers>=0.22"]
 # ///
 """Makes the tiny models of every architecture and the logits that `transformers` computes with them.
 
-    python scripts/golden_models.py [--models models/tiny] [--golden tests/golden/models]
+    python scripts/golden_models.py [--models models/tiny] [--golden tests/golden/models] [--only NAME ...]
 
-Writes, for every entry of `MODELS`:
+Writes, for every entry of `MODELS`, or for those that are named:
 
   models/tiny/<name>/            config.json as the hub has it, model.safetensors (f32), tokenizer files
   tests/golden/models/<name>.json         where the logits come from, the token ids, what is in force
   tests/golden/models/<name>.safetensors  `0`, `1`, ...: logits of each sequence, f32 [tokens, vocab]
 
-The weights are random but seeded by each tensor's name, so running the script again gives the same bytes.
+The weights are random but seeded by each tensor's name, so running the script again gives the same bytes; the
+versions that made a model are in its json.
 A feature that does not change the logits proves nothing, so each one (rope scaling, sliding window, biases,
 norms of queries and keys, ...) is switched off in turn and must move some logit by `IN_FORCE` at least.
 
@@ -41,6 +42,7 @@ VOCAB = 320
 LENGTHS = (17, 112)  # tokens of each test sequence; the second is past every window and original context
 IN_FORCE = 0.05  # a feature switched off must move a logit by this much
 HEADROOM = 2e-5  # f32 against f64 of the same model: rounding must stay far below the tests' 1e-4
+EAGER = {"attn_implementation": "eager", "experts_implementation": "eager"}
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]  # ids 317, 318, 319
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
@@ -225,6 +227,38 @@ model(
     k_norm=weights("k_norm.weight", 0.0),
 )
 
+# The second layer is dense. Experts are written one by one, as in the hub's files.
+model(
+    "qwen3-moe",
+    {
+        **GATED,
+        **NARROW,
+        "architectures": ["Qwen3MoeForCausalLM"],
+        "model_type": "qwen3_moe",
+        "num_hidden_layers": 3,
+        "head_dim": 16,
+        "rope_theta": 1000000.0,
+        "rope_scaling": None,
+        "attention_bias": False,
+        "sliding_window": None,
+        "max_window_layers": 3,
+        "use_sliding_window": False,
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": [1],
+        "moe_intermediate_size": 16,
+        "num_experts": 8,
+        "num_experts_per_tok": 3,
+        "norm_topk_prob": True,
+        "output_router_logits": False,
+        "router_aux_loss_coef": 0.001,
+        "tie_word_embeddings": False,
+    },
+    norm_topk_prob={"norm_topk_prob": False},
+    three_experts={"num_experts_per_tok": 2},
+    router=weights("mlp.gate.weight", 0.0),
+    k_norm=weights("k_norm.weight", 1.0),
+)
+
 
 def fill(net):
     """Seeded weights: matrices keep the size of what passes through, norms and biases are not trivial."""
@@ -237,9 +271,24 @@ def fill(net):
         elif name.endswith("bias"):
             p.data = 0.5 * draw
         elif "embed_tokens" in name or "lm_head" in name:
-            p.data = 2.0 / math.sqrt(p.shape[1]) * draw
+            p.data = 2.0 / math.sqrt(p.shape[-1]) * draw
         else:
-            p.data = 1.1 / math.sqrt(p.shape[1]) * draw
+            p.data = 1.1 / math.sqrt(p.shape[-1]) * draw
+
+
+def stored(net):
+    """The tensors of a file: each expert's matrices under a name of their own; a tied lm_head is not among them."""
+    tensors = {}
+    for name, p in net.named_parameters():
+        module, _, part = name.partition(".mlp.experts.")
+        if part not in ("gate_up_proj", "down_proj"):
+            tensors[name] = p.data.contiguous()
+            continue
+        parts = ("gate_proj", "up_proj") if part == "gate_up_proj" else (part,)
+        for expert, matrix in enumerate(p.data):
+            for of_part, rows in zip(parts, matrix.chunk(len(parts))):
+                tensors[f"{module}.mlp.experts.{expert}.{of_part}.weight"] = rows.contiguous()
+    return tensors
 
 
 def write_json(path, value):
@@ -291,7 +340,7 @@ def sequences():
 
 
 def load(folder, dtype=torch.float32):
-    net = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager", dtype=dtype)
+    net = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, **EAGER)
     return net.eval()
 
 
@@ -325,9 +374,9 @@ def make(name, models_dir, golden_dir):
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "config.json", config)
     write_tokenizer(folder)
-    net = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder), attn_implementation="eager")
+    net = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder), **EAGER)
     fill(net)
-    tensors = {n: p.data.contiguous() for n, p in net.named_parameters()}  # a tied lm_head is not among them
+    tensors = stored(net)
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
     net, exact, ids = load(folder), load(folder, torch.float64), sequences()
@@ -416,12 +465,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", type=Path, default=Path("models/tiny"))
     parser.add_argument("--golden", type=Path, default=Path("tests/golden/models"))
+    parser.add_argument("--only", nargs="+", choices=MODELS, default=[])
     args = parser.parse_args()
     args.golden.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
-    made = {name: make(name, args.models, args.golden) for name in MODELS}
-    make_sharded(args.models / "mistral", args.models / "mistral-sharded", made["mistral"])
-    make_nested(args.models / "gemma3", args.models / "gemma3-nested", made["gemma3"])
+    made = {name: make(name, args.models, args.golden) for name in args.only or MODELS}
+    if "mistral" in made:
+        make_sharded(args.models / "mistral", args.models / "mistral-sharded", made["mistral"])
+    if "gemma3" in made:
+        make_nested(args.models / "gemma3", args.models / "gemma3-nested", made["gemma3"])
 
 
 if __name__ == "__main__":

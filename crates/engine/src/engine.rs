@@ -215,6 +215,8 @@ pub struct Facts {
     /// Positions of one sequence.
     pub context: usize,
     pub n_layers: usize,
+    /// As [`crate::model::Config::only_on_cpu`].
+    pub only_on_cpu: Option<&'static str>,
     pub weight_bytes: usize,
     /// What all adapters take beside the weights.
     pub adapter_bytes: usize,

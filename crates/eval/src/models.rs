@@ -501,6 +501,10 @@ fn memory(engine: &Engine) -> Vec<(String, String)> {
         rows.push(("adapters".to_owned(), gib(facts.adapter_bytes)));
     }
     rows.push(("KV cache".to_owned(), gib(facts.kv_bytes)));
+    if let Some(why) = facts.only_on_cpu {
+        rows.push(("on a GPU".to_owned(), format!("not in this version, since {why}")));
+        return rows;
+    }
     // On a GPU it is loaded already.
     if facts.signature.get("device") == Some("cpu") {
         let options = Options { context: Some(facts.context), ..Options::for_gpu() };

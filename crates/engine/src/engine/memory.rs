@@ -103,9 +103,10 @@ impl Need {
     /// What the model of a GGUF file or a safetensors folder needs.
     ///
     /// # Errors
-    /// No model that runs here.
+    /// No model that runs here, or one that GPUs do not compute.
     pub fn of(path: &Path, options: &Options) -> Result<Self, Error> {
         let weights = Weights::open(path)?;
+        weights.check_gpu()?;
         Ok(Self::new(weights.config().into(), weights.n_bytes(), options))
     }
 

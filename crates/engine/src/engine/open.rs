@@ -59,6 +59,7 @@ pub fn over(
         signature: signed::signature(options, &built),
         context,
         n_layers: config.n_layers,
+        only_on_cpu: config.only_on_cpu(),
         weight_bytes: weights.n_bytes(),
         adapter_bytes: adapters.iter().map(Adapter::n_bytes).sum(),
         kv_bytes,
@@ -107,6 +108,7 @@ fn ready(
         let limits = limits(options, options.step_tokens, None);
         return Ok(Ready { model, n_blocks, kv_bytes, limits });
     }
+    weights.check_gpu()?;
     let block_bytes = options.kv.block_bytes(&device.share(config)?);
     let shares = Shares { n_cards: gpus.len(), block_bytes, context };
     if let Some(kv_bytes) = options.kv_bytes {

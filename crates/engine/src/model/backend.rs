@@ -7,6 +7,7 @@
 use super::{
     Error, KvType, Weights,
     adapter::LowRank,
+    config::Experts,
     sampler::{SampleRequest, SampledToken},
     step::{Step, StepLimits},
 };
@@ -69,6 +70,9 @@ pub enum LogitsStatus {
     Rerun,
 }
 
+/// What a backend without experts has of them.
+pub enum NoExperts {}
+
 /// A device with one model's cache and the step at hand. Every operation fails when the device does.
 pub trait Backend: Send + Sync + Sized + 'static {
     /// The residual stream, f32.
@@ -87,6 +91,8 @@ pub trait Backend: Send + Sync + Sized + 'static {
     type Linear: Send + Sync;
     /// The embedding table.
     type Table: Send + Sync;
+    /// Router, experts and shared expert of one layer.
+    type Experts: Send + Sync;
 
     /// # Errors
     /// No memory on the device.
@@ -99,6 +105,16 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// # Errors
     /// As [`Backend::table`].
     fn linear(&self, weights: &Weights, matrices: Matrices<'_>) -> Result<Self::Linear, Error>;
+
+    /// The experts of a layer, as [`super::Config::experts_of`] describes them. `module` is the checkpoint's name of the
+    /// feed-forward half: `model.layers.3.mlp`.
+    ///
+    /// # Errors
+    /// As [`Backend::table`], and experts of different types.
+    fn experts(&self, weights: &Weights, module: &str, experts: &Experts) -> Result<Self::Experts, Error> {
+        let _ = experts;
+        Err(weights.bad(module, "has experts, which this device does not compute"))
+    }
 
     /// The output matrix of a model whose output matrix is its embedding table.
     ///
@@ -213,6 +229,28 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// # Errors
     /// The device fails.
     fn gated_product(&mut self, x: &Self::Input, gate_up: &Self::Linear) -> Result<Self::Input, Error>;
+
+    /// `x += norm(y)`, or without a norm where the architecture has none. For each row, y is the sum of its chosen
+    /// experts' outputs, each times its weight, in the order of their numbers, in f32, and then that of the shared
+    /// expert. Gives the norm of the new x by the weight `next`.
+    ///
+    /// The step's pairs of row and expert are sorted by expert, so that each expert's weights are read once. Logits of
+    /// the router are products in f32, whatever the type that it is stored in. A row whose logits are not numbers has
+    /// an output that is not a number.
+    ///
+    /// # Errors
+    /// The device fails, or computes no experts.
+    fn add_experts(
+        &mut self,
+        x: &mut Self::Stream,
+        h: &Self::Input,
+        experts: &Self::Experts,
+        norm: Option<&Self::Vector>,
+        next: &Self::Vector,
+    ) -> Result<Self::Input, Error> {
+        let _ = (x, h, experts, norm, next);
+        Err(Error::Step("this device computes no experts".into()))
+    }
 
     /// The values of a stream.
     ///

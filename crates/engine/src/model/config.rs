@@ -1,17 +1,19 @@
 //! What differs between the decoders: sizes, rope, norms, windows. Read from a Hugging Face `config.json`
 //! or from GGUF metadata; it loads no weights.
 
+mod experts;
 pub mod gguf;
 mod hf;
 
 use crate::model::Error;
 
+pub use experts::{Experts, MAX_EXPERTS, Routing, Scoring, SharedExpert};
 pub use gguf::from_gguf;
 pub use hf::from_json;
 pub(super) use hf::{FileConfig, read, stop_ids};
 
 /// Names of the architectures that the decoder knows, as checkpoints spell them.
-pub const ARCHITECTURES: &[&str] = &["llama", "mistral", "qwen2", "qwen3", "gemma3"];
+pub const ARCHITECTURES: &[&str] = &["llama", "mistral", "qwen2", "qwen3", "qwen3_moe", "gemma3"];
 
 /// Sizes and switches of one decoder.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +51,8 @@ pub struct Config {
     /// For each layer, whether the window is in force.
     pub sliding: Vec<bool>,
     pub activation: Activation,
+    /// Experts instead of some or all dense feed-forward halves.
+    pub experts: Option<Experts>,
     /// Embeddings are multiplied by this (Gemma: the square root of the width).
     pub embedding_scale: Option<f32>,
     /// The output matrix is the embedding matrix.
@@ -69,6 +73,8 @@ enum Arch {
     /// Qwen2 and 2.5.
     Qwen2,
     Qwen3,
+    /// Qwen3 with experts.
+    Qwen3Moe,
     Gemma3,
 }
 
@@ -162,6 +168,12 @@ impl Rope {
 }
 
 impl Config {
+    /// What GPUs do not compute in this version; `None` for a model that runs on them.
+    #[must_use]
+    pub fn only_on_cpu(&self) -> Option<&'static str> {
+        self.experts.is_some().then_some("its layers have experts")
+    }
+
     /// Checks that the rope has angles for all positions of a context.
     ///
     /// # Errors
@@ -236,6 +248,7 @@ fn check(path: &str, config: Config) -> Result<Config, Error> {
     if !c.head_dim.is_multiple_of(16) {
         return bad("head size", &format!("is {}, not a multiple of 16", c.head_dim));
     }
+    experts::check(path, c)?;
     for rope in std::iter::once(&c.rope).chain(&c.local_rope) {
         if let Scaling::Factors(by) = &rope.scaling
             && by.len() != c.head_dim / 2

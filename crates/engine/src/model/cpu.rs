@@ -31,9 +31,11 @@ pub mod backend;
 
 mod adapter;
 mod attention;
+mod experts;
 mod linear;
 mod norm;
 mod rotary;
+mod routing;
 pub mod sampler;
 
 mod ahead;
@@ -147,15 +149,29 @@ impl Packed {
     /// When `k` is not a whole number of blocks, when the length is not that of the shape, or when there is
     /// no memory.
     pub fn pack(format: Format, n: usize, k: usize, blocks: &[u8]) -> Result<Self, Error> {
-        if !k.is_multiple_of(format.block()) {
-            return Err(Error::Columns { format, k, block: format.block() });
-        }
-        let expected = n * format.row_bytes(k);
-        if blocks.len() != expected {
-            return Err(Error::Length { format, n, k, got: blocks.len(), expected });
-        }
+        check(format, n, k, blocks)?;
         let storage = pack::pack(format, n, k, blocks)?;
         Ok(Self { format, n, k, storage })
+    }
+
+    /// Memory for a stack of matrices of one format, to be filled by [`Packed::fill`].
+    ///
+    /// # Errors
+    /// No memory.
+    fn stack(format: Format, n: usize, k: usize) -> Result<Self, Error> {
+        Ok(Self { format, n, k, storage: Storage::new(format, n, k)? })
+    }
+
+    /// Packs the `n` outputs from `first` on; both are whole panels.
+    ///
+    /// # Errors
+    /// As [`Packed::pack`].
+    fn fill(&mut self, first: usize, n: usize, blocks: &[u8]) -> Result<(), Error> {
+        let (format, k) = (self.format, self.k);
+        check(format, n, k, blocks)?;
+        let rows = pack::Rows { format, n, k, bytes: blocks };
+        pack::pack_at(&mut self.storage, first / layout::LANES, rows);
+        Ok(())
     }
 
     /// The format it was packed from.
@@ -206,6 +222,18 @@ impl Packed {
         assert_eq!(out.len(), self.k, "one row of weights");
         unpack::row(&self.storage.panel(i / layout::LANES), i % layout::LANES, out);
     }
+}
+
+/// Checks that bytes are those of a matrix.
+fn check(format: Format, n: usize, k: usize, blocks: &[u8]) -> Result<(), Error> {
+    if !k.is_multiple_of(format.block()) {
+        return Err(Error::Columns { format, k, block: format.block() });
+    }
+    let expected = n * format.row_bytes(k);
+    if blocks.len() != expected {
+        return Err(Error::Length { format, n, k, got: blocks.len(), expected });
+    }
+    Ok(())
 }
 
 /// Runs a generic kernel on the lanes of an instruction set.

@@ -101,11 +101,16 @@ struct Layer<B: Backend> {
     o_proj: B::Linear,
     /// The norm before the feed-forward half.
     mlp_norm: B::Vector,
-    gate_up: B::Linear,
-    down_proj: B::Linear,
+    feed: Feed<B>,
     /// Gemma's norms of each half's output.
     post_norms: Option<(B::Vector, B::Vector)>,
     reach: Reach,
+}
+
+/// The feed-forward half of a layer.
+enum Feed<B: Backend> {
+    Dense { gate_up: B::Linear, down_proj: B::Linear },
+    Experts(B::Experts),
 }
 
 impl<B: Backend> Decoder<B> {
@@ -180,9 +185,14 @@ impl<B: Backend> Decoder<B> {
         let post_norms = layer.post_norms.as_ref();
         let after_attention = post_norms.map(|norms| &norms.0);
         let h = backend.add_product(&mut x, &attended, &layer.o_proj, after_attention, &layer.mlp_norm)?;
-        let gated = backend.gated_product(&h, &layer.gate_up)?; // [rows, intermediate]
-        let h =
-            backend.add_product(&mut x, &gated, &layer.down_proj, post_norms.map(|norms| &norms.1), next)?;
+        let after_feed = post_norms.map(|norms| &norms.1);
+        let h = match &layer.feed {
+            Feed::Dense { gate_up, down_proj } => {
+                let gated = backend.gated_product(&h, gate_up)?; // [rows, intermediate]
+                backend.add_product(&mut x, &gated, down_proj, after_feed, next)?
+            }
+            Feed::Experts(experts) => backend.add_experts(&mut x, &h, experts, after_feed, next)?,
+        };
         Ok((x, h))
     }
 
@@ -212,8 +222,10 @@ impl<B: Backend> Model for Decoder<B> {
             let backend = &mut self.backend;
             backend.adapt(&mut layer.qkv, &[Module::Q, Module::K, Module::V].map(added))?;
             backend.adapt(&mut layer.o_proj, &[added(Module::O)])?;
-            backend.adapt(&mut layer.gate_up, &[Module::Gate, Module::Up].map(added))?;
-            backend.adapt(&mut layer.down_proj, &[added(Module::Down)])?;
+            if let Feed::Dense { gate_up, down_proj } = &mut layer.feed {
+                backend.adapt(gate_up, &[Module::Gate, Module::Up].map(added))?;
+                backend.adapt(down_proj, &[added(Module::Down)])?;
+            }
         }
         self.n_adapters += 1;
         Ok(self.n_adapters as u32 - 1)
@@ -308,7 +320,6 @@ impl<B: Backend> Load<'_, B> {
             None
         };
         let qkv = [(at("self_attn.q_proj"), q), (at("self_attn.k_proj"), kv), (at("self_attn.v_proj"), kv)];
-        let gate_up = [(at("mlp.gate_proj"), c.intermediate), (at("mlp.up_proj"), c.intermediate)];
         Ok(Layer {
             input_layernorm: self.norm(&at("input_layernorm"), c.hidden)?,
             qkv: self.linear(&qkv, c.hidden, c.head_dim)?,
@@ -316,10 +327,22 @@ impl<B: Backend> Load<'_, B> {
             k_norm: self.head_norm(&at("self_attn.k_norm"))?,
             o_proj: self.linear(&[(at("self_attn.o_proj"), c.hidden)], q, 1)?,
             mlp_norm: self.norm(&at(mlp_norm), c.hidden)?,
-            gate_up: self.linear(&gate_up, c.hidden, 1)?,
-            down_proj: self.linear(&[(at("mlp.down_proj"), c.hidden)], c.intermediate, 1)?,
+            feed: self.feed(layer, &at("mlp"))?,
             post_norms,
             reach: if c.sliding[layer] { Reach::Local } else { Reach::Global },
+        })
+    }
+
+    fn feed(&self, layer: usize, module: &str) -> Result<Feed<B>, Error> {
+        let c = self.config;
+        if let Some(experts) = c.experts_of(layer) {
+            return self.backend.experts(self.weights, module, experts).map(Feed::Experts);
+        }
+        let at = |part: &str| format!("{module}.{part}_proj");
+        let gate_up = [(at("gate"), c.intermediate), (at("up"), c.intermediate)];
+        Ok(Feed::Dense {
+            gate_up: self.linear(&gate_up, c.hidden, 1)?,
+            down_proj: self.linear(&[(at("down"), c.hidden)], c.intermediate, 1)?,
         })
     }
 

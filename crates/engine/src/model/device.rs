@@ -213,12 +213,13 @@ impl Device {
     /// Loads a checkpoint's weights. The cache is still to be [reserved](Model::reserve).
     ///
     /// # Errors
-    /// Tensors that are missing or of another shape than the configuration says, or too little memory.
+    /// Tensors that are missing or of another shape than the configuration says, too little memory, or a model that GPUs do
+    /// not compute.
     pub fn load(&self, weights: &Weights, compute: Compute) -> Result<Box<dyn Model>, super::Error> {
         match self {
             Self::Cpu => Ok(Box::new(Decoder::load(weights, Cpu::new(weights.config(), compute))?)),
-            Self::Cuda(gpu) => cuda::load(gpu, weights),
-            Self::Group(group) => cuda::load_on_group(group, weights),
+            Self::Cuda(gpu) => weights.check_gpu().and_then(|()| cuda::load(gpu, weights)),
+            Self::Group(group) => weights.check_gpu().and_then(|()| cuda::load_on_group(group, weights)),
         }
     }
 }

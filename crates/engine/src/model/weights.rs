@@ -2,6 +2,7 @@
 //! Hugging Face checkpoint), and the formats of their tensors. It copies and converts nothing. Beside them, `seeded`
 //! ones for measurements, which have no files.
 
+mod experts;
 pub(in crate::model) mod ggml;
 mod gguf;
 mod safetensors;
@@ -194,6 +195,19 @@ impl Weights {
                 map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, entry.start, length)
             };
         }
+    }
+
+    /// Checks that GPUs compute all of the model.
+    ///
+    /// # Errors
+    /// What they do not compute.
+    pub fn check_gpu(&self) -> Result<(), Error> {
+        let Some(why) = self.config.only_on_cpu() else { return Ok(()) };
+        Err(Error::File {
+            path: self.path.display().to_string(),
+            reason: format!("{why}, and such models run on the CPU in this version"),
+            hint: "`--device cpu`".into(),
+        })
     }
 
     pub(super) fn bad(&self, name: &str, reason: &str) -> Error {

@@ -10,6 +10,7 @@ mod gguf;
 mod model;
 mod model_adapters;
 mod model_checkpoints;
+mod model_experts;
 mod model_gguf;
 mod model_matmul;
 mod model_weights;

@@ -109,7 +109,7 @@ fn check_against_transformers(model: &str, golden: &str) {
 
 #[test]
 fn logits_equal_those_of_transformers() {
-    for name in ["llama", "smollm2", "mistral", "qwen2", "qwen2-yarn", "qwen3", "gemma3"] {
+    for name in ["llama", "smollm2", "mistral", "qwen2", "qwen2-yarn", "qwen3", "gemma3", "qwen3-moe"] {
         check_against_transformers(name, name);
     }
     check_against_transformers("mistral-sharded", "mistral");
@@ -179,7 +179,7 @@ proptest! {
     fn a_row_does_not_depend_on_its_company(
         lengths in prop::collection::vec(1_usize..300, 1..4),
         cuts in prop::collection::vec((0_usize..4, 1_usize..70), 60),
-        name in prop::sample::select(vec!["qwen2", "gemma3", "mistral"]),
+        name in prop::sample::select(vec!["qwen2", "gemma3", "mistral", "qwen3-moe"]),
         kind in prop::sample::select(vec![KvType::Bf16, KvType::F32, KvType::F16]),
     ) {
         check_company(&mut *load(name), kind, &lengths, &cuts);

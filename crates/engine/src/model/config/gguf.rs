@@ -6,6 +6,7 @@ use crate::{
     model::Error,
 };
 
+mod experts;
 mod keys;
 mod rope;
 
@@ -36,6 +37,7 @@ fn arch(path: &str, name: &str) -> Result<Arch, Error> {
         "llama" => Ok(Arch::Llama),
         "qwen2" => Ok(Arch::Qwen2),
         "qwen3" => Ok(Arch::Qwen3),
+        "qwen3moe" => Ok(Arch::Qwen3Moe),
         "gemma3" => Ok(Arch::Gemma3),
         other => Err(Error::Architecture { path: path.into(), arch: shown(other) }),
     }
@@ -64,7 +66,7 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Co
     let config = Config {
         vocab: tensors.vocab,
         hidden,
-        intermediate: read.size("feed_forward_length")?,
+        intermediate: read.intermediate(arch)?,
         n_layers,
         n_heads,
         n_kv_heads: read.optional_size("attention.head_count_kv")?.unwrap_or(n_heads),
@@ -72,7 +74,7 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Co
         norm_eps: read.number("attention.layer_norm_rms_epsilon")?,
         norm_plus_one: false,
         post_norms: gemma,
-        qk_norm: gemma || arch == Arch::Qwen3,
+        qk_norm: gemma || matches!(arch, Arch::Qwen3 | Arch::Qwen3Moe),
         qkv_bias: arch == Arch::Qwen2,
         o_bias: false,
         mlp_bias: false,
@@ -82,6 +84,7 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Co
         window,
         sliding,
         activation: if gemma { Activation::GeluTanh } else { Activation::Silu },
+        experts: read.experts(arch, n_layers)?,
         embedding_scale: read.embedding_scale(gemma.then(|| (hidden as f64).sqrt() as f32))?,
         tied: tensors.tied,
         context,
@@ -187,7 +190,7 @@ impl Reader<'_> {
         let Some(window) = self.optional_size(key)?.filter(matters) else {
             return Ok((None, vec![false; n_layers]));
         };
-        if matches!(arch, Arch::Qwen2 | Arch::Qwen3) {
+        if matches!(arch, Arch::Qwen2 | Arch::Qwen3 | Arch::Qwen3Moe) {
             let reason = format!("is {window}, and the file does not say which layers slide");
             return Err(self.bad(key, reason));
         }

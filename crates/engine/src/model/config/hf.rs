@@ -2,6 +2,7 @@
 //! class in `transformers`; every setting is obeyed or refused by name.
 
 mod classes;
+mod experts;
 mod known;
 mod layers;
 mod rope;
@@ -70,7 +71,7 @@ pub fn read(path: &str, json: &Value) -> Result<FileConfig, Error> {
         norm_eps: s.needed_positive("rms_norm_eps")?,
         norm_plus_one: gemma,
         post_norms: gemma,
-        qk_norm: gemma || arch == Arch::Qwen3,
+        qk_norm: gemma || matches!(arch, Arch::Qwen3 | Arch::Qwen3Moe),
         qkv_bias: arch == Arch::Qwen2 || has_biases,
         o_bias: has_biases,
         mlp_bias: arch == Arch::Llama && s.flag("mlp_bias")?,
@@ -80,6 +81,7 @@ pub fn read(path: &str, json: &Value) -> Result<FileConfig, Error> {
         window,
         sliding,
         activation: activation(&s)?,
+        experts: experts::experts(&s, arch, n_layers)?,
         embedding_scale: gemma.then(|| (hidden as f64).sqrt() as f32),
         tied: file.tied()?,
         context: s.needed_size("max_position_embeddings")?,
@@ -141,6 +143,7 @@ impl<'a> File<'a> {
             "mistral" => Some(Arch::Mistral),
             "qwen2" => Some(Arch::Qwen2),
             "qwen3" => Some(Arch::Qwen3),
+            "qwen3_moe" => Some(Arch::Qwen3Moe),
             "gemma3_text" => Some(Arch::Gemma3),
             _ => None,
         }

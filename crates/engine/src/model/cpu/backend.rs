@@ -8,6 +8,7 @@ use super::{
     activate,
     attention::{self, Queries},
     cache::{Cache, with_halves},
+    experts::{self, Experts, How},
     linear::{Compute, Linear, Table},
     norm,
     rotary::{Heads, LayerCache, Rotary},
@@ -17,7 +18,7 @@ use crate::model::{
     Config, Error, KvType, Weights,
     angles::Angles,
     backend::{Added, Backend, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
-    config::Activation,
+    config::{self, Activation},
     sampler::{SampleRequest, SampledToken},
     step::{Adapted, Step},
 };
@@ -110,6 +111,7 @@ impl Backend for Cpu {
     type Vector = Vec<f32>;
     type Linear = Linear;
     type Table = Table;
+    type Experts = Experts;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, Error> {
         Ok(values)
@@ -121,6 +123,15 @@ impl Backend for Cpu {
 
     fn linear(&self, weights: &Weights, matrices: Matrices<'_>) -> Result<Self::Linear, Error> {
         Linear::load(weights, matrices, self.compute)
+    }
+
+    fn experts(
+        &self,
+        weights: &Weights,
+        module: &str,
+        experts: &config::Experts,
+    ) -> Result<Self::Experts, Error> {
+        Experts::load(weights, module, (experts, self.config.hidden), self.compute)
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear, Error> {
@@ -260,6 +271,21 @@ impl Backend for Cpu {
             Activation::GeluTanh => activate::gelu_mul(isa, gate, up),
         });
         Ok(gate)
+    }
+
+    fn add_experts(
+        &mut self,
+        x: &mut Self::Stream,
+        h: &Self::Input,
+        experts: &Self::Experts,
+        norm: Option<&Self::Vector>,
+        next: &Self::Vector,
+    ) -> Result<Self::Input, Error> {
+        let how = How { activation: self.config.activation, compute: self.compute };
+        let mut sums = experts.forward(experts::Rows { x: &h.values, m: h.n_rows() }, how);
+        let norm = norm.map(|weight| (weight.as_slice(), self.eps()));
+        norm::add(self.compute.tier, &mut x.values, &mut sums, x.width, norm);
+        self.norm(x, next)
     }
 
     fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, Error> {

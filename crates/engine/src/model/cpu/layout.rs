@@ -244,10 +244,6 @@ impl Storage {
         self.used.len()
     }
 
-    pub(super) fn n_panels(&self) -> usize {
-        self.n_panels
-    }
-
     pub(super) fn panel(&self, i: usize) -> Panel<'_> {
         let (values, scales) = panel_bytes(self.format, self.k);
         let (all_values, all_scales) = self.memory[self.used.clone()].split_at(self.n_panels * values);

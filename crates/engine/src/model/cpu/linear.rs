@@ -1,6 +1,6 @@
 //! A layer's weight matrices as the checkpoint has them, packed; and the embedding that may share their storage.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use super::{
     Activations, Format, Input, Isa, Packed,
@@ -140,23 +140,33 @@ impl Table {
     }
 }
 
-fn packed(
+pub(super) fn packed(
     weights: &Weights,
     name: &str,
     [n, k]: [usize; 2],
     floats: Option<Format>,
 ) -> Result<Packed, Error> {
-    let stored = weights.get(name, &[n, k])?;
+    let (format, bytes) = encoded(weights, name, [n, k], floats)?;
+    let packed = Packed::pack(format, n, k, &bytes).map_err(|e| weights.bad(name, &e.to_string()))?;
+    weights.used(name);
+    Ok(packed)
+}
+
+/// A tensor's format and bytes, those of floats in the format that they are to be held in.
+pub(super) fn encoded<'a>(
+    weights: &'a Weights,
+    name: &str,
+    shape: [usize; 2],
+    floats: Option<Format>,
+) -> Result<(Format, Cow<'a, [u8]>), Error> {
+    let stored = weights.get(name, &shape)?;
     let bad = |reason: String| weights.bad(name, &reason);
     let format = Format::of(stored.dtype);
     let format = format.ok_or_else(|| bad(format!("is {:?}, which is not supported", stored.dtype)))?;
-    let (format, bytes) = match (floats, weights::floats(stored.dtype, &stored.bytes)) {
+    Ok(match (floats, weights::floats(stored.dtype, &stored.bytes)) {
         (Some(wanted), Some(values)) if wanted != format => (wanted, encode(wanted, &values).into()),
         _ => (format, stored.bytes),
-    };
-    let packed = Packed::pack(format, n, k, &bytes).map_err(|e| bad(e.to_string()))?;
-    weights.used(name);
-    Ok(packed)
+    })
 }
 
 /// Little-endian bytes of values in a float format.

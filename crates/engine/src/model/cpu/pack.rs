@@ -9,12 +9,21 @@ use crate::model::weights::ggml::{read_codes, scale_and_minimum};
 /// Packs `n` rows of `k` values.
 pub(super) fn pack(format: Format, n: usize, k: usize, rows: &[u8]) -> Result<Storage, Error> {
     let mut storage = Storage::new(format, n, k)?;
-    let (value_bytes, scale_bytes) = panel_bytes(format, k);
+    pack_at(&mut storage, 0, Rows { format, n, k, bytes: rows });
+    Ok(storage)
+}
+
+/// Packs rows into the panels from `first` on.
+pub(super) fn pack_at(storage: &mut Storage, first: usize, rows: Rows) {
+    let Rows { format, n, k, .. } = rows;
     if n == 0 || k == 0 {
-        return Ok(storage);
+        return;
     }
-    let rows = Rows { format, n, k, bytes: rows };
+    let (value_bytes, scale_bytes) = panel_bytes(format, k);
     let (values, scales) = storage.halves_mut();
+    let n_panels = n.div_ceil(LANES);
+    let values = &mut values[first * value_bytes..][..n_panels * value_bytes];
+    let scales = &mut scales[first * scale_bytes..][..n_panels * scale_bytes];
     match format.quantized() {
         None => values.par_chunks_mut(value_bytes).enumerate().for_each(|(panel, values)| {
             floats(&rows, panel, values);
@@ -25,15 +34,14 @@ pub(super) fn pack(format: Format, n: usize, k: usize, rows: &[u8]) -> Result<St
             .enumerate()
             .for_each(|(panel, (values, scales))| blocks(&rows, kind, panel, values, scales)),
     }
-    Ok(storage)
 }
 
 /// The rows of a file's matrix.
-struct Rows<'a> {
-    format: Format,
-    n: usize,
-    k: usize,
-    bytes: &'a [u8],
+pub(super) struct Rows<'a> {
+    pub format: Format,
+    pub n: usize,
+    pub k: usize,
+    pub bytes: &'a [u8],
 }
 
 impl<'a> Rows<'a> {

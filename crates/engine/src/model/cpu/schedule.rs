@@ -58,7 +58,7 @@ pub fn add_multiply(jobs: &mut [Job], input: &Input) {
     run(&parts, input);
 }
 
-fn parts<'a>(jobs: &'a mut [Job], input: &Input) -> Vec<Part<'a>> {
+fn parts<'a>(jobs: &'a mut [Job], input: &'a Input) -> Vec<Part<'a>> {
     jobs.iter_mut().map(|Job { weights, out }| Part::over(weights, out, input)).collect()
 }
 
@@ -84,20 +84,60 @@ pub fn gemm(layers: &[&Packed], input: &Input) -> Vec<Vec<f32>> {
     outs
 }
 
+/// Some outputs of a layer, a matrix of its own, and the rows that it multiplies.
+pub(super) struct Item<'a> {
+    pub weights: &'a Packed,
+    /// Whole panels.
+    pub outputs: Range<usize>,
+    pub input: &'a Input,
+}
+
+/// Products of many matrices with rows of their own, each `[m, outputs]`, all in one parallel region. Work is shared out
+/// by tiles and panels, not by matrix: where each has few rows, by bytes of weights.
+///
+/// # Panics
+/// As [`multiply`], or when outputs are not whole panels.
+pub(super) fn gemm_each(items: &[Item]) -> Vec<Vec<f32>> {
+    let mut outs: Vec<Vec<f32>> =
+        items.iter().map(|item| Vec::with_capacity(item.input.m() * item.outputs.len())).collect();
+    let pairs = items.iter().zip(&mut outs);
+    let parts: Vec<Part> = pairs.map(|(item, out)| Part::of(item, out.spare_capacity_mut())).collect();
+    let tiles = |item: &Item| item.input.m().div_ceil(ROWS).max(1);
+    let work: usize = parts.iter().zip(items).map(|(part, item)| part.n_panels() * tiles(item)).sum();
+    let share = work.div_ceil(rayon::current_num_threads() * TASKS);
+    let tasks: Vec<(&Part, &Input, Range<usize>)> = parts
+        .iter()
+        .zip(items)
+        .flat_map(|(part, item)| {
+            let step = (share / tiles(item)).next_multiple_of(PAIR).max(PAIR);
+            part.ranges(step).map(|(part, panels)| (part, item.input, panels))
+        })
+        .collect();
+    tasks.into_par_iter().with_max_len(1).for_each(|(part, input, panels)| part.run(panels, input));
+    for (item, out) in items.iter().zip(&mut outs) {
+        // SAFETY: the capacity is at least `m n`, and the tasks have initialised all columns of all `m` rows.
+        unsafe { out.set_len(item.input.m() * item.outputs.len()) };
+    }
+    outs
+}
+
 fn run(parts: &[Part], input: &Input) {
-    let n_panels: usize = parts.iter().map(|part| part.weights.storage.n_panels()).sum();
+    let n_panels: usize = parts.iter().map(Part::n_panels).sum();
     let n_threads = rayon::current_num_threads();
     if n_threads == 1 {
-        return parts.iter().for_each(|part| part.run(0..part.weights.storage.n_panels(), input));
+        return parts.iter().for_each(|part| part.run(0..part.n_panels(), input));
     }
     let step = n_panels.div_ceil(n_threads * TASKS).next_multiple_of(PAIR).max(PAIR);
     let tasks: Vec<(&Part, Range<usize>)> = parts.iter().flat_map(|part| part.ranges(step)).collect();
     tasks.into_par_iter().with_max_len(1).for_each(|(part, panels)| part.run(panels, input));
 }
 
-/// A layer whose output may be written from several threads, each its own columns.
+/// A layer, or some outputs of one, whose output may be written from several threads, each its own columns.
 struct Part<'a> {
     weights: &'a Packed,
+    /// The first of the layer's panels, and outputs from there on.
+    first: usize,
+    n: usize,
     /// `m n` values, borrowed exclusively for `'a`.
     out: *mut MaybeUninit<f32>,
     borrowed: PhantomData<&'a mut [MaybeUninit<f32>]>,
@@ -112,14 +152,24 @@ unsafe impl Sync for Part<'_> {}
 
 impl<'a> Part<'a> {
     /// A layer whose output is written to the start of uninitialised memory.
-    fn new(weights: &'a Packed, out: &'a mut [MaybeUninit<f32>], input: &Input) -> Self {
+    fn new(weights: &'a Packed, out: &'a mut [MaybeUninit<f32>], input: &'a Input) -> Self {
+        Self::of(&Item { weights, outputs: 0..weights.n, input }, out)
+    }
+
+    /// The same of some outputs.
+    fn of(item: &Item<'a>, out: &'a mut [MaybeUninit<f32>]) -> Self {
+        let Item { weights, outputs, input } = item;
+        let n = outputs.len();
         assert_eq!(weights.k, input.k(), "inputs of the layer and values of a row");
-        assert!(out.len() >= input.m() * weights.n, "space for [{}, {}]", input.m(), weights.n);
-        Self { weights, out: out.as_mut_ptr(), borrowed: PhantomData, m: input.m(), accumulate: false }
+        assert!(outputs.end <= weights.n && outputs.start.is_multiple_of(LANES), "panels of the layer");
+        assert!(outputs.end == weights.n || n.is_multiple_of(LANES), "whole panels");
+        assert!(out.len() >= input.m() * n, "space for [{}, {n}]", input.m());
+        let (first, out) = (outputs.start / LANES, out.as_mut_ptr());
+        Self { weights, first, n, out, borrowed: PhantomData, m: input.m(), accumulate: false }
     }
 
     /// A layer whose output overwrites these values.
-    fn over(weights: &'a Packed, out: &'a mut [f32], input: &Input) -> Self {
+    fn over(weights: &'a Packed, out: &'a mut [f32], input: &'a Input) -> Self {
         assert_eq!(out.len(), input.m() * weights.n, "outputs [{}, {}]", input.m(), weights.n);
         // SAFETY: same address, length and lifetime; `MaybeUninit<f32>` has the layout of `f32`, and only initialised
         // values are written through it.
@@ -127,8 +177,12 @@ impl<'a> Part<'a> {
         Self::new(weights, out, input)
     }
 
+    fn n_panels(&self) -> usize {
+        self.n.div_ceil(LANES)
+    }
+
     fn ranges(&self, step: usize) -> impl Iterator<Item = (&Self, Range<usize>)> {
-        let n_panels = self.weights.storage.n_panels();
+        let n_panels = self.n_panels();
         (0..n_panels).step_by(step).map(move |first| (self, first..n_panels.min(first + step)))
     }
 
@@ -167,7 +221,7 @@ impl<'a> Part<'a> {
     fn multiply_pair(&self, panels: Range<usize>, spans: &[Span], block: &KBlock, buffers: &mut Buffers) {
         let KBlock { input, range } = block;
         let (k, isa) = (input.k(), input.isa);
-        let part = |i| self.weights.storage.panel(i).part(range.clone());
+        let part = |i| self.weights.storage.panel(self.first + i).part(range.clone());
         let both = [part(panels.start), part(panels.end - 1)];
         let pair = &Pair { first: panels.start, panels: &both[..panels.len()] };
         let panels = pair.panels;
@@ -255,7 +309,7 @@ impl<'a> Part<'a> {
     /// Prefetches the lines of the output for writing: stores would otherwise stall until the lines arrive.
     fn prefetch_output(&self, pair: &Pair, span: Span) {
         for r in 0..span.rows {
-            let at = (span.first + r) * self.weights.n + pair.first * LANES;
+            let at = (span.first + r) * self.n + pair.first * LANES;
             for p in 0..pair.panels.len() {
                 ahead::write(self.out.wrapping_add(at + p * LANES));
             }
@@ -270,7 +324,7 @@ impl<'a> Part<'a> {
         sums: &mut [Lanes],
         mut act: impl FnMut(&mut Lanes, &mut [MaybeUninit<f32>]),
     ) {
-        let n = self.weights.n;
+        let n = self.n;
         for (p, sums) in sums.chunks_mut(span.height).enumerate() {
             let first = (pair.first + p) * LANES;
             let columns = LANES.min(n - first);

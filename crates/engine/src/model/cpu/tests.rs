@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use tribunal_core::random::SplitMix;
 
 mod bits;
+mod experts;
 
 use super::{Activations, Error, Format, Input, Isa, Job, Packed, multiply};
 

@@ -39,7 +39,7 @@ use super::{
 };
 use crate::model::{
     self, BLOCK, Config, KvType, Weights,
-    backend::{Added, Backend, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
+    backend::{Added, Backend, HeadNorms, LogitsStatus, Matrices, NoExperts, Reach, Rows, StepStatus},
     sampler::{SampleRequest as Want, SampledToken as Choice},
     step::{Step, StepLimits as Most},
 };
@@ -251,6 +251,7 @@ impl Backend for Cuda {
     type Vector = Memory;
     type Linear = Linear;
     type Table = Table;
+    type Experts = NoExperts;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, model::Error> {
         let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();

@@ -7,7 +7,7 @@ use std::{
 
 use candle_core::quantized::GgmlDType;
 
-use super::{Entry, Mapped, RowOrder, Weights, floats};
+use super::{Entry, Mapped, RowOrder, Weights, experts, floats};
 use crate::{
     gguf::{self, Header, Kind, Metadata, TensorInfo, shown},
     model::{
@@ -51,6 +51,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
             index.insert(name, entry);
         }
     }
+    experts::split(&mut index);
     let bytes = |e: &Entry| {
         let values = floats(e.dtype, &maps[e.file].map[e.start..e.end]);
         let reason = || format!("is {:?}, floats were expected", e.dtype);

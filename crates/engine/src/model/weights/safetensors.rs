@@ -9,7 +9,7 @@ use candle_core::quantized::GgmlDType;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
-use super::{Entry, Mapped, RowOrder, Weights};
+use super::{Entry, Mapped, RowOrder, Weights, experts};
 use crate::model::{
     Config, Error, config,
     small_file::{self, MAX_SETTINGS_BYTES, MAX_TOKENIZER_BYTES},
@@ -32,6 +32,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
         list(&shard_path, &file.map, files.len(), &mut index)?;
         files.push(file);
     }
+    experts::split(&mut index);
     let mut config = reading.config.clone();
     tie(&mut config, &files, &mut index);
     fit::check(&config_path, &reading, &index)?;

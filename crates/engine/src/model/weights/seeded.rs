@@ -50,9 +50,6 @@ fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
         ("self_attn.v_proj", vec![kv, c.hidden]),
         ("self_attn.o_proj", vec![c.hidden, q]),
         ("post_attention_layernorm", vec![c.hidden]),
-        ("mlp.gate_proj", vec![c.intermediate, c.hidden]),
-        ("mlp.up_proj", vec![c.intermediate, c.hidden]),
-        ("mlp.down_proj", vec![c.hidden, c.intermediate]),
     ];
     if c.qk_norm {
         layer.push(("self_attn.q_norm", vec![c.head_dim]));
@@ -63,6 +60,7 @@ fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
         layer.push(("post_feedforward_layernorm", vec![c.hidden]));
     }
     for i in 0..c.n_layers {
+        all.extend(feed(c, i).into_iter().map(|(part, shape)| (format!("model.layers.{i}.mlp.{part}"), shape)));
         all.extend(layer.iter().map(|(part, shape)| (format!("model.layers.{i}.{part}"), shape.clone())));
     }
     let mut named: Vec<_> = all.into_iter().map(|(part, shape)| (format!("{part}.weight"), shape)).collect();
@@ -79,6 +77,24 @@ fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
         named.extend((0..c.n_layers).map(|i| (format!("model.layers.{i}.{part}_proj.bias"), vec![n])));
     }
     named
+}
+
+/// The matrices of a layer's feed-forward half.
+fn feed(c: &Config, layer: usize) -> Vec<(String, Vec<usize>)> {
+    let gated = |module: &str, width| {
+        ["gate_proj", "up_proj", "down_proj"].map(|part| {
+            let shape = if part == "down_proj" { vec![c.hidden, width] } else { vec![width, c.hidden] };
+            (format!("{module}{part}"), shape)
+        })
+    };
+    let Some(experts) = c.experts_of(layer) else { return gated("", c.intermediate).into() };
+    let mut all = vec![("gate".to_owned(), vec![experts.n, c.hidden])];
+    all.extend((0..experts.n).flat_map(|expert| gated(&format!("experts.{expert}."), experts.width)));
+    if let Some(shared) = experts.shared {
+        all.extend(gated("shared_experts.", shared.width));
+        all.extend(shared.is_gated.then(|| ("shared_expert_gate".to_owned(), vec![1, c.hidden])));
+    }
+    all
 }
 
 /// How the numbers of one tensor are made: matrices so that a product keeps the spread of its input; `None` for the

@@ -101,6 +101,19 @@ const GEMMA3: &[(&str, Key)] = &[
     ("rope.local.freq_base", Read),
 ];
 
+/// Further keys of Qwen3 with experts.
+const QWEN3_MOE: &[(&str, Key)] = &[
+    ("expert_count", Read),
+    ("expert_used_count", Read),
+    ("expert_feed_forward_length", Read),
+    ("expert_gating_func", Read),
+    ("expert_weights_norm", Read),
+    ("expert_weights_scale", Read),
+    ("expert_shared_feed_forward_length", Zero),
+    ("expert_group_count", One),
+    ("expert_group_used_count", One),
+];
+
 /// What stands under these is for images.
 const OF_IMAGES: &[&str] = &["vision.", "mm."];
 
@@ -109,6 +122,7 @@ const OF_IMAGES: &[&str] = &["vision.", "mm."];
 pub fn objection(arch: &str, key: &str, value: &Value) -> Option<String> {
     let own = match arch {
         "llama" => LLAMA,
+        "qwen3moe" => QWEN3_MOE,
         "gemma3" => GEMMA3,
         _ => &[],
     };
@@ -120,7 +134,7 @@ pub fn objection(arch: &str, key: &str, value: &Value) -> Option<String> {
         Value::Array(items) => items.iter().all(|item| number(item) == Some(0.0)),
         value => number(value) == Some(0.0),
     };
-    let is_fine = match ALL.iter().chain(own).find(|(known, _)| *known == key).map(|(_, key)| key) {
+    let is_fine = match own.iter().chain(ALL).find(|(known, _)| *known == key).map(|(_, key)| key) {
         Some(Read | Harmless) => true,
         Some(Zero) => is_zero(),
         Some(One) => is_zero() || number(value) == Some(1.0),

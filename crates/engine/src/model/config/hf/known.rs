@@ -50,6 +50,8 @@ fn read_of(arch: Arch) -> &'static [&'static str] {
         Arch::Llama => &["use_sliding_window", "max_window_layers"],
         Arch::Mistral => &["use_sliding_window"],
         Arch::Gemma3 => &["rope_local_base_freq", "sliding_window_pattern", "_sliding_window_pattern"],
+        // All layers slide where one does.
+        Arch::Qwen3Moe => &["max_window_layers", "num_local_experts"],
         Arch::Qwen2 | Arch::Qwen3 => &[],
     }
 }

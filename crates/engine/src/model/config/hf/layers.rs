@@ -22,7 +22,7 @@ pub fn windows(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<(Option<
             let pattern = pattern(s)?;
             (0..n_layers).map(|layer| !(layer + 1).is_multiple_of(pattern)).collect()
         }
-        (Arch::Llama | Arch::Mistral, stated) => {
+        (Arch::Llama | Arch::Mistral | Arch::Qwen3Moe, stated) => {
             let all = vec![window.is_some(); n_layers];
             if stated.is_some_and(|stated| stated != all) {
                 let kind = if window.is_some() { "sliding_attention" } else { "full_attention" };
@@ -42,7 +42,7 @@ fn window(s: &Settings<'_>, arch: Arch) -> Result<Option<usize>, Error> {
     let window = match arch {
         Arch::Llama => None,
         Arch::Mistral | Arch::Gemma3 => s.size("sliding_window")?,
-        Arch::Qwen2 | Arch::Qwen3 => {
+        Arch::Qwen2 | Arch::Qwen3 | Arch::Qwen3Moe => {
             if s.flag("use_sliding_window")? {
                 s.size("sliding_window")?
             } else {
@@ -53,7 +53,7 @@ fn window(s: &Settings<'_>, arch: Arch) -> Result<Option<usize>, Error> {
     if window == Some(0) {
         return Err(s.bad("sliding_window", "is 0; a number from 1 was expected"));
     }
-    let has_switch = matches!(arch, Arch::Qwen2 | Arch::Qwen3) || s.given("use_sliding_window").is_none();
+    let has_switch = matches!(arch, Arch::Qwen2 | Arch::Qwen3 | Arch::Qwen3Moe) || s.given("use_sliding_window").is_none();
     if !has_switch && s.flag("use_sliding_window")? != window.is_some() {
         let reason =
             format!("is {}, which contradicts the `sliding_window` of `{}`", window.is_none(), s.class.name);

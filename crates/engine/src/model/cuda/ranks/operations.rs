@@ -13,7 +13,7 @@ use super::{
 };
 use crate::model::{
     self, KvType, Weights,
-    backend::{Added, Backend, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
+    backend::{Added, Backend, HeadNorms, LogitsStatus, Matrices, NoExperts, Reach, Rows, StepStatus},
     sampler::{SampleRequest as Want, SampledToken as Choice},
     step::{Step, StepLimits as Most},
 };
@@ -52,6 +52,7 @@ impl Backend for Ranks {
     type Vector = Vec<Memory>;
     type Linear = Vec<Linear>;
     type Table = Vec<Table>;
+    type Experts = NoExperts;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, model::Error> {
         self.each(|_, cuda| cuda.vector(values.clone()))

@@ -32,7 +32,8 @@ pub fn named(arch: &str, name: &str) -> Named {
         return Named::Unknown;
     };
     let Some((stem, kind)) = part.rsplit_once('.') else { return Named::Unknown };
-    let has_head_norms = matches!(arch, "qwen3" | "gemma3");
+    let has_head_norms = matches!(arch, "qwen3" | "qwen3moe" | "gemma3");
+    let has_experts = arch == "qwen3moe";
     let stem = match (stem, kind) {
         // Frequencies that follow from the settings.
         ("attn_rot_embd", _) => return Named::Unused,
@@ -47,6 +48,10 @@ pub fn named(arch: &str, name: &str) -> Named {
         ("ffn_norm", "weight") => "post_attention_layernorm",
         ("post_attention_norm", "weight") if gemma => "post_attention_layernorm",
         ("post_ffw_norm", "weight") if gemma => "post_feedforward_layernorm",
+        ("ffn_gate_inp", "weight") if has_experts => "mlp.gate",
+        ("ffn_gate_exps", "weight") if has_experts => "mlp.experts.gate_proj",
+        ("ffn_up_exps", "weight") if has_experts => "mlp.experts.up_proj",
+        ("ffn_down_exps", "weight") if has_experts => "mlp.experts.down_proj",
         ("ffn_gate", "weight" | "bias") => "mlp.gate_proj",
         ("ffn_up", "weight" | "bias") => "mlp.up_proj",
         ("ffn_down", "weight" | "bias") => "mlp.down_proj",
@@ -70,6 +75,10 @@ mod tests {
         assert_eq!(
             read("gemma3", "blk.0.ffn_norm.weight"),
             "model.layers.0.pre_feedforward_layernorm.weight"
+        );
+        assert_eq!(
+            read("qwen3moe", "blk.1.ffn_gate_exps.weight"),
+            "model.layers.1.mlp.experts.gate_proj.weight"
         );
         assert_eq!(read("qwen3", "blk.0.attn_k_norm.weight"), "model.layers.0.self_attn.k_norm.weight");
         assert_eq!(named("llama", "blk.0.attn_rot_embd.inv_freq"), Named::Unused);

@@ -1,0 +1,65 @@
+//! Experts from a `config.json`.
+
+use super::{
+    super::{Arch, Experts, Routing},
+    settings::{Settings, shown},
+};
+use crate::model::Error;
+
+/// The experts of a class that has them.
+pub fn experts(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<Option<Experts>, Error> {
+    match arch {
+        Arch::Qwen3Moe => qwen3(s, n_layers).map(Some),
+        Arch::Llama | Arch::Mistral | Arch::Qwen2 | Arch::Qwen3 | Arch::Gemma3 => Ok(None),
+    }
+}
+
+fn qwen3(s: &Settings<'_>, n_layers: usize) -> Result<Experts, Error> {
+    let n = number_of(s, "num_experts", "num_local_experts")?;
+    let top_k = s.needed_size("num_experts_per_tok")?;
+    check_choice(s, top_k, n)?;
+    Ok(Experts {
+        n,
+        width: s.needed_size("moe_intermediate_size")?,
+        routing: Routing::softmax(top_k, s.flag("norm_topk_prob")?),
+        shared: None,
+        layers: sparse_layers(s, n_layers)?,
+    })
+}
+
+/// The number of experts, under the name of the class or under the one that newer versions write.
+fn number_of(s: &Settings<'_>, key: &str, other: &str) -> Result<usize, Error> {
+    let n = match (s.given(key), s.given(other)) {
+        (None, Some(_)) => s.needed_size(other)?,
+        _ => s.needed_size(key)?,
+    };
+    if s.given(other).is_some() && s.needed_size(other)? != n {
+        return Err(s.bad(other, format!("is not {n}, as `{key}` is; hint: remove one of them")));
+    }
+    Ok(n)
+}
+
+fn check_choice(s: &Settings<'_>, top_k: usize, n: usize) -> Result<(), Error> {
+    if (1..=n).contains(&top_k) {
+        return Ok(());
+    }
+    Err(s.bad("num_experts_per_tok", format!("is {top_k}; a number from 1 to {n}, that of the experts, was expected")))
+}
+
+/// Every layer of a step has experts, unless it is listed as dense.
+fn sparse_layers(s: &Settings<'_>, n_layers: usize) -> Result<Vec<bool>, Error> {
+    let step = s.needed_size("decoder_sparse_step")?;
+    if step == 0 {
+        return Err(s.bad("decoder_sparse_step", "is 0; a number from 1 was expected"));
+    }
+    let key = "mlp_only_layers";
+    let dense = match s.value(key) {
+        None => Vec::new(),
+        Some(value) => {
+            let list = value.as_array().and_then(|list| list.iter().map(serde_json::Value::as_u64).collect());
+            let list: Option<Vec<u64>> = list;
+            list.ok_or_else(|| s.bad(key, format!("is {}, not a list of layers", shown(value))))?
+        }
+    };
+    Ok((0..n_layers).map(|layer| (layer + 1).is_multiple_of(step) && !dense.contains(&(layer as u64))).collect())
+}
