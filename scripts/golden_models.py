@@ -89,6 +89,18 @@ def weights(suffix, value):
     return apply
 
 
+def buffers(suffix, value):
+    """The same of buffers that files hold."""
+
+    def apply(net):
+        hit = [b for n, b in net.named_buffers() if n.endswith(suffix)]
+        assert hit, suffix
+        for b in hit:
+            b.data.fill_(value)
+
+    return apply
+
+
 # Llama 3's bands at head_dim 16: wavelengths 6 (kept), 32 (blended), 167 and more (divided by the factor).
 model(
     "llama",
@@ -259,6 +271,46 @@ model(
     k_norm=weights("k_norm.weight", 1.0),
 )
 
+# A dense layer first, experts in four groups of two; the bias of the router moves the choice. As in GLM-4.6, heads have
+# norms. The file has a layer more, which predicts further tokens and is not computed.
+model(
+    "glm4-moe",
+    {
+        **GATED,
+        **NARROW,
+        "architectures": ["Glm4MoeForCausalLM"],
+        "model_type": "glm4_moe",
+        "num_hidden_layers": 3,
+        "head_dim": 16,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 1000000.0,
+        "rope_scaling": None,
+        "partial_rotary_factor": 0.5,
+        "attention_bias": True,
+        "use_qk_norm": True,
+        "moe_intermediate_size": 16,
+        "n_routed_experts": 8,
+        "n_shared_experts": 2,
+        "num_experts_per_tok": 3,
+        "n_group": 4,
+        "topk_group": 2,
+        "norm_topk_prob": True,
+        "routed_scaling_factor": 2.5,
+        "first_k_dense_replace": 1,
+        "num_nextn_predict_layers": 1,
+        "tie_word_embeddings": False,
+    },
+    all_rotated={"partial_rotary_factor": 1.0},
+    q_bias=weights("q_proj.bias", 0.0),
+    v_bias=weights("v_proj.bias", 0.0),
+    correction_bias=buffers("e_score_correction_bias", 0.0),
+    groups={"n_group": 1, "topk_group": 1},
+    norm_topk_prob={"norm_topk_prob": False},
+    routed_scaling_factor={"routed_scaling_factor": 1.0},
+    shared_expert=weights("shared_experts.down_proj.weight", 0.0),
+    q_norm=weights("q_norm.weight", 1.0),
+)
+
 
 def fill(net):
     """Seeded weights: matrices keep the size of what passes through, norms and biases are not trivial."""
@@ -274,11 +326,15 @@ def fill(net):
             p.data = 2.0 / math.sqrt(p.shape[-1]) * draw
         else:
             p.data = 1.1 / math.sqrt(p.shape[-1]) * draw
+    for name, b in net.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            g = torch.Generator().manual_seed(SEED + zlib.crc32(name.encode()))
+            b.data = 0.25 * torch.randn(b.shape, generator=g, dtype=torch.float32)
 
 
 def stored(net):
     """The tensors of a file: each expert's matrices under a name of their own; a tied lm_head is not among them."""
-    tensors = {}
+    tensors = {n: b.data for n, b in net.named_buffers() if n.endswith("e_score_correction_bias")}
     for name, p in net.named_parameters():
         module, _, part = name.partition(".mlp.experts.")
         if part not in ("gate_up_proj", "down_proj"):
@@ -377,6 +433,10 @@ def make(name, models_dir, golden_dir):
     net = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder), **EAGER)
     fill(net)
     tensors = stored(net)
+    if config.get("num_nextn_predict_layers"):
+        last = f"model.layers.{config['num_hidden_layers']}"
+        tensors[f"{last}.eh_proj.weight"] = torch.ones(config["hidden_size"], 2 * config["hidden_size"])
+        tensors[f"{last}.enorm.weight"] = torch.ones(config["hidden_size"])
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
 
     net, exact, ids = load(folder), load(folder, torch.float64), sequences()

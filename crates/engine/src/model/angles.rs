@@ -13,8 +13,8 @@ pub struct Angles {
 
 impl Angles {
     #[must_use]
-    pub fn new(rope: &Rope, head_dim: usize) -> Self {
-        let (frequencies, scale) = rope.frequencies(head_dim);
+    pub fn new(rope: &Rope, rotary_dim: usize) -> Self {
+        let (frequencies, scale) = rope.frequencies(rotary_dim);
         Self { frequencies, scale, cos: Vec::new(), sin: Vec::new() }
     }
 
@@ -32,7 +32,7 @@ impl Angles {
         self.cos.len() / self.frequencies.len()
     }
 
-    /// Angles of a position: half of a head's values.
+    /// Angles of a position: half of the values that are rotated.
     #[must_use]
     pub fn half(&self) -> usize {
         self.frequencies.len()
@@ -40,7 +40,7 @@ impl Angles {
 
     /// Cosines and sines of one position.
     ///
-    /// Shape: both `[head_dim / 2]`.
+    /// Shape: both `[rotary_dim / 2]`.
     ///
     /// # Panics
     /// When the position has not been reached.
@@ -53,7 +53,7 @@ impl Angles {
 
     /// Cosines and sines of all positions that have been reached.
     ///
-    /// Shape: both `[positions, head_dim / 2]`.
+    /// Shape: both `[positions, rotary_dim / 2]`.
     #[must_use]
     pub fn tables(&self) -> (&[f32], &[f32]) {
         (&self.cos, &self.sin)

@@ -13,7 +13,7 @@ pub use hf::from_json;
 pub(super) use hf::{FileConfig, read, stop_ids};
 
 /// Names of the architectures that the decoder knows, as checkpoints spell them.
-pub const ARCHITECTURES: &[&str] = &["llama", "mistral", "qwen2", "qwen3", "qwen3_moe", "gemma3"];
+pub const ARCHITECTURES: &[&str] = &["llama", "mistral", "qwen2", "qwen3", "qwen3_moe", "glm4_moe", "gemma3"];
 
 /// Sizes and switches of one decoder.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +44,8 @@ pub struct Config {
     /// Scores are multiplied by this before the softmax.
     pub attention_scale: f32,
     pub rope: Rope,
+    /// Values of a head that are rotated, from its first on; all of them but in GLM.
+    pub rotary_dim: usize,
     /// Rope of the sliding layers where it is another one (Gemma 3).
     pub local_rope: Option<Rope>,
     /// Keys that a sliding layer sees, its own included.
@@ -75,6 +77,8 @@ enum Arch {
     Qwen3,
     /// Qwen3 with experts.
     Qwen3Moe,
+    /// GLM 4.5 and 4.6.
+    Glm4Moe,
     Gemma3,
 }
 
@@ -121,11 +125,11 @@ pub enum Scaling {
 impl Rope {
     /// Angular frequencies and the factor on cos and sin.
     ///
-    /// Shape: `[head_dim / 2]`.
+    /// Shape: `[rotary_dim / 2]`.
     #[must_use]
-    pub fn frequencies(&self, head_dim: usize) -> (Vec<f32>, f32) {
-        let plain = |i: usize| 1.0 / self.theta.powf((2 * i) as f64 / head_dim as f64);
-        let half = head_dim / 2;
+    pub fn frequencies(&self, rotary_dim: usize) -> (Vec<f32>, f32) {
+        let plain = |i: usize| 1.0 / self.theta.powf((2 * i) as f64 / rotary_dim as f64);
+        let half = rotary_dim / 2;
         let all = |f: &dyn Fn(usize) -> f64| (0..half).map(|i| f(i) as f32).collect::<Vec<f32>>();
         match &self.scaling {
             Scaling::None | Scaling::Dynamic => (all(&plain), 1.0),
@@ -135,7 +139,7 @@ impl Rope {
                 (all(&|i| llama3(plain(i), *factor, *low, *high, *original)), 1.0)
             }
             Scaling::Yarn { factor, attention, .. } => {
-                let ramp = self.yarn_ramp(head_dim);
+                let ramp = self.yarn_ramp(rotary_dim);
                 let blend = |i: usize| {
                     let keep = 1.0 - ramp(i);
                     plain(i) / factor * (1.0 - keep) + plain(i) * keep
@@ -149,19 +153,19 @@ impl Rope {
     /// 0 where a frequency is kept, 1 where it is interpolated, a line between.
     ///
     /// Source: Peng et al. 2023, `YaRN`, section 3.2.
-    fn yarn_ramp(&self, head_dim: usize) -> impl Fn(usize) -> f64 + use<> {
+    fn yarn_ramp(&self, rotary_dim: usize) -> impl Fn(usize) -> f64 + use<> {
         let Scaling::Yarn { original, beta_fast, beta_slow, truncate, .. } = self.scaling else {
             unreachable!("called for yarn only")
         };
         let dim = |rotations: f64| {
             let turns = original / (rotations * 2.0 * std::f64::consts::PI);
-            head_dim as f64 * turns.ln() / (2.0 * self.theta.ln())
+            rotary_dim as f64 * turns.ln() / (2.0 * self.theta.ln())
         };
         let (mut low, mut high) = (dim(beta_fast), dim(beta_slow));
         if truncate {
             (low, high) = (low.floor(), high.ceil());
         }
-        let (low, high) = (low.max(0.0), high.min(head_dim as f64 - 1.0));
+        let (low, high) = (low.max(0.0), high.min(rotary_dim as f64 - 1.0));
         let width = if high.total_cmp(&low).is_eq() { 0.001 } else { high - low };
         move |i| ((i as f64 - low) / width).clamp(0.0, 1.0)
     }
@@ -171,7 +175,10 @@ impl Config {
     /// What GPUs do not compute in this version; `None` for a model that runs on them.
     #[must_use]
     pub fn only_on_cpu(&self) -> Option<&'static str> {
-        self.experts.is_some().then_some("its layers have experts")
+        if self.experts.is_some() {
+            return Some("its layers have experts");
+        }
+        (self.rotary_dim != self.head_dim).then_some("a part of each head is rotated")
     }
 
     /// Checks that the rope has angles for all positions of a context.
@@ -248,12 +255,16 @@ fn check(path: &str, config: Config) -> Result<Config, Error> {
     if !c.head_dim.is_multiple_of(16) {
         return bad("head size", &format!("is {}, not a multiple of 16", c.head_dim));
     }
+    if !c.rotary_dim.is_multiple_of(2) || c.rotary_dim == 0 || c.rotary_dim > c.head_dim {
+        let reason = format!("is {} of a head's {}; an even number was expected", c.rotary_dim, c.head_dim);
+        return bad("number of values that are rotated", &reason);
+    }
     experts::check(path, c)?;
     for rope in std::iter::once(&c.rope).chain(&c.local_rope) {
         if let Scaling::Factors(by) = &rope.scaling
-            && by.len() != c.head_dim / 2
+            && by.len() != c.rotary_dim / 2
         {
-            let reason = format!("has {} values; one for each of {} was expected", by.len(), c.head_dim / 2);
+            let reason = format!("has {} values; one for each of {} was expected", by.len(), c.rotary_dim / 2);
             return bad("rope_freqs.weight", &reason);
         }
     }

@@ -18,6 +18,9 @@ pub struct Tensors {
     pub vocab: usize,
     /// The model has no output matrix of its own.
     pub tied: bool,
+    /// Heads of the first layer have norms, and its queries have biases.
+    pub has_head_norms: bool,
+    pub has_query_bias: bool,
     /// The values of `rope_freqs.weight`, where the model has one.
     pub factors: Option<Vec<f32>>,
 }
@@ -38,6 +41,7 @@ fn arch(path: &str, name: &str) -> Result<Arch, Error> {
         "qwen2" => Ok(Arch::Qwen2),
         "qwen3" => Ok(Arch::Qwen3),
         "qwen3moe" => Ok(Arch::Qwen3Moe),
+        "glm4moe" => Ok(Arch::Glm4Moe),
         "gemma3" => Ok(Arch::Gemma3),
         other => Err(Error::Architecture { path: path.into(), arch: shown(other) }),
     }
@@ -53,10 +57,12 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Co
     let read = Reader { path, metadata, prefix: name };
     read.check_keys()?;
     let (hidden, n_heads) = (read.size("embedding_length")?, read.size("attention.head_count")?);
-    let n_layers = super::layers(path, "block_count", read.size("block_count")?)?;
+    // Those that predict further tokens are counted among the others.
+    let n_blocks = read.size("block_count")?.saturating_sub(read.n_predicting()?);
+    let n_layers = super::layers(path, "block_count", n_blocks)?;
     let per_head = hidden / n_heads.max(1);
     let head_dim = read.optional_size("attention.key_length")?.unwrap_or(per_head);
-    read.check_heads(head_dim)?;
+    let rotary_dim = read.check_heads(arch, head_dim)?;
     let context = read.size("context_length")?;
     let gemma = arch == Arch::Gemma3;
     let (window, sliding) = read.windows(arch, n_layers, context)?;
@@ -74,12 +80,17 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Co
         norm_eps: read.number("attention.layer_norm_rms_epsilon")?,
         norm_plus_one: false,
         post_norms: gemma,
-        qk_norm: gemma || matches!(arch, Arch::Qwen3 | Arch::Qwen3Moe),
-        qkv_bias: arch == Arch::Qwen2,
+        qk_norm: match arch {
+            Arch::Gemma3 | Arch::Qwen3 | Arch::Qwen3Moe => true,
+            Arch::Glm4Moe => tensors.has_head_norms,
+            Arch::Llama | Arch::Mistral | Arch::Qwen2 => false,
+        },
+        qkv_bias: arch == Arch::Qwen2 || (arch == Arch::Glm4Moe && tensors.has_query_bias),
         o_bias: false,
         mlp_bias: false,
         attention_scale: scale.unwrap_or_else(|| (scalar as f64).powf(-0.5)) as f32,
         rope: read.rope(gemma, tensors.factors)?,
+        rotary_dim,
         local_rope: if gemma { Some(read.local_rope()?) } else { None },
         window,
         sliding,
@@ -157,8 +168,13 @@ impl Reader<'_> {
         self.optional(key)?.ok_or_else(|| self.bad(key, "is missing"))
     }
 
-    /// Heads of values are as wide as those of keys, and all of a head is rotated.
-    fn check_heads(&self, head_dim: usize) -> Result<(), Error> {
+    /// Layers that predict further tokens, which are not computed.
+    fn n_predicting(&self) -> Result<usize, Error> {
+        Ok(self.optional_size("nextn_predict_layers")?.unwrap_or(0))
+    }
+
+    /// How many values of a head are rotated: all, but in GLM. Heads of values are as wide as those of keys.
+    fn check_heads(&self, arch: Arch, head_dim: usize) -> Result<usize, Error> {
         for key in ["attention.value_length", "attention.key_length_swa", "attention.value_length_swa"] {
             let width = self.optional_size(key)?.unwrap_or(head_dim);
             if width != head_dim {
@@ -168,13 +184,16 @@ impl Reader<'_> {
         }
         for key in ["rope.dimension_count", "rope.dimension_count_swa"] {
             let rotated = self.optional_size(key)?.unwrap_or(head_dim);
+            if arch == Arch::Glm4Moe {
+                return Ok(rotated);
+            }
             if rotated != head_dim {
                 let reason =
                     format!("is {rotated} of a head's {head_dim}; partial rotary embedding is not supported");
                 return Err(self.bad(key, reason));
             }
         }
-        Ok(())
+        Ok(head_dim)
     }
 
     /// How many keys a sliding layer sees, and which layers slide.
@@ -190,7 +209,7 @@ impl Reader<'_> {
         let Some(window) = self.optional_size(key)?.filter(matters) else {
             return Ok((None, vec![false; n_layers]));
         };
-        if matches!(arch, Arch::Qwen2 | Arch::Qwen3 | Arch::Qwen3Moe) {
+        if !matches!(arch, Arch::Llama | Arch::Mistral | Arch::Gemma3) {
             let reason = format!("is {window}, and the file does not say which layers slide");
             return Err(self.bad(key, reason));
         }

@@ -76,7 +76,7 @@ impl Cpu {
     /// A processor without a cache yet.
     #[must_use]
     pub fn new(config: &Config, compute: Compute) -> Self {
-        let angles = |rope| Angles::new(rope, config.head_dim);
+        let angles = |rope| Angles::new(rope, config.rotary_dim);
         Self {
             compute,
             cache: Cache::new(config, 0, KvType::default()),

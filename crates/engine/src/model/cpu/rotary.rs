@@ -132,7 +132,8 @@ impl Rotary<'_> {
         if let Some(weight) = norm {
             norm::in_place(self.isa, head, weight, self.config.norm_eps as f32);
         }
-        rotate(self.isa, self.angles.at(position), head);
+        // What is behind the rotated values stays as it is.
+        rotate(self.isa, self.angles.at(position), &mut head[..2 * self.angles.half()]);
     }
 }
 

@@ -61,9 +61,12 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     let tensors = Tensors {
         vocab: index.get("model.embed_tokens.weight").and_then(|e| e.shape.first().copied()).unwrap_or(0),
         tied: !index.contains_key("lm_head.weight"),
+        has_head_norms: index.contains_key("model.layers.0.self_attn.q_norm.weight"),
+        has_query_bias: index.contains_key("model.layers.0.self_attn.q_proj.bias"),
         factors: index.get("rope_freqs.weight").map(bytes).transpose()?,
     };
     let config = from_gguf(&shown_path, metadata, tensors)?;
+    drop_predicting(&mut index, metadata, arch, config.n_layers);
     check_index(&paths[0], &index, config.n_layers, config.qkv_bias)?;
     if arch == "llama" {
         interleaved(&mut index, config.n_heads, config.n_kv_heads);
@@ -136,7 +139,6 @@ fn check_index(
     let tensor = |name: &str, reason: String| {
         Err(Error::Tensor { path: path.display().to_string(), name: name.into(), reason })
     };
-    let layer = |name: &str| name.strip_prefix("model.layers.")?.split('.').next()?.parse::<usize>().ok();
     if let Some(name) = index.keys().find(|name| layer(name).is_some_and(|layer| layer >= n_layers)) {
         return tensor(name, format!("belongs to a layer behind the {n_layers} that `block_count` says"));
     }
@@ -152,6 +154,18 @@ fn check_index(
         }
     }
     Ok(())
+}
+
+/// Drops the layers behind the decoder's that predict further tokens.
+fn drop_predicting(index: &mut BTreeMap<String, Entry>, metadata: &Metadata, arch: &str, n_layers: usize) {
+    let n = metadata.get(&format!("{arch}.nextn_predict_layers")).and_then(gguf::whole).unwrap_or(0);
+    let predicting = n_layers..n_layers.saturating_add(n);
+    index.retain(|name, _| !layer(name).is_some_and(|layer| predicting.contains(&layer)));
+}
+
+/// The number of the layer that a tensor belongs to.
+fn layer(name: &str) -> Option<usize> {
+    name.strip_prefix("model.layers.")?.split('.').next()?.parse().ok()
 }
 
 /// Marks q and k of a llama file, whose rotary halves are interleaved.

@@ -37,6 +37,8 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     tie(&mut config, &files, &mut index);
     fit::check(&config_path, &reading, &index)?;
     drop_biases(&config, &mut index);
+    // Layers that predict further tokens, or that the file says are not to be computed.
+    index.retain(|name, _| fit::layer(name).is_none_or(|layer| layer < config.n_layers));
     if let Some(ids) = generation_stops(path)? {
         config.stop_ids = ids;
     }

@@ -64,6 +64,10 @@ fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
         all.extend(layer.iter().map(|(part, shape)| (format!("model.layers.{i}.{part}"), shape.clone())));
     }
     let mut named: Vec<_> = all.into_iter().map(|(part, shape)| (format!("{part}.weight"), shape)).collect();
+    named.extend((0..c.n_layers).filter_map(|i| {
+        let experts = c.experts_of(i).filter(|experts| experts.routing.has_bias)?;
+        Some((format!("model.layers.{i}.mlp.gate.e_score_correction_bias"), vec![experts.n]))
+    }));
     let biases = [
         (c.qkv_bias, "self_attn.q", q),
         (c.qkv_bias, "self_attn.k", kv),

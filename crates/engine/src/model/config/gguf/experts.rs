@@ -5,17 +5,20 @@
 use super::{Arch, Reader};
 use crate::model::{
     Error,
-    config::{Experts, Routing},
+    config::{Experts, Routing, Scoring, SharedExpert},
 };
 
 /// `LLAMA_EXPERT_GATING_FUNC_TYPE_SOFTMAX`.
 const SOFTMAX: usize = 1;
+/// `LLAMA_EXPERT_GATING_FUNC_TYPE_SIGMOID`.
+const SIGMOID: usize = 2;
 
 impl Reader<'_> {
     /// The experts of an architecture that has them.
     pub(super) fn experts(&self, arch: Arch, n_layers: usize) -> Result<Option<Experts>, Error> {
         match arch {
             Arch::Qwen3Moe => self.qwen3(n_layers).map(Some),
+            Arch::Glm4Moe => self.glm4(n_layers).map(Some),
             Arch::Llama | Arch::Mistral | Arch::Qwen2 | Arch::Qwen3 | Arch::Gemma3 => Ok(None),
         }
     }
@@ -42,6 +45,35 @@ impl Reader<'_> {
             routing,
             shared: None,
             layers: vec![true; n_layers],
+        })
+    }
+
+    /// All layers but the first ones have experts.
+    fn glm4(&self, n_layers: usize) -> Result<Experts, Error> {
+        self.check_gating(SIGMOID)?;
+        let width = self.size("expert_feed_forward_length")?;
+        let is_normalised = match self.value("expert_weights_norm").map(super::truth) {
+            None => true,
+            Some(switch) => switch.ok_or_else(|| self.bad("expert_weights_norm", "is not true or false"))?,
+        };
+        let groups = |key| Ok::<_, Error>(self.optional_size(key)?.filter(|n| *n > 0).unwrap_or(1));
+        let n_shared = self.optional_size("expert_shared_count")?.unwrap_or(0);
+        let first = self.optional_size("leading_dense_block_count")?.unwrap_or(0);
+        Ok(Experts {
+            n: self.size("expert_count")?,
+            width,
+            routing: Routing {
+                scoring: Scoring::Sigmoid,
+                top_k: self.size("expert_used_count")?,
+                has_bias: true,
+                n_groups: groups("expert_group_count")?,
+                top_groups: groups("expert_group_used_count")?,
+                normalised: is_normalised.then_some(1e-20),
+                scale: self.expert_scale()?,
+            },
+            shared: (n_shared > 0)
+                .then_some(SharedExpert { width: n_shared.saturating_mul(width), is_gated: false }),
+            layers: (0..n_layers).map(|layer| layer >= first).collect(),
         })
     }
 

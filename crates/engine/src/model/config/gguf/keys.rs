@@ -114,6 +114,21 @@ const QWEN3_MOE: &[(&str, Key)] = &[
     ("expert_group_used_count", One),
 ];
 
+/// Further keys of GLM 4.5 and 4.6.
+const GLM4_MOE: &[(&str, Key)] = &[
+    ("expert_count", Read),
+    ("expert_used_count", Read),
+    ("expert_feed_forward_length", Read),
+    ("expert_shared_count", Read),
+    ("expert_gating_func", Read),
+    ("expert_weights_norm", Read),
+    ("expert_weights_scale", Read),
+    ("expert_group_count", Read),
+    ("expert_group_used_count", Read),
+    ("leading_dense_block_count", Read),
+    ("nextn_predict_layers", Read),
+];
+
 /// What stands under these is for images.
 const OF_IMAGES: &[&str] = &["vision.", "mm."];
 
@@ -123,6 +138,7 @@ pub fn objection(arch: &str, key: &str, value: &Value) -> Option<String> {
     let own = match arch {
         "llama" => LLAMA,
         "qwen3moe" => QWEN3_MOE,
+        "glm4moe" => GLM4_MOE,
         "gemma3" => GEMMA3,
         _ => &[],
     };

@@ -1,7 +1,7 @@
 //! Experts from a `config.json`.
 
 use super::{
-    super::{Arch, Experts, Routing},
+    super::{Arch, Experts, Routing, Scoring, SharedExpert},
     settings::{Settings, shown},
 };
 use crate::model::Error;
@@ -10,6 +10,7 @@ use crate::model::Error;
 pub fn experts(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<Option<Experts>, Error> {
     match arch {
         Arch::Qwen3Moe => qwen3(s, n_layers).map(Some),
+        Arch::Glm4Moe => glm4(s, n_layers).map(Some),
         Arch::Llama | Arch::Mistral | Arch::Qwen2 | Arch::Qwen3 | Arch::Gemma3 => Ok(None),
     }
 }
@@ -24,6 +25,29 @@ fn qwen3(s: &Settings<'_>, n_layers: usize) -> Result<Experts, Error> {
         routing: Routing::softmax(top_k, s.flag("norm_topk_prob")?),
         shared: None,
         layers: sparse_layers(s, n_layers)?,
+    })
+}
+
+fn glm4(s: &Settings<'_>, n_layers: usize) -> Result<Experts, Error> {
+    let n = number_of(s, "n_routed_experts", "num_local_experts")?;
+    let (width, top_k) = (s.needed_size("moe_intermediate_size")?, s.needed_size("num_experts_per_tok")?);
+    check_choice(s, top_k, n)?;
+    let (n_shared, first) = (s.needed_size("n_shared_experts")?, s.needed_size("first_k_dense_replace")?);
+    let shared_width = n_shared.checked_mul(width).ok_or_else(|| s.bad("n_shared_experts", "is too large"))?;
+    Ok(Experts {
+        n,
+        width,
+        routing: Routing {
+            scoring: Scoring::Sigmoid,
+            top_k,
+            has_bias: true,
+            n_groups: s.needed_size("n_group")?,
+            top_groups: s.needed_size("topk_group")?,
+            normalised: s.flag("norm_topk_prob")?.then_some(1e-20),
+            scale: s.needed_positive("routed_scaling_factor")? as f32,
+        },
+        shared: (n_shared > 0).then_some(SharedExpert { width: shared_width, is_gated: false }),
+        layers: (0..n_layers).map(|layer| layer >= first).collect(),
     })
 }
 

@@ -52,6 +52,7 @@ fn read_of(arch: Arch) -> &'static [&'static str] {
         Arch::Gemma3 => &["rope_local_base_freq", "sliding_window_pattern", "_sliding_window_pattern"],
         // All layers slide where one does.
         Arch::Qwen3Moe => &["max_window_layers", "num_local_experts"],
+        Arch::Glm4Moe => &["num_local_experts"],
         Arch::Qwen2 | Arch::Qwen3 => &[],
     }
 }

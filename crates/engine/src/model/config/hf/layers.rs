@@ -22,7 +22,7 @@ pub fn windows(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<(Option<
             let pattern = pattern(s)?;
             (0..n_layers).map(|layer| !(layer + 1).is_multiple_of(pattern)).collect()
         }
-        (Arch::Llama | Arch::Mistral | Arch::Qwen3Moe, stated) => {
+        (Arch::Llama | Arch::Mistral | Arch::Qwen3Moe | Arch::Glm4Moe, stated) => {
             let all = vec![window.is_some(); n_layers];
             if stated.is_some_and(|stated| stated != all) {
                 let kind = if window.is_some() { "sliding_attention" } else { "full_attention" };
@@ -40,7 +40,7 @@ pub fn windows(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<(Option<
 
 fn window(s: &Settings<'_>, arch: Arch) -> Result<Option<usize>, Error> {
     let window = match arch {
-        Arch::Llama => None,
+        Arch::Llama | Arch::Glm4Moe => None,
         Arch::Mistral | Arch::Gemma3 => s.size("sliding_window")?,
         Arch::Qwen2 | Arch::Qwen3 | Arch::Qwen3Moe => {
             if s.flag("use_sliding_window")? {

@@ -42,6 +42,26 @@ pub fn ropes(s: &Settings<'_>, arch: Arch) -> Result<(Rope, Option<Rope>), Error
     Ok((rope, Some(local)))
 }
 
+/// The values of a head that are rotated.
+pub fn rotary_dim(s: &Settings<'_>, arch: Arch, head_dim: usize) -> Result<usize, Error> {
+    for layer_type in [FULL, SLIDING] {
+        if layer_type == SLIDING && arch != Arch::Gemma3 {
+            continue;
+        }
+        let stated = Stated::of(s, arch, layer_type)?;
+        let Some((place, value)) = stated.by_key.get("partial_rotary_factor") else { continue };
+        if arch == Arch::Glm4Moe {
+            let factor = settings::positive(value).filter(|factor| *factor <= 1.0);
+            let reason = || s.bad(place, format!("is {}; a number above 0, at most 1, was expected", shown(value)));
+            return Ok((head_dim as f64 * factor.ok_or_else(reason)?) as usize);
+        }
+        if value.as_f64() != Some(1.0) {
+            return Err(s.bad(place, format!("is {}; only 1.0 is supported", shown(value))));
+        }
+    }
+    Ok(if arch == Arch::Glm4Moe { head_dim / 2 } else { head_dim })
+}
+
 /// The settings of one rope by key, each with the path that it was read from.
 struct Stated<'a> {
     settings: &'a Settings<'a>,
@@ -129,12 +149,6 @@ impl<'a> Stated<'a> {
             Some(theta) => theta,
             None => self.settings.class.rope_theta(layer_type).expect("a test reads both of every class"),
         };
-        if let Some((place, value)) = self.by_key.get("partial_rotary_factor")
-            && value.as_f64() != Some(1.0)
-        {
-            let reason = format!("is {}; only 1.0 is supported", shown(value));
-            return Err(self.settings.bad(place, reason));
-        }
         Ok(Rope { theta, scaling: self.scaling()? })
     }
 

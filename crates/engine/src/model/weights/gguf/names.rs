@@ -32,11 +32,17 @@ pub fn named(arch: &str, name: &str) -> Named {
         return Named::Unknown;
     };
     let Some((stem, kind)) = part.rsplit_once('.') else { return Named::Unknown };
-    let has_head_norms = matches!(arch, "qwen3" | "qwen3moe" | "gemma3");
-    let has_experts = arch == "qwen3moe";
+    let glm = arch == "glm4moe";
+    let has_head_norms = glm || matches!(arch, "qwen3" | "qwen3moe" | "gemma3");
+    let has_experts = glm || arch == "qwen3moe";
     let stem = match (stem, kind) {
         // Frequencies that follow from the settings.
         ("attn_rot_embd", _) => return Named::Unused,
+        // Layers that predict further tokens.
+        (predicting, _) if glm && predicting.starts_with("nextn.") => return Named::Unused,
+        ("exp_probs_b", "bias") if glm => {
+            return Named::Read(format!("model.layers.{layer}.mlp.gate.e_score_correction_bias"));
+        }
         ("attn_q", "weight" | "bias") => "self_attn.q_proj",
         ("attn_k", "weight" | "bias") => "self_attn.k_proj",
         ("attn_v", "weight" | "bias") => "self_attn.v_proj",
@@ -45,13 +51,16 @@ pub fn named(arch: &str, name: &str) -> Named {
         ("attn_k_norm", "weight") if has_head_norms => "self_attn.k_norm",
         ("attn_norm", "weight") => "input_layernorm",
         ("ffn_norm", "weight") if gemma => "pre_feedforward_layernorm",
-        ("ffn_norm", "weight") => "post_attention_layernorm",
-        ("post_attention_norm", "weight") if gemma => "post_attention_layernorm",
+        ("ffn_norm", "weight") if !glm => "post_attention_layernorm",
+        ("post_attention_norm", "weight") if gemma || glm => "post_attention_layernorm",
         ("post_ffw_norm", "weight") if gemma => "post_feedforward_layernorm",
         ("ffn_gate_inp", "weight") if has_experts => "mlp.gate",
         ("ffn_gate_exps", "weight") if has_experts => "mlp.experts.gate_proj",
         ("ffn_up_exps", "weight") if has_experts => "mlp.experts.up_proj",
         ("ffn_down_exps", "weight") if has_experts => "mlp.experts.down_proj",
+        ("ffn_gate_shexp", "weight") if glm => "mlp.shared_experts.gate_proj",
+        ("ffn_up_shexp", "weight") if glm => "mlp.shared_experts.up_proj",
+        ("ffn_down_shexp", "weight") if glm => "mlp.shared_experts.down_proj",
         ("ffn_gate", "weight" | "bias") => "mlp.gate_proj",
         ("ffn_up", "weight" | "bias") => "mlp.up_proj",
         ("ffn_down", "weight" | "bias") => "mlp.down_proj",

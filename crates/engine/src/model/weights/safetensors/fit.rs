@@ -44,7 +44,7 @@ pub fn check(path: &Path, reading: &FileConfig, index: &BTreeMap<String, Entry>)
 }
 
 /// The number of the layer that a tensor belongs to.
-fn layer(name: &str) -> Option<usize> {
+pub fn layer(name: &str) -> Option<usize> {
     name.strip_prefix("model.layers.")?.split('.').next()?.parse().ok()
 }
 
