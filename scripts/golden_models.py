@@ -311,6 +311,100 @@ model(
     q_norm=weights("q_norm.weight", 1.0),
 )
 
+# Layers: sliding, full, sliding, full. The caps are low enough to bend scores and logits of this size.
+model(
+    "gemma2",
+    {
+        **NARROW,
+        "architectures": ["Gemma2ForCausalLM"],
+        "model_type": "gemma2",
+        "num_hidden_layers": 4,
+        "head_dim": 16,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "hidden_act": "gelu_pytorch_tanh",
+        "rms_norm_eps": 1e-6,
+        "query_pre_attn_scalar": 24,
+        "rope_theta": 10000.0,
+        "sliding_window": 24,
+        "attn_logit_softcapping": 2.0,
+        "final_logit_softcapping": 6.0,
+        "attention_bias": False,
+        "cache_implementation": "hybrid",
+        "tie_word_embeddings": True,
+    },
+    sliding_window={"sliding_window": 512},
+    full_layers={"layer_types": ["full_attention"] * 4},
+    score_softcap={"attn_logit_softcapping": None},
+    logit_softcap={"final_logit_softcapping": None},
+    query_pre_attn_scalar={"query_pre_attn_scalar": 16},
+)
+# With the settings of the other models of its class, as in the hub's files.
+model(
+    "hunyuan",
+    {
+        **GATED,
+        **NARROW,
+        "architectures": ["HunYuanDenseV1ForCausalLM"],
+        "model_type": "hunyuan_v1_dense",
+        "head_dim": 16,
+        "attention_head_dim": 16,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 10000.0,
+        "rope_scaling": {
+            "alpha": 1000.0,
+            "beta_fast": 32,
+            "beta_slow": 1,
+            "factor": 1.0,
+            "mscale": 1.0,
+            "mscale_all_dim": 1.0,
+            "type": "dynamic",
+        },
+        "attention_bias": False,
+        "mlp_bias": False,
+        "norm_type": "rms",
+        "num_experts": 1,
+        "use_cla": False,
+        "use_qk_norm": True,
+        "use_rotary_pos_emb": True,
+        "tie_word_embeddings": True,
+    },
+    alpha={"rope_scaling": None},
+    q_norm=weights("query_layernorm.weight", 1.0),
+    k_norm=weights("key_layernorm.weight", 1.0),
+)
+# The second sequence is past two of the 48 positions of pretraining.
+MINISTRAL_ROPE = {
+    "type": "yarn",
+    "rope_type": "yarn",
+    "rope_theta": 10000.0,
+    "factor": 16.0,
+    "original_max_position_embeddings": 48,
+    "max_position_embeddings": 768,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+    "mscale_all_dim": 1.0,
+    "mscale": 1.0,
+    "llama_4_scaling_beta": 0.5,
+}
+model(
+    "ministral3",
+    {
+        **GATED,
+        **NARROW,
+        "architectures": ["Ministral3ForCausalLM"],
+        "model_type": "ministral3",
+        "head_dim": 16,
+        "rms_norm_eps": 1e-5,
+        "max_position_embeddings": 768,
+        "rope_parameters": MINISTRAL_ROPE,
+        "sliding_window": None,
+        "tie_word_embeddings": True,
+    },
+    growth={"rope_parameters.llama_4_scaling_beta": 0.0},
+    yarn={"rope_parameters.factor": 1.0},
+    mscale={"rope_parameters.mscale": 4.0},
+)
+
 
 def fill(net):
     """Seeded weights: matrices keep the size of what passes through, norms and biases are not trivial."""

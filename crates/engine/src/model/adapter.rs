@@ -127,9 +127,13 @@ impl Adapter {
         }
         for (idx, layer) in self.layers.iter().enumerate() {
             for (module, part) in layer {
-                if matches!(module, Module::Gate | Module::Up | Module::Down) && model.experts_of(idx).is_some() {
+                if matches!(module, Module::Gate | Module::Up | Module::Down)
+                    && model.experts_of(idx).is_some()
+                {
                     let name = module.path();
-                    return Err(bad(format!("it has weights for layer {idx}'s `{name}`, where the model has experts")));
+                    return Err(bad(format!(
+                        "it has weights for layer {idx}'s `{name}`, where the model has experts"
+                    )));
                 }
                 let [n_out, n_in] = module.shape(model);
                 if (part.n_out, part.n_in) != (n_out, n_in) {

@@ -106,8 +106,8 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// As [`Backend::table`].
     fn linear(&self, weights: &Weights, matrices: Matrices<'_>) -> Result<Self::Linear, Error>;
 
-    /// The experts of a layer, as [`super::Config::experts_of`] describes them. `module` is the checkpoint's name of the
-    /// feed-forward half: `model.layers.3.mlp`.
+    /// The experts of a layer, as [`super::Config::experts_of`] describes them. `module` is the checkpoint's name of
+    /// the feed-forward half: `model.layers.3.mlp`.
     ///
     /// # Errors
     /// As [`Backend::table`], and experts of different types.

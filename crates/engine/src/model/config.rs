@@ -13,7 +13,18 @@ pub use hf::from_json;
 pub(super) use hf::{FileConfig, read, stop_ids};
 
 /// Names of the architectures that the decoder knows, as checkpoints spell them.
-pub const ARCHITECTURES: &[&str] = &["llama", "mistral", "qwen2", "qwen3", "qwen3_moe", "glm4_moe", "gemma3"];
+pub const ARCHITECTURES: &[&str] = &[
+    "llama",
+    "mistral",
+    "qwen2",
+    "qwen3",
+    "qwen3_moe",
+    "glm4_moe",
+    "gemma2",
+    "gemma3",
+    "hunyuan_v1_dense",
+    "ministral3",
+];
 
 /// Sizes and switches of one decoder.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,8 +52,16 @@ pub struct Config {
     pub o_bias: bool,
     /// Gate, up and down have biases.
     pub mlp_bias: bool,
+    /// The norms of q and k come after their rotation (Hunyuan).
+    pub norm_after_rotation: bool,
     /// Scores are multiplied by this before the softmax.
     pub attention_scale: f32,
+    /// Queries are multiplied by a factor that grows with their position (Ministral 3).
+    pub query_growth: Option<QueryGrowth>,
+    /// Scores become `c tanh(score / c)` before the softmax (Gemma 2).
+    pub score_softcap: Option<f32>,
+    /// Logits become `c tanh(logit / c)` (Gemma 2).
+    pub logit_softcap: Option<f32>,
     pub rope: Rope,
     /// Values of a head that are rotated, from its first on; all of them but in GLM.
     pub rotary_dim: usize,
@@ -79,7 +98,11 @@ enum Arch {
     Qwen3Moe,
     /// GLM 4.5 and 4.6.
     Glm4Moe,
+    Gemma2,
     Gemma3,
+    /// Dense Hunyuan models, those for translation among them.
+    Hunyuan,
+    Ministral3,
 }
 
 /// The nonlinearity of the feed-forward half.
@@ -88,6 +111,22 @@ pub enum Activation {
     Silu,
     /// GELU in its tanh approximation.
     GeluTanh,
+}
+
+/// Queries at `position` are multiplied by `1 + beta ln(1 + floor(position / original))`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QueryGrowth {
+    pub beta: f64,
+    /// Positions of pretraining.
+    pub original: f64,
+}
+
+impl QueryGrowth {
+    /// The factor at a position.
+    #[must_use]
+    pub fn at(self, position: u32) -> f32 {
+        (1.0 + self.beta * (f64::from(position) / self.original).floor().ln_1p()) as f32
+    }
 }
 
 /// Rotary position embedding.
@@ -107,6 +146,8 @@ pub enum Scaling {
     /// Dynamic NTK: none up to the positions that the model was made for; past them, angles would depend on the length
     /// of the text, which is not supported.
     Dynamic,
+    /// NTK with a constant factor: the base is multiplied by `alpha ^ (d / (d - 2))`, for a head of d values.
+    NtkAlpha(f64),
     /// Llama 3: high frequencies kept, low ones divided, a smooth step between.
     Llama3 { factor: f64, low: f64, high: f64, original: f64 },
     /// `YaRN`: interpolated and extrapolated frequencies blended, attention scaled.
@@ -133,6 +174,11 @@ impl Rope {
         let all = |f: &dyn Fn(usize) -> f64| (0..half).map(|i| f(i) as f32).collect::<Vec<f32>>();
         match &self.scaling {
             Scaling::None | Scaling::Dynamic => (all(&plain), 1.0),
+            Scaling::NtkAlpha(alpha) => {
+                let dim = rotary_dim as f64;
+                let theta = self.theta * alpha.powf(dim / (dim - 2.0));
+                (all(&|i| 1.0 / theta.powf((2 * i) as f64 / dim)), 1.0)
+            }
             Scaling::Linear(factor) => (all(&|i| plain(i) / factor), 1.0),
             Scaling::Factors(by) => (all(&|i| plain(i) / f64::from(by[i])), 1.0),
             Scaling::Llama3 { factor, low, high, original } => {
@@ -178,7 +224,14 @@ impl Config {
         if self.experts.is_some() {
             return Some("its layers have experts");
         }
-        (self.rotary_dim != self.head_dim).then_some("a part of each head is rotated")
+        [
+            (self.rotary_dim != self.head_dim, "a part of each head is rotated"),
+            (self.norm_after_rotation, "queries and keys are normed after their rotation"),
+            (self.query_growth.is_some(), "queries are scaled by their position"),
+            (self.score_softcap.is_some() || self.logit_softcap.is_some(), "scores or logits have a softcap"),
+        ]
+        .into_iter()
+        .find_map(|(has, what)| has.then_some(what))
     }
 
     /// Checks that the rope has angles for all positions of a context.
@@ -264,7 +317,8 @@ fn check(path: &str, config: Config) -> Result<Config, Error> {
         if let Scaling::Factors(by) = &rope.scaling
             && by.len() != c.rotary_dim / 2
         {
-            let reason = format!("has {} values; one for each of {} was expected", by.len(), c.rotary_dim / 2);
+            let reason =
+                format!("has {} values; one for each of {} was expected", by.len(), c.rotary_dim / 2);
             return bad("rope_freqs.weight", &reason);
         }
     }

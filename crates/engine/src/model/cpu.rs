@@ -170,7 +170,7 @@ impl Packed {
         let (format, k) = (self.format, self.k);
         check(format, n, k, blocks)?;
         let rows = pack::Rows { format, n, k, bytes: blocks };
-        pack::pack_at(&mut self.storage, first / layout::LANES, rows);
+        pack::pack_at(&mut self.storage, first / layout::LANES, &rows);
         Ok(())
     }
 

@@ -213,8 +213,8 @@ impl Device {
     /// Loads a checkpoint's weights. The cache is still to be [reserved](Model::reserve).
     ///
     /// # Errors
-    /// Tensors that are missing or of another shape than the configuration says, too little memory, or a model that GPUs do
-    /// not compute.
+    /// Tensors that are missing or of another shape than the configuration says, too little memory, or a model that
+    /// GPUs do not compute.
     pub fn load(&self, weights: &Weights, compute: Compute) -> Result<Box<dyn Model>, super::Error> {
         match self {
             Self::Cpu => Ok(Box::new(Decoder::load(weights, Cpu::new(weights.config(), compute))?)),

@@ -11,6 +11,7 @@ mod model;
 mod model_adapters;
 mod model_checkpoints;
 mod model_experts;
+mod model_families;
 mod model_gguf;
 mod model_matmul;
 mod model_weights;

@@ -107,9 +107,25 @@ fn check_against_transformers(model: &str, golden: &str) {
     }
 }
 
+/// A model of each architecture.
+const NAMES: [&str; 12] = [
+    "llama",
+    "smollm2",
+    "mistral",
+    "qwen2",
+    "qwen2-yarn",
+    "qwen3",
+    "qwen3-moe",
+    "glm4-moe",
+    "gemma2",
+    "gemma3",
+    "hunyuan",
+    "ministral3",
+];
+
 #[test]
 fn logits_equal_those_of_transformers() {
-    for name in ["llama", "smollm2", "mistral", "qwen2", "qwen2-yarn", "qwen3", "gemma3", "qwen3-moe"] {
+    for name in NAMES {
         check_against_transformers(name, name);
     }
     check_against_transformers("mistral-sharded", "mistral");
@@ -179,7 +195,7 @@ proptest! {
     fn a_row_does_not_depend_on_its_company(
         lengths in prop::collection::vec(1_usize..300, 1..4),
         cuts in prop::collection::vec((0_usize..4, 1_usize..70), 60),
-        name in prop::sample::select(vec!["qwen2", "gemma3", "mistral", "qwen3-moe"]),
+        name in prop::sample::select(&NAMES[..]),
         kind in prop::sample::select(vec![KvType::Bf16, KvType::F32, KvType::F16]),
     ) {
         check_company(&mut *load(name), kind, &lengths, &cuts);

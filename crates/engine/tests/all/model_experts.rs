@@ -1,20 +1,16 @@
-//! Models with experts: the forms in which files hold them, what is refused, and routers without numbers. Their logits are
-//! compared with the reference's in [`crate::model`].
+//! Models with experts: the forms in which files hold them, what is refused, and routers without numbers. Their logits
+//! are compared with the reference's in [`crate::model`].
 
 use std::{collections::HashMap, fs, path::Path};
 
 use candle_core::{
     DType, Device as Candle, Tensor,
-    quantized::{
-        GgmlDType, QTensor,
-        gguf_file::{self, Value},
-    },
     safetensors::{load, save},
 };
 use serde_json::json;
 use tribunal_engine::model::{
     Adapter, Compute, Device, KvType, Model, Weights,
-    adapter::{AdapterConfig, LowRank, Module, Numbers},
+    adapter::{AdapterConfig, AdapterLayer, LowRank, Module, Numbers},
     cpu::Activations,
     sampler::{SampleRequest, SamplingParams},
 };
@@ -31,7 +27,7 @@ fn tensors(name: &str) -> Tensors {
 }
 
 /// A folder with these tensors and the tiny model's settings, some of them changed.
-fn folder(name: &str, tensors: &Tensors, settings: serde_json::Value) -> tempfile::TempDir {
+fn folder(name: &str, tensors: &Tensors, settings: &serde_json::Value) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut config: serde_json::Value =
         serde_json::from_slice(&fs::read(tiny(name).join("config.json")).unwrap()).unwrap();
@@ -59,14 +55,17 @@ fn logits(path: &Path) -> Vec<Vec<u32>> {
 
 /// The matrices of all experts of a layer in one tensor.
 fn stacked(tensors: &mut Tensors, layer: usize, parts: &[&str]) -> Tensor {
-    let matrix = |expert: usize, part: &str| format!("model.layers.{layer}.mlp.experts.{expert}.{part}.weight");
+    let matrix =
+        |expert: usize, part: &str| format!("model.layers.{layer}.mlp.experts.{expert}.{part}.weight");
     let of_expert = |expert: usize| {
         let all: Vec<Tensor> = parts.iter().map(|part| tensors[&matrix(expert, part)].clone()).collect();
         Tensor::cat(&all, 0).unwrap()
     };
     let all: Vec<Tensor> = (0..N).map(of_expert).collect();
     for expert in 0..N {
-        parts.iter().for_each(|part| drop(tensors.remove(&matrix(expert, part))));
+        for part in parts {
+            tensors.remove(&matrix(expert, part));
+        }
     }
     Tensor::stack(&all, 0).unwrap()
 }
@@ -81,87 +80,12 @@ fn experts_may_lie_in_one_tensor() {
         all.insert(format!("{module}.gate_up_proj"), gate_up);
         all.insert(format!("{module}.down_proj"), down);
     }
-    let folder = folder(NAME, &all, json!({}));
+    let folder = folder(NAME, &all, &json!({}));
     assert!(logits(folder.path()) == logits(&tiny(NAME)));
 }
 
-/// The same model as a GGUF file, but for its dense layer, which that format does not have.
-#[test]
-fn a_gguf_file_has_the_bits_of_the_folder() {
-    let sparse = json!({"mlp_only_layers": [], "num_hidden_layers": 1});
-    let mut all = tensors(NAME);
-    all.retain(|name, _| !name.contains("layers.1.") && !name.contains("layers.2."));
-    let folder = folder(NAME, &all, sparse);
-    let mut named: Vec<(String, Tensor)> = Vec::new();
-    for (part, to) in
-        [("gate_proj", "ffn_gate_exps"), ("up_proj", "ffn_up_exps"), ("down_proj", "ffn_down_exps")]
-    {
-        named.push((format!("blk.0.{to}.weight"), stacked(&mut all, 0, &[part])));
-    }
-    for (from, to) in [
-        ("model.embed_tokens", "token_embd"),
-        ("model.norm", "output_norm"),
-        ("lm_head", "output"),
-        ("model.layers.0.input_layernorm", "blk.0.attn_norm"),
-        ("model.layers.0.post_attention_layernorm", "blk.0.ffn_norm"),
-        ("model.layers.0.self_attn.q_proj", "blk.0.attn_q"),
-        ("model.layers.0.self_attn.k_proj", "blk.0.attn_k"),
-        ("model.layers.0.self_attn.v_proj", "blk.0.attn_v"),
-        ("model.layers.0.self_attn.o_proj", "blk.0.attn_output"),
-        ("model.layers.0.self_attn.q_norm", "blk.0.attn_q_norm"),
-        ("model.layers.0.self_attn.k_norm", "blk.0.attn_k_norm"),
-        ("model.layers.0.mlp.gate", "blk.0.ffn_gate_inp"),
-    ] {
-        named.push((format!("{to}.weight"), all.remove(&format!("{from}.weight")).unwrap()));
-    }
-    assert!(all.is_empty(), "{:?}", all.keys());
-    let size = |n: u32| Value::U32(n);
-    let mut metadata = vec![
-        ("general.architecture", Value::String("qwen3moe".into())),
-        ("qwen3moe.block_count", size(1)),
-        ("qwen3moe.context_length", size(512)),
-        ("qwen3moe.embedding_length", size(32)),
-        ("qwen3moe.feed_forward_length", size(64)),
-        ("qwen3moe.attention.head_count", size(4)),
-        ("qwen3moe.attention.head_count_kv", size(2)),
-        ("qwen3moe.attention.key_length", size(16)),
-        ("qwen3moe.attention.value_length", size(16)),
-        ("qwen3moe.attention.layer_norm_rms_epsilon", Value::F32(1e-6)),
-        ("qwen3moe.rope.freq_base", Value::F32(1e6)),
-        ("qwen3moe.expert_count", size(8)),
-        ("qwen3moe.expert_used_count", size(3)),
-        ("qwen3moe.expert_feed_forward_length", size(16)),
-    ];
-    let file = folder.path().join("m.gguf");
-    let write = |metadata: &[(&str, Value)]| {
-        let metadata: Vec<(&str, &Value)> = metadata.iter().map(|(key, value)| (*key, value)).collect();
-        let quantised: Vec<(&str, QTensor)> =
-            named.iter().map(|(n, t)| (n.as_str(), QTensor::quantize(t, GgmlDType::F32).unwrap())).collect();
-        let quantised: Vec<(&str, &QTensor)> = quantised.iter().map(|(n, t)| (*n, t)).collect();
-        gguf_file::write(&mut fs::File::create(&file).unwrap(), &metadata, &quantised).unwrap();
-    };
-    write(&metadata);
-    assert!(logits(&file) == logits(folder.path()));
-    // What another architecture would do with its experts.
-    for (key, value) in [
-        ("qwen3moe.expert_gating_func", size(2)),
-        ("qwen3moe.expert_weights_norm", Value::Bool(false)),
-        ("qwen3moe.expert_group_count", size(2)),
-        ("qwen3moe.expert_shared_count", size(1)),
-        ("qwen3moe.expert_used_count", size(9)),
-    ] {
-        let before = metadata.clone();
-        metadata.retain(|(known, _)| *known != key);
-        metadata.push((key, value));
-        write(&metadata);
-        let said = model(&file).err().expect("refused");
-        assert!(said.contains(key) || said.contains("number of experts for a token"), "{key}: {said}");
-        metadata = before;
-    }
-}
-
 #[track_caller]
-fn refused(tensors: &Tensors, settings: serde_json::Value, words: &[&str]) {
+fn refused(tensors: &Tensors, settings: &serde_json::Value, words: &[&str]) {
     let folder = folder(NAME, tensors, settings);
     let said = model(folder.path()).err().expect("refused");
     assert!(words.iter().all(|word| said.contains(word)), "{said}");
@@ -178,28 +102,32 @@ fn experts_that_are_missing_or_of_another_shape_are_refused_by_name() {
         all.extend(changed.map(|tensor| (name.to_owned(), tensor)));
         all
     };
-    refused(&with(&|_| None), json!({}), &[name, "is missing"]);
-    refused(&with(&|t| t.narrow(0, 0, 15).ok()), json!({}), &[name, "has shape [15, 32], expected [16, 32]"]);
-    refused(&with(&|t| t.to_dtype(DType::BF16).ok()), json!({}), &[name, "Bf16", "F32", "one type"]);
+    refused(&with(&|_| None), &json!({}), &[name, "is missing"]);
+    refused(
+        &with(&|t| t.narrow(0, 0, 15).ok()),
+        &json!({}),
+        &[name, "has shape [15, 32], expected [16, 32]"],
+    );
+    refused(&with(&|t| t.to_dtype(DType::BF16).ok()), &json!({}), &[name, "Bf16", "F32", "one type"]);
     let mut without_router = whole.clone();
     without_router.remove("model.layers.0.mlp.gate.weight");
-    refused(&without_router, json!({}), &["model.layers.0.mlp.gate.weight", "is missing"]);
+    refused(&without_router, &json!({}), &["model.layers.0.mlp.gate.weight", "is missing"]);
 }
 
 #[test]
 fn settings_that_do_not_fit_are_refused_by_name() {
     let whole = tensors(NAME);
-    refused(&whole, json!({"num_experts_per_tok": 9}), &["`num_experts_per_tok` is 9", "from 1 to 8"]);
-    refused(&whole, json!({"num_experts_per_tok": 0}), &["`num_experts_per_tok` is 0"]);
-    refused(&whole, json!({"num_experts": 16}), &["number of experts", "is 16", "[8, 32]"]);
-    refused(&whole, json!({"num_local_experts": 4}), &["`num_local_experts` is not 8"]);
-    refused(&whole, json!({"moe_intermediate_size": 32}), &["`moe_intermediate_size` is 32", "[16, 32]"]);
-    refused(&whole, json!({"moe_intermediate_size": 24}), &["width of an expert", "not a multiple of 16"]);
-    refused(&whole, json!({"decoder_sparse_step": 0}), &["`decoder_sparse_step` is 0"]);
-    refused(&whole, json!({"mlp_only_layers": "1"}), &["`mlp_only_layers`", "not a list"]);
-    refused(&whole, json!({"mlp_only_layers": []}), &["model.layers.1.mlp.gate.weight", "is missing"]);
+    refused(&whole, &json!({"num_experts_per_tok": 9}), &["`num_experts_per_tok` is 9", "from 1 to 8"]);
+    refused(&whole, &json!({"num_experts_per_tok": 0}), &["`num_experts_per_tok` is 0"]);
+    refused(&whole, &json!({"num_experts": 16}), &["number of experts", "is 16", "[8, 32]"]);
+    refused(&whole, &json!({"num_local_experts": 4}), &["`num_local_experts` is not 8"]);
+    refused(&whole, &json!({"moe_intermediate_size": 32}), &["`moe_intermediate_size` is 32", "[16, 32]"]);
+    refused(&whole, &json!({"moe_intermediate_size": 24}), &["width of an expert", "not a multiple of 16"]);
+    refused(&whole, &json!({"decoder_sparse_step": 0}), &["`decoder_sparse_step` is 0"]);
+    refused(&whole, &json!({"mlp_only_layers": "1"}), &["`mlp_only_layers`", "not a list"]);
+    refused(&whole, &json!({"mlp_only_layers": []}), &["model.layers.1.mlp.gate.weight", "is missing"]);
     // Another name of the same setting.
-    let renamed = folder(NAME, &whole, json!({"num_experts": null, "num_local_experts": 8}));
+    let renamed = folder(NAME, &whole, &json!({"num_experts": null, "num_local_experts": 8}));
     assert!(logits(renamed.path()) == logits(&tiny(NAME)));
 }
 
@@ -217,7 +145,7 @@ fn a_router_without_numbers_leaves_no_logits() {
         let router = &all["model.layers.2.mlp.gate.weight"];
         let spoilt = Tensor::full(bad, router.shape(), &Candle::Cpu).unwrap();
         all.insert("model.layers.2.mlp.gate.weight".into(), spoilt);
-        let folder = folder(NAME, &all, json!({}));
+        let folder = folder(NAME, &all, &json!({}));
         let mut model = model(folder.path()).unwrap();
         let logits = Desk::new(&mut *model, &sequences(&[9]), KvType::F32).step(&[(0, 9)]);
         assert!(logits.iter().all(|row| row.iter().all(|x| x.is_nan())));
@@ -232,10 +160,13 @@ fn a_router_without_numbers_leaves_no_logits() {
 fn an_adapter_on_experts_is_refused() {
     let part = |n_out: usize, n_in: usize| LowRank { a: vec![0.1; n_in], b: vec![0.1; n_out], n_in, n_out };
     let adapter = |layer: usize, module: Module, part: LowRank| {
-        let mut layers = vec![Default::default(); layer + 1];
+        let mut layers = vec![AdapterLayer::new(); layer + 1];
         layers[layer] = [(module, part)].into();
         let (base, numbers) = (String::new(), Numbers::F32);
-        Adapter { config: AdapterConfig { base, rank: 1, alpha: 1.0, rslora: false, dropout: 0.0, numbers }, layers }
+        Adapter {
+            config: AdapterConfig { base, rank: 1, alpha: 1.0, rslora: false, dropout: 0.0, numbers },
+            layers,
+        }
     };
     let mut model = model(&tiny(NAME)).unwrap();
     let on_experts = adapter(2, Module::Gate, part(64, 32));

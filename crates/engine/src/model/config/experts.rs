@@ -35,9 +35,10 @@ pub struct SharedExpert {
 
 /// Which experts a row takes, and with what weights.
 ///
-/// Logits become scores by [`Routing::scoring`]. Of `n_groups` groups of neighbouring experts, the `top_groups` with the
-/// largest sums of their two largest scores remain, and of their experts the `top_k` with the largest scores; of equal
-/// ones the lower numbers. With a correction bias the choice is made by score plus bias; weights are the scores alone.
+/// Logits become scores by [`Routing::scoring`]. Of `n_groups` groups of neighbouring experts, the `top_groups` with
+/// the largest sums of their two largest scores remain, and of their experts the `top_k` with the largest scores; of
+/// equal ones the lower numbers. With a correction bias the choice is made by score plus bias; weights are the scores
+/// alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Routing {
     pub scoring: Scoring,
@@ -109,7 +110,8 @@ pub(super) fn check(path: &str, config: &Config) -> Result<(), Error> {
     }
     let of_group = experts.n / n_groups;
     if !experts.n.is_multiple_of(n_groups) || (n_groups > 1 && of_group < 2) {
-        let reason = format!("is {n_groups}, which does not divide {} experts into groups of two or more", experts.n);
+        let reason =
+            format!("is {n_groups}, which does not divide {} experts into groups of two or more", experts.n);
         return bad("number of groups of experts", reason);
     }
     if top_k > top_groups * of_group {

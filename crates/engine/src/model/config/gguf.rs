@@ -1,6 +1,6 @@
 //! [`Config`] from GGUF metadata; it reads no tensor. A setting that the decoder cannot follow is refused by name.
 
-use super::{Activation, Arch, Config, Rope, Scaling};
+use super::{Activation, Arch, Config, QueryGrowth, Rope, Scaling};
 use crate::{
     gguf::{Value, in_words, number, shown},
     model::Error,
@@ -42,6 +42,9 @@ fn arch(path: &str, name: &str) -> Result<Arch, Error> {
         "qwen3" => Ok(Arch::Qwen3),
         "qwen3moe" => Ok(Arch::Qwen3Moe),
         "glm4moe" => Ok(Arch::Glm4Moe),
+        "gemma2" => Ok(Arch::Gemma2),
+        "hunyuan-dense" => Ok(Arch::Hunyuan),
+        "mistral3" => Ok(Arch::Ministral3),
         "gemma3" => Ok(Arch::Gemma3),
         other => Err(Error::Architecture { path: path.into(), arch: shown(other) }),
     }
@@ -64,11 +67,8 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Co
     let head_dim = read.optional_size("attention.key_length")?.unwrap_or(per_head);
     let rotary_dim = read.check_heads(arch, head_dim)?;
     let context = read.size("context_length")?;
-    let gemma = arch == Arch::Gemma3;
+    let gemma = matches!(arch, Arch::Gemma2 | Arch::Gemma3);
     let (window, sliding) = read.windows(arch, n_layers, context)?;
-    // Gemma 3 27B scales by the width per head, all others by the head's width; GGUF does not say which.
-    let scalar = if gemma && n_layers == 62 { per_head } else { head_dim };
-    let scale = read.optional("attention.scale")?.filter(|scale| *scale != 0.0);
     let config = Config {
         vocab: tensors.vocab,
         hidden,
@@ -81,17 +81,21 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Co
         norm_plus_one: false,
         post_norms: gemma,
         qk_norm: match arch {
-            Arch::Gemma3 | Arch::Qwen3 | Arch::Qwen3Moe => true,
+            Arch::Gemma3 | Arch::Qwen3 | Arch::Qwen3Moe | Arch::Hunyuan => true,
             Arch::Glm4Moe => tensors.has_head_norms,
-            Arch::Llama | Arch::Mistral | Arch::Qwen2 => false,
+            Arch::Llama | Arch::Mistral | Arch::Qwen2 | Arch::Gemma2 | Arch::Ministral3 => false,
         },
         qkv_bias: arch == Arch::Qwen2 || (arch == Arch::Glm4Moe && tensors.has_query_bias),
         o_bias: false,
         mlp_bias: false,
-        attention_scale: scale.unwrap_or_else(|| (scalar as f64).powf(-0.5)) as f32,
-        rope: read.rope(gemma, tensors.factors)?,
+        norm_after_rotation: arch == Arch::Hunyuan,
+        query_growth: read.query_growth(arch)?,
+        score_softcap: read.softcap(arch, "attn_logit_softcapping", 50.0)?,
+        logit_softcap: read.softcap(arch, "final_logit_softcapping", 30.0)?,
+        attention_scale: read.attention_scale(arch, n_layers, (per_head, head_dim))?,
+        rope: read.rope(arch, tensors.factors)?,
         rotary_dim,
-        local_rope: if gemma { Some(read.local_rope()?) } else { None },
+        local_rope: if arch == Arch::Gemma3 { Some(read.local_rope()?) } else { None },
         window,
         sliding,
         activation: if gemma { Activation::GeluTanh } else { Activation::Silu },
@@ -168,6 +172,23 @@ impl Reader<'_> {
         self.optional(key)?.ok_or_else(|| self.bad(key, "is missing"))
     }
 
+    /// What scores are multiplied by.
+    fn attention_scale(&self, arch: Arch, n_layers: usize, widths: (usize, usize)) -> Result<f32, Error> {
+        // Gemma 2 and 3 27B scale by the width per head, all others by the head's width; GGUF does not say which.
+        let is_27b = matches!((arch, n_layers), (Arch::Gemma2, 46) | (Arch::Gemma3, 62));
+        let scalar = if is_27b { widths.0 } else { widths.1 };
+        let scale = self.optional("attention.scale")?.filter(|scale| *scale != 0.0);
+        Ok(scale.unwrap_or_else(|| (scalar as f64).powf(-0.5)) as f32)
+    }
+
+    /// A softcap of Gemma 2, with llama.cpp's default.
+    fn softcap(&self, arch: Arch, key: &str, default: f32) -> Result<Option<f32>, Error> {
+        if arch != Arch::Gemma2 {
+            return Ok(None);
+        }
+        Ok(Some(self.above_zero(key)?.map_or(default, |cap| cap as f32)))
+    }
+
     /// Layers that predict further tokens, which are not computed.
     fn n_predicting(&self) -> Result<usize, Error> {
         Ok(self.optional_size("nextn_predict_layers")?.unwrap_or(0))
@@ -206,17 +227,20 @@ impl Reader<'_> {
         let key = "attention.sliding_window";
         // A window that holds every position is none, but for Gemma's sliding layers, which have a rope of their own.
         let matters = |window: &usize| *window > 0 && (arch == Arch::Gemma3 || *window < context);
-        let Some(window) = self.optional_size(key)?.filter(matters) else {
+        // As llama.cpp has it.
+        let default = (arch == Arch::Gemma2).then_some(4096);
+        let Some(window) = self.optional_size(key)?.or(default).filter(matters) else {
             return Ok((None, vec![false; n_layers]));
         };
-        if !matches!(arch, Arch::Llama | Arch::Mistral | Arch::Gemma3) {
+        if !matches!(arch, Arch::Llama | Arch::Mistral | Arch::Ministral3 | Arch::Gemma2 | Arch::Gemma3) {
             let reason = format!("is {window}, and the file does not say which layers slide");
             return Err(self.bad(key, reason));
         }
         Ok((Some(window), self.sliding(arch, n_layers)?))
     }
 
-    /// Which layers slide: every one of Mistral, all but each sixth of Gemma 3, unless the file says otherwise.
+    /// Which layers slide: every one of Mistral, every other of Gemma 2, all but each sixth of Gemma 3, unless the file
+    /// says otherwise.
     fn sliding(&self, arch: Arch, n_layers: usize) -> Result<Vec<bool>, Error> {
         let key = "attention.sliding_window_pattern";
         let period = match self.value(key) {
@@ -227,6 +251,7 @@ impl Reader<'_> {
                 });
             }
             Some(_) => self.size(key)?,
+            None if arch == Arch::Gemma2 => 2,
             None if arch == Arch::Gemma3 => 6,
             None => 0,
         };

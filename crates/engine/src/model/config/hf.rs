@@ -55,11 +55,13 @@ pub fn read(path: &str, json: &Value) -> Result<FileConfig, Error> {
     let (hidden, n_heads) = (s.needed_size("hidden_size")?, s.needed_size("num_attention_heads")?);
     let n_layers = super::layers(path, "num_hidden_layers", s.needed_size("num_hidden_layers")?)?;
     let head_dim = s.size("head_dim")?.unwrap_or(hidden / n_heads.max(1));
-    let gemma = arch == Arch::Gemma3;
+    let gemma = matches!(arch, Arch::Gemma2 | Arch::Gemma3);
     let (window, sliding) = layers::windows(&s, arch, n_layers)?;
     let (rope, local_rope) = rope::ropes(&s, arch)?;
     let scalar = if gemma { s.needed_positive("query_pre_attn_scalar")? } else { head_dim as f64 };
-    let has_biases = arch != Arch::Qwen2 && arch != Arch::Mistral && s.flag("attention_bias")?;
+    let has_switch = !matches!(arch, Arch::Qwen2 | Arch::Mistral | Arch::Ministral3);
+    let has_biases = has_switch && s.flag("attention_bias")?;
+    let softcap = |key| if arch == Arch::Gemma2 { s.positive(key) } else { Ok(None) };
     let config = Config {
         vocab: s.needed_size("vocab_size")?,
         hidden,
@@ -72,13 +74,17 @@ pub fn read(path: &str, json: &Value) -> Result<FileConfig, Error> {
         norm_plus_one: gemma,
         post_norms: gemma,
         qk_norm: match arch {
-            Arch::Gemma3 | Arch::Qwen3 | Arch::Qwen3Moe => true,
+            Arch::Gemma3 | Arch::Qwen3 | Arch::Qwen3Moe | Arch::Hunyuan => true,
             Arch::Glm4Moe => s.flag("use_qk_norm")?,
-            Arch::Llama | Arch::Mistral | Arch::Qwen2 => false,
+            Arch::Llama | Arch::Mistral | Arch::Qwen2 | Arch::Gemma2 | Arch::Ministral3 => false,
         },
         qkv_bias: arch == Arch::Qwen2 || has_biases,
         o_bias: has_biases && arch != Arch::Glm4Moe,
         mlp_bias: arch == Arch::Llama && s.flag("mlp_bias")?,
+        norm_after_rotation: arch == Arch::Hunyuan,
+        query_growth: rope::query_growth(&s, arch)?,
+        score_softcap: softcap("attn_logit_softcapping")?.map(|cap| cap as f32),
+        logit_softcap: softcap("final_logit_softcapping")?.map(|cap| cap as f32),
         attention_scale: scalar.powf(-0.5) as f32,
         rope,
         rotary_dim: rope::rotary_dim(&s, arch, head_dim)?,
@@ -150,6 +156,9 @@ impl<'a> File<'a> {
             "qwen3" => Some(Arch::Qwen3),
             "qwen3_moe" => Some(Arch::Qwen3Moe),
             "glm4_moe" => Some(Arch::Glm4Moe),
+            "gemma2" => Some(Arch::Gemma2),
+            "hunyuan_v1_dense" => Some(Arch::Hunyuan),
+            "ministral3" => Some(Arch::Ministral3),
             "gemma3_text" => Some(Arch::Gemma3),
             _ => None,
         }

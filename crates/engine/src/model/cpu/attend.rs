@@ -37,6 +37,8 @@ pub struct Cached<'a, S> {
     pub head_dim: usize,
     /// Keys that a query sees, its own included; `None` for all.
     pub window: Option<usize>,
+    /// Scores become `c tanh(score / c)`.
+    pub softcap: Option<f32>,
 }
 
 /// Where dimension `d` of the key at `offset` stands in its block: `[head_dim / UNIT][BLOCK][UNIT]`.
@@ -222,6 +224,9 @@ impl<S: Stored> Run<'_, S> {
             let scores = &mut scratch.scores[query * SPLIT + lo * BLOCK..query * SPLIT + hi * BLOCK];
             let weights = &mut scratch.weights[S::words::<L>(query * SPLIT)..];
             let weights = &mut weights[S::words::<L>(lo * BLOCK)..S::words::<L>(hi * BLOCK)];
+            if let Some(cap) = self.cached.softcap {
+                lanes::softcap::<L>(scores, cap);
+            }
             let (first, end) = (row.first(self.cached.window), row.position + 1);
             let keys = base + lo * BLOCK..base + hi * BLOCK;
             if keys.start < first || end < keys.end {

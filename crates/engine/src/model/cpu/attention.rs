@@ -40,6 +40,7 @@ pub(super) fn attended<S: Stored>(
         n_kv_heads: config.n_kv_heads,
         head_dim: config.head_dim,
         window,
+        softcap: config.score_softcap,
     };
     let tasks: Vec<(&[u32], usize)> = queries
         .order

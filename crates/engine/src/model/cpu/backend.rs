@@ -12,7 +12,7 @@ use super::{
     linear::{Compute, Linear, Table},
     norm,
     rotary::{Heads, LayerCache, Rotary},
-    sampler,
+    sampler, softmax,
 };
 use crate::model::{
     Config, Error, KvType, Weights,
@@ -304,6 +304,10 @@ impl Backend for Cpu {
 
     fn keep_logits(&mut self, logits: Self::Product) -> Result<LogitsStatus, Error> {
         self.logits = logits.into_iter().next().map(|logits| logits.values).unwrap_or_default();
+        if let Some(cap) = self.config.logit_softcap {
+            let isa = self.compute.tier;
+            self.logits.par_chunks_mut(self.config.vocab).for_each(|row| softmax::softcap(isa, row, cap));
+        }
         Ok(LogitsStatus::Ready)
     }
 

@@ -1,9 +1,9 @@
 //! A feed-forward half of experts on a CPU: the router's choice, the rows of each expert side by side, and their sums.
 //!
-//! A layer's experts are three stacks of matrices: all gates, all ups, all downs. The step's pairs of row and expert are
-//! sorted by expert; each expert's rows are multiplied together, so that its weights are read once. A row's sums are
-//! taken in the order of the experts' numbers, and each product gives a row the same bits in any company, so that its
-//! output depends on that row alone.
+//! A layer's experts are three stacks of matrices: all gates, all ups, all downs. The step's pairs of row and expert
+//! are sorted by expert; each expert's rows are multiplied together, so that its weights are read once. A row's sums
+//! are taken in the order of the experts' numbers, and each product gives a row the same bits in any company, so that
+//! its output depends on that row alone.
 
 use std::{ops::Range, sync::Arc};
 
@@ -171,7 +171,12 @@ impl Experts {
 }
 
 /// The rows of some experts, coded; all rows are coded once for all experts that take all of them.
-fn gathered(rows: Rows<'_>, pairs: &Pairs, active: &[usize], (coding, isa): (Coding, Isa)) -> Vec<Arc<Input>> {
+fn gathered(
+    rows: Rows<'_>,
+    pairs: &Pairs,
+    active: &[usize],
+    (coding, isa): (Coding, Isa),
+) -> Vec<Arc<Input>> {
     let width = rows.x.len() / rows.m.max(1);
     let input = |x: &[f32]| Arc::new(Input::new(x, x.len() / width, width, coding, isa));
     let whole = active.iter().any(|&expert| pairs.rows(expert).len() == rows.m).then(|| input(rows.x));
@@ -205,7 +210,9 @@ impl Stack {
             };
             if stack.format() != format {
                 let first = stack.format();
-                return Err(bad(format!("is {format:?}, and that of expert 0 is {first:?}; one type is supported")));
+                return Err(bad(format!(
+                    "is {format:?}, and that of expert 0 is {first:?}; one type is supported"
+                )));
             }
             stack.fill(expert * n, n, &bytes).map_err(|e| bad(e.to_string()))?;
             weights.used(&name);
@@ -216,8 +223,10 @@ impl Stack {
 
     /// The products of some experts with their inputs.
     fn items<'a>(&'a self, active: &[usize], inputs: &'a [Arc<Input>]) -> Vec<Item<'a>> {
-        let item = |(&expert, input): (&usize, &'a Arc<Input>)| {
-            Item { weights: &self.weights, outputs: expert * self.n..(expert + 1) * self.n, input }
+        let item = |(&expert, input): (&usize, &'a Arc<Input>)| Item {
+            weights: &self.weights,
+            outputs: expert * self.n..(expert + 1) * self.n,
+            input,
         };
         active.iter().zip(inputs).map(item).collect()
     }
@@ -307,7 +316,8 @@ impl Shared {
         let at = |part: &str| format!("{module}.shared_experts.{part}_proj");
         let gate_up = [(at("gate"), shared.width), (at("up"), shared.width)];
         let down = [(at("down"), hidden)];
-        let linear = |parts: &[(String, usize)], k| Linear::load(weights, Matrices { parts, k, unit: 1 }, compute);
+        let linear =
+            |parts: &[(String, usize)], k| Linear::load(weights, Matrices { parts, k, unit: 1 }, compute);
         let gate = format!("{module}.shared_expert_gate.weight");
         Ok(Self {
             gate_up: linear(&gate_up, hidden)?,
@@ -319,7 +329,9 @@ impl Shared {
     /// Adds its output to each row's sum.
     fn add(&self, sums: &mut [f32], Rows { x, m }: Rows<'_>, How { activation, compute }: How) {
         let isa = compute.tier;
-        let Ok([gate, up]) = <[Vec<f32>; 2]>::try_from(self.gate_up.forward(x, m, &[], compute)) else { return };
+        let Ok([gate, up]) = <[Vec<f32>; 2]>::try_from(self.gate_up.forward(x, m, &[], compute)) else {
+            return;
+        };
         let gated = gate_mul(activation, isa, gate, &up, m);
         let out = self.down.forward(&gated, m, &[], compute).pop().unwrap_or_default(); // [m, hidden]
         let factors = self.gate.as_ref().map(|gate| {
@@ -330,7 +342,9 @@ impl Shared {
         });
         let hidden = out.len() / m.max(1);
         sums.par_chunks_exact_mut(hidden).zip(out.par_chunks_exact(hidden)).enumerate().for_each(
-            |(row, (sum, out))| add_weighted(isa, sum, out, factors.as_ref().map_or(1.0, |factors| factors[row])),
+            |(row, (sum, out))| {
+                add_weighted(isa, sum, out, factors.as_ref().map_or(1.0, |factors| factors[row]));
+            },
         );
     }
 }

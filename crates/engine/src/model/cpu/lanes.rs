@@ -304,6 +304,26 @@ pub fn sigmoid<L: Lanes>(x: L) -> L {
     above.keep_at_least(x, zero).add(below.sub(below.keep_at_least(x, zero)))
 }
 
+/// `x = cap tanh(x / cap)`, accurate to about 1e-7 times the cap.
+#[inline(always)]
+pub fn softcap<L: Lanes>(x: &mut [f32], cap: f32) {
+    let (whole, tail) = x.as_chunks_mut::<WIDTH>();
+    for lanes in whole {
+        capped(L::load(lanes), cap).store(lanes);
+    }
+    let mut last = [0.0; WIDTH];
+    last[..tail.len()].copy_from_slice(tail);
+    capped(L::load(&last), cap).store(&mut last);
+    tail.copy_from_slice(&last[..tail.len()]);
+}
+
+/// tanh y is 2 sigmoid(2 y) - 1. The sigmoid of what is not a number is one, so that x is added, times 0.
+#[inline(always)]
+fn capped<L: Lanes>(x: L, cap: f32) -> L {
+    let both = sigmoid(x.div(L::splat(0.5 * cap)));
+    x.mul_add(L::splat(0.0), both.mul(L::splat(2.0)).sub(L::splat(1.0)).mul(L::splat(cap)))
+}
+
 /// The sum of sixteen lanes, as a fixed tree.
 #[inline(always)]
 pub fn sum<L: Lanes>(x: L) -> f32 {

@@ -9,13 +9,13 @@ use crate::model::weights::ggml::{read_codes, scale_and_minimum};
 /// Packs `n` rows of `k` values.
 pub(super) fn pack(format: Format, n: usize, k: usize, rows: &[u8]) -> Result<Storage, Error> {
     let mut storage = Storage::new(format, n, k)?;
-    pack_at(&mut storage, 0, Rows { format, n, k, bytes: rows });
+    pack_at(&mut storage, 0, &Rows { format, n, k, bytes: rows });
     Ok(storage)
 }
 
 /// Packs rows into the panels from `first` on.
-pub(super) fn pack_at(storage: &mut Storage, first: usize, rows: Rows) {
-    let Rows { format, n, k, .. } = rows;
+pub(super) fn pack_at(storage: &mut Storage, first: usize, rows: &Rows) {
+    let Rows { format, n, k, .. } = *rows;
     if n == 0 || k == 0 {
         return;
     }
@@ -26,13 +26,13 @@ pub(super) fn pack_at(storage: &mut Storage, first: usize, rows: Rows) {
     let scales = &mut scales[first * scale_bytes..][..n_panels * scale_bytes];
     match format.quantized() {
         None => values.par_chunks_mut(value_bytes).enumerate().for_each(|(panel, values)| {
-            floats(&rows, panel, values);
+            floats(rows, panel, values);
         }),
         Some(kind) => values
             .par_chunks_mut(value_bytes)
             .zip(scales.par_chunks_mut(scale_bytes))
             .enumerate()
-            .for_each(|(panel, (values, scales))| blocks(&rows, kind, panel, values, scales)),
+            .for_each(|(panel, (values, scales))| blocks(rows, kind, panel, values, scales)),
     }
 }
 

@@ -96,10 +96,12 @@ impl Rotary<'_> {
     }
 
     fn queries(&self, position: u32, row: &mut [f32]) {
+        let growth = self.config.query_growth.map_or(1.0, |growth| growth.at(position));
         for head in row.chunks_exact_mut(self.config.head_dim) {
             self.norm_and_rotate(self.q_norm, position, head);
             for x in head {
                 *x *= self.config.attention_scale;
+                *x *= growth;
             }
         }
     }
@@ -129,11 +131,19 @@ impl Rotary<'_> {
     }
 
     fn norm_and_rotate(&self, norm: Option<&[f32]>, position: u32, head: &mut [f32]) {
-        if let Some(weight) = norm {
-            norm::in_place(self.isa, head, weight, self.config.norm_eps as f32);
+        let normed = |head: &mut [f32]| {
+            if let Some(weight) = norm {
+                norm::in_place(self.isa, head, weight, self.config.norm_eps as f32);
+            }
+        };
+        if !self.config.norm_after_rotation {
+            normed(head);
         }
         // What is behind the rotated values stays as it is.
         rotate(self.isa, self.angles.at(position), &mut head[..2 * self.angles.half()]);
+        if self.config.norm_after_rotation {
+            normed(head);
+        }
     }
 }
 

@@ -15,8 +15,8 @@ pub(super) struct Chosen {
     pub weight: f32,
 }
 
-/// The experts of a row with their weights, in the order of their numbers; `bias` is the correction bias, or empty. Where
-/// logits or biases are not numbers, the first ones, with weights that are not numbers.
+/// The experts of a row with their weights, in the order of their numbers; `bias` is the correction bias, or empty.
+/// Where logits or biases are not numbers, the first ones, with weights that are not numbers.
 pub(super) fn choose(routing: &Routing, logits: &[f32], bias: &[f32], isa: Isa) -> Vec<Chosen> {
     let Routing { scoring, top_k, normalised, scale, .. } = *routing;
     let are_numbers = logits.iter().chain(bias).all(|x| !x.is_nan());
@@ -105,14 +105,18 @@ mod tests {
     use super::*;
 
     fn chosen(routing: Routing, logits: &[f32], bias: &[f32]) -> Vec<(u32, f32)> {
-        let all: Vec<Vec<Chosen>> =
-            Isa::available().map(|isa| choose(&routing, logits, bias, isa)).collect();
+        let all: Vec<Vec<Chosen>> = Isa::available().map(|isa| choose(&routing, logits, bias, isa)).collect();
         assert!(all.iter().all(|one| format!("{one:?}") == format!("{:?}", all[0])), "the same on every one");
         all[0].iter().map(|chosen| (chosen.expert, chosen.weight)).collect()
     }
 
     fn sigmoid(top_k: usize) -> Routing {
-        Routing { scoring: Scoring::Sigmoid, has_bias: true, normalised: None, ..Routing::softmax(top_k, false) }
+        Routing {
+            scoring: Scoring::Sigmoid,
+            has_bias: true,
+            normalised: None,
+            ..Routing::softmax(top_k, false)
+        }
     }
 
     #[test]

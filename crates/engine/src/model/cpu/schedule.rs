@@ -92,8 +92,8 @@ pub(super) struct Item<'a> {
     pub input: &'a Input,
 }
 
-/// Products of many matrices with rows of their own, each `[m, outputs]`, all in one parallel region. Work is shared out
-/// by tiles and panels, not by matrix: where each has few rows, by bytes of weights.
+/// Products of many matrices with rows of their own, each `[m, outputs]`, all in one parallel region. Work is shared
+/// out by tiles and panels, not by matrix: where each has few rows, by bytes of weights.
 ///
 /// # Panics
 /// As [`multiply`], or when outputs are not whole panels.

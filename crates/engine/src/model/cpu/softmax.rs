@@ -69,6 +69,16 @@ pub fn exponentials(isa: Isa, x: &[f32], peak: f32, temperature: f32) -> Vec<f32
     out
 }
 
+/// `x = cap tanh(x / cap)`.
+pub fn softcap(isa: Isa, x: &mut [f32], cap: f32) {
+    on_isa!(isa, capped<>(x: &mut [f32], cap: f32));
+}
+
+#[inline(always)]
+fn capped<L: Lanes>(x: &mut [f32], cap: f32) {
+    lanes::softcap::<L>(x, cap);
+}
+
 #[inline(always)]
 fn scaled_exp<L: Lanes>(x: &mut [f32], peak: f32, by: f32) {
     let (peak, by) = (L::splat(peak), L::splat(by));

@@ -7,7 +7,7 @@ use tribunal_core::random::SplitMix;
 mod bits;
 mod experts;
 
-use super::{Activations, Error, Format, Input, Isa, Job, Packed, multiply};
+use super::{Activations, Error, Format, Input, Isa, Job, Packed, multiply, softmax};
 
 const BOTH: [Activations; 2] = [Activations::Q8, Activations::Float];
 
@@ -270,6 +270,22 @@ fn tiny_and_zero_activations_are_zero() {
     for value in [0.0, 1e-44] {
         let got = product(&weights, &[value; 64], Activations::Q8, Isa::detect());
         assert!(got.iter().all(|&bits| f32::from_bits(bits) == 0.0));
+    }
+}
+
+#[test]
+fn a_softcap_is_a_tanh_and_keeps_what_is_not_a_number() {
+    let x: Vec<f32> = (-200..=200).map(|i| i as f32 * 0.7).collect();
+    for isa in Isa::available() {
+        let mut capped = x.clone();
+        softmax::softcap(isa, &mut capped, 30.0);
+        for (x, y) in x.iter().zip(&capped) {
+            let expected = 30.0 * (f64::from(*x) / 30.0).tanh();
+            assert!((f64::from(*y) - expected).abs() < 1e-5, "{isa:?}: {y} for {expected}");
+        }
+        let mut none = [1.0, f32::NAN];
+        softmax::softcap(isa, &mut none, 30.0);
+        assert!(none[0].is_finite() && none[1].is_nan(), "{isa:?}");
     }
 }
 

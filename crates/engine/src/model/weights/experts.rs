@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use super::Entry;
 use crate::model::config::MAX_EXPERTS;
 
-/// Replaces each tensor `[experts, n, k]` by the matrices `[n, k]` in it. One that cannot be cut stays, and the matrices
-/// are missing.
+/// Replaces each tensor `[experts, n, k]` by the matrices `[n, k]` in it. One that cannot be cut stays, and the
+/// matrices are missing.
 pub(super) fn split(index: &mut BTreeMap<String, Entry>) {
     let stacks: Vec<String> = index.keys().filter(|name| parts(name).is_some()).cloned().collect();
     for name in stacks {
@@ -22,7 +22,8 @@ pub(super) fn split(index: &mut BTreeMap<String, Entry>) {
         if !is_whole || n_experts > MAX_EXPERTS {
             continue;
         }
-        let (module, each) = (name.split(".experts.").next().unwrap_or_default().to_owned(), n_bytes / n_matrices);
+        let (module, each) =
+            (name.split(".experts.").next().unwrap_or_default().to_owned(), n_bytes / n_matrices);
         let cut: Vec<(String, Entry)> = (0..n_matrices)
             .map(|i| {
                 let (expert, part) = (i / parts.len(), parts[i % parts.len()]);

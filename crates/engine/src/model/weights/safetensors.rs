@@ -99,12 +99,15 @@ fn list(path: &Path, file: &[u8], file_idx: usize, index: &mut BTreeMap<String, 
     Ok(())
 }
 
-/// The name that a tensor has in a text-only checkpoint.
+/// The name that a tensor has in a text-only checkpoint, and by which the decoder knows it.
 fn canonical(name: &str) -> String {
-    match name.strip_prefix("model.language_model.") {
+    let name = match name.strip_prefix("model.language_model.") {
         Some(rest) => format!("model.{rest}"),
         None => name.strip_prefix("language_model.").unwrap_or(name).to_owned(),
-    }
+    };
+    // As Hunyuan's files call them.
+    name.replace(".self_attn.query_layernorm.", ".self_attn.q_norm.")
+        .replace(".self_attn.key_layernorm.", ".self_attn.k_norm.")
 }
 
 /// Resolves `tie_word_embeddings` as the reference does: matrices that differ in the file stay untied, and where the

@@ -60,7 +60,9 @@ fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
         layer.push(("post_feedforward_layernorm", vec![c.hidden]));
     }
     for i in 0..c.n_layers {
-        all.extend(feed(c, i).into_iter().map(|(part, shape)| (format!("model.layers.{i}.mlp.{part}"), shape)));
+        all.extend(
+            feed(c, i).into_iter().map(|(part, shape)| (format!("model.layers.{i}.mlp.{part}"), shape)),
+        );
         all.extend(layer.iter().map(|(part, shape)| (format!("model.layers.{i}.{part}"), shape.clone())));
     }
     let mut named: Vec<_> = all.into_iter().map(|(part, shape)| (format!("{part}.weight"), shape)).collect();

@@ -19,7 +19,7 @@ impl Reader<'_> {
         match arch {
             Arch::Qwen3Moe => self.qwen3(n_layers).map(Some),
             Arch::Glm4Moe => self.glm4(n_layers).map(Some),
-            Arch::Llama | Arch::Mistral | Arch::Qwen2 | Arch::Qwen3 | Arch::Gemma3 => Ok(None),
+            _ => Ok(None),
         }
     }
 

@@ -129,6 +129,20 @@ const GLM4_MOE: &[(&str, Key)] = &[
     ("nextn_predict_layers", Read),
 ];
 
+/// Further keys of Gemma 2.
+const GEMMA2: &[(&str, Key)] = &[
+    ("attention.sliding_window_pattern", Read),
+    ("attn_logit_softcapping", Read),
+    ("final_logit_softcapping", Read),
+];
+
+/// Further keys of Ministral 3. The unit of its multiplier is that of `mscale_all_dim`.
+const MISTRAL3: &[(&str, Key)] = &[
+    ("attention.sliding_window_pattern", Read),
+    ("attention.temperature_scale", Read),
+    ("rope.scaling.yarn_log_multiplier", Read),
+];
+
 /// What stands under these is for images.
 const OF_IMAGES: &[&str] = &["vision.", "mm."];
 
@@ -139,6 +153,8 @@ pub fn objection(arch: &str, key: &str, value: &Value) -> Option<String> {
         "llama" => LLAMA,
         "qwen3moe" => QWEN3_MOE,
         "glm4moe" => GLM4_MOE,
+        "gemma2" => GEMMA2,
+        "mistral3" => MISTRAL3,
         "gemma3" => GEMMA3,
         _ => &[],
     };

@@ -4,7 +4,7 @@
 //! converted: `attention_factor` takes the place of the factor that follows from the scaling, `attn_factor` is multiplied
 //! with it.
 
-use super::{Reader, Rope, Scaling, same};
+use super::{Arch, QueryGrowth, Reader, Rope, Scaling, same};
 use crate::{
     gguf::{in_words, shown},
     model::{Error, config::yarn_attention},
@@ -12,8 +12,9 @@ use crate::{
 
 impl Reader<'_> {
     /// The rope of all layers but the sliding ones of Gemma.
-    pub(super) fn rope(&self, gemma: bool, factors: Option<Vec<f32>>) -> Result<Rope, Error> {
-        let theta = self.base(&["rope.freq_base", "rope.global.freq_base"], if gemma { 1e6 } else { 1e4 })?;
+    pub(super) fn rope(&self, arch: Arch, factors: Option<Vec<f32>>) -> Result<Rope, Error> {
+        let default = if arch == Arch::Gemma3 { 1e6 } else { 1e4 };
+        let theta = self.base(&["rope.freq_base", "rope.global.freq_base"], default)?;
         let attn_factor = self.above_zero("rope.scaling.attn_factor")?.unwrap_or(1.0);
         let kind = match self.value("rope.scaling.type") {
             Some(value) => value.to_string().map(String::as_str).map_err(|_| {
@@ -53,19 +54,37 @@ impl Reader<'_> {
         Ok(Rope { theta, scaling: Scaling::None })
     }
 
+    /// How queries grow with their position.
+    pub(super) fn query_growth(&self, arch: Arch) -> Result<Option<QueryGrowth>, Error> {
+        let beta = self.optional("attention.temperature_scale")?.filter(|beta| *beta != 0.0);
+        let Some(beta) = beta.filter(|_| arch == Arch::Ministral3) else { return Ok(None) };
+        Ok(Some(QueryGrowth { beta, original: self.original()? as f64 }))
+    }
+
+    /// Positions of pretraining.
+    fn original(&self) -> Result<usize, Error> {
+        match self.optional_size("rope.scaling.original_context_length")?.filter(|n| *n > 0) {
+            Some(original) => Ok(original),
+            None => self.size("context_length"),
+        }
+    }
+
     fn yarn(&self, factor: f64, attn_factor: f64) -> Result<Scaling, Error> {
-        let original = self.optional_size("rope.scaling.original_context_length")?.filter(|n| *n > 0);
-        let original = match original {
-            Some(original) => original,
-            None => self.size("context_length")?,
-        };
+        let original = self.original()?;
         // Negative is how it is left out.
         let ext_factor = self.optional("rope.scaling.yarn_ext_factor")?.filter(|factor| *factor >= 0.0);
         if let Some(other) = ext_factor.filter(|factor| !same(*factor, 1.0)) {
             let reason = format!("is {other}; only 1 is supported");
             return Err(self.bad("rope.scaling.yarn_ext_factor", reason));
         }
-        let own = self.above_zero("rope.scaling.yarn_attn_factor")?;
+        let own = match self
+            .optional("rope.scaling.yarn_log_multiplier")?
+            .filter(|multiplier| *multiplier != 0.0)
+        {
+            // The weight of the logarithm in the divisor, where that in the dividend is 1.
+            Some(weight) => Some(yarn_attention(factor) / (1.0 + weight * (yarn_attention(factor) - 1.0))),
+            None => self.above_zero("rope.scaling.yarn_attn_factor")?,
+        };
         let is_stated = own.is_some() || !same(attn_factor, 1.0);
         let attention = own.unwrap_or_else(|| yarn_attention(factor)) * attn_factor;
         Ok(Scaling::Yarn {
@@ -128,7 +147,7 @@ impl Reader<'_> {
         Ok(found.map_or(default, |(_, base)| base))
     }
 
-    fn above_zero(&self, key: &str) -> Result<Option<f64>, Error> {
+    pub(super) fn above_zero(&self, key: &str) -> Result<Option<f64>, Error> {
         match self.optional(key)? {
             Some(number) if number <= 0.0 => Err(self.bad(key, format!("is {number}, which is not above 0"))),
             number => Ok(number),

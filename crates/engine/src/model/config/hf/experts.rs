@@ -11,7 +11,7 @@ pub fn experts(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<Option<E
     match arch {
         Arch::Qwen3Moe => qwen3(s, n_layers).map(Some),
         Arch::Glm4Moe => glm4(s, n_layers).map(Some),
-        Arch::Llama | Arch::Mistral | Arch::Qwen2 | Arch::Qwen3 | Arch::Gemma3 => Ok(None),
+        _ => Ok(None),
     }
 }
 
@@ -33,7 +33,8 @@ fn glm4(s: &Settings<'_>, n_layers: usize) -> Result<Experts, Error> {
     let (width, top_k) = (s.needed_size("moe_intermediate_size")?, s.needed_size("num_experts_per_tok")?);
     check_choice(s, top_k, n)?;
     let (n_shared, first) = (s.needed_size("n_shared_experts")?, s.needed_size("first_k_dense_replace")?);
-    let shared_width = n_shared.checked_mul(width).ok_or_else(|| s.bad("n_shared_experts", "is too large"))?;
+    let shared_width =
+        n_shared.checked_mul(width).ok_or_else(|| s.bad("n_shared_experts", "is too large"))?;
     Ok(Experts {
         n,
         width,
@@ -67,7 +68,10 @@ fn check_choice(s: &Settings<'_>, top_k: usize, n: usize) -> Result<(), Error> {
     if (1..=n).contains(&top_k) {
         return Ok(());
     }
-    Err(s.bad("num_experts_per_tok", format!("is {top_k}; a number from 1 to {n}, that of the experts, was expected")))
+    Err(s.bad(
+        "num_experts_per_tok",
+        format!("is {top_k}; a number from 1 to {n}, that of the experts, was expected"),
+    ))
 }
 
 /// Every layer of a step has experts, unless it is listed as dense.
@@ -85,5 +89,7 @@ fn sparse_layers(s: &Settings<'_>, n_layers: usize) -> Result<Vec<bool>, Error> 
             list.ok_or_else(|| s.bad(key, format!("is {}, not a list of layers", shown(value))))?
         }
     };
-    Ok((0..n_layers).map(|layer| (layer + 1).is_multiple_of(step) && !dense.contains(&(layer as u64))).collect())
+    Ok((0..n_layers)
+        .map(|layer| (layer + 1).is_multiple_of(step) && !dense.contains(&(layer as u64)))
+        .collect())
 }

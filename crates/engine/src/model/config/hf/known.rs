@@ -26,6 +26,10 @@ struct Keys {
     harmless: BTreeSet<String>,
     /// The same as patterns with one `*`.
     harmless_like: Vec<String>,
+    /// The same in the files of Hunyuan's dense models: settings of the other models of one class for all, and ids.
+    hunyuan_harmless: BTreeSet<String>,
+    /// As `only`, in those files.
+    hunyuan_only: BTreeMap<String, Vec<Value>>,
     /// Settings that change the computation, with their neutral values; `null` is always neutral.
     only: BTreeMap<String, Vec<Value>>,
 }
@@ -48,12 +52,12 @@ const READ: [&str; 10] = [
 fn read_of(arch: Arch) -> &'static [&'static str] {
     match arch {
         Arch::Llama => &["use_sliding_window", "max_window_layers"],
-        Arch::Mistral => &["use_sliding_window"],
         Arch::Gemma3 => &["rope_local_base_freq", "sliding_window_pattern", "_sliding_window_pattern"],
         // All layers slide where one does.
         Arch::Qwen3Moe => &["max_window_layers", "num_local_experts"],
         Arch::Glm4Moe => &["num_local_experts"],
-        Arch::Qwen2 | Arch::Qwen3 => &[],
+        Arch::Mistral | Arch::Ministral3 | Arch::Gemma2 => &["use_sliding_window"],
+        Arch::Qwen2 | Arch::Qwen3 | Arch::Hunyuan => &[],
     }
 }
 
@@ -62,7 +66,8 @@ const UNREAD: [&str; 3] =
     ["attn_logit_softcapping", "final_logit_softcapping", "use_bidirectional_attention"];
 
 fn is_read(key: &str, s: &Settings<'_>, arch: Arch) -> bool {
-    let of_class = s.class.defaults.contains_key(key) && !UNREAD.contains(&key);
+    let is_unread = UNREAD.contains(&key) && !(arch == Arch::Gemma2 && key.ends_with("_softcapping"));
+    let of_class = s.class.defaults.contains_key(key) && !is_unread;
     of_class || READ.contains(&key) || read_of(arch).contains(&key)
 }
 
@@ -72,7 +77,11 @@ pub fn check(s: &Settings<'_>, arch: Arch) -> Result<(), Error> {
         if is_read(key, s, arch) {
             continue;
         }
-        if let Some(neutral) = KEYS.only.get(key) {
+        if arch == Arch::Hunyuan && KEYS.hunyuan_harmless.contains(key) {
+            continue;
+        }
+        let hunyuan = KEYS.hunyuan_only.get(key).filter(|_| arch == Arch::Hunyuan);
+        if let Some(neutral) = hunyuan.or_else(|| KEYS.only.get(key)) {
             if !neutral.iter().any(|neutral| is_same(neutral, value)) {
                 return Err(s.bad(key, format!("is {}, which is not supported", shown(value))));
             }

@@ -13,16 +13,17 @@ pub fn windows(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<(Option<
     let stated = layer_types(s, n_layers)?;
     let window = window(s, arch)?;
     let sliding = match (arch, stated) {
-        (Arch::Qwen2 | Arch::Qwen3 | Arch::Gemma3, Some(stated)) => stated,
+        (Arch::Qwen2 | Arch::Qwen3 | Arch::Gemma2 | Arch::Gemma3, Some(stated)) => stated,
         (Arch::Qwen2 | Arch::Qwen3, None) => {
             let first = s.needed_size("max_window_layers")?;
             (0..n_layers).map(|layer| window.is_some() && layer >= first).collect()
         }
+        (Arch::Gemma2, None) => (0..n_layers).map(|layer| layer.is_multiple_of(2)).collect(),
         (Arch::Gemma3, None) => {
             let pattern = pattern(s)?;
             (0..n_layers).map(|layer| !(layer + 1).is_multiple_of(pattern)).collect()
         }
-        (Arch::Llama | Arch::Mistral | Arch::Qwen3Moe | Arch::Glm4Moe, stated) => {
+        (_, stated) => {
             let all = vec![window.is_some(); n_layers];
             if stated.is_some_and(|stated| stated != all) {
                 let kind = if window.is_some() { "sliding_attention" } else { "full_attention" };
@@ -40,8 +41,8 @@ pub fn windows(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<(Option<
 
 fn window(s: &Settings<'_>, arch: Arch) -> Result<Option<usize>, Error> {
     let window = match arch {
-        Arch::Llama | Arch::Glm4Moe => None,
-        Arch::Mistral | Arch::Gemma3 => s.size("sliding_window")?,
+        Arch::Llama | Arch::Glm4Moe | Arch::Hunyuan => None,
+        Arch::Mistral | Arch::Ministral3 | Arch::Gemma2 | Arch::Gemma3 => s.size("sliding_window")?,
         Arch::Qwen2 | Arch::Qwen3 | Arch::Qwen3Moe => {
             if s.flag("use_sliding_window")? {
                 s.size("sliding_window")?
@@ -53,7 +54,8 @@ fn window(s: &Settings<'_>, arch: Arch) -> Result<Option<usize>, Error> {
     if window == Some(0) {
         return Err(s.bad("sliding_window", "is 0; a number from 1 was expected"));
     }
-    let has_switch = matches!(arch, Arch::Qwen2 | Arch::Qwen3 | Arch::Qwen3Moe) || s.given("use_sliding_window").is_none();
+    let has_switch =
+        matches!(arch, Arch::Qwen2 | Arch::Qwen3 | Arch::Qwen3Moe) || s.given("use_sliding_window").is_none();
     if !has_switch && s.flag("use_sliding_window")? != window.is_some() {
         let reason =
             format!("is {}, which contradicts the `sliding_window` of `{}`", window.is_none(), s.class.name);

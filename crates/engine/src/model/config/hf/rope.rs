@@ -1,12 +1,12 @@
 //! Rotary embeddings from the top level, `rope_scaling` and `rope_parameters`, flat or by layer type. Contradictions
 //! between them are refused.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{
-    super::{Arch, Rope, Scaling},
+    super::{Arch, QueryGrowth, Rope, Scaling},
     settings::{self, Settings, is_same, shown},
 };
 use crate::model::Error;
@@ -22,13 +22,42 @@ const COMMON: [&str; 5] =
 const TYPES: [(&str, &[&str]); 5] = [
     ("default", &[]),
     ("linear", &["factor"]),
-    ("dynamic", &["factor"]),
+    ("dynamic", &["factor", "alpha"]),
     ("llama3", &["factor", "low_freq_factor", "high_freq_factor"]),
     (
         "yarn",
         &["factor", "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate"],
     ),
 ];
+
+/// Keys beside those of YaRN that Hunyuan's files give to a rope of constant alpha; it reads none of them.
+const BESIDE_ALPHA: [&str; 4] = ["beta_fast", "beta_slow", "mscale", "mscale_all_dim"];
+
+/// Keys of Ministral's YaRN alone: how queries grow, and a copy of the top level's.
+const GROWTH: &str = "llama_4_scaling_beta";
+const OF_MINISTRAL: [&str; 2] = [GROWTH, "max_position_embeddings"];
+
+/// The rope of `Ministral3Config` where the file has none.
+static OF_MINISTRAL_CLASS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
+    let rope = json!({"rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, "original_max_position_embeddings": 16384,
+        "beta_fast": 32.0, "beta_slow": 1.0, "mscale_all_dim": 1.0, "mscale": 1.0, "llama_4_scaling_beta": 0.1});
+    rope.as_object().cloned().unwrap_or_default()
+});
+
+/// How queries grow with their position.
+pub fn query_growth(s: &Settings<'_>, arch: Arch) -> Result<Option<QueryGrowth>, Error> {
+    if arch != Arch::Ministral3 {
+        return Ok(None);
+    }
+    let stated = Stated::of(s, arch, FULL)?;
+    if stated.kind()? != "yarn" {
+        return Err(stated.bad("rope_type", "is not `yarn`; only that is supported with queries that grow"));
+    }
+    let beta = stated.number(GROWTH)?;
+    let beta =
+        beta.ok_or_else(|| stated.bad(GROWTH, format!("needs `{GROWTH}` beside it, which is missing")))?;
+    Ok(Some(QueryGrowth { beta, original: stated.original()? }))
+}
 
 /// The rope of full layers and, where it differs, of sliding layers.
 pub fn ropes(s: &Settings<'_>, arch: Arch) -> Result<(Rope, Option<Rope>), Error> {
@@ -52,7 +81,8 @@ pub fn rotary_dim(s: &Settings<'_>, arch: Arch, head_dim: usize) -> Result<usize
         let Some((place, value)) = stated.by_key.get("partial_rotary_factor") else { continue };
         if arch == Arch::Glm4Moe {
             let factor = settings::positive(value).filter(|factor| *factor <= 1.0);
-            let reason = || s.bad(place, format!("is {}; a number above 0, at most 1, was expected", shown(value)));
+            let reason =
+                || s.bad(place, format!("is {}; a number above 0, at most 1, was expected", shown(value)));
             return Ok((head_dim as f64 * factor.ok_or_else(reason)?) as usize);
         }
         if value.as_f64() != Some(1.0) {
@@ -65,12 +95,13 @@ pub fn rotary_dim(s: &Settings<'_>, arch: Arch, head_dim: usize) -> Result<usize
 /// The settings of one rope by key, each with the path that it was read from.
 struct Stated<'a> {
     settings: &'a Settings<'a>,
+    arch: Arch,
     by_key: BTreeMap<&'a str, (String, &'a Value)>,
 }
 
 impl<'a> Stated<'a> {
     fn of(settings: &'a Settings<'a>, arch: Arch, layer_type: &str) -> Result<Self, Error> {
-        let mut stated = Self { settings, by_key: BTreeMap::new() };
+        let mut stated = Self { settings, arch, by_key: BTreeMap::new() };
         let has_two = arch == Arch::Gemma3;
         let theta = if layer_type == SLIDING { "rope_local_base_freq" } else { "rope_theta" };
         for (key, place) in [
@@ -82,7 +113,13 @@ impl<'a> Stated<'a> {
                 stated.put(key, place.into(), value)?;
             }
         }
-        for place in ["rope_scaling", "rope_parameters"] {
+        let objects = ["rope_scaling", "rope_parameters"];
+        if arch == Arch::Ministral3 && objects.iter().all(|place| settings.given(place).is_none()) {
+            for (key, value) in OF_MINISTRAL_CLASS.iter() {
+                stated.by_key.entry(key).or_insert((format!("rope_parameters.{key}"), value));
+            }
+        }
+        for place in objects {
             let Some(object) = settings.object(place)? else { continue };
             for (key, value) in object.iter().filter(|(_, value)| !value.is_null()) {
                 let path = format!("{place}.{key}");
@@ -164,10 +201,13 @@ impl<'a> Stated<'a> {
         self.check_keys(kind)?;
         Ok(match kind {
             "linear" => Scaling::Linear(self.needed("factor")?),
-            "dynamic" => {
-                self.needed("factor")?;
-                Scaling::Dynamic
-            }
+            "dynamic" => match self.positive("alpha")? {
+                Some(alpha) if self.arch == Arch::Hunyuan => Scaling::NtkAlpha(alpha),
+                _ => {
+                    self.needed("factor")?;
+                    Scaling::Dynamic
+                }
+            },
             "llama3" => {
                 let (low, high) = (self.needed("low_freq_factor")?, self.needed("high_freq_factor")?);
                 if high <= low {
@@ -218,9 +258,14 @@ impl<'a> Stated<'a> {
     /// Rejects keys that this type of rope does not read.
     fn check_keys(&self, kind: &str) -> Result<(), Error> {
         let own = TYPES.iter().find(|(known, _)| *known == kind).map_or(&[][..], |(_, own)| own);
+        let is_own = |key: &str| match self.arch {
+            Arch::Hunyuan if kind == "dynamic" => own.contains(&key) || BESIDE_ALPHA.contains(&key),
+            Arch::Ministral3 => own.contains(&key) || OF_MINISTRAL.contains(&key),
+            _ => own.contains(&key) && key != "alpha",
+        };
         let unread = self.by_key.iter().find(|(key, (_, value))| {
             let is_neutral = **key == "factor" && value.as_f64() == Some(1.0);
-            !own.contains(key) && !COMMON.contains(key) && !is_neutral
+            !is_own(key) && !COMMON.contains(key) && !is_neutral
         });
         match unread {
             Some((_, (place, value))) => {

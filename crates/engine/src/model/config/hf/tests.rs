@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::config::{Rope, Scaling};
+use crate::model::config::{Rope, Routing, Scaling, Scoring, SharedExpert};
 
 fn ok(json: &Value) -> Config {
     from_json("config.json", json).unwrap_or_else(|error| panic!("{error}: {json}"))
@@ -71,12 +71,26 @@ fn what_a_file_leaves_out_is_the_default_of_its_class() {
 /// A file with all fields of its class at their defaults is a file without any.
 #[test]
 fn every_field_of_a_class_is_known() {
-    for model_type in ["llama", "mistral", "qwen2", "qwen3", "gemma3_text"] {
+    for model_type in [
+        "llama",
+        "mistral",
+        "qwen2",
+        "qwen3",
+        "qwen3_moe",
+        "glm4_moe",
+        "gemma2",
+        "gemma3_text",
+        "hunyuan_v1_dense",
+        "ministral3",
+    ] {
         let mut all = Class::of(model_type).unwrap().defaults.clone();
         all.insert("model_type".into(), model_type.into());
         // Defaults of ids are the tokenizer's business.
         all.remove("eos_token_id");
-        assert_eq!(ok(&Value::Object(all)), ok(&json!({"model_type": model_type})));
+        // GLM's default of 42 is no size of any model.
+        let head = json!({"head_dim": if model_type == "glm4_moe" { Some(128) } else { None }});
+        let bare = json!({"model_type": model_type});
+        assert_eq!(ok(&with(&Value::Object(all), head.clone())), ok(&with(&bare, head)), "{model_type}");
     }
 }
 
@@ -365,4 +379,71 @@ fn a_dynamic_rope_ends_with_the_model() {
     let error = c.check_context("config.json", 513).unwrap_err().to_string();
     assert!(error.contains("`dynamic`") && error.contains("`--context 512`"), "{error}");
     assert!(ok(&llama()).check_context("config.json", 4096).is_ok());
+}
+
+#[test]
+fn experts_are_those_of_published_files() {
+    // Qwen3-30B-A3B-Instruct-2507.
+    let qwen = json!({"model_type": "qwen3_moe", "decoder_sparse_step": 1, "head_dim": 128, "hidden_size": 2048,
+        "intermediate_size": 6144, "max_window_layers": 48, "mlp_only_layers": [], "moe_intermediate_size": 768,
+        "norm_topk_prob": true, "num_attention_heads": 32, "num_experts": 128, "num_experts_per_tok": 8,
+        "num_hidden_layers": 48, "num_key_value_heads": 4, "rope_theta": 1e7, "router_aux_loss_coef": 0.001,
+        "output_router_logits": false, "sliding_window": null, "use_sliding_window": false});
+    let experts = ok(&qwen).experts.unwrap();
+    assert_eq!((experts.n, experts.width, experts.shared), (128, 768, None));
+    assert_eq!(experts.routing, Routing::softmax(8, true));
+    assert_eq!(experts.layers, [true; 48]);
+    let some = ok(&with(&qwen, json!({"decoder_sparse_step": 2, "mlp_only_layers": [3]}))).experts.unwrap();
+    assert_eq!(some.layers[..6], [false, true, false, false, false, true]);
+    // GLM-4.5-Air.
+    let glm = json!({"model_type": "glm4_moe", "attention_bias": true, "head_dim": 128, "hidden_size": 4096,
+        "partial_rotary_factor": 0.5, "intermediate_size": 10944, "moe_intermediate_size": 1408,
+        "norm_topk_prob": true, "num_attention_heads": 96, "n_group": 1, "topk_group": 1, "n_routed_experts": 128,
+        "n_shared_experts": 1, "routed_scaling_factor": 1.0, "num_experts_per_tok": 8, "first_k_dense_replace": 1,
+        "num_hidden_layers": 46, "num_key_value_heads": 8, "num_nextn_predict_layers": 1, "use_qk_norm": false});
+    let c = ok(&glm);
+    assert_eq!((c.rotary_dim, c.qk_norm, c.qkv_bias, c.o_bias), (64, false, true, false));
+    let experts = c.experts.unwrap();
+    let shared = SharedExpert { width: 1408, is_gated: false };
+    assert_eq!((experts.n, experts.width, experts.shared), (128, 1408, Some(shared)));
+    assert_eq!((experts.layers[0], experts.layers[1], experts.layers.len()), (false, true, 46));
+    let plain = Routing::softmax(8, true);
+    let routing = Routing { scoring: Scoring::Sigmoid, has_bias: true, normalised: Some(1e-20), ..plain };
+    assert_eq!(experts.routing, routing);
+    refused(&with(&glm, json!({"partial_rotary_factor": 1.5})), &["`partial_rotary_factor` is `1.5`"]);
+    refused(&with(&qwen, json!({"partial_rotary_factor": 0.5})), &["`partial_rotary_factor`", "only 1.0"]);
+    refused(&with(&glm, json!({"topk_group": 2})), &["number of groups of experts for a token"]);
+}
+
+#[test]
+fn attention_of_small_families_is_read() {
+    let gemma = ok(
+        &json!({"model_type": "gemma2", "hidden_act": "gelu_pytorch_tanh", "cache_implementation": "hybrid"}),
+    );
+    assert_eq!(
+        (gemma.score_softcap, gemma.logit_softcap, gemma.window),
+        (Some(50.0), Some(30.0), Some(4096))
+    );
+    assert_eq!(gemma.sliding[..3], [true, false, true]);
+    let uncapped = json!({"model_type": "gemma2", "attn_logit_softcapping": null});
+    assert_eq!(ok(&uncapped).score_softcap, None);
+    refused(
+        &json!({"model_type": "gemma3_text", "attn_logit_softcapping": 50.0}),
+        &["attn_logit_softcapping"],
+    );
+    let scaling = json!({"type": "dynamic", "alpha": 1000.0, "factor": 1.0, "beta_fast": 32, "mscale": 1.0});
+    let hunyuan = json!({"model_type": "hunyuan_v1_dense", "rope_scaling": scaling, "use_cla": false});
+    assert_eq!(ok(&hunyuan).rope.scaling, Scaling::NtkAlpha(1000.0));
+    assert!(ok(&hunyuan).norm_after_rotation);
+    refused(&with(&hunyuan, json!({"use_cla": true})), &["`use_cla` is `true`"]);
+    refused(&with(&llama(), json!({"rope_scaling": scaling})), &["rope_scaling.alpha"]);
+    let ministral = ok(&json!({"model_type": "ministral3"}));
+    let grown = ministral.query_growth.unwrap().at(3 * 16384);
+    assert!((f64::from(grown) - (1.0 + 0.1 * 4_f64.ln())).abs() < 1e-6, "{grown}");
+    assert_eq!(ministral.query_growth.unwrap().at(16383).to_bits(), 1_f32.to_bits());
+    let without = json!({"rope_type": "yarn", "factor": 16.0, "original_max_position_embeddings": 16384});
+    refused(
+        &json!({"model_type": "ministral3", "rope_parameters": without}),
+        &["llama_4_scaling_beta", "which is missing"],
+    );
 }

@@ -93,7 +93,8 @@ fn attended<S: Stored>(isa: Isa) -> u64 {
     let rows = [row(300, &blocks[..]), row(301, &blocks), row(511, &blocks), row(37, &others)];
     let mut all = Vec::new();
     for (group, window) in [(1, None), (1, Some(70)), (3, None), (7, Some(300))] {
-        let cached = Cached { keys: &keys, values: &values, n_kv_heads: 2, head_dim: DIM, window };
+        let cached =
+            Cached { keys: &keys, values: &values, n_kv_heads: 2, head_dim: DIM, window, softcap: None };
         let queries = random.rows(rows.len() * group, DIM);
         let mut scratch = Scratch::default();
         scratch.queries.extend(queries.into_iter().map(|x| 0.1 * x));
@@ -140,7 +141,20 @@ fn logits(name: &str, compute: Compute, kind: KvType) -> u64 {
 fn tiny_models() {
     let on = |isa: Isa| {
         let mut found = Vec::new();
-        for name in ["llama", "smollm2", "mistral", "qwen2", "qwen2-yarn", "qwen3", "gemma3"] {
+        for name in [
+            "llama",
+            "smollm2",
+            "mistral",
+            "qwen2",
+            "qwen2-yarn",
+            "qwen3",
+            "gemma3",
+            "qwen3-moe",
+            "glm4-moe",
+            "gemma2",
+            "hunyuan",
+            "ministral3",
+        ] {
             for (floats, kind) in
                 [(None, KvType::F32), (Some(Format::F16), KvType::F16), (Some(Format::Bf16), KvType::Bf16)]
             {
@@ -209,4 +223,19 @@ const MODELS: &[(&str, u64)] = &[
     ("gemma3 F32", 0x3969_cd14_f47e_7ca6),
     ("gemma3 F16", 0xd734_2006_7ed9_ccf4),
     ("gemma3 Bf16", 0xcc22_81ab_2f81_3059),
+    ("qwen3-moe F32", 0x706c_41f9_ec4b_6731),
+    ("qwen3-moe F16", 0xf539_0e5e_407b_0859),
+    ("qwen3-moe Bf16", 0x1f5d_c5e2_ada3_fbdb),
+    ("glm4-moe F32", 0xf58e_2638_c39c_513b),
+    ("glm4-moe F16", 0xbf63_6335_82f2_f269),
+    ("glm4-moe Bf16", 0x4382_9e5b_9d72_f364),
+    ("gemma2 F32", 0x19d0_393e_d602_dcba),
+    ("gemma2 F16", 0xa080_1f00_81cf_a4d5),
+    ("gemma2 Bf16", 0x8357_22ee_7ff3_6f44),
+    ("hunyuan F32", 0xb11b_ebd8_3257_e9c8),
+    ("hunyuan F16", 0xfb0c_0071_e44a_82a2),
+    ("hunyuan Bf16", 0x75f8_267e_f2c6_2d68),
+    ("ministral3 F32", 0xd4d1_81ef_75a2_e6f0),
+    ("ministral3 F16", 0x86d1_2487_95e1_c599),
+    ("ministral3 Bf16", 0xb18e_d513_94e3_1ed1),
 ];

@@ -1,5 +1,5 @@
-//! A row's output of a layer of experts has the same bits in any company, on every instruction set and with any number of
-//! threads; and it is the weighted sum of what its experts give.
+//! A row's output of a layer of experts has the same bits in any company, on every instruction set and with any number
+//! of threads; and it is the weighted sum of what its experts give.
 
 use super::{Activations, BOTH, Format, Isa, Packed, Random, on_threads, reference};
 use crate::model::{
@@ -78,7 +78,13 @@ fn all_rows_may_take_one_expert_or_each_another() {
     for format in [Format::Q4K, Format::Bf16] {
         let experts = experts(&mut random, format, Routing::softmax(1, false));
         let taken = |x: &[f32]| -> Vec<u32> {
-            let input = crate::model::cpu::Input::new(x, x.len() / HIDDEN, HIDDEN, super::super::Coding::F32, Isa::detect());
+            let input = crate::model::cpu::Input::new(
+                x,
+                x.len() / HIDDEN,
+                HIDDEN,
+                super::super::Coding::F32,
+                Isa::detect(),
+            );
             let logits = crate::model::cpu::gemm(&[&experts.router], &input).remove(0);
             logits.chunks(N).map(|row| choose(&experts.routing, row, &[], Isa::detect())[0].expert).collect()
         };
@@ -140,7 +146,8 @@ fn outputs_are_the_weighted_sums_of_the_experts() {
         let x = random.rows(3, HIDDEN);
         let found = experts.forward(Rows { x: &x, m: 3 }, how(Isa::detect(), Activations::Float));
         let logits = reference(&experts.router, &x, Activations::Float);
-        let [gates, ups] = [&experts.gate, &experts.up].map(|s| reference(&s.weights, &x, Activations::Float));
+        let [gates, ups] =
+            [&experts.gate, &experts.up].map(|s| reference(&s.weights, &x, Activations::Float));
         for row in 0..3 {
             let logits: Vec<f32> = logits[row * N..][..N].iter().map(|(sum, _)| *sum as f32).collect();
             let mut sums = vec![0.0; HIDDEN];
@@ -156,7 +163,8 @@ fn outputs_are_the_weighted_sums_of_the_experts() {
                 }
             }
             let size = sums.iter().map(|y| y * y).sum::<f64>().sqrt();
-            let apart: f64 = sums.iter().zip(&found[row * HIDDEN..]).map(|(a, b)| (a - f64::from(*b)).powi(2)).sum();
+            let apart: f64 =
+                sums.iter().zip(&found[row * HIDDEN..]).map(|(a, b)| (a - f64::from(*b)).powi(2)).sum();
             assert!(apart.sqrt() <= 1e-4 * size, "{format:?}: {} of {size}", apart.sqrt());
         }
     }

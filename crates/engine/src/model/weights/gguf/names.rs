@@ -15,7 +15,7 @@ pub enum Named {
 
 /// What a tensor of this name is in a model of an architecture.
 pub fn named(arch: &str, name: &str) -> Named {
-    let gemma = arch == "gemma3";
+    let gemma = matches!(arch, "gemma2" | "gemma3");
     let read = |name: &str| Named::Read(name.into());
     match name {
         "token_embd.weight" => return read("model.embed_tokens.weight"),
@@ -24,7 +24,7 @@ pub fn named(arch: &str, name: &str) -> Named {
         "output.bias" => return read("lm_head.bias"),
         "rope_freqs.weight" if !gemma => return read(name),
         // The vision tower, and what joins it to the text.
-        _ if gemma && (name.starts_with("v.") || name.starts_with("mm.")) => return Named::Unused,
+        _ if arch == "gemma3" && (name.starts_with("v.") || name.starts_with("mm.")) => return Named::Unused,
         _ => {}
     }
     let part = name.strip_prefix("blk.").and_then(|rest| rest.split_once('.'));
@@ -33,7 +33,7 @@ pub fn named(arch: &str, name: &str) -> Named {
     };
     let Some((stem, kind)) = part.rsplit_once('.') else { return Named::Unknown };
     let glm = arch == "glm4moe";
-    let has_head_norms = glm || matches!(arch, "qwen3" | "qwen3moe" | "gemma3");
+    let has_head_norms = glm || matches!(arch, "qwen3" | "qwen3moe" | "gemma3" | "hunyuan-dense");
     let has_experts = glm || arch == "qwen3moe";
     let stem = match (stem, kind) {
         // Frequencies that follow from the settings.

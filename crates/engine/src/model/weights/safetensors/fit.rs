@@ -15,7 +15,8 @@ pub fn check(path: &Path, reading: &FileConfig, index: &BTreeMap<String, Entry>)
     let first = |part: &str| format!("model.layers.0.{part}.weight");
     let (q, k) = (first("self_attn.q_proj"), first("self_attn.k_proj"));
     let (gate, q_norm) = (first("mlp.gate_proj"), first("self_attn.q_norm"));
-    let sparse = c.experts.as_ref().and_then(|experts| experts.layers.iter().position(|has| *has)).unwrap_or(0);
+    let sparse =
+        c.experts.as_ref().and_then(|experts| experts.layers.iter().position(|has| *has)).unwrap_or(0);
     let of_sparse = |part: &str| format!("model.layers.{sparse}.{part}.weight");
     let (router, expert) = (of_sparse("mlp.gate"), of_sparse("mlp.experts.0.gate_proj"));
     let (n_experts, width) = c.experts.as_ref().map_or((0, 0), |experts| (experts.n, experts.width));

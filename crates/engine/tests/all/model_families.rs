@@ -1,0 +1,287 @@
+//! Each architecture as a GGUF file, with the names and settings that llama.cpp's converter gives it, computes what the
+//! folder of safetensors does.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use candle_core::{
+    Device as Candle, Tensor,
+    quantized::{
+        GgmlDType, QTensor,
+        gguf_file::{self, Value},
+    },
+    safetensors::load,
+};
+use tribunal_engine::model::{Compute, Device, KvType, Weights, cpu::Activations};
+
+use crate::model::{Desk, Golden, goldens, tiny};
+
+/// An architecture as the two formats have it.
+struct Family {
+    /// The tiny model's folder.
+    tiny: &'static str,
+    arch: &'static str,
+    /// Settings beside those that all have.
+    settings: Vec<(&'static str, Value)>,
+    /// What is behind the attention and before the feed-forward half is called.
+    mlp_norm: &'static str,
+}
+
+fn size(n: u32) -> Value {
+    Value::U32(n)
+}
+
+fn glm4() -> Family {
+    Family {
+        tiny: "glm4-moe",
+        arch: "glm4moe",
+        settings: vec![
+            ("block_count", size(4)),
+            ("nextn_predict_layers", size(1)),
+            ("attention.layer_norm_rms_epsilon", Value::F32(1e-5)),
+            ("rope.dimension_count", size(8)),
+            ("rope.freq_base", Value::F32(1e6)),
+            ("expert_count", size(8)),
+            ("expert_used_count", size(3)),
+            ("expert_shared_count", size(2)),
+            ("expert_group_count", size(4)),
+            ("expert_group_used_count", size(2)),
+            ("expert_gating_func", size(2)),
+            ("expert_weights_norm", Value::Bool(true)),
+            ("expert_weights_scale", Value::F32(2.5)),
+            ("expert_feed_forward_length", size(16)),
+            ("leading_dense_block_count", size(1)),
+        ],
+        mlp_norm: "post_attention_norm",
+    }
+}
+
+fn gemma2() -> Family {
+    Family {
+        tiny: "gemma2",
+        arch: "gemma2",
+        settings: vec![
+            ("block_count", size(4)),
+            ("attention.layer_norm_rms_epsilon", Value::F32(1e-6)),
+            ("attention.sliding_window", size(24)),
+            ("attention.scale", Value::F32(24_f32.powf(-0.5))),
+            ("attn_logit_softcapping", Value::F32(2.0)),
+            ("final_logit_softcapping", Value::F32(6.0)),
+        ],
+        mlp_norm: "post_attention_norm",
+    }
+}
+
+fn hunyuan() -> Family {
+    Family {
+        tiny: "hunyuan",
+        arch: "hunyuan-dense",
+        settings: vec![
+            ("block_count", size(2)),
+            ("attention.layer_norm_rms_epsilon", Value::F32(1e-5)),
+            // The converter writes the base with the factor that follows from alpha.
+            ("rope.freq_base", Value::F32((1e4 * 1000_f64.powf(16.0 / 14.0)) as f32)),
+            ("rope.scaling.type", Value::String("none".into())),
+            ("rope.scaling.factor", Value::F32(1.0)),
+        ],
+        mlp_norm: "ffn_norm",
+    }
+}
+
+fn ministral3() -> Family {
+    Family {
+        tiny: "ministral3",
+        arch: "mistral3",
+        settings: vec![
+            ("block_count", size(2)),
+            ("attention.layer_norm_rms_epsilon", Value::F32(1e-5)),
+            ("attention.temperature_scale", Value::F32(0.5)),
+            ("rope.freq_base", Value::F32(1e4)),
+            ("rope.scaling.type", Value::String("yarn".into())),
+            ("rope.scaling.factor", Value::F32(16.0)),
+            ("rope.scaling.original_context_length", size(48)),
+            ("rope.scaling.yarn_beta_fast", Value::F32(32.0)),
+            ("rope.scaling.yarn_beta_slow", Value::F32(1.0)),
+            ("rope.scaling.yarn_log_multiplier", Value::F32(1.0)),
+        ],
+        mlp_norm: "ffn_norm",
+    }
+}
+
+fn qwen3() -> Family {
+    Family {
+        tiny: "qwen3-moe",
+        arch: "qwen3moe",
+        settings: vec![
+            ("block_count", size(1)),
+            ("attention.layer_norm_rms_epsilon", Value::F32(1e-6)),
+            ("rope.freq_base", Value::F32(1e6)),
+            ("expert_count", size(8)),
+            ("expert_used_count", size(3)),
+            ("expert_feed_forward_length", size(16)),
+        ],
+        mlp_norm: "ffn_norm",
+    }
+}
+
+impl Family {
+    /// A tensor's name in GGUF.
+    fn named(&self, name: &str) -> String {
+        let (module, kind) = name.rsplit_once('.').unwrap();
+        match module {
+            "model.embed_tokens" => return format!("token_embd.{kind}"),
+            "model.norm" => return format!("output_norm.{kind}"),
+            "lm_head" => return format!("output.{kind}"),
+            _ => {}
+        }
+        let (layer, part) = module.strip_prefix("model.layers.").unwrap().split_once('.').unwrap();
+        let part = match part {
+            "input_layernorm" => "attn_norm",
+            "post_attention_layernorm" => self.mlp_norm,
+            "pre_feedforward_layernorm" => "ffn_norm",
+            "post_feedforward_layernorm" => "post_ffw_norm",
+            "self_attn.q_proj" => "attn_q",
+            "self_attn.k_proj" => "attn_k",
+            "self_attn.v_proj" => "attn_v",
+            "self_attn.o_proj" => "attn_output",
+            "self_attn.q_norm" | "self_attn.query_layernorm" => "attn_q_norm",
+            "self_attn.k_norm" | "self_attn.key_layernorm" => "attn_k_norm",
+            "mlp.gate_proj" => "ffn_gate",
+            "mlp.up_proj" => "ffn_up",
+            "mlp.down_proj" => "ffn_down",
+            "mlp.gate" if kind == "e_score_correction_bias" => {
+                return format!("blk.{layer}.exp_probs_b.bias");
+            }
+            "mlp.gate" => "ffn_gate_inp",
+            "mlp.shared_experts.gate_proj" => "ffn_gate_shexp",
+            "mlp.shared_experts.up_proj" => "ffn_up_shexp",
+            "mlp.shared_experts.down_proj" => "ffn_down_shexp",
+            "eh_proj" => "nextn.eh_proj",
+            "enorm" => "nextn.enorm",
+            other => panic!("{other}"),
+        };
+        format!("blk.{layer}.{part}.{kind}")
+    }
+
+    /// The tensors of the file: experts of a layer in one, Gemma's norms with 1 added, the rotary halves of Mistral's
+    /// heads interleaved.
+    fn tensors(&self, layers: usize) -> BTreeMap<String, Tensor> {
+        let mut all: Vec<_> =
+            load(tiny(self.tiny).join("model.safetensors"), &Candle::Cpu).unwrap().into_iter().collect();
+        let layer = |name: &str| name.strip_prefix("model.layers.")?.split('.').next()?.parse::<usize>().ok();
+        all.retain(|(name, _)| layer(name).is_none_or(|layer| layer < layers));
+        // Numbers of experts have one digit, so that this is their order, too.
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        let (mut tensors, mut experts): (BTreeMap<_, _>, BTreeMap<String, Vec<Tensor>>) = Default::default();
+        for (name, tensor) in all {
+            if let Some((module, of_expert)) = name.split_once(".mlp.experts.") {
+                let part = of_expert.split('.').nth(1).unwrap().strip_suffix("_proj").unwrap();
+                let layer = module.strip_prefix("model.layers.").unwrap();
+                experts.entry(format!("blk.{layer}.ffn_{part}_exps.weight")).or_default().push(tensor);
+                continue;
+            }
+            let tensor = match name.rsplit('.').nth(1).unwrap() {
+                norm if norm.ends_with("norm") && self.arch == "gemma2" => (tensor + 1.0).unwrap(),
+                part @ ("q_proj" | "k_proj") if self.arch == "mistral3" => {
+                    let heads = if part == "q_proj" { 4 } else { 2 };
+                    let halves = tensor.reshape((heads, 2, 8, 32)).unwrap().transpose(1, 2).unwrap();
+                    halves.reshape((heads * 16, 32)).unwrap()
+                }
+                _ => tensor,
+            };
+            tensors.insert(self.named(&name), tensor);
+        }
+        tensors.extend(experts.into_iter().map(|(name, all)| (name, Tensor::stack(&all, 0).unwrap())));
+        tensors
+    }
+
+    /// Writes the file with the settings that all have, its own, and others.
+    fn write(&self, path: &Path, layers: usize, others: &[(&'static str, Value)]) {
+        let common = [
+            ("context_length", size(512)),
+            ("embedding_length", size(32)),
+            ("feed_forward_length", size(64)),
+            ("attention.head_count", size(4)),
+            ("attention.head_count_kv", size(2)),
+            ("attention.key_length", size(16)),
+            ("attention.value_length", size(16)),
+        ];
+        let mut settings: BTreeMap<String, Value> = BTreeMap::new();
+        settings.insert("general.architecture".into(), Value::String(self.arch.into()));
+        for (key, value) in common.iter().chain(&self.settings).chain(others) {
+            settings.insert(format!("{}.{key}", self.arch), value.clone());
+        }
+        let settings: Vec<(&str, &Value)> = settings.iter().map(|(key, value)| (&**key, value)).collect();
+        let tensors = self.tensors(layers);
+        let tensors: Vec<(&str, QTensor)> =
+            tensors.iter().map(|(n, t)| (&**n, QTensor::quantize(t, GgmlDType::F32).unwrap())).collect();
+        let tensors: Vec<(&str, &QTensor)> = tensors.iter().map(|(n, t)| (*n, t)).collect();
+        gguf_file::write(&mut fs::File::create(path).unwrap(), &settings, &tensors).unwrap();
+    }
+}
+
+/// The logits of all positions.
+fn logits(path: &Path, ids: &[u32]) -> Vec<Vec<f32>> {
+    let weights = Weights::open(path).unwrap_or_else(|error| panic!("{error}"));
+    let compute = Compute { activations: Activations::Float, ..Compute::default() };
+    let mut model = Device::Cpu.load(&weights, compute).unwrap_or_else(|error| panic!("{error}"));
+    Desk::new(&mut *model, &[ids.to_vec()], KvType::F32).step(&[(0, ids.len())])
+}
+
+#[test]
+fn a_gguf_file_computes_what_transformers_computes_with_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    for family in [glm4(), gemma2(), hunyuan(), ministral3()] {
+        let path = folder.path().join(format!("{}.gguf", family.arch));
+        family.write(&path, 4, &[]);
+        for Golden { ids, logits: expected } in goldens(family.tiny) {
+            for (ours, theirs) in logits(&path, &ids).iter().zip(&expected) {
+                let worst = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                assert!(worst <= 1e-4, "{} differs by {worst}", family.arch);
+            }
+        }
+    }
+}
+
+/// The format has no dense layers in this architecture; of the tiny model the first layer has experts.
+#[test]
+fn a_gguf_file_of_qwen3_with_experts_has_the_bits_of_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config: serde_json::Value =
+        serde_json::from_slice(&fs::read(tiny("qwen3-moe").join("config.json")).unwrap()).unwrap();
+    config["num_hidden_layers"] = 1.into();
+    fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+    fs::copy(tiny("qwen3-moe").join("model.safetensors"), folder.path().join("model.safetensors")).unwrap();
+    let path = folder.path().join("m.gguf");
+    qwen3().write(&path, 1, &[]);
+    let ids: Vec<u32> = (0..40).map(|i| i * 37 % 300).collect();
+    assert_eq!(logits(&path, &ids), logits(folder.path(), &ids));
+}
+
+#[test]
+fn settings_of_experts_that_are_not_followed_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.gguf");
+    let refused = |family: &Family, layers: usize, key: &'static str, value: Value, words: &str| {
+        family.write(&path, layers, &[(key, value)]);
+        let said = Weights::open(&path).map(drop).unwrap_err().to_string();
+        assert!(said.contains(words), "{key}: {said}");
+    };
+    for (key, value) in [
+        ("expert_gating_func", size(2)),
+        ("expert_weights_norm", Value::Bool(false)),
+        ("expert_group_count", size(2)),
+        ("expert_shared_count", size(1)),
+        ("expert_shared_feed_forward_length", size(16)),
+        ("leading_dense_block_count", size(1)),
+        ("expert_wonder", size(1)),
+    ] {
+        refused(&qwen3(), 1, key, value, &format!("qwen3moe.{key}"));
+    }
+    refused(&qwen3(), 1, "expert_used_count", size(9), "number of experts for a token");
+    refused(&glm4(), 4, "expert_gating_func", size(1), "glm4moe.expert_gating_func");
+    refused(&glm4(), 4, "expert_group_count", size(3), "number of groups of experts");
+    refused(&glm4(), 4, "expert_group_count", size(8), "number of groups of experts");
+    refused(&glm4(), 4, "expert_group_used_count", size(1), "number of experts for a token");
+    refused(&glm4(), 4, "rope.dimension_count", size(17), "number of values that are rotated");
+    refused(&glm4(), 4, "nextn_predict_layers", size(0), "model.layers.3");
+}
