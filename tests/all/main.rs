@@ -18,6 +18,7 @@ mod cli_verify_fields;
 mod cuda_program;
 mod export;
 mod fakes;
+mod families;
 mod forms_hold;
 mod fuzzed;
 mod himate;
