@@ -63,17 +63,16 @@ fn a_model_in_parts_is_read_whole() {
 
 #[test]
 fn a_type_that_is_not_read_is_named() {
-    for name in ["IQ4_XS", "MXFP4"] {
-        let Some(file) = report(&format!("type-{name}.gguf")) else { return };
-        let small = SmallRun::new(1);
-        let (code, text) = ask(&small, &file);
-        assert_eq!(code, 2, "{text}");
-        let said_of = format!("tensor `blk.0.ffn_down.weight` is of type {name}, which is not supported");
-        assert!(text.replace('\n', " ").contains(&said_of), "{text}");
-        assert!(text.contains("Q4_K") && !text.contains("whole GGUF file"), "{text}");
-        let shown = said(small.tribunal(&["models", "show", &file.display().to_string()]));
-        assert!(shown.0 == 0 && shown.1.contains(&format!("{name} (not supported)")), "{}", shown.1);
-    }
+    let name = "MXFP4";
+    let Some(file) = report(&format!("type-{name}.gguf")) else { return };
+    let small = SmallRun::new(1);
+    let (code, text) = ask(&small, &file);
+    assert_eq!(code, 2, "{text}");
+    let said_of = format!("tensor `blk.0.ffn_down.weight` is of type {name}, which is not supported");
+    assert!(text.replace('\n', " ").contains(&said_of), "{text}");
+    assert!(text.contains("Q4_K") && !text.contains("whole GGUF file"), "{text}");
+    let shown = said(small.tribunal(&["models", "show", &file.display().to_string()]));
+    assert!(shown.0 == 0 && shown.1.contains(&format!("{name} (not supported)")), "{}", shown.1);
 }
 
 #[test]

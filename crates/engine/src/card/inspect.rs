@@ -86,7 +86,7 @@ fn describe_gguf(path: &Path) -> Result<Description, Error> {
     description.metadata = first.map(|(key, value)| (shown(key), in_words(value))).collect();
     description.metadata.sort();
     for tensor in headers.iter().flat_map(|header| &header.tensors) {
-        let unread = if tensor.kind.read().is_some() { "" } else { " (not supported)" };
+        let unread = if tensor.kind.is_read() { "" } else { " (not supported)" };
         let sum = description.tensors.entry(format!("{}{unread}", tensor.kind)).or_default();
         *sum = (sum.0 + 1, sum.1.saturating_add(n_weights(&tensor.shape)));
     }

@@ -1,7 +1,6 @@
 //! The engine's part of the signature: for every option the value in effect, or the reason why it cannot change a
 //! byte of an answer. A new option does not compile without a line here.
 
-use candle_core::quantized::GgmlDType;
 use tribunal_core::digest;
 
 use crate::{
@@ -90,18 +89,13 @@ fn isa_matters(weights: &Weights, floats: Option<Format>, activations: Activatio
 }
 
 /// The types of the stored matrices; other tensors are floats of 32 bits in every engine.
-fn matrices(weights: &Weights) -> impl Iterator<Item = GgmlDType> {
+fn matrices(weights: &Weights) -> impl Iterator<Item = Format> {
     weights.tensors().filter(|(_, _, shape)| shape.len() > 1).map(|(_, dtype, _)| dtype)
 }
 
 /// The format of a type that is not quantised.
-fn float(dtype: GgmlDType) -> Option<Format> {
-    match dtype {
-        GgmlDType::F32 => Some(Format::F32),
-        GgmlDType::F16 => Some(Format::F16),
-        GgmlDType::BF16 => Some(Format::Bf16),
-        _ => None,
-    }
+fn float(format: Format) -> Option<Format> {
+    format.is_float().then_some(format)
 }
 
 /// The type of the stored weights, and the one that their floats are held in where that is another:
@@ -132,8 +126,8 @@ fn stored_dtype(weights: &Weights) -> String {
     }
     let mut bytes: Vec<(String, usize)> = Vec::new();
     for (_, dtype, shape) in weights.tensors() {
-        let n = shape.iter().product::<usize>() / dtype.block_size() * dtype.type_size();
-        let name = name(dtype);
+        let n = shape.iter().product::<usize>() / dtype.block() * dtype.block_bytes();
+        let name = dtype.kind().to_string().to_lowercase();
         match bytes.iter_mut().find(|(known, _)| *known == name) {
             Some((_, sum)) => *sum += n,
             None => bytes.push((name, n)),
@@ -141,15 +135,6 @@ fn stored_dtype(weights: &Weights) -> String {
     }
     let most = bytes.into_iter().max_by_key(|(name, n)| (*n, name.clone()));
     most.map_or_else(|| "none".into(), |(name, _)| name)
-}
-
-fn name(dtype: GgmlDType) -> String {
-    match dtype {
-        GgmlDType::Q4K => "q4_k".into(),
-        GgmlDType::Q5K => "q5_k".into(),
-        GgmlDType::Q6K => "q6_k".into(),
-        other => format!("{other:?}").to_lowercase(),
-    }
 }
 
 /// The first digits of a template's sha256 with its options, and the day that it is told is today where it asks.

@@ -131,7 +131,7 @@ pub enum Error {
 }
 
 /// The weights `[n, k]` of one linear layer in our own layout: at most 1.05 times the bytes of the file's
-/// blocks, beyond the rounding of `n` up to 16.
+/// blocks (`IQ4_XS` 1.08, `Q3_K` 1.33), beyond the rounding of `n` up to 16.
 #[derive(Debug)]
 pub struct Packed {
     format: Format,

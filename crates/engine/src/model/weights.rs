@@ -14,7 +14,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use candle_core::quantized::GgmlDType;
 use memmap2::Mmap;
 
 use super::{Config, Error, config::gguf::Metadata};
@@ -47,7 +46,7 @@ struct Entry {
     file: usize,
     start: usize,
     end: usize,
-    dtype: GgmlDType,
+    dtype: Format,
     /// Rows first: `[n, k]` for a matrix.
     shape: Vec<usize>,
     order: RowOrder,
@@ -63,7 +62,7 @@ enum RowOrder {
 
 /// One tensor as stored.
 pub struct Stored<'a> {
-    pub dtype: GgmlDType,
+    pub dtype: Format,
     /// Rows first: `[n, k]` for a matrix, `[n]` for a vector.
     pub shape: &'a [usize],
     pub bytes: std::borrow::Cow<'a, [u8]>,
@@ -143,7 +142,7 @@ impl Weights {
     }
 
     /// Tensor names with type and shape, sorted by name.
-    pub fn tensors(&self) -> impl Iterator<Item = (&str, GgmlDType, &[usize])> {
+    pub fn tensors(&self) -> impl Iterator<Item = (&str, Format, &[usize])> {
         self.index.iter().map(|(name, e)| (name.as_str(), e.dtype, e.shape.as_slice()))
     }
 
@@ -202,7 +201,10 @@ impl Weights {
     /// # Errors
     /// What they do not compute.
     pub fn check_gpu(&self) -> Result<(), Error> {
-        let Some(why) = self.config.only_on_cpu() else { return Ok(()) };
+        let of_cpus = || self.index.values().map(|entry| entry.dtype).find(|format| !format.is_on_gpus());
+        let of_format = || of_cpus().map(|format| format!("it has tensors of {}", format.kind()));
+        let why = self.config.only_on_cpu().map(str::to_owned).or_else(of_format);
+        let Some(why) = why else { return Ok(()) };
         Err(Error::File {
             path: self.path.display().to_string(),
             reason: format!("{why}, and such models run on the CPU in this version"),
@@ -216,14 +218,14 @@ impl Weights {
 }
 
 /// Little-endian floats of any width as f32; `None` for quantised types.
-pub(super) fn floats(dtype: GgmlDType, bytes: &[u8]) -> Option<Vec<f32>> {
+pub(super) fn floats(dtype: Format, bytes: &[u8]) -> Option<Vec<f32>> {
     let pairs = || bytes.chunks_exact(2).map(|b| [b[0], b[1]]);
     match dtype {
-        GgmlDType::F32 => {
+        Format::F32 => {
             Some(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
         }
-        GgmlDType::F16 => Some(pairs().map(|b| half::f16::from_le_bytes(b).to_f32()).collect()),
-        GgmlDType::BF16 => Some(pairs().map(|b| half::bf16::from_le_bytes(b).to_f32()).collect()),
+        Format::F16 => Some(pairs().map(|b| half::f16::from_le_bytes(b).to_f32()).collect()),
+        Format::Bf16 => Some(pairs().map(|b| half::bf16::from_le_bytes(b).to_f32()).collect()),
         _ => None,
     }
 }

@@ -15,8 +15,10 @@ use candle_core::{
 use tribunal_engine::{
     card::{Identity, inspect},
     model::{
-        Config, Weights,
+        Compute, Config, Weights,
         config::{Rope, Scaling},
+        device,
+        weights::Format,
     },
 };
 
@@ -130,7 +132,7 @@ fn refusal(path: &Path) -> String {
 
 /// Names, types, shapes and bytes of all tensors.
 fn all(weights: &Weights) -> Vec<(String, Vec<u8>)> {
-    let tensor = |(name, dtype, shape): (&str, GgmlDType, &[usize])| {
+    let tensor = |(name, dtype, shape): (&str, Format, &[usize])| {
         (format!("{name} {dtype:?} {shape:?}"), weights.get(name, shape).unwrap().bytes.into_owned())
     };
     weights.tensors().map(tensor).collect()
@@ -249,13 +251,30 @@ fn a_part_under_another_name_is_refused() {
     assert!(said.contains("holds 2 models: `alone.gguf`, `m-00001-of-00003.gguf`; hint: give one"), "{said}");
 }
 
+/// Blocks of `Q4_0` are blocks of `IQ4_NL`, with other values.
+#[test]
+fn a_file_with_a_type_of_cpus_loads_there_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("m.gguf");
+    gguf(&path, GgmlDType::Q4_0);
+    let mut bytes = fs::read(&path).unwrap();
+    let tensor = "blk.1.ffn_up.weight";
+    let at = bytes.windows(tensor.len()).position(|w| w == tensor.as_bytes()).unwrap();
+    bytes[at + tensor.len() + 20..][..4].copy_from_slice(&20_u32.to_le_bytes());
+    fs::write(&path, bytes).unwrap();
+    let weights = Weights::open(&path).unwrap();
+    assert!(device::Device::Cpu.load(&weights, Compute::default()).is_ok());
+    let said = weights.check_gpu().unwrap_err().to_string();
+    assert!(said.contains("it has tensors of IQ4_NL") && said.contains("--device cpu"), "{said}");
+}
+
 #[test]
 fn a_type_that_is_not_read_is_named_with_its_first_tensor() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.gguf");
     Open::small().write(&path);
     let bytes = fs::read(&path).unwrap();
-    for (number, name) in [(10_u32, "Q2_K"), (20, "IQ4_NL"), (23, "IQ4_XS"), (39, "MXFP4"), (99, "number 99")]
+    for (number, name) in [(10_u32, "Q2_K"), (18, "IQ3_XXS"), (21, "IQ3_S"), (39, "MXFP4"), (99, "number 99")]
     {
         let mut bytes = bytes.clone();
         for tensor in ["blk.0.attn_k.weight", "blk.1.ffn_up.weight"] {
@@ -267,7 +286,7 @@ fn a_type_that_is_not_read_is_named_with_its_first_tensor() {
         let said = refusal(&path);
         let type_of = format!("tensor `blk.0.attn_k.weight` is of type {name}, which is not supported");
         assert!(said.contains(&type_of), "{said}");
-        assert!(said.contains("F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K, BF16"), "{said}");
+        assert!(said.contains("Q8_0, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, BF16"), "{said}");
         let shown = inspect::describe(&path).unwrap();
         assert_eq!(shown.tensors[&format!("{name} (not supported)")].0, 2);
     }

@@ -18,7 +18,7 @@ use std::{marker::PhantomData, ops::Range};
 
 use super::Format;
 use super::avx512::{
-    codes::{Codes, Eight, Five, Four, Six},
+    codes::{Codes, Eight, Five, Four, Six, Uneven},
     int8::expect_reads,
     scales::{Minimum, Plain, Scales, Sixteen, Super},
 };
@@ -76,7 +76,10 @@ impl<'a> Weights<'a> {
                 Format::Q5_1 => unpack::<Five, Minimum>(panels, buffers),
                 Format::Q4K => unpack::<Four, Super>(panels, buffers),
                 Format::Q5K => unpack::<Five, Super>(panels, buffers),
-                Format::Q6K => unpack::<Six, Sixteen>(panels, buffers),
+                Format::Q6K => unpack::<Six, Sixteen<5>>(panels, buffers),
+                Format::Q3K => unpack::<Four, Sixteen<2>>(panels, buffers),
+                Format::Iq4Nl => unpack::<Uneven, Plain<7>>(panels, buffers),
+                Format::Iq4Xs => unpack::<Uneven, Sixteen<7>>(panels, buffers),
                 Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
             }
         };
@@ -104,8 +107,8 @@ impl<'a> Weights<'a> {
                 (layout::Scales::Minimum | layout::Scales::Super, _) => {
                     self.product::<Minimum, 2>(tile, sums);
                 }
-                (layout::Scales::Sixteen, 1) => self.product::<Sixteen, 1>(tile, sums),
-                (layout::Scales::Sixteen, _) => self.product::<Sixteen, 2>(tile, sums),
+                (layout::Scales::Sixteen, 1) => self.product::<Sixteen<0>, 1>(tile, sums),
+                (layout::Scales::Sixteen, _) => self.product::<Sixteen<0>, 2>(tile, sums),
             }
         }
     }
@@ -344,7 +347,7 @@ macro_rules! with_minimum {
 with_minimum!(Minimum);
 with_minimum!(Super);
 
-impl Kind for Sixteen {
+impl<const SHIFT: u32> Kind for Sixteen<SHIFT> {
     const SHAPE: Shape = Shape::Halves;
     const FACTORS: usize = 3;
 

@@ -12,7 +12,7 @@ use super::input::Int8Tile;
 use super::layout::Panel;
 use super::portable::Lanes;
 use super::unpack;
-use codes::{Codes, Eight, Five, Four, Six, Split};
+use codes::{Codes, Eight, Five, Four, Six, Split, Uneven, UnevenSplit};
 use dot::{Arithmetic, Fours, Pairs};
 use scales::{Minimum, Plain, Scales, Sixteen, Super};
 
@@ -37,9 +37,9 @@ macro_rules! kernel {
 kernel!(pairs, "avx2,fma,f16c");
 kernel!(fours, "avx2,fma,f16c,avxvnni");
 
-/// Runs the kernel of a format: `$eight` are the codes of 8 bits.
+/// Runs the kernel of a format: `$eight` are the codes of 8 bits, `$uneven` those that become so many.
 macro_rules! by_format {
-    ($kernel:ident, $arithmetic:ty, $eight:ty, $panels:expr, $tile:expr, $sums:expr) => {
+    ($kernel:ident, $arithmetic:ty, $eight:ty, $uneven:ty, $panels:expr, $tile:expr, $sums:expr) => {
         match $panels[0].format {
             Format::Q8_0 => $kernel::<$arithmetic, $eight, Plain<7>>($panels, $tile, $sums),
             Format::Q4_0 => $kernel::<$arithmetic, Four, Plain<3>>($panels, $tile, $sums),
@@ -48,7 +48,10 @@ macro_rules! by_format {
             Format::Q5_1 => $kernel::<$arithmetic, Five, Minimum>($panels, $tile, $sums),
             Format::Q4K => $kernel::<$arithmetic, Four, Super>($panels, $tile, $sums),
             Format::Q5K => $kernel::<$arithmetic, Five, Super>($panels, $tile, $sums),
-            Format::Q6K => $kernel::<$arithmetic, Six, Sixteen>($panels, $tile, $sums),
+            Format::Q6K => $kernel::<$arithmetic, Six, Sixteen<5>>($panels, $tile, $sums),
+            Format::Q3K => $kernel::<$arithmetic, Four, Sixteen<2>>($panels, $tile, $sums),
+            Format::Iq4Nl => $kernel::<$arithmetic, $uneven, Plain<7>>($panels, $tile, $sums),
+            Format::Iq4Xs => $kernel::<$arithmetic, $uneven, Sixteen<7>>($panels, $tile, $sums),
             Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
         }
     };
@@ -62,7 +65,7 @@ macro_rules! by_format {
 pub(super) unsafe fn int8(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
     // SAFETY: the machine has AVX2, FMA and F16C, as this function requires; each arm has the codes and scales of its
     // format.
-    unsafe { by_format!(pairs, Pairs, Split, panels, tile, sums) }
+    unsafe { by_format!(pairs, Pairs, Split, UnevenSplit, panels, tile, sums) }
 }
 
 /// The same with AVX-VNNI.
@@ -73,7 +76,7 @@ pub(super) unsafe fn int8(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes])
 pub(super) unsafe fn int8_vnni(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
     // SAFETY: the machine has AVX-VNNI too, as this function requires; each arm has the codes and scales of its
     // format.
-    unsafe { by_format!(fours, Fours, Eight, panels, tile, sums) }
+    unsafe { by_format!(fours, Fours, Eight, Uneven, panels, tile, sums) }
 }
 
 /// Quantised weights of a panel from `k0` on as `f32`.

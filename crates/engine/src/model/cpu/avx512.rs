@@ -12,7 +12,7 @@ use super::Format;
 use super::input::Int8Tile;
 use super::layout::Panel;
 use super::portable::Lanes;
-use codes::{Eight, Five, Four, Six};
+use codes::{Eight, Five, Four, Six, Uneven};
 use scales::{Minimum, Plain, Sixteen, Super};
 
 pub(super) use pairs::bf16_pairs;
@@ -46,7 +46,10 @@ pub(super) unsafe fn int8(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes])
             Format::Q5_1 => int8::product::<Five, Minimum>(panels, tile, sums),
             Format::Q4K => int8::product::<Four, Super>(panels, tile, sums),
             Format::Q5K => int8::product::<Five, Super>(panels, tile, sums),
-            Format::Q6K => int8::product::<Six, Sixteen>(panels, tile, sums),
+            Format::Q6K => int8::product::<Six, Sixteen<5>>(panels, tile, sums),
+            Format::Q3K => int8::product::<Four, Sixteen<2>>(panels, tile, sums),
+            Format::Iq4Nl => int8::product::<Uneven, Plain<7>>(panels, tile, sums),
+            Format::Iq4Xs => int8::product::<Uneven, Sixteen<7>>(panels, tile, sums),
             Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
         }
     }
@@ -69,7 +72,10 @@ pub(super) unsafe fn widen(panel: &Panel, k0: usize, weights: &mut [Lanes]) {
             Format::Q5_1 => widen::blocks::<Five, Minimum>(panel, k0, weights),
             Format::Q4K => widen::blocks::<Four, Super>(panel, k0, weights),
             Format::Q5K => widen::blocks::<Five, Super>(panel, k0, weights),
-            Format::Q6K => widen::blocks::<Six, Sixteen>(panel, k0, weights),
+            Format::Q6K => widen::blocks::<Six, Sixteen<5>>(panel, k0, weights),
+            Format::Q3K => widen::blocks::<Four, Sixteen<2>>(panel, k0, weights),
+            Format::Iq4Nl => widen::blocks::<Uneven, Plain<7>>(panel, k0, weights),
+            Format::Iq4Xs => widen::blocks::<Uneven, Sixteen<7>>(panel, k0, weights),
             Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
         }
     }

@@ -23,6 +23,7 @@ use half::{bf16, f16};
 use memmap2::MmapMut;
 
 use super::{Activations, Coding, Error, Format};
+use crate::model::weights::ggml::UNEVEN;
 pub(super) use crate::model::weights::ggml::{BLOCK, SUPER};
 
 /// Outputs in a panel.
@@ -42,6 +43,8 @@ pub(super) enum Codes {
     Five,
     /// Nibbles and two lines of fifth and sixth bits.
     Six,
+    /// Nibbles that stand for uneven values.
+    Uneven,
 }
 
 /// How the scales of a block are stored.
@@ -53,7 +56,7 @@ pub(super) enum Scales {
     Minimum,
     /// `w = (d scale) code - dmin min`, with `scale` and `min` per 32 values.
     Super,
-    /// `w = (d scale) (code - 32)`, with `scale` per 16 values.
+    /// `w = (d scale) (code - offset)`, with `scale` per 16 values.
     Sixteen,
 }
 
@@ -88,16 +91,30 @@ impl Format {
             Self::Q4K => (Codes::Four, Scales::Super),
             Self::Q5K => (Codes::Five, Scales::Super),
             Self::Q6K => (Codes::Six, Scales::Sixteen),
+            Self::Q3K => (Codes::Four, Scales::Sixteen),
+            Self::Iq4Nl => (Codes::Uneven, Scales::Plain),
+            Self::Iq4Xs => (Codes::Uneven, Scales::Sixteen),
         })
     }
 }
+
+/// What the codes of uneven values become before they are multiplied: bytes, 128 above the values.
+pub(super) const UNEVEN_BYTES: [u8; 16] = {
+    let mut bytes = [0; 16];
+    let mut i = 0;
+    while i < 16 {
+        bytes[i] = UNEVEN[i] as u8 ^ 0x80;
+        i += 1;
+    }
+    bytes
+};
 
 impl Codes {
     /// Bytes of the codes of one block of 32 for 16 outputs.
     pub(super) const fn bytes(self) -> usize {
         match self {
             Self::Eight => 512,
-            Self::Four => 256,
+            Self::Four | Self::Uneven => 256,
             Self::Five => 320,
             Self::Six => 384,
         }

@@ -160,9 +160,7 @@ pub(super) fn encoded<'a>(
     floats: Option<Format>,
 ) -> Result<(Format, Cow<'a, [u8]>), Error> {
     let stored = weights.get(name, &shape)?;
-    let bad = |reason: String| weights.bad(name, &reason);
-    let format = Format::of(stored.dtype);
-    let format = format.ok_or_else(|| bad(format!("is {:?}, which is not supported", stored.dtype)))?;
+    let format = stored.dtype;
     Ok(match (floats, weights::floats(stored.dtype, &stored.bytes)) {
         (Some(wanted), Some(values)) if wanted != format => (wanted, encode(wanted, &values).into()),
         _ => (format, stored.bytes),

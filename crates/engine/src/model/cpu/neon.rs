@@ -11,7 +11,7 @@ use super::Format;
 use super::input::Int8Tile;
 use super::layout::Panel;
 use super::portable::Lanes;
-use codes::{Eight, Five, Four, Six};
+use codes::{Eight, Five, Four, Six, Uneven};
 use scales::{Minimum, Plain, Sixteen, Super};
 
 pub(super) use dot::{Fours, Matrices, Pairs};
@@ -27,7 +27,10 @@ macro_rules! by_format {
             Format::Q5_1 => int8::product::<$arithmetic, Five, Minimum>($panels, $tile, $sums),
             Format::Q4K => int8::product::<$arithmetic, Four, Super>($panels, $tile, $sums),
             Format::Q5K => int8::product::<$arithmetic, Five, Super>($panels, $tile, $sums),
-            Format::Q6K => int8::product::<$arithmetic, Six, Sixteen>($panels, $tile, $sums),
+            Format::Q6K => int8::product::<$arithmetic, Six, Sixteen<32>>($panels, $tile, $sums),
+            Format::Q3K => int8::product::<$arithmetic, Four, Sixteen<4>>($panels, $tile, $sums),
+            Format::Iq4Nl => int8::product::<$arithmetic, Uneven, Plain<0>>($panels, $tile, $sums),
+            Format::Iq4Xs => int8::product::<$arithmetic, Uneven, Sixteen<0>>($panels, $tile, $sums),
             Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
         }
     };

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::layout::{BLOCK, Codes, LANES, SUPER, Scales, Storage, panel_bytes};
 use super::{Error, Format};
-use crate::model::weights::ggml::{read_codes, scale_and_minimum};
+use crate::model::weights::ggml::{read_codes, scale_and_minimum, scales_of_sixteen};
 
 /// Packs `n` rows of `k` values.
 pub(super) fn pack(format: Format, n: usize, k: usize, rows: &[u8]) -> Result<Storage, Error> {
@@ -95,7 +95,7 @@ fn write_codes(kind: Codes, codes: &[u8; BLOCK], lane: usize, block: &mut [u8]) 
         put(j, group(j) & 0x0f0f_0f0f | (group(j + 4) & 0x0f0f_0f0f) << 4);
     }
     match kind {
-        Codes::Eight | Codes::Four => {}
+        Codes::Eight | Codes::Four | Codes::Uneven => {}
         Codes::Five => put(4, (0..8).fold(0, |bits, j| bits | (group(j) >> 4 & 0x0101_0101) << j)),
         Codes::Six => {
             for half in 0..2 {
@@ -111,7 +111,7 @@ fn write_codes(kind: Codes, codes: &[u8; BLOCK], lane: usize, block: &mut [u8]) 
 fn write_scales(format: Format, block: &[u8], lane: usize, group: &mut [u8]) {
     let mut half = |column: usize, bytes: &[u8]| group[column * 32 + lane * 2..][..2].copy_from_slice(bytes);
     match format {
-        Format::Q8_0 | Format::Q4_0 | Format::Q5_0 => half(0, &block[..2]),
+        Format::Q8_0 | Format::Q4_0 | Format::Q5_0 | Format::Iq4Nl => half(0, &block[..2]),
         Format::Q4_1 | Format::Q5_1 => {
             half(0, &block[..2]);
             half(1, &block[2..4]);
@@ -125,10 +125,17 @@ fn write_scales(format: Format, block: &[u8], lane: usize, group: &mut [u8]) {
                 group[64 + part * 32 + 16 + lane] = minimum;
             }
         }
-        Format::Q6K => {
-            half(0, &block[208..210]);
-            for (i, &scale) in block[192..208].iter().enumerate() {
-                group[32 + i * 16 + lane] = scale;
+        Format::Q6K | Format::Q3K | Format::Iq4Xs => {
+            let d = match format {
+                Format::Q6K => 208,
+                Format::Q3K => 108,
+                _ => 0,
+            };
+            half(0, &block[d..d + 2]);
+            for part in 0..SUPER {
+                for (i, scale) in scales_of_sixteen(format, block, part).into_iter().enumerate() {
+                    group[32 + (2 * part + i) * 16 + lane] = scale as u8;
+                }
             }
         }
         Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no scales"),

@@ -4,7 +4,7 @@
 //! same bits.
 
 use super::Format;
-use super::layout::{BLOCK, Codes, LANES, Panel, Scales};
+use super::layout::{BLOCK, Codes, LANES, Panel, Scales, UNEVEN_BYTES};
 
 /// The codes of a block: `[group][lane]`, each word the four codes of one group, lowest byte first.
 #[repr(align(64))]
@@ -43,6 +43,12 @@ pub(super) fn codes(kind: Codes, panel: &Panel, b: usize, block: &mut Block) {
     }
     match kind {
         Codes::Eight | Codes::Four => {}
+        Codes::Uneven => {
+            for word in block.0.as_flattened_mut() {
+                *word =
+                    u32::from_le_bytes(word.to_le_bytes().map(|code| UNEVEN_BYTES[usize::from(code & 15)]));
+            }
+        }
         Codes::Five => {
             let bits = line(bytes, 4);
             for (j, group) in block.0.iter_mut().enumerate() {

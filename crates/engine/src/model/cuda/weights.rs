@@ -97,9 +97,7 @@ impl<'a> Found<'a> {
             return Ok(Self { from: Source::Seed(fill), format: Format::Bf16, n, rows, k });
         }
         let stored = weights.get(name, &[n, k])?;
-        let format = Format::of(stored.dtype);
-        let format = format
-            .ok_or_else(|| weights.bad(name, &format!("is {:?}, which is not supported", stored.dtype)))?;
+        let format = stored.dtype;
         products::check(n, k).map_err(|e| weights.bad(name, &format!("is {e}")))?;
         Ok(Self { from: Source::File(stored.bytes), format, n, rows, k })
     }
@@ -299,5 +297,6 @@ pub(super) fn embed_kernel(format: Format) -> &'static str {
         Format::Q4K => "embed_q4_k",
         Format::Q5K => "embed_q5_k",
         Format::Q6K => "embed_q6_k",
+        Format::Q3K | Format::Iq4Nl | Format::Iq4Xs => unreachable!("refused before a tensor is read"),
     }
 }

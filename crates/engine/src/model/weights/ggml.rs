@@ -1,7 +1,7 @@
 //! GGML's tensor formats: the size of their blocks, and the codes and scales in a block. Source: llama.cpp,
 //! `ggml/src/ggml-common.h`. Backends have layouts of their own in memory.
 
-use candle_core::quantized::GgmlDType;
+use crate::gguf::Kind;
 
 /// Values of a small block, and of a part of a block of 256.
 pub(in crate::model) const BLOCK: usize = 32;
@@ -23,11 +23,18 @@ pub enum Format {
     Q4K,
     Q5K,
     Q6K,
+    Q3K,
+    Iq4Nl,
+    Iq4Xs,
 }
+
+/// The values that the codes of `IQ4_NL` and `IQ4_XS` mean.
+pub(in crate::model) const UNEVEN: [i8; 16] =
+    [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::F32,
         Self::F16,
         Self::Bf16,
@@ -39,6 +46,9 @@ impl Format {
         Self::Q4K,
         Self::Q5K,
         Self::Q6K,
+        Self::Q3K,
+        Self::Iq4Nl,
+        Self::Iq4Xs,
     ];
 
     /// Values in one block of the file.
@@ -46,8 +56,8 @@ impl Format {
     pub fn block(self) -> usize {
         match self {
             Self::F32 | Self::F16 | Self::Bf16 => 1,
-            Self::Q8_0 | Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 => BLOCK,
-            Self::Q4K | Self::Q5K | Self::Q6K => BLOCK * SUPER,
+            Self::Q8_0 | Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Iq4Nl => BLOCK,
+            Self::Q3K | Self::Q4K | Self::Q5K | Self::Q6K | Self::Iq4Xs => BLOCK * SUPER,
         }
     }
 
@@ -58,13 +68,15 @@ impl Format {
             Self::F32 => 4,
             Self::F16 | Self::Bf16 => 2,
             Self::Q8_0 => 34,
-            Self::Q4_0 => 18,
+            Self::Q4_0 | Self::Iq4Nl => 18,
             Self::Q4_1 => 20,
             Self::Q5_0 => 22,
             Self::Q5_1 => 24,
             Self::Q4K => 144,
             Self::Q5K => 176,
             Self::Q6K => 210,
+            Self::Q3K => 110,
+            Self::Iq4Xs => 136,
         }
     }
 
@@ -74,45 +86,67 @@ impl Format {
         k / self.block() * self.block_bytes()
     }
 
-    /// The format of a checkpoint's type; `None` for types that are not supported.
+    /// The format of a GGUF type; `None` for types that are not supported.
     #[must_use]
-    pub fn of(dtype: GgmlDType) -> Option<Self> {
-        Some(match dtype {
-            GgmlDType::F32 => Self::F32,
-            GgmlDType::F16 => Self::F16,
-            GgmlDType::BF16 => Self::Bf16,
-            GgmlDType::Q4_0 => Self::Q4_0,
-            GgmlDType::Q4_1 => Self::Q4_1,
-            GgmlDType::Q5_0 => Self::Q5_0,
-            GgmlDType::Q5_1 => Self::Q5_1,
-            GgmlDType::Q8_0 => Self::Q8_0,
-            GgmlDType::Q4K => Self::Q4K,
-            GgmlDType::Q5K => Self::Q5K,
-            GgmlDType::Q6K => Self::Q6K,
-            _ => return None,
+    pub fn of(kind: Kind) -> Option<Self> {
+        Self::ALL.into_iter().find(|format| format.kind() == kind)
+    }
+
+    /// Its type in GGUF files, which has ggml's own name.
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        Kind(match self {
+            Self::F32 => 0,
+            Self::F16 => 1,
+            Self::Q4_0 => 2,
+            Self::Q4_1 => 3,
+            Self::Q5_0 => 6,
+            Self::Q5_1 => 7,
+            Self::Q8_0 => 8,
+            Self::Q3K => 11,
+            Self::Q4K => 12,
+            Self::Q5K => 13,
+            Self::Q6K => 14,
+            Self::Iq4Nl => 20,
+            Self::Iq4Xs => 23,
+            Self::Bf16 => 30,
         })
+    }
+
+    /// Whether it holds floats.
+    #[must_use]
+    pub fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F16 | Self::Bf16)
+    }
+
+    /// Whether GPUs have products of it in this version.
+    #[must_use]
+    pub fn is_on_gpus(self) -> bool {
+        !matches!(self, Self::Q3K | Self::Iq4Nl | Self::Iq4Xs)
     }
 
     /// The offset of a code above its value, a power of two; 0 for formats with a minimum.
     pub(in crate::model) fn offset(self) -> i32 {
         match self {
-            Self::Q8_0 => 128,
+            // Codes of uneven values become bytes that stand so far above them.
+            Self::Q8_0 | Self::Iq4Nl | Self::Iq4Xs => 128,
             Self::Q4_0 => 8,
             Self::Q5_0 => 16,
             Self::Q6K => 32,
+            Self::Q3K => 4,
             _ => 0,
         }
     }
 }
 
 /// The codes of 32 values: the whole of a small block, or part `part` of a block of 256. `Q8_0`'s are 128 above the
-/// value that they mean.
+/// value that they mean, those of `IQ4_NL` and `IQ4_XS` places in [`UNEVEN`].
 #[inline]
 pub(in crate::model) fn read_codes(format: Format, block: &[u8], part: usize) -> [u8; BLOCK] {
     let mut codes = [0; BLOCK];
     match format {
         Format::Q8_0 => codes.iter_mut().zip(&block[2..]).for_each(|(code, &byte)| *code = byte ^ 0x80),
-        Format::Q4_0 => small_nibbles(&mut codes, &block[2..]),
+        Format::Q4_0 | Format::Iq4Nl => small_nibbles(&mut codes, &block[2..]),
         Format::Q4_1 => small_nibbles(&mut codes, &block[4..]),
         Format::Q5_0 => {
             small_nibbles(&mut codes, &block[6..]);
@@ -130,6 +164,8 @@ pub(in crate::model) fn read_codes(format: Format, block: &[u8], part: usize) ->
             }
         }
         Format::Q6K => six_bits(&mut codes, block, part),
+        Format::Q3K => three_bits(&mut codes, block, part),
+        Format::Iq4Xs => small_nibbles(&mut codes, &block[8 + 16 * part..]),
         Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
     }
     codes
@@ -171,6 +207,36 @@ fn six_bits(codes: &mut [u8; BLOCK], block: &[u8], part: usize) {
     }
 }
 
+/// `Q3_K`: 32 bytes of third bits, a bit for each part, then 64 bytes of bit pairs; each half of these serves 128
+/// values.
+#[inline]
+fn three_bits(codes: &mut [u8; BLOCK], block: &[u8], part: usize) {
+    let low = &block[BLOCK + part / 4 * BLOCK..][..BLOCK];
+    for ((code, &low), &high) in codes.iter_mut().zip(low).zip(&block[..BLOCK]) {
+        *code = low >> (2 * (part % 4)) & 3 | (high >> part & 1) << 2;
+    }
+}
+
+/// The integer scales of the first and the last 16 values of one part of a block of 256.
+#[inline]
+pub(in crate::model) fn scales_of_sixteen(format: Format, block: &[u8], part: usize) -> [i8; 2] {
+    match format {
+        Format::Q6K => [block[192 + 2 * part] as i8, block[193 + 2 * part] as i8],
+        Format::Q3K => [0, 1].map(|half| {
+            let (bytes, i) = (&block[96..108], 2 * part + half);
+            let low = bytes[i % 8] >> (4 * (i / 8)) & 15;
+            let high = bytes[8 + i % 4] >> (2 * (i / 4)) & 3;
+            (low | high << 4) as i8 - 32
+        }),
+        Format::Iq4Xs => {
+            let low = block[4 + part / 2] >> (4 * (part % 2)) & 15;
+            let high = u16::from_le_bytes([block[2], block[3]]) >> (2 * part) & 3;
+            [(low | (high as u8) << 4) as i8 - 32; 2]
+        }
+        _ => unreachable!("other formats have other scales"),
+    }
+}
+
 /// The 6-bit scale and minimum of one part, from the 12 bytes that ggml squeezes eight of each into.
 #[inline]
 pub(in crate::model) fn scale_and_minimum(bytes: &[u8], part: usize) -> (u8, u8) {
@@ -179,4 +245,19 @@ pub(in crate::model) fn scale_and_minimum(bytes: &[u8], part: usize) -> (u8, u8)
     }
     let low = bytes[part + 4];
     (low & 15 | bytes[part - 4] >> 6 << 4, low >> 4 | bytes[part] >> 6 << 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_type_that_is_read_has_a_format() {
+        let names: Vec<String> = (0..64)
+            .map(Kind)
+            .filter(|kind| Format::of(*kind).is_some())
+            .map(|kind| kind.to_string())
+            .collect();
+        assert_eq!(names, Kind::all_read());
+    }
 }

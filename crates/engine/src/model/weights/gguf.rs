@@ -5,9 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use candle_core::quantized::GgmlDType;
-
-use super::{Entry, Mapped, RowOrder, Weights, experts, floats};
+use super::{Entry, Format, Mapped, RowOrder, Weights, experts, floats};
 use crate::{
     gguf::{self, Header, Kind, Metadata, TensorInfo, shown},
     model::{
@@ -43,7 +41,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
                 Named::Unused => continue,
                 Named::Unknown => return Err(unknown(path, tensor, arch)),
             };
-            let dtype = tensor.kind.read().ok_or_else(|| unread(path, tensor))?;
+            let dtype = Format::of(tensor.kind).ok_or_else(|| unread(path, tensor))?;
             let (start, end) =
                 range(tensor, dtype, header.data, maps[i].map.len()).map_err(|e| bad(path, e))?;
             let entry =
@@ -112,14 +110,14 @@ fn unknown(path: &Path, tensor: &TensorInfo, arch: &str) -> Error {
 }
 
 /// A tensor's bytes, checked to lie within the file.
-fn range(tensor: &TensorInfo, dtype: GgmlDType, data: u64, len: usize) -> Result<(usize, usize), String> {
-    let (name, block) = (shown(&tensor.name), dtype.block_size());
+fn range(tensor: &TensorInfo, dtype: Format, data: u64, len: usize) -> Result<(usize, usize), String> {
+    let (name, block) = (shown(&tensor.name), dtype.block());
     let row = tensor.shape.last().copied().unwrap_or(0);
     if row == 0 || !row.is_multiple_of(block) {
         return Err(format!("tensor `{name}` has rows of {row}, not a multiple of its block of {block}"));
     }
     let elements = tensor.shape.iter().try_fold(1_usize, |n, &dim| n.checked_mul(dim));
-    let size = elements.and_then(|n| (n / block).checked_mul(dtype.type_size()));
+    let size = elements.and_then(|n| (n / block).checked_mul(dtype.block_bytes()));
     let start = data.checked_add(tensor.offset).and_then(|start| usize::try_from(start).ok());
     let end = start.zip(size).and_then(|(start, size)| start.checked_add(size));
     match start.zip(end) {

@@ -5,11 +5,10 @@ use std::{
     path::Path,
 };
 
-use candle_core::quantized::GgmlDType;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
-use super::{Entry, Mapped, RowOrder, Weights, experts};
+use super::{Entry, Format, Mapped, RowOrder, Weights, experts};
 use crate::model::{
     Config, Error, config,
     small_file::{self, MAX_SETTINGS_BYTES, MAX_TOKENIZER_BYTES},
@@ -86,9 +85,9 @@ fn list(path: &Path, file: &[u8], file_idx: usize, index: &mut BTreeMap<String, 
         .map_err(|e| bad(path, format!("is not a whole safetensors file: {e}"), "fetch it again"))?;
     for (name, view) in parsed.iter() {
         let dtype = match view.dtype() {
-            Dtype::F32 => GgmlDType::F32,
-            Dtype::F16 => GgmlDType::F16,
-            Dtype::BF16 => GgmlDType::BF16,
+            Dtype::F32 => Format::F32,
+            Dtype::F16 => Format::F16,
+            Dtype::BF16 => Format::Bf16,
             other => return Err(bad(path, format!("tensor `{name}` is {other:?}"), "floats are supported")),
         };
         let start = view.data().as_ptr() as usize - file.as_ptr() as usize;

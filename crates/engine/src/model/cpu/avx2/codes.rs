@@ -2,8 +2,8 @@
 //! It knows no scale.
 
 use std::arch::x86_64::{
-    __m256i, _mm256_and_si256, _mm256_loadu_si256, _mm256_or_si256, _mm256_set1_epi8, _mm256_slli_epi32,
-    _mm256_srli_epi32,
+    __m256i, _mm_loadu_si128, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_loadu_si256,
+    _mm256_or_si256, _mm256_set1_epi8, _mm256_shuffle_epi8, _mm256_slli_epi32, _mm256_srli_epi32,
 };
 
 use crate::model::cpu::layout;
@@ -42,6 +42,12 @@ pub(super) struct Four;
 pub(super) struct Five;
 #[derive(Clone, Copy)]
 pub(super) struct Six;
+/// Nibbles that become bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Uneven;
+/// The same, as nibbles of these bytes: in lines as those of [`Split`].
+#[derive(Clone, Copy)]
+pub(super) struct UnevenSplit;
 
 /// # Safety
 /// The machine has AVX2; line `i` from `at` can be read.
@@ -145,5 +151,52 @@ impl Codes for Six {
             let bits = _mm256_and_si256(bits, _mm256_set1_epi8(3 << 4));
             _mm256_or_si256(Four::line(at, line, half), bits)
         }
+    }
+}
+
+/// Bytes of a table by those of `codes`, which are below 16.
+///
+/// # Safety
+/// The machine has AVX2.
+#[inline(always)]
+unsafe fn looked_up(table: &[u8; 16], codes: __m256i) -> __m256i {
+    // SAFETY: the table has the 16 bytes that are loaded; the load needs no alignment.
+    unsafe { _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128(table.as_ptr().cast())), codes) }
+}
+
+/// The low nibbles of bytes, or the high ones.
+const fn nibbles_of(bytes: [u8; 16], high: bool) -> [u8; 16] {
+    let mut nibbles = [0; 16];
+    let mut i = 0;
+    while i < 16 {
+        nibbles[i] = if high { bytes[i] >> 4 } else { bytes[i] & 15 };
+        i += 1;
+    }
+    nibbles
+}
+
+impl Codes for Uneven {
+    const BYTES: usize = layout::Codes::Uneven.bytes();
+    const IN_16_BITS: usize = 0;
+
+    #[inline(always)]
+    unsafe fn line(at: *const u8, line: usize, half: usize) -> __m256i {
+        // SAFETY: a block has four lines of 64 bytes, `Self::BYTES` in all, which `Four` reads.
+        unsafe { looked_up(&layout::UNEVEN_BYTES, Four::line(at, line, half)) }
+    }
+}
+
+impl Codes for UnevenSplit {
+    const BYTES: usize = layout::Codes::Uneven.bytes();
+    const LINES: usize = 16;
+    const ROWS: usize = 2;
+    const IN_16_BITS: usize = 8;
+
+    #[inline(always)]
+    unsafe fn line(at: *const u8, line: usize, half: usize) -> __m256i {
+        const TABLES: [[u8; 16]; 2] =
+            [nibbles_of(layout::UNEVEN_BYTES, false), nibbles_of(layout::UNEVEN_BYTES, true)];
+        // SAFETY: a block has four lines of 64 bytes, `Self::BYTES` in all, which `Four` reads; `line % 8 < 8`.
+        unsafe { looked_up(&TABLES[line / 8], Four::line(at, line % 8, half)) }
     }
 }

@@ -230,8 +230,8 @@ impl Scales for Super {
     }
 }
 
-/// A scale of 256 values and integer scales of 16; codes stand 32 above their value.
-pub(super) struct Sixteen;
+/// A scale of 256 values and integer scales of 16; codes stand `1 << SHIFT` above their value.
+pub(super) struct Sixteen<const SHIFT: u32>;
 
 #[derive(Clone, Copy)]
 pub(super) struct Pair {
@@ -240,7 +240,7 @@ pub(super) struct Pair {
     last: Floats,
 }
 
-impl Scales for Sixteen {
+impl<const SHIFT: u32> Scales for Sixteen<SHIFT> {
     type Block = Pair;
 
     #[inline(always)]
@@ -273,8 +273,8 @@ impl Scales for Sixteen {
         unsafe {
             let mut start = [[0; R]; 2];
             for r in 0..R {
-                start[0][r] = (*x.sums[r]).halves[0] << 5;
-                start[1][r] = (*x.sums[r]).halves[1] << 5;
+                start[0][r] = (*x.sums[r]).halves[0] << SHIFT;
+                start[1][r] = (*x.sums[r]).halves[1] << SHIFT;
             }
             let first = A::dot::<C, L, R, 4>(lines, x.values, 0, start[0]);
             let last = A::dot::<C, L, R, 4>(lines, x.values, 4, start[1]);

@@ -2,8 +2,8 @@
 //! scale.
 
 use std::arch::x86_64::{
-    __m512i, _mm512_and_si512, _mm512_loadu_si512, _mm512_set1_epi8, _mm512_slli_epi32, _mm512_srli_epi32,
-    _mm512_ternarylogic_epi32,
+    __m512i, _mm_loadu_si128, _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_loadu_si512, _mm512_set1_epi8,
+    _mm512_shuffle_epi8, _mm512_slli_epi32, _mm512_srli_epi32, _mm512_ternarylogic_epi32,
 };
 
 use crate::model::cpu::layout;
@@ -24,6 +24,8 @@ pub(in crate::model::cpu) struct Eight;
 pub(in crate::model::cpu) struct Four;
 pub(in crate::model::cpu) struct Five;
 pub(in crate::model::cpu) struct Six;
+/// Nibbles that become bytes.
+pub(in crate::model::cpu) struct Uneven;
 
 /// # Safety
 /// Line `i` from `at` can be read.
@@ -114,5 +116,24 @@ impl Codes for Six {
             with_high(low[6], last, mask),
             with_high(low[7], _mm512_srli_epi32::<2>(last), mask),
         ]
+    }
+}
+
+impl Codes for Uneven {
+    const BYTES: usize = layout::Codes::Uneven.bytes();
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    unsafe fn unpack(at: *const u8) -> [__m512i; 8] {
+        // SAFETY: a block has four lines of 64 bytes, `Self::BYTES` in all, which `Four` reads; the table has 16 bytes,
+        // and its load needs no alignment.
+        unsafe {
+            let bytes = _mm512_broadcast_i32x4(_mm_loadu_si128(layout::UNEVEN_BYTES.as_ptr().cast()));
+            let mut groups = Four::unpack(at);
+            for group in &mut groups {
+                *group = _mm512_shuffle_epi8(bytes, *group);
+            }
+            groups
+        }
     }
 }

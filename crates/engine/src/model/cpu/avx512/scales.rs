@@ -228,8 +228,8 @@ impl Scales for Super {
     }
 }
 
-/// A scale of 256 values and integer scales of 16; codes stand 32 above their value.
-pub(in crate::model::cpu) struct Sixteen;
+/// A scale of 256 values and integer scales of 16; codes stand `1 << SHIFT` above their value.
+pub(in crate::model::cpu) struct Sixteen<const SHIFT: u32>;
 
 #[derive(Clone, Copy)]
 pub(in crate::model::cpu) struct Pair {
@@ -238,7 +238,7 @@ pub(in crate::model::cpu) struct Pair {
     pub last: __m512i,
 }
 
-impl Scales for Sixteen {
+impl<const SHIFT: u32> Scales for Sixteen<SHIFT> {
     type Block = Pair;
 
     #[inline]
@@ -260,7 +260,7 @@ impl Scales for Sixteen {
         // SAFETY: `x` points to one block of a row of the tile (`Activations::new`), which is borrowed for the whole
         // call.
         let (first, last, scale) = unsafe {
-            let start = |half: usize| _mm512_slli_epi32::<5>(_mm512_set1_epi32((*x.sums).halves[half]));
+            let start = |half: usize| _mm512_slli_epi32::<SHIFT>(_mm512_set1_epi32((*x.sums).halves[half]));
             (dot(start(0), panels, x, 0..4), dot(start(1), panels, x, 4..8), _mm512_set1_ps(*x.scale))
         };
         for p in 0..N {

@@ -2,11 +2,11 @@
 //! lines), as signed bytes. It knows no scale.
 
 use std::arch::aarch64::{
-    int8x16_t, uint8x16_t, vandq_u8, vdupq_n_u8, veorq_u8, vld1q_u8, vorrq_u8, vreinterpretq_s8_u8,
-    vshlq_n_u8, vshrq_n_u8,
+    int8x16_t, uint8x16_t, vandq_u8, vdupq_n_u8, veorq_u8, vld1q_s8, vld1q_u8, vorrq_u8, vqtbl1q_s8,
+    vreinterpretq_s8_u8, vshlq_n_u8, vshrq_n_u8,
 };
 
-use crate::model::cpu::layout;
+use crate::model::{cpu::layout, weights::ggml::UNEVEN};
 
 /// Bytes of the codes of four values of 16 outputs.
 pub(super) const LINE: usize = 64;
@@ -32,6 +32,9 @@ pub(super) struct Four;
 pub(super) struct Five;
 #[derive(Clone, Copy)]
 pub(super) struct Six;
+/// Nibbles that stand for uneven values, as these values.
+#[derive(Clone, Copy)]
+pub(super) struct Uneven;
 
 /// # Safety
 /// Line `i` from `at` can be read.
@@ -121,5 +124,15 @@ impl Codes for Six {
             };
             with_high(nibbles(at, j, quarter), bits, 3 << 4)
         }
+    }
+}
+
+impl Codes for Uneven {
+    const BYTES: usize = layout::Codes::Uneven.bytes();
+
+    #[inline(always)]
+    unsafe fn group(at: *const u8, j: usize, quarter: usize) -> int8x16_t {
+        // SAFETY: a block has four lines of 64 bytes, `Self::BYTES` in all; the table has 16 values.
+        unsafe { vqtbl1q_s8(vld1q_s8(UNEVEN.as_ptr()), nibbles(at, j, quarter)) }
     }
 }

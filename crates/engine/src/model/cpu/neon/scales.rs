@@ -225,8 +225,8 @@ impl Scales for Super {
     }
 }
 
-/// A scale of 256 values and integer scales of 16; codes stand 32 above their value.
-pub(super) struct Sixteen;
+/// A scale of 256 values and integer scales of 16; codes stand `OFFSET` above their value.
+pub(super) struct Sixteen<const OFFSET: i32>;
 
 #[derive(Clone, Copy)]
 pub(super) struct Pair {
@@ -235,7 +235,7 @@ pub(super) struct Pair {
     last: [int32x4_t; 4],
 }
 
-impl Scales for Sixteen {
+impl<const OFFSET: i32> Scales for Sixteen<OFFSET> {
     type Block = Pair;
 
     #[inline(always)]
@@ -259,7 +259,7 @@ impl Scales for Sixteen {
         // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for the
         // whole call; `lines` are those of the block.
         unsafe {
-            let start = |half: usize| x.sums.map(|sums| (*sums).halves[half] << 5);
+            let start = |half: usize| x.sums.map(|sums| (*sums).halves[half] * OFFSET);
             let first = dot::<A, L, R>(lines, x.values, Half::First, start(0));
             let last = dot::<A, L, R>(lines, x.values, Half::Last, start(1));
             let mut totals = [[vdupq_n_s32(0); 4]; R];

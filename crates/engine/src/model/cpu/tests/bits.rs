@@ -190,6 +190,12 @@ const PRODUCTS: &[(&str, u64)] = &[
     ("Q5K Float", 0x0c53_c5b6_f230_a3ab),
     ("Q6K Q8", 0x8150_9d25_c3e3_686d),
     ("Q6K Float", 0xdadb_7b6c_c914_b384),
+    ("Q3K Q8", 0x919e_f879_35e0_378a),
+    ("Q3K Float", 0x5836_95bc_03d3_ed75),
+    ("Iq4Nl Q8", 0xce4f_ea62_b28c_7ddc),
+    ("Iq4Nl Float", 0x6422_1cac_d278_630b),
+    ("Iq4Xs Q8", 0x82ac_9794_dc11_9faf),
+    ("Iq4Xs Float", 0x9719_0b29_001c_1198),
 ];
 const OPERATIONS: &[(&str, u64)] = &[
     ("norm", 0x6084_dec8_84e4_4160),
