@@ -45,7 +45,8 @@ fn every_shipped_card_can_be_read_and_found() {
     for card in cards {
         assert_eq!(find(&card.name).unwrap(), card);
         assert!(!card.stop.is_empty() && card.context > 0 && !card.sources.is_empty(), "{}", card.name);
-        assert!(["llama", "qwen2", "qwen3", "gemma3"].contains(&card.architecture.as_str()), "{}", card.name);
+        let known = ["llama", "qwen2", "qwen3", "qwen3_moe", "glm4_moe", "gemma3"];
+        assert!(known.contains(&card.architecture.as_str()), "{}", card.name);
     }
 }
 
@@ -53,7 +54,12 @@ fn every_shipped_card_can_be_read_and_found() {
 #[test]
 fn the_shapes_of_cards_have_as_many_weights_as_they_say() {
     for card in all().unwrap() {
-        let Shape { layers, hidden, intermediate, heads, kv_heads, head_dim, vocab } = card.shape.unwrap();
+        // A shape says what a GPU needs; models with experts run on CPUs.
+        let Some(shape) = card.shape else {
+            assert!(card.architecture.ends_with("_moe"), "{}", card.name);
+            continue;
+        };
+        let Shape { layers, hidden, intermediate, heads, kv_heads, head_dim, vocab } = shape;
         let attention = hidden * (2 * heads + 2 * kv_heads) * head_dim;
         let layer_parameters = layers * (attention + 3 * hidden * intermediate);
         let stated = card.parameters.trim_end_matches('B').parse::<f64>().unwrap() * 1e9;
