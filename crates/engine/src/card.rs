@@ -31,11 +31,13 @@ pub struct Card {
     /// What `--model` calls it.
     pub name: String,
     pub title: String,
-    /// The decoder family: `llama`, `qwen2`, `qwen3`, `gemma3`; `auto` when only the files can tell.
+    /// The decoder family: `llama`, `qwen2`, `qwen3`, `qwen3_moe`, `glm4_moe`, `gemma3`; `auto` when only the files can
+    /// tell.
     pub architecture: String,
     /// Number of weights as its makers state it, `7.61B`.
     pub parameters: String,
-    /// What memory it takes beside its weights follows from these; `None` when only the files can tell.
+    /// What memory it takes beside its weights follows from these; `None` when only the files can tell,
+    /// and for models that run on CPUs alone.
     pub shape: Option<Shape>,
     pub licence: Licence,
     /// Languages it was made for, in words.
