@@ -9,20 +9,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Result, bail};
-use serde::{Deserialize, Serialize};
+use anyhow::Result;
 use serde_json::json;
 
 use super::args;
 use crate::{
-    card, engine,
-    engine::Device,
-    eval::{ModelSpec, Resources, models},
-    files,
-    model::{
-        Weights,
-        cuda::{Difference, Gpu},
+    card,
+    eval::{
+        ModelSpec, Resources,
+        models::gpu_check::{self, Found, Named},
     },
+    files,
 };
 
 /// How long the check of one GPU may take. It needs under a second where nothing is wrong; a kernel that hangs never ends.
@@ -45,41 +42,17 @@ pub struct Args {
     json: bool,
 }
 
-/// What was found on a GPU.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Found {
-    gpu: String,
-    /// Unit: seconds.
-    seconds: f64,
-    difference: Option<Difference>,
-}
-
 /// Runs `tribunal gpu-check`: exit code 0 where nothing differs, 1 where something does.
 ///
 /// # Errors
 /// There is no such GPU, it fails, or the model cannot be read.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
-    let devices = Device::for_models(&args.device, 1)?;
-    let gpus: Vec<&Gpu> = devices.iter().flat_map(Device::gpus).collect();
-    if gpus.is_empty() {
-        bail!("`gpu-check` checks a GPU, not `--device {}`", args.device);
-    }
-    let weights = args.model.as_deref().map(weights).transpose()?;
-    let config = weights.as_ref().map(Weights::config);
-    let check = |gpu: &&Gpu| {
-        let start = Instant::now();
-        let difference = gpu
-            .with_kernels(models::gpu_kernels(&args.gpu_kernels))
-            .check(config)
-            .map_err(engine::Error::Model)?;
-        Ok(Found { gpu: format!("{gpu:?}"), seconds: start.elapsed().as_secs_f64(), difference })
-    };
-    let found = gpus.iter().map(check).collect::<Result<Vec<Found>>>()?;
+    let found = gpu_check::check(&args.device, args.model.as_deref(), &args.gpu_kernels)?;
     if args.json {
         writeln!(out, "{}", json!({ "gpus": found }))?;
     } else {
         for Found { gpu, seconds, difference } in &found {
-            let of_model = if config.is_some() { ", and two layers of the model" } else { "" };
+            let of_model = if args.model.is_some() { ", and two layers of the model" } else { "" };
             match difference {
                 None => writeln!(
                     out,
@@ -97,27 +70,15 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     Ok(if all_right { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn weights(model: &str) -> Result<Weights> {
-    let located = models::find(model, None, &Resources { device: "cpu".into(), ..Resources::default() })?;
-    Ok(Weights::open(&located.weights).map_err(engine::Error::Model)?)
-}
-
 /// What is known of GPUs, by GPU, driver, build and model.
 type Known = BTreeMap<String, String>;
 
 /// Checks the GPUs of a run, each once for its driver, this build and the model. Where one computes something else, fails or
 /// does not end, the run takes other kernels, and the user is told.
 pub fn settle(model: &ModelSpec, resources: &mut Resources) {
-    let is_off = std::env::var_os("TRIBUNAL_GPU_CHECK").is_some_and(|value| value == "off");
-    if is_off || resources.gpu_kernels != "auto" {
-        return;
-    }
-    // What is wrong with a device is said where it is opened.
-    let Ok(devices) = Device::for_models(&resources.device, resources.tensor_parallel.unwrap_or(1)) else {
-        return;
-    };
-    for gpu in devices.iter().flat_map(Device::gpus) {
-        let kernels = kernels_of(gpu, &model.model);
+    let Some(limit) = limit().filter(|_| resources.gpu_kernels == "auto") else { return };
+    for gpu in &gpu_check::gpus(resources) {
+        let kernels = kernels_of(gpu, &model.model, limit);
         if kernels != "auto" {
             resources.gpu_kernels = kernels;
             return;
@@ -125,23 +86,32 @@ pub fn settle(model: &ModelSpec, resources: &mut Resources) {
     }
 }
 
+/// How long the check may take; `None` where `TRIBUNAL_GPU_CHECK` is `off` and not a number of seconds.
+fn limit() -> Option<Duration> {
+    match std::env::var("TRIBUNAL_GPU_CHECK").ok().as_deref() {
+        Some("off") => None,
+        Some(seconds) => Some(seconds.parse().map_or(LIMIT, Duration::from_secs)),
+        None => Some(LIMIT),
+    }
+}
+
 /// The kernels that are right on a GPU, as far as the check goes.
-fn kernels_of(gpu: &Gpu, model: &str) -> String {
+fn kernels_of(gpu: &Named, model: &str, limit: Duration) -> String {
     let path = card::home::home().ok().map(|home| home.join("gpu-checks.json"));
     let driver = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
     let driver = driver.lines().next().unwrap_or("unknown driver");
-    let key = format!("{gpu:?}; {driver}; tribunal {}; {model}", super::setup::version());
+    let key = format!("{}; {driver}; tribunal {}; {model}", gpu.name, super::setup::version());
     let mut known = path.as_ref().map(read).unwrap_or_default();
     if let Some(kernels) = known.get(&key) {
         return kernels.clone();
     }
     let mut kernels = "plain";
     for set in ["auto", "proven"] {
-        let Some(wrong) = wrong_with(gpu, model, set) else {
+        let Some(wrong) = wrong_with(gpu, model, set, limit) else {
             kernels = set;
             break;
         };
-        say!("warning: {gpu:?}: {wrong}");
+        say!("warning: {}: {wrong}", gpu.name);
     }
     if kernels != "auto" {
         say!(
@@ -163,14 +133,14 @@ fn read(path: &PathBuf) -> Known {
 }
 
 /// What the check of a GPU in a process of its own found; `None` where everything is right.
-fn wrong_with(gpu: &Gpu, model: &str, set: &str) -> Option<String> {
+fn wrong_with(gpu: &Named, model: &str, set: &str, limit: Duration) -> Option<String> {
     let mut command = Command::new(std::env::current_exe().ok()?);
     command.args(["gpu-check", "--json", "--gpu-kernels", set, "--model", model]);
-    command.args(["--device", &format!("cuda:{}", gpu.ordinal())]);
+    command.args(["--device", &format!("cuda:{}", gpu.ordinal)]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().ok()?;
     let start = Instant::now();
-    while start.elapsed() < LIMIT {
+    while start.elapsed() < limit {
         let Ok(Some(status)) = child.try_wait() else {
             std::thread::sleep(Duration::from_millis(10));
             continue;
@@ -190,5 +160,5 @@ fn wrong_with(gpu: &Gpu, model: &str, set: &str) -> Option<String> {
     }
     let _ = child.kill();
     let _ = child.wait();
-    Some(format!("the check of its kernels did not end within {} s", LIMIT.as_secs()))
+    Some(format!("the check of its kernels did not end within {} s", limit.as_secs()))
 }

@@ -271,29 +271,33 @@ fn a_run_on_a_wrong_card_takes_other_kernels() {
     let out = tempfile::tempdir().unwrap();
     let home = tempfile::tempdir().unwrap();
     let home = home.path().display().to_string();
-    let judged = |name: &str, variables: &[(&str, &str)]| {
+    let judged = |name: &str, variables: &[(&str, &str)], more: &[&str]| {
         let variables =
-            [&[("TRIBUNAL_GPU_CHECK", "on"), ("TRIBUNAL_HOME", home.as_str())][..], variables].concat();
-        let cuda = &["--device", "cuda", "--kv-cache", "8MiB", "--limit", "2"];
-        let output = score(&out.path().join(name), &tiny("qwen2"), "gemba-sqm", &variables, cuda);
+            [&[("TRIBUNAL_GPU_CHECK", "600"), ("TRIBUNAL_HOME", home.as_str())][..], variables].concat();
+        let cuda = [&["--device", "cuda", "--kv-cache", "8MiB"][..], more].concat();
+        let output = score(&out.path().join(name), &tiny("qwen2"), "gemba-sqm", &variables, &cuda);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(0), "{name}: {said}");
         let read = |file: &str| std::fs::read_to_string(out.path().join(name).join(file)).unwrap();
         (said, read("verdicts.jsonl"), read("run.json"))
     };
     let wrong = ("TRIBUNAL_EMULATED_WRONG_KERNEL", "attend_rows_d16_t16");
-    let (said, _, run) = judged("wrong", &[wrong]);
+    let (said, _, run) = judged("wrong", &[wrong], &[]);
     assert!(said.contains("two layers of this model's width, step 0: row 0, column "), "{said}");
     assert!(
         said.contains("this run takes `--gpu-kernels plain`") && run.contains("plain kernels"),
         "{said}\n{run}"
     );
-    let (said, _, _) = judged("known", &[wrong]);
+    let (said, _, _) = judged("known", &[wrong], &[]);
     assert!(!said.contains("two layers"), "it is known: {said}");
     std::fs::remove_file(format!("{home}/gpu-checks.json")).unwrap();
-    let (said, verdicts, run) = judged("right", &[]);
+    let hangs = [("TRIBUNAL_EMULATED_HANGING_KERNEL", "gemm_bf16_tma_64x128"), ("TRIBUNAL_GPU_CHECK", "3")];
+    let (said, _, _) = judged("hanging", &hangs, &[]);
+    assert!(said.contains("the check of its kernels did not end within 3 s"), "{said}");
+    std::fs::remove_file(format!("{home}/gpu-checks.json")).unwrap();
+    let (said, verdicts, run) = judged("right", &[], &[]);
     assert!(!said.contains("gpu-kernels") && !run.contains("plain kernels"), "{said}");
-    let plain = judged("plain", &[("TRIBUNAL_GPU_KERNELS", "plain")]);
+    let plain = judged("plain", &[], &["--gpu-kernels", "plain"]);
     assert_eq!(plain.1, verdicts);
 }
 

@@ -1,0 +1,64 @@
+//! Whether GPUs compute what their kernels define, before a model judges on them.
+
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
+use tribunal_engine::model::{Weights, cuda::Difference};
+
+use super::{find, settings::gpu_kernels};
+use crate::{engine, engine::Device, spec::Resources};
+
+/// A GPU as runs name it.
+#[derive(Clone, Debug)]
+pub struct Named {
+    pub ordinal: usize,
+    /// `NVIDIA H200 (0)`.
+    pub name: String,
+}
+
+/// What was found on a GPU.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Found {
+    pub gpu: String,
+    /// Unit: seconds.
+    pub seconds: f64,
+    /// `None` where everything is right.
+    pub difference: Option<Difference>,
+}
+
+/// The GPUs of a run; none where it has none, or where one cannot be opened.
+#[must_use]
+pub fn gpus(resources: &Resources) -> Vec<Named> {
+    let devices = Device::for_models(&resources.device, resources.tensor_parallel.unwrap_or(1));
+    let named =
+        |gpu: &tribunal_engine::model::cuda::Gpu| Named { ordinal: gpu.ordinal(), name: format!("{gpu:?}") };
+    devices.unwrap_or_default().iter().flat_map(Device::gpus).map(named).collect()
+}
+
+/// Checks each GPU of `device` with these kernels: the tensor core's sums, every kernel of a product beside the plain one, and
+/// two seeded layers of the width of `model`.
+///
+/// # Errors
+/// There is no such GPU, it fails, or the model cannot be read.
+pub fn check(device: &str, model: Option<&str>, kernels: &str) -> Result<Vec<Found>> {
+    let devices = Device::for_models(device, 1)?;
+    let gpus: Vec<_> = devices.iter().flat_map(Device::gpus).collect();
+    if gpus.is_empty() {
+        bail!("`gpu-check` checks a GPU, not `--device {device}`");
+    }
+    let weights = model.map(weights).transpose()?;
+    let config = weights.as_ref().map(Weights::config);
+    let check = |gpu: &&tribunal_engine::model::cuda::Gpu| {
+        let start = Instant::now();
+        let difference =
+            gpu.with_kernels(gpu_kernels(kernels)).check(config).map_err(engine::Error::Model)?;
+        Ok(Found { gpu: format!("{gpu:?}"), seconds: start.elapsed().as_secs_f64(), difference })
+    };
+    gpus.iter().map(check).collect()
+}
+
+fn weights(model: &str) -> Result<Weights> {
+    let located = find(model, None, &Resources { device: "cpu".into(), ..Resources::default() })?;
+    Ok(Weights::open(&located.weights).map_err(engine::Error::Model)?)
+}

@@ -1,0 +1,88 @@
+//! From [`Resources`] to the engine's options.
+
+use anyhow::{Result, anyhow, bail};
+use tribunal_engine::model::cuda::KernelSet;
+
+use crate::{
+    engine::{Activations, Compute, Device, Format, Isa as Tier, KvType, Options},
+    spec::Resources,
+};
+
+/// The engine's options. Impossible ones are refused before anything is loaded.
+///
+/// # Errors
+/// A device or tier that this machine does not have.
+pub fn options(resources: &Resources) -> Result<Options> {
+    let mut devices = Device::for_models(&resources.device, resources.tensor_parallel.unwrap_or(1))?;
+    let kernels = gpu_kernels(&resources.gpu_kernels);
+    devices = devices.into_iter().map(|device| device.with_kernels(kernels)).collect();
+    if !resources.graphs {
+        devices = devices.into_iter().map(Device::without_graphs).collect();
+    }
+    if !resources.dependent_launch {
+        devices = devices.into_iter().map(Device::without_dependent_launch).collect();
+    }
+    let device = devices.remove(0);
+    if !device.is_cpu() && resources.device != "auto" {
+        on_gpu(resources)?;
+    }
+    let tier = match resources.cpu_tier.as_str() {
+        "auto" => Tier::detect(),
+        name => Tier::named(name).ok_or_else(|| {
+            let here: Vec<&str> = Tier::available().map(Tier::name).collect();
+            anyhow!(
+                "`--cpu-tier {name}`: this processor does not support it, only {}; hint: `auto` takes the fastest of them",
+                here.join(", ")
+            )
+        })?,
+    };
+    let activations = if resources.activations == "float" { Activations::Float } else { Activations::Q8 };
+    let floats = match resources.dtype.as_str() {
+        "bf16" => Some(Format::Bf16),
+        "f16" => Some(Format::F16),
+        "f32" => Some(Format::F32),
+        _ => None,
+    };
+    let kv = match resources.kv_dtype.as_str() {
+        "f16" => KvType::F16,
+        "f32" => KvType::F32,
+        _ => KvType::Bf16,
+    };
+    let default = Options::on(device);
+    Ok(Options {
+        more_devices: devices,
+        compute: Compute { tier, activations, floats },
+        kv,
+        context: resources.context,
+        kv_bytes: resources.kv_cache.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
+        n_rows: resources.batch.unwrap_or(default.n_rows),
+        prefix_cache: resources.prefix_cache,
+        drafts: resources.drafts,
+        threads: resources.threads,
+        ..default
+    })
+}
+
+/// The set of CUDA kernels with this name.
+pub(super) fn gpu_kernels(name: &str) -> KernelSet {
+    match name {
+        "proven" => KernelSet::Proven,
+        "plain" => KernelSet::Plain,
+        _ => KernelSet::Auto,
+    }
+}
+
+/// Refuses what a GPU does not do.
+fn on_gpu(resources: &Resources) -> Result<()> {
+    let device = &resources.device;
+    if resources.activations == "float" {
+        bail!("`--activations float` is for CPUs; `--device {device}` multiplies in bf16 and sums in f32");
+    }
+    if resources.kv_dtype != "bf16" {
+        bail!("`--kv-dtype {}` is for CPUs; the cache of `--device {device}` holds bf16", resources.kv_dtype);
+    }
+    if resources.cpu_tier != "auto" {
+        bail!("`--cpu-tier {}` and `--device {device}` exclude each other", resources.cpu_tier);
+    }
+    Ok(())
+}
