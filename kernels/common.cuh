@@ -28,7 +28,7 @@ using bf16 = __nv_bfloat16;
 // start.
 //
 // Since a block may be resident while the preceding kernel still writes, no kernel reads device memory through the
-// read-only cache, which requires that nobody writes the data during the kernel's lifetime: parameters that point to
+// read-only cache, which requires that no kernel writes the data during this one's lifetime: parameters that point to
 // const are not __restrict__, and there is no __ldg.
 //
 // scripts/cuda/static.sh rejects machine code that accesses memory before this statement or through the read-only

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::Result;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 
 use super::args;
 use crate::{
@@ -42,39 +42,45 @@ pub struct Args {
     json: bool,
 }
 
+/// What `--json` prints.
+#[derive(Serialize, Deserialize)]
+struct Printed {
+    gpus: Vec<Found>,
+}
+
 /// Runs `tribunal gpu-check`: exit code 0 where nothing differs, 1 where something does.
 ///
 /// # Errors
-/// There is no such GPU, it fails, or the model cannot be read.
+/// There is no such GPU, it has too little memory, or the model cannot be read or run there.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let found = gpu_check::check(&args.device, args.model.as_deref(), &args.gpu_kernels)?;
     if args.json {
-        writeln!(out, "{}", json!({ "gpus": found }))?;
+        writeln!(out, "{}", serde_json::to_string(&Printed { gpus: found.clone() })?)?;
     } else {
-        for Found { gpu, seconds, difference } in &found {
+        for Found { gpu, seconds, wrong } in &found {
             let of_model = if args.model.is_some() { ", and two layers of the model" } else { "" };
-            match difference {
+            match wrong {
                 None => writeln!(
                     out,
                     "{gpu}: the tensor core's sums and every product are right{of_model} ({seconds:.2} s)"
                 )?,
-                Some(difference) => writeln!(
+                Some(wrong) => writeln!(
                     out,
-                    "{gpu}: {difference}\nhint: `--gpu-kernels proven`, or `plain` if that differs too; please report the \
+                    "{gpu}: {wrong}\nhint: `--gpu-kernels proven`, or `plain` if that differs too; please report the \
                      card, its driver and this line"
                 )?,
             }
         }
     }
-    let all_right = found.iter().all(|found| found.difference.is_none());
+    let all_right = found.iter().all(|found| found.wrong.is_none());
     Ok(if all_right { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 /// What is known of GPUs, by GPU, driver, build and model.
 type Known = BTreeMap<String, String>;
 
-/// Checks the GPUs of a run, each once for its driver, this build and the model. Where one computes something else, fails or
-/// does not end, the run takes other kernels, and the user is told.
+/// Checks the GPUs of a run, each once for its driver, this build and the model. Where a check finds a difference, fails or
+/// does not end, the run takes slower kernels and a warning says so.
 pub fn settle(model: &ModelSpec, resources: &mut Resources) {
     let Some(limit) = limit().filter(|_| resources.gpu_kernels == "auto") else { return };
     for gpu in &gpu_check::gpus(resources) {
@@ -86,7 +92,7 @@ pub fn settle(model: &ModelSpec, resources: &mut Resources) {
     }
 }
 
-/// How long the check may take; `None` where `TRIBUNAL_GPU_CHECK` is `off` and not a number of seconds.
+/// How long the check may take: `TRIBUNAL_GPU_CHECK` in seconds; `None` where it is `off`.
 fn limit() -> Option<Duration> {
     match std::env::var("TRIBUNAL_GPU_CHECK").ok().as_deref() {
         Some("off") => None,
@@ -107,11 +113,15 @@ fn kernels_of(gpu: &Named, model: &str, limit: Duration) -> String {
     }
     let mut kernels = "plain";
     for set in ["auto", "proven"] {
-        let Some(wrong) = wrong_with(gpu, model, set, limit) else {
-            kernels = set;
-            break;
-        };
-        say!("warning: {}: {wrong}", gpu.name);
+        match outcome(gpu, model, set, limit) {
+            Outcome::Right => {
+                kernels = set;
+                break;
+            }
+            Outcome::Wrong(wrong) => say!("warning: {}: {wrong}", gpu.name),
+            // Nothing is kept, so that the next run checks.
+            Outcome::Unknown => return set.to_owned(),
+        }
     }
     if kernels != "auto" {
         say!(
@@ -132,13 +142,21 @@ fn read(path: &PathBuf) -> Known {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-/// What the check of a GPU in a process of its own found; `None` where everything is right.
-fn wrong_with(gpu: &Named, model: &str, set: &str, limit: Duration) -> Option<String> {
-    let mut command = Command::new(std::env::current_exe().ok()?);
+/// What came of a check in a process of its own.
+enum Outcome {
+    Right,
+    Wrong(String),
+    /// It could not be made: too little memory, say. The run meets the same reason, and says it.
+    Unknown,
+}
+
+fn outcome(gpu: &Named, model: &str, set: &str, limit: Duration) -> Outcome {
+    let Ok(program) = std::env::current_exe() else { return Outcome::Unknown };
+    let mut command = Command::new(program);
     command.args(["gpu-check", "--json", "--gpu-kernels", set, "--model", model]);
     command.args(["--device", &format!("cuda:{}", gpu.ordinal)]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut child = command.spawn().ok()?;
+    let Ok(mut child) = command.spawn() else { return Outcome::Unknown };
     let start = Instant::now();
     while start.elapsed() < limit {
         let Ok(Some(status)) = child.try_wait() else {
@@ -146,19 +164,16 @@ fn wrong_with(gpu: &Named, model: &str, set: &str, limit: Duration) -> Option<St
             continue;
         };
         let printed = child.wait_with_output().map(|output| output.stdout).unwrap_or_default();
-        let found: Option<Vec<Found>> = serde_json::from_slice::<serde_json::Value>(&printed)
-            .ok()
-            .and_then(|all| serde_json::from_value(all["gpus"].clone()).ok());
+        let found = serde_json::from_slice::<Printed>(&printed).map(|printed| printed.gpus);
         return match found {
-            Some(found) => {
-                found.into_iter().find_map(|found| found.difference).map(|found| found.to_string())
+            Ok(found) => {
+                found.into_iter().find_map(|found| found.wrong).map_or(Outcome::Right, Outcome::Wrong)
             }
-            // Too little memory, say: the run says so itself, if it meets it.
-            None if status.code() == Some(2) => None,
-            None => Some(format!("the check of its kernels ended with {status}")),
+            Err(_) if status.code() == Some(2) => Outcome::Unknown,
+            Err(_) => Outcome::Wrong(format!("the check of its kernels ended with {status}")),
         };
     }
     let _ = child.kill();
     let _ = child.wait();
-    Some(format!("the check of its kernels did not end within {} s", limit.as_secs()))
+    Outcome::Wrong(format!("the check of its kernels did not end within {} s", limit.as_secs()))
 }

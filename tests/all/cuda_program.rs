@@ -256,9 +256,15 @@ fn a_wrong_kernel_is_found_and_named() {
         let (said, code) = gpu_check(&[("TRIBUNAL_EMULATED_WRONG_KERNEL", kernel)], &[]);
         let named = format!("`{kernel}` of [35, 3072] by [72, 3072]: row 0, column 0 is ");
         assert!(code == Some(1) && said.contains(&named) && said.contains("--gpu-kernels proven"), "{said}");
-        let proven = gpu_check(&[("TRIBUNAL_EMULATED_WRONG_KERNEL", kernel)], &["--gpu-kernels", "plain"]);
-        assert_eq!(proven.1, Some(1), "all kernels of products are checked, whichever a run takes");
+        let plain = gpu_check(&[("TRIBUNAL_EMULATED_WRONG_KERNEL", kernel)], &["--gpu-kernels", "plain"]);
+        assert_eq!(plain.1, Some(1), "all kernels of products are checked, whichever a run takes");
     }
+    // As after a kernel that touched memory that is not its own.
+    let (said, code) = gpu_check(&[("TRIBUNAL_EMULATED_LOST_AFTER", "5")], &[]);
+    assert!(
+        code == Some(1) && said.contains("the GPU failed") && said.contains("--gpu-kernels proven"),
+        "{said}"
+    );
 }
 
 /// A run on a card that was not checked yet checks it, in a process of its own: a kernel that is wrong, or does not end, is not

@@ -4,7 +4,10 @@ use std::time::Instant;
 
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
-use tribunal_engine::model::{Weights, cuda::Difference};
+use tribunal_engine::model::{
+    self, Weights,
+    cuda::{self, Gpu},
+};
 
 use super::{find, settings::gpu_kernels};
 use crate::{engine, engine::Device, spec::Resources};
@@ -23,16 +26,15 @@ pub struct Found {
     pub gpu: String,
     /// Unit: seconds.
     pub seconds: f64,
-    /// `None` where everything is right.
-    pub difference: Option<Difference>,
+    /// What differs or fails, in words; `None` where everything is right.
+    pub wrong: Option<String>,
 }
 
 /// The GPUs of a run; none where it has none, or where one cannot be opened.
 #[must_use]
 pub fn gpus(resources: &Resources) -> Vec<Named> {
     let devices = Device::for_models(&resources.device, resources.tensor_parallel.unwrap_or(1));
-    let named =
-        |gpu: &tribunal_engine::model::cuda::Gpu| Named { ordinal: gpu.ordinal(), name: format!("{gpu:?}") };
+    let named = |gpu: &Gpu| Named { ordinal: gpu.ordinal(), name: format!("{gpu:?}") };
     devices.unwrap_or_default().iter().flat_map(Device::gpus).map(named).collect()
 }
 
@@ -40,7 +42,7 @@ pub fn gpus(resources: &Resources) -> Vec<Named> {
 /// two seeded layers of the width of `model`.
 ///
 /// # Errors
-/// There is no such GPU, it fails, or the model cannot be read.
+/// There is no such GPU, it has too little memory, or the model cannot be read or run there.
 pub fn check(device: &str, model: Option<&str>, kernels: &str) -> Result<Vec<Found>> {
     let devices = Device::for_models(device, 1)?;
     let gpus: Vec<_> = devices.iter().flat_map(Device::gpus).collect();
@@ -49,11 +51,15 @@ pub fn check(device: &str, model: Option<&str>, kernels: &str) -> Result<Vec<Fou
     }
     let weights = model.map(weights).transpose()?;
     let config = weights.as_ref().map(Weights::config);
-    let check = |gpu: &&tribunal_engine::model::cuda::Gpu| {
+    let check = |gpu: &&Gpu| {
         let start = Instant::now();
-        let difference =
-            gpu.with_kernels(gpu_kernels(kernels)).check(config).map_err(engine::Error::Model)?;
-        Ok(Found { gpu: format!("{gpu:?}"), seconds: start.elapsed().as_secs_f64(), difference })
+        let wrong = match gpu.with_kernels(gpu_kernels(kernels)).check(config) {
+            Ok(difference) => difference.map(|difference| difference.to_string()),
+            // A kernel that touches memory that is not its own, say.
+            Err(model::Error::Gpu(error @ cuda::Error::Driver { .. })) => Some(error.to_string()),
+            Err(error) => return Err(engine::Error::Model(error).into()),
+        };
+        Ok(Found { gpu: format!("{gpu:?}"), seconds: start.elapsed().as_secs_f64(), wrong })
     };
     gpus.iter().map(check).collect()
 }

@@ -11,35 +11,36 @@ use serde_json::Value;
 use super::{Error, Gpu, KernelSet, products::Kind, quant_layout::QuantLayout};
 use crate::model::{BLOCK, Config, KvType, Model, Part, Step, Weights, config::from_json, weights::Format};
 
-/// The first value that two ways to compute the same thing do not share.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Difference {
-    /// The kernel, or what was computed by several.
-    pub what: String,
-    pub row: usize,
-    pub column: usize,
-    pub expected: f32,
-    pub computed: f32,
-}
+/// What was computed otherwise than it must be, in words: the kernel, and where the first difference is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference(String);
 
 impl std::fmt::Display for Difference {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { what, row, column, expected, computed } = self;
-        write!(f, "{what}: row {row}, column {column} is {computed:e} and must be {expected:e}")
+        f.write_str(&self.0)
     }
 }
 
-/// The first difference of two matrices with so many columns, bit for bit.
-fn difference(what: &str, n_columns: usize, expected: &[f32], computed: &[f32]) -> Option<Difference> {
-    let at = expected.iter().zip(computed).position(|(a, b)| a.to_bits() != b.to_bits())?;
-    let (row, column) = (at / n_columns, at % n_columns);
-    let (expected, computed) = (expected[at], computed[at]);
-    Some(Difference { what: what.to_owned(), row, column, expected, computed })
+impl Difference {
+    /// Of two matrices with so many columns, bit for bit.
+    fn of(what: &str, n_columns: usize, expected: &[f32], computed: &[f32]) -> Option<Self> {
+        let at = expected.iter().zip(computed).position(|(a, b)| a.to_bits() != b.to_bits())?;
+        let (row, column) = (at / n_columns, at % n_columns);
+        let (expected, computed) = (expected[at], computed[at]);
+        Some(Self(format!("{what}: row {row}, column {column} is {computed:e} and must be {expected:e}")))
+    }
+
+    /// Of values whose hash is known.
+    fn of_hash(what: &str, known: u64, values: &[f32]) -> Option<Self> {
+        let hash = hash(values);
+        (hash != known)
+            .then(|| Self(format!("{what}: the hash of the values is {hash:016x} and must be {known:016x}")))
+    }
 }
 
 /// FNV-1a of the bits.
-fn hash<'a>(values: impl IntoIterator<Item = &'a f32>) -> u64 {
-    let bytes = values.into_iter().flat_map(|x| x.to_le_bytes());
+fn hash(values: &[f32]) -> u64 {
+    let bytes = values.iter().flat_map(|x| x.to_le_bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
@@ -151,10 +152,9 @@ impl Gpu {
                 c.extend((0..128).map(|_| single(&mut draw)));
             }
             let sums = self.multiply_tiles(&a, &b, &c)?;
-            if hash(&sums) != known {
-                let what = format!("the tensor core (tiles of spread {spread})");
-                let (expected, computed) = (f32::NAN, sums[0]);
-                return Ok(Some(Difference { what, row: 0, column: 0, expected, computed }));
+            let what = format!("the tensor core, tiles of spread {spread}");
+            if let Some(found) = Difference::of_hash(&what, known, &sums) {
+                return Ok(Some(found));
             }
         }
         Ok(None)
@@ -185,7 +185,7 @@ impl Gpu {
                 let (_, expected) = &all[0];
                 for (name, computed) in &all {
                     let what = format!("`{name}` of [{m}, {k}] by [{n}, {k}]");
-                    if let Some(found) = difference(&what, n, expected, computed) {
+                    if let Some(found) = Difference::of(&what, n, expected, computed) {
                         return Ok(Some(found));
                     }
                 }
@@ -205,10 +205,7 @@ impl Gpu {
         }
         let config = from_json("a small model", &SMALL)?;
         let logits = logits(&mut *super::load(self, &Weights::seeded(config, 11))?)?;
-        let hash = hash(logits.iter().flatten());
-        let what = format!("two layers of a small model ({hash:016x})");
-        let found = Difference { what, row: 0, column: 0, expected: f32::NAN, computed: logits[0][0] };
-        Ok((hash != SMALL_LAYERS).then_some(found))
+        Ok(Difference::of_hash("two layers of a small model", SMALL_LAYERS, &logits.concat()))
     }
 
     /// The logits of two layers of a model's width, by the kernels of a run beside the proven ones with plain attention, each
@@ -226,7 +223,7 @@ impl Gpu {
         let expected = run(&self.with_kernels(KernelSet::Proven).with_plain_attention().without_graphs())?;
         for (step, (expected, computed)) in expected.iter().zip(run(self)?).enumerate() {
             let what = format!("two layers of this model's width, step {step}");
-            if let Some(found) = difference(&what, weights.config().vocab, expected, &computed) {
+            if let Some(found) = Difference::of(&what, weights.config().vocab, expected, &computed) {
                 return Ok(Some(found));
             }
         }
@@ -266,4 +263,30 @@ fn logits(model: &mut dyn Model) -> Result<Vec<Vec<f32>>, crate::model::Error> {
         all.push(model.logits()?.concat());
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Difference, TENSOR_CORE};
+
+    /// The table is that of `scripts/golden_mma.py`, which the tests of the emulated tensor core read.
+    #[test]
+    fn sums_of_the_tensor_core_are_the_golden_ones() {
+        let golden: serde_json::Value =
+            serde_json::from_str(include_str!("../../../../../tests/golden/mma.json")).unwrap();
+        for ((spread, of_8, of_9), many) in TENSOR_CORE.iter().zip(golden["many"].as_array().unwrap()) {
+            assert_eq!(many["spread"], *spread);
+            assert_eq!(many["tiles"], super::TILES);
+            assert_eq!(many["d"]["80"], format!("{of_8:016x}"));
+            assert_eq!(many["d"]["90"], format!("{of_9:016x}"));
+        }
+    }
+
+    #[test]
+    fn a_difference_says_where_it_is() {
+        assert_eq!(Difference::of("a", 2, &[1.0, 2.0], &[1.0, 2.0]), None);
+        let found = Difference::of("`k`", 2, &[1.0, 2.0, 3.0, 4.0], &[1.0, 2.0, 3.0, f32::NAN]).unwrap();
+        assert_eq!(found.to_string(), "`k`: row 1, column 1 is NaN and must be 4e0");
+        assert!(Difference::of("zeros", 1, &[0.0], &[-0.0]).is_some(), "bit for bit");
+    }
 }
