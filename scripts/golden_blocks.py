@@ -19,7 +19,7 @@ from gguf.quants import dequantize
 from safetensors.numpy import save_file
 
 # Where the scales in f16 stand in a block.
-FORMATS = {"Q3_K": [108], "IQ4_NL": [0], "IQ4_XS": [0]}
+FORMATS = {"Q2_K": [80, 82], "Q3_K": [108], "IQ4_NL": [0], "IQ4_XS": [0]}
 SEED, ROWS, VALUES = 20261126, 3, 512
 
 

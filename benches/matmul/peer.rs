@@ -21,11 +21,12 @@ impl Layer {
             Format::Q4_1 => GgmlDType::Q4_1,
             Format::Q5_0 => GgmlDType::Q5_0,
             Format::Q5_1 => GgmlDType::Q5_1,
+            Format::Q2K => GgmlDType::Q2K,
             Format::Q3K => GgmlDType::Q3K,
             Format::Q4K => GgmlDType::Q4K,
             Format::Q5K => GgmlDType::Q5K,
             Format::Q6K => GgmlDType::Q6K,
-            Format::Iq4Nl | Format::Iq4Xs => return None,
+            Format::Iq4Nl | Format::Iq4Xs | Format::U4 | Format::F8E4M3 => return None,
         };
         let storage = QStorage::from_data(Cow::Borrowed(blocks), &Device::Cpu, dtype).ok()?;
         let tensor = QTensor::new(storage, (n, k)).ok()?;

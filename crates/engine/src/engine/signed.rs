@@ -127,7 +127,7 @@ fn stored_dtype(weights: &Weights) -> String {
     let mut bytes: Vec<(String, usize)> = Vec::new();
     for (_, dtype, shape) in weights.tensors() {
         let n = shape.iter().product::<usize>() / dtype.block() * dtype.block_bytes();
-        let name = dtype.kind().to_string().to_lowercase();
+        let name = dtype.name().to_lowercase();
         match bytes.iter_mut().find(|(known, _)| *known == name) {
             Some((_, sum)) => *sum += n,
             None => bytes.push((name, n)),

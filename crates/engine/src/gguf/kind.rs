@@ -20,7 +20,7 @@ const KINDS: &[(u32, &str, bool)] = &[
     (7, "Q5_1", true),
     (8, "Q8_0", true),
     (9, "Q8_1", false),
-    (10, "Q2_K", false),
+    (10, "Q2_K", true),
     (11, "Q3_K", true),
     (12, "Q4_K", true),
     (13, "Q5_K", true),
@@ -92,7 +92,8 @@ mod tests {
         assert!(KINDS.iter().enumerate().all(|(i, (number, ..))| i == *number as usize));
         let names: Vec<String> = [0, 12, 23, 30, 39, 41, 77].map(|n| Kind(n).to_string()).into();
         assert_eq!(names, ["F32", "Q4_K", "IQ4_XS", "BF16", "MXFP4", "Q1_0", "number 77"]);
-        let read = "F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, BF16";
+        let read =
+            "F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, BF16";
         assert_eq!(Kind::all_read().join(", "), read);
     }
 }

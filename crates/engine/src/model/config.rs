@@ -10,7 +10,7 @@ use crate::model::Error;
 pub use experts::{Experts, MAX_EXPERTS, Routing, Scoring, SharedExpert};
 pub use gguf::from_gguf;
 pub use hf::from_json;
-pub(super) use hf::{FileConfig, read, stop_ids};
+pub(super) use hf::{FileConfig, Quantization, read, stop_ids};
 
 /// Names of the architectures that the decoder knows, as checkpoints spell them.
 pub const ARCHITECTURES: &[&str] = &[

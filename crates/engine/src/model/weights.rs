@@ -1,17 +1,20 @@
 //! Checkpoints on disk: GGUF files and safetensors folders, memory-mapped, behind one set of names (those of the
-//! Hugging Face checkpoint), and the formats of their tensors. It copies and converts nothing. Beside them, `seeded`
+//! Hugging Face checkpoint), and the formats of their tensors. Beside them, `seeded`
 //! ones for measurements, which have no files.
 
 mod experts;
 pub(in crate::model) mod ggml;
 mod gguf;
+mod quantised;
 mod safetensors;
 pub mod seeded;
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     fs::File,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use memmap2::Mmap;
@@ -19,6 +22,7 @@ use memmap2::Mmap;
 use super::{Config, Error, config::gguf::Metadata};
 use crate::files::{self, Stamp};
 pub use ggml::Format;
+use quantised::Quantised;
 
 /// An open checkpoint.
 pub struct Weights {
@@ -49,15 +53,18 @@ struct Entry {
     dtype: Format,
     /// Rows first: `[n, k]` for a matrix.
     shape: Vec<usize>,
-    order: RowOrder,
+    source: Source,
 }
 
-/// How a tensor's rows lie in the file.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum RowOrder {
+/// How a tensor lies in the file.
+#[derive(Clone)]
+enum Source {
+    /// Row after row.
     Plain,
     /// GGUF's llama files keep the two rotary halves of each of so many heads interleaved.
     Interleaved(usize),
+    /// Several tensors of a quantisation library.
+    Quantised(Arc<Quantised>),
 }
 
 /// One tensor as stored.
@@ -65,7 +72,7 @@ pub struct Stored<'a> {
     pub dtype: Format,
     /// Rows first: `[n, k]` for a matrix, `[n]` for a vector.
     pub shape: &'a [usize],
-    pub bytes: std::borrow::Cow<'a, [u8]>,
+    pub bytes: Cow<'a, [u8]>,
 }
 
 impl Weights {
@@ -135,10 +142,15 @@ impl Weights {
         &self.path
     }
 
-    /// Bytes of all tensors.
+    /// Bytes of all tensors in their formats.
     #[must_use]
     pub fn n_bytes(&self) -> usize {
-        self.index.values().map(|entry| entry.end - entry.start).sum()
+        let values = |entry: &Entry| entry.shape.iter().product::<usize>();
+        let bytes = |entry: &Entry| match entry.source {
+            Source::Quantised(_) => values(entry) / entry.dtype.block() * entry.dtype.block_bytes(),
+            _ => entry.end - entry.start,
+        };
+        self.index.values().map(bytes).sum()
     }
 
     /// Tensor names with type and shape, sorted by name.
@@ -164,11 +176,16 @@ impl Weights {
             let bytes = seeded::bytes(seed, name, shape).into();
             return Ok(Stored { dtype: entry.dtype, shape: &entry.shape, bytes });
         }
-        let bytes = self.files[entry.file].bytes(entry.start, entry.end).map_err(|e| self.bad(name, &e))?;
-        let bytes = match entry.order {
-            RowOrder::Plain => bytes.into(),
-            RowOrder::Interleaved(heads) => deinterleave(bytes, shape[0], heads).into(),
+        let bytes = |file: usize, start, end| self.files[file].bytes(start, end);
+        let whole = || bytes(entry.file, entry.start, entry.end);
+        let bytes: Result<Cow<'_, [u8]>, String> = match &entry.source {
+            Source::Plain => whole().map(Cow::from),
+            Source::Interleaved(heads) => whole().map(|bytes| deinterleave(bytes, shape[0], *heads).into()),
+            Source::Quantised(matrix) => {
+                matrix.blocks(|piece| bytes(piece.file, piece.start, piece.end)).map(Cow::from)
+            }
         };
+        let bytes = bytes.map_err(|reason| self.bad(name, &reason))?;
         Ok(Stored { dtype: entry.dtype, shape: &entry.shape, bytes })
     }
 
@@ -202,7 +219,7 @@ impl Weights {
     /// What they do not compute.
     pub fn check_gpu(&self) -> Result<(), Error> {
         let of_cpus = || self.index.values().map(|entry| entry.dtype).find(|format| !format.is_on_gpus());
-        let of_format = || of_cpus().map(|format| format!("it has tensors of {}", format.kind()));
+        let of_format = || of_cpus().map(|format| format!("it has tensors of {}", format.name()));
         let why = self.config.only_on_cpu().map(str::to_owned).or_else(of_format);
         let Some(why) = why else { return Ok(()) };
         Err(Error::File {

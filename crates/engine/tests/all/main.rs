@@ -14,5 +14,6 @@ mod model_experts;
 mod model_families;
 mod model_gguf;
 mod model_matmul;
+mod model_quantised;
 mod model_weights;
 mod states;

@@ -156,11 +156,11 @@ fn sizes_that_the_tensors_do_not_have_are_refused_with_the_key() {
 #[test]
 fn a_quantised_checkpoint_is_refused_before_its_tensors_are_read() {
     let mut config = config("llama");
-    config["quantization_config"] = json!({"quant_method": "fp8", "weight_block_size": [128, 128]});
+    config["quantization_config"] = json!({"quant_method": "hqq", "group_size": 64});
     let folder = folder("llama", &config);
     fs::remove_file(folder.path().join("model.safetensors")).unwrap();
     let said = refusal(folder.path());
-    assert!(said.contains("`quantization_config` names `fp8`") && said.contains("GGUF"), "{said}");
+    assert!(said.contains("`quantization_config` names `hqq`") && said.contains("GGUF"), "{said}");
 }
 
 #[test]

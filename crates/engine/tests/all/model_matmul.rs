@@ -57,7 +57,9 @@ fn candle(dtype: GgmlDType, n: usize, k: usize, bytes: &[u8]) -> Tensor {
 fn rows_are_those_of_the_gguf_package() {
     let path = crate::model::root().join("tests/golden/blocks.safetensors");
     let golden = candle_core::safetensors::load(path, &Device::Cpu).unwrap();
-    for (name, format) in [("Q3_K", Format::Q3K), ("IQ4_NL", Format::Iq4Nl), ("IQ4_XS", Format::Iq4Xs)] {
+    let formats =
+        [("Q2_K", Format::Q2K), ("Q3_K", Format::Q3K), ("IQ4_NL", Format::Iq4Nl), ("IQ4_XS", Format::Iq4Xs)];
+    for (name, format) in formats {
         let blocks: Vec<Vec<u8>> = golden[&format!("{name}.blocks")].to_vec2().unwrap();
         let values: Vec<Vec<f32>> = golden[&format!("{name}.values")].to_vec2().unwrap();
         let (n, k) = (values.len(), values[0].len());

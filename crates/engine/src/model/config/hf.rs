@@ -5,6 +5,7 @@ mod classes;
 mod experts;
 mod known;
 mod layers;
+mod quantization;
 mod rope;
 mod settings;
 
@@ -14,6 +15,7 @@ use super::{Activation, Arch, Config};
 use crate::model::Error;
 
 use classes::{Class, Wrapper};
+pub use quantization::Quantization;
 use settings::{Settings, shown};
 
 /// Reads a `config.json`.
@@ -31,6 +33,8 @@ pub struct FileConfig {
     pub class: &'static str,
     /// The sizes that the file does not give.
     pub left_out: Vec<&'static str>,
+    /// The library that quantised the weights, if one did.
+    pub quantization: Option<Quantization>,
 }
 
 /// Keys that the shapes of tensors follow from.
@@ -99,7 +103,8 @@ pub fn read(path: &str, json: &Value) -> Result<FileConfig, Error> {
         stop_ids: stop_ids(path, file.outside.get("eos_token_id").or_else(|| s.given("eos_token_id")))?,
     };
     let left_out = SIZES.into_iter().filter(|key| !s.file.contains_key(*key)).collect();
-    Ok(FileConfig { config: super::check(path, config)?, class: &s.class.name, left_out })
+    let quantization = file.quantization;
+    Ok(FileConfig { config: super::check(path, config)?, class: &s.class.name, left_out, quantization })
 }
 
 /// A file, and the settings of the decoder in it.
@@ -109,6 +114,7 @@ struct File<'a> {
     wrapper: Option<&'static Wrapper>,
     settings: Settings<'a>,
     arch: Arch,
+    quantization: Option<Quantization>,
 }
 
 impl<'a> File<'a> {
@@ -126,9 +132,9 @@ impl<'a> File<'a> {
             None => None,
         };
         for object in [Some(outside), text].into_iter().flatten() {
-            check_formats(path, object)?;
             check_heads(path, object)?;
         }
+        let quantization = quantization::read(path, [Some(outside), text])?;
         let model_type = |object: &'a Map<String, Value>| object.get("model_type").and_then(Value::as_str);
         let outer_type = model_type(outside).unwrap_or("");
         let wrapper = Wrapper::of(outer_type).filter(|_| text.is_some());
@@ -145,7 +151,7 @@ impl<'a> File<'a> {
         if text.is_some() {
             known::check_outside(outside, &settings, arch)?;
         }
-        Ok(Self { outside, wrapper, settings, arch })
+        Ok(Self { outside, wrapper, settings, arch, quantization })
     }
 
     fn arch(model_type: &str) -> Option<Arch> {
@@ -180,22 +186,6 @@ impl<'a> File<'a> {
             },
         }
     }
-}
-
-/// Rejects weights in a format of a quantisation library, before any are read.
-fn check_formats(path: &str, object: &Map<String, Value>) -> Result<(), Error> {
-    for key in ["quantization_config", "compression_config", "quantization"] {
-        let Some(value) = object.get(key).filter(|value| !value.is_null()) else { continue };
-        let method =
-            ["quant_method", "quantization_method"].iter().find_map(|method| value[*method].as_str());
-        let method =
-            method.map_or_else(|| "weights that are quantised".to_owned(), |method| format!("`{method}`"));
-        let reason = format!(
-            "names {method}, a format that is not read; hint: take the model's bf16 checkpoint, or a GGUF file of it"
-        );
-        return Err(Error::Config { path: path.into(), key: key.into(), reason });
-    }
-    Ok(())
 }
 
 /// Endings of model classes that have no language-model head.

@@ -20,7 +20,7 @@ use super::Format;
 use super::avx512::{
     codes::{Codes, Eight, Five, Four, Six, Uneven},
     int8::expect_reads,
-    scales::{Minimum, Plain, Scales, Sixteen, Super},
+    scales::{Minimum, Plain, Scales, Sixteen, Super, Zero},
 };
 use super::input::{Int8Tile, ROWS, Sums};
 use super::layout::{self, BLOCK, LANES, PAIR, Panel};
@@ -80,7 +80,8 @@ impl<'a> Weights<'a> {
                 Format::Q3K => unpack::<Four, Sixteen<2>>(panels, buffers),
                 Format::Iq4Nl => unpack::<Uneven, Plain<7>>(panels, buffers),
                 Format::Iq4Xs => unpack::<Uneven, Sixteen<7>>(panels, buffers),
-                Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
+                Format::U4 => unpack::<Four, Zero>(panels, buffers),
+                format => unreachable!("{format:?} is multiplied as floats"),
             }
         };
         // SAFETY: the machine has AMX. No other tiles are in use on this thread: a task has one `Weights` at a time,
@@ -101,14 +102,15 @@ impl<'a> Weights<'a> {
             match (self.scales, self.n_panels) {
                 (layout::Scales::Plain, 1) => self.product::<Plain<0>, 1>(tile, sums),
                 (layout::Scales::Plain, _) => self.product::<Plain<0>, 2>(tile, sums),
-                (layout::Scales::Minimum | layout::Scales::Super, 1) => {
+                (layout::Scales::Minimum | layout::Scales::Super | layout::Scales::Zero, 1) => {
                     self.product::<Minimum, 1>(tile, sums);
                 }
-                (layout::Scales::Minimum | layout::Scales::Super, _) => {
+                (layout::Scales::Minimum | layout::Scales::Super | layout::Scales::Zero, _) => {
                     self.product::<Minimum, 2>(tile, sums);
                 }
                 (layout::Scales::Sixteen, 1) => self.product::<Sixteen<0>, 1>(tile, sums),
                 (layout::Scales::Sixteen, _) => self.product::<Sixteen<0>, 2>(tile, sums),
+                (layout::Scales::Float | layout::Scales::Fours, _) => unreachable!("multiplied as floats"),
             }
         }
     }
@@ -312,7 +314,7 @@ impl<const SHIFT: u32> Kind for Plain<SHIFT> {
     }
 }
 
-/// Formats with a minimum; [`Super`] is one of them once its scales are multiplied out.
+/// Formats with a minimum; [`Super`] and [`Zero`] are of them once their scales are multiplied out.
 macro_rules! with_minimum {
     ($kind:ty) => {
         impl Kind for $kind {
@@ -346,6 +348,7 @@ macro_rules! with_minimum {
 
 with_minimum!(Minimum);
 with_minimum!(Super);
+with_minimum!(Zero);
 
 impl<const SHIFT: u32> Kind for Sixteen<SHIFT> {
     const SHAPE: Shape = Shape::Halves;

@@ -14,7 +14,7 @@ use super::portable::Lanes;
 use super::unpack;
 use codes::{Codes, Eight, Five, Four, Six, Split, Uneven, UnevenSplit};
 use dot::{Arithmetic, Fours, Pairs};
-use scales::{Minimum, Plain, Scales, Sixteen, Super};
+use scales::{Minimum, Plain, Scales, Sixteen, Super, Zero};
 
 /// The kernel of a product with the instructions of an instruction set. Each format has a function of its own: one of
 /// them all had 0.6 of the speed of 4-bit products in programs with one thread, for a reason that was not found.
@@ -52,7 +52,8 @@ macro_rules! by_format {
             Format::Q3K => $kernel::<$arithmetic, Four, Sixteen<2>>($panels, $tile, $sums),
             Format::Iq4Nl => $kernel::<$arithmetic, $uneven, Plain<7>>($panels, $tile, $sums),
             Format::Iq4Xs => $kernel::<$arithmetic, $uneven, Sixteen<7>>($panels, $tile, $sums),
-            Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
+            Format::U4 => $kernel::<$arithmetic, Four, Zero>($panels, $tile, $sums),
+            format => unreachable!("{format:?} is multiplied as floats"),
         }
     };
 }

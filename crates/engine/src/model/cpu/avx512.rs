@@ -12,8 +12,9 @@ use super::Format;
 use super::input::Int8Tile;
 use super::layout::Panel;
 use super::portable::Lanes;
+use super::unpack;
 use codes::{Eight, Five, Four, Six, Uneven};
-use scales::{Minimum, Plain, Sixteen, Super};
+use scales::{Minimum, Plain, Sixteen, Super, Zero};
 
 pub(super) use pairs::bf16_pairs;
 
@@ -50,7 +51,8 @@ pub(super) unsafe fn int8(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes])
             Format::Q3K => int8::product::<Four, Sixteen<2>>(panels, tile, sums),
             Format::Iq4Nl => int8::product::<Uneven, Plain<7>>(panels, tile, sums),
             Format::Iq4Xs => int8::product::<Uneven, Sixteen<7>>(panels, tile, sums),
-            Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
+            Format::U4 => int8::product::<Four, Zero>(panels, tile, sums),
+            format => unreachable!("{format:?} is multiplied as floats"),
         }
     }
 }
@@ -76,6 +78,8 @@ pub(super) unsafe fn widen(panel: &Panel, k0: usize, weights: &mut [Lanes]) {
             Format::Q3K => widen::blocks::<Four, Sixteen<2>>(panel, k0, weights),
             Format::Iq4Nl => widen::blocks::<Uneven, Plain<7>>(panel, k0, weights),
             Format::Iq4Xs => widen::blocks::<Uneven, Sixteen<7>>(panel, k0, weights),
+            Format::U4 => widen::blocks::<Four, Zero>(panel, k0, weights),
+            Format::Q2K | Format::F8E4M3 => unpack::floats(panel, k0, weights),
             Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
         }
     }

@@ -9,10 +9,14 @@
 //!         4 bits        4 lines: line j = group j in the low nibbles, group j + 4 in the high ones
 //!         the 5th bit   1 line:  bit j of a byte belongs to group j
 //!         bits 5 and 6  2 lines: line 0 for groups 0..4, line 1 for 4..8; bits 2j, 2j + 1 to its group j
+//!         2 bits        the same two lines alone
 //! scales  Plain         f16 d x 16                                          per block
 //!         Minimum       f16 d x 16, f16 m x 16                              per block
+//!         Zero          f16 d x 16, u8 zero x 16                            per block
+//!         Float         f32 d x 16                                          per block
 //!         Super         f16 d x 16, f16 dmin x 16, then 8 x (u8 scale x 16, u8 min x 16)  per 256 values
 //!         Sixteen       f16 d x 16, then 8 x 2 x (i8 scale x 16)            per 256 values
+//!         Fours         f16 d x 16, f16 dmin x 16, then 8 x 2 x (u4 scale, u4 min x 16)  per 256 values
 //! ```
 //!
 //! Floats: `f32` and `f16` are `[k][16]`, `bf16` is `[k / 2][16][2]`.
@@ -45,6 +49,8 @@ pub(super) enum Codes {
     Six,
     /// Nibbles that stand for uneven values.
     Uneven,
+    /// Pairs of bits.
+    Two,
 }
 
 /// How the scales of a block are stored.
@@ -54,10 +60,16 @@ pub(super) enum Scales {
     Plain,
     /// `w = d code + m`.
     Minimum,
+    /// `w = d code - d zero`.
+    Zero,
+    /// `w = d float(code)`, with `d` in f32.
+    Float,
     /// `w = (d scale) code - dmin min`, with `scale` and `min` per 32 values.
     Super,
     /// `w = (d scale) (code - offset)`, with `scale` per 16 values.
     Sixteen,
+    /// `w = (d scale) code - dmin min`, with `scale` and `min` per 16 values, of 4 bits each.
+    Fours,
 }
 
 impl Format {
@@ -73,7 +85,7 @@ impl Format {
     #[must_use]
     pub fn coding(self, activations: Activations) -> Coding {
         match (activations, self) {
-            (Activations::Float, _) | (_, Self::F32 | Self::F16) => Coding::F32,
+            (Activations::Float, _) | (_, Self::F32 | Self::F16 | Self::F8E4M3 | Self::Q2K) => Coding::F32,
             (Activations::Q8, Self::Bf16) => Coding::Bf16,
             (Activations::Q8, _) => Coding::Int8,
         }
@@ -94,6 +106,9 @@ impl Format {
             Self::Q3K => (Codes::Four, Scales::Sixteen),
             Self::Iq4Nl => (Codes::Uneven, Scales::Plain),
             Self::Iq4Xs => (Codes::Uneven, Scales::Sixteen),
+            Self::Q2K => (Codes::Two, Scales::Fours),
+            Self::U4 => (Codes::Four, Scales::Zero),
+            Self::F8E4M3 => (Codes::Eight, Scales::Float),
         })
     }
 }
@@ -117,6 +132,7 @@ impl Codes {
             Self::Four | Self::Uneven => 256,
             Self::Five => 320,
             Self::Six => 384,
+            Self::Two => 128,
         }
     }
 }
@@ -126,8 +142,9 @@ impl Scales {
     pub(super) const fn bytes(self) -> usize {
         match self {
             Self::Plain => 32,
-            Self::Minimum => 64,
-            Self::Super => 64 + SUPER * 32,
+            Self::Zero => 48,
+            Self::Minimum | Self::Float => 64,
+            Self::Super | Self::Fours => 64 + SUPER * 32,
             Self::Sixteen => 32 + SUPER * 32,
         }
     }
@@ -135,8 +152,8 @@ impl Scales {
     /// Blocks of 32 in a group.
     pub(super) const fn blocks(self) -> usize {
         match self {
-            Self::Plain | Self::Minimum => 1,
-            Self::Super | Self::Sixteen => SUPER,
+            Self::Plain | Self::Minimum | Self::Zero | Self::Float => 1,
+            Self::Super | Self::Sixteen | Self::Fours => SUPER,
         }
     }
 }

@@ -12,7 +12,7 @@ use super::input::Int8Tile;
 use super::layout::Panel;
 use super::portable::Lanes;
 use codes::{Eight, Five, Four, Six, Uneven};
-use scales::{Minimum, Plain, Sixteen, Super};
+use scales::{Minimum, Plain, Sixteen, Super, Zero};
 
 pub(super) use dot::{Fours, Matrices, Pairs};
 
@@ -31,7 +31,8 @@ macro_rules! by_format {
             Format::Q3K => int8::product::<$arithmetic, Four, Sixteen<4>>($panels, $tile, $sums),
             Format::Iq4Nl => int8::product::<$arithmetic, Uneven, Plain<0>>($panels, $tile, $sums),
             Format::Iq4Xs => int8::product::<$arithmetic, Uneven, Sixteen<0>>($panels, $tile, $sums),
-            Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
+            Format::U4 => int8::product::<$arithmetic, Four, Zero>($panels, $tile, $sums),
+            format => unreachable!("{format:?} is multiplied as floats"),
         }
     };
 }

@@ -91,18 +91,24 @@ fn write_codes(kind: Codes, codes: &[u8; BLOCK], lane: usize, block: &mut [u8]) 
     if kind == Codes::Eight {
         return (0..8).for_each(|j| put(j, group(j)));
     }
+    // Two bits of each of four groups, from `shift` on, in line `at + half`.
+    let mut put_pairs = |at: usize, shift: u32| {
+        for half in 0..2 {
+            let pairs = |bits, j| bits | (group(4 * half + j) >> shift & 0x0303_0303) << (2 * j);
+            put(at + half, (0..4).fold(0, pairs));
+        }
+    };
+    if kind == Codes::Two {
+        return put_pairs(0, 0);
+    }
+    if kind == Codes::Six {
+        put_pairs(4, 4);
+    }
     for j in 0..4 {
         put(j, group(j) & 0x0f0f_0f0f | (group(j + 4) & 0x0f0f_0f0f) << 4);
     }
-    match kind {
-        Codes::Eight | Codes::Four | Codes::Uneven => {}
-        Codes::Five => put(4, (0..8).fold(0, |bits, j| bits | (group(j) >> 4 & 0x0101_0101) << j)),
-        Codes::Six => {
-            for half in 0..2 {
-                let pairs = |bits, j| bits | (group(4 * half + j) >> 4 & 0x0303_0303) << (2 * j);
-                put(4 + half, (0..4).fold(0, pairs));
-            }
-        }
+    if kind == Codes::Five {
+        put(4, (0..8).fold(0, |bits, j| bits | (group(j) >> 4 & 0x0101_0101) << j));
     }
 }
 
@@ -115,6 +121,18 @@ fn write_scales(format: Format, block: &[u8], lane: usize, group: &mut [u8]) {
         Format::Q4_1 | Format::Q5_1 => {
             half(0, &block[..2]);
             half(1, &block[2..4]);
+        }
+        Format::U4 => {
+            half(0, &block[..2]);
+            group[32 + lane] = block[2];
+        }
+        Format::F8E4M3 => group[lane * 4..][..4].copy_from_slice(&block[..4]),
+        Format::Q2K => {
+            half(0, &block[80..82]);
+            half(1, &block[82..84]);
+            for (i, &both) in block[..16].iter().enumerate() {
+                group[64 + i * 16 + lane] = both;
+            }
         }
         Format::Q4K | Format::Q5K => {
             half(0, &block[..2]);

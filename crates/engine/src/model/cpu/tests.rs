@@ -40,22 +40,31 @@ impl Random {
         let mut bytes: Vec<u8> = (0..n * format.row_bytes(k)).map(|_| self.next() as u8).collect();
         let places: &[usize] = match format {
             Format::F32 | Format::Bf16 | Format::F16 => &[],
-            Format::Q8_0 | Format::Q4_0 | Format::Q5_0 | Format::Iq4Nl | Format::Iq4Xs => &[0],
+            Format::Q8_0 | Format::Q4_0 | Format::Q5_0 | Format::Iq4Nl | Format::Iq4Xs | Format::U4 => &[0],
             Format::Q4_1 | Format::Q5_1 | Format::Q4K | Format::Q5K => &[0, 2],
             Format::Q6K => &[208],
             Format::Q3K => &[108],
+            Format::Q2K => &[80, 82],
+            Format::F8E4M3 => &[],
         };
         for block in bytes.chunks_exact_mut(format.block_bytes()) {
             match format {
                 Format::F32 => block.copy_from_slice(&self.unit().to_le_bytes()),
                 Format::Bf16 => block.copy_from_slice(&half::bf16::from_f32(self.unit()).to_le_bytes()),
                 Format::F16 => block.copy_from_slice(&f16::from_f32(self.unit()).to_le_bytes()),
+                Format::F8E4M3 => self.eight_bit_floats(block),
                 _ => places.iter().for_each(|&at| {
                     block[at..at + 2].copy_from_slice(&f16::from_f32(0.02 * self.unit()).to_le_bytes());
                 }),
             }
         }
         bytes
+    }
+
+    /// A scale, and codes of which none is NaN.
+    fn eight_bit_floats(&mut self, block: &mut [u8]) {
+        block[..4].copy_from_slice(&(0.02 * self.unit()).to_le_bytes());
+        block[4..].iter_mut().filter(|code| **code & 0x7f == 0x7f).for_each(|code| *code ^= 1);
     }
 
     fn packed(&mut self, format: Format, n: usize, k: usize) -> Packed {
@@ -90,7 +99,9 @@ fn rounded(x: &[f32]) -> Vec<f64> {
 fn reference(weights: &Packed, x: &[f32], activations: Activations) -> Vec<(f64, f64)> {
     let k = weights.k();
     let coded: Vec<f64> = match (activations, weights.format()) {
-        (Activations::Float, _) | (_, Format::F32 | Format::F16) => x.iter().map(|&x| f64::from(x)).collect(),
+        (Activations::Float, _) | (_, Format::F32 | Format::F16 | Format::F8E4M3 | Format::Q2K) => {
+            x.iter().map(|&x| f64::from(x)).collect()
+        }
         (_, Format::Bf16) => x.iter().map(|&x| half::bf16::from_f32(x).to_f64()).collect(),
         _ => rounded(x),
     };
@@ -171,7 +182,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn any_shape_keeps_its_bits(format in 0..11usize, n in 1..70usize, blocks in 1..7usize, m in 1..40usize, seed: u64) {
+    fn any_shape_keeps_its_bits(format in 0..Format::ALL.len(), n in 1..70usize, blocks in 1..7usize, m in 1..40usize, seed: u64) {
         let format = Format::ALL[format];
         check_invariance(format, n, blocks * format.block().max(32), m, seed);
     }
@@ -218,7 +229,20 @@ fn extremes_are_exact() {
                 match format {
                     Format::Q6K => block[208..].copy_from_slice(&one),
                     Format::Q3K => block[108..].copy_from_slice(&one),
-                    Format::Q8_0 | Format::Q4_0 | Format::Q5_0 | Format::Iq4Nl | Format::Iq4Xs => {
+                    Format::Q2K => {
+                        block[80..82].copy_from_slice(&one);
+                        block[82..].copy_from_slice(&one);
+                    }
+                    Format::F8E4M3 => {
+                        block[..4].copy_from_slice(&1f32.to_le_bytes());
+                        block[4..].iter_mut().for_each(|code| *code &= !1);
+                    }
+                    Format::Q8_0
+                    | Format::Q4_0
+                    | Format::Q5_0
+                    | Format::Iq4Nl
+                    | Format::Iq4Xs
+                    | Format::U4 => {
                         block[..2].copy_from_slice(&one);
                     }
                     _ => [block[..2].copy_from_slice(&one), block[2..4].copy_from_slice(&one)]

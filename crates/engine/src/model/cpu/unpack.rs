@@ -4,7 +4,7 @@
 //! same bits.
 
 use super::Format;
-use super::layout::{BLOCK, Codes, LANES, Panel, Scales, UNEVEN_BYTES};
+use super::layout::{BLOCK, Codes, LANES, Panel, SUPER, Scales, UNEVEN_BYTES};
 
 /// The codes of a block: `[group][lane]`, each word the four codes of one group, lowest byte first.
 #[repr(align(64))]
@@ -36,13 +36,17 @@ pub(super) fn codes(kind: Codes, panel: &Panel, b: usize, block: &mut Block) {
     if kind == Codes::Eight {
         return (0..8).for_each(|j| block.0[j] = line(bytes, j));
     }
+    if kind == Codes::Two {
+        return (0..8)
+            .for_each(|j| block.0[j] = line(bytes, j / 4).map(|word| word >> (2 * (j % 4)) & 0x0303_0303));
+    }
     for j in 0..4 {
         let both = line(bytes, j);
         block.0[j] = both.map(|word| word & 0x0f0f_0f0f);
         block.0[j + 4] = both.map(|word| word >> 4 & 0x0f0f_0f0f);
     }
     match kind {
-        Codes::Eight | Codes::Four => {}
+        Codes::Eight | Codes::Four | Codes::Two => {}
         Codes::Uneven => {
             for word in block.0.as_flattened_mut() {
                 *word =
@@ -98,6 +102,12 @@ pub(super) fn scales(kind: Scales, panel: &Panel, b: usize) -> BlockScales {
     match kind {
         Scales::Plain => BlockScales { d, minimum: None, halves: None },
         Scales::Minimum => BlockScales { d, minimum: Some(halves(&group[32..])), halves: None },
+        Scales::Zero => {
+            let zero = &group[32..48];
+            let minimum = Some(std::array::from_fn(|o| -(d[o] * f32::from(zero[o]))));
+            BlockScales { d, minimum, halves: None }
+        }
+        Scales::Float | Scales::Fours => unreachable!("their values are floats when they are multiplied"),
         Scales::Super => {
             let dmin = halves(&group[32..]);
             let part = &group[64 + part * 32..][..32];
@@ -147,6 +157,11 @@ fn plain_floats(panel: &Panel, k0: usize, out: &mut [[f32; LANES]]) {
 fn block_floats(kind: (Codes, Scales), panel: &Panel, b: usize, out: &mut [[f32; LANES]]) {
     let mut block = Block([[0; LANES]; 8]);
     codes(kind.0, panel, b, &mut block);
+    match kind.1 {
+        Scales::Float => return eight_bit_floats(&block, panel, b, out),
+        Scales::Fours => return halves_with_minima(&block, panel, b, out),
+        _ => {}
+    }
     let scales = scales(kind.1, panel, b);
     let offset = panel.format.offset();
     let minimum = scales.minimum.unwrap_or([0.0; LANES]);
@@ -160,6 +175,44 @@ fn block_floats(kind: (Codes, Scales), panel: &Panel, b: usize, out: &mut [[f32;
             for o in 0..LANES {
                 let code = (group[o] >> (8 * byte) & 0xff) as i32 - offset;
                 out[o] = d[o] * code as f32 + minimum[o];
+            }
+        }
+    }
+}
+
+/// The value of an 8-bit float of 4 bits of exponent and 3 of mantissa, exactly. Its mantissa and exponent, read as an
+/// `f32`, are 2^120 too small; subnormals included. The bits of NaN are none here: loading refuses them.
+#[inline(always)]
+fn of_eight_bits(code: u32) -> f32 {
+    const SCALE: f32 = f32::from_bits(0x7b80_0000);
+    let magnitude = f32::from_bits((code & 0x7f) << 20) * SCALE;
+    f32::from_bits(magnitude.to_bits() | (code & 0x80) << 24)
+}
+
+#[inline(always)]
+fn eight_bit_floats(block: &Block, panel: &Panel, b: usize, out: &mut [[f32; LANES]]) {
+    let d = line(panel.scales, b).map(f32::from_bits);
+    for (i, out) in out.iter_mut().enumerate() {
+        let group = &block.0[i / 4];
+        for o in 0..LANES {
+            out[o] = d[o] * of_eight_bits(group[o] >> (8 * (i % 4)) & 0xff);
+        }
+    }
+}
+
+#[inline(always)]
+fn halves_with_minima(block: &Block, panel: &Panel, b: usize, out: &mut [[f32; LANES]]) {
+    let group = &panel.scales[b / SUPER * Scales::Fours.bytes()..][..Scales::Fours.bytes()];
+    let (d, dmin) = (halves(group), halves(&group[32..]));
+    for (half, out) in out.chunks_exact_mut(BLOCK / 2).enumerate() {
+        let both = &group[64 + (b % SUPER * 2 + half) * 16..][..16];
+        let scale: [f32; LANES] = std::array::from_fn(|o| d[o] * f32::from(both[o] & 15));
+        let minimum: [f32; LANES] = std::array::from_fn(|o| dmin[o] * f32::from(both[o] >> 4));
+        for (i, out) in out.iter_mut().enumerate() {
+            let codes = &block.0[4 * half + i / 4];
+            for o in 0..LANES {
+                let code = codes[o] >> (8 * (i % 4)) & 0xff;
+                out[o] = scale[o] * code as f32 - minimum[o];
             }
         }
     }

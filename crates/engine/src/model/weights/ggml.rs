@@ -1,5 +1,6 @@
-//! GGML's tensor formats: the size of their blocks, and the codes and scales in a block. Source: llama.cpp,
-//! `ggml/src/ggml-common.h`. Backends have layouts of their own in memory.
+//! Tensor formats: the size of their blocks, and the codes and scales in a block. Those of GGUF files are GGML's
+//! (llama.cpp, `ggml/src/ggml-common.h`). Two hold what quantised safetensors have: `U4` is `f16 d`, `u8 zero` and 32
+//! nibbles in the order of `Q4_0`; `F8E4M3` is `f32 d` and 32 bytes. Backends have layouts of their own in memory.
 
 use crate::gguf::Kind;
 
@@ -9,7 +10,7 @@ pub(in crate::model) const BLOCK: usize = 32;
 pub(in crate::model) const SUPER: usize = 8;
 
 /// The storage format of weights in a file.
-#[expect(missing_docs, reason = "the names are ggml's own")]
+#[expect(missing_docs, reason = "the names are ggml's own, but for the last two")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
     F32,
@@ -26,6 +27,9 @@ pub enum Format {
     Q3K,
     Iq4Nl,
     Iq4Xs,
+    Q2K,
+    U4,
+    F8E4M3,
 }
 
 /// The values that the codes of `IQ4_NL` and `IQ4_XS` mean.
@@ -34,7 +38,7 @@ pub(in crate::model) const UNEVEN: [i8; 16] =
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::F32,
         Self::F16,
         Self::Bf16,
@@ -49,6 +53,9 @@ impl Format {
         Self::Q3K,
         Self::Iq4Nl,
         Self::Iq4Xs,
+        Self::Q2K,
+        Self::U4,
+        Self::F8E4M3,
     ];
 
     /// Values in one block of the file.
@@ -57,7 +64,8 @@ impl Format {
         match self {
             Self::F32 | Self::F16 | Self::Bf16 => 1,
             Self::Q8_0 | Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Iq4Nl => BLOCK,
-            Self::Q3K | Self::Q4K | Self::Q5K | Self::Q6K | Self::Iq4Xs => BLOCK * SUPER,
+            Self::U4 | Self::F8E4M3 => BLOCK,
+            Self::Q2K | Self::Q3K | Self::Q4K | Self::Q5K | Self::Q6K | Self::Iq4Xs => BLOCK * SUPER,
         }
     }
 
@@ -77,6 +85,9 @@ impl Format {
             Self::Q6K => 210,
             Self::Q3K => 110,
             Self::Iq4Xs => 136,
+            Self::Q2K => 84,
+            Self::U4 => 19,
+            Self::F8E4M3 => 36,
         }
     }
 
@@ -89,13 +100,13 @@ impl Format {
     /// The format of a GGUF type; `None` for types that are not supported.
     #[must_use]
     pub fn of(kind: Kind) -> Option<Self> {
-        Self::ALL.into_iter().find(|format| format.kind() == kind)
+        Self::ALL.into_iter().find(|format| format.kind() == Some(kind))
     }
 
-    /// Its type in GGUF files, which has ggml's own name.
+    /// Its type in GGUF files; `None` for those of safetensors alone.
     #[must_use]
-    pub fn kind(self) -> Kind {
-        Kind(match self {
+    pub fn kind(self) -> Option<Kind> {
+        Some(Kind(match self {
             Self::F32 => 0,
             Self::F16 => 1,
             Self::Q4_0 => 2,
@@ -103,6 +114,7 @@ impl Format {
             Self::Q5_0 => 6,
             Self::Q5_1 => 7,
             Self::Q8_0 => 8,
+            Self::Q2K => 10,
             Self::Q3K => 11,
             Self::Q4K => 12,
             Self::Q5K => 13,
@@ -110,7 +122,18 @@ impl Format {
             Self::Iq4Nl => 20,
             Self::Iq4Xs => 23,
             Self::Bf16 => 30,
-        })
+            Self::U4 | Self::F8E4M3 => return None,
+        }))
+    }
+
+    /// Its name: ggml's own for GGUF's types.
+    #[must_use]
+    pub fn name(self) -> String {
+        match self {
+            Self::U4 => "U4".into(),
+            Self::F8E4M3 => "F8_E4M3".into(),
+            _ => self.kind().map_or_else(String::new, |kind| kind.to_string()),
+        }
     }
 
     /// Whether it holds floats.
@@ -122,7 +145,7 @@ impl Format {
     /// Whether GPUs have products of it in this version.
     #[must_use]
     pub fn is_on_gpus(self) -> bool {
-        !matches!(self, Self::Q3K | Self::Iq4Nl | Self::Iq4Xs)
+        !matches!(self, Self::Q2K | Self::Q3K | Self::Iq4Nl | Self::Iq4Xs | Self::U4 | Self::F8E4M3)
     }
 
     /// The offset of a code above its value, a power of two; 0 for formats with a minimum.
@@ -140,13 +163,15 @@ impl Format {
 }
 
 /// The codes of 32 values: the whole of a small block, or part `part` of a block of 256. `Q8_0`'s are 128 above the
-/// value that they mean, those of `IQ4_NL` and `IQ4_XS` places in [`UNEVEN`].
+/// value that they mean, those of `IQ4_NL` and `IQ4_XS` places in [`UNEVEN`], those of `F8E4M3` the bits of floats.
 #[inline]
 pub(in crate::model) fn read_codes(format: Format, block: &[u8], part: usize) -> [u8; BLOCK] {
     let mut codes = [0; BLOCK];
     match format {
         Format::Q8_0 => codes.iter_mut().zip(&block[2..]).for_each(|(code, &byte)| *code = byte ^ 0x80),
         Format::Q4_0 | Format::Iq4Nl => small_nibbles(&mut codes, &block[2..]),
+        Format::U4 => small_nibbles(&mut codes, &block[3..]),
+        Format::F8E4M3 => codes.copy_from_slice(&block[4..36]),
         Format::Q4_1 => small_nibbles(&mut codes, &block[4..]),
         Format::Q5_0 => {
             small_nibbles(&mut codes, &block[6..]);
@@ -165,6 +190,7 @@ pub(in crate::model) fn read_codes(format: Format, block: &[u8], part: usize) ->
         }
         Format::Q6K => six_bits(&mut codes, block, part),
         Format::Q3K => three_bits(&mut codes, block, part),
+        Format::Q2K => two_bits(&mut codes, &block[16..80], part),
         Format::Iq4Xs => small_nibbles(&mut codes, &block[8 + 16 * part..]),
         Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
     }
@@ -211,9 +237,17 @@ fn six_bits(codes: &mut [u8; BLOCK], block: &[u8], part: usize) {
 /// values.
 #[inline]
 fn three_bits(codes: &mut [u8; BLOCK], block: &[u8], part: usize) {
-    let low = &block[BLOCK + part / 4 * BLOCK..][..BLOCK];
-    for ((code, &low), &high) in codes.iter_mut().zip(low).zip(&block[..BLOCK]) {
-        *code = low >> (2 * (part % 4)) & 3 | (high >> part & 1) << 2;
+    two_bits(codes, &block[BLOCK..3 * BLOCK], part);
+    for (code, &high) in codes.iter_mut().zip(&block[..BLOCK]) {
+        *code |= (high >> part & 1) << 2;
+    }
+}
+
+/// 64 bytes of bit pairs; each half of them serves 128 values.
+#[inline]
+fn two_bits(codes: &mut [u8; BLOCK], bytes: &[u8], part: usize) {
+    for (code, &pairs) in codes.iter_mut().zip(&bytes[part / 4 * BLOCK..]) {
+        *code = pairs >> (2 * (part % 4)) & 3;
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Entry, Format, Mapped, RowOrder, Weights, experts, floats};
+use super::{Entry, Format, Mapped, Source, Weights, experts, floats};
 use crate::{
     gguf::{self, Header, Kind, Metadata, TensorInfo, shown},
     model::{
@@ -45,7 +45,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
             let (start, end) =
                 range(tensor, dtype, header.data, maps[i].map.len()).map_err(|e| bad(path, e))?;
             let entry =
-                Entry { file: i, start, end, dtype, shape: tensor.shape.clone(), order: RowOrder::Plain };
+                Entry { file: i, start, end, dtype, shape: tensor.shape.clone(), source: Source::Plain };
             index.insert(name, entry);
         }
     }
@@ -170,9 +170,9 @@ fn layer(name: &str) -> Option<usize> {
 fn interleaved(index: &mut BTreeMap<String, Entry>, n_heads: usize, n_kv_heads: usize) {
     for (name, entry) in index {
         if name.contains("self_attn.q_proj.") {
-            entry.order = RowOrder::Interleaved(n_heads);
+            entry.source = Source::Interleaved(n_heads);
         } else if name.contains("self_attn.k_proj.") {
-            entry.order = RowOrder::Interleaved(n_kv_heads);
+            entry.source = Source::Interleaved(n_kv_heads);
         }
     }
 }

@@ -8,13 +8,14 @@ use std::{
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
-use super::{Entry, Format, Mapped, RowOrder, Weights, experts};
+use super::{Entry, Format, Mapped, Source, Weights, experts, quantised::Piece};
 use crate::model::{
     Config, Error, config,
     small_file::{self, MAX_SETTINGS_BYTES, MAX_TOKENIZER_BYTES},
 };
 
 mod fit;
+mod quantised;
 
 const EMBEDDINGS: &str = "model.embed_tokens.weight";
 const OUTPUT: &str = "lm_head.weight";
@@ -24,12 +25,17 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     let config_path = path.join("config.json");
     let bytes = small_file::read(&config_path, MAX_SETTINGS_BYTES).map_err(io(&config_path))?;
     let reading = config::read(&config_path.display().to_string(), &small_file::json(&config_path, &bytes)?)?;
-    let (mut files, mut index) = (Vec::new(), BTreeMap::new());
+    let (mut files, mut pieces) = (Vec::new(), BTreeMap::new());
     for shard in shards(path)? {
         let shard_path = path.join(shard);
         let file = Mapped::open(&shard_path)?;
-        list(&shard_path, &file.map, files.len(), &mut index)?;
+        list(&shard_path, &file.map, files.len(), &mut pieces)?;
         files.push(file);
+    }
+    let mut index = quantised::gather(&mut pieces, reading.quantization)
+        .map_err(|(name, reason)| Error::Tensor { path: path.display().to_string(), name, reason })?;
+    for (name, piece) in pieces {
+        index.insert(name, plain(&files[piece.file].path, piece)?);
     }
     experts::split(&mut index);
     let mut config = reading.config.clone();
@@ -79,23 +85,37 @@ fn shards(folder: &Path) -> Result<BTreeSet<String>, Error> {
     Ok(names)
 }
 
-/// Adds one shard's tensors to the index.
-fn list(path: &Path, file: &[u8], file_idx: usize, index: &mut BTreeMap<String, Entry>) -> Result<(), Error> {
+/// Adds one shard's tensors to the list.
+fn list(
+    path: &Path,
+    file: &[u8],
+    file_idx: usize,
+    pieces: &mut BTreeMap<String, Piece>,
+) -> Result<(), Error> {
     let parsed = SafeTensors::deserialize(file)
         .map_err(|e| bad(path, format!("is not a whole safetensors file: {e}"), "fetch it again"))?;
     for (name, view) in parsed.iter() {
-        let dtype = match view.dtype() {
-            Dtype::F32 => Format::F32,
-            Dtype::F16 => Format::F16,
-            Dtype::BF16 => Format::Bf16,
-            other => return Err(bad(path, format!("tensor `{name}` is {other:?}"), "floats are supported")),
-        };
         let start = view.data().as_ptr() as usize - file.as_ptr() as usize;
         let (end, shape) = (start + view.data().len(), view.shape().to_vec());
-        let entry = Entry { file: file_idx, start, end, dtype, shape, order: RowOrder::Plain };
-        index.insert(canonical(name), entry);
+        let piece = Piece { name: name.to_owned(), file: file_idx, start, end, dtype: view.dtype(), shape };
+        pieces.insert(canonical(name), piece);
     }
     Ok(())
+}
+
+/// A tensor of floats.
+fn plain(path: &Path, piece: Piece) -> Result<Entry, Error> {
+    let Piece { name, file, start, end, dtype, shape } = piece;
+    let dtype = match dtype {
+        Dtype::F32 => Format::F32,
+        Dtype::F16 => Format::F16,
+        Dtype::BF16 => Format::Bf16,
+        other => {
+            let hint = "floats are supported, and what `quantization_config` of `config.json` explains";
+            return Err(bad(path, format!("tensor `{name}` is {other:?}"), hint));
+        }
+    };
+    Ok(Entry { file, start, end, dtype, shape, source: Source::Plain })
 }
 
 /// The name that a tensor has in a text-only checkpoint, and by which the decoder knows it.

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use super::{Entry, Format, RowOrder, Weights};
+use super::{Entry, Format, Source, Weights};
 use tribunal_core::random;
 
 use crate::model::Config;
@@ -24,7 +24,7 @@ pub fn weights(config: Config, seed: u32) -> Weights {
         let end = 2 * shape.iter().product::<usize>();
         index.insert(
             name,
-            Entry { file: 0, start: 0, end, dtype: Format::Bf16, shape, order: RowOrder::Plain },
+            Entry { file: 0, start: 0, end, dtype: Format::Bf16, shape, source: Source::Plain },
         );
     }
     let path = PathBuf::from(format!("seeded weights ({seed})"));

@@ -35,8 +35,9 @@ struct Keys {
 }
 
 /// Settings that are read of every class, beside the fields of its own.
-const READ: [&str; 10] = [
+const READ: [&str; 11] = [
     "model_type",
+    "quantization_config",
     "head_dim",
     "hidden_act",
     "hidden_activation",

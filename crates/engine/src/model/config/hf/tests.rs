@@ -328,15 +328,85 @@ fn a_value_of_another_type_is_refused_and_never_passed_over() {
 
 #[test]
 fn quantised_formats_are_refused_by_name() {
-    for method in ["fp8", "bitsandbytes", "awq", "gptq", "compressed-tensors", "mxfp4"] {
+    for method in ["bitsandbytes", "mxfp4", "hqq", "aqlm"] {
         let file = with(&llama(), json!({"quantization_config": {"quant_method": method}}));
         refused(&file, &["`quantization_config`", &format!("`{method}`"), "bf16", "GGUF"]);
     }
     let nested =
-        json!({"model_type": "gemma3", "text_config": {"quantization_config": {"quant_method": "fp8"}}});
-    refused(&nested, &["`quantization_config`", "`fp8`"]);
+        json!({"model_type": "gemma3", "text_config": {"quantization_config": {"quant_method": "hqq"}}});
+    refused(&nested, &["`quantization_config`", "`hqq`"]);
     refused(&with(&llama(), json!({"quantization": {"bits": 4}})), &["`quantization`", "GGUF"]);
     assert_eq!(ok(&with(&llama(), json!({"quantization_config": null}))), ok(&llama()));
+}
+
+#[test]
+fn settings_of_quantisation_are_read_or_refused_by_name() {
+    let of = |settings: Value| {
+        let file = with(&llama(), json!({"quantization_config": settings}));
+        super::read("config.json", &file).map(|read| read.quantization.unwrap()).map_err(|e| e.to_string())
+    };
+    let weights = |weights: Value| {
+        let group = json!({"targets": ["Linear"], "weights": weights, "input_activations": null});
+        json!({"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {"group_0": group}})
+    };
+    let four =
+        json!({"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128, "symmetric": false});
+    for (settings, expected) in [
+        (
+            json!({"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": false, "sym": true}),
+            Quantization::Gptq { bits: 4, stored: 1, is_symmetric: true },
+        ),
+        (
+            json!({"quant_method": "gptq", "bits": 8, "sym": false, "checkpoint_format": "gptq_v2"}),
+            Quantization::Gptq { bits: 8, stored: 0, is_symmetric: false },
+        ),
+        (json!({"quant_method": "awq", "bits": 4, "zero_point": true, "version": "gemm"}), Quantization::Awq),
+        (
+            json!({"quant_method": "fp8", "fmt": "e4m3", "weight_block_size": [128, 64], "activation_scheme": "dynamic"}),
+            Quantization::Float { tile: Some([128, 64]) },
+        ),
+        (json!({"quant_method": "fp8", "activation_scheme": "static"}), Quantization::Float { tile: None }),
+        (weights(four), Quantization::Compressed { bits: 4, tile: None }),
+    ] {
+        assert_eq!(of(settings.clone()), Ok(expected), "{settings}");
+    }
+    for (settings, named) in [
+        (json!({"quant_method": "gptq", "bits": 3}), "`quantization_config.bits` is neither 4 nor 8"),
+        (
+            json!({"quant_method": "gptq", "bits": 4, "desc_act": true}),
+            "`quantization_config.desc_act` is `true`",
+        ),
+        (
+            json!({"quant_method": "gptq", "bits": 4, "dynamic": {"-:lm_head": {}}}),
+            "`quantization_config.dynamic`",
+        ),
+        (
+            json!({"quant_method": "gptq", "bits": 4, "rotation": "hadamard"}),
+            "`quantization_config.rotation`",
+        ),
+        (
+            json!({"quant_method": "awq", "bits": 4, "zero_point": true, "version": "gemv"}),
+            "`quantization_config.version`",
+        ),
+        (json!({"quant_method": "awq", "bits": 4, "zero_point": false}), "`quantization_config.zero_point`"),
+        (json!({"quant_method": "fp8", "fmt": "e5m2"}), "`quantization_config.fmt`"),
+        (json!({"quant_method": "fp8", "weight_block_size": [128]}), "not two sizes above 0"),
+        (weights(json!({"num_bits": 4, "type": "float"})), "weights.num_bits` is 4, of floats"),
+        (weights(json!({"num_bits": 8, "type": "int", "dynamic": true})), "weights.dynamic`"),
+        (weights(Value::Null), "config_groups.group_0.weights` is not an object"),
+        (
+            json!({"quant_method": "compressed-tensors", "format": "marlin-24"}),
+            "`quantization_config.format`",
+        ),
+        (
+            json!({"quant_method": "compressed-tensors", "kv_cache_scheme": {"num_bits": 8}}),
+            "`quantization_config.kv_cache_scheme`",
+        ),
+        (json!({"quant_method": "compressed-tensors"}), "has no groups"),
+    ] {
+        let said = of(settings.clone()).unwrap_err();
+        assert!(said.contains(named) && said.contains("hint: "), "{settings}: {said}");
+    }
 }
 
 /// Keys of published files that say nothing of the computation.

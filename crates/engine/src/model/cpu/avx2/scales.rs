@@ -197,6 +197,39 @@ impl Scales for Minimum {
     }
 }
 
+/// A scale and a zero point.
+pub(super) struct Zero;
+
+impl Scales for Zero {
+    type Block = Affine;
+
+    #[inline(always)]
+    unsafe fn load(at: *const u8, b: usize) -> Affine {
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Zero.bytes()` bytes is readable.
+        unsafe {
+            let at = at.add(b * layout::Scales::Zero.bytes());
+            let d = halves(at);
+            let mut minimum = d;
+            for half in 0..2 {
+                let product = _mm256_mul_ps(d[half], bytes::<false>(at.add(32), half));
+                minimum[half] = _mm256_xor_ps(product, _mm256_set1_ps(-0.0));
+            }
+            Affine { d, minimum }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add<A: Arithmetic, C: Codes, L: Lines, const R: usize>(
+        lines: L,
+        block: Affine,
+        x: Rows<R>,
+        sums: &mut [Floats; R],
+    ) {
+        // SAFETY: as `add_affine`, whose conditions are those of this function.
+        unsafe { add_affine::<A, C, L, R>(lines, block, x, sums) };
+    }
+}
+
 pub(super) struct Super;
 
 impl Scales for Super {

@@ -193,6 +193,38 @@ impl Scales for Minimum {
     }
 }
 
+/// A scale and a zero point.
+pub(in crate::model::cpu) struct Zero;
+
+impl Scales for Zero {
+    type Block = Affine;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    unsafe fn load(at: *const u8, b: usize) -> Affine {
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Zero.bytes()` bytes is readable.
+        unsafe {
+            let at = at.add(b * layout::Scales::Zero.bytes());
+            let d = halves(at);
+            let zero = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(at.add(32).cast())));
+            Affine { d, minimum: _mm512_sub_ps(_mm512_setzero_ps(), _mm512_mul_ps(d, zero)) }
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    unsafe fn add<const N: usize>(panels: &[(Codes, Affine); N], x: Activations, sums: &mut [__m512; N]) {
+        // SAFETY: as `Affine::add`, whose conditions are those of this function.
+        unsafe { Affine::add(panels, x, sums) };
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    unsafe fn factors(block: Affine, _half: usize) -> (__m512, __m512) {
+        (block.d, block.minimum)
+    }
+}
+
 pub(in crate::model::cpu) struct Super;
 
 impl Scales for Super {

@@ -194,6 +194,35 @@ impl Scales for Minimum {
     }
 }
 
+/// A scale and a zero point.
+pub(super) struct Zero;
+
+impl Scales for Zero {
+    type Block = Affine;
+
+    #[inline(always)]
+    unsafe fn load(at: *const u8, b: usize) -> Affine {
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Zero.bytes()` bytes is readable.
+        unsafe {
+            let at = at.add(b * layout::Scales::Zero.bytes());
+            let d = halves(at);
+            let product = d.mul(unsigned(at.add(32)));
+            Affine { d, minimum: Neon(product.0.map(|product| vnegq_f32(product))) }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add<A: Arithmetic, L: Lines, const R: usize>(
+        lines: L,
+        block: Affine,
+        x: Rows<R>,
+        sums: &mut [Neon; R],
+    ) {
+        // SAFETY: as `add_affine`, whose conditions are those of this function.
+        unsafe { add_affine::<A, L, R>(lines, block, x, sums) };
+    }
+}
+
 pub(super) struct Super;
 
 impl Scales for Super {

@@ -196,6 +196,12 @@ const PRODUCTS: &[(&str, u64)] = &[
     ("Iq4Nl Float", 0x6422_1cac_d278_630b),
     ("Iq4Xs Q8", 0x82ac_9794_dc11_9faf),
     ("Iq4Xs Float", 0x9719_0b29_001c_1198),
+    ("Q2K Q8", 0x3005_1b34_621c_d2c0),
+    ("Q2K Float", 0x3005_1b34_621c_d2c0),
+    ("U4 Q8", 0xb778_4512_d6df_f257),
+    ("U4 Float", 0x11e0_5e62_be08_3d53),
+    ("F8E4M3 Q8", 0xfaa5_450f_4a22_e2cd),
+    ("F8E4M3 Float", 0xfaa5_450f_4a22_e2cd),
 ];
 const OPERATIONS: &[(&str, u64)] = &[
     ("norm", 0x6084_dec8_84e4_4160),

@@ -1,0 +1,156 @@
+//! Matrices that quantisation libraries store as several tensors, and the blocks of a [`Format`] that hold exactly the
+//! same numbers: integers of 4 or 8 bits with a scale for each group of a row, and 8-bit floats with scales.
+//!
+//! | library | codes | scales | zero points |
+//! |---|---|---|---|
+//! | GPTQ | `qweight` i32 `[k / c, n]`, code `k % c` in bits `b (k % c)` | `[groups, n]` | `qzeros` i32 `[groups, n / c]` |
+//! | AWQ | `qweight` i32 `[k, n / 8]`, columns 0, 2, 4, 6, 1, 3, 5, 7 from the lowest bits up | `[groups, n]` | `qzeros` likewise |
+//! | compressed-tensors | `weight_packed` i32 `[n, k / c]` | `[n, groups]` | `weight_zero_point` i32 `[n / c, groups]` |
+//! | FP8 | `weight` e4m3 `[n, k]` | of tiles, rows or the tensor | none |
+//!
+//! with `b` bits and `c = 32 / b` codes in a word. `w = scale (code - zero)`.
+
+mod floats;
+mod integers;
+
+use half::{bf16, f16};
+use rayon::prelude::*;
+use safetensors::Dtype;
+
+use super::Format;
+use crate::model::weights::ggml::BLOCK;
+use floats::FloatScales;
+use integers::{Integers, group_of};
+
+/// Rows that are unpacked together, so that words of neighbouring rows are read while their line is in the cache.
+const ROWS: usize = 64;
+/// The column of eight that each of AWQ's nibbles belongs to, from the lowest bits up.
+const AWQ_ORDER: [usize; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
+
+/// A tensor of the file.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    pub name: String,
+    pub file: usize,
+    pub start: usize,
+    pub end: usize,
+    pub dtype: Dtype,
+    pub shape: Vec<usize>,
+}
+
+/// How the numbers of a matrix are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Storage {
+    /// `stored` is how far a zero point in the file stands below the one that is meant.
+    Gptq {
+        bits: u32,
+        stored: u32,
+    },
+    Awq,
+    Compressed {
+        bits: u32,
+    },
+    /// Scales of tiles of `[rows, values]`.
+    Float {
+        tile: [usize; 2],
+    },
+}
+
+/// One matrix `[n, k]`.
+#[derive(Debug)]
+pub(super) struct Quantised {
+    pub storage: Storage,
+    pub format: Format,
+    pub shape: [usize; 2],
+    pub codes: Piece,
+    pub scales: Piece,
+    pub zeros: Option<Piece>,
+    /// The group of each value of a row, where the file has such a list.
+    pub groups: Option<Piece>,
+}
+
+/// The bytes of the tensors.
+struct Bytes<'a> {
+    codes: &'a [u8],
+    scales: &'a [u8],
+    zeros: Option<&'a [u8]>,
+}
+
+impl Quantised {
+    /// The matrix in blocks of its format, row by row.
+    ///
+    /// # Errors
+    /// What of the tensors does not fit together, or cannot be held exactly.
+    pub(super) fn blocks<'a>(
+        &self,
+        read: impl Fn(&Piece) -> Result<&'a [u8], String>,
+    ) -> Result<Vec<u8>, String> {
+        let bytes = Bytes {
+            codes: read(&self.codes)?,
+            scales: read(&self.scales)?,
+            zeros: self.zeros.as_ref().map(&read).transpose()?,
+        };
+        let [n, k] = self.shape;
+        if !k.is_multiple_of(BLOCK) {
+            return Err(format!("has rows of {k} values, not a multiple of {BLOCK}"));
+        }
+        if let Some(list) = &self.groups {
+            self.check_order(list, read(list)?)?;
+        }
+        let fill: Box<dyn Fn(usize, &mut [u8]) -> Result<(), String> + Sync> = match self.storage {
+            Storage::Float { tile } => {
+                let scales = FloatScales::new(&self.scales, bytes.scales, (self.shape, tile))?;
+                Box::new(move |first, out| floats::fill(bytes.codes, &scales, (first, k), out))
+            }
+            _ => {
+                let integers = Integers::new(self, bytes)?;
+                Box::new(move |first, out| integers.fill(first, out))
+            }
+        };
+        let row_bytes = self.format.row_bytes(k);
+        let mut out = vec![0; n * row_bytes];
+        out.par_chunks_mut(ROWS * row_bytes).enumerate().try_for_each(|(i, rows)| fill(i * ROWS, rows))?;
+        Ok(out)
+    }
+
+    /// Checks that groups are of neighbouring values.
+    fn check_order(&self, list: &Piece, bytes: &[u8]) -> Result<(), String> {
+        let [n, k] = self.shape;
+        let group = group_of(&self.scales, self.storage, n, k)?;
+        let numbers = bytes.as_chunks::<4>().0.iter().map(|b| i32::from_le_bytes(*b));
+        let is_ordered = list.dtype == Dtype::I32
+            && list.shape == [k]
+            && numbers.enumerate().all(|(i, g)| g >= 0 && g as usize == i / group);
+        if is_ordered {
+            return Ok(());
+        }
+        Err(format!(
+            "was quantised in the order of activations (`{}`), which is not supported; hint: take a checkpoint made \
+             without `desc_act`, or a GGUF file",
+            list.name
+        ))
+    }
+}
+
+fn word(bytes: &[u8], i: usize) -> u32 {
+    let at = &bytes[4 * i..][..4];
+    u32::from_le_bytes([at[0], at[1], at[2], at[3]])
+}
+
+/// A number of a tensor of floats.
+fn float(piece: &Piece, bytes: &[u8], i: usize) -> Result<f32, String> {
+    let two = |i: usize| [bytes[2 * i], bytes[2 * i + 1]];
+    let number = match piece.dtype {
+        Dtype::F32 => f32::from_bits(word(bytes, i)),
+        Dtype::F16 => f16::from_le_bytes(two(i)).to_f32(),
+        Dtype::BF16 => bf16::from_le_bytes(two(i)).to_f32(),
+        // Powers of two, from 2^-127 on, which is subnormal; 255 is NaN.
+        Dtype::F8_E8M0 => f32::from_bits((u32::from(bytes[i]) << 23).max(0x0040_0000)),
+        other => return Err(format!("`{}` is {other:?}; floats were expected", piece.name)),
+    };
+    if number.is_finite() {
+        Ok(number)
+    } else {
+        Err(format!("`{}` has a number that is not finite", piece.name))
+    }
+}

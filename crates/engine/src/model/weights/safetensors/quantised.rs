@@ -1,0 +1,121 @@
+//! The matrices of a quantised checkpoint: which tensors belong together, by the names that each library gives them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use safetensors::Dtype;
+
+use super::super::{
+    Entry, Format, Source,
+    quantised::{Piece, Quantised, Storage},
+};
+use crate::model::config::Quantization;
+
+/// The name of a tensor that does not fit, and why.
+type Misfit = (String, String);
+
+/// Endings of tensors that other engines use: scales of activations, which here stay as they are, and what the shapes
+/// say already.
+const UNUSED: [&str; 4] = [".input_scale", ".activation_scale", ".weight_shape", ".input_zero_point"];
+
+/// Takes the tensors of quantised matrices out of `pieces`; the rest are plain.
+///
+/// # Errors
+/// A matrix without one of its tensors, or of unexpected shapes.
+pub fn gather(
+    pieces: &mut BTreeMap<String, Piece>,
+    quantization: Option<Quantization>,
+) -> Result<BTreeMap<String, Entry>, Misfit> {
+    let mut index = BTreeMap::new();
+    let Some(quantization) = quantization else { return Ok(index) };
+    pieces.retain(|name, _| !UNUSED.iter().any(|ending| name.ends_with(ending)));
+    let names: Vec<String> = pieces.keys().cloned().collect();
+    for name in names {
+        let Some((module, what)) = name.rsplit_once('.') else { continue };
+        let is_codes = match quantization {
+            Quantization::Gptq { .. } | Quantization::Awq => what == "qweight",
+            Quantization::Compressed { .. } => what == "weight_packed" || is_eight_bits(&pieces[&name], what),
+            Quantization::Float { .. } => is_eight_bits(&pieces[&name], what),
+        };
+        if is_codes {
+            let matrix = matrix(pieces, (module, what), quantization)?;
+            index.insert(format!("{module}.weight"), entry(matrix));
+        }
+    }
+    Ok(index)
+}
+
+fn is_eight_bits(piece: &Piece, what: &str) -> bool {
+    what == "weight" && piece.dtype == Dtype::F8_E4M3
+}
+
+/// One matrix, whose tensors leave the list.
+fn matrix(
+    pieces: &mut BTreeMap<String, Piece>,
+    (module, what): (&str, &str),
+    quantization: Quantization,
+) -> Result<Quantised, Misfit> {
+    let name = format!("{module}.{what}");
+    let misfit = |reason: &str| (name.clone(), reason.to_owned());
+    let mut take = |part: &str| pieces.remove(&format!("{module}.{part}"));
+    let codes = take(what).ok_or_else(|| misfit("is missing"))?;
+    let [rows, columns] = codes.shape[..] else { return Err(misfit("is no matrix")) };
+    if what == "weight" {
+        let scales = take("weight_scale_inv").or_else(|| take("weight_scale"));
+        let scales = scales.ok_or_else(|| misfit("is F8_E4M3 and has no scale"))?;
+        let (Quantization::Float { tile } | Quantization::Compressed { tile, .. }) = quantization else {
+            return Err(misfit("is F8_E4M3, which `quantization_config` does not explain"));
+        };
+        let shape = [rows, columns];
+        let storage = Storage::Float { tile: tile.unwrap_or(shape) };
+        return Ok(Quantised {
+            storage,
+            format: Format::F8E4M3,
+            shape,
+            codes,
+            scales,
+            zeros: None,
+            groups: None,
+        });
+    }
+    let part = |old: &'static str, new: &'static str| if what == "qweight" { old } else { new };
+    let scales = take(part("scales", "weight_scale")).ok_or_else(|| misfit("has no scales"))?;
+    let zeros = take(part("qzeros", "weight_zero_point"));
+    let groups = take(part("g_idx", "weight_g_idx"));
+    let (storage, is_symmetric, shape) = match quantization {
+        Quantization::Gptq { bits, stored, is_symmetric } => {
+            (Storage::Gptq { bits, stored }, is_symmetric, [columns, rows * 32 / bits as usize])
+        }
+        Quantization::Awq => (Storage::Awq, false, [columns * 8, rows]),
+        Quantization::Compressed { bits, .. } => {
+            (Storage::Compressed { bits }, zeros.is_none(), [rows, columns * 32 / bits as usize])
+        }
+        Quantization::Float { .. } => {
+            return Err(misfit("is of integers; `quantization_config` names floats"));
+        }
+    };
+    if what == "qweight" && zeros.is_none() {
+        return Err(misfit("has no `qzeros`"));
+    }
+    let bits = match storage {
+        Storage::Gptq { bits, .. } | Storage::Compressed { bits } => bits,
+        Storage::Awq | Storage::Float { .. } => 4,
+    };
+    let format = match (bits, is_symmetric) {
+        (4, true) => Format::Q4_0,
+        (4, false) => Format::U4,
+        (8, true) => Format::Q8_0,
+        _ => return Err(misfit("is of 8-bit integers with zero points; symmetric ones are supported")),
+    };
+    Ok(Quantised { storage, format, shape, codes, scales, zeros, groups })
+}
+
+fn entry(matrix: Quantised) -> Entry {
+    Entry {
+        file: matrix.codes.file,
+        start: matrix.codes.start,
+        end: matrix.codes.end,
+        dtype: matrix.format,
+        shape: matrix.shape.to_vec(),
+        source: Source::Quantised(Arc::new(matrix)),
+    }
+}

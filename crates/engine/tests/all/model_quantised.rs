@@ -1,0 +1,181 @@
+//! Checkpoints of quantisation libraries: the tiny Qwen3 with two matrices as each library stores them, against the
+//! values that are meant.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs,
+    path::Path,
+};
+
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use serde_json::Value;
+use tribunal_engine::model::{
+    Compute, Device, KvType, Weights,
+    cpu::{Activations, Packed},
+    weights::Format,
+};
+
+use crate::model::{Desk, bits, root, tiny};
+
+/// The tensors of a file, by name.
+type Tensors = BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
+
+fn read(path: &Path) -> Tensors {
+    let bytes = fs::read(path).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let owned = |view: TensorView<'_>| (view.dtype(), view.shape().to_vec(), view.data().to_vec());
+    file.tensors().into_iter().map(|(name, view)| (name, owned(view))).collect()
+}
+
+/// The tiny Qwen3 without some modules' matrices, with these tensors and settings.
+fn folder(without: &[&str], with: &Tensors, quantization: &Value) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let mut tensors = read(&tiny("qwen3").join("model.safetensors"));
+    tensors.retain(|name, _| !without.iter().any(|module| *name == format!("{module}.weight")));
+    tensors.extend(with.clone());
+    let views = tensors.iter().map(|(name, (dtype, shape, bytes))| {
+        (name.clone(), TensorView::new(*dtype, shape.clone(), bytes).unwrap())
+    });
+    let file = safetensors::serialize(views.collect::<HashMap<_, _>>(), None).unwrap();
+    fs::write(folder.path().join("model.safetensors"), file).unwrap();
+    let mut config: Value =
+        serde_json::from_slice(&fs::read(tiny("qwen3").join("config.json")).unwrap()).unwrap();
+    config["quantization_config"] = quantization.clone();
+    fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+    folder
+}
+
+/// A case of the golden: its settings, its tensors, and the values of its modules.
+struct Case {
+    name: String,
+    settings: Value,
+    tensors: Tensors,
+    values: BTreeMap<String, (Vec<usize>, Vec<f32>)>,
+}
+
+fn cases() -> Vec<Case> {
+    let golden = root().join("tests/golden/quantised");
+    let all = read(&golden.with_extension("safetensors"));
+    let json = fs::read(golden.with_extension("json")).unwrap();
+    let settings: BTreeMap<String, Value> = serde_json::from_slice(&json).unwrap();
+    let case = |(name, settings): (String, Value)| {
+        let of_case = |(key, tensor): (&String, &(Dtype, Vec<usize>, Vec<u8>))| {
+            key.strip_prefix(&format!("{name}/")).map(|key| (key.to_owned(), tensor.clone()))
+        };
+        let (values, tensors): (Tensors, Tensors) =
+            all.iter().filter_map(of_case).partition(|(key, _)| key.starts_with("values/"));
+        let floats = |bytes: &[u8]| bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+        let module = |(key, (_, shape, bytes)): (String, (Dtype, Vec<usize>, Vec<u8>))| {
+            (key.trim_start_matches("values/").to_owned(), (shape, floats(&bytes)))
+        };
+        Case { values: values.into_iter().map(module).collect(), name, settings, tensors }
+    };
+    settings.into_iter().map(case).collect()
+}
+
+impl Case {
+    fn modules(&self) -> Vec<&str> {
+        self.values.keys().map(String::as_str).collect()
+    }
+
+    fn folder(&self) -> tempfile::TempDir {
+        folder(&self.modules(), &self.tensors, &self.settings)
+    }
+}
+
+/// Logits of the last token of a sequence, with exact activations.
+fn logits(folder: &Path) -> Vec<u32> {
+    let weights = Weights::open(folder).unwrap_or_else(|error| panic!("{error}"));
+    let compute = Compute { activations: Activations::Float, ..Compute::default() };
+    let mut model = Device::Cpu.load(&weights, compute).unwrap();
+    let ids: Vec<u32> = (0..40).map(|i| (i * 17 + 3) % 300).collect();
+    let mut desk = Desk::new(&mut *model, &[ids], KvType::F32);
+    bits(&desk.step(&[(0, 40)]).pop().unwrap())
+}
+
+#[test]
+fn values_are_those_that_are_meant() {
+    for case in cases() {
+        let folder = case.folder();
+        let weights = Weights::open(folder.path()).unwrap_or_else(|error| panic!("{}: {error}", case.name));
+        for (module, (shape, values)) in &case.values {
+            let stored = weights.get(&format!("{module}.weight"), shape).unwrap();
+            let expected = match case.name.as_str() {
+                "gptq" | "compressed-4" => Format::Q4_0,
+                "gptq-8" | "compressed-8" => Format::Q8_0,
+                name if name.contains("fp8") => Format::F8E4M3,
+                _ => Format::U4,
+            };
+            assert_eq!(stored.dtype, expected, "{}", case.name);
+            let packed = Packed::pack(stored.dtype, shape[0], shape[1], &stored.bytes).unwrap();
+            let mut row = vec![0.0; shape[1]];
+            for (i, values) in values.chunks(shape[1]).enumerate() {
+                packed.dequantize_row(i, &mut row);
+                let is_same = |(a, b): (&f32, &f32)| (a + 0.0).to_bits() == (b + 0.0).to_bits();
+                assert!(
+                    row.iter().zip(values).all(is_same),
+                    "{} {module} row {i}: {row:?} for {values:?}",
+                    case.name
+                );
+            }
+        }
+    }
+}
+
+/// A quantised checkpoint computes what one with the same numbers as floats does, to the bit.
+#[test]
+fn logits_are_those_of_the_same_numbers_as_floats() {
+    for case in cases() {
+        let plain: Tensors = case
+            .values
+            .iter()
+            .map(|(module, (shape, values))| {
+                let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+                (format!("{module}.weight"), (Dtype::F32, shape.clone(), bytes))
+            })
+            .collect();
+        let floats = folder(&case.modules(), &plain, &Value::Null);
+        assert_eq!(logits(case.folder().path()), logits(floats.path()), "{}", case.name);
+    }
+}
+
+#[test]
+fn tensors_that_do_not_fit_are_named() {
+    let refused = |change: &dyn Fn(&mut Tensors), case: &str, words: &[&str]| {
+        let mut case = cases().into_iter().find(|known| known.name == case).unwrap();
+        change(&mut case.tensors);
+        let folder = case.folder();
+        let load = || Device::Cpu.load(&Weights::open(folder.path())?, Compute::default()).map(drop);
+        let said = load().unwrap_err().to_string();
+        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    };
+    let at = |part: &str| format!("model.layers.0.mlp.down_proj.{part}");
+    let without = |part: &'static str| move |tensors: &mut Tensors| drop(tensors.remove(&at(part)));
+    refused(&without("scales"), "gptq", &["down_proj.qweight", "has no scales"]);
+    refused(&without("qzeros"), "awq", &["down_proj.qweight", "has no `qzeros`"]);
+    refused(&without("weight_scale_inv"), "fp8-tiles", &["down_proj.weight", "is F8_E4M3 and has no scale"]);
+    let reordered = |tensors: &mut Tensors| tensors.get_mut(&at("g_idx")).unwrap().2.rotate_left(4);
+    refused(&reordered, "gptq", &["down_proj.weight", "order of activations", "hint: "]);
+    let moved = |tensors: &mut Tensors| tensors.get_mut(&at("qzeros")).unwrap().2[0] ^= 1;
+    refused(&moved, "gptq", &["down_proj.qzeros", "zero point of", "8"]);
+    let nan = |tensors: &mut Tensors| tensors.get_mut(&at("weight")).unwrap().2[70] = 0x7f;
+    refused(&nan, "fp8-tensor", &["down_proj.weight", "has a NaN in row 1"]);
+    let tiny = |tensors: &mut Tensors| {
+        tensors.get_mut(&at("weight_scale")).unwrap().2[..2].copy_from_slice(&[1, 0x10])
+    };
+    refused(&tiny, "compressed-4", &["down_proj.weight_scale", "which f16 does not hold exactly"]);
+    let narrow = |tensors: &mut Tensors| tensors.get_mut(&at("scales")).unwrap().1 = vec![32, 2];
+    refused(&narrow, "awq", &["down_proj.scales", "has shape [32, 2]"]);
+}
+
+/// Integers that no `quantization_config` explains are refused, as before.
+#[test]
+fn quantised_tensors_without_settings_are_refused() {
+    let case = cases().remove(0);
+    let folder = folder(&case.modules(), &case.tensors, &Value::Null);
+    let said = Weights::open(folder.path()).map(drop).unwrap_err().to_string();
+    assert!(
+        said.contains("down_proj") && said.contains("I32") && said.contains("quantization_config"),
+        "{said}"
+    );
+}
