@@ -4,7 +4,7 @@
 //! In reading order: [`machine`] measures limits; [`ops`] compares kernels with them; [`throughput`] measures how fast a
 //! model reads prompts and writes answers; [`requests`] are the questions that a judge would ask, which [`workload`]
 //! runs as fast as it can and [`invariance`] under one setting after another. [`gpu`] measures a GPU and the [`shapes`]
-//! of models on it, without their weights.
+//! of models on it, without their weights; [`seeded`] files have such a shape for other engines too.
 
 pub mod machine;
 
@@ -19,6 +19,8 @@ pub mod workload;
 pub mod invariance;
 
 pub mod shapes;
+
+pub mod seeded;
 
 pub mod gpu;
 
@@ -37,6 +39,8 @@ pub enum Error {
         "`{name}` is not a shape; hint: {known}; for products of quantised weights add `:q8_0`, `:q4_k` or `:q6_k`"
     )]
     Shape { name: String, known: String },
+    #[error("`{file}`: {reason}")]
+    Seeded { file: String, reason: String },
     #[error(transparent)]
     Engine(#[from] crate::engine::Error),
     #[error("request `{id}`: {source}")]

@@ -78,11 +78,14 @@ impl Shape {
         let c = &self.config;
         let heads = c.n_heads * c.head_dim;
         let qkv = heads + 2 * c.n_kv_heads * c.head_dim;
+        // Of a mixture, the experts of one token.
+        let width =
+            c.experts.as_ref().map_or(c.intermediate, |experts| experts.routing.top_k * experts.width);
         vec![
             ("qkv", [qkv, c.hidden]),
             ("o", [c.hidden, heads]),
-            ("gate_up", [2 * c.intermediate, c.hidden]),
-            ("down", [c.hidden, c.intermediate]),
+            ("gate_up", [2 * width, c.hidden]),
+            ("down", [c.hidden, width]),
             ("lm_head", [c.vocab, c.hidden]),
         ]
     }
@@ -126,6 +129,7 @@ mod tests {
             ("qwen2.5-32b", 31.98),
             ("qwen2.5-72b", 71.46),
             ("llama-3.1-8b", 7.50),
+            ("qwen3-30b-a3b", 3.04),
             ("tiny", 0.00007),
         ] {
             // Without an embedding table that is not the output matrix.
@@ -133,7 +137,7 @@ mod tests {
             let ours = (each + output) / 1e9;
             assert!((ours / billions - 1.0).abs() < 0.02, "{name}: {ours}");
         }
-        assert_eq!(names().len(), 7);
+        assert_eq!(names().len(), 9);
         let error = Shape::named("qwen2.5-8b").unwrap_err().to_string();
         assert!(error.contains("`qwen2.5-8b`") && error.contains("qwen2.5-7b"), "{error}");
         assert!(Shape::named("tiny:q4_k").unwrap().is_quantised() && Shape::named("tiny:q4_0").is_err());

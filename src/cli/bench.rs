@@ -21,6 +21,8 @@ use crate::{
         machine::{self, Limits},
         ops::{self, Product},
         requests::{self, Request},
+        seeded,
+        shapes::Shape,
         throughput, workload,
     },
     engine::{Format, n_threads},
@@ -45,6 +47,8 @@ pub enum Command {
     Fsp(Box<Workload>),
     /// The same questions under one engine setting after another: every bit must be the same
     Invariance(Box<Workload>),
+    /// Write a GGUF file of a published model's width with seeded weights, to measure with other engines too
+    Seeded(Seeded),
     /// A GPU's limits, and how close the shape of a model comes to them with seeded weights
     Gpu(Box<gpu::Args>),
 }
@@ -70,6 +74,20 @@ pub struct Ops {
     engine: EngineArgs,
     #[command(flatten)]
     printed: Printed,
+}
+
+/// A file of a shape.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Seeded {
+    /// The shape
+    #[arg(long, value_name = "NAME", default_value = "qwen3-30b-a3b")]
+    shape: String,
+    /// The first N of its layers
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    layers: usize,
+    /// Where the file goes
+    #[arg(long, value_name = "FILE.gguf")]
+    out: PathBuf,
 }
 
 /// How fast a model runs.
@@ -150,6 +168,7 @@ pub fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
         Command::Decode(args) => run_decode(args, out),
         Command::Fsp(args) => run_workload(args, out),
         Command::Invariance(args) => run_invariance(args, out),
+        Command::Seeded(args) => run_seeded(args, out),
         Command::Gpu(args) => gpu::run(args, out),
     }
 }
@@ -297,6 +316,12 @@ fn run_decode(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     writeln!(out, "{}, {prompt} prompt tokens; {}\n{table}", opened.full_name(), limits_line(&limits))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_seeded(args: &Seeded, out: &mut dyn Write) -> Result<ExitCode> {
+    let bytes = seeded::Seeded::new(Shape::named(&args.shape)?, args.layers, 1).write(&args.out)?;
+    writeln!(out, "wrote {:.1} GB to `{}`", bytes as f64 / 1e9, args.out.display())?;
     Ok(ExitCode::SUCCESS)
 }
 
