@@ -39,7 +39,7 @@ fn every_family_judges_with_the_same_bytes_whatever_the_threads_and_the_batch() 
     for name in ["qwen3-moe", "glm4-moe", "gemma2", "hunyuan", "ministral3"] {
         let model = folder.path().join(name);
         with_long_context(name, &model);
-        for method in ["fsp", "gemba-mqm"] {
+        for method in ["fsp", "gemba-mqm", "m-mad"] {
             let first = verdicts(&model, method, &["--threads", "1", "--batch", "1"]);
             assert!(first.lines().count() > 0, "{name} {method}");
             let second = verdicts(&model, method, &["--threads", "2", "--batch", "16"]);

@@ -182,6 +182,8 @@ pub enum Error {
          the option out: the program then takes what fits"
     )]
     TooMuchCache { asked: String, free: String },
+    #[error("the weights take {needed}, and {free} of memory are free; hint: {hint}")]
+    TooMuchWeight { needed: String, free: String, hint: String },
     #[error("the threads cannot be started: {0}")]
     Threads(String),
 }

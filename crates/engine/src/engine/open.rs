@@ -95,6 +95,8 @@ fn ready(
     let gpus = device.gpus();
     if gpus.is_empty() {
         // Checked before weights are read, which takes a while.
+        let n_weights = weights.tensors().map(|(_, _, shape)| shape.iter().product::<usize>()).sum();
+        memory::check_weights(loaded_bytes, n_weights, memory::available())?;
         let kv_bytes = options.kv_bytes.unwrap_or_else(|| memory::default_cache(loaded_bytes));
         let shares = Shares { n_cards: 1, block_bytes: options.kv.block_bytes(config), context };
         let n_blocks = blocks(shares, kv_bytes, options)?;
