@@ -19,11 +19,11 @@ check:
 # format and lint, with fixes where they are mechanical
 lint:
     cargo fmt
-    cargo clippy --all-targets -- -D warnings
+    cargo clippy --workspace --all-targets -- -D warnings
 
 # the tests of one room: `just room card`
 room name:
-    cargo test -p tribunal -p tribunal-core -p tribunal-engine -p tribunal-eval -p tribunal-judges -p tribunal-meta --lib {{name}}
+    cargo test -p tribunal -p tribunal-bench -p tribunal-console -p tribunal-core -p tribunal-engine -p tribunal-eval -p tribunal-judges -p tribunal-meta --lib {{name}}
     cargo test --test all architecture
 
 # read the documentation as users see it

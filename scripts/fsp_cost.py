@@ -21,7 +21,7 @@ from pathlib import Path
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    p.add_argument("--tribunal", default="target/release/tribunal")
+    p.add_argument("--tribunal", default="target/release/tribunal", help="with `tribunal-bench` beside it")
     p.add_argument("--source", required=True)
     p.add_argument("--hypothesis", required=True)
     p.add_argument("-l", "--lp", default="en-de")
@@ -85,7 +85,7 @@ def ask(a, requests):
 
 
 def run(a, *more):
-    command = [a.tribunal, "bench", "fsp", "--model", a.model, *more]
+    command = [a.tribunal + "-bench", "fsp", "--model", a.model, *more]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
         sys.exit(f"error: `{' '.join(command)}` ended with {done.returncode}")

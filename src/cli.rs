@@ -5,23 +5,23 @@ use std::{ffi::OsString, io::Write, process::ExitCode};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{
+    console::{Plain, args::with_all_options, loading, stream::Patient, wrap},
     eval::{self, Invocation, ModelLoader, Session},
     llm::CancellationToken,
-    report::{Plain, plain},
     run::Writing,
 };
+
+pub use crate::console::stream::explain;
 
 /// Prints a line on standard error, if it is open.
 macro_rules! say {
     ($($what:tt)*) => {
-        $crate::cli::stream::say(format_args!($($what)*))
+        $crate::console::stream::say(format_args!($($what)*))
     };
 }
 
 pub mod again;
-pub mod args;
 pub mod ask;
-pub mod bench;
 pub mod calibrate;
 mod command;
 pub mod compare;
@@ -29,7 +29,6 @@ pub mod config;
 pub mod export;
 mod gpu_check;
 pub mod keep;
-pub mod loading;
 pub mod merge;
 pub mod meta;
 pub mod methods;
@@ -46,12 +45,9 @@ pub mod setup;
 pub mod show;
 mod signals;
 pub mod slurm;
-pub mod stream;
-mod table;
 mod trained;
 pub mod tune;
 pub mod verify;
-mod wrap;
 
 /// Judges machine translation with open-weight LLMs, in one process.
 ///
@@ -108,9 +104,6 @@ enum Command {
     Tune(Box<tune::Args>),
     /// Evidence for RATE's search agent: build an index, query it
     Search(search::Args),
-    /// Benchmarks of this machine and the engine, and a check that every setting gives the same bytes
-    #[command(subcommand)]
-    Bench(bench::Command),
     /// Check that a GPU computes what it should
     GpuCheck(gpu_check::Args),
     /// The judging methods: list, show
@@ -121,18 +114,6 @@ enum Command {
     Completions(setup::CompletionsArgs),
     /// Write man pages into a folder
     Man(setup::ManArgs),
-}
-
-/// Says so where this build is for newer processors; `None` where it is not.
-#[inline(never)]
-#[must_use]
-pub fn too_new() -> Option<ExitCode> {
-    let missing = crate::engine::missing()?;
-    say!(
-        "error: this build of tribunal needs a processor with `{missing}`, which this one lacks\n\
-         hint: a build without `-C target-cpu` runs on any processor of its architecture, with the fastest kernels that it has"
-    );
-    Some(ExitCode::from(2))
 }
 
 /// Runs the command that the process was started with.
@@ -154,7 +135,7 @@ pub fn main_with<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> ExitCo
         }
     };
     signals::watch(&cli.writing);
-    match cli.on_terminal().run(loading::load, &mut stream::Patient::new(std::io::stdout().lock())) {
+    match cli.on_terminal().run(loading::load, &mut Patient::new(std::io::stdout().lock())) {
         Ok(code) => code,
         Err(error) => {
             say!("error: {}", explain(&error));
@@ -189,7 +170,7 @@ pub fn parse<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Result<Cli
     let words = argv.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let is_all = argv.iter().any(|arg| arg == ALL);
     let command = Cli::command().long_version(setup::version());
-    let command = if is_all { shown(command) } else { command };
+    let command = if is_all { with_all_options(command) } else { command };
     let argv = argv.into_iter().map(|arg| if arg == ALL { "--help".into() } else { arg });
     let matches = command::numbers(command).try_get_matches_from(argv).map_err(command::with_tip)?;
     Ok(Cli { words, ..Cli::from_arg_matches(&matches)? })
@@ -197,12 +178,6 @@ pub fn parse<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Result<Cli
 
 /// Asks for help with all options, those for developers too.
 const ALL: &str = "--help-all";
-
-/// The command with no option hidden.
-fn shown(command: clap::Command) -> clap::Command {
-    let command = command.mut_args(|arg| arg.hide(false));
-    command.mut_subcommands(shown)
-}
 
 /// The same command line with hyphens in the names of options.
 fn with_hyphens<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Vec<OsString> {
@@ -284,7 +259,6 @@ impl Cli {
             Command::Calibrate(args) => calibrate::run(&args, &invocation, load, out),
             Command::Tune(args) => tune::run(&args, &invocation, out),
             Command::Search(args) => search::run(&args, out),
-            Command::Bench(command) => bench::run(&command, out),
             Command::GpuCheck(args) => gpu_check::run(&args, out),
             Command::Methods(args) => methods::run(&args, out),
             Command::Models(args) => models::run(args, out),
@@ -308,23 +282,6 @@ impl Command {
                 | Self::Man(_)
         )
     }
-}
-
-/// An error with its causes, each said once: most messages already hold the message of their cause. Control characters are
-/// shown.
-#[must_use]
-pub fn explain(error: &anyhow::Error) -> String {
-    // What the system says of a file is said in the words of `files`, which most errors have used already.
-    let causes = error.chain().map(|cause| match cause.downcast_ref::<std::io::Error>() {
-        Some(system) => crate::files::said(system),
-        None => cause.to_string(),
-    });
-    let said = causes.fold(String::new(), |text, cause| match text.as_str() {
-        "" => cause,
-        said if said.contains(&cause) => text,
-        said => format!("{said}: {cause}"),
-    });
-    plain(&stream::hinted(&said)).into_owned()
 }
 
 /// A long flag with hyphens for underscores; its value stays as it is.
@@ -403,7 +360,7 @@ mod tests {
     #[test]
     fn there_is_one_spelling_of_each_option_and_no_more_than_a_person_can_know() {
         let options = options(&Cli::command());
-        assert!(options.len() <= 126, "{}: {options:?}", options.len());
+        assert!(options.len() <= 113, "{}: {options:?}", options.len());
     }
 
     #[test]

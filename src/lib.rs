@@ -4,8 +4,8 @@
 //! [`segment::Segment`] is judged by a [`judges::Judge`], which sends chats to an [`llm::Llm`]; [`engine`] is the `Llm` that
 //! runs open weights, over the decoder in [`model`]; [`mqm`] turns errors into scores; [`run`] keeps verdicts in a folder;
 //! [`signature`] names everything that can move a score. [`meta`] measures the agreement of verdicts with human ratings,
-//! [`report`] prints them, [`card`] fetches and checks models, [`evidence`] searches documents, [`tune`] fits judges, [`bench`]
-//! measures the engine, [`cli`] is the command line.
+//! [`report`] prints them, [`card`] fetches and checks models, [`evidence`] searches documents, [`tune`] fits judges, [`cli`] is
+//! the command line, [`console`] what it shares with `tribunal-bench`.
 
 pub use tribunal_core::files;
 
@@ -47,8 +47,8 @@ pub use tribunal_engine::engine;
 
 pub use tribunal_engine::model;
 
-pub mod tune;
+pub use tribunal_console as console;
 
-pub mod bench;
+pub mod tune;
 
 pub mod cli;

@@ -2,5 +2,5 @@
 
 fn main() -> std::process::ExitCode {
     // First of all: what comes after may already be made of instructions that this processor lacks.
-    tribunal::cli::too_new().unwrap_or_else(tribunal::cli::main)
+    tribunal::console::start::too_new().unwrap_or_else(tribunal::cli::main)
 }

@@ -3,7 +3,10 @@
 
 use serde_json::json;
 
-use crate::run::{Record, Summary};
+use crate::{
+    console::{plain, plain_json},
+    run::{Record, Summary},
+};
 
 mod cells;
 mod examples;
@@ -12,14 +15,12 @@ pub mod health;
 mod look;
 mod marked;
 pub mod page;
-mod plain;
 mod text;
 mod units;
 
 pub use cells::Formulas;
 pub use examples::Shown;
 pub use look::Look;
-pub use plain::{Plain, plain, plain_json};
 pub use text::{cost, text, text_of};
 pub use units::examples;
 

@@ -13,7 +13,8 @@ use std::{
 
 use pyo3::{create_exception, exceptions::PyValueError, prelude::*};
 use tribunal::{
-    cli::{self, Cli, loading, stream::hinted},
+    cli::{self, Cli},
+    console::{loading, stream::hinted},
     eval::{
         Session,
         session::{Judged, Watch},

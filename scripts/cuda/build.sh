@@ -4,8 +4,8 @@
 #
 #   scripts/cuda/build.sh [--tests] [--generations "90a ..."] [CARGO ARGUMENTS]
 #
-# --tests adds what scripts/cuda/device.sh needs: the integration tests, where they expect this repository to be, and
-# SmolLM2-135M in two halves if its file is here (`tribunal models pull smollm2-135m-instruct`). What one stage carries
+# --tests adds what scripts/cuda/device.sh needs: the benchmarks, the integration tests, where they expect this repository
+# to be, and SmolLM2-135M in two halves if its file is here (`tribunal models pull smollm2-135m-instruct`). What one stage carries
 # stays below 64 MiB.
 # --generations: kernels for these compute capabilities alone (default: all, see build.rs).
 # TRIBUNAL_BUILD_PROFILE chooses another profile than dist.
@@ -43,10 +43,13 @@ halve() {
 
 executable() { sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1; }
 
-binary=$(cargo build "${options[@]}" --bin tribunal --message-format json "$@" | executable)
+built() { cargo build --package "$1" "${options[@]}" --bin "$1" --message-format json "${@:2}" | executable; }
+
+binary=$(built tribunal "$@")
 if [ -n "$tests" ]; then
   program=$(cargo test --package tribunal-engine "${options[@]}" --test all --no-run --message-format json "$@" | executable)
   put "$program" tribunal-tests
+  put "$(built tribunal-bench "$@")" tribunal-bench
   printf '%s\n%s\n' "$PWD" "$binary" >dist/built-at
   model=${TRIBUNAL_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/tribunal}
   model=$(find "$model" -iname 'smollm2-135m-instruct*.gguf' -size +50M 2>/dev/null | head -1 || true)
@@ -54,7 +57,7 @@ if [ -n "$tests" ]; then
 fi
 put "$binary" tribunal
 ls -l dist
-for carried in "tribunal.gz tribunal-tests.gz" "tribunal.gz smollm2.gguf.1" "tribunal.gz smollm2.gguf.2"; do
+for carried in "tribunal.gz tribunal-tests.gz" "tribunal-bench.gz smollm2.gguf.1" "tribunal.gz tribunal-bench.gz smollm2.gguf.2"; do
   # shellcheck disable=SC2086 # a list of files
   size=$(cd dist && { cat $carried 2>/dev/null || true; } | wc -c)
   [ "$size" -lt "$most" ] || echo "build: $carried together are $size bytes, more than $most" >&2

@@ -6,11 +6,11 @@
 #   scripts/cuda/device.sh 1 [--tiny]   the tensor core's sums, the kernels' and the engine's tests, tiny models beside
 #                                       the CPU, compute-sanitizer   (tribunal.gz tribunal-tests.gz)
 #   scripts/cuda/device.sh 2 [--tiny]   keeps the first half of SmolLM2-135M; products of the smallest shape
-#                                       (tribunal.gz smollm2.gguf.1)
+#                                       (tribunal-bench.gz smollm2.gguf.1)
 #   scripts/cuda/device.sh 3 [--tiny]   joins and checks it; FSP on the GPU beside the CPU, and under every setting
-#                                       (tribunal.gz smollm2.gguf.2 smollm2.sha256)
+#                                       (tribunal.gz tribunal-bench.gz smollm2.gguf.2 smollm2.sha256)
 #   scripts/cuda/device.sh 4 [--tiny]   Qwen2.5 and Llama 3.1 by shape: products, prompts, answers, documents, chats,
-#                                       and other programs beside them where torch is there   (tribunal.gz)
+#                                       and other programs beside them where torch is there   (tribunal-bench.gz)
 #
 # Finished steps are kept in target/device/ and not done again: a stage that was cut off goes on where it was. Results
 # are printed and written to OUT (default: target/device/results): stageN.json, stageN.txt and stageN.md, the tables for
@@ -74,7 +74,7 @@ unpack() {
 
 built() { # programs of the rehearsal, made where dist/ has none
   . .cuda/env
-  cargo build --locked --features cuda --bin tribunal 2>>"$text" &&
+  cargo build --locked -p tribunal -p tribunal-bench --features tribunal/cuda --bins 2>>"$text" &&
     cargo test --locked --package tribunal-engine --features cuda --test all --no-run --message-format json 2>>"$text" |
     sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1
 }
@@ -94,8 +94,9 @@ settle() {
 
 mkdir -p dist
 unpack tribunal
+unpack tribunal-bench
 unpack tribunal-tests
-if [ -e dist/tribunal ]; then
+if [ -e dist/tribunal ] || [ -e dist/tribunal-bench ]; then
   tribunal=$root/dist/tribunal tests=$root/dist/tribunal-tests
 else
   tests=$(built)
@@ -212,7 +213,7 @@ stage3() {
   fi
   step beside-cpu beside "$model" "${arguments[@]}"
   local examples=$root/examples/en-de
-  step invariance "$tribunal" bench invariance --model "$model" --device cuda --json -s "$examples/source.txt" \
+  step invariance "$tribunal-bench" invariance --model "$model" --device cuda --json -s "$examples/source.txt" \
     -t "$examples/system-a.txt" --docs "$examples/docs.txt" -l en-de "${asked[@]}"
 }
 
@@ -221,7 +222,7 @@ bench() {
   local shape=${1:-qwen2.5-0.5b} part more=()
   if [ -n "$tiny" ]; then more=(--kv-cache 4MiB --batch 4); fi
   for part in ${2//,/ }; do
-    step "$shape-$part" "$tribunal" bench gpu --device cuda --shape "$shape" --parts "$part" --json "${more[@]}"
+    step "$shape-$part" "$tribunal-bench" gpu --device cuda --shape "$shape" --parts "$part" --json "${more[@]}"
   done
 }
 
@@ -233,8 +234,8 @@ stage4() {
   if [ -n "$tiny" ]; then quantised=tiny:q8_0; fi
   bench $quantised products
   if [ -z "$tiny" ] && python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
-    step torch-gemm python3 scripts/peers/torch_gemm.py --shapes src/bench/shapes.json --names $shapes
-    step continuous-batching python3 scripts/peers/continuous_batching.py --shapes src/bench/shapes.json \
+    step torch-gemm python3 scripts/peers/torch_gemm.py --shapes crates/bench/src/shapes.json --names $shapes
+    step continuous-batching python3 scripts/peers/continuous_batching.py --shapes crates/bench/src/shapes.json \
       --name llama-3.1-8b
   else
     say "torch: not run"

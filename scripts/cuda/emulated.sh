@@ -5,7 +5,7 @@
 #   scripts/cuda/emulated.sh COMMAND...
 #   scripts/cuda/emulated.sh tribunal score --device cuda --model models/tiny/qwen2 ...
 #
-# `tribunal` stands for this project's own binary, built with the feature `cuda`. Variables TRIBUNAL_EMULATED_* choose
+# `tribunal` and `tribunal-bench` stand for this project's own binaries, built with the feature `cuda`. Variables TRIBUNAL_EMULATED_* choose
 # the device: see kernels/emulated/driver/settings.h. EMULATED_SANITIZE=address or undefined instruments the kernels
 # and the driver (for threads there is sanitize.sh).
 set -euo pipefail
@@ -19,10 +19,10 @@ sanitize=${EMULATED_SANITIZE:-}
 library=$root/.cuda/emulated${sanitize:+-$sanitize}
 scripts/cuda/library.sh "$library" ${sanitize:+--sanitize "$sanitize"} kernels/*.cu
 
-if [ "$1" = tribunal ]; then
-  cargo build --quiet --locked --features cuda --bin tribunal
-  set -- "${CARGO_TARGET_DIR:-$root/target}/debug/tribunal" "${@:2}"
-fi
+case $1 in tribunal | tribunal-bench)
+  cargo build --quiet --locked -p "$1" --features cuda --bin "$1"
+  set -- "${CARGO_TARGET_DIR:-$root/target}/debug/$1" "${@:2}" ;;
+esac
 cd "$here"
 # The check before a run takes longer on an emulated card than most runs.
 export TRIBUNAL_GPU_CHECK=${TRIBUNAL_GPU_CHECK:-off}

@@ -2,10 +2,10 @@
 # requires-python = ">=3.10"
 # dependencies = ["torch", "transformers>=5.17,<6", "accelerate"]
 # ///
-"""transformers' continuous batching on a model's shape with random weights: what `tribunal bench gpu --parts
+"""transformers' continuous batching on a model's shape with random weights: what `tribunal-bench gpu --parts
 documents,chats` compares with.
 
-    continuous_batching.py --shapes src/bench/shapes.json --name llama-3.1-8b [--chats 1000] [--documents 12]
+    continuous_batching.py --shapes crates/bench/src/shapes.json --name llama-3.1-8b [--chats 1000] [--documents 12]
 
 The same lengths as ours: documents of 500 and 2,700 tokens, twelve questions of 130 tokens about each, 40 tokens of
 answer; chats with log-normal lengths (prompts: median 90, spread 1.3; answers: median 135, spread 1.0; from 4 to 1024).

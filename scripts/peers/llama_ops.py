@@ -30,7 +30,7 @@ def arguments():
 
 
 def ours(a, threads):
-    found = json.loads(run([a.tribunal, "bench", "ops", "--threads", str(threads), "--shape", f"{N}x{K}",
+    found = json.loads(run([a.tribunal + "-bench", "ops", "--threads", str(threads), "--shape", f"{N}x{K}",
                             "--rows", a.rows, "--json"]))
     return {(p["format"], p["m"]): p["speed"] for p in found["products"]}
 

@@ -30,8 +30,8 @@ def arguments():
 
 def ours(a):
     common = ["--model", a.model, "--threads", str(a.threads), "--prompt", str(a.prompt), "--repeats", "1", "--json"]
-    prefill = json.loads(run([a.tribunal, "bench", "prefill", *common]))
-    decode = json.loads(run([a.tribunal, "bench", "decode", *common, "--rows", a.sequences,
+    prefill = json.loads(run([a.tribunal + "-bench", "prefill", *common]))
+    decode = json.loads(run([a.tribunal + "-bench", "decode", *common, "--rows", a.sequences,
                              "--answer", str(a.answer)]))
     speeds = {f"{p['batch']} answers": p["tokens_per_s"] for p in decode["decode"]}
     return {f"prompt of {a.prompt}": prefill["prefill"][0]["tokens_per_s"]} | speeds

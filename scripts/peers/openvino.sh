@@ -3,14 +3,15 @@
 #
 #   scripts/peers/openvino.sh --testset DIR -l en-de --systems ONLINE-B [--groups 3] [--model CARD] [--pairs 3] [--json]
 #
-# OpenVINO comes from PyPI into target/peers. TRIBUNAL names our program; default: target/release/tribunal.
+# OpenVINO comes from PyPI into target/peers. TRIBUNAL names our program, with tribunal-bench beside it; default: target/release/tribunal.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 die() { printf 'error: %s\n' "$*" >&2; exit 2; }
 
 TRIBUNAL="${TRIBUNAL:-target/release/tribunal}"
-[ -x "$TRIBUNAL" ] || die "there is no \`$TRIBUNAL\`; hint: cargo build --release"
+[ -x "$TRIBUNAL" ] && [ -x "$TRIBUNAL-bench" ] ||
+  die "there is no \`$TRIBUNAL\` with \`tribunal-bench\` beside it; hint: cargo build --release -p tribunal -p tribunal-bench"
 environment="$PWD/target/peers/openvino"
 "$environment/bin/python" -c "import openvino_genai" 2>/dev/null || {
   python3 -m venv "$environment"

@@ -1,6 +1,6 @@
 """What comparisons with another engine on a judge's questions have in common: the questions, our side, pairs of runs.
 
-The questions are those that `tribunal bench fsp --write` writes, with the ids of their prompts, so that both sides
+The questions are those that `tribunal-bench fsp --write` writes, with the ids of their prompts, so that both sides
 read the same tokens. Two comparisons. `natural`: both sides may write as many tokens as the method allows. `equal`:
 the other side may write as many tokens as our answer to the same question had. Standard library only.
 """
@@ -41,7 +41,7 @@ def run(command, quiet=False):
 
 
 def tribunal(a, *more):
-    return run([a.tribunal, "bench", "fsp", "--model", a.model, "--threads", str(a.threads), *more])
+    return run([a.tribunal + "-bench", "fsp", "--model", a.model, "--threads", str(a.threads), *more])
 
 
 def take_down(a, file):

@@ -2,9 +2,9 @@
 # requires-python = ">=3.9"
 # dependencies = ["torch"]
 # ///
-"""Times the products of a model's shape by cuBLAS, through torch: what `tribunal bench gpu --parts products` compares with.
+"""Times the products of a model's shape by cuBLAS, through torch: what `tribunal-bench gpu --parts products` compares with.
 
-    torch_gemm.py --shapes src/bench/shapes.json --names qwen2.5-7b llama-3.1-8b [--rows 1,16,64,256,512,2048]
+    torch_gemm.py --shapes crates/bench/src/shapes.json --names qwen2.5-7b llama-3.1-8b [--rows 1,16,64,256,512,2048]
 
 bf16 in and out with f32 accumulation (ours writes f32). As in ours, weights are multiplied in turn from copies that no
 cache holds together; each figure is the best of three means over the same number of products. They are launched from a

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
-use super::{Command, args, command::without, score};
+use super::{Command, command::without, score};
 use crate::{
+    console::args,
     eval::{
         ModelSpec, Resources, Spec,
         recorded::{self, Changes, Recorded, located},

@@ -12,11 +12,11 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use super::{
-    args::{EngineArgs, ModelArgs, SamplingArgs},
-    loading,
-};
 use crate::{
+    console::{
+        args::{EngineArgs, ModelArgs, SamplingArgs},
+        loading,
+    },
     engine::Engine,
     eval::Invocation,
     files,

@@ -10,12 +10,12 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{
-    args::{EngineArgs, InputArgs, ModelArgs, SamplingArgs},
-    output::{Printed, spare_runs},
-    table::Table,
-};
+use super::output::{Printed, spare_runs};
 use crate::{
+    console::{
+        args::{EngineArgs, InputArgs, ModelArgs, SamplingArgs},
+        table::Table,
+    },
     eval::{Invocation, ModelLoader, Models, input},
     files,
     judges::{

@@ -39,6 +39,10 @@ pub fn numbers(command: Command) -> Command {
     command.mut_subcommands(numbers)
 }
 
+/// What is said of a command that has become a program.
+const BENCH: &str = "unknown command `bench`: benchmarks are a program of their own, `tribunal-bench` (from a clone, \
+     `cargo run --release -p tribunal-bench -- --help`)\n";
+
 /// The same error, in other words where an argument is one that another program or another command would take.
 pub fn with_tip(mut error: Error) -> Error {
     if error.kind() == ErrorKind::MissingRequiredArgument && error.to_string().contains("--out <FILE.html>") {
@@ -46,6 +50,11 @@ pub fn with_tip(mut error: Error) -> Error {
             "all files without an option are read; the page is written to `--out report.html`",
         );
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
+    }
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && error.get(ContextKind::InvalidSubcommand) == Some(&ContextValue::String("bench".into()))
+    {
+        return Error::raw(ErrorKind::InvalidSubcommand, BENCH);
     }
     if error.kind() != ErrorKind::UnknownArgument {
         return error;
@@ -88,6 +97,11 @@ mod tests {
         assert!(forgotten.contains("unknown option `-s`: `tribunal score -s SOURCE.txt"), "{forgotten}");
         let metric = said(&["tribunal", "score", "--metric", "comet"]);
         assert!(metric.contains("unknown option `--metric`: a method is `--method NAME`"), "{metric}");
+        let bench = said(&["tribunal", "bench", "gpu"]);
+        assert!(
+            bench.starts_with("error: unknown command `bench`") && bench.contains("`tribunal-bench`"),
+            "{bench}"
+        );
         let typo = said(&["tribunal", "score", "--methd", "fsp"]);
         assert!(typo.contains("'--method'") && !typo.contains("translations are"), "{typo}");
     }

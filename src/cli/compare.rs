@@ -7,14 +7,11 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
-use super::{
-    Command,
-    args::{EngineArgs, JudgeArgs, ModelArgs},
-    command::without,
-    output::Printed,
-    parse, score,
+use super::{Command, command::without, output::Printed, parse, score};
+use crate::{
+    console::args::{EngineArgs, JudgeArgs, ModelArgs},
+    eval::{Evaluation, Invocation, ModelLoader, Pair},
 };
-use crate::eval::{Evaluation, Invocation, ModelLoader, Pair};
 pub use input::Input;
 pub use judges::{Agreed, agreement};
 
@@ -60,7 +57,7 @@ pub struct Args {
     #[arg(long, default_value = "mqm", value_name = "NAME", requires = "testset")]
     pub gold: String,
     /// Bootstrap, randomization and permutation resamples.
-    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = super::args::resamples)]
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = crate::console::args::resamples)]
     pub resamples: usize,
     /// Seed of everything drawn.
     #[arg(long, default_value_t = 0, value_name = "N")]

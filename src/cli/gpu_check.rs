@@ -12,9 +12,9 @@ use std::{
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use super::args;
 use crate::{
     card,
+    console::args,
     eval::{
         ModelSpec, Resources,
         models::gpu_check::{self, Found, Named},

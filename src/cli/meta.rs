@@ -91,7 +91,7 @@ pub struct Args {
     #[arg(long, value_name = "SLICE")]
     pub by: Option<String>,
     /// Resamples of the tests.
-    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = super::args::resamples)]
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = crate::console::args::resamples)]
     pub resamples: usize,
     /// Stop a test at the end of a block of N resamples once it is clear (p below .02 or above .5).
     #[arg(long, value_name = "N")]

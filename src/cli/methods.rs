@@ -5,12 +5,15 @@ use std::{io::Write, process::ExitCode};
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::{output::Printed, table::Table, wrap};
-use crate::judges::{
-    Method, Preset, Settings,
-    method::Calls,
-    prompt::InForce,
-    registry::{self, METHODS},
+use super::output::Printed;
+use crate::{
+    console::{table::Table, wrap},
+    judges::{
+        Method, Preset, Settings,
+        method::Calls,
+        prompt::InForce,
+        registry::{self, METHODS},
+    },
 };
 
 /// The judging methods.

@@ -10,7 +10,7 @@ use clap::Subcommand;
 use indicatif::HumanBytes;
 use serde_json::json;
 
-use super::{args::bytes, output::Printed, table::Table, wrap};
+use super::output::Printed;
 use crate::{
     card::{
         self, Card, Pin, SameBytes, Source, State,
@@ -19,6 +19,7 @@ use crate::{
         origin::Access,
         pull,
     },
+    console::{args::bytes, table::Table, wrap},
     engine::{Need, Options, adapter::is_adapter},
     eval::models::{
         self,

@@ -4,8 +4,7 @@ use std::{io::Write, path::Path};
 
 use anyhow::{Result, bail};
 
-use super::table::Table;
-use crate::{report::Formulas, run::own};
+use crate::{console::table::Table, report::Formulas, run::own};
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

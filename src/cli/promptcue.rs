@@ -7,17 +7,23 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 
-use super::{
-    output::{Printed, spare_runs},
-    table::Table,
+use super::output::{Printed, spare_runs};
+use crate::{
+    console::table::Table,
+    eval::{Invocation, ModelLoader},
+    files,
+    meta::{
+        promptcue::{
+            answers,
+            build::{Plan, Rated, Set, build},
+            gold,
+            labels::NO_ERROR,
+            score::{Report, ScoreOptions, score},
+        },
+        testset::TestSet,
+    },
+    mqm::ratings::{self, Ratings},
 };
-use crate::eval::{Invocation, ModelLoader};
-use crate::files;
-use crate::meta::promptcue::build::{Plan, Rated, Set, build};
-use crate::meta::promptcue::score::{Report, ScoreOptions, score};
-use crate::meta::promptcue::{answers, gold, labels::NO_ERROR};
-use crate::meta::testset::TestSet;
-use crate::mqm::ratings::{self, Ratings};
 
 mod figures;
 mod run;

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::{args, output::Printed};
+use super::output::Printed;
+use crate::console::args;
 
 #[cfg(feature = "search")]
 mod found;

@@ -11,8 +11,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use super::{args, command::without, output::Printed, score};
-use crate::{eval::Invocation, files, run::Shard};
+use super::{command::without, output::Printed, score};
+use crate::{console::args, eval::Invocation, files, run::Shard};
 
 mod check;
 mod script;

@@ -7,8 +7,8 @@ use std::{collections::BTreeSet, io::Write, path::Path, path::PathBuf, process::
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::args::{EngineArgs, positive};
 use crate::{
+    console::args::{EngineArgs, positive},
     eval::{Invocation, Pair, input, models},
     files,
     judges::{self, Granularity, Settings},

@@ -7,11 +7,10 @@ use serde_json::{Value, json};
 
 use super::{
     again::{self, AgainArgs},
-    args,
     output::Printed,
-    table::Table,
 };
 use crate::{
+    console::{args, table::Table},
     eval::{
         self, ModelLoader,
         recorded::{Check, UNCHECKED},

@@ -2,8 +2,10 @@
 
 use unicode_width::UnicodeWidthChar;
 
-use super::plain::acts;
-use crate::mqm::{ErrorSpan, Severity, Side};
+use crate::{
+    console::plain::acts,
+    mqm::{ErrorSpan, Severity, Side},
+};
 
 /// ANSI style of a severity: its colour as background, so that spaces show too.
 pub fn ansi(severity: Severity) -> &'static str {

@@ -5,11 +5,14 @@ use std::fmt::Write;
 use super::{
     Detail, Look, Shown,
     look::{paint, score, wrapped},
-    marked, plain, units,
+    marked, units,
 };
-use crate::run::{
-    Record, Status, Summary,
-    summary::{Common, Cost, SystemSummary},
+use crate::{
+    console::plain,
+    run::{
+        Record, Status, Summary,
+        summary::{Common, Cost, SystemSummary},
+    },
 };
 
 /// How much of a reason is shown. Unit: characters.

@@ -7,9 +7,10 @@ use super::{
     Look, Shown,
     examples::{Contrast, EVEN},
     look::{paint, score, wrapped},
-    marked, plain,
+    marked,
 };
 use crate::{
+    console::plain,
     mqm::{ErrorSpan, Severity, Side},
     run::Record,
     segment::numbered,

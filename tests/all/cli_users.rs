@@ -316,19 +316,6 @@ fn sources_and_translations_that_are_swapped_are_refused() {
     score("DIR/en.txt", "DIR/zh.txt", "en-zh").unwrap();
 }
 
-#[test]
-fn a_gpu_that_is_not_there_is_not_replaced_by_a_cpu() {
-    if tribunal::engine::free_on_gpu().is_some() {
-        return;
-    }
-    for device in [&[][..], &["--device", "cuda"], &["--device", "cpu"]] {
-        let told = with(no_model, Path::new("."), &[&["bench", "gpu"], device].concat()).unwrap_err();
-        assert!(told.starts_with("`bench gpu` needs a GPU: "), "{told}");
-        assert!(!told.contains("--device cpu") && !told.contains("choose `cpu`"), "{told}");
-        assert!(told.contains("\nhint: call it where `nvidia-smi` lists one"), "{told}");
-    }
-}
-
 /// A folder that holds another run is none of this one's.
 #[test]
 fn a_run_folder_is_named_once_it_has_taken_the_run_in() {

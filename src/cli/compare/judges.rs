@@ -10,19 +10,24 @@ use serde::Serialize;
 
 use super::Args;
 use super::input::{Input, Judged, Unit};
-use crate::cli::{table::Table, trained};
-use crate::meta::agreement::Agreement;
-use crate::meta::align::Aligned;
-use crate::meta::average::{Coefficient, Grouping};
-use crate::meta::correlation::Undefined;
-use crate::meta::eval_set::EvalSet as Direction;
-use crate::meta::evaluate::{self, TaskResult};
-use crate::meta::selection::{Brought, Selection};
-use crate::meta::side_by_side::{self, SideBySide, on_common};
-use crate::meta::significance::Resampling;
-use crate::meta::spans::{self, Overlap};
-use crate::meta::statistic::Statistic;
-use crate::meta::task::TaskSet;
+use crate::{
+    cli::trained,
+    console::table::Table,
+    meta::{
+        agreement::Agreement,
+        align::Aligned,
+        average::{Coefficient, Grouping},
+        correlation::Undefined,
+        eval_set::EvalSet as Direction,
+        evaluate::{self, TaskResult},
+        selection::{Brought, Selection},
+        side_by_side::{self, SideBySide, on_common},
+        significance::Resampling,
+        spans::{self, Overlap},
+        statistic::Statistic,
+        task::TaskSet,
+    },
+};
 
 /// Characters of a translation that are shown.
 const SHOWN: usize = 60;

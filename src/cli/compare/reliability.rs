@@ -12,7 +12,8 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
 use crate::{
-    cli::{output::Printed, table::Table},
+    cli::output::Printed,
+    console::table::Table,
     meta::{
         agreement::Agreement,
         correlation::Undefined,

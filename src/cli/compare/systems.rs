@@ -9,10 +9,12 @@ use serde::Serialize;
 
 use super::input::{Input, Judged, Unit};
 use super::{Args, Coverage};
-use crate::cli::{table::Table, wrap};
-use crate::judges::{Method, registry};
-use crate::meta::significance::paired::{PairedTest, compare_systems, mean_interval};
-use crate::run::summary::{is_zero, untranslated};
+use crate::{
+    console::{table::Table, wrap},
+    judges::{Method, registry},
+    meta::significance::paired::{PairedTest, compare_systems, mean_interval},
+    run::summary::{is_zero, untranslated},
+};
 
 /// One system's mean and its comparison with the baseline.
 #[derive(Clone, Debug, Serialize)]

@@ -6,17 +6,23 @@ use std::io::{self, Write};
 use super::Args;
 use super::answers::Answers;
 use super::extra::Extras;
-use crate::cli::table::Table;
-use crate::meta::annotators::RaterPair;
-use crate::meta::contents::Contents;
-use crate::meta::distribution::{Bins, ErrorShares};
-use crate::meta::fit::FitReport;
-use crate::meta::lengths::Lengths;
-use crate::meta::parts::{Of, Parts, Sliced, SlicedSpans};
-use crate::meta::significance::williams::Compared;
-use crate::meta::spans::PrecisionRecall;
-use crate::meta::spans::counts::Definition;
-use crate::meta::spans::report::{SpanMeans, SpanReport};
+use crate::{
+    console::table::Table,
+    meta::{
+        annotators::RaterPair,
+        contents::Contents,
+        distribution::{Bins, ErrorShares},
+        fit::FitReport,
+        lengths::Lengths,
+        parts::{Of, Parts, Sliced, SlicedSpans},
+        significance::williams::Compared,
+        spans::{
+            PrecisionRecall,
+            counts::Definition,
+            report::{SpanMeans, SpanReport},
+        },
+    },
+};
 
 /// Prints every part that was computed.
 ///

@@ -8,11 +8,15 @@ use serde_json::{Value, json};
 use super::Args;
 use super::extra::{Extras, Part};
 use super::notes::{notes, trained_on};
-use crate::cli::table::Table;
-use crate::meta::coverage::Unit;
-use crate::meta::eval_set::EvalSet as Direction;
-use crate::meta::evaluate::{SetResult, TaskResult};
-use crate::meta::scores::Scores;
+use crate::{
+    console::table::Table,
+    meta::{
+        coverage::Unit,
+        eval_set::EvalSet as Direction,
+        evaluate::{SetResult, TaskResult},
+        scores::Scores,
+    },
+};
 
 /// Prints the tables of a task set and the notes below them.
 ///

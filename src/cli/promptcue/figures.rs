@@ -10,7 +10,8 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use crate::{
-    cli::{output::Printed, table::Table},
+    cli::output::Printed,
+    console::table::Table,
     files,
     meta::{
         correlation::{kendall_b, pearson, spearman},

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use crate::{
-    cli::args::{EngineArgs, ModelArgs, SamplingArgs},
+    console::args::{EngineArgs, ModelArgs, SamplingArgs},
     digest,
     eval::{Invocation, ModelLoader, spec::sampling_signature},
     files,

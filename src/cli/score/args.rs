@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::super::{
-    args::{EngineArgs, InputArgs, JudgeArgs, ModelArgs, SamplingArgs, bytes},
     keep::KeepArgs,
     output::{Cells, Format},
 };
 use crate::{
     cli::progress::Show,
+    console::args::{EngineArgs, InputArgs, JudgeArgs, ModelArgs, SamplingArgs, bytes},
     eval::{OutputSpec, Spec},
     run::{CallRetention, Shard},
 };

@@ -15,9 +15,8 @@ use crate::{
         output::{Cells, Format, Printed},
         progress::Show,
         score::Args,
-        table::Table,
-        wrap,
     },
+    console::{table::Table, wrap},
     eval::{
         Evaluation, Invocation, ModelLoader,
         forecast::{Forecast, Stage},

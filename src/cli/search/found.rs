@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::{Args, Command};
 use crate::{
-    cli::table::Table,
+    console::table::Table,
     evidence::{self, Hit, Index},
 };
 

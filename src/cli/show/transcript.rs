@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use crate::{
+    console::plain,
     llm::{Finish, Message, MessageRole},
-    report::plain,
     run::{
         Record,
         call::{CallLine, Content},

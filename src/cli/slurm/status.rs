@@ -12,7 +12,8 @@ use anyhow::{Context, Result, anyhow};
 
 use super::{JOBS, Submitted};
 use crate::{
-    cli::{output::Printed, table::Table},
+    cli::output::Printed,
+    console::table::Table,
     files,
     run::{RunFile, Status, finish, journal, lock},
 };

@@ -4,10 +4,8 @@ use std::io::Write;
 
 use super::{Error, Origin, Rows, counted, put};
 use crate::{
-    report::{
-        cells::{Formulas, is_formula},
-        plain, plain_json,
-    },
+    console::{plain, plain_json},
+    report::cells::{Formulas, is_formula},
     run::Record,
 };
 

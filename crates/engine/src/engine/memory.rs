@@ -67,7 +67,9 @@ pub fn check_weights(loaded_bytes: usize, n_weights: usize, available: Option<us
         format!("take a GGUF file of the model in Q4_K_M, about {}", size(in_four_bits))
     } else {
         let billions = free / BITS * 8 / 1_000_000;
-        format!("take a model of at most {billions} billion weights as a GGUF file in Q4_K_M, or a larger machine")
+        format!(
+            "take a model of at most {billions} billion weights as a GGUF file in Q4_K_M, or a larger machine"
+        )
     };
     Err(Error::TooMuchWeight { needed: size(loaded_bytes), free: whole_size(free), hint })
 }
@@ -227,10 +229,16 @@ mod tests {
         const GIB: usize = 1 << 30;
         let error = |bytes, weights| check_weights(bytes, weights, Some(23 * GIB)).unwrap_err().to_string();
         let large = error(57 * GIB, 30_500_000_000);
-        assert!(large.contains("23552MiB of memory are free") && large.contains("Q4_K_M, about 18GiB"), "{large}");
+        assert!(
+            large.contains("23552MiB of memory are free") && large.contains("Q4_K_M, about 18GiB"),
+            "{large}"
+        );
         let huge = error(300 * GIB, 235_000_000_000);
         assert!(huge.contains("at most 40 billion weights"), "{huge}");
-        assert!(check_weights(22 * GIB, 1 << 30, Some(23 * GIB)).is_ok() && check_weights(400 * GIB, 1, None).is_ok());
+        assert!(
+            check_weights(22 * GIB, 1 << 30, Some(23 * GIB)).is_ok()
+                && check_weights(400 * GIB, 1, None).is_ok()
+        );
         let told = check_free(400 * GIB, GIB, Some(23 * GIB)).unwrap_err().to_string();
         assert_eq!(
             told,

@@ -31,10 +31,10 @@ impl Draw {
     }
 }
 
-/// A shape of those that `tribunal bench` measures.
+/// A shape of those that `tribunal-bench` measures.
 fn shape(name: &str) -> Config {
     let shapes: serde_json::Value =
-        serde_json::from_str(include_str!("../../../../../src/bench/shapes.json")).unwrap();
+        serde_json::from_str(include_str!("../../../../bench/src/shapes.json")).unwrap();
     from_json("shapes.json", &shapes[name]).unwrap()
 }
 

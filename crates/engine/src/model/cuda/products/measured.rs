@@ -1,4 +1,4 @@
-//! The fastest kernel for a weight and a number of rows, from measurements (`tribunal bench gpu --parts tune`) in a
+//! The fastest kernel for a weight and a number of rows, from measurements (`tribunal-bench gpu --parts tune`) in a
 //! file of this folder. Nothing is measured at run time.
 
 use std::{collections::HashMap, sync::LazyLock};

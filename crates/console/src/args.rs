@@ -2,7 +2,7 @@
 
 use std::{iter, path::PathBuf};
 
-use clap::{Args, builder::PossibleValuesParser};
+use clap::{Args, Command, builder::PossibleValuesParser};
 
 use crate::{
     engine::Isa,
@@ -284,11 +284,21 @@ impl EngineArgs {
     }
 }
 
+/// The command with no option hidden.
+#[must_use]
+pub fn with_all_options(command: Command) -> Command {
+    command.mut_args(|arg| arg.hide(false)).mut_subcommands(with_all_options)
+}
+
 fn cards(text: &str) -> Result<usize, String> {
     up_to(text, 8) // the pieces that kernels/gather.cu takes
 }
 
-pub(super) fn device(text: &str) -> Result<String, String> {
+/// A device: `auto`, `cpu`, `cuda`, `cuda:N` or `cuda:N,M`.
+///
+/// # Errors
+/// Another text, in words that say what it must be.
+pub fn device(text: &str) -> Result<String, String> {
     let is_number = |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit());
     let are_numbers = |list: &str| list.split(',').all(is_number);
     let known =
@@ -309,7 +319,10 @@ fn dtype(text: &str) -> Result<String, String> {
 }
 
 /// `ROLE=MODEL`.
-pub(super) fn role(text: &str) -> Result<(Role, String), String> {
+///
+/// # Errors
+/// Another text, in words that say what it must be.
+pub fn role(text: &str) -> Result<(Role, String), String> {
     match text.split_once('=') {
         Some((role, model)) if !model.is_empty() => {
             role.parse().map(|role| (role, model.to_owned())).map_err(|e: setup::Error| e.to_string())
@@ -332,12 +345,18 @@ fn whole(text: &str) -> Result<usize, String> {
 }
 
 /// What numbers are drawn by.
-pub(super) fn seed(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// Another text, in words that say what it must be.
+pub fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "it must be a whole number, at least 0".into())
 }
 
 /// A number of things of which there is one at least.
-pub(super) fn positive(text: &str) -> Result<usize, String> {
+///
+/// # Errors
+/// Another text, in words that say what it must be.
+pub fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) | Err(_) => Err("it must be a whole number, at least 1".into()),
         Ok(n) => Ok(n),
@@ -351,27 +370,42 @@ fn up_to(text: &str, most: usize) -> Result<usize, String> {
 }
 
 /// Groups judged at the same time: each is a thread or more.
-pub(super) fn jobs(text: &str) -> Result<usize, String> {
+///
+/// # Errors
+/// Another text, in words that say what it must be.
+pub fn jobs(text: &str) -> Result<usize, String> {
     up_to(text, 1024)
 }
 
 /// Threads that compute.
-pub(super) fn threads(text: &str) -> Result<usize, String> {
+///
+/// # Errors
+/// Another text, in words that say what it must be.
+pub fn threads(text: &str) -> Result<usize, String> {
     up_to(text, 1024)
 }
 
 /// Rows of one step.
-pub(super) fn rows(text: &str) -> Result<usize, String> {
+///
+/// # Errors
+/// Another text, in words that say what it must be.
+pub fn rows(text: &str) -> Result<usize, String> {
     up_to(text, 4096)
 }
 
 /// Passages that a search finds.
-pub(super) fn hits(text: &str) -> Result<usize, String> {
+///
+/// # Errors
+/// Another text, in words that say what it must be.
+pub fn hits(text: &str) -> Result<usize, String> {
     up_to(text, 10_000)
 }
 
 /// Resamples of a test.
-pub(super) fn resamples(text: &str) -> Result<usize, String> {
+///
+/// # Errors
+/// Another text, in words that say what it must be.
+pub fn resamples(text: &str) -> Result<usize, String> {
     up_to(text, 10_000_000)
 }
 
@@ -396,7 +430,10 @@ fn top_p(text: &str) -> Result<f32, String> {
 }
 
 /// `800MiB`, `2G`, `2.5GiB`: units are powers of 1024, with or without `iB` or `B`.
-pub(super) fn bytes(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// Another text, in words that say what it must be.
+pub fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is not a size; write it like 2GiB or 800MiB");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor: u64 = match text[digits.len()..].to_lowercase().trim_end_matches('b').trim_end_matches('i') {

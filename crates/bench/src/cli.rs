@@ -1,38 +1,45 @@
-//! `tribunal bench`: arguments, tables, JSON. What is measured and how is in `bench`.
+//! The command line of `tribunal-bench`: arguments, tables, JSON. It measures nothing.
 
 mod gpu;
 
 use std::{io::Write, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Result, bail};
-use clap::Subcommand;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde::Serialize;
 use serde_json::json;
 
-use super::{
-    args::{EngineArgs, InputArgs, ModelArgs},
-    loading,
-    output::Printed,
-    table::Table,
-};
 use crate::{
-    bench::{
-        invariance,
-        machine::{self, Limits},
-        ops::{self, Product},
-        requests::{self, Request},
-        seeded,
-        shapes::Shape,
-        throughput, workload,
+    console::{
+        args::{self, EngineArgs, InputArgs, ModelArgs},
+        loading,
+        stream::{Patient, explain, say},
+        table::Table,
     },
-    engine::{Format, n_threads},
-    eval::{JudgeSpec, SamplingSpec, input, models},
-    files,
-    judges::{Grouping, LanguageCheck, registry},
+    engine::{Format, keep_freed, n_threads},
+    eval::{JudgeSpec, SamplingSpec, input, models, run::groups::groups},
+    files, invariance,
+    judges::{Grouping, LanguageCheck, Preset, registry},
     llm,
-    run::groups::groups,
+    machine::{self, Limits},
+    ops::{self, Product},
+    requests::{self, Request},
+    seeded,
     segment::{Segment, read::Input},
+    shapes::Shape,
+    throughput, workload,
 };
+
+/// Benchmarks of this machine and the engine, and a check that every setting gives the same bytes.
+///
+/// Results go to standard output, everything else to standard error. Exit codes: 0 measured, 1 bytes differ, 2 could not run.
+/// No configuration file is read.
+#[derive(Debug, Parser)]
+#[command(name = "tribunal-bench", version, about)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
 
 /// What to measure.
 #[derive(Debug, Subcommand)]
@@ -72,8 +79,9 @@ pub struct Ops {
     cached: bool,
     #[command(flatten)]
     engine: EngineArgs,
-    #[command(flatten)]
-    printed: Printed,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// A file of a shape.
@@ -109,8 +117,9 @@ pub struct Throughput {
     /// How often to repeat; the best run counts
     #[arg(long, value_name = "N", default_value_t = 3)]
     repeats: usize,
-    #[command(flatten)]
-    printed: Printed,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// Where the questions come from, and what becomes of them.
@@ -139,8 +148,9 @@ pub struct Workload {
     /// The most tokens per answer; default: the method's own
     #[arg(long, value_name = "N")]
     max_tokens: Option<usize>,
-    #[command(flatten)]
-    printed: Printed,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
 }
 
 /// The method that asks the questions.
@@ -151,17 +161,39 @@ pub struct BenchJudge {
     method: String,
     /// What to follow where paper and published code differ
     #[arg(long, default_value = "strict")]
-    preset: crate::judges::Preset,
+    preset: Preset,
 }
 
 /// How long each figure is measured for.
 const FIGURE: Duration = Duration::from_millis(250);
 
-/// Runs `tribunal bench`.
-///
-/// # Errors
-/// If the model cannot be run or the input cannot be read.
-pub fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
+/// Runs the command that the process was started with.
+#[must_use]
+pub fn main() -> ExitCode {
+    keep_freed();
+    // All options are for developers here.
+    let command = args::with_all_options(Cli::command());
+    let cli = match command.try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    cli.run(&mut Patient::new(std::io::stdout().lock())).unwrap_or_else(|error| {
+        say(format_args!("error: {}", explain(&error)));
+        ExitCode::from(2)
+    })
+}
+
+impl Cli {
+    /// Runs the command; results go to `out`.
+    ///
+    /// # Errors
+    /// If the model cannot be run or the input cannot be read.
+    pub fn run(&self, out: &mut dyn Write) -> Result<ExitCode> {
+        run(&self.command, out)
+    }
+}
+
+fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
     match command {
         Command::Ops(args) => run_ops(args, out),
         Command::Prefill(args) => run_prefill(args, out),
@@ -213,7 +245,7 @@ fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
         Ok((limits, cells, rows.collect::<Vec<_>>(), ops::softmax(151_936, tier, during)))
     };
     let (limits, cells, attention, softmax) = on_threads(&args.engine, measure)??;
-    if args.printed.is_json() {
+    if args.json {
         return print(
             &json!({"limits": limits, "tier": tier.name(), "products": cells, "attention": attention,
                     "softmax_row_s": softmax}),
@@ -235,9 +267,6 @@ fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
         };
         let name = [row[0].format.clone(), format!("{}x{}", row[0].n, row[0].k)];
         table.row(name.into_iter().chain(row.iter().map(cell)));
-    }
-    if args.printed.rows(&table, out)? {
-        return Ok(ExitCode::SUCCESS);
     }
     writeln!(out, "{table}\nattention over 2,048 keys, 7 query heads of 64 per kv head:")?;
     for cell in &attention {
@@ -266,7 +295,7 @@ fn run_prefill(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
     let prompts = if args.prompt.is_empty() { &[512, 2048][..] } else { &args.prompt };
     let paces = prompts.iter().map(|&n| throughput::prefill(&opened.engine, n, args.repeats));
     let paces = paces.collect::<Result<Vec<_>, _>>()?;
-    if args.printed.is_json() {
+    if args.json {
         return print(&json!({"model": opened.full_name(), "prefill": paces}), out);
     }
     let mut table = Table::new();
@@ -277,9 +306,6 @@ fn run_prefill(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
             format!("{:.3}", throughput.seconds),
             format!("{:.0}", throughput.tokens_per_s),
         ]);
-    }
-    if args.printed.rows(&table, out)? {
-        return Ok(ExitCode::SUCCESS);
     }
     writeln!(out, "{}, one prompt at a time, no shared prefixes\n{table}", opened.full_name())?;
     Ok(ExitCode::SUCCESS)
@@ -298,7 +324,7 @@ fn run_decode(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
     let of_memory = |throughput: &throughput::Throughput| {
         throughput.tokens_per_s / throughput.batch as f64 * weights / limits.memory
     };
-    if args.printed.is_json() {
+    if args.json {
         let of: Vec<f64> = paces.iter().map(of_memory).collect();
         return print(
             &json!({"model": opened.full_name(), "limits": limits, "decode": paces, "of_memory": of}),
@@ -311,9 +337,6 @@ fn run_decode(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
         let (speed, of) =
             (format!("{:.1}", throughput.tokens_per_s), format!("{:.2}", of_memory(throughput)));
         table.row([throughput.batch.to_string(), speed, of]);
-    }
-    if args.printed.rows(&table, out)? {
-        return Ok(ExitCode::SUCCESS);
     }
     writeln!(out, "{}, {prompt} prompt tokens; {}\n{table}", opened.full_name(), limits_line(&limits))?;
     Ok(ExitCode::SUCCESS)
@@ -351,7 +374,7 @@ fn questions(args: &Workload) -> Result<Vec<Request>> {
         }
     }
     if requests.is_empty() {
-        return Err(crate::bench::Error::Nothing.into());
+        return Err(crate::Error::Nothing.into());
     }
     Ok(requests)
 }
@@ -380,11 +403,8 @@ fn run_workload(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
             })
         })?;
     }
-    if args.printed.is_json() {
+    if args.json {
         return print(&json!({"model": opened.full_name(), "measured": measured}), out);
-    }
-    if args.printed.rows(&fields(&serde_json::to_value(&measured)?), out)? {
-        return Ok(ExitCode::SUCCESS);
     }
     let ratio = measured.computed_prompt_tokens as f64 / measured.distinct_prompt_tokens as f64;
     writeln!(
@@ -410,23 +430,13 @@ fn run_workload(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The fields of an object below each other.
-fn fields(object: &serde_json::Value) -> Table {
-    let mut table = Table::new();
-    table.head(["field", "value"]);
-    for (name, value) in object.as_object().into_iter().flatten() {
-        table.row([name.clone(), value.to_string()]);
-    }
-    table
-}
-
 fn run_invariance(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
     let requests = questions(args)?;
     let found = models::find_adapted(&args.model.spec(), &args.engine.spec())?;
     let variants = invariance::compare(&found.weights, &found.options, &requests)?;
     let all_equal = variants.iter().all(|variant| variant.differs.is_none());
     let code = if all_equal { ExitCode::SUCCESS } else { ExitCode::from(1) };
-    if args.printed.is_json() {
+    if args.json {
         print(&json!({"segments": requests.len(), "equal": all_equal, "variants": variants}), out)?;
         return Ok(code);
     }
@@ -439,9 +449,6 @@ fn run_invariance(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
             .map_or("the same".to_owned(), |id| format!("differ, first at request {id}"));
         let computed = variant.computed_prompt_tokens.to_string();
         table.row([variant.name.clone(), format!("{:.1}", variant.seconds), computed, bytes]);
-    }
-    if args.printed.rows(&table, out)? {
-        return Ok(code);
     }
     writeln!(out, "{} questions, compared with the first setting\n{table}", requests.len())?;
     Ok(code)

@@ -1,4 +1,4 @@
-//! `tribunal bench gpu`: arguments, tables, JSON.
+//! `tribunal-bench gpu`: arguments, tables, JSON.
 
 use std::{io::Write, process::ExitCode};
 
@@ -6,13 +6,11 @@ use anyhow::{Result, bail};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    bench::{
-        gpu::{Bench, Load, Peak, Product, Sizes, Utilisation},
-        shapes::{self, Shape},
-    },
-    cli::{args::EngineArgs, table::Table},
+    console::{args::EngineArgs, table::Table},
     engine::{Device, DeviceError},
     eval::models,
+    gpu::{Bench, Load, Peak, Product, Sizes, Utilisation},
+    shapes::{self, Shape},
 };
 
 /// What is measured of a GPU.
@@ -83,7 +81,7 @@ fn known_shape(name: &str) -> Result<String, String> {
     Shape::named(name).map(|shape| shape.name).map_err(|error| error.to_string())
 }
 
-/// Runs `tribunal bench gpu`.
+/// Runs `tribunal-bench gpu`.
 ///
 /// # Errors
 /// If there is no GPU, or it cannot hold the shape.
@@ -96,7 +94,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let gpus = options.device.gpus();
     let Some(gpu) = gpus.first() else {
         bail!(
-            "`bench gpu` measures a GPU, not `--device {}`\nhint: leave `--device` out",
+            "`tribunal-bench gpu` measures a GPU, not `--device {}`\nhint: leave `--device` out",
             args.engine.device()
         );
     };
@@ -153,8 +151,8 @@ fn no_gpu(error: &DeviceError) -> String {
         other => other.to_string(),
     };
     format!(
-        "`bench gpu` needs a GPU: {reason}\nhint: call it where `nvidia-smi` lists one, with a build that has CUDA \
-         (`scripts/cuda/build.sh`); `tribunal bench ops` measures a CPU"
+        "`tribunal-bench gpu` needs a GPU: {reason}\nhint: call it where `nvidia-smi` lists one, with a build that has CUDA \
+         (`scripts/cuda/build.sh`); `tribunal-bench ops` measures a CPU"
     )
 }
 

@@ -2,13 +2,14 @@
 
 use anyhow::Result;
 
-use super::args::{EngineArgs, ModelArgs};
 use crate::{
+    args::{EngineArgs, ModelArgs},
     eval::{
         ModelSpec, Models, Resources,
         models::{self, ModelEngine},
     },
     llm::Sampling,
+    stream::say,
 };
 
 /// The program's model loader: loads the models of a specification and prints what the user should know of them.
@@ -17,7 +18,7 @@ use crate::{
 /// A model or adapter that cannot be found, read or run here.
 pub fn load(spec: &ModelSpec, resources: &Resources, sampling: Sampling) -> Result<Models> {
     let models = models::load(spec, resources, sampling)?;
-    models.notes.iter().for_each(|note| say!("note: {note}"));
+    models.notes.iter().for_each(|note| say(format_args!("note: {note}")));
     Ok(models)
 }
 
@@ -27,6 +28,6 @@ pub fn load(spec: &ModelSpec, resources: &Resources, sampling: Sampling) -> Resu
 /// As [`load`].
 pub fn open(model: &ModelArgs, engine: &EngineArgs) -> Result<ModelEngine> {
     let opened = models::open(&model.spec(), &engine.spec())?;
-    opened.notes.iter().for_each(|note| say!("note: {note}"));
+    opened.notes.iter().for_each(|note| say(format_args!("note: {note}")));
     Ok(opened)
 }

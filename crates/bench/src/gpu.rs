@@ -265,19 +265,19 @@ impl Bench<'_> {
         load(&engine, format!("{} chats", self.sizes.n_chats), &self.mixed(), self.options.n_rows)
     }
 
-    fn questions(&self, length: usize) -> Vec<Asked> {
+    fn questions(&self, length: usize) -> Vec<Prompt> {
         let Sizes { n_documents, n_questions, question, question_answer, .. } = self.sizes;
         let mut digits = Draw(SplitMix(length as u64));
-        let ask = |document: String, digits: &mut Draw| -> Vec<Asked> {
+        let ask = |document: String, digits: &mut Draw| -> Vec<Prompt> {
             let prompt = |_| format!("{document}{}", digits.text(question));
-            (0..n_questions).map(prompt).map(|text| Asked { text, answer: question_answer }).collect()
+            (0..n_questions).map(prompt).map(|text| Prompt { text, answer: question_answer }).collect()
         };
         (0..n_documents).flat_map(|_| ask(digits.text(length), &mut digits)).collect()
     }
 
     /// Lengths as people's chats with a model have them: log-normal, prompts with a median of 90 tokens and a spread
     /// (of the logarithm) of 1.3, answers of 135 and 1.0, both at least 4 tokens and at most `longest`.
-    fn mixed(&self) -> Vec<Asked> {
+    fn mixed(&self) -> Vec<Prompt> {
         let mut draw = Draw(SplitMix(42));
         let longest = self.sizes.longest;
         let length = |draw: &mut Draw, median: f64, spread: f64| {
@@ -285,7 +285,7 @@ impl Bench<'_> {
         };
         let chat = |_| {
             let (prompt, answer) = (length(&mut draw, 90.0, 1.3), length(&mut draw, 135.0, 1.0));
-            Asked { text: draw.text(prompt), answer }
+            Prompt { text: draw.text(prompt), answer }
         };
         (0..self.sizes.n_chats).map(chat).collect()
     }
@@ -321,21 +321,21 @@ fn failed(error: crate::model::cuda::Error) -> engine::Error {
 }
 
 /// A raw prompt and the tokens of its answer.
-struct Asked {
+struct Prompt {
     text: String,
     answer: usize,
 }
 
 /// Sends requests in order, as many at a time as keep every row busy.
-fn load(engine: &Engine, name: String, asked: &[Asked], n_rows: usize) -> Result<Load, Error> {
-    let ask = |i: usize, asked: &Asked| {
+fn load(engine: &Engine, name: String, prompts: &[Prompt], n_rows: usize) -> Result<Load, Error> {
+    let ask = |i: usize, prompt: &Prompt| {
         let sampling =
-            Sampling { max_tokens: asked.answer, temperature: 1.0, seed: i as u64, ..Sampling::default() };
-        let reply = engine.ask(&Chat::raw(asked.text.as_str()), &ResponseFormat::Text, &sampling);
+            Sampling { max_tokens: prompt.answer, temperature: 1.0, seed: i as u64, ..Sampling::default() };
+        let reply = engine.ask(&Chat::raw(prompt.text.as_str()), &ResponseFormat::Text, &sampling);
         reply.map_err(|source| Error::Llm { id: i.to_string(), source })
     };
     let start = Instant::now();
-    let replies = parallel::map(asked, n_rows + n_rows / 4 + 1, ask);
+    let replies = parallel::map(prompts, n_rows + n_rows / 4 + 1, ask);
     let seconds = start.elapsed().as_secs_f64();
     let replies: Vec<Reply> = replies.into_iter().collect::<Result<_, _>>()?;
     let sum = |part: fn(&Reply) -> usize| replies.iter().map(part).sum::<usize>();

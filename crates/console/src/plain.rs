@@ -26,6 +26,7 @@ fn shown(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
 }
 
 /// Whether a terminal does something else with a character than showing it.
+#[must_use]
 pub fn acts(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t')
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -217,7 +217,8 @@ impl Seeded {
 /// The tokenizer of the tiny Qwen2, and unused tokens up to the size of the vocabulary.
 fn tokenizer(vocab: usize) -> Vec<(String, Value)> {
     let json: serde_json::Value =
-        serde_json::from_slice(include_bytes!("../../models/tiny/qwen2/tokenizer.json")).unwrap_or_default();
+        serde_json::from_slice(include_bytes!("../../../models/tiny/qwen2/tokenizer.json"))
+            .unwrap_or_default();
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     let mut tokens: Vec<(String, i32)> = (0..vocab).map(|id| (format!("[unused {id}]"), 5)).collect();
     let mut set = |id: Option<u64>, token: String, kind| {

@@ -6,8 +6,7 @@ use std::{
     io::{self, ErrorKind, Write},
 };
 
-use super::wrap;
-use crate::report::plain;
+use crate::{files, plain, wrap};
 
 /// A message in the one form that hints have: on a line of their own.
 #[must_use]
@@ -21,6 +20,23 @@ pub fn say(line: Arguments<'_>) {
     let line = plain(&hinted(&line.to_string())).into_owned();
     let line = wrap::stderr_columns().map_or_else(|| line.clone(), |columns| wrap::message(&line, columns));
     let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// An error with its causes, each said once: most messages already hold the message of their cause. Control characters are
+/// shown.
+#[must_use]
+pub fn explain(error: &anyhow::Error) -> String {
+    // What the system says of a file is said in the words of `files`, which most errors have used already.
+    let causes = error.chain().map(|cause| match cause.downcast_ref::<std::io::Error>() {
+        Some(system) => files::said(system),
+        None => cause.to_string(),
+    });
+    let said = causes.fold(String::new(), |text, cause| match text.as_str() {
+        "" => cause,
+        said if said.contains(&cause) => text,
+        said => format!("{said}: {cause}"),
+    });
+    plain(&hinted(&said)).into_owned()
 }
 
 /// A writer that swallows everything from the moment on at which its reader has gone, as with `| head`.

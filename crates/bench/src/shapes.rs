@@ -65,8 +65,8 @@ impl Shape {
     /// # Errors
     /// Too little memory.
     pub fn engine(&self, options: &Options) -> Result<Engine, Error> {
-        let json = include_bytes!("../../models/tiny/qwen2/tokenizer.json");
-        let config = include_bytes!("../../models/tiny/qwen2/tokenizer_config.json");
+        let json = include_bytes!("../../../models/tiny/qwen2/tokenizer.json");
+        let config = include_bytes!("../../../models/tiny/qwen2/tokenizer_config.json");
         let tokenizer = Tokenizer::from_json(json, Some(config), None)
             .map_err(|e| engine::Error::Text { path: "models/tiny/qwen2".into(), reason: e.to_string() })?;
         Ok(Engine::over(&Weights::seeded(self.config.clone(), 1), tokenizer, options)?)
