@@ -18,7 +18,7 @@ def arguments():
     p = argparse.ArgumentParser(prog="scripts/peers/llama_cpp.sh --pace", description=__doc__.split("\n")[0])
     p.add_argument("--server", required=True, help=argparse.SUPPRESS)
     p.add_argument("--tribunal", required=True, help=argparse.SUPPRESS)
-    p.add_argument("--model", default="qwen2.5-coder-0.5b-instruct", help="a card")
+    p.add_argument("--model", default="qwen2.5-coder-0.5b-instruct", help="a card, or a GGUF file")
     p.add_argument("--prompt", type=int, default=512, help="prompt tokens of each sequence")
     p.add_argument("--answer", type=int, default=64, help="answer tokens of each sequence")
     p.add_argument("--sequences", default="1,8,16", help="side by side")
@@ -50,7 +50,7 @@ def theirs(a, gguf):
 
 def main():
     a = arguments()
-    gguf = weights(a)
+    gguf = a.model if a.model.endswith(".gguf") else weights(a)
     pairs = []
     for pair in range(a.pairs):
         pairs.append((ours(a), theirs(a, gguf)))

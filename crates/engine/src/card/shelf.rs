@@ -30,6 +30,7 @@ cards![
     "qwen3-30b-a3b-instruct-2507",
     "qwen3-235b-a22b-instruct-2507",
     "glm-4.5-air",
+    "tower-plus-9b",
     "llama-3.1-8b-instruct",
     "gemma-3-1b-it",
     "gemma-3-4b-it",

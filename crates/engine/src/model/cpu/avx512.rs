@@ -12,7 +12,6 @@ use super::Format;
 use super::input::Int8Tile;
 use super::layout::Panel;
 use super::portable::Lanes;
-use super::unpack;
 use codes::{Eight, Five, Four, Six, Uneven};
 use scales::{Minimum, Plain, Sixteen, Super, Zero};
 
@@ -79,7 +78,8 @@ pub(super) unsafe fn widen(panel: &Panel, k0: usize, weights: &mut [Lanes]) {
             Format::Iq4Nl => widen::blocks::<Uneven, Plain<7>>(panel, k0, weights),
             Format::Iq4Xs => widen::blocks::<Uneven, Sixteen<7>>(panel, k0, weights),
             Format::U4 => widen::blocks::<Four, Zero>(panel, k0, weights),
-            Format::Q2K | Format::F8E4M3 => unpack::floats(panel, k0, weights),
+            Format::Q2K => widen::two_bits(panel, k0, weights),
+            Format::F8E4M3 => widen::eight_bit_floats(panel, k0, weights),
             Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
         }
     }

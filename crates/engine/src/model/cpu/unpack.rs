@@ -189,13 +189,16 @@ fn of_eight_bits(code: u32) -> f32 {
     f32::from_bits(magnitude.to_bits() | (code & 0x80) << 24)
 }
 
+#[expect(clippy::needless_range_loop, reason = "so that the compiler turns it into vector instructions")]
 #[inline(always)]
 fn eight_bit_floats(block: &Block, panel: &Panel, b: usize, out: &mut [[f32; LANES]]) {
-    let d = line(panel.scales, b).map(f32::from_bits);
-    for (i, out) in out.iter_mut().enumerate() {
-        let group = &block.0[i / 4];
-        for o in 0..LANES {
-            out[o] = d[o] * of_eight_bits(group[o] >> (8 * (i % 4)) & 0xff);
+    let d = line(panel.scales, b);
+    for (j, group) in block.0.iter().enumerate() {
+        for byte in 0..4 {
+            let out = &mut out[4 * j + byte];
+            for o in 0..LANES {
+                out[o] = f32::from_bits(d[o]) * of_eight_bits(group[o] >> (8 * byte) & 0xff);
+            }
         }
     }
 }
@@ -204,15 +207,20 @@ fn eight_bit_floats(block: &Block, panel: &Panel, b: usize, out: &mut [[f32; LAN
 fn halves_with_minima(block: &Block, panel: &Panel, b: usize, out: &mut [[f32; LANES]]) {
     let group = &panel.scales[b / SUPER * Scales::Fours.bytes()..][..Scales::Fours.bytes()];
     let (d, dmin) = (halves(group), halves(&group[32..]));
-    for (half, out) in out.chunks_exact_mut(BLOCK / 2).enumerate() {
-        let both = &group[64 + (b % SUPER * 2 + half) * 16..][..16];
-        let scale: [f32; LANES] = std::array::from_fn(|o| d[o] * f32::from(both[o] & 15));
-        let minimum: [f32; LANES] = std::array::from_fn(|o| dmin[o] * f32::from(both[o] >> 4));
-        for (i, out) in out.iter_mut().enumerate() {
-            let codes = &block.0[4 * half + i / 4];
-            for o in 0..LANES {
-                let code = codes[o] >> (8 * (i % 4)) & 0xff;
-                out[o] = scale[o] * code as f32 - minimum[o];
+    for half in 0..2 {
+        let both = &group[64 + (b % SUPER * 2 + half) * 16..][..LANES];
+        let (mut scale, mut minimum) = ([0.0; LANES], [0.0; LANES]);
+        for o in 0..LANES {
+            scale[o] = d[o] * f32::from(both[o] & 15);
+            minimum[o] = dmin[o] * f32::from(both[o] >> 4);
+        }
+        for (j, codes) in block.0[4 * half..4 * half + 4].iter().enumerate() {
+            for byte in 0..4 {
+                let out = &mut out[BLOCK / 2 * half + 4 * j + byte];
+                for o in 0..LANES {
+                    let code = (codes[o] >> (8 * byte) & 0xff) as i32;
+                    out[o] = scale[o] * code as f32 - minimum[o];
+                }
             }
         }
     }

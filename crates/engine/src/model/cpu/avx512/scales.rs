@@ -91,7 +91,7 @@ unsafe fn dot<const N: usize, B>(
 /// 32 bytes can be read.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn halves(at: *const u8) -> __m512 {
+pub(super) unsafe fn halves(at: *const u8) -> __m512 {
     // SAFETY: 32 bytes, 16 halves, can be read at `at`; the load needs no alignment.
     _mm512_cvtph_ps(unsafe { _mm256_loadu_si256(at.cast()) })
 }
