@@ -15,5 +15,6 @@ mod model_families;
 mod model_gguf;
 mod model_matmul;
 mod model_quantised;
+mod model_second;
 mod model_weights;
 mod states;
