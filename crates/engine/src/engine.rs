@@ -215,8 +215,8 @@ pub struct Facts {
     /// Positions of one sequence.
     pub context: usize,
     pub n_layers: usize,
-    /// As [`crate::model::Config::only_on_cpu`].
-    pub only_on_cpu: Option<&'static str>,
+    /// As [`Weights::only_on_cpu`].
+    pub only_on_cpu: Option<String>,
     pub weight_bytes: usize,
     /// What all adapters take beside the weights.
     pub adapter_bytes: usize,

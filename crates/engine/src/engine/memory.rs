@@ -181,6 +181,7 @@ mod tests {
         head_dim: 128,
         vocab: 152_064,
         context: 32_768,
+        experts: None,
     };
     const QWEN_32B: Sizes =
         Sizes { n_layers: 64, hidden: 5120, intermediate: 27648, n_heads: 40, ..QWEN_72B };

@@ -103,6 +103,7 @@ pub fn within(card: &Card, context: usize) -> Option<Need> {
         head_dim,
         vocab,
         context: card.context.min(context),
+        experts: None,
     };
     Some(Need::new(sizes, usize::try_from(card.weight_bytes()?).ok()?, &Options::for_gpu()))
 }
