@@ -16,8 +16,9 @@
 //   to       [rows, ld]           f32; `cols` of each row are written. May be `shared`
 //
 // Launch: sort_pairs: block 1024, grid (n), dynamic shared memory 4 n bytes; every block counts all pairs (with
-// atomics on whole numbers, whose order does not matter), and sorts those of its own expert. merge_experts: block 256, grid (rows,
-// cols / 1024 rounded up), a thread for four columns; cols and ld multiples of 4, everything 16-byte aligned.
+// atomics on whole numbers, whose order does not matter), and sorts those of its own expert. merge_experts: block 256,
+// grid (rows, cols / 1024 rounded up), a thread for four columns; cols and ld multiples of 4, everything 16-byte
+// aligned.
 //
 // Proved by kernels/tests/experts.cpp.
 #include "common.cuh"

@@ -18,8 +18,8 @@
 //   places   [rows, top_k]         -1 for padding, else not written
 //   factors  [rows]                f32: the sigmoid of the last logit, where width is n + 1
 //
-// Launch: block 128, grid (rows), dynamic shared memory 16 n + 8 top_k bytes. One block owns a row and reads nothing of another. An expert's
-// rank is counted against all others: n^2 / 128 comparisons a thread.
+// Launch: block 128, grid (rows), dynamic shared memory 16 n + 8 top_k bytes. One block owns a row and reads nothing of
+// another. An expert's rank is counted against all others: n^2 / 128 comparisons a thread.
 //
 // Proved by kernels/tests/experts.cpp: against the definition in f64, with ties, groups and what is not a number; a row
 // alone as in a batch. The CPU's is crates/engine/src/model/cpu/routing.rs.
@@ -148,8 +148,8 @@ __device__ __forceinline__ void choose(const Experts& of, const Routing& routing
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(kRouteThreads)
-    route(const float* logits, const float* bias, const int* slots, int* __restrict__ chosen,
-          float* __restrict__ weights, int* __restrict__ places, float* __restrict__ factors, int rows, int n,
+    route(const float* logits, const float* bias, const int* slots, float* __restrict__ factors,
+          int* __restrict__ places, float* __restrict__ weights, int* __restrict__ chosen, int rows, int n,
           int parts, int width, int top_k, int is_sigmoid, int groups, int top_groups, int is_normalised, float more,
           float scale) {
   await_earlier();

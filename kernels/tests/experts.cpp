@@ -33,8 +33,8 @@ Routed run(const Router& r, const std::vector<float>& logits, const std::vector<
   Routed out{std::vector<int>(rows * r.top_k, -7), std::vector<int>(rows * r.top_k, -7), std::vector<float>(rows * r.top_k, NAN),
              std::vector<float>(rows, NAN)};
   host::launch(dim3(rows), dim3(128), 16 * r.n + 8 * r.top_k, [&] {
-    route(logits.data(), r.biased ? bias.data() : nullptr, slots.data(), out.chosen.data(), out.weights.data(),
-          out.places.data(), out.factors.data(), rows, r.n, r.parts, r.width(), r.top_k, r.sigmoid, r.groups, r.top_groups,
+    route(logits.data(), r.biased ? bias.data() : nullptr, slots.data(), out.factors.data(), out.places.data(),
+          out.weights.data(), out.chosen.data(), rows, r.n, r.parts, r.width(), r.top_k, r.sigmoid, r.groups, r.top_groups,
           r.normalised, r.more, r.scale);
   });
   return out;

@@ -68,7 +68,7 @@ pub use crate::model::{
     weights::Format,
 };
 
-pub use memory::{Need, Sizes, free_on_gpu};
+pub use memory::{ExpertSizes, Need, Sizes, free_on_gpu};
 
 use answer::{Answer, Outcome, Task};
 use branches::{Branches, Chain, Place};

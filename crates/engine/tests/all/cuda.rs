@@ -93,11 +93,12 @@ fn logits_are_near_those_of_transformers() {
             let ours =
                 Desk::new(&mut *model, std::slice::from_ref(&golden.ids), KvType::Bf16).step(&[(0, n)]);
             assert_eq!(ours.len(), golden.logits.len());
-            for (position, (ours, theirs)) in ours.iter().zip(&golden.logits).enumerate() {
-                // Weights and inputs of every product are rounded to bf16, a part in 256 each.
-                let apart = apart(ours, theirs);
-                assert!(apart < 0.05, "{name}: position {position} is {apart} apart");
-            }
+            // Weights and inputs of every product are rounded to bf16, a part in 256 each.
+            let apart: Vec<f32> = ours.iter().zip(&golden.logits).map(|(a, b)| apart(a, b)).collect();
+            let far = apart.iter().filter(|apart| **apart >= 0.05).count();
+            // Of two experts whose logits are nearly equal, that rounding may choose the other one.
+            let may_be = if name.ends_with("-moe") { n / 50 } else { 0 };
+            assert!(far <= may_be, "{name}: {far} of {n} positions are far apart: {apart:?}");
         }
     }
 }

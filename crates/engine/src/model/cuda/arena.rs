@@ -63,8 +63,8 @@ pub struct ExpertSizes {
 
 impl From<&Config> for Sizes {
     fn from(config: &Config) -> Self {
-        let Config { n_layers, hidden, intermediate, n_heads, n_kv_heads, head_dim, vocab, context, .. } =
-            *config;
+        let Config { n_layers, hidden, n_heads, n_kv_heads, head_dim, vocab, context, .. } = *config;
+        let intermediate = config.dense_width();
         let experts = config.experts.as_ref().map(|experts| ExpertSizes {
             n: experts.n,
             top_k: experts.routing.top_k,

@@ -46,7 +46,7 @@ impl Shard {
     pub(super) fn buffers(self, whole: &Config) -> Option<ShardBuffers> {
         (self.n_cards > 1).then(|| ShardBuffers {
             widest: (whole.n_heads * whole.head_dim)
-                .max(whole.intermediate)
+                .max(whole.dense_width())
                 .max(whole.experts.as_ref().map_or(0, widest_of_experts)),
             own_hidden: self.outputs(whole.hidden, 1).len(),
             own_logits: self.outputs(whole.vocab, 1).len(),

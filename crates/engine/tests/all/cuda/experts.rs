@@ -108,8 +108,8 @@ fn a_gated_shared_expert_is_near_that_of_the_cpu() {
     };
     let [ours, cpu] = [&gpu, &Device::Cpu].map(logits);
     let far = ours.iter().zip(&cpu).filter(|(ours, cpu)| apart(ours, cpu) > 0.05).count();
-    // A row in twenty may take another expert, where two of them are nearly equal.
-    assert!(far <= 15, "{far} of 300 rows are far from the CPU's");
+    // Of two experts whose logits are nearly equal, rounding may choose the other one.
+    assert!(far <= 6, "{far} of 300 rows are far from the CPU's");
 }
 
 #[test]

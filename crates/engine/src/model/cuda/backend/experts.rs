@@ -68,7 +68,7 @@ impl Cuda {
         let [chosen, weights, places] = self.choices(pairs)?;
         let factors = self.slot(Slot::SharedFactors, 4 * rows)?;
         let bias = experts.bias.as_ref().map_or(0, Memory::at);
-        let pointers = [logits.at(), bias, slots, chosen, weights, places, factors].map(Argument::At);
+        let pointers = [logits.at(), bias, slots, factors, places, weights, chosen].map(Argument::At);
         let sizes = [rows, n, experts.router_parts, experts.n_logits(), top_k].map(Argument::size);
         let is_sigmoid = Argument::Int(i32::from(scoring == Scoring::Sigmoid));
         let is_normalised = Argument::Int(i32::from(normalised.is_some()));
