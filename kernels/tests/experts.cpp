@@ -335,6 +335,13 @@ void merge(Tally& tally) {
 
 int main() {
   Tally tally{"experts"};
+  if (kFewer > 1) {  // of each kind one
+    one_router(tally, {8, 3, 1, 4, 2}, "sigmoid in groups");
+    one_sort(tally, 40, 2, 5, Load::kEven);
+    for (const size_t i : {0, 1, 6, 10}) one_product(tally, kernels[i], 9, 80, 256, Load::kEven, {1});
+    merge(tally);
+    return tally.end();
+  }
   one_router(tally, {8, 3}, "softmax");
   Router softmax{128, 8};
   one_router(tally, softmax, "softmax of 128");

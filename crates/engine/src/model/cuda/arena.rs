@@ -14,7 +14,6 @@ use std::sync::Arc;
 use super::{
     Error, RECORDED_ROWS,
     adapter::{ITEM, ITEM_ROWS},
-    experts::ROUTER_PARTS,
     memory::Memory,
     products::{self, SPLIT_TOKENS, SplitK, grouped::most_tiles_of_any},
     tail::{CHOICE_BYTES, FOUND_BYTES, WANT_BYTES},
@@ -30,6 +29,8 @@ const NOTED_ROWS: usize = 1024;
 const LOGPROBS: usize = 16;
 /// The most rows of logits, counted once for each log-probability, that are reduced at a time where fewer are wanted.
 const FOUND_AT_ONCE: usize = 4096;
+/// The most bf16 matrices that a router is the sum of: three have the bits of f32.
+pub(super) const ROUTER_PARTS: usize = 3;
 /// Where buffers begin, as an allocation of the driver does.
 const ALIGNED: usize = 256;
 

@@ -13,10 +13,12 @@ mod multiply;
 mod norm;
 mod room;
 mod tail;
+mod values;
 
 pub(super) use experts::Merged;
 pub(super) use multiply::inputs;
 pub(super) use norm::Add;
+pub use values::Values;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -80,28 +82,6 @@ pub struct Cuda {
     noted: tail::Noted,
     /// Locked while logits are sampled from.
     staging: Mutex<tail::Staging>,
-}
-
-/// Rows on the device; of f32 in the stream, of bf16 elsewhere.
-#[derive(Clone, Copy)]
-pub struct Values {
-    at: u64,
-    n_rows: usize,
-}
-
-impl Values {
-    pub(super) fn new(at: u64, n_rows: usize) -> Self {
-        Self { at, n_rows }
-    }
-
-    pub(super) fn n_rows(self) -> usize {
-        self.n_rows
-    }
-
-    /// Where they are on the device.
-    pub(super) fn at(self) -> u64 {
-        self.at
-    }
 }
 
 impl Cuda {

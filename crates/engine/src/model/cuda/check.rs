@@ -119,7 +119,7 @@ static SMALL_EXPERTS: LazyLock<Value> = LazyLock::new(|| {
     "num_experts_per_tok": 4, "n_group": 4, "topk_group": 2, "norm_topk_prob": true, "routed_scaling_factor": 2.5,
     "first_k_dense_replace": 1, "num_nextn_predict_layers": 0})
 });
-const LAYERS_OF_EXPERTS: u64 = 0;
+const LAYERS_OF_EXPERTS: u64 = 0x8d8d_ac95_97b1_85e2;
 
 /// Tiles of each draw.
 const TILES: usize = 400;

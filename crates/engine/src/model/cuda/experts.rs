@@ -10,6 +10,8 @@ use std::{ops::Range, sync::Arc};
 use half::bf16;
 
 use super::{
+    adapter::Adapters,
+    arena::ROUTER_PARTS,
     memory::{Memory, WEIGHTS},
     products::{self, Kind, Way},
     quant_layout::{QuantLayout, STRIP},
@@ -26,9 +28,6 @@ use crate::model::{
 
 /// Rows of gates, and of ups, in a strip.
 const HALF: usize = STRIP / 2;
-
-/// The most bf16 matrices that a router is the sum of: three have the bits of f32.
-pub(super) const ROUTER_PARTS: usize = 3;
 
 /// The experts of one layer, or a card's shard of them: some columns of each.
 pub struct Experts {
@@ -158,7 +157,7 @@ fn router(
     let way = Way::Direct(Kind::Bf16);
     let part = Part { memory, offset: 0, way, first: 0, n, k_slice: products::k_slice(n, k) };
     let outputs = std::iter::once(0..n).collect();
-    let linear = Linear { parts: vec![part], n, k, bias: None, outputs, adapters: Default::default() };
+    let linear = Linear { parts: vec![part], n, k, bias: None, outputs, adapters: Adapters::default() };
     Ok((linear, parts.len()))
 }
 
@@ -209,13 +208,19 @@ enum Matrix<'a> {
     Seed(Fill),
 }
 
+/// How the rows of a matrix are to lie, and the matrix.
+type Found<'a> = (Encoding, Matrix<'a>);
+
+/// What has been loaded of a stack: how its rows lie, and where.
+type Loaded = Option<(Encoding, Memory)>;
+
 impl Source<'_> {
     fn name(&self, expert: usize, part: &str) -> String {
         format!("{}.experts.{expert}.{part}_proj.weight", self.module)
     }
 
-    /// A matrix and the format that products read. `first` is the format of the first one.
-    fn find(&self, name: &str, [n, k]: [usize; 2], first: &mut Option<Format>) -> Result<Matrix<'_>, Error> {
+    /// A matrix of this shape, and how its rows are to lie on the device: as those before it.
+    fn find(&self, name: &str, [n, k]: [usize; 2], before: Option<Encoding>) -> Result<Found<'_>, Error> {
         let bad = |reason: &str| self.weights.bad(name, reason);
         products::check(n, k).map_err(|e| bad(&format!("is {e}")))?;
         let (format, matrix) = match self.weights.fill(name) {
@@ -225,36 +230,40 @@ impl Source<'_> {
                 (stored.dtype, Matrix::File(stored.bytes))
             }
         };
-        let expected = *first.get_or_insert(format);
-        if format != expected {
+        if let Some(Encoding { format: others, .. }) = before.filter(|before| before.format != format) {
             return Err(bad(&format!(
-                "is {format:?}, and the gate of expert 0 is {expected:?}; one type is supported on a GPU"
+                "is {format:?}, and others of these experts are {others:?}; one type is supported on a GPU"
             )));
         }
-        Ok(matrix)
+        Ok((Encoding { format, k }, matrix))
     }
 
-    /// Memory for all experts' strips of a format.
-    fn memory(&self, encoding: Encoding, n: usize, upload: &WeightUpload) -> Result<Memory, Error> {
-        let bytes = self.n_experts * n / STRIP * encoding.strip_bytes();
-        Ok(upload.memory(bytes)?)
+    /// Where an expert's `n` rows go: in memory for all of them.
+    fn place(
+        &self,
+        stack: &mut Loaded,
+        (encoding, n): (Encoding, usize),
+        expert: usize,
+        upload: &WeightUpload,
+    ) -> Result<u64, Error> {
+        let of_expert = n / STRIP * encoding.strip_bytes();
+        let (_, memory) = match stack {
+            Some(stack) => stack,
+            none => none.insert((encoding, upload.memory(self.n_experts * of_expert)?)),
+        };
+        Ok(memory.at() + (expert * of_expert) as u64)
     }
 
     /// Gates and ups, interleaved.
     fn gate_up(&self, [n, k]: [usize; 2], upload: &mut WeightUpload) -> Result<Stack, Error> {
-        let own = self.shard.outputs(n, 1);
-        let (mut format, mut memory) = (None, None);
+        let (own, mut stack) = (self.shard.outputs(n, 1), None);
         for expert in 0..self.n_experts {
             let names = ["gate", "up"].map(|part| self.name(expert, part));
-            let gate = self.find(&names[0], [n, k], &mut format)?;
-            let up = self.find(&names[1], [n, k], &mut format)?;
-            let encoding = Encoding { format: format.unwrap_or(Format::Bf16), k };
-            let memory = match &mut memory {
-                Some(memory) => memory,
-                none => none.insert(self.memory(encoding, 2 * own.len(), upload)?),
-            };
+            let before = stack.as_ref().map(|(encoding, _)| *encoding);
+            let (encoding, gate) = self.find(&names[0], [n, k], before)?;
+            let (_, up) = self.find(&names[1], [n, k], Some(encoding))?;
+            let to = self.place(&mut stack, (encoding, 2 * own.len()), expert, upload)?;
             let n_strips = own.len() / HALF;
-            let to = memory.at() + (expert * n_strips * encoding.strip_bytes()) as u64;
             match (gate, up) {
                 (Matrix::File(gate), Matrix::File(up)) => {
                     let row_bytes = encoding.format.row_bytes(k);
@@ -265,8 +274,8 @@ impl Source<'_> {
                 }
                 (Matrix::Seed(gate), Matrix::Seed(up)) => {
                     for half in 0..2 * n_strips {
-                        let (fill, row) =
-                            (if half % 2 == 0 { gate } else { up }, own.start + half / 2 * HALF);
+                        let fill = if half % 2 == 0 { gate } else { up };
+                        let row = own.start + half / 2 * HALF;
                         upload.fill(to + (2 * half * HALF * k) as u64, row * k..(row + HALF) * k, fill)?;
                     }
                 }
@@ -274,48 +283,37 @@ impl Source<'_> {
             }
             names.iter().for_each(|name| self.weights.used(name));
         }
-        self.stack((format, memory), (2 * own.len(), k), "gate")
+        self.stack(stack, (2 * own.len(), k), "gate")
     }
 
     fn down(&self, [n, k]: [usize; 2], upload: &mut WeightUpload) -> Result<Stack, Error> {
-        let own = self.shard.outputs(n, 1);
-        let (mut format, mut memory) = (None, None);
+        let (own, mut stack) = (self.shard.outputs(n, 1), None);
         for expert in 0..self.n_experts {
             let name = self.name(expert, "down");
-            let matrix = self.find(&name, [n, k], &mut format)?;
-            let encoding = Encoding { format: format.unwrap_or(Format::Bf16), k };
-            let memory = match &mut memory {
-                Some(memory) => memory,
-                none => none.insert(self.memory(encoding, own.len(), upload)?),
-            };
-            let n_strips = own.len() / STRIP;
-            let to = memory.at() + (expert * n_strips * encoding.strip_bytes()) as u64;
+            let before = stack.as_ref().map(|(encoding, _)| *encoding);
+            let (encoding, matrix) = self.find(&name, [n, k], before)?;
+            let to = self.place(&mut stack, (encoding, own.len()), expert, upload)?;
             match matrix {
                 Matrix::File(bytes) => {
                     let row_bytes = encoding.format.row_bytes(k);
-                    let bytes = &bytes[own.start * row_bytes..own.end * row_bytes];
-                    let strip = STRIP * row_bytes;
+                    let rows = &bytes[own.start * row_bytes..own.end * row_bytes];
+                    let (n_strips, strip) = (own.len() / STRIP, STRIP * row_bytes);
                     upload.send_to(to, n_strips, encoding.strip_bytes(), &mut |strips, piece| {
-                        encoding.write(&bytes[strips.start * strip..strips.end * strip], piece);
+                        encoding.write(&rows[strips.start * strip..strips.end * strip], piece);
                     })?;
                 }
                 Matrix::Seed(fill) => upload.fill(to, own.start * k..own.end * k, fill)?,
             }
             self.weights.used(&name);
         }
-        self.stack((format, memory), (own.len(), k), "down")
+        self.stack(stack, (own.len(), k), "down")
     }
 
-    fn stack(
-        &self,
-        found: (Option<Format>, Option<Memory>),
-        (n, k): (usize, usize),
-        part: &str,
-    ) -> Result<Stack, Error> {
-        let (Some(format), Some(memory)) = found else {
+    fn stack(&self, loaded: Loaded, (n, k): (usize, usize), part: &str) -> Result<Stack, Error> {
+        let Some((encoding, memory)) = loaded else {
             return Err(self.weights.bad(&self.name(0, part), "is missing"));
         };
-        Ok(Stack { memory, way: Way::of(format), n, k })
+        Ok(Stack { memory, way: Way::of(encoding.format), n, k })
     }
 }
 
