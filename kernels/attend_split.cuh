@@ -112,6 +112,15 @@ __device__ __forceinline__ void weigh(const Shared<D, T>& shared, const Range& r
   }
 }
 
+// The value, computed after those before it: otherwise several softcaps at a time would take the registers that a split's
+// scores need.
+__device__ __forceinline__ float in_turn(float value) {
+#ifndef HOST_KERNEL_TEST
+  asm volatile("" : "+f"(value));
+#endif
+  return value;
+}
+
 // Scales one stage's scores, caps them, and takes out what a query does not see. `key` is the warp's first.
 template <int D, int T>
 __device__ __forceinline__ void mask(const Shared<D, T>& shared, const Stream& stream, int key, const Arguments& in,
@@ -124,7 +133,8 @@ __device__ __forceinline__ void mask(const Shared<D, T>& shared, const Stream& s
 #pragma unroll
     for (int m = 0; m < T / 16; m++)
 #pragma unroll
-      for (int i = 0; i < 8; i++) scores[m][i / 4][i % 4] = capped(scores[m][i / 4][i % 4], in.cap, in.cap_by);
+      for (int i = 0; i < 8; i++)
+        scores[m][i / 4][i % 4] = in_turn(capped(in_turn(scores[m][i / 4][i % 4]), in.cap, in.cap_by));
   }
   if (stream.all_first <= key && key + kBlock <= stream.all_end) return;
   const int g = threadIdx.x % 32 / 4, t = 2 * (threadIdx.x % 4);

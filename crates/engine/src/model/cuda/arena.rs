@@ -350,11 +350,16 @@ impl Places {
             &[&[(Slot::Whole, 2 * rows * widest)]],
             &[&[(Slot::Logits, 4 * wanted * all_logits)]],
         ];
+        Self::laid_out(&alternatives)
+    }
+
+    /// Pieces one after another, each as long as the longest of its alternatives: slots with their bytes.
+    fn laid_out(pieces_of_slots: &[&[&[(Slot, usize)]]]) -> Self {
         let (mut slots, mut pieces, mut end) = ([(0, 0); N_SLOTS], Vec::new(), 0);
-        for alternatives in alternatives {
+        for alternatives in pieces_of_slots {
             let first = end;
             pieces.push(first);
-            for alternative in alternatives {
+            for alternative in *alternatives {
                 let mut at = first;
                 for &(slot, bytes) in *alternative {
                     slots[slot as usize] = (at, bytes);

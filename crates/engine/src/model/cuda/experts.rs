@@ -223,12 +223,11 @@ impl Source<'_> {
     fn find(&self, name: &str, [n, k]: [usize; 2], before: Option<Encoding>) -> Result<Found<'_>, Error> {
         let bad = |reason: &str| self.weights.bad(name, reason);
         products::check(n, k).map_err(|e| bad(&format!("is {e}")))?;
-        let (format, matrix) = match self.weights.fill(name) {
-            Some(fill) => (Format::Bf16, Matrix::Seed(fill)),
-            None => {
-                let stored = self.weights.get(name, &[n, k])?;
-                (stored.dtype, Matrix::File(stored.bytes))
-            }
+        let (format, matrix) = if let Some(fill) = self.weights.fill(name) {
+            (Format::Bf16, Matrix::Seed(fill))
+        } else {
+            let stored = self.weights.get(name, &[n, k])?;
+            (stored.dtype, Matrix::File(stored.bytes))
         };
         if let Some(Encoding { format: others, .. }) = before.filter(|before| before.format != format) {
             return Err(bad(&format!(
@@ -281,7 +280,9 @@ impl Source<'_> {
                 }
                 _ => unreachable!("a checkpoint has files or a seed"),
             }
-            names.iter().for_each(|name| self.weights.used(name));
+            for name in &names {
+                self.weights.used(name);
+            }
         }
         self.stack(stack, (2 * own.len(), k), "gate")
     }

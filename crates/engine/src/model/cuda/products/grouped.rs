@@ -50,9 +50,9 @@ const LEAST_TOKENS: usize = 8;
 
 /// The kernels of a kind, the plain ones first, then those for few tokens.
 pub fn of_kind(kind: Kind) -> impl Iterator<Item = Grouped> {
-    NAMES.iter().filter(move |(_, of, ..)| *of == kind).map(|&(.., name, sums, gated)| {
-        let tile = TILES.iter().find(|tile| tile.whole == name);
-        Grouped { tile: tile.expect("a test finds every tile"), sums, gated }
+    NAMES.iter().filter(move |(_, of, ..)| *of == kind).filter_map(|&(.., name, sums, gated)| {
+        let tile = TILES.iter().find(|tile| tile.whole == name)?;
+        Some(Grouped { tile, sums, gated })
     })
 }
 
@@ -61,15 +61,13 @@ pub fn of_kind(kind: Kind) -> impl Iterator<Item = Grouped> {
 /// many tokens would multiply zeros.
 #[must_use]
 pub fn choose(kernels: Kernels, kind: Kind, pairs: usize, n_experts: usize) -> Grouped {
-    let mut all = of_kind(kind);
-    let plain = all.next().expect("every kind has a plain kernel");
+    let all: Vec<Grouped> = of_kind(kind).collect();
     if kernels == Reference {
-        return plain;
+        return all[0];
     }
     let average = pairs.div_ceil(n_experts.max(1));
-    let fast: Vec<Grouped> = all.collect();
-    let holding = fast.iter().find(|grouped| grouped.tile.tokens >= average);
-    holding.or(fast.last()).copied().unwrap_or(plain)
+    let holding = all.iter().skip(1).find(|grouped| grouped.tile.tokens >= average);
+    *holding.unwrap_or(&all[all.len() - 1])
 }
 
 /// The most tiles of so many tokens that so many pairs fill, however the experts share them.
