@@ -125,13 +125,13 @@ __device__ __forceinline__ void attend_split_kv(const Arguments& in, const int* 
       const bf16* q, const bf16* keys, const bf16* values,                                  \
       const int* work_tiles, const int* order, const int* positions,                        \
       const int* seq_of_row, const int* block_start, const int* blocks,                     \
-      bf16* __restrict__ out, int n_work_tiles, int H, int KV, int, int window, float scale) {                                     \
+      bf16* __restrict__ out, int n_work_tiles, int H, int KV, int, int window, float scale, float cap, float cap_by) { \
     await_earlier();                                                                                                               \
     DYNAMIC_SHARED(unsigned char, bytes);                                                                                          \
     if (static_cast<int>(blockIdx.x) >= n_work_tiles) return;                                                                      \
     const int* work = work_tiles + 2 * static_cast<size_t>(blockIdx.x);                                                            \
     if (work[1] == 0) return;                                                                                                      \
-    const attention::Arguments in = {q, keys, values, order, positions, seq_of_row, block_start, blocks, H, KV, window, scale};    \
+    const attention::Arguments in = {q, keys, values, order, positions, seq_of_row, block_start, blocks, H, KV, window, scale, cap, cap_by}; \
     attention::attend_rows<D, T>(in, work, out, bytes);                                                                            \
   }                                                                                                                                \
   extern "C" __global__ void __launch_bounds__(attention::kThreads, attention::Plan<D, T>::kBlocksOnSm) attend_split_kv_d##D##_t##T(\
@@ -139,12 +139,12 @@ __device__ __forceinline__ void attend_split_kv(const Arguments& in, const int* 
       const int* work_tiles, const int* order, const int* positions,                        \
       const int* seq_of_row, const int* block_start, const int* blocks,                     \
       float* __restrict__ splits, float* __restrict__ peaks, const int* split_start, int n_work_tiles, int H,         \
-      int KV, int, int window, float scale) {                                                                                      \
+      int KV, int, int window, float scale, float cap, float cap_by) { \
     await_earlier();                                                                                                               \
     DYNAMIC_SHARED(unsigned char, bytes);                                                                                          \
     if (static_cast<int>(blockIdx.x) >= n_work_tiles) return;                                                                      \
     const int* work = work_tiles + 4 * static_cast<size_t>(blockIdx.x);                                                            \
     if (work[1] == 0) return;                                                                                                      \
-    const attention::Arguments in = {q, keys, values, order, positions, seq_of_row, block_start, blocks, H, KV, window, scale};    \
+    const attention::Arguments in = {q, keys, values, order, positions, seq_of_row, block_start, blocks, H, KV, window, scale, cap, cap_by}; \
     attention::attend_split_kv<D, T>(in, work, splits, peaks, split_start, bytes);                                                 \
   }

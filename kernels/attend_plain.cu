@@ -13,6 +13,7 @@
 //   seq_of_row   [R]    block_start [S + 1], blocks: the blocks of sequence s are blocks[block_start[s]..]
 //   out          [R, H, D]                bf16
 //   splits       [n_splits, H, D], peaks [n_splits, H, 2] (peak, sum)   f32
+//   cap          the softcap on scores, 0 for none; cap_by is -2 / cap
 //   split_start  [R]    the index of (row, split) is split_start[row] + split - first_seen(position) / 256
 //
 // Launch: block 32, grid (n_work_tiles, KV). H is a multiple of KV; the query heads of kv head g are those
@@ -43,10 +44,17 @@ struct Tile {
   int first, end;  // keys that are seen
 };
 
+struct Step {
+  const bf16* q;
+  const int *order, *positions, *seq_of_row, *block_start, *blocks;
+  int n_heads, window;
+  float scale, cap, cap_by;
+};
+
 __device__ __forceinline__ uint32_t pair_at(const bf16* at) { return *reinterpret_cast<const uint32_t*>(at); }
 __device__ __forceinline__ uint32_t bits_at(const bf16* at) { return *reinterpret_cast<const uint16_t*>(at); }
 
-__device__ __forceinline__ void score(const Cache& cache, const Tile& tile, float scale, Shared& shared) {
+__device__ __forceinline__ void score(const Cache& cache, const Tile& tile, const Step& step, Shared& shared) {
   const int g = threadIdx.x / 4, t = 2 * (threadIdx.x % 4);
   for (int n0 = (tile.first - tile.base) / 8 * 8; n0 < tile.end - tile.base; n0 += 8) {
     const int key = tile.base + n0 + g;
@@ -61,7 +69,10 @@ __device__ __forceinline__ void score(const Cache& cache, const Tile& tile, floa
       for (int i = 0; i < 2; i++) b[i] = k ? pair_at(k + k0 + t + i * 8) : 0;
       mma_bf16(d, a, b);
     }
-    for (int i = 0; i < 4; i++) shared.scores[g + i / 2 * 8][n0 + t + i % 2] = __fmul_rn(d[i], scale);
+    for (int i = 0; i < 4; i++) {
+      const float scaled = __fmul_rn(d[i], step.scale);
+      shared.scores[g + i / 2 * 8][n0 + t + i % 2] = step.cap > 0.0f ? capped(scaled, step.cap, step.cap_by) : scaled;
+    }
   }
   __syncwarp();
 }
@@ -119,13 +130,6 @@ __device__ __forceinline__ void weigh(const Cache& cache, const Tile& tile, cons
   }
 }
 
-struct Step {
-  const bf16* q;
-  const int *order, *positions, *seq_of_row, *block_start, *blocks;
-  int n_heads, window;
-  float scale;
-};
-
 // Calls `row_heads(row, position, first query head, tile)` for the rows of a work tile, 16 heads at a time.
 template <typename Each>
 __device__ __forceinline__ void for_each_tile(const Step& step, const Cache& cache, int first, int n, Each each) {
@@ -157,13 +161,13 @@ extern "C" __global__ void __launch_bounds__(32)
                       const int* work_tiles, const int* order, const int* positions,
                       const int* seq_of_row, const int* block_start,
                       const int* blocks, bf16* __restrict__ out, int n_work_tiles, int H, int KV, int D,
-                      int window, float scale) {
+                      int window, float scale, float cap, float cap_by) {
   await_earlier();
   using namespace plain;
   __shared__ Shared shared;
   if (static_cast<int>(blockIdx.x) >= n_work_tiles) return;
   const Cache cache = {keys, values, KV, D};
-  const Step step = {q, order, positions, seq_of_row, block_start, blocks, H, window, scale};
+  const Step step = {q, order, positions, seq_of_row, block_start, blocks, H, window, scale, cap, cap_by};
   const int* work = work_tiles + 2 * static_cast<size_t>(blockIdx.x);
   const int lane = threadIdx.x;
   for_each_tile(step, cache, work[0], work[1], [&](int row, int position, int query_head, Tile tile) {
@@ -171,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(32)
     Softmax running = no_softmax();  // lane i's is query i's
     for (int split = first_seen(position, window) / kSplit; split <= position / kSplit; split++) {
       enter(tile, split, position, window);
-      score(cache, tile, scale, shared);
+      score(cache, tile, step, shared);
       soften(tile, shared);
       if (lane < kQueries) shared.factors[lane] = fold(running, shared.softmax[lane].peak, shared.softmax[lane].total);
       __syncwarp();
@@ -193,18 +197,19 @@ extern "C" __global__ void __launch_bounds__(32)
                        const int* work_tiles, const int* order, const int* positions,
                        const int* seq_of_row, const int* block_start,
                        const int* blocks, float* __restrict__ splits, float* __restrict__ peaks,
-                       const int* split_start, int n_work_tiles, int H, int KV, int D, int window, float scale) {
+                       const int* split_start, int n_work_tiles, int H, int KV, int D, int window, float scale, float cap,
+                       float cap_by) {
   await_earlier();
   using namespace plain;
   __shared__ Shared shared;
   if (static_cast<int>(blockIdx.x) >= n_work_tiles) return;
   const Cache cache = {keys, values, KV, D};
-  const Step step = {q, order, positions, seq_of_row, block_start, blocks, H, window, scale};
+  const Step step = {q, order, positions, seq_of_row, block_start, blocks, H, window, scale, cap, cap_by};
   const int* work = work_tiles + 4 * static_cast<size_t>(blockIdx.x);
   const int split = work[2], lane = threadIdx.x;
   for_each_tile(step, cache, work[0], work[1], [&](int row, int position, int query_head, Tile tile) {
     enter(tile, split, position, window);
-    score(cache, tile, scale, shared);
+    score(cache, tile, step, shared);
     soften(tile, shared);
     const size_t part = split_start[row] + split - first_seen(position, window) / kSplit;
     float* to = splits + (part * H + query_head) * D;

@@ -112,17 +112,31 @@ __device__ __forceinline__ void weigh(const Shared<D, T>& shared, const Range& r
   }
 }
 
-// Scales one stage's scores and takes out what a query does not see. `key` is the warp's first.
+// The value, computed after those before it: otherwise several softcaps at a time would take the registers that a split's
+// scores need.
+__device__ __forceinline__ float in_turn(float value) {
+#ifndef HOST_KERNEL_TEST
+  asm volatile("" : "+f"(value));
+#endif
+  return value;
+}
+
+// Scales one stage's scores, caps them, and takes out what a query does not see. `key` is the warp's first.
 template <int D, int T>
-__device__ __forceinline__ void mask(const Shared<D, T>& shared, const Stream& stream, int key, float scale,
+__device__ __forceinline__ void mask(const Shared<D, T>& shared, const Stream& stream, int key, const Arguments& in,
                                      float (&scores)[T / 16][2][4]) {
-  if (stream.all_first <= key && key + kBlock <= stream.all_end) {
+#pragma unroll
+  for (int m = 0; m < T / 16; m++)
+#pragma unroll
+    for (int i = 0; i < 8; i++) scores[m][i / 4][i % 4] = __fmul_rn(scores[m][i / 4][i % 4], in.scale);
+  if (in.cap > 0.0f) {
 #pragma unroll
     for (int m = 0; m < T / 16; m++)
 #pragma unroll
-      for (int i = 0; i < 8; i++) scores[m][i / 4][i % 4] = __fmul_rn(scores[m][i / 4][i % 4], scale);
-    return;
+      for (int i = 0; i < 8; i++)
+        scores[m][i / 4][i % 4] = in_turn(capped(in_turn(scores[m][i / 4][i % 4]), in.cap, in.cap_by));
   }
+  if (stream.all_first <= key && key + kBlock <= stream.all_end) return;
   const int g = threadIdx.x % 32 / 4, t = 2 * (threadIdx.x % 4);
 #pragma unroll
   for (int m = 0; m < T / 16; m++)
@@ -131,10 +145,8 @@ __device__ __forceinline__ void mask(const Shared<D, T>& shared, const Stream& s
       const int query = m * 16 + g + i / 2 * 8;
       const int first = shared.first[query] - key - t - i % 2, end = shared.end[query] - key - t - i % 2;
 #pragma unroll
-      for (int n = 0; n < 2; n++) {
-        const float score = __fmul_rn(scores[m][n][i], scale);
-        scores[m][n][i] = n * 8 >= first && n * 8 < end ? score : -INFINITY;
-      }
+      for (int n = 0; n < 2; n++)
+        if (n * 8 < first || n * 8 >= end) scores[m][n][i] = -INFINITY;
     }
 }
 
@@ -228,7 +240,7 @@ __device__ __forceinline__ void attend_split(const Arguments& in, const Shared<D
     const bf16* keys = streamed ? ring.next() + warp * kBlock * Plan<D, T>::kRow : nullptr;
     if (streamed && range.sees(key)) {
       score<D, T>(queries, keys, scores[stage]);
-      mask<D, T>(shared, ring.stream, key, in.scale, scores[stage]);
+      mask<D, T>(shared, ring.stream, key, in, scores[stage]);
     } else {
 #pragma unroll
       for (int m = 0; m < T / 16; m++)

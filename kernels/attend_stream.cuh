@@ -33,7 +33,7 @@ struct Arguments {
   const bf16 *q, *keys, *values;
   const int *order, *positions, *seq_of_row, *block_start, *blocks;
   int n_heads, n_kv_heads, window;
-  float scale;
+  float scale, cap, cap_by;
 };
 
 // Shared memory. Of each query: the largest score and the sum of weights that each warp found, what its output and part

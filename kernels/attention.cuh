@@ -4,7 +4,8 @@
 // Row r at position p sees the keys from first_seen(p) to p. They are divided every kSplit absolute positions; within a
 // split, for each query head of r:
 //
-//   score[j]  = (q . k[j]) * scale       mma_bf16 along the head, 16 dimensions at a time, from 0
+//   score[j]  = (q . k[j]) * scale       mma_bf16 along the head, 16 dimensions at a time, from 0; through a softcap
+//                                        (softcap.cuh) where cap is not 0
 //   peak      = max score[j]
 //   weight[j] = bf16(coarse_exp(score[j] - peak)), 0 for a key that is not seen
 //   sum       = the weights in the order of sum_of_slices
@@ -20,6 +21,7 @@
 #pragma once
 
 #include "mma.cuh"
+#include "softcap.cuh"
 
 constexpr int kBlock = 16;    // keys of a block of the cache
 constexpr int kSplit = 256;   // keys of a split

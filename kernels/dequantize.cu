@@ -7,6 +7,9 @@
 // For the quantised formats that have no product of their own. Their values have more bits than bf16: what is lost is one
 // rounding of each weight, to 2^-9 of its size.
 //
+//   starts  [experts + 1] or null: rows of_expert e to of_expert (e + 1) are expert e's, and are left out where starts[e]
+//           is starts[e + 1]: no row takes that expert
+//
 // Launch: a thread for two values; block 256, grid (n_rows, k / 2 / 256 rounded up), since only x may be past
 // 65,535. k is even.
 //
@@ -16,9 +19,11 @@
 namespace {
 
 template <Format F>
-__device__ __forceinline__ void dequantize_row(const void* w, bf16* panel, int first_row, int n_rows, int k) {
+__device__ __forceinline__ void dequantize_row(const void* w, bf16* panel, const int* starts, int first_row, int n_rows,
+                                               int k, int of_expert) {
   const int pair = blockIdx.y * blockDim.x + threadIdx.x, row = blockIdx.x;
   if (row >= n_rows || 2 * pair >= k) return;
+  if (starts != nullptr && starts[row / of_expert] == starts[row / of_expert + 1]) return;
   const unsigned char* from = static_cast<const unsigned char*>(w) + (first_row + row) * row_bytes<F>(k);
   __nv_bfloat162 two;
   two.x = __float2bfloat16_rn(value_of_row<F>(from, 2 * pair));
@@ -28,25 +33,26 @@ __device__ __forceinline__ void dequantize_row(const void* w, bf16* panel, int f
 
 }  // namespace
 
-#define PANEL_PARAMETERS const void *w, bf16 *__restrict__ panel, int first_row, int n_rows, int k
+#define PANEL_PARAMETERS \
+  const void *w, bf16 *__restrict__ panel, const int *starts, int first_row, int n_rows, int k, int of_expert
 
 extern "C" __global__ void dequantize_q4_0(PANEL_PARAMETERS) {
   await_earlier();
-  dequantize_row<Format::kQ4_0>(w, panel, first_row, n_rows, k);
+  dequantize_row<Format::kQ4_0>(w, panel, starts, first_row, n_rows, k, of_expert);
 }
 extern "C" __global__ void dequantize_q4_1(PANEL_PARAMETERS) {
   await_earlier();
-  dequantize_row<Format::kQ4_1>(w, panel, first_row, n_rows, k);
+  dequantize_row<Format::kQ4_1>(w, panel, starts, first_row, n_rows, k, of_expert);
 }
 extern "C" __global__ void dequantize_q5_0(PANEL_PARAMETERS) {
   await_earlier();
-  dequantize_row<Format::kQ5_0>(w, panel, first_row, n_rows, k);
+  dequantize_row<Format::kQ5_0>(w, panel, starts, first_row, n_rows, k, of_expert);
 }
 extern "C" __global__ void dequantize_q5_1(PANEL_PARAMETERS) {
   await_earlier();
-  dequantize_row<Format::kQ5_1>(w, panel, first_row, n_rows, k);
+  dequantize_row<Format::kQ5_1>(w, panel, starts, first_row, n_rows, k, of_expert);
 }
 extern "C" __global__ void dequantize_q5_k(PANEL_PARAMETERS) {
   await_earlier();
-  dequantize_row<Format::kQ5_K>(w, panel, first_row, n_rows, k);
+  dequantize_row<Format::kQ5_K>(w, panel, starts, first_row, n_rows, k, of_expert);
 }

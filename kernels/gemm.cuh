@@ -33,6 +33,7 @@ struct Problem {
   const float* bias;
   float* y;  // of a split product: partial [slices, M, N]
   int M, N, K, k_slice, ldy, add;
+  const int* rows = nullptr;  // row m of the product is row rows[m] of x; null: row m
 };
 
 // The signatures that all products have, so that a kernel's name is all that differs between them.

@@ -4,8 +4,10 @@
 //   gemm_bf16_TxO, gemm_bf16_TxO_split  tiles of T tokens x O outputs (gemm_tile_bf16.cuh); the same bits
 //
 //   gemm_bf16_wgmma_TxO                 the same for Hopper's own instructions (gemm_tile_wgmma.cuh)
+//   gemm_bf16_grouped, gemm_bf16_gated and those of tiles: the rows of experts (gemm_grouped.cuh)
 //
-// Proved by kernels/tests/gemm.cpp.
+// Proved by kernels/tests/gemm.cpp, kernels/tests/experts.cpp.
+#include "gemm_grouped.cuh"
 #include "gemm_plain.cuh"
 #include "gemm_tile_bf16.cuh"
 #include "gemm_tile_wgmma.cuh"
@@ -73,3 +75,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) gemm_bf16_wgmma_256x128(PRO
   await_earlier();
   Bf16_wgmma_256x128::run(PRODUCT_ARGUMENTS);
 }
+
+GROUPED_BY(gemm_bf16, , (gemm::grouped_plain<gemm::PlainBf16, gemm::Bf16Layout>))
+GROUPED_BY(gemm_bf16_16x64, __launch_bounds__(128, 3), (gemm::grouped<Bf16_16x64, gemm::Bf16Layout>))
+GROUPED_BY(gemm_bf16_64x64, __launch_bounds__(128, 3), (gemm::grouped<Bf16_64x64, gemm::Bf16Layout>))
+GROUPED_BY(gemm_bf16_128x128, __launch_bounds__(128, 2), (gemm::grouped<Bf16_128x128, gemm::Bf16Layout>))

@@ -19,7 +19,10 @@ __device__ __forceinline__ uint32_t two_of(const bf16* matrix, int row, int rows
 
 // x at `k` .. `k + 16` for 8 tokens.
 __device__ __forceinline__ void plain_tokens(uint32_t (&b)[2], const Problem& p, int token, int k, int lane) {
-  for (int half = 0; half < 2; half++) b[half] = two_of(p.x, token + lane / 4, p.M, k + 8 * half + lane % 4 * 2, p.K);
+  const int m = token + lane / 4;
+  const bf16* const row = p.x + static_cast<size_t>(p.rows != nullptr && m < p.M ? p.rows[m] : m) * p.K;
+  for (int half = 0; half < 2; half++)
+    b[half] = m < p.M ? *reinterpret_cast<const uint32_t*>(row + k + 8 * half + lane % 4 * 2) : 0;
 }
 
 struct PlainBf16 {

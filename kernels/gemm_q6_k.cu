@@ -3,8 +3,10 @@
 //
 //   gemm_q6_k, gemm_q6_k_split            plain, any shape (gemm_plain.cuh has the launch)
 //   gemm_q6_k_TxO, gemm_q6_k_TxO_split    tiles of T tokens x O outputs (gemm_tile_quantised.cuh); the same bits
+//   gemm_q6_k_grouped, gemm_q6_k_gated and those of tiles: the rows of experts (gemm_grouped.cuh)
 //
-// Proved by kernels/tests/gemm.cpp.
+// Proved by kernels/tests/gemm.cpp, kernels/tests/experts.cpp.
+#include "gemm_grouped.cuh"
 #include "gemm_plain.cuh"
 #include "gemm_tile_quantised.cuh"
 
@@ -67,3 +69,8 @@ extern "C" __global__ void __launch_bounds__(128, 2) gemm_q6_k_64x128_split(SPLI
   await_earlier();
   Q6_K_64x128::run<true>(SPLIT_ARGUMENTS);
 }
+
+GROUPED_BY(gemm_q6_k, , (gemm::grouped_plain<PlainQ6_K, gemm::StripLayout<Q6_K>>))
+GROUPED_BY(gemm_q6_k_8x64, __launch_bounds__(128, 3), (gemm::grouped<Q6_K_8x64, gemm::StripLayout<Q6_K>>))
+GROUPED_BY(gemm_q6_k_32x64, __launch_bounds__(128, 3), (gemm::grouped<Q6_K_32x64, gemm::StripLayout<Q6_K>>))
+GROUPED_BY(gemm_q6_k_64x128, __launch_bounds__(128, 2), (gemm::grouped<Q6_K_64x128, gemm::StripLayout<Q6_K>>))

@@ -3,8 +3,10 @@
 //
 //   gemm_q8_0, gemm_q8_0_split            plain, any shape (gemm_plain.cuh has the launch)
 //   gemm_q8_0_TxO, gemm_q8_0_TxO_split    tiles of T tokens x O outputs (gemm_tile_quantised.cuh); the same bits
+//   gemm_q8_0_grouped, gemm_q8_0_gated and those of tiles: the rows of experts (gemm_grouped.cuh)
 //
-// Proved by kernels/tests/gemm.cpp.
+// Proved by kernels/tests/gemm.cpp, kernels/tests/experts.cpp.
+#include "gemm_grouped.cuh"
 #include "gemm_plain.cuh"
 #include "gemm_tile_quantised.cuh"
 
@@ -67,3 +69,8 @@ extern "C" __global__ void __launch_bounds__(128, 2) gemm_q8_0_64x128_split(SPLI
   await_earlier();
   Q8_0_64x128::run<true>(SPLIT_ARGUMENTS);
 }
+
+GROUPED_BY(gemm_q8_0, , (gemm::grouped_plain<PlainQ8_0, gemm::StripLayout<Q8_0>>))
+GROUPED_BY(gemm_q8_0_8x64, __launch_bounds__(128, 3), (gemm::grouped<Q8_0_8x64, gemm::StripLayout<Q8_0>>))
+GROUPED_BY(gemm_q8_0_32x64, __launch_bounds__(128, 3), (gemm::grouped<Q8_0_32x64, gemm::StripLayout<Q8_0>>))
+GROUPED_BY(gemm_q8_0_64x128, __launch_bounds__(128, 2), (gemm::grouped<Q8_0_64x128, gemm::StripLayout<Q8_0>>))

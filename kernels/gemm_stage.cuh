@@ -15,9 +15,13 @@ namespace gemm {
 // chunks that neighbouring threads copy.
 template <int ROWS, int DEPTH, int THREADS>
 class Rows {
+ public:
+  static constexpr int kRowBytes = DEPTH * 2, kBytes = ROWS * kRowBytes;
   static constexpr int kChunks = DEPTH / 8;
   static constexpr int kRowsAtOnce = THREADS / kChunks < ROWS ? THREADS / kChunks : ROWS;
   static constexpr int kRounds = ROWS / kRowsAtOnce;
+
+ private:
   static_assert(DEPTH == 32 || DEPTH % 64 == 0, "a row fills half of the banks, or all of them");
   static_assert(THREADS % kChunks == 0 && ROWS % kRowsAtOnce == 0 && kRounds <= 32, "whole rounds of all threads");
 
@@ -27,8 +31,6 @@ class Rows {
   int place_, k_;     // of its chunk within a stage, in bytes; its first k
 
  public:
-  static constexpr int kRowBytes = DEPTH * 2, kBytes = ROWS * kRowBytes;
-
   __device__ __forceinline__ Rows(const bf16* matrix, int first, int rows, int k, int K) {
     const int row = threadIdx.x / kChunks, chunk = threadIdx.x % kChunks;
     in_ = 0;
@@ -61,6 +63,40 @@ class Rows {
     k_ += DEPTH;
   }
   static_assert(kRowsAtOnce % 8 == 0 || (DEPTH != 32 && 8 % kRowsAtOnce == 0), "bits of the swizzle can be flipped");
+};
+
+// The same for rows of a matrix that lie anywhere in it: row i is row rows[i]; null: row i. There are `n`, from 0 on.
+template <int ROWS, int DEPTH, int THREADS>
+class GatheredRows {
+  using R = Rows<ROWS, DEPTH, THREADS>;
+  const bf16* from_[R::kRounds];  // this thread's chunk of the next stage, in each of its rows
+  unsigned in_;
+  int place_, k_;
+
+ public:
+  __device__ __forceinline__ GatheredRows(const bf16* matrix, const int* rows, int n, int K) {
+    const int row = threadIdx.x / R::kChunks, chunk = threadIdx.x % R::kChunks;
+    in_ = 0, k_ = chunk * 8, place_ = R::at(row, chunk);
+#pragma unroll
+    for (int t = 0; t < R::kRounds; t++) {
+      const int at = row + t * R::kRowsAtOnce;
+      const bool in = row < R::kRowsAtOnce && at < n;
+      in_ |= static_cast<unsigned>(in) << t;
+      from_[t] = matrix + static_cast<size_t>(!in ? 0 : rows == nullptr ? at : rows[at]) * K + k_;
+    }
+  }
+
+  __device__ __forceinline__ void copy(unsigned char* stage, int K) {
+    if (R::kRowsAtOnce * R::kChunks == THREADS || threadIdx.x < R::kRowsAtOnce * R::kChunks) {
+#pragma unroll
+      for (int t = 0; t < R::kRounds; t++) {
+        const int below = t * R::kRowsAtOnce;
+        cp_async_16(stage + (place_ ^ below % 8 * 16) + below * R::kRowBytes, from_[t], (in_ >> t & 1) && k_ < K);
+        from_[t] += DEPTH;
+      }
+    }
+    k_ += DEPTH;
+  }
 };
 
 // Fragments of k16 step `step` from rows in shared memory. `row` is a multiple of 8, so that it moves no chunk and a

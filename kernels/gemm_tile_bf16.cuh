@@ -22,6 +22,7 @@ struct TileBf16 {
   static constexpr int kTokens = TOKENS, kOutputs = OUTPUTS, kThreads = 32 * WARPS_T * WARPS_O;
   static constexpr int I = OUTPUTS / WARPS_O / 16, J = TOKENS / WARPS_T / 8, kSteps = DEPTH / 16;
   using X = Rows<TOKENS, DEPTH, kThreads>;
+  using Gathered = GatheredRows<TOKENS, DEPTH, kThreads>;
   using W = Rows<OUTPUTS, DEPTH, kThreads>;
   static constexpr int kStageBytes = X::kBytes + W::kBytes, kSharedBytes = STAGES * kStageBytes;
 
@@ -42,19 +43,35 @@ struct TileBf16 {
     }
   }
 
+  // This warp's first token and output, of the block's.
+  static __device__ __forceinline__ Corner of_warp() {
+    const int warp = threadIdx.x / 32;
+    return {warp % WARPS_T * (8 * J), warp / WARPS_T * (16 * I)};
+  }
+
   template <bool SPLIT>
   static __device__ __forceinline__ void run(Problem p) {
-    DYNAMIC_SHARED(unsigned char, shared);
-    const Corner corner = corner_of<TOKENS, OUTPUTS>(p);
-    const int warp = threadIdx.x / 32;
-    const int token = warp % WARPS_T * (8 * J), output = warp / WARPS_T * (16 * I);
+    const Corner corner = corner_of<TOKENS, OUTPUTS>(p), within = of_warp();
     int k = 0, end = p.K;
     if (SPLIT) {
       k = blockIdx.y * p.k_slice, end = min(k + p.k_slice, p.K);
       p = of_slice(p, blockIdx.y);
     }
     X x(p.x, corner.token, p.M, k, p.K);
-    W w(static_cast<const bf16*>(p.w), corner.output, p.N, k, p.K);
+    multiply_over(p, corner.output, x, k, end, SPLIT ? end : min(p.k_slice, end),
+                  [&](const float(&sum)[I][J][4], bool first, bool last) {
+                    settle_tile<I, J>(p, sum, corner.token + within.token, corner.output + within.output, first, last);
+                  });
+  }
+
+  // The sums over k .. end of the tokens that `x` copies and the outputs from `corner` on; `settle` takes those up to
+  // each border.
+  template <class Tokens, class Settle>
+  static __device__ __forceinline__ void multiply_over(const Problem& p, int corner, Tokens& x, int k, int end,
+                                                       int border, Settle settle) {
+    DYNAMIC_SHARED(unsigned char, shared);
+    const int token = of_warp().token, output = of_warp().output;
+    W w(static_cast<const bf16*>(p.w), corner, p.N, k, p.K);
     const int stages = ceil_div(end - k, DEPTH);
 
     int to_copy = 0, copy_at = 0;  // the next stage to copy, and its place in the ring
@@ -76,7 +93,7 @@ struct TileBf16 {
     Fragments fragments[2];
     load(fragments[0], shared, token, output, 0);
     float sum[I][J][4] = {};
-    int at = 0, border = SPLIT ? end : min(p.k_slice, end);
+    int at = 0;
     bool first = true;
     for (int t = 0; t < stages; t++) {
 #pragma unroll
@@ -100,7 +117,7 @@ struct TileBf16 {
         k += 16;
       }
       if (k >= border) {
-        settle_tile<I, J>(p, sum, corner.token + token, corner.output + output, first, border == end);
+        settle(sum, first, border == end);
 #pragma unroll
         for (int e = 0; e < I * J * 4; e++) sum[e / (4 * J)][e / 4 % J][e % 4] = 0.0f;
         first = false;

@@ -78,6 +78,7 @@ struct TileQuantised {
   static constexpr int kTokens = TOKENS, kOutputs = OUTPUTS, kThreads = 32 * WARPS;
   static constexpr int I = OUTPUTS / WARPS / 16, J = TOKENS / 8, kDepth = UNITS * planes::kUnit;
   using X = Rows<TOKENS, kDepth, kThreads>;
+  using Gathered = GatheredRows<TOKENS, kDepth, kThreads>;
   using W = StripStage<F, I, UNITS>;
   static constexpr int kStageBytes = X::kBytes + WARPS * W::kBytes;
   static constexpr bool kShared = F::minima && SHARED_SUMS;
@@ -173,20 +174,34 @@ struct TileQuantised {
       if (!RAGGED || planes::kUnit * u < left) multiply(total, stage, strips, sums, scales, u);
   }
 
+  // This warp's first token and output, of the block's.
+  static __device__ __forceinline__ Corner of_warp() { return {0, static_cast<int>(threadIdx.x) / 32 * (16 * I)}; }
+
   template <bool SPLIT>
   static __device__ __forceinline__ void run(Problem p) {
-    DYNAMIC_SHARED(unsigned char, shared);
-    float* const sums = reinterpret_cast<float*>(shared + STAGES * kStageBytes);
-    const Corner corner = corner_of<TOKENS, OUTPUTS>(p);
-    const int output = threadIdx.x / 32 * (16 * I);  // the warp's first, of the tile
-    const int strips_at = X::kBytes + threadIdx.x / 32 * W::kBytes;
+    const Corner corner = corner_of<TOKENS, OUTPUTS>(p), within = of_warp();
     int k = 0, end = p.K;
     if (SPLIT) {
       k = blockIdx.y * p.k_slice, end = min(k + p.k_slice, p.K);
       p = of_slice(p, blockIdx.y);
     }
     X x(p.x, corner.token, p.M, k, p.K);
-    W w(p.w, corner.output + output, p.N, k, p.K);
+    multiply_over(p, corner.output, x, k, end, SPLIT ? end : min(p.k_slice, end),
+                  [&](const float(&total)[I][J][4], bool first, bool last) {
+                    settle_tile<I, J>(p, total, corner.token, corner.output + within.output, first, last);
+                  });
+  }
+
+  // The sums over k .. end of the tokens that `x` copies and the outputs from `corner` on; `settle` takes those up to
+  // each border.
+  template <class Tokens, class Settle>
+  static __device__ __forceinline__ void multiply_over(const Problem& p, int corner, Tokens& x, int k, int end,
+                                                       int border, Settle settle) {
+    DYNAMIC_SHARED(unsigned char, shared);
+    float* const sums = reinterpret_cast<float*>(shared + STAGES * kStageBytes);
+    const int output = of_warp().output;
+    const int strips_at = X::kBytes + threadIdx.x / 32 * W::kBytes;
+    W w(p.w, corner + output, p.N, k, p.K);
     const int stages = ceil_div(end - k, kDepth);
 
     int to_copy = 0, copy_at = 0;  // the next stage to copy, and its place in the ring
@@ -209,7 +224,7 @@ struct TileQuantised {
     }
 
     float total[I][J][4] = {};
-    int in_ring = 0, border = SPLIT ? end : min(p.k_slice, end);
+    int in_ring = 0;
     bool first = true;
     for (int t = 0; t < stages; t++) {
       cp_async_wait<STAGES - 2 - kAhead>();
@@ -230,7 +245,7 @@ struct TileQuantised {
       in_ring = next;
       k += kDepth;
       if (k >= border) {
-        settle_tile<I, J>(p, total, corner.token, corner.output + output, first, border == end);
+        settle(total, first, border == end);
 #pragma unroll
         for (int e = 0; e < I * J * 4; e++) total[e / (4 * J)][e / 4 % J][e % 4] = 0.0f;
         first = false;

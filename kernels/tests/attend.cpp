@@ -32,7 +32,7 @@ std::vector<bf16> by_rows(const Case& c, const Kernel& k, const std::vector<int>
   host::launch(dim3(n, s.kv_heads), dim3(k.threads), k.shared_bytes, [&] {
     k.rows(c.q.data(), c.keys.data(), c.values.data(), work_tiles.data(), c.order.data(), c.positions.data(),
            c.seq_of_row.data(), c.block_start.data(), c.blocks.data(), out.data(), n, s.heads, s.kv_heads, s.dim,
-           s.window, s.scale);
+           s.window, s.scale, s.cap, s.cap_by());
   });
   return out;
 }
@@ -50,7 +50,8 @@ Splits by_splits(const Case& c, const Kernel& k, const std::vector<int>& work_ti
   host::launch(dim3(n, s.kv_heads), dim3(k.threads), k.shared_bytes, [&] {
     k.splits(c.q.data(), c.keys.data(), c.values.data(), work_tiles.data(), c.order.data(), c.positions.data(),
             c.seq_of_row.data(), c.block_start.data(), c.blocks.data(), splits.data(), peaks.data(),
-            c.split_start.data(), n, s.heads, s.kv_heads, s.dim, s.window, s.scale);
+            c.split_start.data(), n, s.heads, s.kv_heads, s.dim, s.window, s.scale, s.cap,
+            s.cap_by());
   });
   host::launch(dim3(c.rows(), (s.heads * s.dim + 511) / 512), dim3(128), 0, [&] {
     attend_merge(splits.data(), peaks.data(), c.split_start.data(), c.positions.data(), out.data(), c.rows(), s.heads,
@@ -84,12 +85,12 @@ std::vector<Sequence> mixed() {
 
 std::vector<Shape> shapes(int dim) {
   const float scale = 1 / std::sqrt(float(dim));
-  return {{4, 2, dim, 0, scale}, {7, 1, dim, 24, scale}, {3, 3, dim, 270, 3 * scale}};
+  return {{4, 2, dim, 0, scale}, {7, 1, dim, 24, scale}, {3, 3, dim, 270, 3 * scale, 2}};
 }
 
 std::string name_of(const Shape& s) {
   return std::to_string(s.heads) + " heads over " + std::to_string(s.kv_heads) + " of " + std::to_string(s.dim) +
-         ", window " + std::to_string(s.window);
+         ", window " + std::to_string(s.window) + (s.cap > 0 ? ", capped" : "");
 }
 
 // Plain attention, alone and together; what all others must give.

@@ -15,7 +15,8 @@ struct Sequence {
 
 struct Shape {
   int heads, kv_heads, dim, window;
-  float scale;
+  float scale, cap = 0;
+  float cap_by() const { return cap > 0 ? -2 / cap : 0; }
 };
 
 struct Case {
@@ -165,7 +166,8 @@ inline double worst_error(const Case& c, const std::vector<bf16>& out) {
         const size_t at = ((size_t(c.blocks_of(row)[p / kBlock]) * s.kv_heads + kv) * kBlock + p % kBlock) * s.dim;
         double dot = 0;
         for (int d = 0; d < s.dim; d++) dot += double(widen(q[d])) * widen(c.keys[at + d]);
-        const double weight = std::exp(dot * s.scale);
+        const double score = s.cap > 0 ? s.cap * std::tanh(dot * s.scale / s.cap) : dot * s.scale;
+        const double weight = std::exp(score);
         total += weight;
         for (int d = 0; d < s.dim; d++) sum[d] += weight * widen(c.values[at + d]);
       }

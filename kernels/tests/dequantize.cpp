@@ -8,7 +8,7 @@
 
 namespace {
 
-using Kernel = void (*)(const void*, bf16*, int, int, int);
+using Kernel = void (*)(const void*, bf16*, const int*, int, int, int, int);
 
 template <Format F>
 void one_format(Tally& tally, const char* name, Kernel kernel) {
@@ -18,7 +18,7 @@ void one_format(Tally& tally, const char* name, Kernel kernel) {
   for (uint32_t& word : memory) word = (state = state * 1664525u + 1013904223u) & 0x3b7f3b7fu;  // no NaN, no infinity
   const unsigned char* w = reinterpret_cast<const unsigned char*>(memory.data());
   std::vector<bf16> panel((n + 1) * k, __float2bfloat16_rn(-7.0f));
-  host::launch(dim3(n, (k / 2 + 255) / 256), dim3(256), 0, [&] { kernel(w, panel.data(), first, n, k); });
+  host::launch(dim3(n, (k / 2 + 255) / 256), dim3(256), 0, [&] { kernel(w, panel.data(), nullptr, first, n, k, 0); });
   bool right = true, untouched = true;
   for (int r = 0; r <= n; r++)
     for (int i = 0; i < k; i++) {
@@ -29,6 +29,17 @@ void one_format(Tally& tally, const char* name, Kernel kernel) {
     }
   tally.check(right, std::string(name) + ": another value than the block's");
   tally.check(untouched, std::string(name) + ": wrote behind the panel");
+
+  // Two rows of each expert, of which the first has no pairs.
+  const int starts[] = {3, 3, 5};
+  std::vector<bf16> of_experts(n * k, __float2bfloat16_rn(-7.0f));
+  host::launch(dim3(n, (k / 2 + 255) / 256), dim3(256), 0,
+               [&] { kernel(w, of_experts.data(), starts, first, n, k, 2); });
+  bool alike = true;
+  for (int i = 0; i < n * k; i++)
+    alike &= i < 2 * k ? __bfloat162float(of_experts[i]) == -7.0f
+                       : __bfloat16_as_ushort(of_experts[i]) == __bfloat16_as_ushort(panel[i]);
+  tally.check(alike, std::string(name) + ": rows of an expert without pairs, or of one with pairs");
 }
 
 }  // namespace

@@ -9,13 +9,15 @@ namespace {
 constexpr float kEps = 1e-6f;
 
 struct Shape {
-  int heads, kv_heads, dim;
+  int heads, kv_heads, dim, rotary;
+  bool norm_last = false;
   int width() const { return (heads + 2 * kv_heads) * dim; }
 };
 
 struct Input {
   std::vector<float> qkv, q_norm, k_norm, cos, sin;
   std::vector<int> positions, slots;
+  std::vector<float> growth;  // empty: none
 };
 
 struct Output {
@@ -31,22 +33,31 @@ Output run(const Shape& s, const Input& in, bool norm) {
                 std::vector<bf16>(cache, nan_bf16())};
   host::launch(dim3(rows, (s.heads + 2 * s.kv_heads + 3) / 4), dim3(32, 4), 0, [&] {
     rotate(in.qkv.data(), norm ? in.q_norm.data() : nullptr, norm ? in.k_norm.data() : nullptr, in.cos.data(),
-           in.sin.data(), in.positions.data(), in.slots.data(), out.q.data(), out.keys.data(), out.values.data(), rows,
-           s.heads, s.kv_heads, s.dim, kEps);
+           in.sin.data(), in.positions.data(), in.slots.data(),
+           in.growth.empty() ? nullptr : in.growth.data(), out.q.data(), out.keys.data(), out.values.data(), rows,
+           s.heads, s.kv_heads, s.dim, s.rotary, s.norm_last, kEps);
   });
   return out;
 }
 
-std::vector<double> rotated(const Shape& s, const Input& in, const float* head, const float* weight, int position) {
-  std::vector<double> v(head, head + s.dim), out(s.dim);
+void norm_of(std::vector<double>& v, const float* weight) {
   double squares = 0;
   for (const double x : v) squares += x * x;
-  for (int d = 0; weight && d < s.dim; d++) v[d] *= weight[d] / std::sqrt(squares / s.dim + double(kEps));
-  const int half = s.dim / 2;
+  for (size_t d = 0; weight && d < v.size(); d++) v[d] *= weight[d] / std::sqrt(squares / v.size() + double(kEps));
+}
+
+std::vector<double> rotated(const Shape& s, const Input& in, const float* head, const float* weight, int position,
+                            float growth = 1) {
+  std::vector<double> v(head, head + s.dim);
+  if (!s.norm_last) norm_of(v, weight);
+  std::vector<double> out = v;
+  const int half = s.rotary / 2;
   for (int i = 0; i < half; i++) {
     const double c = in.cos[position * half + i], n = in.sin[position * half + i];
     out[i] = v[i] * c - v[i + half] * n, out[i + half] = v[i + half] * c + v[i] * n;
   }
+  if (s.norm_last) norm_of(out, weight);
+  for (double& x : out) x *= growth;
   return out;
 }
 
@@ -56,14 +67,16 @@ double worst(const std::vector<double>& wanted, const bf16* got) {
   return error;
 }
 
-void one_case(Tally& tally, const Shape& s, bool norm) {
+void one_case(Tally& tally, const Shape& s, bool norm, bool grows = false) {
   const int rows = 3;
   Random random{uint64_t(s.dim)};
   const Input in = {random.numbers(size_t(rows) * s.width()), random.numbers(s.dim), random.numbers(s.dim),
-                    random.numbers(size_t(kContext) * s.dim / 2), random.numbers(size_t(kContext) * s.dim / 2),
-                    {39, 0, 17}, {47, 0, 18}};
+                    random.numbers(size_t(kContext) * s.rotary / 2), random.numbers(size_t(kContext) * s.rotary / 2),
+                    {39, 0, 17}, {47, 0, 18},
+                    grows ? std::vector<float>{1.5f, 1.0f, 1.25f} : std::vector<float>{}};
   const std::string name = std::to_string(s.heads) + "+" + std::to_string(s.kv_heads) + " heads of " +
-                           std::to_string(s.dim) + (norm ? " with norms" : "");
+                           std::to_string(s.dim) + (norm ? " with norms" : "") + (s.norm_last ? " after" : "") + ", " +
+                           std::to_string(s.rotary) + " rotated" + (grows ? ", queries that grow" : "");
   const Output out = run(s, in, norm);
   double error = 0;
   Output wanted_places = {out.q, std::vector<bf16>(out.keys.size(), nan_bf16()),
@@ -71,7 +84,7 @@ void one_case(Tally& tally, const Shape& s, bool norm) {
   for (int r = 0; r < rows; r++) {
     const float* heads = in.qkv.data() + size_t(r) * s.width();
     for (int h = 0; h < s.heads; h++)
-      error = std::max(error, worst(rotated(s, in, heads + h * s.dim, norm ? in.q_norm.data() : nullptr, in.positions[r]),
+      error = std::max(error, worst(rotated(s, in, heads + h * s.dim, norm ? in.q_norm.data() : nullptr, in.positions[r], grows ? in.growth[r] : 1),
                                     out.q.data() + (size_t(r) * s.heads + h) * s.dim));
     for (int h = 0; h < s.kv_heads; h++) {
       const size_t at = ((size_t(in.slots[r] / 16) * s.kv_heads + h) * 16 + in.slots[r] % 16) * s.dim;
@@ -102,6 +115,7 @@ void one_case(Tally& tally, const Shape& s, bool norm) {
   Input last = in;
   last.qkv.assign(in.qkv.end() - s.width(), in.qkv.end());
   last.positions = {in.positions[2]}, last.slots = {in.slots[2]};
+  if (grows) last.growth = {in.growth[2]};
   const Output alone = run(s, last, norm);
   const size_t q_width = size_t(s.heads) * s.dim;
   bool same = same_bits(alone.q, std::vector<bf16>(out.q.end() - q_width, out.q.end()));
@@ -118,8 +132,13 @@ int main() {
   Tally tally{"rotate"};
   for (const int dim : {16, 32, 48, 64, 80, 96, 112, 128, 256})
     for (const bool norm : {false, true}) {
-      one_case(tally, {4, 2, dim}, norm);
-      one_case(tally, {7, 1, dim}, norm);
+      one_case(tally, {4, 2, dim, dim}, norm);
+      one_case(tally, {7, 1, dim, dim}, norm);
+      one_case(tally, {4, 2, dim, dim / 2}, norm);
+      one_case(tally, {4, 2, dim, dim - 6}, norm, true);
+      one_case(tally, {3, 3, dim, dim, true}, norm);
+      one_case(tally, {3, 1, dim, dim / 2, true}, norm, true);
+      one_case(tally, {4, 2, dim, dim}, norm, true);
     }
   return tally.end();
 }

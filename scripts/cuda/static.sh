@@ -101,17 +101,19 @@ instructions() {
     END { flush() }' "$1"
 }
 
-tile() { # tile NAME: threads and dynamic shared memory of a product, also of the split one, and of attention
+tile() { # tile NAME: threads and dynamic shared memory of a product, also of the split and grouped ones, and of attention
   case $1 in
     attend_*_d*_t*)
       local sizes=${1#attend_*_d}
       awk -v dim="${sizes%_t*}" -v queries="${sizes#*_t}" '$1 == dim && $2 == queries { print 128, $3 }' kernels/tests/attend_shared.txt
       ;;
-    tail) echo 1024 0 ;;
+    tail | sort_pairs) echo 1024 0 ;;
     gemm_silu_tma_* | gemm_gelu_tma_*) tile "gemm_bf16_tma_${1#gemm_????_tma_}" ;;
     gemm_heads_tma_*) tile "gemm_bf16_tma_${1#gemm_heads_tma_}" ;;
     *)
       local tile=${1%_split}
+      tile=${tile%_grouped}
+      tile=${tile%_gated}
       awk -v name="${tile%_merged}" '$1 == name { print $5, $6; found = 1 } END { if (!found) print 256, 0 }' kernels/tests/tiles.txt
       ;;
   esac
@@ -158,9 +160,10 @@ check_function() { # with generation, name and all of its numbers set
         "$generation" "$name" "$registers" "$((static + dynamic))" "$blocks" "$wanted"
       [ "$blocks" -ge "$((wanted < 2 ? wanted : 2))" ] || refuse "$blocks blocks by registers, $wanted by memory"
       ;;
-    gemm_bf16 | gemm_q*) [ "$hmma" -gt 0 ] || refuse "no tensor core" ;;
+    gemm_bf16 | gemm_bf16_grouped | gemm_bf16_gated | gemm_q*) [ "$hmma" -gt 0 ] || refuse "no tensor core" ;;
   esac
   case $name in
+    gemm_bf16*_gated) ;; # the gate has some
     gemm_bf16* | gemm_merge | dequantize_* | take_rows_* | copy_blocks)
       [ "$ffma" = 0 ] || refuse "$ffma fused multiply-adds, and none is written" ;;
   esac

@@ -42,10 +42,10 @@ fn score(out: &Path, model: &Path, method: &str, variables: &[(&str, &str)], mor
 }
 
 /// A tiny model that takes long prompts.
-fn with_long_context(folder: &Path) -> PathBuf {
-    let model = folder.join("long");
+fn with_long_context(name: &str, folder: &Path) -> PathBuf {
+    let model = folder.join(format!("long-{name}"));
     std::fs::create_dir(&model).unwrap();
-    for file in std::fs::read_dir(tiny("qwen2")).unwrap() {
+    for file in std::fs::read_dir(tiny(name)).unwrap() {
         let file = file.unwrap().path();
         std::fs::copy(&file, model.join(file.file_name().unwrap())).unwrap();
     }
@@ -72,7 +72,7 @@ fn fsp_runs_end_to_end_and_what_goes_wrong_is_said() {
     let verdicts = |name: &str| std::fs::read_to_string(at(name).join("verdicts.jsonl")).unwrap();
     let said = |output: &Output| String::from_utf8_lossy(&output.stderr).into_owned();
 
-    let fsp = score(&at("fsp"), &with_long_context(folder.path()), "fsp:shots=0", &[], cuda);
+    let fsp = score(&at("fsp"), &with_long_context("qwen2", folder.path()), "fsp:shots=0", &[], cuda);
     assert!(matches!(fsp.status.code(), Some(0 | 1)), "{}", said(&fsp));
     assert_eq!(verdicts("fsp").lines().count(), 4);
 
@@ -101,6 +101,39 @@ fn fsp_runs_end_to_end_and_what_goes_wrong_is_said() {
     assert!((1..4).contains(&kept), "{kept} of 4 units were finished");
     assert_eq!(run("lost", &[]).status.code(), Some(0));
     assert_eq!(verdicts("lost"), verdicts("whole"));
+}
+
+/// Mixtures of experts judge from text to verdicts, with the same bytes on one card and on two, whatever the batch; so do
+/// dense models whose scores are capped, normed late or scaled by position.
+#[test]
+fn models_of_2026_judge_end_to_end() {
+    if gpu().is_none() || !is_emulated() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let judged = |out: &str, model: &Path, method: &str, more: &[&str]| {
+        let out = folder.path().join(out);
+        let cuda = [&["--device", "cuda", "--kv-cache", "8MiB"], more].concat();
+        let run = score(&out, model, method, &[("TRIBUNAL_EMULATED_DEVICES", "2")], &cuda);
+        assert!(matches!(run.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&run.stderr));
+        std::fs::read_to_string(out.join("verdicts.jsonl")).unwrap()
+    };
+    for name in ["qwen3-moe", "glm4-moe"] {
+        let model = with_long_context(name, folder.path());
+        for method in ["fsp:shots=0", "gemba-mqm", "m-mad"] {
+            let out = |how: &str| format!("{name}-{}-{how}", &method[..3]);
+            let first = judged(&out("one"), &model, method, &["--batch", "1", "--no-graphs"]);
+            assert!(first.lines().count() > 0, "{name}, {method}");
+            let second = judged(&out("two"), &model, method, &["--tensor-parallel", "2"]);
+            assert!(first == second, "{name}, {method}:\n{first}\n{second}");
+        }
+    }
+    for name in ["gemma2", "hunyuan", "ministral3"] {
+        let model = with_long_context(name, folder.path());
+        let first = judged(&format!("{name}-one"), &model, "gemba-mqm", &["--batch", "1", "--no-graphs"]);
+        let second = judged(&format!("{name}-two"), &model, "gemba-mqm", &["--tensor-parallel", "2"]);
+        assert!(first == second, "{name}:\n{first}\n{second}");
+    }
 }
 
 /// A run into a folder of this name, and its launches, a line each, as the emulated driver wrote them down.
@@ -178,12 +211,21 @@ fn a_wrong_kernel_is_found_and_named() {
     }
     let (said, code) = gpu_check(&[], &["--model", &tiny("qwen2").display().to_string()]);
     assert!(code == Some(0) && said.contains("the tensor core's sums and every product are right"), "{said}");
-    for kernel in ["gemm_bf16_tma_64x128", "gemm_q4_k_16x64"] {
+    for (kernel, what) in [
+        ("gemm_bf16_tma_64x128", "[35, 3072] by [72, 3072]"),
+        ("gemm_q4_k_16x64", "[35, 3072] by [72, 3072]"),
+        ("gemm_q6_k_8x64_gated", "experts [80, 768]"),
+    ] {
         let (said, code) = gpu_check(&[("TRIBUNAL_EMULATED_WRONG_KERNEL", kernel)], &[]);
-        let named = format!("`{kernel}` of [35, 3072] by [72, 3072]: row 0, column 0 is ");
+        let named = format!("`{kernel}` of {what}: row 0, column 0 is ");
         assert!(code == Some(1) && said.contains(&named) && said.contains("--gpu-kernels proven"), "{said}");
         let plain = gpu_check(&[("TRIBUNAL_EMULATED_WRONG_KERNEL", kernel)], &["--gpu-kernels", "plain"]);
         assert_eq!(plain.1, Some(1), "all kernels of products are checked, whichever a run takes");
+    }
+    // What no second kernel computes shows in the bits of small models that are known.
+    for kernel in ["route", "sort_pairs"] {
+        let (said, code) = gpu_check(&[("TRIBUNAL_EMULATED_WRONG_KERNEL", kernel)], &[]);
+        assert!(code == Some(1) && said.contains("a small model with experts: the hash"), "{kernel}: {said}");
     }
     // As after a kernel that touched memory that is not its own.
     let (said, code) = gpu_check(&[("TRIBUNAL_EMULATED_LOST_AFTER", "5")], &[]);

@@ -72,6 +72,25 @@ pub struct Shape {
     pub kv_heads: usize,
     pub head_dim: usize,
     pub vocab: usize,
+    /// `None` where all feed-forward halves are dense.
+    pub experts: Option<ShapeExperts>,
+}
+
+/// The experts of a model's layers, as its `config.json` has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShapeExperts {
+    /// Of a layer.
+    pub count: usize,
+    pub per_token: usize,
+    /// Columns between the two products of an expert.
+    pub width: usize,
+    /// The same of the shared expert; 0 without one.
+    #[serde(default)]
+    pub shared_width: usize,
+    /// Layers without experts.
+    #[serde(default)]
+    pub dense_layers: usize,
 }
 
 /// The terms that a model comes with.

@@ -68,7 +68,7 @@ pub use crate::model::{
     weights::Format,
 };
 
-pub use memory::{Need, Sizes, free_on_gpu};
+pub use memory::{ExpertSizes, Need, Sizes, free_on_gpu};
 
 use answer::{Answer, Outcome, Task};
 use branches::{Branches, Chain, Place};
@@ -217,8 +217,8 @@ pub struct Facts {
     /// Positions of one sequence.
     pub context: usize,
     pub n_layers: usize,
-    /// As [`crate::model::Config::only_on_cpu`].
-    pub only_on_cpu: Option<&'static str>,
+    /// As [`Weights::only_on_cpu`].
+    pub only_on_cpu: Option<String>,
     pub weight_bytes: usize,
     /// What all adapters take beside the weights.
     pub adapter_bytes: usize,

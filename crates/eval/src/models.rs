@@ -421,7 +421,7 @@ fn memory(engine: &Engine) -> Vec<(String, String)> {
         rows.push(("adapters".to_owned(), gib(facts.adapter_bytes)));
     }
     rows.push(("KV cache".to_owned(), gib(facts.kv_bytes)));
-    if let Some(why) = facts.only_on_cpu {
+    if let Some(why) = &facts.only_on_cpu {
         rows.push(("on a GPU".to_owned(), format!("not in this version, since {why}")));
         return rows;
     }

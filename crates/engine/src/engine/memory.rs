@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Error, MAX_CONTEXT, Options};
 use crate::model::{BLOCK, Device, KvType, StepLimits, Weights, cuda};
 
-pub use crate::model::cuda::Sizes;
+pub use crate::model::cuda::{ExpertSizes, Sizes};
 
 /// Bytes that programs can still allocate without swapping; `None` where the system does not say.
 pub fn available() -> Option<usize> {
@@ -110,7 +110,9 @@ impl Need {
         let cache = of_position * context.next_multiple_of(BLOCK);
         // Each has the whole table of embeddings, and whole rows of what goes into a product.
         let table = 2 * sizes.vocab * sizes.hidden;
-        let rows = 2 * limits.rows * sizes.intermediate.max(sizes.n_heads * sizes.head_dim);
+        let of_experts = sizes.experts.map_or(0, |experts| experts.top_k * experts.width);
+        let widest = sizes.intermediate.max(sizes.n_heads * sizes.head_dim).max(of_experts);
+        let rows = 2 * limits.rows * widest;
         let mut on_each = [None; cuda::MOST_CARDS];
         for n in cuda::possible_cards(sizes.n_heads, sizes.n_kv_heads) {
             let own_cache = cache / sizes.n_kv_heads.max(1) * (sizes.n_kv_heads / n).max(1);
@@ -201,6 +203,7 @@ mod tests {
         head_dim: 128,
         vocab: 152_064,
         context: 32_768,
+        experts: None,
     };
     const QWEN_32B: Sizes =
         Sizes { n_layers: 64, hidden: 5120, intermediate: 27648, n_heads: 40, ..QWEN_72B };

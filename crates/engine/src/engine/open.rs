@@ -59,7 +59,7 @@ pub fn over(
         signature: signed::signature(options, &built),
         context,
         n_layers: config.n_layers,
-        only_on_cpu: config.only_on_cpu(),
+        only_on_cpu: weights.only_on_cpu(),
         weight_bytes: weights.n_bytes(),
         adapter_bytes: adapters.iter().map(Adapter::n_bytes).sum(),
         kv_bytes,

@@ -70,9 +70,6 @@ pub enum LogitsStatus {
     Rerun,
 }
 
-/// What a backend without experts has of them.
-pub enum NoExperts {}
-
 /// A device with one model's cache and the step at hand. Every operation fails when the device does.
 pub trait Backend: Send + Sync + Sized + 'static {
     /// The residual stream, f32.
@@ -111,10 +108,7 @@ pub trait Backend: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// As [`Backend::table`], and experts of different types.
-    fn experts(&self, weights: &Weights, module: &str, experts: &Experts) -> Result<Self::Experts, Error> {
-        let _ = experts;
-        Err(weights.bad(module, "has experts, which this device does not compute"))
-    }
+    fn experts(&self, weights: &Weights, module: &str, experts: &Experts) -> Result<Self::Experts, Error>;
 
     /// The output matrix of a model whose output matrix is its embedding table.
     ///
@@ -239,7 +233,7 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// an output that is not a number.
     ///
     /// # Errors
-    /// The device fails, or computes no experts.
+    /// The device fails.
     fn add_experts(
         &mut self,
         x: &mut Self::Stream,
@@ -247,10 +241,7 @@ pub trait Backend: Send + Sync + Sized + 'static {
         experts: &Self::Experts,
         norm: Option<&Self::Vector>,
         next: &Self::Vector,
-    ) -> Result<Self::Input, Error> {
-        let _ = (x, h, experts, norm, next);
-        Err(Error::Step("this device computes no experts".into()))
-    }
+    ) -> Result<Self::Input, Error>;
 
     /// The values of a stream.
     ///

@@ -218,22 +218,6 @@ impl Rope {
 }
 
 impl Config {
-    /// What GPUs do not compute in this version; `None` for a model that runs on them.
-    #[must_use]
-    pub fn only_on_cpu(&self) -> Option<&'static str> {
-        if self.experts.is_some() {
-            return Some("its layers have experts");
-        }
-        [
-            (self.rotary_dim != self.head_dim, "a part of each head is rotated"),
-            (self.norm_after_rotation, "queries and keys are normed after their rotation"),
-            (self.query_growth.is_some(), "queries are scaled by their position"),
-            (self.score_softcap.is_some() || self.logit_softcap.is_some(), "scores or logits have a softcap"),
-        ]
-        .into_iter()
-        .find_map(|(has, what)| has.then_some(what))
-    }
-
     /// Checks that the rope has angles for all positions of a context.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ mod check;
 pub use check::Difference;
 
 mod arena;
-pub use arena::{Sizes, step_bytes};
+pub use arena::{ExpertSizes, Sizes, step_bytes};
 
 mod group;
 pub use group::Group;
@@ -22,6 +22,7 @@ pub use shard::{MOST_CARDS, possible_cards};
 
 mod adapter;
 mod backend;
+mod experts;
 mod graphs;
 mod peers;
 mod plan;

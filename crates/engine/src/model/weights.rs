@@ -213,15 +213,19 @@ impl Weights {
         }
     }
 
+    /// What GPUs do not compute in this version; `None` for a model that runs on them.
+    #[must_use]
+    pub fn only_on_cpu(&self) -> Option<String> {
+        let format = self.index.values().map(|entry| entry.dtype).find(|format| !format.is_on_gpus());
+        format.map(|format| format!("it has tensors of {}", format.name()))
+    }
+
     /// Checks that GPUs compute all of the model.
     ///
     /// # Errors
     /// What they do not compute.
     pub fn check_gpu(&self) -> Result<(), Error> {
-        let of_cpus = || self.index.values().map(|entry| entry.dtype).find(|format| !format.is_on_gpus());
-        let of_format = || of_cpus().map(|format| format!("it has tensors of {}", format.name()));
-        let why = self.config.only_on_cpu().map(str::to_owned).or_else(of_format);
-        let Some(why) = why else { return Ok(()) };
+        let Some(why) = self.only_on_cpu() else { return Ok(()) };
         Err(Error::File {
             path: self.path.display().to_string(),
             reason: format!("{why}, and such models run on the CPU in this version"),

@@ -26,6 +26,7 @@ use crate::{
 mod adapters;
 mod detour;
 mod eight;
+mod experts;
 mod graphs;
 mod kernels;
 mod memory;
@@ -82,22 +83,22 @@ fn apart(ours: &[f32], theirs: &[f32]) -> f32 {
 #[test]
 fn logits_are_near_those_of_transformers() {
     let Some(gpu) = gpu() else { return };
-    let same =
-        ["llama", "smollm2", "mistral", "qwen2", "qwen2-yarn", "qwen3", "gemma3"].map(|name| (name, name));
-    for (name, golden) in
-        same.into_iter().chain([("mistral-sharded", "mistral"), ("gemma3-nested", "gemma3")])
-    {
+    let same = ["llama", "smollm2", "mistral", "qwen2", "qwen2-yarn", "qwen3", "gemma3"];
+    let same = same.into_iter().chain(["qwen3-moe", "glm4-moe", "gemma2", "hunyuan", "ministral3"]);
+    let same = same.map(|name| (name, name));
+    for (name, golden) in same.chain([("mistral-sharded", "mistral"), ("gemma3-nested", "gemma3")]) {
         let mut model = load_on(&gpu, name);
         for golden in goldens(golden) {
             let n = golden.ids.len();
             let ours =
                 Desk::new(&mut *model, std::slice::from_ref(&golden.ids), KvType::Bf16).step(&[(0, n)]);
             assert_eq!(ours.len(), golden.logits.len());
-            for (position, (ours, theirs)) in ours.iter().zip(&golden.logits).enumerate() {
-                // Weights and inputs of every product are rounded to bf16, a part in 256 each.
-                let apart = apart(ours, theirs);
-                assert!(apart < 0.05, "{name}: position {position} is {apart} apart");
-            }
+            // Weights and inputs of every product are rounded to bf16, a part in 256 each.
+            let apart: Vec<f32> = ours.iter().zip(&golden.logits).map(|(a, b)| apart(a, b)).collect();
+            let far = apart.iter().filter(|apart| **apart >= 0.05).count();
+            // Of two experts whose logits are nearly equal, that rounding may choose the other one.
+            let may_be = if name.ends_with("-moe") { n / 50 } else { 0 };
+            assert!(far <= may_be, "{name}: {far} of {n} positions are far apart: {apart:?}");
         }
     }
 }
@@ -109,6 +110,11 @@ fn a_row_does_not_depend_on_its_company() {
         ("qwen2", &[290, 17, 140][..], &[(0, 61), (1, 3), (2, 16), (0, 1), (2, 33)][..]),
         ("gemma3", &[1, 270, 33], &[(1, 64), (2, 9), (0, 1), (1, 2)]),
         ("mistral", &[300, 299], &[(0, 7), (1, 50), (0, 47)]),
+        ("qwen3-moe", &[290, 17, 140], &[(0, 61), (1, 3), (2, 16), (0, 1), (2, 33)]),
+        ("glm4-moe", &[1, 270, 33], &[(1, 64), (2, 9), (0, 1), (1, 2)]),
+        ("gemma2", &[1, 270, 33], &[(1, 64), (2, 9), (0, 1), (1, 2)]),
+        ("hunyuan", &[70, 33], &[(1, 4), (0, 9), (0, 1)]),
+        ("ministral3", &[150, 33], &[(1, 4), (0, 49), (0, 1)]),
     ] {
         check_company(&mut *load_on(&gpu, name), KvType::Bf16, lengths, cuts);
     }
@@ -164,7 +170,8 @@ fn hidden_states_do_not_depend_on_company_and_are_near_those_of_the_cpu() {
 fn replies_do_not_depend_on_batch_cache_drafts_or_order() {
     let Some(gpu) = gpu() else { return };
     let options = || Options { device: gpu.clone(), ..options() };
-    for (model, n_variants) in [("qwen2", 6), ("gemma3", 2)] {
+    for (model, n_variants) in [("qwen2", 6), ("gemma3", 2), ("qwen3-moe", 6), ("glm4-moe", 2), ("gemma2", 1)]
+    {
         let forward: Vec<usize> = (0..18).collect();
         let backward: Vec<usize> = forward.iter().rev().copied().collect();
         let device = gpu.clone().without_graphs();

@@ -3,7 +3,7 @@
 
 use crate::{
     card::{Card, Shape},
-    engine::{Need, Options, Sizes, free_on_gpu},
+    engine::{ExpertSizes, Need, Options, Sizes, free_on_gpu},
 };
 
 /// What a card sold as one of 80 GB has for programs.
@@ -93,16 +93,24 @@ pub fn of_card(card: &Card) -> Option<Need> {
 /// The same with at most so much context.
 #[must_use]
 pub fn within(card: &Card, context: usize) -> Option<Need> {
-    let Shape { layers, hidden, intermediate, heads, kv_heads, head_dim, vocab } = card.shape?;
+    let Shape { layers, hidden, intermediate, heads, kv_heads, head_dim, vocab, experts } = card.shape?;
+    let is_dense = experts.is_none_or(|experts| experts.dense_layers > 0);
+    let experts = experts.map(|experts| ExpertSizes {
+        n: experts.count,
+        top_k: experts.per_token,
+        width: experts.width,
+        shared_width: experts.shared_width,
+    });
     let sizes = Sizes {
         n_layers: layers,
         hidden,
-        intermediate,
+        intermediate: if is_dense { intermediate } else { 0 },
         n_heads: heads,
         n_kv_heads: kv_heads,
         head_dim,
         vocab,
         context: card.context.min(context),
+        experts,
     };
     Some(Need::new(sizes, usize::try_from(card.weight_bytes()?).ok()?, &Options::for_gpu()))
 }

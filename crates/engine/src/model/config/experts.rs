@@ -83,6 +83,13 @@ impl Config {
     pub fn experts_of(&self, layer: usize) -> Option<&Experts> {
         self.experts.as_ref().filter(|experts| experts.layers.get(layer) == Some(&true))
     }
+
+    /// Columns of the dense feed-forward halves; 0 where every layer has experts.
+    #[must_use]
+    pub fn dense_width(&self) -> usize {
+        let is_dense = (0..self.n_layers).any(|layer| self.experts_of(layer).is_none());
+        if is_dense { self.intermediate } else { 0 }
+    }
 }
 
 /// Rejects sizes that no checkpoint has, and a choice that cannot be made.

@@ -2,6 +2,8 @@
 
 #![expect(unsafe_code, reason = "kernel launches and copies trust their arguments")]
 
+mod grouped;
+
 use cudarc::driver::{CudaStream, result};
 
 use super::{

@@ -3,8 +3,8 @@
 //! computes nothing.
 //!
 //! ```text
-//! numbers | stream | wanted stream | normed | product       | queries, attended | sums | semaphores | panel | hidden | noted | tail | whole
-//!                                           | splits, peaks | gated             |                                               | logits
+//! numbers | stream | wanted stream | normed | product       | queries, attended | sums | semaphores | panel | hidden | noted | tail | routing | whole
+//!                                           | splits, peaks | gated, experts    |                                                         | logits
 //! ```
 //! Buffers below each other share their place: one of the two is no longer read when the other is written.
 
@@ -15,7 +15,7 @@ use super::{
     Error, RECORDED_ROWS,
     adapter::{ITEM, ITEM_ROWS},
     memory::Memory,
-    products::{self, SPLIT_TOKENS, SplitK},
+    products::{self, SPLIT_TOKENS, SplitK, grouped::most_tiles_of_any},
     tail::{CHOICE_BYTES, FOUND_BYTES, WANT_BYTES},
     work_tiles::{self, Heads, SPLIT},
 };
@@ -29,6 +29,8 @@ const NOTED_ROWS: usize = 1024;
 const LOGPROBS: usize = 16;
 /// The most rows of logits, counted once for each log-probability, that are reduced at a time where fewer are wanted.
 const FOUND_AT_ONCE: usize = 4096;
+/// The most bf16 matrices that a router is the sum of: three have the bits of f32.
+pub(super) const ROUTER_PARTS: usize = 3;
 /// Where buffers begin, as an allocation of the driver does.
 const ALIGNED: usize = 256;
 
@@ -44,13 +46,33 @@ pub struct Sizes {
     pub vocab: usize,
     /// Positions that the model was made for.
     pub context: usize,
+    /// `None` where all feed-forward halves are dense.
+    pub experts: Option<ExpertSizes>,
+}
+
+/// The sizes of a layer's experts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpertSizes {
+    /// Those that a router chooses from.
+    pub n: usize,
+    /// Those that a row takes.
+    pub top_k: usize,
+    /// Columns between the two products of an expert, and of the shared expert; 0 without one.
+    pub width: usize,
+    pub shared_width: usize,
 }
 
 impl From<&Config> for Sizes {
     fn from(config: &Config) -> Self {
-        let Config { n_layers, hidden, intermediate, n_heads, n_kv_heads, head_dim, vocab, context, .. } =
-            *config;
-        Self { n_layers, hidden, intermediate, n_heads, n_kv_heads, head_dim, vocab, context }
+        let Config { n_layers, hidden, n_heads, n_kv_heads, head_dim, vocab, context, .. } = *config;
+        let intermediate = config.dense_width();
+        let experts = config.experts.as_ref().map(|experts| ExpertSizes {
+            n: experts.n,
+            top_k: experts.routing.top_k,
+            width: experts.width,
+            shared_width: experts.shared.map_or(0, |shared| shared.width),
+        });
+        Self { n_layers, hidden, intermediate, n_heads, n_kv_heads, head_dim, vocab, context, experts }
     }
 }
 
@@ -70,6 +92,18 @@ impl Sizes {
     /// The most KV splits of attention in a step.
     pub(super) fn most_splits(self) -> usize {
         SPLIT_BYTES / work_tiles::split_bytes(self.heads())
+    }
+
+    /// Values of a row in the widest product but that of the logits.
+    fn widest_product(self) -> usize {
+        let of_experts =
+            self.experts.map_or(0, |experts| (ROUTER_PARTS * (experts.n + 1)).max(2 * experts.shared_width));
+        self.qkv_width().max(2 * self.intermediate).max(self.hidden).max(of_experts)
+    }
+
+    /// Pairs of row and expert.
+    fn pairs(self, rows: usize) -> usize {
+        rows * self.experts.map_or(0, |experts| experts.top_k)
     }
 
     /// Rows of logits that take no more memory than the widest product of so many rows.
@@ -100,6 +134,8 @@ pub(super) struct Extra {
 pub(super) struct ShardBuffers {
     /// Values of the widest row that is brought together for a product.
     pub widest: usize,
+    /// Columns of the residual stream that this card computes.
+    pub own_hidden: usize,
     /// Logits of a row that this card computes.
     pub own_logits: usize,
     /// Logits of a row that are brought together here; 0 on all cards but the first.
@@ -111,6 +147,10 @@ impl Extra {
     fn of(sizes: Sizes) -> Self {
         let Sizes { hidden, intermediate, vocab, .. } = sizes;
         let heads = sizes.query_width();
+        let experts = sizes.experts.map_or([(0, 0); 3], |experts| {
+            let shared = experts.shared_width;
+            [(experts.n, hidden), (2 * shared, hidden), (hidden, shared)]
+        });
         let shapes = [
             (sizes.qkv_width(), hidden),
             (hidden, heads),
@@ -119,7 +159,7 @@ impl Extra {
             (vocab, hidden),
         ];
         let mut extra = Self::default();
-        for (n, k) in shapes {
+        for (n, k) in shapes.into_iter().chain(experts).filter(|(n, k)| n * k > 0) {
             extra.add_weight(n, k, products::k_slice(n, k));
         }
         extra
@@ -168,7 +208,7 @@ impl Extent {
         let items = if n_adapters == 0 { 0 } else { items };
         // Two windows, each with two numbers of a row's item and four of a split's, both rounded up, and the starts.
         let attention = |rows: usize| 3 * rows + 2 * (4 * rows + 8 * splits + rows);
-        let arrays = 5 * (rows + 1) + wanted + attention(rows) + attention(wanted) + 2 * items * ITEM;
+        let arrays = 6 * (rows + 1) + wanted + attention(rows) + attention(wanted) + 2 * items * ITEM;
         let of_blocks = sequences * context.div_ceil(BLOCK) + 2 * sequences;
         // Each array begins at a multiple of four numbers.
         Self { rows, wanted, numbers: arrays + of_blocks + 256, splits, items }
@@ -221,6 +261,21 @@ pub(super) enum Slot {
     Choices,
     /// Partial results of the warps of a row of logits.
     Found,
+    /// Experts of each row, their weights, and the pairs of row and expert that they are.
+    Chosen,
+    ChosenWeights,
+    PairPlaces,
+    /// The row of each pair, sorted by expert, and each expert's first pair.
+    PairRows,
+    ExpertStarts,
+    /// Factors on the shared expert's outputs.
+    SharedFactors,
+    /// Tiles of the experts' first products, and of their second ones.
+    GateTiles,
+    DownTiles,
+    /// Gated values of each pair, and its output.
+    ExpertGated,
+    ExpertOutputs,
     /// Whole rows of what several cards have computed of them: a product's input; logits.
     Whole,
     Logits,
@@ -243,13 +298,17 @@ impl Places {
         let Extent { rows, wanted, numbers, splits, items } = extent;
         let Sizes { hidden, intermediate, n_heads, head_dim, vocab, .. } = sizes;
         let queries = sizes.query_width();
-        let product = rows * sizes.qkv_width().max(2 * intermediate).max(hidden);
-        let one = ShardBuffers { widest: 0, own_logits: vocab, all_logits: 0 };
-        let ShardBuffers { widest, own_logits, all_logits } = extra.shard.unwrap_or(one);
+        let product = rows * sizes.widest_product();
+        let one = ShardBuffers { widest: 0, own_hidden: hidden, own_logits: vocab, all_logits: 0 };
+        let ShardBuffers { widest, own_hidden, own_logits, all_logits } = extra.shard.unwrap_or(one);
         let sums = (rows.min(SPLIT_TOKENS) * extra.sums).max(extra.split_k.partial_len(rows));
         let mask = 4 * vocab.div_ceil(32);
+        let none = ExpertSizes { n: 0, top_k: 0, width: 0, shared_width: 0 };
+        let ExpertSizes { n, width, shared_width, .. } = sizes.experts.unwrap_or(none);
+        let (pairs, has_experts) = (sizes.pairs(rows), usize::from(sizes.experts.is_some()));
+        let tiles = 16 * most_tiles_of_any(pairs, n);
         let n_logprobs = wanted * LOGPROBS;
-        let alternatives: [&[&[(Slot, usize)]]; 14] = [
+        let alternatives: [&[&[(Slot, usize)]]; 22] = [
             &[&[(Slot::Numbers, 4 * numbers)]],
             &[&[(Slot::Stream, 4 * rows * hidden)]],
             &[&[(Slot::WantedStream, 4 * wanted * hidden)]],
@@ -264,7 +323,11 @@ impl Places {
                     (Slot::WantedQueries, 2 * wanted * queries),
                     (Slot::Attended, 2 * rows * queries),
                 ],
-                &[(Slot::Gated, 2 * rows * intermediate)],
+                &[
+                    (Slot::Gated, 2 * rows * intermediate.max(shared_width)),
+                    (Slot::ExpertGated, 2 * pairs * width),
+                    (Slot::ExpertOutputs, 4 * pairs * own_hidden),
+                ],
             ],
             &[&[(Slot::Sums, 4 * sums)]],
             &[&[(Slot::Semaphores, SplitK::SEMAPHORE_BYTES)]],
@@ -276,14 +339,27 @@ impl Places {
                 (Slot::Choices, n_logprobs * CHOICE_BYTES),
                 (Slot::Found, n_logprobs.min(FOUND_AT_ONCE).max(wanted) * FOUND_BYTES),
             ]],
+            &[&[(Slot::Chosen, 4 * pairs)]],
+            &[&[(Slot::ChosenWeights, 4 * pairs)]],
+            &[&[(Slot::PairPlaces, 4 * pairs)]],
+            &[&[(Slot::PairRows, 4 * pairs)]],
+            &[&[(Slot::ExpertStarts, 4 * has_experts * (n + 1))]],
+            &[&[(Slot::SharedFactors, 4 * has_experts * rows)]],
+            &[&[(Slot::GateTiles, tiles)]],
+            &[&[(Slot::DownTiles, tiles)]],
             &[&[(Slot::Whole, 2 * rows * widest)]],
             &[&[(Slot::Logits, 4 * wanted * all_logits)]],
         ];
+        Self::laid_out(&alternatives)
+    }
+
+    /// Pieces one after another, each as long as the longest of its alternatives: slots with their bytes.
+    fn laid_out(pieces_of_slots: &[&[&[(Slot, usize)]]]) -> Self {
         let (mut slots, mut pieces, mut end) = ([(0, 0); N_SLOTS], Vec::new(), 0);
-        for alternatives in alternatives {
+        for alternatives in pieces_of_slots {
             let first = end;
             pieces.push(first);
-            for alternative in alternatives {
+            for alternative in *alternatives {
                 let mut at = first;
                 for &(slot, bytes) in *alternative {
                     slots[slot as usize] = (at, bytes);

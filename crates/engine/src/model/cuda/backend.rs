@@ -6,15 +6,19 @@
 mod adapt;
 mod attend;
 mod begin;
+mod experts;
 mod gate;
 mod heads;
 mod multiply;
 mod norm;
 mod room;
 mod tail;
+mod values;
 
+pub(super) use experts::Merged;
 pub(super) use multiply::inputs;
 pub(super) use norm::Add;
+pub use values::Values;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,6 +28,7 @@ use super::{
     Error, Gpu,
     arena::{Arena, Extra, Slot},
     driver::failed,
+    experts::Experts,
     graphs::{Graphs, Run},
     launch::{Argument, Shape, Start},
     memory::{CACHE, Memory, WEIGHTS},
@@ -39,7 +44,8 @@ use super::{
 };
 use crate::model::{
     self, BLOCK, Config, KvType, Weights,
-    backend::{Added, Backend, HeadNorms, LogitsStatus, Matrices, NoExperts, Reach, Rows, StepStatus},
+    backend::{Added, Backend, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
+    config,
     sampler::{SampleRequest as Want, SampledToken as Choice},
     step::{Step, StepLimits as Most},
 };
@@ -78,28 +84,6 @@ pub struct Cuda {
     staging: Mutex<tail::Staging>,
 }
 
-/// Rows on the device; of f32 in the stream, of bf16 elsewhere.
-#[derive(Clone, Copy)]
-pub struct Values {
-    at: u64,
-    n_rows: usize,
-}
-
-impl Values {
-    pub(super) fn new(at: u64, n_rows: usize) -> Self {
-        Self { at, n_rows }
-    }
-
-    pub(super) fn n_rows(self) -> usize {
-        self.n_rows
-    }
-
-    /// Where they are on the device.
-    pub(super) fn at(self) -> u64 {
-        self.at
-    }
-}
-
 impl Cuda {
     /// A GPU without a cache yet.
     ///
@@ -123,7 +107,7 @@ impl Cuda {
         // its own.
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().map_err(failed("a stream"))?;
-        let rope_table = |rope| RopeTable::new(rope, whole.head_dim);
+        let rope_table = |rope| RopeTable::new(rope, whole.rotary_dim);
         Ok(Self {
             weight_upload: Mutex::new(WeightUpload::new(gpu, &stream)?),
             arena: None,
@@ -251,7 +235,7 @@ impl Backend for Cuda {
     type Vector = Memory;
     type Linear = Linear;
     type Table = Table;
-    type Experts = NoExperts;
+    type Experts = Experts;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, model::Error> {
         let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -280,6 +264,23 @@ impl Backend for Cuda {
         )?;
         self.add_linear(&linear);
         Ok(linear)
+    }
+
+    fn experts(
+        &self,
+        weights: &Weights,
+        module: &str,
+        experts: &config::Experts,
+    ) -> Result<Self::Experts, model::Error> {
+        let experts = Experts::load(
+            weights,
+            module,
+            (experts, self.config.hidden),
+            self.shard,
+            &mut self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner),
+        )?;
+        self.add_experts(&experts);
+        Ok(experts)
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear, model::Error> {
@@ -426,11 +427,18 @@ impl Backend for Cuda {
         x: &Self::Input,
         gate_up: &Self::Linear,
     ) -> Result<Self::Input, model::Error> {
-        if let Some(gated) = self.multiply_gated(x, gate_up)? {
-            return Ok(gated);
-        }
-        let gate_up = self.product(x, gate_up)?; // [rows, 2 intermediate]
-        Ok(self.gate(&gate_up)?)
+        Ok(self.gated_of(x, gate_up, self.config.intermediate)?)
+    }
+
+    fn add_experts(
+        &mut self,
+        x: &mut Self::Stream,
+        h: &Self::Input,
+        experts: &Self::Experts,
+        norm: Option<&Self::Vector>,
+        next: &Self::Vector,
+    ) -> Result<Self::Input, model::Error> {
+        Ok(self.sum_of_experts(x, h, experts, norm, next)?)
     }
 
     fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, model::Error> {
@@ -448,6 +456,7 @@ impl Backend for Cuda {
     }
 
     fn keep_logits(&mut self, logits: Self::Product) -> Result<LogitsStatus, model::Error> {
+        self.cap_logits(&logits)?;
         if let Some(graphs) = &mut self.graphs
             && graphs.end(logits.at())? == LogitsStatus::Rerun
         {

@@ -58,6 +58,20 @@ impl Draw {
         self.bits() as f32 / (1_u32 << 23) as f32 - 1.0
     }
 
+    /// `bf16` bits of rows of `k` values.
+    fn tokens(&mut self, m: usize, k: usize) -> Vec<u16> {
+        (0..m * k).map(|_| bf16::from_f32(self.number()).to_bits()).collect()
+    }
+
+    /// A weight as products read it.
+    fn weights(&mut self, format: Format, n: usize, k: usize) -> Vec<u8> {
+        let rows = self.rows(format, n, k);
+        let Some(layout) = QuantLayout::of(format, k) else { return rows };
+        let mut out = vec![0; layout.bytes(n)];
+        layout.write(&rows, &mut out);
+        out
+    }
+
     /// Rows of `k` values in a format, with every code and the scales of a model's weights.
     fn rows(&mut self, format: Format, n: usize, k: usize) -> Vec<u8> {
         if format == Format::Bf16 {
@@ -95,11 +109,26 @@ static SMALL: LazyLock<Value> = LazyLock::new(|| {
 });
 const SMALL_LAYERS: u64 = 0x17d8_b3d2_54b1_8bd7;
 
+/// The same with experts: sigmoid scores, groups, a correction bias, a shared expert; heads rotated in part.
+static SMALL_EXPERTS: LazyLock<Value> = LazyLock::new(|| {
+    serde_json::json!({"architectures": ["Glm4MoeForCausalLM"], "hidden_size": 256, "intermediate_size": 512,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 512,
+    "max_position_embeddings": 512, "rms_norm_eps": 1e-5, "rope_theta": 1e6, "tie_word_embeddings": false,
+    "hidden_act": "silu", "model_type": "glm4_moe", "partial_rotary_factor": 0.5, "use_qk_norm": true,
+    "attention_bias": false, "moe_intermediate_size": 96, "n_routed_experts": 16, "n_shared_experts": 1,
+    "num_experts_per_tok": 4, "n_group": 4, "topk_group": 2, "norm_topk_prob": true, "routed_scaling_factor": 2.5,
+    "first_k_dense_replace": 1, "num_nextn_predict_layers": 0})
+});
+const LAYERS_OF_EXPERTS: u64 = 0x8d8d_ac95_97b1_85e2;
+
 /// Tiles of each draw.
 const TILES: usize = 400;
 
 /// Rows, outputs and inputs of products: ragged, and three slices of `k` or more.
 const SHAPES: [[usize; 3]; 2] = [[35, 72, 3072], [270, 136, 4096]];
+
+/// Rows, outputs and inputs of an expert.
+const GROUPED: [usize; 3] = [135, 80, 768];
 
 /// Tokens of the sequences that two layers read; then each goes on by one token, four times.
 const PROMPTS: [usize; 3] = [150, 20, 5];
@@ -172,15 +201,12 @@ impl Gpu {
             (Kind::Q6K, Format::Q6K),
         ];
         for (kind, format) in kinds {
+            if let Some(found) = self.check_grouped(kind, format)? {
+                return Ok(Some(found));
+            }
             for [m, n, k] in SHAPES {
                 let mut draw = Draw(7);
-                let rows = draw.rows(format, n, k);
-                let x: Vec<u16> = (0..m * k).map(|_| bf16::from_f32(draw.number()).to_bits()).collect();
-                let weights = QuantLayout::of(format, k).map_or(rows.clone(), |layout| {
-                    let mut out = vec![0; layout.bytes(n)];
-                    layout.write(&rows, &mut out);
-                    out
-                });
+                let (x, weights) = (draw.tokens(m, k), draw.weights(format, n, k));
                 let all = self.products(kind, &x, &weights, [m, n, k])?;
                 let (_, expected) = &all[0];
                 for (name, computed) in &all {
@@ -194,6 +220,26 @@ impl Gpu {
         Ok(None)
     }
 
+    /// Every kernel that computes the products of experts beside the plain one, and that beside the plain product with
+    /// each expert's weights: one expert has all rows, one some, one none.
+    fn check_grouped(&self, kind: Kind, format: Format) -> Result<Option<Difference>, Error> {
+        let [m, n, k] = GROUPED;
+        let mut draw = Draw(9);
+        let (x, experts) = (draw.tokens(m, k), [(); 3].map(|()| draw.weights(format, n, k)));
+        let of_experts = [(0..m as u32).collect(), vec![], vec![3, 4, m as u32 - 1]];
+        let [sums, gated] = self.grouped_products(kind, &x, &experts.concat(), [n, k], &of_experts)?;
+        let mut expected = Vec::new();
+        for (weights, rows) in experts.iter().zip(&of_experts) {
+            let all = self.products(kind, &x, weights, [m, n, k])?;
+            expected.extend(rows.iter().flat_map(|&row| &all[0].1[row as usize * n..][..n]).copied());
+        }
+        let what = |name| format!("`{name}` of experts [{n}, {k}]");
+        let of_sums = sums.iter().map(|(name, sums)| Difference::of(&what(name), n, &expected, sums));
+        let (_, plain) = &gated[0];
+        let of_gated = gated.iter().map(|(name, gated)| Difference::of(&what(name), n / 2, plain, gated));
+        Ok(of_sums.chain(of_gated).find_map(|difference| difference))
+    }
+
     /// The logits of two layers of a small model, whose bits are known of capability 9: they show a wrong kernel that has no
     /// second one to compare with, such as a norm. Nothing is found on others.
     ///
@@ -203,9 +249,17 @@ impl Gpu {
         if self.capability().0 != 9 {
             return Ok(None);
         }
-        let config = from_json("a small model", &SMALL)?;
-        let logits = logits(&mut *super::load(self, &Weights::seeded(config, 11))?)?;
-        Ok(Difference::of_hash("two layers of a small model", SMALL_LAYERS, &logits.concat()))
+        for (what, json, known) in [
+            ("two layers of a small model", &*SMALL, SMALL_LAYERS),
+            ("two layers of a small model with experts", &*SMALL_EXPERTS, LAYERS_OF_EXPERTS),
+        ] {
+            let config = from_json("a small model", json)?;
+            let logits = logits(&mut *super::load(self, &Weights::seeded(config, 11))?)?;
+            if let Some(found) = Difference::of_hash(what, known, &logits.concat()) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
     }
 
     /// The logits of two layers of a model's width, by the kernels of a run beside the proven ones with plain attention, each
@@ -214,7 +268,11 @@ impl Gpu {
     /// # Errors
     /// The device fails or has too little memory.
     pub fn check_layers(&self, config: &Config) -> Result<Option<Difference>, crate::model::Error> {
-        let config = Config { n_layers: config.n_layers.min(2), ..config.clone() };
+        // Of a model whose first layers are dense, too, the second one has experts.
+        let mut config = Config { n_layers: config.n_layers.min(2), ..config.clone() };
+        if let Some(experts) = &mut config.experts {
+            experts.layers = vec![config.n_layers < 2, true];
+        }
         let weights = Weights::seeded(config, 11);
         let run = |gpu: &Self| {
             let mut model = super::load(gpu, &weights)?;

@@ -100,6 +100,8 @@ pub(super) struct Plan {
     pub tokens: At,
     pub positions: At,
     pub slots: At,
+    /// Factors on each row's queries, as bits of f32; `None` where the model has none.
+    pub growth: Option<At>,
     pub wanted: At,
     pub noted: At,
     pub block_starts: At,
@@ -176,6 +178,10 @@ impl Plan {
             tokens: n.push_padded(step.tokens.iter().copied(), rows, 0),
             positions: n.push_padded(step.positions.iter().copied(), rows, 0),
             slots: n.push_padded(step.slots.iter().copied(), rows, NOT_STORED),
+            growth: config.query_growth.map(|growth| {
+                let factors = step.positions.iter().map(|&position| growth.at(position).to_bits());
+                n.push_padded(factors, rows, 1.0_f32.to_bits())
+            }),
             block_starts: n.push_padded(step.block_starts.iter().copied(), rows + 1, 0),
             all: Queries::new(frame, &every, &step.order, n),
             adapted: Adapted::new(&step.adapted(), room, n),

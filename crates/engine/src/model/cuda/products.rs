@@ -2,6 +2,7 @@
 //! no choice changes a bit: every kernel of a format computes the sum that `kernels/gemm.cuh` defines.
 
 pub mod fused;
+pub mod grouped;
 pub mod measured;
 
 use Kernels::{Measured, MmaSync, Reference, Tma, Wgmma};

@@ -17,6 +17,7 @@
 
 mod detour;
 mod exchange;
+mod experts;
 mod operations;
 
 use cudarc::driver::{CudaEvent, sys::CUevent_flags};

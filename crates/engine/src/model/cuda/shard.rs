@@ -9,7 +9,10 @@
 use std::ops::Range;
 
 use super::{arena::ShardBuffers, quant_layout::STRIP};
-use crate::model::Config;
+use crate::model::{
+    Config,
+    config::{Experts, SharedExpert},
+};
 
 /// The most cards of one model: `kernels/gather.cu` takes so many pieces.
 pub const MOST_CARDS: usize = 8;
@@ -42,7 +45,10 @@ impl Shard {
     /// The buffers that this card needs beside those of its shard; `None` for a card that has the whole model.
     pub(super) fn buffers(self, whole: &Config) -> Option<ShardBuffers> {
         (self.n_cards > 1).then(|| ShardBuffers {
-            widest: (whole.n_heads * whole.head_dim).max(whole.intermediate),
+            widest: (whole.n_heads * whole.head_dim)
+                .max(whole.dense_width())
+                .max(whole.experts.as_ref().map_or(0, widest_of_experts)),
+            own_hidden: self.outputs(whole.hidden, 1).len(),
             own_logits: self.outputs(whole.vocab, 1).len(),
             all_logits: if self.card == 0 { whole.vocab } else { 0 },
         })
@@ -54,9 +60,21 @@ impl Shard {
             n_heads: whole.n_heads / self.n_cards,
             n_kv_heads: (whole.n_kv_heads / self.n_cards).max(1),
             intermediate: self.outputs(whole.intermediate, 1).len(),
+            experts: whole.experts.as_ref().map(|experts| Experts {
+                width: self.outputs(experts.width, 1).len(),
+                shared: experts
+                    .shared
+                    .map(|shared| SharedExpert { width: self.outputs(shared.width, 1).len(), ..shared }),
+                ..experts.clone()
+            }),
             ..whole.clone()
         }
     }
+}
+
+/// Columns that are brought together between the two products of a row's experts, or of the shared one.
+fn widest_of_experts(experts: &Experts) -> usize {
+    (experts.routing.top_k * experts.width).max(experts.shared.map_or(0, |shared| shared.width))
 }
 
 /// The numbers of cards that a model with these heads can be sharded over: those that divide its heads, and of its

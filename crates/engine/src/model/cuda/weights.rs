@@ -148,10 +148,10 @@ impl<'a> Found<'a> {
 }
 
 /// Writes rows of a file as products read them.
-type Write = fn(&[u8], &mut [u8]);
+pub(super) type Write = fn(&[u8], &mut [u8]);
 
 /// How values of a format that is rounded to `bf16` on the way are written; `None` for every other format.
-fn bf16_bits(format: Format) -> Option<Write> {
+pub(super) fn bf16_bits(format: Format) -> Option<Write> {
     fn round<const N: usize>(from: &[u8], to: &mut [u8], value: impl Fn([u8; N]) -> f32 + Sync) {
         const PIECE: usize = 1 << 14;
         to.par_chunks_mut(2 * PIECE).zip(from.par_chunks(N * PIECE)).for_each(|(to, from)| {

@@ -40,7 +40,7 @@ fn load(device: &Device, name: &str, n_kv_heads: usize) -> Box<dyn Model> {
 #[test]
 fn every_architecture_has_the_bits_of_one_gpu() {
     let Some(gpus) = gpus("eight::every_architecture_has_the_bits_of_one_gpu", &["0", "11"]) else { return };
-    for name in ["llama", "mistral", "qwen2", "qwen3", "gemma3"] {
+    for name in ["llama", "mistral", "qwen2", "qwen3", "gemma3", "glm4-moe"] {
         for n_kv_heads in [8, 2] {
             let lengths = [50, 17, 33];
             let expected = alone(&mut *load(&gpus[0], name, n_kv_heads), &sequences(&lengths), KvType::Bf16);

@@ -70,7 +70,8 @@ pub const CUTS: &[(usize, usize)] = &[(0, 61), (1, 3), (2, 16), (0, 1), (2, 33),
 #[test]
 fn every_architecture_has_the_bits_of_one_gpu() {
     let Some(gpus) = gpus("ranks::every_architecture_has_the_bits_of_one_gpu", &["0", "17"]) else { return };
-    for name in ["llama", "smollm2", "mistral", "qwen2", "qwen3", "gemma3"] {
+    for name in ["llama", "smollm2", "mistral", "qwen2", "qwen3", "gemma3", "gemma2", "hunyuan", "ministral3"]
+    {
         let lengths = [150, 17, 40];
         let expected = alone(&mut *load_on(&gpus[0], name), &sequences(&lengths), KvType::Bf16);
         for group in groups(&gpus, &[2, 4]) {
@@ -125,7 +126,7 @@ fn replies_have_the_bits_of_one_gpu() {
     let Some(gpus) = gpus("ranks::replies_have_the_bits_of_one_gpu", &["0", "13"]) else { return };
     let order: Vec<usize> = (0..9).collect();
     let on = |device: &Device| Options { device: device.clone(), ..options() };
-    for (model, n_variants) in [("qwen2", 3), ("gemma3", 1)] {
+    for (model, n_variants) in [("qwen2", 3), ("gemma3", 1), ("glm4-moe", 1)] {
         let expected = ask_all(&Engine::open(&tiny(model), &on(&gpus[0])).unwrap(), &order);
         for group in groups(&gpus, &[2, 4]) {
             let variants = [

@@ -97,6 +97,16 @@ const SLOTS: [Slot; N_SLOTS] = [
     Slot::Wants,
     Slot::Choices,
     Slot::Found,
+    Slot::Chosen,
+    Slot::ChosenWeights,
+    Slot::PairPlaces,
+    Slot::PairRows,
+    Slot::ExpertStarts,
+    Slot::SharedFactors,
+    Slot::GateTiles,
+    Slot::DownTiles,
+    Slot::ExpertGated,
+    Slot::ExpertOutputs,
     Slot::Whole,
     Slot::Logits,
 ];
@@ -104,15 +114,23 @@ const SLOTS: [Slot; N_SLOTS] = [
 /// Slots that are in use at the same time share no byte, and all of them lie in the arena.
 #[test]
 fn what_is_in_use_together_lies_apart() {
-    let sizes: Sizes = (&config("qwen2")).into();
-    let shard = Some(ShardBuffers { widest: 900, own_logits: 160, all_logits: 320 });
+    for name in ["qwen2", "glm4-moe"] {
+        check_places((&config(name)).into());
+    }
+}
+
+fn check_places(sizes: Sizes) {
+    let shard = Some(ShardBuffers { widest: 900, own_hidden: 16, own_logits: 160, all_logits: 320 });
     let extra = Extra { panel: 5000, ranks: 24, n_adapters: 3, shard, ..Extra::of(sizes) };
     let places = Places::new(Extent::of(MOST, sizes, 3), sizes, extra);
     let shares = |a: Slot, b: Slot| {
         let of = |slot, some: &[Slot]| some.contains(&slot);
         let pairs: [(&[Slot], &[Slot]); 2] = [
             (&[Slot::Product], &[Slot::Splits, Slot::Peaks]),
-            (&[Slot::Gated], &[Slot::Queries, Slot::WantedQueries, Slot::Attended]),
+            (
+                &[Slot::Gated, Slot::ExpertGated, Slot::ExpertOutputs],
+                &[Slot::Queries, Slot::WantedQueries, Slot::Attended],
+            ),
         ];
         pairs.iter().any(|(one, other)| of(a, one) && of(b, other) || of(b, one) && of(a, other))
     };
@@ -140,6 +158,7 @@ fn published_shapes_take_what_they_took() {
         head_dim: 128,
         vocab: 152_064,
         context: 32_768,
+        experts: None,
     };
     let qwen_32b =
         Sizes { n_layers: 64, hidden: 5120, intermediate: 27648, n_heads: 40, n_kv_heads: 8, ..qwen_7b };

@@ -83,7 +83,9 @@ impl Cuda {
         let pointers = [&[queries.at(), keys, values][..], &steps, outputs].concat();
         let sizes = [launch.n_work_tiles, n_heads, n_kv_heads, head_dim, window].map(Argument::size);
         let pointers: Vec<Argument> = pointers.into_iter().map(Argument::At).collect();
-        let arguments = [&pointers[..], &sizes, &[Argument::Float(attention_scale)]].concat();
+        let cap = self.config.score_softcap.map_or([0.0, 0.0], |cap| [cap, -2.0 / cap]);
+        let floats = [attention_scale, cap[0], cap[1]].map(Argument::Float);
+        let arguments = [&pointers[..], &sizes, &floats].concat();
         let shared_bytes = launch.tile.shared_bytes;
         let shape =
             Shape { shared_bytes, ..Shape::new([launch.n_work_tiles, n_kv_heads], launch.tile.threads) };

@@ -17,7 +17,7 @@ use crate::model::config::Activation;
 impl Cuda {
     /// The product with the gate fused, whose sums are never written to memory; `None` where no kernel does that for
     /// these weights and rows.
-    pub(super) fn multiply_gated(&self, x: &Values, w: &Linear) -> Result<Option<Values>, Error> {
+    fn multiply_gated(&self, x: &Values, w: &Linear) -> Result<Option<Values>, Error> {
         let ([part], [gates, ups]) = (&w.parts[..], &w.outputs[..]) else { return Ok(None) };
         // What adapters add precedes the gate.
         let alone = w.bias.is_none() && !self.adds_adapters(w) && gates.len() == ups.len();
@@ -46,9 +46,19 @@ impl Cuda {
         Ok(Some(out))
     }
 
+    /// The gated values of fused gate and up projections, which have `n` columns each.
+    pub(super) fn gated_of(&self, x: &Values, w: &Linear, n: usize) -> Result<Values, Error> {
+        if let Some(gated) = self.multiply_gated(x, w)? {
+            return Ok(gated);
+        }
+        let gate_up = self.values(Slot::Product, x.n_rows, 4 * w.n)?; // [rows, 2 n]
+        self.multiply(x, w, (gate_up.at(), w.n), false)?;
+        self.gate(&gate_up, n)
+    }
+
     /// The gate of a product that is in memory.
-    pub(super) fn gate(&self, gate_up: &Values) -> Result<Values, Error> {
-        let (rows, n) = (gate_up.n_rows, self.config.intermediate);
+    fn gate(&self, gate_up: &Values, n: usize) -> Result<Values, Error> {
+        let rows = gate_up.n_rows;
         let out = self.values(Slot::Gated, rows, 2 * n)?;
         let kernel = match self.config.activation {
             Activation::Silu => "gate_silu",

@@ -39,8 +39,9 @@ impl Cuda {
         let panel = self.slot(Slot::Panel, part.n * k * 2)?;
         let (grid, threads) = products::panel(part.n, k);
         let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
-        let sizes = [0, part.n, k].map(Argument::size);
-        let arguments = [[Argument::At(part.at()), Argument::At(panel)].as_slice(), &sizes].concat();
+        let pointers = [part.at(), panel, 0].map(Argument::At);
+        let sizes = [0, part.n, k, 0].map(Argument::size);
+        let arguments = [&pointers[..], &sizes].concat();
         // SAFETY: the part has n rows of k values in its format, the panel slot room for as many in bf16; both are
         // 16-byte aligned and freed only after the stream is synchronised.
         unsafe { self.launch(("dequantize", kernel), shape, &arguments)? };

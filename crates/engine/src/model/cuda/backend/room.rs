@@ -11,6 +11,7 @@ use super::{
         Error, Sizes,
         arena::{Arena, Extent, Extra, Places, Slot},
         driver::failed,
+        experts::Experts,
         products::{self, SplitK, Way},
         weights::Linear,
     },
@@ -61,6 +62,21 @@ impl Cuda {
             extra.add_weight(part.n, linear.k, part.k_slice);
             if let Way::Panel(_) = part.way {
                 extra.panel = extra.panel.max(2 * part.n * linear.k);
+            }
+        }
+    }
+
+    /// Makes room for products with these experts.
+    pub(super) fn add_experts(&self, experts: &Experts) {
+        self.add_linear(&experts.router);
+        if let Some(shared) = &experts.shared {
+            self.add_linear(&shared.gate_up);
+            self.add_linear(&shared.down);
+        }
+        let mut extra = self.extra.lock().unwrap_or_else(PoisonError::into_inner);
+        for stack in [&experts.gate_up, &experts.down] {
+            if let Way::Panel(_) = stack.way {
+                extra.panel = extra.panel.max(2 * experts.n * stack.n * stack.k);
             }
         }
     }

@@ -67,6 +67,20 @@ impl Staging {
 }
 
 impl Cuda {
+    /// The model's softcap on logits, in place.
+    pub(in crate::model::cuda) fn cap_logits(&self, logits: &Values) -> Result<(), Error> {
+        let Some(cap) = self.config.logit_softcap else { return Ok(()) };
+        let (rows, vocab) = (logits.n_rows, self.config.vocab);
+        let sizes = [rows, vocab].map(Argument::size);
+        let floats = [cap, -2.0 / cap].map(Argument::Float);
+        let shape = Shape::new([rows, vocab.div_ceil(256)], 256);
+        // SAFETY: the logits are rows of `vocab` f32 in the arena.
+        unsafe {
+            let arguments = [&[Argument::At(logits.at())][..], &sizes, &floats].concat();
+            self.launch(("softcap", "softcap"), shape, &arguments)
+        }
+    }
+
     /// What comes of the wants, one after the other.
     pub(super) fn choose(&self, logits: u64, wants: &Wants<'_>) -> Result<Vec<Option<Choice>>, Error> {
         let n = wants.rows.len();

@@ -4,6 +4,7 @@ use super::{
     super::{
         arena::Slot,
         backend::{Add, Values},
+        experts::Experts,
         graphs::Graphs,
         memory::Memory,
         weights::{Linear, Table},
@@ -13,14 +14,19 @@ use super::{
 };
 use crate::model::{
     self, KvType, Weights,
-    backend::{Added, Backend, HeadNorms, LogitsStatus, Matrices, NoExperts, Reach, Rows, StepStatus},
+    backend::{Added, Backend, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
+    config,
     sampler::{SampleRequest as Want, SampledToken as Choice},
     step::{Step, StepLimits as Most},
 };
 
 impl Ranks {
     /// Brings rows of bf16 together on every card, as a product's input.
-    fn whole_rows(&mut self, pieces: &[Values], ends: Vec<usize>) -> Result<Vec<Values>, model::Error> {
+    pub(super) fn whole_rows(
+        &mut self,
+        pieces: &[Values],
+        ends: Vec<usize>,
+    ) -> Result<Vec<Values>, model::Error> {
         let (row_bytes, in_place) = (ends.last().copied().unwrap_or(0), false);
         let whole = self.each(|i, cuda| cuda.values(Slot::Whole, pieces[i].n_rows(), row_bytes))?;
         self.exchange(&Columns { pieces, ends, in_place }, &whole)?;
@@ -44,6 +50,25 @@ impl Ranks {
     }
 }
 
+impl Ranks {
+    /// Adds the norm of whole rows; gives the norm of the sum.
+    fn add_normed(
+        &mut self,
+        x: &[Values],
+        y: &[Values],
+        norm: &[Memory],
+        next: &[Memory],
+    ) -> Result<Vec<Values>, model::Error> {
+        if self.detour.is_none() {
+            // The next product is written where others may still read this one.
+            self.synchronize()?;
+        }
+        self.each(|i, cuda| {
+            cuda.residual_norm(&x[i], Add::Normed { values: &y[i], weight: &norm[i] }, &next[i])
+        })
+    }
+}
+
 impl Backend for Ranks {
     type Stream = Vec<Values>;
     type Input = Vec<Values>;
@@ -52,7 +77,7 @@ impl Backend for Ranks {
     type Vector = Vec<Memory>;
     type Linear = Vec<Linear>;
     type Table = Vec<Table>;
-    type Experts = NoExperts;
+    type Experts = Vec<Experts>;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, model::Error> {
         self.each(|_, cuda| cuda.vector(values.clone()))
@@ -64,6 +89,15 @@ impl Backend for Ranks {
 
     fn linear(&self, weights: &Weights, matrices: Matrices<'_>) -> Result<Self::Linear, model::Error> {
         self.each(|_, cuda| cuda.linear(weights, matrices))
+    }
+
+    fn experts(
+        &self,
+        weights: &Weights,
+        module: &str,
+        experts: &config::Experts,
+    ) -> Result<Self::Experts, model::Error> {
+        self.each(|_, cuda| cuda.experts(weights, module, experts))
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear, model::Error> {
@@ -134,13 +168,7 @@ impl Backend for Ranks {
         let row_bytes = 4 * self.whole.hidden;
         let y = self.each(|i, cuda| cuda.values(Slot::Product, h[i].n_rows(), row_bytes))?;
         self.whole_sums(h, w, &y, false)?;
-        if self.detour.is_none() {
-            // The next product is written where others may still read this one.
-            self.synchronize()?;
-        }
-        self.each(|i, cuda| {
-            cuda.residual_norm(&x[i], Add::Normed { values: &y[i], weight: &norm[i] }, &next[i])
-        })
+        self.add_normed(x, &y, norm, next)
     }
 
     fn project(
@@ -186,6 +214,25 @@ impl Backend for Ranks {
         self.whole_rows(&gated, self.ends(self.whole.intermediate, 2))
     }
 
+    fn add_experts(
+        &mut self,
+        x: &mut Self::Stream,
+        h: &Self::Input,
+        experts: &Self::Experts,
+        norm: Option<&Self::Vector>,
+        next: &Self::Vector,
+    ) -> Result<Self::Input, model::Error> {
+        self.sum_of_experts(h, experts)?;
+        let Some(norm) = norm else {
+            self.whole_experts(experts, x, true)?;
+            return self.norm(x, next);
+        };
+        let row_bytes = 4 * self.whole.hidden;
+        let y = self.each(|i, cuda| cuda.values(Slot::Product, h[i].n_rows(), row_bytes))?;
+        self.whole_experts(experts, &y, false)?;
+        self.add_normed(x, &y, norm, next)
+    }
+
     fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, model::Error> {
         self.cards[0].cuda.floats(&x[0])
     }
@@ -206,6 +253,8 @@ impl Backend for Ranks {
         let columns = Columns { pieces: &logits, ends: self.ends(self.whole.vocab, 4), in_place: false };
         let all = self.cards[0].cuda.values(Slot::Logits, logits[0].n_rows(), 4 * self.whole.vocab)?;
         self.exchange(&columns, &[all])?;
+        self.cards[0].cuda.here()?;
+        self.cards[0].cuda.cap_logits(&all)?;
         if self.graphs.as_ref().is_some_and(Graphs::is_recording) {
             self.join_capture()?;
         }
