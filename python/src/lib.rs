@@ -69,7 +69,8 @@ impl PySession {
         let judge = {
             let watch = watch.clone();
             move || {
-                let judged = session.score(&input, &out, &watch).map_err(|error| cli::explain(&error))?;
+                let judged =
+                    session.score(&input, &out, &watch).map_err(|error| cli::explain(&error.into()))?;
                 scored(&judged)
             }
         };

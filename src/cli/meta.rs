@@ -24,6 +24,7 @@ use crate::meta::task::TaskSet;
 
 mod answers;
 mod extra;
+pub mod hints;
 mod more;
 mod notes;
 mod text;

@@ -95,6 +95,12 @@ const NETWORK_HOMES: &[&str] = &["card", "evidence/backend"];
 /// states, which take hours and are named when they are whole.
 const WRITING_HOMES: &[&str] = &["files", "card/pull", "tune/lower"];
 
+/// Crates that are programs or a part of one.
+const PROGRAMS: &[&str] = &["crates/bench", "crates/console"];
+
+/// Where other programs' options are, or those of this one still are.
+const OPTION_HOMES: &[&str] = &["card/packages", "model/cuda", "model/weights", "model/config"];
+
 /// Where the `cuda` feature may be asked for: its own files, and where a device is chosen.
 const CUDA_HOMES: &[&str] = &["model/cuda", "model/device", "model.rs"];
 
@@ -370,6 +376,21 @@ fn only_the_command_line_prints() {
         !["cli", "console", "main"].contains(&s.room()) && s.path != "bench/cli.rs" && !s.is_test()
     });
     expect_none("printing outside cli and console", quiet.flat_map(|s| lines_where(s, prints)));
+}
+
+/// Options are a program's; `console` says which one helps against a library's error.
+#[test]
+fn libraries_name_no_options() {
+    let option = regex::Regex::new("--[a-z]").unwrap();
+    let libraries = CRATES.iter().filter(|(name, _)| name.starts_with("crates/") && !PROGRAMS.contains(name));
+    let sources = libraries.flat_map(|(name, root)| sources_of(&folder(name), root));
+    let named =
+        sources.filter(|source| !source.is_test() && !is_in(&source.path, OPTION_HOMES)).flat_map(|source| {
+            let is_ours = |literal: &str| option.is_match(&literal.replace("cargo build --release", ""));
+            let named = source.literals.iter().filter(|(_, literal)| is_ours(literal));
+            named.map(|(line, literal)| format!("{}:{line}: {literal:?}", source.path)).collect::<Vec<_>>()
+        });
+    expect_none("options of the command line in libraries", named);
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn rate(chat: &Chat) -> Reply {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
-fn seat(model: &ModelSpec, _: &Resources, sampling: Sampling) -> anyhow::Result<Models> {
+fn seat(model: &ModelSpec, _: &Resources, sampling: Sampling) -> tribunal::eval::Result<Models> {
     let model = Model { name: model.model.clone(), sha256: "5eed".into() };
     Ok(Models::alone(Panel::new(Arc::new(Rule(rate)), sampling), model))
 }

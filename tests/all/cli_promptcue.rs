@@ -77,7 +77,7 @@ fn seat(
     _: &tribunal::eval::ModelSpec,
     _: &tribunal::eval::Resources,
     sampling: Sampling,
-) -> anyhow::Result<tribunal::eval::Models> {
+) -> tribunal::eval::Result<tribunal::eval::Models> {
     let script = Script::new()
         .on("<v>goes</v>", &[r#"{"errors":[{"category":"grammar","span":"goes","severity":30}]}"#])
         .on("<v>went</v>", &[r#"{"errors":[{"category":"no-error","span":"went","severity":1}]}"#]);

@@ -34,7 +34,7 @@ fn annotate(chat: &Chat) -> Reply {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
-fn seat(model: &ModelSpec, engine: &Resources, sampling: Sampling) -> anyhow::Result<Models> {
+fn seat(model: &ModelSpec, engine: &Resources, sampling: Sampling) -> tribunal::eval::Result<Models> {
     let panel = Panel::new(Arc::new(Rule(annotate)), sampling);
     let models = Models::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() });
     let memory = Box::new(|| vec![("memory".to_string(), "1 GiB".to_string())]);
@@ -140,14 +140,14 @@ fn a_dry_run() {
 }
 
 /// A seat for a model that is not on this machine.
-fn absent(_: &ModelSpec, _: &Resources, _: Sampling) -> anyhow::Result<Models> {
+fn absent(_: &ModelSpec, _: &Resources, _: Sampling) -> tribunal::eval::Result<Models> {
     let home = tempfile::tempdir()?;
     card::find("qwen2.5-7b-instruct")?.local_in(home.path())?;
     unreachable!("the folder is empty")
 }
 
 /// A seat on a machine without a GPU, for a run on one.
-fn no_gpu(_: &ModelSpec, _: &Resources, _: Sampling) -> anyhow::Result<Models> {
+fn no_gpu(_: &ModelSpec, _: &Resources, _: Sampling) -> tribunal::eval::Result<Models> {
     Err(tribunal::engine::DeviceError::NotBuilt("cuda".into()).into())
 }
 

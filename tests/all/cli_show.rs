@@ -13,8 +13,8 @@ use tribunal::{
 
 use crate::fakes::{Cast, translation};
 
-fn seat(_: &ModelSpec, _: &Resources, _: Sampling) -> anyhow::Result<Models> {
-    anyhow::bail!("`show` asks no model")
+fn seat(_: &ModelSpec, _: &Resources, _: Sampling) -> tribunal::eval::Result<Models> {
+    Err(std::io::Error::other("`show` asks no model").into())
 }
 
 fn segment(system: &str, doc: &str, seg: usize, hypothesis: &str) -> Segment {

@@ -20,14 +20,14 @@ fn rate(chat: &Chat) -> Reply {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
-fn seat(model: &ModelSpec, _: &Resources, sampling: Sampling) -> anyhow::Result<Models> {
+fn seat(model: &ModelSpec, _: &Resources, sampling: Sampling) -> tribunal::eval::Result<Models> {
     let panel = Panel::new(Arc::new(Rule(rate)), sampling);
     Ok(Models::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() }))
 }
 
 /// Nothing may be loaded.
-fn no_model(_: &ModelSpec, _: &Resources, _: Sampling) -> anyhow::Result<Models> {
-    anyhow::bail!("a model was loaded")
+fn no_model(_: &ModelSpec, _: &Resources, _: Sampling) -> tribunal::eval::Result<Models> {
+    Err(std::io::Error::other("a model was loaded").into())
 }
 
 fn with(seat: tribunal::eval::ModelLoader, dir: &Path, args: &[&str]) -> Result<(String, ExitCode), String> {
@@ -128,7 +128,7 @@ fn never(_: &Chat) -> Reply {
 
 /// A model that must not be asked.
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
-fn nobody_is_asked(model: &ModelSpec, _: &Resources, sampling: Sampling) -> anyhow::Result<Models> {
+fn nobody_is_asked(model: &ModelSpec, _: &Resources, sampling: Sampling) -> tribunal::eval::Result<Models> {
     let panel = Panel::new(Arc::new(Rule(never)), sampling);
     Ok(Models::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() }))
 }

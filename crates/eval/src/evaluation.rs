@@ -3,11 +3,11 @@
 
 use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
 
-use anyhow::{Result, bail};
-
 use crate::{
     card::{self, Card},
-    digest, input,
+    digest,
+    error::{Error, Result},
+    input,
     judges::{
         self, Built, Grouping, Judge, LanguageCheck, Reads, Settings, Verdict, in_parallel,
         registry::{self, Signed},
@@ -312,7 +312,7 @@ impl Evaluation {
     /// The run folder of the specification, or one that the same specification finds again.
     fn folder(&self, signature: &Signature) -> Result<PathBuf> {
         match &self.spec.output.folder {
-            Some(out) if out.as_os_str().is_empty() => bail!("`--out` is empty"),
+            Some(out) if out.as_os_str().is_empty() => Err(Error::EmptyFolder),
             Some(out) => Ok(out.clone()),
             None => {
                 let input = InputId::of(&self.input.segments, &self.input.selection)?;
@@ -336,8 +336,8 @@ fn no_documents(judge: &Judge, segments: &Corpus) -> Option<&'static str> {
     let wants = matches!(judge.grouping, Grouping::Document | Grouping::FiveDocuments);
     let is_bare = |idx| segments.outline(idx).doc.is_empty();
     (wants && (0..segments.n_segments()).all(is_bare)).then_some(
-        "the input names no documents, so every segment is judged without context; hint: add `--docs FILE`, or \
-         `doc` on each line",
+        "the input names no documents, so every segment is judged without context; hint: name them, in a \
+         file of documents or by `doc` on each line",
     )
 }
 

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use anyhow::Result;
-
 use crate::{
+    error::Result,
     evaluation::{Evaluation, Invocation},
     judges::registry,
     llm::CancellationToken,

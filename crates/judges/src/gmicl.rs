@@ -155,10 +155,7 @@ impl Gmicl {
         }
         scoring.check(settings)?;
         let Some(rated) = &settings.shots else {
-            return conflict(
-                "gmicl draws its examples from rated translations; hint: --shots DIR of a test set with \
-                 `human-scores/LP.mqm.RATER.seg.rating`, or a JSONL file",
-            );
+            return Err(setup::Error::NoExamples);
         };
         let granularity = settings.granularity.unwrap_or(METHOD.granularities[0]);
         let judge = Self {

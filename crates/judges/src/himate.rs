@@ -214,7 +214,9 @@ impl Judging for HiMate {
         let pairs: BTreeSet<(&str, &str)> =
             segments.iter().filter(bare).map(|s| (s.src_lang.name(), s.tgt_lang.name())).collect();
         let remark = |(from, to): (&str, &str)| {
-            format!("no example is from {from} to {to}, so agents are shown none there; hint: `--shots FILE`")
+            format!(
+                "no example is from {from} to {to}, so agents are shown none there; hint: shots of this pair"
+            )
         };
         if self.stages == Stages::Single { Vec::new() } else { pairs.into_iter().map(remark).collect() }
     }

@@ -185,12 +185,10 @@ impl Judge {
     /// The same judge at this many seeds.
     ///
     /// # Errors
-    /// [`setup::Error::Conflict`] when all samples would be the same, since nothing is sampled.
+    /// [`setup::Error::SameSamples`] when all samples would be the same, since nothing is sampled.
     pub fn sampled(self, samples: usize, sampling: &Sampling) -> Result<Self, setup::Error> {
         if samples > 1 && self.sampling(sampling).temperature <= 0.0 {
-            let reason =
-                format!("{samples} samples at temperature 0 are the same; hint: add `--temperature 0.7`");
-            return Err(setup::Error::Conflict(reason));
+            return Err(setup::Error::SameSamples(samples));
         }
         Ok(Self { samples: samples.max(1), ..self })
     }

@@ -131,8 +131,7 @@ impl Probe {
     /// made with another prompt.
     pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
         if settings.shots.is_some() {
-            let reason = "probe has no shots; hint: leave `--shots` out";
-            return Err(setup::Error::Conflict(reason.into()));
+            return Err(setup::Error::NoShots);
         }
         let judge = Self::with(Fit::named(&asked.fit.text, &settings.model)?, settings)?;
         Ok(Self { has_witness: *asked.witness, ..judge })

@@ -202,10 +202,7 @@ impl Rate {
     pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
         let conflict = |reason: String| setup::Error::Conflict(reason);
         if settings.weights.is_some() || settings.shots.is_some() {
-            return Err(conflict(
-                "`rate` neither weighs errors nor shows examples; hint: leave `--weights` and `--shots` out"
-                    .into(),
-            ));
+            return Err(setup::Error::NeitherWeightsNorShots);
         }
         let evidence = open_evidence(asked, settings.programs)?;
         let rounds = Some(*asked.rounds).filter(|n| n.fract() == 0.0 && *n >= 1.0);

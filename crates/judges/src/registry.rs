@@ -142,37 +142,32 @@ impl Built {
     /// Refuses segments whose reference is missing where the method was asked to show it.
     ///
     /// # Errors
-    /// [`setup::Error::Conflict`], with how many there are.
+    /// [`setup::Error::MissingReferences`].
     pub fn check_references(&self, missing: usize, of: usize) -> Result<(), setup::Error> {
         if missing == 0 || !self.shows_reference() {
             return Ok(());
         }
         let name = self.method.name;
-        Err(setup::Error::Conflict(format!(
-            "`{name}:reference=on` needs a reference for every segment, and {missing} of {of} have none\nhint: give them \
-             (`-r REF.txt`, or a field `reference`), or leave `reference=on` out"
-        )))
+        Err(setup::Error::MissingReferences { method: name, missing, of })
     }
 
     /// Refuses a reference that was asked for and that the method would not read.
     ///
     /// # Errors
-    /// [`setup::Error::Conflict`].
+    /// [`setup::Error::ReferenceNotShown`], [`setup::Error::ReferenceNotRead`].
     pub fn check_reads_reference(&self) -> Result<(), setup::Error> {
         let name = self.method.name;
         let takes = self.reference().is_some();
         if self.shows_reference() {
             return Ok(());
         }
-        Err(setup::Error::Conflict(if takes {
-            format!(
-                "`-r` gives a reference, and `{name}` does not show it\nhint: `--method {name}:reference=on`, or leave `-r` out"
-            )
+        Err(if takes {
+            setup::Error::ReferenceNotShown { method: name }
         } else {
             let readers = METHODS.iter().filter(|m| m.options.iter().any(|o| o.name == Reference::NAME));
             let readers = setup::either(readers.map(|method| method.name));
-            format!("`{name}` judges without a reference\nhint: leave `-r` out, or use {readers}")
-        }))
+            setup::Error::ReferenceNotRead { method: name, readers }
+        })
     }
 
     fn shows_reference(&self) -> bool {

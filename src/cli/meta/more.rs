@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use super::Args;
 use super::answers::Answers;
 use super::extra::Extras;
+use super::notes::message;
 use crate::{
     console::table::Table,
     meta::{
@@ -40,7 +41,7 @@ pub fn print(args: &Args, extras: &Extras, out: &mut dyn Write) -> io::Result<()
             if findings.is_empty() { "nothing found" } else { "known mistakes found" }
         )?;
         for finding in findings {
-            writeln!(out, "{} {}: {}: {}", finding.lp, finding.metric, finding.kind, finding.message)?;
+            writeln!(out, "{} {}: {}: {}", finding.lp, finding.metric, finding.kind, message(finding))?;
         }
     }
     extras.plots.iter().try_for_each(|path| writeln!(out, "wrote {}", path.display()))

@@ -11,7 +11,7 @@ use crate::meta::correlation::Undefined;
 use crate::meta::coverage::CoveragePolicy;
 use crate::meta::eval_set::EvalSet as Direction;
 use crate::meta::evaluate::{SetResult, TaskResult};
-use crate::meta::lint::{FLIPPED_SIGN, lint};
+use crate::meta::lint::{FLIPPED_SIGN, Finding, lint};
 use crate::meta::scores::units::Joining;
 use crate::meta::scores::{Scores, SystemScoreOrigin};
 use crate::meta::standards::Origin;
@@ -75,7 +75,14 @@ fn turned(args: &Args, direction: &Direction) -> Vec<String> {
     let findings =
         if args.extra.wants(Part::Lint) { Vec::new() } else { lint(direction).unwrap_or_default() };
     let turned = findings.into_iter().filter(|found| found.kind == FLIPPED_SIGN && is_given(&found.metric));
-    turned.map(|found| format!("warning: {} {}: {}", found.lp, found.metric, found.message)).collect()
+    turned.map(|found| format!("warning: {} {}: {}", found.lp, found.metric, message(&found))).collect()
+}
+
+/// What a finding says, with the option that helps.
+pub fn message(found: &Finding) -> String {
+    let hint =
+        if found.kind == FLIPPED_SIGN { format!(" hint: --negate {}", found.metric) } else { String::new() };
+    found.message.clone() + &hint
 }
 
 /// Judges that were trained on what they judged: those of `--scores`, `--spans` and `--latent-weight`, and the folder's

@@ -6,7 +6,7 @@ use super::*;
 
 /// A panel for `tribunal calibrate`.
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
-fn seat(_: &ModelSpec, _: &Resources, sampling: Sampling) -> anyhow::Result<Models> {
+fn seat(_: &ModelSpec, _: &Resources, sampling: Sampling) -> tribunal::eval::Result<Models> {
     let cast = Cast::new()
         .sure(&[COMPARE, "Accuracy/"], &[("A", &[-0.5, -0.25])])
         .sure(&[COMPARE], &[("B", &[-2.0])])

@@ -109,7 +109,7 @@ pub struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\nhint: {}, or `--language-check off` to judge it all the same", self.what, self.hint)
+        write!(f, "{}\nhint: {}", self.what, self.hint)
     }
 }
 

@@ -3,9 +3,10 @@
 
 use std::path::Path;
 
-use anyhow::Result;
-
-use crate::engine::{Device, Need, Options};
+use crate::{
+    engine::{Device, Need, Options},
+    error::Result,
+};
 
 /// Spreads a model that does not fit on one GPU over as few as hold it together, and returns a note that says so. Of GPUs
 /// that were named all are used, in groups of as many; else the first ones of this machine that have room.
@@ -70,9 +71,9 @@ fn in_words(n_cards: usize, devices: &[Device], are_named: bool) -> String {
     let ordinals: Vec<usize> = devices.iter().flat_map(Device::ordinals).collect();
     let is_first = are_named || ordinals.iter().copied().eq(0..n_cards);
     let list = ordinals.iter().map(ToString::to_string).collect::<Vec<String>>().join(",");
-    let device = if is_first { String::new() } else { format!("--device cuda:{list} ") };
     if n_cards == 1 {
-        return format!("does not fit on GPU 0, so it has another one (`--device cuda:{list}`)");
+        return format!("does not fit on GPU 0, so it has another one (`cuda:{list}`)");
     }
-    format!("does not fit on one GPU, so it is spread over {n_cards} (`{device}--tensor-parallel {n_cards}`)")
+    let which = if is_first { String::new() } else { format!(" (`cuda:{list}`)") };
+    format!("does not fit on one GPU, so it is spread over {n_cards}{which}")
 }

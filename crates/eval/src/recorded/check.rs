@@ -3,10 +3,9 @@
 
 use std::{path::Path, sync::Arc};
 
-use anyhow::Result;
-
 use super::{Recorded, sources};
 use crate::{
+    error::Result,
     evaluation::{Evaluation, judge, signature},
     judges::{Built, Panel, Rehearsal},
     models::ModelLoader,

@@ -66,8 +66,8 @@ impl Examples {
         let pair = (segment.src_lang.language(), segment.tgt_lang.language());
         if found.is_empty() && self.as_code && AUTHORS.contains(&pair) {
             let reason = format!(
-                "the authors' example for {}-{} is not at hand in this variant; hint: --shots \
-                 .../EAPrompt/constants/context.py from a copy of Coldmist-Lu/ErrorAnalysis_Prompt, or shots=0",
+                "the authors' example for {}-{} is not at hand in this variant; hint: give \
+                 `EAPrompt/constants/context.py` as shots, from a copy of Coldmist-Lu/ErrorAnalysis_Prompt, or shots=0",
                 pair.0, pair.1
             );
             return Err(Error::Failed(reason));
