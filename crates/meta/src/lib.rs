@@ -20,6 +20,8 @@ pub mod scores;
 pub mod testset;
 pub mod units;
 
+pub mod judgements;
+
 pub mod align;
 
 pub mod correlation;
@@ -41,6 +43,7 @@ pub mod lexical;
 
 pub mod side_by_side;
 pub mod significance;
+pub mod systems;
 
 pub mod pairwise_tests;
 pub mod verdicts;
@@ -80,6 +83,8 @@ pub const HOW_SCORES: &str = "\nhint: it names a run folder, a score file, or fi
 pub enum Advice {
     /// Compare on each system's own scores ([`coverage::CoveragePolicy::Each`]).
     EachSystem,
+    /// Compare each system with the baseline on what those two share.
+    EachPair,
     /// Compare on each metric's own scores, or choose metrics.
     EachMetric,
     /// Name the systems to compare.

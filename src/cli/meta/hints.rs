@@ -32,6 +32,9 @@ pub fn text(error: &(dyn error::Error + 'static)) -> Option<String> {
 fn advised(advice: &Advice) -> String {
     match advice {
         Advice::EachSystem => "--coverage each takes each system's own".into(),
+        Advice::EachPair => {
+            "`--coverage each` compares each system with the baseline on what those two share; `--baseline` names it".into()
+        }
         Advice::EachMetric => {
             "--coverage each compares each metric on what it scored, --metrics and --scores choose metrics"
                 .into()
