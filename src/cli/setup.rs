@@ -12,7 +12,7 @@ use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::{engine::Isa as Tier, files, run::description::Build};
+use crate::{engine::Isa, files, run::description::Build};
 
 /// What `run.json` says of this program.
 #[must_use]
@@ -47,7 +47,7 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
         "" => "none".into(),
         features => features.split_whitespace().collect::<Vec<_>>().join(", "),
     };
-    let mut tiers: Vec<&str> = Tier::available().map(Tier::name).collect();
+    let mut tiers: Vec<&str> = Isa::available().map(Isa::name).collect();
     tiers.reverse();
     format!(
         "{}\ncommit    {}\nfeatures  {features}\ntiers     {}\ntarget    {}",

@@ -25,7 +25,6 @@ use crate::{
     },
 };
 
-mod agreement;
 mod probe;
 
 /// Fit a judge on rated translations, or write the examples that another program trains one on.

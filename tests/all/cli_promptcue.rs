@@ -8,7 +8,7 @@ use tribunal::{
     cli,
     judges::{
         Model, Panel, Preset, registry,
-        rubric_mqm::{Asked, RubricMqm, Texts},
+        rubric_mqm::{Options, RubricMqm, Texts},
     },
     llm::{ResponseFormat, Sampling},
     meta::promptcue::{ScoreOptions, answers::Answer, gold::Cue, labels::ERRORS, score::score},
@@ -118,7 +118,7 @@ fn promptcue_shows_marks_and_asks_about_them() {
 fn judge(scenario: &str, preset: Preset) -> RubricMqm {
     let method = registry::find("rubric-mqm").unwrap();
     let options = method.parse_options(&format!("scenario={scenario}")).unwrap();
-    RubricMqm::new(&settings(preset), &Asked::read(&options)).unwrap()
+    RubricMqm::new(&settings(preset), &Options::read(&options)).unwrap()
 }
 
 /// Wherever the mark is, every category may be said of a span of either text: the form of an answer does not

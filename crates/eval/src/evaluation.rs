@@ -122,7 +122,7 @@ pub fn judge(spec: &Spec, input: &Input) -> Result<Built> {
         let some = some?;
         n += some.len();
         without += some.iter().filter(|segment| segment.reference.is_none()).count();
-        built.judging().check_input(&some)?;
+        built.protocol().check_input(&some)?;
     }
     built.check_references(without, n)?;
     let segments = &input.segments;
@@ -204,7 +204,7 @@ impl Evaluation {
                 overlap.of += some.len();
                 overlap.segments += some.iter().filter(|segment| trained.knows(&segment.source)).count();
             }
-            let remarks = judge.judging().remarks(&some);
+            let remarks = judge.protocol().remarks(&some);
             let new: Vec<String> = remarks.into_iter().filter(|remark| !notes.contains(remark)).collect();
             notes.extend(new);
         }
@@ -306,7 +306,7 @@ impl Evaluation {
     /// Checks languages, and the models against the judge.
     fn check(&self, models: &Models) -> Result<()> {
         self.mixed_up.check()?;
-        Ok(self.judge.judging().check_models(&|role| models.model_of(role))?)
+        Ok(self.judge.protocol().check_models(&|role| models.model_of(role))?)
     }
 
     /// The run folder of the specification, or one that the same specification finds again.

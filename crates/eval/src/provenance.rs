@@ -37,7 +37,7 @@ pub fn of(spec: &Spec, built: &Built, models: &Models, build: Build) -> Result<(
         materials.push(material);
         copies.extend(kept);
     }
-    let prompts = &built.judge.materials.files;
+    let prompts = &built.judge.provenance.files;
     let origin = Origin {
         build,
         machine: machine(spec)?,

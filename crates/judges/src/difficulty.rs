@@ -13,7 +13,7 @@
 use serde::Deserialize;
 
 use super::{
-    Direction, Error, Grouping, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
+    Direction, Error, Grouping, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Verdict,
     method::{Calls, Lowest, SystemMeans},
     prompt::{File, Prompts},
     reading,
@@ -63,7 +63,7 @@ pub struct Difficulty {
     budget: usize,
 }
 
-impl Judging for Difficulty {
+impl Protocol for Difficulty {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         let Some(first) = group.first() else { return Vec::new() };
         let verdict = self
@@ -78,7 +78,7 @@ impl From<Difficulty> for Judge {
         Self {
             grouping: Grouping::Source,
             direction: Direction::Lower,
-            ..Self::new(Materials::of(&judge.prompts), judge)
+            ..Self::new(Provenance::of(&judge.prompts), judge)
         }
     }
 }

@@ -21,7 +21,7 @@
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Verdict,
     code::gemba_api::{self, TokenBudget},
     confidence, expected,
     gemba_da::read_number,
@@ -74,14 +74,14 @@ pub const METHOD: Method = Method {
     granularities: &[Granularity::Seg],
     presets: &[Preset::Code, Preset::Strict],
     weights: Some("gemba"),
-    options: Asked::CHOICES,
+    options: Options::CHOICES,
     reads: Reads::Translations,
-    build: |settings, options| Ok(GembaEsa::new(settings, &Asked::read(options))?.into()),
+    build: |settings, options| Ok(GembaEsa::new(settings, &Options::read(options))?.into()),
 };
 
 options! {
     /// What it can be told.
-    pub struct Asked {
+    pub struct Options {
         "shots" has_shots: bool = { "3" => true, "0" => false }, "worked examples before the first question";
         "score" is_expected: bool = { "greedy" => false, "expected" => true },
             "the number that is written, or the mean of its distribution";
@@ -98,7 +98,7 @@ pub struct GembaEsa {
     max_tokens: Option<usize>,
 }
 
-impl Judging for GembaEsa {
+impl Protocol for GembaEsa {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| {
             if segment.is_blank() {
@@ -126,7 +126,7 @@ impl From<GembaEsa> for Judge {
             }
             Preset::Paper | Preset::Strict => Calls::up_to(if judge.expected { 3 } else { 2 }),
         };
-        Self { calls: Some(calls), ..Self::new(Materials::of(&judge.prompts), judge) }
+        Self { calls: Some(calls), ..Self::new(Provenance::of(&judge.prompts), judge) }
     }
 }
 
@@ -135,13 +135,13 @@ impl GembaEsa {
     ///
     /// # Errors
     /// What [`super::registry::build`] names.
-    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
-        let expected = *asked.is_expected;
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+        let expected = *options.is_expected;
         if expected && settings.preset == Preset::Code {
             let reason = "preset `code` has its own score; hint: leave `score` out, or use preset `strict`";
             return Err(setup::Error::Conflict(reason.into()));
         }
-        let shots_file = settings.has_shots(*asked.has_shots)?.then_some(SHOTS);
+        let shots_file = settings.has_shots(*options.has_shots)?.then_some(SHOTS);
         let mut files = vec![SYSTEM, SPANS, ANSWER, SCORE];
         files.extend(shots_file);
         let prompts = Prompts::load(&files, settings)?;

@@ -22,7 +22,7 @@
 use serde_json::json;
 
 use super::{
-    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Verdict,
     code::gemba_api::{self, TokenBudget},
     expected,
     gemba_da::{Query, read_number, scale_calls},
@@ -61,9 +61,9 @@ pub const SQM: Method = Method {
     stages: &[ASSESS, EXPECT],
     scale: "0 to 100, higher is better",
     lowest: Lowest::Quality,
-    options: Asked::CHOICES,
+    options: Options::CHOICES,
     build: |settings, options| {
-        let asked = Asked::read(options);
+        let asked = Options::read(options);
         Ok(GembaScale::new(Scale::Sqm, settings, *asked.reference, *asked.is_expected)?.into())
     },
     ..STARS
@@ -109,7 +109,7 @@ pub const CLASSES: Method = Method {
 
 options! {
     /// What GEMBA-SQM can be told.
-    pub struct Asked {
+    pub struct Options {
         "reference" reference: Reference = {
             "auto" => Reference::Auto, "on" => Reference::On, "off" => Reference::Off
         }, Reference::MEANING;
@@ -139,7 +139,7 @@ pub struct GembaScale {
     max_tokens: Option<usize>,
 }
 
-impl Judging for GembaScale {
+impl Protocol for GembaScale {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| {
             let panel = panel.about(idx);
@@ -154,7 +154,7 @@ impl Judging for GembaScale {
 impl From<GembaScale> for Judge {
     fn from(judge: GembaScale) -> Self {
         let calls = scale_calls(judge.preset, judge.expected, judge.max_tokens);
-        Self { calls: Some(calls), ..Self::new(Materials::of(&judge.prompts), judge) }
+        Self { calls: Some(calls), ..Self::new(Provenance::of(&judge.prompts), judge) }
     }
 }
 

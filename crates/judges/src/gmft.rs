@@ -19,7 +19,7 @@ use serde_json::{
 };
 
 use super::{
-    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Verdict,
     answers::errors::{AnswerFormat, Target},
     gemba_mqm::Texts,
     in_parallel,
@@ -74,7 +74,7 @@ pub struct Gmft {
     max_tokens: Option<usize>,
 }
 
-impl Judging for Gmft {
+impl Protocol for Gmft {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(&Texts::units(self.granularity, group), |idx, texts| {
             self.judge_unit(&panel.about(idx), texts)
@@ -87,7 +87,7 @@ impl From<Gmft> for Judge {
         Self {
             grouping: judge.granularity.grouping(),
             unit: judge.granularity.unit(),
-            ..Self::new(Materials::of(&judge.prompts), judge)
+            ..Self::new(Provenance::of(&judge.prompts), judge)
         }
     }
 }

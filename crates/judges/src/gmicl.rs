@@ -22,7 +22,7 @@ use serde::Serialize;
 use tribunal_core::digest;
 
 use super::{
-    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Verdict,
     answers::{
         chances::{EXPECT, GivenAnswer, Scoring},
         errors::{AnswerFormat, ShownShot, Target},
@@ -68,14 +68,14 @@ pub const METHOD: Method = Method {
     granularities: &[Granularity::Doc, Granularity::Seg, Granularity::FiveDoc],
     presets: &[Preset::Paper, Preset::Strict],
     weights: Some("gemba"),
-    options: Asked::CHOICES,
+    options: Options::CHOICES,
     reads: Reads::Translations,
-    build: |settings, options| Ok(Gmicl::new(settings, &Asked::read(options))?.into()),
+    build: |settings, options| Ok(Gmicl::new(settings, &Options::read(options))?.into()),
 };
 
 options! {
     /// What it can be told.
-    pub struct Asked {
+    pub struct Options {
         "da" quality: bool = { "on" => true, "off" => false }, "ask for a score of 0 to 100";
         "score" scoring: Scoring = {
             "errors" => Scoring::Errors, "da" => Scoring::Quality, "expected-da" => Scoring::ExpectedQuality
@@ -100,7 +100,7 @@ pub struct Gmicl {
     max_tokens: Option<usize>,
 }
 
-impl Judging for Gmicl {
+impl Protocol for Gmicl {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(&Texts::units(self.granularity, group), |idx, texts| {
             self.judge_unit(&panel.about(idx), texts)
@@ -123,12 +123,12 @@ impl Judging for Gmicl {
 impl From<Gmicl> for Judge {
     fn from(judge: Gmicl) -> Self {
         let examples = serde_json::to_vec(&judge.examples).expect("examples are strings and can be written");
-        let materials = Materials::of(&judge.prompts).with("examples", digest::short(examples));
+        let provenance = Provenance::of(&judge.prompts).with("examples", digest::short(examples));
         Self {
             grouping: judge.granularity.grouping(),
             unit: judge.granularity.unit(),
             calls: Some(judge.scoring.calls()),
-            ..Self::new(materials, judge)
+            ..Self::new(provenance, judge)
         }
     }
 }
@@ -139,14 +139,14 @@ impl Gmicl {
     /// # Errors
     /// What [`super::registry::build`] names, options that do not go together, and examples that are missing
     /// or too few.
-    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let layout = AnswerFormat {
             is_strict: settings.preset == Preset::Strict,
-            explain: *asked.explain,
-            quality: *asked.quality,
+            explain: *options.explain,
+            quality: *options.quality,
             target: Target::Translation,
         };
-        let scoring = *asked.scoring;
+        let scoring = *options.scoring;
         let conflict = |reason: &str| Err(setup::Error::Conflict(reason.into()));
         if scoring.by_quality() && !layout.quality {
             return conflict(
@@ -165,7 +165,7 @@ impl Gmicl {
             weights: settings.weights("gemba", granularity)?,
             layout,
             scoring,
-            may_overlap: *asked.may_overlap,
+            may_overlap: *options.may_overlap,
             max_tokens: settings.max_tokens,
         };
         judge.chat(&Texts::sample()).map_err(setup::Error::from_prompt)?;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Judge, Reads,
-    setup::{self, Granularity, OptionSpec, Options, Preset, Settings},
+    setup::{self, GivenOptions, Granularity, OptionSpec, Preset, Settings},
 };
 
 /// What `tribunal methods show` says of a method.
@@ -68,9 +68,9 @@ impl Method {
     /// Reads `option=value,...` against the method's options.
     ///
     /// # Errors
-    /// As [`Options::parse`].
-    pub fn parse_options(&self, text: &str) -> Result<Options, setup::Error> {
-        Options::parse(self.name, self.options, text)
+    /// As [`GivenOptions::parse`].
+    pub fn parse_options(&self, text: &str) -> Result<GivenOptions, setup::Error> {
+        GivenOptions::parse(self.name, self.options, text)
     }
 }
 
@@ -100,7 +100,7 @@ pub enum SystemMeans {
 }
 
 /// Makes a judge as it was asked for.
-pub(super) type Build = fn(&Settings, &Options) -> Result<Judge, setup::Error>;
+pub(super) type Build = fn(&Settings, &GivenOptions) -> Result<Judge, setup::Error>;
 
 /// Model calls for one unit of judgement. A question that is asked again because its answer cannot be used counts once,
 /// except where the published program itself asks again.

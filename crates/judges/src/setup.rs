@@ -10,7 +10,7 @@ use crate::mqm::{self, Repeats, weights::Weights};
 
 pub mod options;
 
-pub use options::{OptionSpec, Options, Reference, Told};
+pub use options::{GivenOptions, OptionSpec, OptionValue, Reference};
 pub(crate) use options::{file, number, options};
 
 /// Which of its descriptions a method follows where they differ.

@@ -16,7 +16,7 @@ use crate::{
     meta::{
         average::{Coefficient, Grouping},
         correlation::Undefined,
-        eval_set::EvalSet as Direction,
+        eval_set::EvalSet,
         evaluate::{self, TaskResult},
         selection::{Brought, Selection},
         side_by_side::{JudgePair, on_common},
@@ -112,8 +112,8 @@ fn against_raters(args: &Args, inputs: &[Input], testset: &Path) -> Result<Vec<T
         systems: in_all(inputs),
         ..Selection::default()
     };
-    let mut direction = Direction::load(testset, lp, &selection)?;
-    direction.metrics = on_common(direction.metrics).context(
+    let mut eval_set = EvalSet::load(testset, lp, &selection)?;
+    eval_set.metrics = on_common(eval_set.metrics).context(
         "the judges scored different units, segments and documents; hint: `tribunal meta` compares each with the \
          raters on its own units",
     )?;
@@ -126,7 +126,7 @@ fn against_raters(args: &Args, inputs: &[Input], testset: &Path) -> Result<Vec<T
     ];
     let set = TaskSet::from_statistics(&statistics, &[lp.to_owned()]);
     let resampling = Resampling { resamples: args.resamples.max(1), block: None, seed: args.seed };
-    Ok(evaluate::run(&set, &[direction], Some(resampling))?.tasks)
+    Ok(evaluate::run(&set, &[eval_set], Some(resampling))?.tasks)
 }
 
 /// The systems that every input has.

@@ -26,7 +26,7 @@ fn unlike(what: &str, there: &str, here: &str) -> Option<Difference> {
 
 /// The prompt files that are not those of the run.
 pub fn prompts(run: &RunFile, built: &Built) -> Vec<Difference> {
-    let here: Vec<NamedHash> = built.judge.materials.files.iter().map(hashed).collect();
+    let here: Vec<NamedHash> = built.judge.provenance.files.iter().map(hashed).collect();
     hashes("the prompt file", &run.origin.prompts, &here)
 }
 

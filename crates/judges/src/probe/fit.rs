@@ -72,9 +72,9 @@ struct OfFormat {
 pub struct Made {
     pub pairs: Vec<String>,
     pub segments: usize,
-    /// Beside these, how many spoilt ones (`tune/spoil`).
-    #[serde(default)]
-    pub spoilt: usize,
+    /// Beside these, how many corrupted ones (`tune/corruption`).
+    #[serde(default, rename = "spoilt")]
+    pub corrupted: usize,
     /// Of these, how many are of each corpus, `PAIR CORPUS`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub corpora: BTreeMap<String, usize>,

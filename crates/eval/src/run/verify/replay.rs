@@ -126,14 +126,14 @@ pub struct Replayed {
 }
 
 impl Replayed {
-    /// A panel with a witness in every role, sampling as the run's.
+    /// A panel that answers from the record in every role, sampling as the run's.
     pub fn panel(&self, like: &Panel) -> Panel {
-        let witness = |role: Role| {
+        let recorded = |role: Role| {
             let model = self.models.as_ref().map(|models| models.seated(role));
             Arc::new(ReplayLlm { role, recorded_calls: self.recorded_calls.clone(), model }) as Arc<dyn Llm>
         };
-        let panel = Panel::new(witness(Role::Judge), like.sampling.clone());
-        Role::ALL.into_iter().fold(panel, |panel, role| panel.seat(role, witness(role)))
+        let panel = Panel::new(recorded(Role::Judge), like.sampling.clone());
+        Role::ALL.into_iter().fold(panel, |panel, role| panel.seat(role, recorded(role)))
     }
 }
 
