@@ -41,7 +41,7 @@ pub struct ManArgs {
     pub dir: PathBuf,
 }
 
-/// The long version, which is put together once: clap keeps what it prints for as long as the process lives.
+/// The long version, built once: clap needs a static string.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let features = match env!("TRIBUNAL_FEATURES") {
         "" => "none".into(),

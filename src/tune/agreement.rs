@@ -32,7 +32,7 @@ pub struct HeldOutAgreement {
     /// By source.
     groups: BTreeMap<Source, (Vec<f64>, Vec<f64>)>,
     spans: Counts,
-    /// Errors and translations without one, of raters and of the judge.
+    /// Errors, and translations without errors, of raters and of the judge.
     errors: [usize; 2],
     clean: [usize; 2],
     /// By kind, corrupted translations, and those of them that score less than what they were.

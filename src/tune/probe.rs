@@ -8,7 +8,7 @@
 //!   rated translations it learns from [corrupted](super::corruption) ones that each is worse than it was. Each rated
 //!   translation stands there twice: as the difference from its corpus's mean, which teaches which texts are badly
 //!   translated (Pearson), and as the difference from the mean of the translations of its source, which teaches which
-//!   of them is better (acc-t ranks within a source). Corpora are on scales of their own, direct assessments too: each
+//!   of them is better (acc-t ranks within a source). Each corpus has its own scale, as do direct assessments: each
 //!   rating is measured by the deviation of its corpus, and the map has the mean one of those that are penalties.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -84,7 +84,7 @@ impl Input {
     /// Reads the input of a specification.
     ///
     /// # Errors
-    /// Bad input, or a selection that it does not have.
+    /// Invalid input, or a selection that matches nothing.
     pub fn read(spec: &Spec) -> Result<Self> {
         let Streamed { segments, mut notes } = input::stream_any(&spec.input)?;
         let grouping = || Ok(unchecked(spec, segments.has_references())?.judge.grouping);

@@ -1,7 +1,7 @@
 //! Judges: one file per paper, each beside its folder of prompts, schemas and shots.
 //! A judge sees text and an [`llm::Llm`]; it never sees tokens.
 //!
-//! [`registry`] makes one from its name; [`setup`] is what it can be told; a [`panel`] is whom it asks.
+//! [`registry`] builds one from its name; [`setup`] has its options; a [`panel`] has its models.
 
 use serde::{Deserialize, Serialize};
 

@@ -442,7 +442,7 @@ impl MMad {
     }
 }
 
-/// Who is asked, at which stage, and how many tokens the answer may take.
+/// The role, the stage, and the token limit of the answer.
 struct Question {
     role: Role,
     step: Step,

@@ -41,7 +41,7 @@ pub struct Call {
     pub unit: Option<usize>,
     pub role: Role,
     pub step: Step,
-    /// 0 the first time; then how often the question had been asked before, its answers being unusable.
+    /// 0 for the first attempt; then the number of earlier attempts, whose answers were unusable.
     pub attempt: usize,
     pub chat: Chat,
     #[serde(skip)]

@@ -181,7 +181,7 @@ impl From<Rate> for Judge {
         let provenance = Provenance::of(&judge.prompts);
         let provenance = match (&judge.evidence, judge.team.comparison) {
             (Some(evidence), _) => provenance.with("search", evidence.signature()),
-            // The agents that are left out, asked for or not.
+            // The omitted agents, by request or by default.
             (None, true) => provenance.with("skip", "search"),
             (None, false) => provenance.with("skip", "both"),
         };

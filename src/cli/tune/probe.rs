@@ -210,7 +210,7 @@ fn kept(
     Ok(Readings::open(folder, &format!("{sha256}-{}", prompts.hash()), depths, hidden)?)
 }
 
-/// Reads what is missing of these segments in a folder of readings; for each segment, whether it has been read.
+/// Reads the segments that are missing from a folder of readings; returns for each segment whether it has been read.
 fn read_missing(
     folder: &Path,
     about: (&str, usize),

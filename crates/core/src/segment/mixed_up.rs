@@ -100,7 +100,7 @@ pub struct MixedUp {
     pairs: BTreeMap<(Lang, Lang), PairStats>,
 }
 
-/// Why an input is rejected: a file is certainly in another language than it is said to be.
+/// Why an input is rejected: a file is certainly in another language than declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     what: String,

@@ -136,7 +136,7 @@ pub fn free_on_gpu() -> Option<(String, usize)> {
 /// kernels that the driver loads when they are first launched.
 pub const SPARE: usize = 512 << 20;
 
-/// Prompt tokens of a step below which a GPU is not given less: it would be busy with reading weights.
+/// The fewest prompt tokens of a step on a GPU; with fewer, reading weights dominates.
 const LEAST_TOKENS: usize = 512;
 
 /// Prompt tokens of a step that a GPU may be given, the most that are asked for first.

@@ -34,7 +34,7 @@ pub struct Found {
     pub wrong: Option<String>,
 }
 
-/// The GPUs of a run; none where it has none, or where one cannot be opened.
+/// The GPUs of a run; empty if it uses none or one cannot be opened.
 #[must_use]
 pub fn gpus(resources: &Resources) -> Vec<Named> {
     let devices = Device::for_models(&resources.device, resources.tensor_parallel.unwrap_or(1));

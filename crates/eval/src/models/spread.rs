@@ -42,7 +42,8 @@ fn in_groups(named: Vec<Device>, need: &Need) -> Option<(usize, Vec<Device>)> {
     (n_cards > 1).then_some((n_cards, named))
 }
 
-/// The first GPUs of this machine that hold the model, as few as do; `None` where the first one alone does, or no number.
+/// The fewest GPUs of this machine that together hold the model, in order; `None` if the first one alone does, or no
+/// number.
 fn first_with_room(first: &Device, need: &Need) -> Option<(usize, Vec<Device>)> {
     if holds(first, 1, need) {
         return None;

@@ -129,7 +129,7 @@ impl Selection {
         let left_out = documents.sizes.len() - order.len();
         shuffle(&mut order, seed);
         let is_exact = matches!(grouping, Grouping::Segment | Grouping::Source);
-        // Each document with how many of its segments are taken.
+        // Each document with the number of its selected segments.
         let (mut drawn, mut total) = (BTreeMap::new(), 0);
         for (document, size) in order {
             let taken = if is_exact { size.min(n - total) } else { size };

@@ -58,7 +58,7 @@ impl RecordedCalls {
         call
     }
 
-    /// What differed in this group, whose calls begin at this line; and the number of calls that a model answered
+    /// The differences in the group whose calls begin at this line, and the number of calls that a model answered
     /// again.
     pub fn differences(&self, of: &str, line: usize) -> (Vec<Difference>, usize) {
         let mut pages = self.pages();
@@ -159,7 +159,7 @@ impl Llm for ReplayLlm {
     }
 
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, Error> {
-        // The record says with which sampling the panel would have asked.
+        // The record has the sampling parameters that the panel would have used.
         let recorded = self.recorded_calls.scoring(self.role, chat);
         let Some((at, call)) = recorded else { return Err(unrecorded()) };
         let texts = call.content.iter().flat_map(|content| &content.scored).map(|one| &one.text);

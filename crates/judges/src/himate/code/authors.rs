@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::{segment::Segment, setup};
 
-/// The error of files that are not at hand, with where they are.
+/// The error for missing files, with the repository that has them.
 fn not_at_hand(what: String) -> setup::Error {
     setup::Error::AuthorsPrompts {
         what,

@@ -9,7 +9,7 @@ use tribunal_core::files;
 use super::python;
 use crate::{setup, shots::Shot};
 
-/// The error of files that are not at hand, with where they are.
+/// The error for missing files, with the repository that has them.
 fn not_at_hand(what: String) -> setup::Error {
     setup::Error::AuthorsPrompts {
         what,
