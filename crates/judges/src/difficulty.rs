@@ -40,20 +40,14 @@ pub const METHOD: Method = Method {
     summary: "how hard a source is to translate, 1 to 10; no translation is read",
     citation: "Tian et al., Beyond Literal Mapping (MENT): Appendix A.1, Figure 8",
     stages: &[RATE],
-    roles: &[Role::Annotator],
     // One for all translations of a source.
     calls: Calls::exactly(1),
     scale: "1 to 10, lower is easier; the score is its negative",
     lowest: Lowest::Unknown,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
-    granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Strict],
-    weights: None,
     options: &[],
     reads: Reads::SourcesOnly,
-    build: |settings, _| Ok(Difficulty::new(settings)?.into()),
+    ..Method::with(|settings, _| Ok(Difficulty::new(settings)?.into()))
 };
 
 /// The filter as it was asked for.

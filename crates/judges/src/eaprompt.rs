@@ -83,19 +83,11 @@ pub const METHOD: Method = Method {
     citation: "Lu et al. 2024, EAPrompt; M-MAD, Figure 6 (one step); RATE, Figure 25 (two steps); the authors' \
                repository (code)",
     stages: &[IDENTIFY, COUNT_STAGE],
-    roles: &[Role::Annotator],
     calls: Calls { least: 1, typical: 2, most: 2 },
     scale: "-(w-major * major + minor), 0 is best and higher is better",
     lowest: Lowest::Score(-25.0),
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
-    granularities: &[Granularity::Seg],
-    presets: &[Preset::Paper, Preset::Code, Preset::Strict],
-    weights: None,
     options: Options::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| Ok(EaPrompt::new(settings, &Options::read(options))?.into()),
+    ..Method::with(|settings, options| Ok(EaPrompt::new(settings, &Options::read(options))?.into()))
 };
 
 options! {

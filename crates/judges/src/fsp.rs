@@ -82,20 +82,15 @@ pub const METHOD: Method = Method {
     summary: "the whole document as context, one focus segment judged at a time",
     citation: "Focus Sentence Prompting, Figure 13 (prompt) and Figures 10 to 12 (shots)",
     stages: &[FOCUS, OMISSIONS, EXPECT],
-    roles: &[Role::Annotator],
     // More where a segment is a document, omissions are looked for, or a distribution is weighed.
     calls: Calls::exactly(1),
     scale: "negative penalty, 0 is best and higher is better; with score=da and expected-da 0 to 100, higher is better",
     lowest: Lowest::PenaltyBesideQuality,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
     granularities: &[Granularity::Doc, Granularity::Seg, Granularity::FiveDoc],
     presets: &[Preset::Paper, Preset::Strict],
     weights: Some("gemba"),
     options: Options::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| Ok(Fsp::new(settings, &Options::read(options))?.into()),
+    ..Method::with(|settings, options| Ok(Fsp::new(settings, &Options::read(options))?.into()))
 };
 
 options! {

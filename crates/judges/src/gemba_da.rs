@@ -52,21 +52,13 @@ pub const METHOD: Method = Method {
     summary: "a direct score of 0 to 100 from one prompt, without errors",
     citation: "Kocmi and Federmann 2023, GEMBA-DA; RATE, Figure 24 (JSON)",
     stages: &[ASSESS, EXPECT],
-    roles: &[Role::Annotator],
     // As `code`, up to five more for cut answers and ten for unusable ones; with score=expected, one more that weighs
     // all scores.
     calls: Calls { least: 1, typical: 1, most: 16 },
     scale: "0 to 100, higher is better",
     lowest: Lowest::Quality,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
-    granularities: &[Granularity::Seg],
-    presets: &[Preset::Paper, Preset::Code, Preset::Strict],
-    weights: None,
     options: Options::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| Ok(GembaDa::new(settings, &Options::read(options))?.into()),
+    ..Method::with(|settings, options| Ok(GembaDa::new(settings, &Options::read(options))?.into()))
 };
 
 options! {

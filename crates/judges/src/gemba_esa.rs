@@ -64,19 +64,13 @@ pub const METHOD: Method = Method {
     summary: "error spans first, then a score of 0 to 100 that has seen them",
     citation: "GEMBA's published code, as submitted to the WMT 2024 metrics task",
     stages: &[SPANS_STAGE, SCORE_STAGE, EXPECT],
-    roles: &[Role::Annotator],
     calls: Calls { least: 1, typical: 2, most: 12 },
     scale: "0 to 100, higher is better",
     lowest: Lowest::Quality,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
-    granularities: &[Granularity::Seg],
     presets: &[Preset::Code, Preset::Strict],
     weights: Some("gemba"),
     options: Options::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| Ok(GembaEsa::new(settings, &Options::read(options))?.into()),
+    ..Method::with(|settings, options| Ok(GembaEsa::new(settings, &Options::read(options))?.into()))
 };
 
 options! {

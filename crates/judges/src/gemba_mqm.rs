@@ -85,20 +85,13 @@ pub const METHOD: Method = Method {
     citation: "Kocmi and Federmann 2023, GEMBA-MQM (text); FSP paper, Figures 9 to 12 (JSON); RATE, Figure 23 \
                (zero-shot text)",
     stages: &[ANNOTATE, EXPECT],
-    roles: &[Role::Annotator],
     // As `code`, a cut answer is asked for again.
     calls: Calls { least: 1, typical: 1, most: 6 },
     scale: "negative penalty, 0 is best and higher is better; with da=on 0 to 100, higher is better",
-    lowest: Lowest::Penalty,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
     granularities: &[Granularity::Seg, Granularity::Doc, Granularity::FiveDoc],
-    presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: Some("gemba"),
     options: Options::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| Ok(GembaMqm::new(settings, &Options::read(options))?.into()),
+    ..Method::with(|settings, options| Ok(GembaMqm::new(settings, &Options::read(options))?.into()))
 };
 
 options! {

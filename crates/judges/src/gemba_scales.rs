@@ -62,11 +62,11 @@ pub const SQM: Method = Method {
     scale: "0 to 100, higher is better",
     lowest: Lowest::Quality,
     options: Options::CHOICES,
-    build: |settings, options| {
+    ..STARS
+    ..Method::with(|settings, options| {
         let asked = Options::read(options);
         Ok(GembaScale::new(Scale::Sqm, settings, *asked.reference, *asked.is_expected)?.into())
-    },
-    ..STARS
+    })
 };
 
 /// What `tribunal methods show gemba-stars` says.
@@ -76,22 +76,14 @@ pub const STARS: Method = Method {
     citation: "Kocmi and Federmann 2023, \"Large Language Models Are State-of-the-Art Evaluators of Translation \
                Quality\"",
     stages: &[ASSESS],
-    roles: &[Role::Annotator],
     calls: Calls { least: 1, typical: 1, most: 16 },
     scale: "1 to 5, higher is better",
     lowest: Lowest::Score(1.0),
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
-    granularities: &[Granularity::Seg],
-    presets: &[Preset::Paper, Preset::Code, Preset::Strict],
-    weights: None,
     options: OnlyReference::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| {
+    ..Method::with(|settings, options| {
         let asked = OnlyReference::read(options);
         Ok(GembaScale::new(Scale::Stars, settings, *asked.reference, false)?.into())
-    },
+    })
 };
 
 /// What `tribunal methods show gemba-classes` says.
@@ -100,11 +92,11 @@ pub const CLASSES: Method = Method {
     summary: "one of five classes of quality",
     scale: "0 (no meaning preserved) to 4 (perfect translation), higher is better",
     lowest: Lowest::Score(0.0),
-    build: |settings, options| {
+    ..STARS
+    ..Method::with(|settings, options| {
         let asked = OnlyReference::read(options);
         Ok(GembaScale::new(Scale::Classes, settings, *asked.reference, false)?.into())
-    },
-    ..STARS
+    })
 };
 
 options! {

@@ -51,19 +51,13 @@ pub const METHOD: Method = Method {
     summary: "one short prompt over the whole text, for a model tuned on MQM ratings (docs/tuning.md)",
     citation: "Focus Sentence Prompting, Sections 2 and 3.2 (GMFT), Appendix B.3",
     stages: &[ANNOTATE],
-    roles: &[Role::Annotator],
     calls: Calls::exactly(1),
     scale: "negative penalty, 0 is best and higher is better",
-    lowest: Lowest::Penalty,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
     granularities: &[Granularity::Seg, Granularity::Doc, Granularity::FiveDoc],
     presets: &[Preset::Strict],
     weights: Some("gemba"),
     options: &[],
-    reads: Reads::Translations,
-    build: |settings, _| Ok(Gmft::new(settings)?.into()),
+    ..Method::with(|settings, _| Ok(Gmft::new(settings)?.into()))
 };
 
 /// GMFT as it was asked for.

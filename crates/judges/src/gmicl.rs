@@ -58,19 +58,14 @@ pub const METHOD: Method = Method {
     summary: "one prompt over the whole text, after five rated examples of the same length",
     citation: "Focus Sentence Prompting, Figure 14 (GMICL-5)",
     stages: &[ANNOTATE, EXPECT],
-    roles: &[Role::Annotator],
     calls: Calls::exactly(1),
     scale: "negative penalty, 0 is best and higher is better; with score=da and expected-da 0 to 100, higher is better",
     lowest: Lowest::PenaltyBesideQuality,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
     granularities: &[Granularity::Doc, Granularity::Seg, Granularity::FiveDoc],
     presets: &[Preset::Paper, Preset::Strict],
     weights: Some("gemba"),
     options: Options::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| Ok(Gmicl::new(settings, &Options::read(options))?.into()),
+    ..Method::with(|settings, options| Ok(Gmicl::new(settings, &Options::read(options))?.into()))
 };
 
 options! {

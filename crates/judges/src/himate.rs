@@ -109,16 +109,9 @@ pub const METHOD: Method = Method {
     // As `strict` does it by default; every judge has its own.
     calls: calls((Preset::Strict, Stages::Discussion), true, N_SUBTYPES),
     scale: "negative penalty, 0 is best and higher is better",
-    lowest: Lowest::Penalty,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
-    granularities: &[Granularity::Seg],
-    presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: Some("himate"),
     options: Options::CHOICES,
-    reads: Reads::Translations,
-    build,
+    ..Method::with(build)
 };
 
 options! {

@@ -48,20 +48,14 @@ pub const METHOD: Method = Method {
     summary: "how probable the translation is after its source, the source after it, or both; one reading each",
     citation: "Prism-src (Thompson and Post 2020); GPTScore (Fu et al. 2023)",
     stages: &[FORWARD, BACKWARD, ALONE],
-    roles: &[Role::Annotator],
     // For each direction one, with relative=on two.
     calls: Calls { least: 1, typical: 1, most: 4 },
     scale: "log-probability in nats, per token or (norm=sum) of the whole text; higher is better",
     lowest: Lowest::Unknown,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
     granularities: &[Granularity::Seg, Granularity::Doc],
     presets: &[Preset::Strict],
-    weights: None,
     options: Options::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| Ok(Likelihood::new(settings, &Options::read(options))?.into()),
+    ..Method::with(|settings, options| Ok(Likelihood::new(settings, &Options::read(options))?.into()))
 };
 
 options! {

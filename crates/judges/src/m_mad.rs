@@ -107,16 +107,9 @@ pub const METHOD: Method = Method {
     // Four agents; one disputed dimension that agrees at once; all four disputed for three rounds.
     calls: Calls { least: 4, typical: 8, most: 41 },
     scale: "negative penalty, 0 is best and higher is better",
-    lowest: Lowest::Penalty,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
-    granularities: &[Granularity::Seg],
-    presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: Some("mmad"),
     options: Options::CHOICES,
-    reads: Reads::Translations,
-    build,
+    ..Method::with(build)
 };
 
 options! {

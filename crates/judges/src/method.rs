@@ -46,6 +46,30 @@ pub struct Method {
 }
 
 impl Method {
+    /// The fields that most methods share, for a method whose judges are built by `build`: one role, segments, all presets,
+    /// penalties without weights of its own. Name, summary, citation, stages, scale and options have to be given.
+    pub(super) const fn with(build: Build) -> Self {
+        Self {
+            name: "",
+            summary: "",
+            citation: "",
+            stages: &[],
+            roles: &[Role::Annotator],
+            calls: Calls::exactly(1),
+            scale: "",
+            lowest: Lowest::Penalty,
+            misses: None,
+            system_means: SystemMeans::Rank,
+            marks: None,
+            granularities: &[Granularity::Seg],
+            presets: &[Preset::Paper, Preset::Code, Preset::Strict],
+            weights: None,
+            options: &[],
+            reads: Reads::Translations,
+            build,
+        }
+    }
+
     /// What its scores and marks mean, the scale first, as sentences without full stops.
     #[must_use]
     pub fn about(&self, scale: &str) -> Vec<String> {

@@ -53,10 +53,8 @@ pub const METHOD: Method = Method {
     summary: "a score and error words read off a model's hidden states by maps fitted on MQM ratings",
     citation: "ours; after Prism-src (Thompson and Post 2020) and ALOPE (Sindhujan et al. 2025)",
     stages: &[READ],
-    roles: &[Role::Annotator],
     calls: Calls::exactly(1),
     scale: "MQM penalty as raters would give it, at most 0; higher is better",
-    lowest: Lowest::Penalty,
     misses: Some(
         "a translation without a mark may still have errors: of planted ones it passes over most often clauses left out and \
          negations; its means are not for ranking systems: on WMT23 COMET and CometKiwi did that better",
@@ -66,12 +64,10 @@ pub const METHOD: Method = Method {
         "the score is predicted apart from the marks and is not the sum of their penalties; in brackets: raters' scores of \
          nine in ten such translations; a mark's `confidence` is the share of raters who would mark its likeliest word",
     ),
-    granularities: &[Granularity::Seg],
     presets: &[Preset::Strict],
     weights: Some("wmt"),
     options: Options::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| Ok(Probe::new(settings, &Options::read(options))?.into()),
+    ..Method::with(|settings, options| Ok(Probe::new(settings, &Options::read(options))?.into()))
 };
 
 options! {

@@ -100,15 +100,8 @@ pub const METHOD: Method = Method {
     calls: Calls { least: 1, typical: 3, most: 31 },
     scale: "0 to 4, higher is better",
     lowest: Lowest::Score(0.0),
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
-    granularities: &[Granularity::Seg],
-    presets: &[Preset::Paper, Preset::Code, Preset::Strict],
-    weights: None,
     options: Options::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| Ok(Rate::new(settings, &Options::read(options))?.into()),
+    ..Method::with(|settings, options| Ok(Rate::new(settings, &Options::read(options))?.into()))
 };
 
 options! {

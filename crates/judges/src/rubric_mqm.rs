@@ -82,20 +82,12 @@ pub const METHOD: Method = Method {
     summary: "error spans with a severity of 1 to 4, 8 or 100, described by a rubric",
     citation: "Kim, RUBRIC-MQM, Tables 2, 8 and 10 to 17",
     stages: &[ANNOTATE],
-    roles: &[Role::Annotator],
     calls: Calls::exactly(1),
     scale: "negative points (or penalty), 0 is best and higher is better; as code without points: penalty over \
             100, lower is better",
-    lowest: Lowest::Penalty,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
-    granularities: &[Granularity::Seg],
-    presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: Some("rubric-mqm"),
     options: Options::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| Ok(RubricMqm::new(settings, &Options::read(options))?.into()),
+    ..Method::with(|settings, options| Ok(RubricMqm::new(settings, &Options::read(options))?.into()))
 };
 
 options! {

@@ -48,19 +48,12 @@ pub const METHOD: Method = Method {
     summary: "a reasoning model thinks within a budget, then names the errors",
     citation: "ThinMQM as in RATE, Appendix F.2.3 (sampling); the prompt is ours",
     stages: &[THINK, ANSWER],
-    roles: &[Role::Annotator],
     calls: Calls::exactly(2),
     scale: "negative penalty, 0 is best and higher is better; with da=on 0 to 100, higher is better",
-    lowest: Lowest::Penalty,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
-    granularities: &[Granularity::Seg],
     presets: &[Preset::Strict],
     weights: Some("gemba"),
     options: Options::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| Ok(Thinking::new(settings, &Options::read(options))?.into()),
+    ..Method::with(|settings, options| Ok(Thinking::new(settings, &Options::read(options))?.into()))
 };
 
 options! {
