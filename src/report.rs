@@ -14,6 +14,7 @@ pub mod export;
 pub mod health;
 mod look;
 mod marked;
+pub mod meta;
 pub mod page;
 mod text;
 mod units;

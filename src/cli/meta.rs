@@ -21,6 +21,7 @@ use crate::meta::significance::Resampling;
 use crate::meta::standards::References;
 use crate::meta::statistic::Statistic;
 use crate::meta::task::TaskSet;
+use crate::report::meta::main_table;
 
 mod answers;
 mod extra;
@@ -126,7 +127,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let extras = extra::compute(args, &eval_sets, &result)?;
     if args.printed.is_json() {
         text::print_json(args, &eval_sets, &result, &extras, out)?;
-    } else if args.printed.rows(&text::main_table(&result), out)? {
+    } else if args.printed.rows(&main_table(&result), out)? {
         // A table of numbers alone has no room for what stands below one.
         for warning in notes::trained_on(args, &eval_sets) {
             say!("warning: {warning}");

@@ -62,8 +62,7 @@ pub const SQM: Method = Method {
     scale: "0 to 100, higher is better",
     lowest: Lowest::Quality,
     options: Options::CHOICES,
-    ..STARS
-    ..Method::with(|settings, options| {
+    ..STARS..Method::with(|settings, options| {
         let asked = Options::read(options);
         Ok(GembaScale::new(Scale::Sqm, settings, *asked.reference, *asked.is_expected)?.into())
     })
@@ -92,8 +91,7 @@ pub const CLASSES: Method = Method {
     summary: "one of five classes of quality",
     scale: "0 (no meaning preserved) to 4 (perfect translation), higher is better",
     lowest: Lowest::Score(0.0),
-    ..STARS
-    ..Method::with(|settings, options| {
+    ..STARS..Method::with(|settings, options| {
         let asked = OnlyReference::read(options);
         Ok(GembaScale::new(Scale::Classes, settings, *asked.reference, false)?.into())
     })

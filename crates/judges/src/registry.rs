@@ -385,6 +385,12 @@ mod tests {
         std::fs::write(rated.path(), lines).unwrap();
         for method in METHODS {
             assert!(!method.granularities.is_empty() && method.presets.contains(&Preset::Strict));
+            assert!(
+                ![method.name, method.summary, method.citation, method.scale].contains(&""),
+                "{}",
+                method.name
+            );
+            assert!(!method.stages.is_empty(), "{}", method.name);
             for preset in method.presets {
                 for granularity in method.granularities {
                     let shots = (method.name == "gmicl").then(|| rated.path().to_owned());
