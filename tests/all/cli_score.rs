@@ -291,12 +291,12 @@ fn a_report_of_every_status() {
     let judge = TinyJudge::by(tribunal::judges::Grouping::Document);
     let signature = "method:tiny".parse().unwrap();
     let outcome = run::run(&panel().0, &judge, &segments(), &signature, &options).unwrap();
-    let look = tribunal::report::Look { width: 50, colour: true };
+    let look = tribunal::report::TextStyle { width: 50, colour: true };
     let text = tribunal::report::text(
         &outcome.summary,
         &outcome.records().unwrap()[..8],
         tribunal::report::Detail::Units,
-        look,
+        style,
     );
     insta::assert_snapshot!("colours", text.replace('\u{1b}', "ESC"));
 }

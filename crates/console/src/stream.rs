@@ -39,7 +39,7 @@ pub fn explain_with(
     let said = error.chain().fold(String::new(), |said, cause| {
         // What the system says of a file is said in the words of `files`, which most errors have used already.
         let own = match cause.downcast_ref::<io::Error>() {
-            Some(system) => files::said(system),
+            Some(system) => files::describe(system),
             None => cause.to_string(),
         };
         let told = text(cause).unwrap_or_else(|| own.clone());

@@ -7,17 +7,17 @@ use std::{
 };
 
 mod descriptor;
+mod explain;
 pub mod packed;
 mod stamp;
 pub mod text;
-mod why;
 
+pub use explain::{describe, explain};
 pub use stamp::{Stamp, Time};
-pub use why::{said, why};
 
 /// Why a file cannot be written or read.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {action} `{}`: {}", path.display(), why(path, source))]
+#[error("cannot {action} `{}`: {}", path.display(), explain(path, source))]
 pub struct Error {
     pub action: &'static str,
     pub path: PathBuf,

@@ -63,7 +63,7 @@ pub enum Error {
     SystemsBesideTestSet,
     #[error("the documents that `{}` names", file.display())]
     Documents { file: PathBuf, source: selection::Error },
-    #[error("cannot read `{}`: {}", path.display(), files::why(path, source))]
+    #[error("cannot read `{}`: {}", path.display(), files::explain(path, source))]
     Read { path: PathBuf, source: io::Error },
     #[error("`{}`", path.display())]
     File { path: PathBuf, source: io::Error },

@@ -175,7 +175,7 @@ fn tried(run: &Run<'_>, invocation: &Invocation, plan: &Plan, time: Duration) ->
     let trial =
         limited(time, [&invocation.stop, &stop], || run.task().trial(&config, TRIAL.min(time), distinct))?;
     if invocation.stop.is_cancelled() {
-        return Err(run::Error::Interrupted(invocation.writing.hold().clone()).into());
+        return Err(run::Error::Interrupted(invocation.writing.lock().clone()).into());
     }
     Ok(trial)
 }

@@ -121,7 +121,7 @@ pub fn load(model: &ModelSpec, resources: &Resources, sampling: Sampling) -> Res
     for assignment in &assignments[1..] {
         let model = models.iter().position(|(known, _)| known.is_like(assignment));
         let (Some(role), Some(i)) = (assignment.role, model) else { continue };
-        panel = panel.seat(role, models[i].1.engine.clone());
+        panel = panel.assign(role, models[i].1.engine.clone());
         model_of_role.insert(role, models[i].1.model());
         if i > 0 {
             files[i].roles.push(role.to_string());

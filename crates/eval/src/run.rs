@@ -22,7 +22,6 @@ pub mod description;
 mod draw;
 pub mod finish;
 pub mod folder;
-mod gate;
 pub mod groups;
 mod grow;
 pub mod health;
@@ -38,6 +37,7 @@ pub mod plan;
 pub mod progress;
 pub mod record;
 pub mod selection;
+mod semaphore;
 pub mod summary;
 pub mod trial;
 pub mod units;
@@ -371,7 +371,7 @@ pub enum Error {
          folder for it"
     )]
     Input(std::io::Error),
-    #[error("cannot {action} `{path}`: {}", files::why(path, source))]
+    #[error("cannot {action} `{path}`: {}", files::explain(path, source))]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
     #[error(
         "cannot append to `{path}`: {source}\nhint: everything judged so far is safe; free some space and run the \

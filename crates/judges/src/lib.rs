@@ -104,7 +104,7 @@ pub trait Protocol: Sync + Send {
         Vec::new()
     }
 
-    /// Checks the models that have been seated against what the judge was set up for.
+    /// Checks the models of the panel against what the judge was set up for.
     ///
     /// # Errors
     /// [`setup::Error::Conflict`] when a setting holds for another model.

@@ -281,7 +281,7 @@ pub enum Error {
     },
     #[error(transparent)]
     Weights(#[from] mqm::Error),
-    #[error("cannot read `{}`: {}", file.display(), tribunal_core::files::why(file, source))]
+    #[error("cannot read `{}`: {}", file.display(), tribunal_core::files::explain(file, source))]
     Read { file: PathBuf, source: std::io::Error },
     #[error("no file in `{}` has the name of a prompt of this method; hint: they are called {known}", dir.display())]
     NoPrompts { dir: PathBuf, known: String },

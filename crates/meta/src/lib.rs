@@ -108,7 +108,7 @@ pub enum Advice {
 /// Why a meta-evaluation cannot be computed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot read `{path}`: {}", tribunal_core::files::why(path, source))]
+    #[error("cannot read `{path}`: {}", tribunal_core::files::explain(path, source))]
     Read { path: PathBuf, source: std::io::Error },
     #[error("`{}` is empty", .0.display())]
     Empty(PathBuf),

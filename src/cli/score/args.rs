@@ -9,7 +9,7 @@ use super::super::{
     output::{Cells, Format},
 };
 use crate::{
-    cli::progress::Show,
+    cli::progress::ProgressMode,
     console::args::{EngineArgs, InputArgs, JudgeArgs, ModelArgs, SamplingArgs, bytes},
     eval::{OutputSpec, Spec},
     run::{CallRetention, Shard},
@@ -54,7 +54,7 @@ pub struct RunArgs {
     pub calls: CallRetention,
     /// Progress: auto, plain (a line a minute), json or off
     #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
-    pub progress: Show,
+    pub progress: ProgressMode,
     /// Judge a few groups, and say what the whole run takes
     #[arg(long)]
     pub dry_run: bool,
@@ -99,8 +99,8 @@ impl Args {
 
 impl RunArgs {
     /// How progress is shown.
-    pub fn shown(&self) -> Show {
-        if self.quiet { Show::Off } else { self.progress }
+    pub fn shown(&self) -> ProgressMode {
+        if self.quiet { ProgressMode::Off } else { self.progress }
     }
 }
 

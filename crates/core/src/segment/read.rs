@@ -128,7 +128,7 @@ fn each_segment(
 /// Why an input cannot be judged.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot read `{path}`: {}", files::why(path, source))]
+    #[error("cannot read `{path}`: {}", files::explain(path, source))]
     Io { path: PathBuf, source: std::io::Error },
     #[error(
         "cannot put the texts of the input into a temporary file: {0}\nhint: `TMPDIR` names a folder with more room"

@@ -129,11 +129,11 @@ impl Replayed {
     /// A panel that answers from the record in every role, sampling as the run's.
     pub fn panel(&self, like: &Panel) -> Panel {
         let recorded = |role: Role| {
-            let model = self.models.as_ref().map(|models| models.seated(role));
+            let model = self.models.as_ref().map(|models| models.model_for(role));
             Arc::new(ReplayLlm { role, recorded_calls: self.recorded_calls.clone(), model }) as Arc<dyn Llm>
         };
         let panel = Panel::new(recorded(Role::Judge), like.sampling.clone());
-        Role::ALL.into_iter().fold(panel, |panel, role| panel.seat(role, recorded(role)))
+        Role::ALL.into_iter().fold(panel, |panel, role| panel.assign(role, recorded(role)))
     }
 }
 
