@@ -7,14 +7,14 @@ use std::{
 };
 
 use tribunal::{
-    card, cli,
+    card,
     eval::{ModelLoader, ModelSpec, Models, Resources},
     judges::{Model, Panel},
     llm::{Chat, Finish, Reply, Sampling, Usage},
     run,
 };
 
-use crate::fakes::{self, Rule, TinyJudge, panel, segments};
+use crate::fakes::{self, Rule, TinyJudge, panel, program_with, segments};
 
 /// Answers GEMBA-MQM: what it finds depends on the translation alone.
 fn annotate(chat: &Chat) -> Reply {
@@ -47,11 +47,7 @@ fn example(name: &str) -> String {
 
 /// What a command prints, and its exit code; or its error.
 fn tribunal(args: &[&str]) -> Result<(String, ExitCode), String> {
-    let argv = std::iter::once("tribunal").chain(args.iter().copied()).map(String::from);
-    let cli = cli::parse(argv).map_err(|error| error.to_string())?;
-    let mut out = Vec::new();
-    let code = cli.run(seat, &mut out).map_err(|error| cli::explain(&error))?;
-    Ok((String::from_utf8(out).unwrap(), code))
+    program_with(seat, args)
 }
 
 /// The arguments for the en-de example, with more.
@@ -155,12 +151,9 @@ fn no_gpu(_: &ModelSpec, _: &Resources, _: Sampling) -> tribunal::eval::Result<M
 fn planned(load: ModelLoader, model: &str, out: &str, more: &[&str]) -> Result<(String, bool), String> {
     let more = [&["--dry-run", "--limit", "2"][..], more].concat();
     let files = files();
-    let argv = [&["tribunal"][..], &score(out, &files, &more)].concat();
-    let mut printed = Vec::new();
-    let named = argv.into_iter().map(|word| if word == "annotator" { model } else { word });
-    let cli = cli::parse(named.map(String::from)).unwrap();
-    let code = cli.run(load, &mut printed).map_err(|error| cli::explain(&error));
-    code.map(|code| (String::from_utf8(printed).unwrap(), is(code, 0)))
+    let args = score(out, &files, &more).into_iter();
+    let args: Vec<&str> = args.map(|word| if word == "annotator" { model } else { word }).collect();
+    program_with(load, &args).map(|(text, code)| (text, is(code, 0)))
 }
 
 #[test]
