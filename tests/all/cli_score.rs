@@ -165,10 +165,7 @@ fn a_run_on_a_gpu_is_planned_where_there_is_none() {
     assert!(words.contains(" on a GPU 14.17 GiB weights + 1.75 GiB cache (32768 tokens)"), "{text}");
     assert!(words.contains(" = 16.81 GiB; fits into "), "{text}");
     assert!(text.contains("there is no GPU here to try the run on: tokens are guessed"), "{text}");
-    assert!(
-        words.contains(" time not known for this device; there, `--dry-run` tries a few groups"),
-        "{text}"
-    );
+    assert!(words.contains(" time not known for this device; there, a dry run tries a few groups"), "{text}");
     let (text, _) =
         self::planned(no_gpu, "qwen2.5-7b-instruct", "never", &["--device-memory", "8GiB"]).unwrap();
     assert!(text.contains("does not fit into 8.00 GiB (`--device-memory`)"), "{text}");
@@ -284,7 +281,7 @@ fn a_report_of_every_status() {
     let judge = TinyJudge::by(tribunal::judges::Grouping::Document);
     let signature = "method:tiny".parse().unwrap();
     let outcome = run::run(&panel().0, &judge, &segments(), &signature, &options).unwrap();
-    let look = tribunal::report::TextStyle { width: 50, colour: true };
+    let style = tribunal::report::TextStyle { width: 50, colour: true };
     let text = tribunal::report::text(
         &outcome.summary,
         &outcome.records().unwrap()[..8],

@@ -189,6 +189,7 @@ fn of_input(error: &read::Error) -> Option<String> {
                 "for plain text use `-s SOURCE.txt -t HYPOTHESIS.txt`",
             ));
         }
+        E::Markup { .. } => ("such a folder is a test set", "such a folder is given with `--testset`"),
         E::NoPair { .. } => (
             "name them, by `src_lang` and `tgt_lang` on each line or for all of them",
             "add `-l en-de`, or `src_lang` and `tgt_lang` on each line",

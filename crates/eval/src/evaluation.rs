@@ -377,7 +377,7 @@ fn untuned(built: &Built, models: &Models, spec: &ModelSpec) -> Option<String> {
     (registry::needs_tuning(built.method) && is_plain).then(|| {
         format!(
             "`{}` reads the answers of a model that was tuned for it, and `{}` was not: its scores mean little\nhint: \
-             `--adapter DIR` with what `scripts/tune/gmft_gpu.py` trains, or `--method gemba-mqm`; docs/tuning.md",
+             an adapter that `scripts/tune/gmft_gpu.py` trains, or the method `gemba-mqm`; docs/tuning.md",
             built.method.name, models.model.name
         )
     })

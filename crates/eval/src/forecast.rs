@@ -216,7 +216,7 @@ fn time(seconds: f64) -> String {
 }
 
 /// The time of a run for a GPU, where there is none.
-const NOT_HERE: &str = "not known for this device; there, a forecast tries a few groups, and `tribunal-bench fsp` measures \
+const NOT_HERE: &str = "not known for this device; there, a dry run tries a few groups, and `tribunal-bench fsp` measures \
                         segments a second";
 
 /// What the model takes of a GPU with this context, and whether a GPU has it; `None` where the card does not know its

@@ -14,10 +14,10 @@ use serde::Deserialize;
 
 use super::{
     Direction, Error, Grouping, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Verdict,
-    method::{Calls, Lowest, SystemMeans},
+    method::{Calls, Lowest},
     prompt::{File, Prompts},
     reading,
-    setup::{self, Granularity, Preset, Settings},
+    setup::{self, Preset, Settings},
 };
 use crate::{
     llm::{Chat, ResponseFormat, Sampling},

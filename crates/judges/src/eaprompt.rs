@@ -39,11 +39,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Verdict, confidence, in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict, confidence, in_parallel,
+    method::{Calls, Lowest},
     prompt::{File, Prompts},
     reading,
-    setup::{self, Granularity, Preset, Reference, Settings, options},
+    setup::{self, Preset, Reference, Settings, options},
 };
 use crate::{
     llm::{Chat, ResponseFormat, Sampling},

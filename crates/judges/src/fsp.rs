@@ -39,13 +39,13 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
     answers::{
         chances::{EXPECT, GivenAnswer, Scoring},
         errors::{AnswerFormat, ShownShot, Target},
     },
     in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    method::{Calls, Lowest},
     prompt::{File, Prompts},
     reading,
     setup::{self, Granularity, Preset, Settings, options},

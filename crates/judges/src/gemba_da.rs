@@ -22,13 +22,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
     code::gemba_api::{self, TokenBudget},
     expected, in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    method::{Calls, Lowest},
     prompt::{File, Prompts},
     reading,
-    setup::{self, Granularity, Preset, Reference, Settings, options},
+    setup::{self, Preset, Reference, Settings, options},
 };
 use crate::{
     llm::{Chat, ResponseFormat, Sampling},

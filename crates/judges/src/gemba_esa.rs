@@ -21,17 +21,17 @@
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
     code::gemba_api::{self, TokenBudget},
     confidence, expected,
     gemba_da::read_number,
     gemba_mqm::{blocks, code},
     in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    method::{Calls, Lowest},
     pair::{Pair, PromptPair},
     prompt::{File, Prompts},
     reading,
-    setup::{self, Granularity, Preset, Settings, options},
+    setup::{self, Preset, Settings, options},
     shots::{self, Shot},
 };
 use crate::{

@@ -40,13 +40,13 @@
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Unit, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Unit, Verdict,
     answers::{
         chances::{EXPECT, GivenAnswer, Scoring},
         errors::{AnswerFormat, Target},
     },
     confidence, in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    method::Calls,
     pair::Pair,
     prompt::{File, Prompts},
     reading,

@@ -22,15 +22,15 @@
 use serde_json::json;
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
     code::gemba_api::{self, TokenBudget},
     expected,
     gemba_da::{Query, read_number, scale_calls},
     in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    method::{Calls, Lowest},
     prompt::{File, Prompts},
     reading,
-    setup::{self, Granularity, Preset, Reference, Settings, options},
+    setup::{self, Preset, Reference, Settings, options},
 };
 use crate::{
     llm::{Chat, ResponseFormat, Sampling},
@@ -62,10 +62,11 @@ pub const SQM: Method = Method {
     scale: "0 to 100, higher is better",
     lowest: Lowest::Quality,
     options: Options::CHOICES,
-    ..STARS..Method::with(|settings, options| {
-        let asked = Options::read(options);
-        Ok(GembaScale::new(Scale::Sqm, settings, *asked.reference, *asked.is_expected)?.into())
-    })
+    build: |settings, options| {
+        let options = Options::read(options);
+        Ok(GembaScale::new(Scale::Sqm, settings, *options.reference, *options.is_expected)?.into())
+    },
+    ..STARS
 };
 
 /// What `tribunal methods show gemba-stars` says.
@@ -80,8 +81,8 @@ pub const STARS: Method = Method {
     lowest: Lowest::Score(1.0),
     options: OnlyReference::CHOICES,
     ..Method::with(|settings, options| {
-        let asked = OnlyReference::read(options);
-        Ok(GembaScale::new(Scale::Stars, settings, *asked.reference, false)?.into())
+        let options = OnlyReference::read(options);
+        Ok(GembaScale::new(Scale::Stars, settings, *options.reference, false)?.into())
     })
 };
 
@@ -91,10 +92,11 @@ pub const CLASSES: Method = Method {
     summary: "one of five classes of quality",
     scale: "0 (no meaning preserved) to 4 (perfect translation), higher is better",
     lowest: Lowest::Score(0.0),
-    ..STARS..Method::with(|settings, options| {
-        let asked = OnlyReference::read(options);
-        Ok(GembaScale::new(Scale::Classes, settings, *asked.reference, false)?.into())
-    })
+    build: |settings, options| {
+        let options = OnlyReference::read(options);
+        Ok(GembaScale::new(Scale::Classes, settings, *options.reference, false)?.into())
+    },
+    ..STARS
 };
 
 options! {

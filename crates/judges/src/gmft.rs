@@ -19,11 +19,11 @@ use serde_json::{
 };
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
     answers::errors::{AnswerFormat, Target},
     gemba_mqm::Texts,
     in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    method::Calls,
     prompt::{File, Prompts},
     reading,
     setup::{self, Granularity, Preset, Settings},

@@ -22,14 +22,14 @@ use serde::Serialize;
 use tribunal_core::digest;
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
     answers::{
         chances::{EXPECT, GivenAnswer, Scoring},
         errors::{AnswerFormat, ShownShot, Target},
     },
     gemba_mqm::Texts,
     in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    method::{Calls, Lowest},
     pair::Pair,
     prompt::{File, Prompts},
     reading,
@@ -107,7 +107,7 @@ impl Protocol for Gmicl {
             None => Ok(()),
             Some(segment) => Err(setup::Error::Conflict(format!(
                 "an example has the source of {} of document `{}`, which is to be judged; hint: other rated \
-                 translations (`--shots`), another `--seed`, or `overlap=allow`",
+                 translations as shots, another seed, or `overlap=allow`",
                 crate::segment::numbered(segment.seg),
                 segment.doc
             ))),

@@ -57,13 +57,12 @@ use self::{
     hierarchy::{Core, Subtype},
 };
 use super::{
-    Error, Judge, Method, Model, Panel, Protocol, Provenance, Reads, Retry, Role, Stage, Verdict,
-    in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    Error, Judge, Method, Model, Panel, Protocol, Provenance, Retry, Role, Stage, Verdict, in_parallel,
+    method::Calls,
     pair::Pair,
     prompt::{File, Prompts},
     reading,
-    setup::{self, GivenOptions, Granularity, Preset, Settings, options},
+    setup::{self, GivenOptions, Preset, Settings, options},
     shots::{self, Shot},
 };
 use crate::{

@@ -23,8 +23,8 @@
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Step, Verdict, in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Step, Verdict, in_parallel,
+    method::{Calls, Lowest},
     on_empty,
     prompt::{File, Prompts},
     setup::{self, Granularity, Preset, Settings, options},

@@ -57,13 +57,13 @@ use self::{
     start::Start,
 };
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Reads, Retry, Role, Stage, Step, Verdict, confidence,
+    Error, Judge, Method, Panel, Protocol, Provenance, Retry, Role, Stage, Step, Verdict, confidence,
     in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    method::Calls,
     pair::Pair,
     prompt::{File, Prompts},
     reading,
-    setup::{self, GivenOptions, Granularity, Preset, Settings, options},
+    setup::{self, GivenOptions, Preset, Settings, options},
     shots::Shot,
 };
 use crate::{

@@ -19,11 +19,11 @@
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Method, Model, Panel, Protocol, Provenance, Reads, Role, Stage, Verdict, in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    Error, Judge, Method, Model, Panel, Protocol, Provenance, Role, Stage, Verdict, in_parallel,
+    method::{Calls, SystemMeans},
     on_empty,
     prompt::{File, Prompts},
-    setup::{self, Granularity, Preset, Settings, options},
+    setup::{self, Preset, Settings, options},
 };
 use crate::{
     llm::Chat,

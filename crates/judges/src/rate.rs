@@ -40,11 +40,11 @@ use self::{
     tools::{Action, ToolCall},
 };
 use super::{
-    Error, Grouping, Judge, Method, Panel, Protocol, Provenance, Reads, Retry, Role, Verdict, in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    Error, Grouping, Judge, Method, Panel, Protocol, Provenance, Retry, Role, Verdict, in_parallel,
+    method::{Calls, Lowest},
     prompt::{File, Prompts},
     reading,
-    setup::{self, Granularity, Preset, Programs, Settings, options},
+    setup::{self, Preset, Programs, Settings, options},
 };
 use crate::{
     evidence::Backend,
@@ -331,7 +331,7 @@ fn open_evidence(options: &Options, programs: Programs) -> Result<Option<Backend
         (Some(name), _) if programs == Programs::Refuse && Backend::is_outside(name) => {
             Err(conflict(format!(
                 "`{name}` is a program or a service that the run folder names, and it is neither started nor asked\nhint: see \
-             what it is; `--allow-programs` allows it, `--without-model` never does"
+             what it is; it runs only where programs are allowed"
             )))
         }
         (Some(name), _) => Backend::open(name).map(Some).map_err(|e| conflict(e.to_string())),

@@ -41,11 +41,11 @@
 //! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
 
 use super::{
-    Direction, Error, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Verdict, confidence,
+    Direction, Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict, confidence,
     gemba_mqm, in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    method::Calls,
     reading,
-    setup::{self, Granularity, Preset, Reference, Settings, options},
+    setup::{self, Preset, Reference, Settings, options},
 };
 use crate::{
     llm::{Reply, Sampling},

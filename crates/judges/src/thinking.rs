@@ -16,13 +16,13 @@
 //! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
     answers::errors::{AnswerFormat, Target},
     in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    method::Calls,
     prompt::{File, Prompts},
     reading,
-    setup::{self, Granularity, Preset, Settings, options},
+    setup::{self, Preset, Settings, options},
 };
 use crate::{
     llm::{Chat, Reasoning, ResponseFormat, Sampling},

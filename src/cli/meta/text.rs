@@ -100,7 +100,7 @@ pub fn print_json(
         "coverage": eval_sets.first().map(|eval_set| eval_set.coverage),
         "seed": args.seed,
         "resamples": args.extra.wants(Part::Significance).then_some(args.resamples),
-        "eval_sets": eval_sets.iter().map(describe).collect::<Vec<_>>(),
+        "directions": eval_sets.iter().map(describe).collect::<Vec<_>>(),
         "result": result,
         "more": extras,
         "warnings": trained_on(args, eval_sets),

@@ -10,9 +10,12 @@ use super::super::{
 };
 use crate::{
     cli::progress::ProgressMode,
-    console::args::{EngineArgs, InputArgs, JudgeArgs, ModelArgs, SamplingArgs, bytes},
+    console::{
+        args::{EngineArgs, InputArgs, JudgeArgs, ModelArgs, SamplingArgs, bytes},
+        hints,
+    },
     eval::{OutputSpec, Spec},
-    run::{CallRetention, Shard},
+    run::{CallRetention, Shard, groups::ShardError},
 };
 
 /// Judge translations.
@@ -44,7 +47,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Judge one part of N, from 1; `tribunal merge` joins the parts
-    #[arg(long, value_name = "I/N")]
+    #[arg(long, value_name = "I/N", value_parser = shard)]
     pub shard: Option<Shard>,
     /// Ask once more about segments whose answers could not be used
     #[arg(long)]
@@ -95,6 +98,10 @@ impl Args {
             },
         }
     }
+}
+
+fn shard(text: &str) -> Result<Shard, String> {
+    text.parse().map_err(|error: ShardError| hints::text(&error).unwrap_or_else(|| error.to_string()))
 }
 
 impl RunArgs {

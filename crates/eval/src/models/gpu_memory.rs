@@ -127,7 +127,7 @@ mod tests {
         let room = GpuMemory { bytes: 65 << 30, of: "of a test".into() };
         assert_eq!(room.verdict(&asked), "fits into 65.00 GiB of a test");
         let not = "does not fit into 79.00 GiB of a test: 67.32 GiB too much; 2 such GPUs hold it \
-                   with `--tensor-parallel 2`";
+                   together";
         assert_eq!(verdict("qwen2.5-72b-instruct", 79.0), not);
     }
 

@@ -351,7 +351,7 @@ impl Fit {
         }
         let reason = format!(
             "`probe` reads the states of `{}` (sha256 {}), which it was fitted to, not those of `{}` (sha256 {}); hint: \
-             choose a method that writes, such as `--method gemba-mqm`, or fit it: `tribunal tune probe`",
+             choose a method that writes, such as `gemba-mqm`, or fit it: `tribunal tune probe`",
             self.model, self.sha256, model.name, model.sha256
         );
         Err(setup::Error::Conflict(reason))
