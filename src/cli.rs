@@ -5,13 +5,17 @@ use std::{ffi::OsString, io::Write, process::ExitCode};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{
-    console::{Plain, args::with_all_options, loading, stream::Patient, wrap},
+    console::{
+        Plain,
+        args::with_all_options,
+        hints, loading,
+        stream::{Patient, explain_with},
+        wrap,
+    },
     eval::{self, Invocation, ModelLoader, Session},
     llm::CancellationToken,
     run::Writing,
 };
-
-pub use crate::console::stream::explain;
 
 /// Prints a line on standard error, if it is open.
 macro_rules! say {
@@ -219,7 +223,7 @@ impl Cli {
         let Command::Score(args) = self.command else {
             anyhow::bail!("a session needs the options of `tribunal score`")
         };
-        eval::Session::open(args.spec(), invocation, load)
+        Ok(eval::Session::open(args.spec(), invocation, load)?)
     }
 
     /// The same command, with tables as wide as the terminal that it prints to.
@@ -282,6 +286,12 @@ impl Command {
                 | Self::Man(_)
         )
     }
+}
+
+/// An error with its causes and the options that help.
+#[must_use]
+pub fn explain(error: &anyhow::Error) -> String {
+    explain_with(error, |cause| hints::text(cause).or_else(|| meta::hints::text(cause)))
 }
 
 /// A long flag with hyphens for underscores; its value stays as it is.
@@ -360,7 +370,7 @@ mod tests {
     #[test]
     fn there_is_one_spelling_of_each_option_and_no_more_than_a_person_can_know() {
         let options = options(&Cli::command());
-        assert!(options.len() <= 113, "{}: {options:?}", options.len());
+        assert!(options.len() <= 115, "{}: {options:?}", options.len());
     }
 
     #[test]

@@ -12,15 +12,16 @@ mod cells;
 mod examples;
 pub mod export;
 pub mod health;
-mod look;
 mod marked;
+pub mod meta;
 pub mod page;
+mod style;
 mod text;
 mod units;
 
 pub use cells::Formulas;
 pub use examples::Shown;
-pub use look::Look;
+pub use style::TextStyle;
 pub use text::{cost, text, text_of};
 pub use units::examples;
 

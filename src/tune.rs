@@ -3,7 +3,7 @@
 //! in closed form (the judge `probe`). It trains no network, judges nothing and prints nothing.
 //!
 //! In reading order: [`rated`] and [`lines`] read what raters said; [`sample`] draws from it; [`split`] keeps
-//! documents apart; [`spoil`] makes translations worse; [`examples`] joins segments to the units that a judge will
+//! documents apart; [`corruption`] makes translations worse; [`examples`] joins segments to the units that a judge will
 //! see and writes question and answer. [`readings`] keeps hidden states, and [`probe`] fits maps to them by [`ridge`]
 //! regression.
 
@@ -13,7 +13,8 @@ pub mod lines;
 
 pub mod sample;
 
-pub mod spoil;
+pub mod agreement;
+pub mod corruption;
 
 pub mod split;
 

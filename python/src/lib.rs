@@ -17,7 +17,7 @@ use tribunal::{
     console::{loading, stream::hinted},
     eval::{
         Session,
-        session::{Judged, Watch},
+        session::{SessionOutcome, Watch},
     },
     llm::CancellationToken,
 };
@@ -69,7 +69,8 @@ impl PySession {
         let judge = {
             let watch = watch.clone();
             move || {
-                let judged = session.score(&input, &out, &watch).map_err(|error| cli::explain(&error))?;
+                let judged =
+                    session.score(&input, &out, &watch).map_err(|error| cli::explain(&error.into()))?;
                 scored(&judged)
             }
         };
@@ -87,8 +88,8 @@ impl PySession {
     }
 }
 
-fn scored(judged: &Judged) -> Result<Scored, String> {
-    let Judged { outcome, notes } = judged;
+fn scored(judged: &SessionOutcome) -> Result<Scored, String> {
+    let SessionOutcome { outcome, notes } = judged;
     let json = |error: serde_json::Error| error.to_string();
     let summary = serde_json::to_string(&outcome.summary).map_err(json)?;
     let records = outcome.records().map_err(|error| error.to_string())?;

@@ -72,7 +72,7 @@ impl AgainArgs {
 pub fn read(dir: &Path, again: &AgainArgs) -> Result<Recorded> {
     let run = RunFile::read(dir)?;
     let given = recorded_command(dir, &run)?.spec();
-    recorded::read(dir, run, given, &again.changes())
+    Ok(recorded::read(dir, run, given, &again.changes())?)
 }
 
 /// The arguments of the command that started a run.

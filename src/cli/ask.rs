@@ -116,7 +116,7 @@ fn record(model: &str, reply: &Reply) -> Value {
 
 fn read(path: &Path) -> Result<String> {
     files::text::read(path)
-        .map_err(|error| anyhow!("cannot read `{}`: {}", path.display(), files::why(path, &error)))
+        .map_err(|error| anyhow!("cannot read `{}`: {}", path.display(), files::explain(path, &error)))
 }
 
 fn read_json(path: &Path) -> Result<Value> {

@@ -22,7 +22,7 @@ use crate::{
         Grouping, Model, Panel, Preset, Role, Settings,
         himate::{
             self, HiMate,
-            calibration::{self, PERCENTILE, Threshold, Thresholds as Calibration},
+            calibration::{self, PERCENTILE, Threshold, Thresholds},
         },
         in_parallel,
     },
@@ -96,7 +96,7 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
     let judge = judge(args)?;
     let models = load(&args.model.spec(), &args.engine.spec(), args.sampling.sampling())?;
     let (tallies, n_failed) = measure(&judge, &models.panel, &segments, models.jobs(args.engine.jobs));
-    let mut calibration = Calibration::default();
+    let mut calibration = Thresholds::default();
     for (pair, tally) in &tallies {
         calibration.threshold.extend(thresholds(args, &judge, &models, pair, tally)?);
     }
@@ -110,7 +110,7 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
     Ok(ExitCode::from(u8::from(n_failed > 0)))
 }
 
-fn table(calibration: &Calibration) -> Table {
+fn table(calibration: &Thresholds) -> Table {
     let mut table = Table::new();
     table.head(["pair", "subtype", "threshold", "probability", "percentile", "answers", "segments"]);
     for fitted in &calibration.threshold {
@@ -122,7 +122,7 @@ fn table(calibration: &Calibration) -> Table {
     table
 }
 
-fn print(calibration: &Calibration, out: &mut dyn Write) -> Result<()> {
+fn print(calibration: &Thresholds, out: &mut dyn Write) -> Result<()> {
     for fitted in &calibration.threshold {
         let Threshold { pair, subtype, value, answers, segments, percentile, .. } = fitted;
         let probability = value.exp();
@@ -154,12 +154,12 @@ fn judge(args: &Args) -> Result<HiMate> {
 }
 
 /// The options of `--method`, for the first two stages: what comes before the threshold.
-fn asked(args: &Args) -> Result<himate::Asked> {
+fn asked(args: &Args) -> Result<himate::Options> {
     let (name, given) = args.method.split_once(':').unwrap_or((&args.method, ""));
     if name != himate::METHOD.name {
         bail!("`{name}` has no threshold to fit\nhint: `--method himate`");
     }
-    Ok(himate::Asked::read(&himate::METHOD.parse_options(&format!("stages=se+sr,{given}"))?))
+    Ok(himate::Options::read(&himate::METHOD.parse_options(&format!("stages=se+sr,{given}"))?))
 }
 
 /// The confidences of all segments, `jobs` segments at a time, by language pair; and how many segments failed.

@@ -11,9 +11,9 @@ use super::{Command, command::without, output::Printed, parse, score};
 use crate::{
     console::args::{EngineArgs, JudgeArgs, ModelArgs},
     eval::{Evaluation, Invocation, ModelLoader, Pair},
+    meta,
 };
 pub use input::Input;
-pub use judges::{Agreed, agreement};
 
 mod input;
 mod judges;
@@ -91,6 +91,15 @@ pub enum Coverage {
     Each,
 }
 
+impl From<Coverage> for meta::systems::Coverage {
+    fn from(coverage: Coverage) -> Self {
+        match coverage {
+            Coverage::Common => Self::Common,
+            Coverage::Each => Self::Each,
+        }
+    }
+}
+
 /// Judges the translations that the arguments name, and gives the run folder: the same as that of `tribunal score`.
 fn judge(args: &Args, invocation: &Invocation, load: ModelLoader) -> Result<PathBuf> {
     if args.hypothesis.len() < 2 && !args.reliability {
@@ -127,7 +136,7 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
     }
     let inputs: Vec<Input> = Input::read_all(&args.inputs, args.pair.as_ref())?;
     let pairs = inputs.iter().enumerate().flat_map(|(idx, a)| inputs[idx + 1..].iter().map(move |b| (a, b)));
-    let overlapping = pairs.clone().filter(|(a, b)| a.overlaps(b)).count();
+    let overlapping = pairs.clone().filter(|(a, b)| a.judgements.overlaps(&b.judgements)).count();
     if overlapping == 0 {
         if args.testset.is_some() {
             bail!(
@@ -137,16 +146,16 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
         }
         systems::run(args, &inputs, out)?;
     } else {
-        if let Some((a, b)) = pairs.into_iter().find(|(a, b)| !a.overlaps(b)) {
+        if let Some((a, b)) = pairs.into_iter().find(|(a, b)| !a.judgements.overlaps(&b.judgements)) {
             bail!(
                 "`{}` and `{}` share no translation, but other inputs do; hint: give either runs of several judges \
                  on the same translations, or runs of one judge on different systems",
-                a.name,
-                b.name
+                a.judgements.name,
+                b.judgements.name
             );
         }
         judges::run(args, &inputs, out)?;
     }
-    let complete = inputs.iter().all(|input| input.complete);
+    let complete = inputs.iter().all(|input| input.judgements.is_complete());
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

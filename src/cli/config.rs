@@ -50,7 +50,7 @@ pub const FILE: &str = "TRIBUNAL_CONFIG";
 /// Why a file of options cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot read `{path}`: {}", crate::files::why(path, source))]
+    #[error("cannot read `{path}`: {}", crate::files::explain(path, source))]
     Io { path: PathBuf, source: std::io::Error },
     #[error("`{path}`: {reason}")]
     Toml { path: PathBuf, reason: String },

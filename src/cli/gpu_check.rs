@@ -146,7 +146,7 @@ fn read(path: &PathBuf) -> Known {
 enum Outcome {
     Right,
     Wrong(String),
-    /// It could not be made: too little memory, say. The run meets the same reason, and says it.
+    /// It could not be made: too little memory, say. The run fails for the same reason and reports it.
     Unknown,
 }
 

@@ -12,7 +12,7 @@ use extra::Part;
 
 use crate::meta::align::MissingPolicy;
 use crate::meta::coverage::CoveragePolicy;
-use crate::meta::eval_set::EvalSet as Direction;
+use crate::meta::eval_set::EvalSet;
 use crate::meta::evaluate;
 use crate::meta::lexical::baseline::Baseline;
 use crate::meta::scores::{is_metricx, units::Joining};
@@ -21,9 +21,11 @@ use crate::meta::significance::Resampling;
 use crate::meta::standards::References;
 use crate::meta::statistic::Statistic;
 use crate::meta::task::TaskSet;
+use crate::report::meta::main_table;
 
 mod answers;
 mod extra;
+pub mod hints;
 mod more;
 mod notes;
 mod text;
@@ -115,23 +117,23 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let set = task_set(args)?;
     let selection = selection(args, &set)?;
-    let directions = load(args, &selection)?;
+    let eval_sets = load(args, &selection)?;
     let significance = args.extra.wants(Part::Significance).then_some(Resampling {
         resamples: args.resamples.max(1),
         block: args.block,
         seed: args.seed,
     });
-    let result = evaluate::run(&set, &directions, significance)?;
-    let extras = extra::compute(args, &directions, &result)?;
+    let result = evaluate::run(&set, &eval_sets, significance)?;
+    let extras = extra::compute(args, &eval_sets, &result)?;
     if args.printed.is_json() {
-        text::print_json(args, &directions, &result, &extras, out)?;
-    } else if args.printed.rows(&text::main_table(&result), out)? {
+        text::print_json(args, &eval_sets, &result, &extras, out)?;
+    } else if args.printed.rows(&main_table(&result), out)? {
         // A table of numbers alone has no room for what stands below one.
-        for warning in notes::trained_on(args, &directions) {
+        for warning in notes::trained_on(args, &eval_sets) {
             say!("warning: {warning}");
         }
     } else {
-        text::print_tables(args, &directions, &result, out)?;
+        text::print_tables(args, &eval_sets, &result, out)?;
         more::print(args, &extras, out)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -198,8 +200,8 @@ fn task_set(args: &Args) -> Result<TaskSet> {
 
 /// Loads the pairs asked for. Where there are several, a score file may be missing for some of them, but not
 /// for all.
-fn load(args: &Args, selection: &Selection) -> Result<Vec<Direction>> {
-    let mut directions = Vec::with_capacity(args.pairs.len());
+fn load(args: &Args, selection: &Selection) -> Result<Vec<EvalSet>> {
+    let mut eval_sets = Vec::with_capacity(args.pairs.len());
     for lp in &args.pairs {
         let mut selection = selection.clone();
         if args.pairs.len() > 1 {
@@ -217,19 +219,19 @@ fn load(args: &Args, selection: &Selection) -> Result<Vec<Direction>> {
                 one.verdicts = Some(raters::verdicts(&path, Some(&lp.parse()?))?);
             }
         }
-        directions.push(Direction::load(&args.testset, lp, &selection)?);
+        eval_sets.push(EvalSet::load(&args.testset, lp, &selection)?);
     }
     for one in &selection.brought {
-        if !directions.iter().any(|direction| direction.metric(&one.name).is_some()) {
+        if !eval_sets.iter().any(|eval_set| eval_set.metric(&one.name).is_some()) {
             bail!("no score file for `{}` at `{}`{}", one.name, one.pattern, crate::meta::HOW_SCORES);
         }
     }
-    if directions.iter().all(|direction| direction.metrics.is_empty()) {
+    if eval_sets.iter().all(|eval_set| eval_set.metrics.is_empty()) {
         bail!(
             "no metric to evaluate; hint: --scores NAME=PATTERN, --lexical bleu,chrf, or a test set with metric-scores"
         );
     }
-    Ok(directions)
+    Ok(eval_sets)
 }
 
 fn brought_for(one: &Brought, lp: &str) -> bool {

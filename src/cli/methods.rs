@@ -96,7 +96,7 @@ fn asked(name: &str, preset: Preset) -> Result<Method> {
 /// The prompts, schemas and shots of a method with its options.
 fn files(name: &str, preset: Preset) -> Result<Vec<InForce>> {
     let settings = Settings { preset, ..Settings::default() };
-    Ok(registry::build(name, &settings)?.judge.materials.files)
+    Ok(registry::build(name, &settings)?.judge.provenance.files)
 }
 
 /// A method for programs.

@@ -22,7 +22,7 @@ const FIRST: f64 = 0.9;
 
 /// How a run reports its progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Show {
+pub enum ProgressMode {
     /// A line that renews itself on a terminal, plain lines elsewhere.
     #[default]
     Auto,
@@ -34,7 +34,7 @@ pub enum Show {
     Off,
 }
 
-impl Show {
+impl ProgressMode {
     /// What a run reports to.
     #[must_use]
     pub fn progress(self) -> Arc<dyn Progress> {

@@ -15,7 +15,11 @@ use crate::{
     eval::Pair,
     files,
     judges::{Method, registry},
-    meta::testset::TestSet,
+    meta::{
+        judgements::Judgements,
+        side_by_side::{JudgePair, SideBySide},
+        testset::TestSet,
+    },
     report::{
         self,
         page::{self, Agreement, Conversations, Data, Judge, Ranking},
@@ -90,7 +94,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let mut inputs = inputs(&args.runs, &judges, pair.as_ref())?;
     if let Some(dir) = &args.testset {
         let raters = raters_of(args, &domains, dir, &pairs, &judges)?;
-        inputs.push(compare::Input::of(&raters.name, raters::as_read(&raters.records)?)?);
+        inputs.push(Judgements::of(&raters.name, raters::as_read(&raters.records)?)?);
         judges.push(raters);
         let named = args.runs.iter().zip(&judges).map(|(path, judge)| (judge.name.as_str(), path.clone()));
         for warning in trained::warnings(named) {
@@ -140,15 +144,15 @@ fn beside(input: &Path) -> PathBuf {
 }
 
 /// What is compared of the judges; the annotations of raters have been read.
-fn inputs(paths: &[PathBuf], judges: &[Judge], pair: Option<&Pair>) -> Result<Vec<compare::Input>> {
+fn inputs(paths: &[PathBuf], judges: &[Judge], pair: Option<&Pair>) -> Result<Vec<Judgements>> {
     let of = || paths.iter().zip(judges);
     let unread: Vec<PathBuf> = of().filter(|(_, judge)| !judge.human).map(|(path, _)| path.clone()).collect();
     let mut read = compare::Input::read_all(&unread, pair)?.into_iter();
     let input = |(path, judge): (&PathBuf, &Judge)| {
         if judge.human {
-            return compare::Input::of(&path.display().to_string(), raters::as_read(&judge.records)?);
+            return Ok(Judgements::of(&path.display().to_string(), raters::as_read(&judge.records)?)?);
         }
-        Ok(read.next().expect("as many inputs as paths"))
+        Ok(read.next().expect("as many inputs as paths").judgements)
     };
     of().map(input).collect()
 }
@@ -343,14 +347,17 @@ fn warning(dir: &Path) -> Result<Option<String>> {
 }
 
 /// How far each two judges agree, where they share translations of a language pair.
-fn agreements(inputs: &[compare::Input]) -> Result<Vec<Agreement>> {
+fn agreements(inputs: &[Judgements]) -> Result<Vec<Agreement>> {
     let mut agreements = Vec::new();
     for (second, b) in inputs.iter().enumerate() {
         for (first, a) in inputs[..second].iter().enumerate().filter(|(_, a)| a.overlaps(b)) {
             for pair in a.pairs() {
-                let Some(found) = compare::agreement(&a.of_pair(pair), &b.of_pair(pair))? else { continue };
-                let compare::Agreed { units, kendall, same_order, span_f1 } = found;
-                let pair = pair.to_owned();
+                let Some(judges) = JudgePair::of_shared(&a.of_pair(pair), &b.of_pair(pair))? else {
+                    continue;
+                };
+                let (same_order, pair) = (judges.same_order(), pair.to_owned());
+                let JudgePair { found: SideBySide { n: units, kendall, .. }, spans: span_f1, .. } = judges;
+                let kendall = kendall.ok();
                 agreements.push(Agreement { first, second, pair, units, kendall, same_order, span_f1 });
             }
         }

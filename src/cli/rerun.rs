@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use super::{
     again::{self, AgainArgs},
     output::{Cells, Format},
-    progress::Show,
+    progress::ProgressMode,
     score,
 };
 use crate::{
@@ -56,7 +56,7 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
     spec.output.shard = run.shard.parse::<Shard>().ok().filter(|shard| *shard != Shard::WHOLE);
     let place = std::path::absolute(&args.out).with_context(|| format!("`{}`", args.out.display()))?;
     // The new folder describes the run as it is made now, so that it can be verified and repeated in its turn.
-    let progress = if args.quiet { Show::Off } else { Show::default() }.progress();
+    let progress = if args.quiet { ProgressMode::Off } else { ProgressMode::default() }.progress();
     let invocation = Invocation {
         command: again::command(&run, &given, &spec, &place),
         directory: run.directory.clone(),

@@ -16,7 +16,7 @@ use crate::{
     eval::{Evaluation, Invocation, ModelLoader},
     files,
     judges::registry,
-    report::{self, Detail, Look},
+    report::{self, Detail, TextStyle},
     run::{Outcome, RunFile},
     segment::Corpus,
 };
@@ -172,10 +172,10 @@ pub fn print(
                 Detail::Systems => report::Shown::of(&summary.signature),
             };
             if summary.ranks_systems() {
-                report::text_of(summary, &shown, detail, look())
+                report::text_of(summary, &shown, detail, style())
             } else {
                 let systems = RunFile::read(&outcome.dir)?.systems;
-                report::text_of(&summary.clone().in_order(&systems), &shown, detail, look())
+                report::text_of(&summary.clone().in_order(&systems), &shown, detail, style())
             }
         }
         Format::Json => report::json(summary, &records()?, detail),
@@ -194,7 +194,7 @@ pub fn print(
 /// # Errors
 /// When the verdicts cannot be read, or `out` not be written.
 pub fn print_examples(outcome: &Outcome, out: &mut dyn Write) -> Result<()> {
-    out.write_all(report::examples(&shown(outcome)?, look()).as_bytes())?;
+    out.write_all(report::examples(&shown(outcome)?, style()).as_bytes())?;
     out.flush().context("cannot write the results to standard output")
 }
 
@@ -215,11 +215,11 @@ fn shown(outcome: &Outcome) -> Result<report::Shown> {
 }
 
 /// Colours only for a terminal without `NO_COLOR`; lines as wide as the terminal, within reason.
-fn look() -> Look {
+fn style() -> TextStyle {
     let off = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let terminal = std::io::stdout().is_terminal();
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     let columns = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
     let width = if terminal { columns.unwrap_or(100).clamp(50, 140) } else { 100 };
-    Look { width, colour: terminal && !dumb && !off("NO_COLOR") }
+    TextStyle { width, colour: terminal && !dumb && !off("NO_COLOR") }
 }

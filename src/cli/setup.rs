@@ -12,7 +12,7 @@ use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::{engine::Isa as Tier, files, run::description::Build};
+use crate::{engine::Isa, files, run::description::Build};
 
 /// What `run.json` says of this program.
 #[must_use]
@@ -41,13 +41,13 @@ pub struct ManArgs {
     pub dir: PathBuf,
 }
 
-/// The long version, which is put together once: clap keeps what it prints for as long as the process lives.
+/// The long version, built once: clap needs a static string.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let features = match env!("TRIBUNAL_FEATURES") {
         "" => "none".into(),
         features => features.split_whitespace().collect::<Vec<_>>().join(", "),
     };
-    let mut tiers: Vec<&str> = Tier::available().map(Tier::name).collect();
+    let mut tiers: Vec<&str> = Isa::available().map(Isa::name).collect();
     tiers.reverse();
     format!(
         "{}\ncommit    {}\nfeatures  {features}\ntiers     {}\ntarget    {}",

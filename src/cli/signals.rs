@@ -27,7 +27,7 @@ pub fn watch(writing: &Writing) {
     let writing = writing.clone();
     let wait = move || {
         if let Some(signal) = signals.forever().next() {
-            let written = writing.hold();
+            let written = writing.lock();
             say!("\n{}", *written);
             process::exit(128 + signal);
         }

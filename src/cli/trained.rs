@@ -24,8 +24,8 @@ pub fn warnings<'a>(judges: impl IntoIterator<Item = (&'a str, PathBuf)>) -> BTr
     overlaps.collect()
 }
 
-/// The overlaps recorded for a run folder, its verdicts, or a score file; none for anything else, and none for damaged files,
-/// which other code reports.
+/// The overlaps recorded for a run folder, its verdicts, or a score file; empty otherwise, and for damaged files, which
+/// are reported elsewhere.
 pub fn of(path: &Path) -> Vec<Overlap> {
     let folder = match path.parent() {
         Some(folder) if path.ends_with(VERDICTS) => folder,

@@ -25,7 +25,6 @@ use crate::{
     },
 };
 
-mod agreement;
 mod probe;
 
 /// Fit a judge on rated translations, or write the examples that another program trains one on.
@@ -72,7 +71,7 @@ struct SampleArgs {
     /// Draw about this many translations of each file, at most three of a source
     #[arg(long, value_name = "N", value_parser = positive)]
     sample: Option<usize>,
-    /// Draw about this many more of each file that are two to six segments of a document, joined
+    /// Draw about this many more of each file, each of two to six consecutive segments joined
     #[arg(long, value_name = "N", requires = "sample", default_value_t = 0)]
     joined: usize,
 }

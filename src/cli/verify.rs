@@ -49,12 +49,12 @@ pub struct Args {
 pub fn run(args: &Args, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
     let report = match check(args, load) {
         Ok(report) => report,
-        Err(error) => match error.downcast_ref::<run::Error>() {
-            Some(
+        Err(error) => match error.downcast_ref() {
+            Some(eval::Error::Run(
                 damage @ (run::Error::Damaged { .. }
                 | run::Error::DamagedFile { .. }
                 | run::Error::Changed { .. }),
-            ) => {
+            )) => {
                 damaged(args.printed, damage, out)?;
                 return Ok(ExitCode::from(1));
             }
@@ -90,7 +90,7 @@ fn check(args: &Args, load: ModelLoader) -> Result<Report> {
         without_model: args.without_model,
         allow_files: args.again.allow_files,
     };
-    eval::recorded::check(&args.dir, recorded, &how, load)
+    Ok(eval::recorded::check(&args.dir, recorded, &how, load)?)
 }
 
 /// Whether all that the run should have is there and as it was.

@@ -40,7 +40,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// What verdicts hold and the format has no place for; `None` where it holds all.
+    /// What verdicts contain and the format cannot represent; `None` where it holds all.
     #[must_use]
     pub fn loses(self) -> Option<&'static str> {
         match self {

@@ -70,7 +70,7 @@ pub struct Slice {
     pub domain: Option<String>,
     /// Systems from the best to the worst, or in the order of the input.
     pub standings: Vec<Standing>,
-    pub contests: Vec<Contest>,
+    pub contests: Vec<PairTest>,
     /// Units that every system has a score on, which standings and contests are over; `None` where each system has its
     /// own.
     pub common: Option<usize>,
@@ -110,7 +110,7 @@ pub struct Standing {
 
 /// Two systems on the units of both.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
-pub struct Contest {
+pub struct PairTest {
     pub a: String,
     pub b: String,
     /// Units on which the first has the higher score, the same, the lower.

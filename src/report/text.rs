@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use super::{
-    Detail, Look, Shown,
-    look::{paint, score, wrapped},
-    marked, units,
+    Detail, Shown, TextStyle, marked,
+    style::{paint, score, wrapped},
+    units,
 };
 use crate::{
     console::plain,
@@ -29,7 +29,7 @@ const UNUSABLE: &str = "unusable";
 
 /// The whole report.
 #[must_use]
-pub fn text(summary: &Summary, records: &[Record], detail: Detail, look: Look) -> String {
+pub fn text(summary: &Summary, records: &[Record], detail: Detail, style: TextStyle) -> String {
     let mut shown = Shown::of(&summary.signature);
     for record in records {
         shown.add(record.clone());
@@ -39,37 +39,37 @@ pub fn text(summary: &Summary, records: &[Record], detail: Detail, look: Look) -
             shown.contrast(record.clone());
         }
     }
-    text_of(summary, &shown, detail, look)
+    text_of(summary, &shown, detail, style)
 }
 
 /// The same with the units that are shown picked out already.
 #[must_use]
-pub fn text_of(summary: &Summary, shown: &Shown, detail: Detail, look: Look) -> String {
+pub fn text_of(summary: &Summary, shown: &Shown, detail: Detail, style: TextStyle) -> String {
     let mut parts = Vec::new();
     if detail == Detail::Units {
-        parts.push(units::examples(shown, look));
+        parts.push(units::examples(shown, style));
     }
-    parts.push(rounds(summary, look));
+    parts.push(rounds(summary, style));
     parts.push(outcomes(&summary.cost));
     if summary.method().is_some_and(|method| method.name == "rubric-mqm") {
-        parts.push(categories(&summary.systems, look));
+        parts.push(categories(&summary.systems, style));
     }
-    parts.push(paint(&plain(&summary.signature), "\x1b[2m", look) + "\n");
-    parts.push(missing(summary, look));
+    parts.push(paint(&plain(&summary.signature), "\x1b[2m", style) + "\n");
+    parts.push(missing(summary, style));
     // Last, where it is still to be seen when all has been printed.
     parts.push(
-        caution(summary, look)
-            + &tables(summary, shown.names_errors, look)
-            + &apart(summary, look)
-            + &of_judge(summary, look)
-            + &unfinished(summary, look),
+        caution(summary, style)
+            + &tables(summary, shown.names_errors, style)
+            + &apart(summary, style)
+            + &of_judge(summary, style)
+            + &unfinished(summary, style),
     );
     parts.retain(|part| !part.is_empty());
     parts.join("\n")
 }
 
 /// What tells systems apart, once all that is compared is there.
-fn apart(summary: &Summary, look: Look) -> String {
+fn apart(summary: &Summary, style: TextStyle) -> String {
     let mut common = summary.pairs.values().chain(std::iter::once(&summary.common)).flatten();
     if summary.unjudged > 0 || !common.any(|common| common.units > 0) {
         return String::new();
@@ -78,23 +78,23 @@ fn apart(summary: &Summary, look: Look) -> String {
         return String::new();
     }
     let said = "systems: by name; `tribunal compare RUN` says which differ by more than chance";
-    wrapped([said.to_owned()], look)
+    wrapped([said.to_owned()], style)
 }
 
 /// What a reader must know before the scores, above them.
-fn caution(summary: &Summary, look: Look) -> String {
+fn caution(summary: &Summary, style: TextStyle) -> String {
     let Some(caution) = summary.caution() else { return String::new() };
-    let lines = marked::wrapped(&format!("caution: {caution}"), look.width);
-    lines.iter().map(|line| paint(line, CAUTION, look) + "\n").collect::<String>() + "\n"
+    let lines = marked::wrapped(&format!("caution: {caution}"), style.width);
+    lines.iter().map(|line| paint(line, CAUTION, style) + "\n").collect::<String>() + "\n"
 }
 
 /// What a reader of scores and marks must know of the judge.
-fn of_judge(summary: &Summary, look: Look) -> String {
-    wrapped(summary.about_method(), look)
+fn of_judge(summary: &Summary, style: TextStyle) -> String {
+    wrapped(summary.about_method(), style)
 }
 
 /// What a reader of the means must know of a run that is not finished.
-fn unfinished(summary: &Summary, look: Look) -> String {
+fn unfinished(summary: &Summary, style: TextStyle) -> String {
     if summary.unjudged == 0 {
         return String::new();
     }
@@ -102,18 +102,18 @@ fn unfinished(summary: &Summary, look: Look) -> String {
         "the run is not finished: {} of {} verdicts are not there yet; its command again continues it",
         summary.unjudged, summary.units
     );
-    wrapped([said], look)
+    wrapped([said], style)
 }
 
 /// The systems side by side; those of each language pair apart.
-fn tables(summary: &Summary, names_errors: bool, look: Look) -> String {
+fn tables(summary: &Summary, names_errors: bool, style: TextStyle) -> String {
     if summary.pairs.is_empty() {
-        return table(&summary.systems, summary.common, names_errors, look);
+        return table(&summary.systems, summary.common, names_errors, style);
     }
     let of = |(pair, common): (&String, &Option<Common>)| {
         let is_its = |system: &&SystemSummary| system.pair.as_ref() == Some(pair);
         let systems: Vec<SystemSummary> = summary.systems.iter().filter(is_its).cloned().collect();
-        format!("{}\n{}", paint(pair, "\x1b[1m", look), table(&systems, *common, names_errors, look))
+        format!("{}\n{}", paint(pair, "\x1b[1m", style), table(&systems, *common, names_errors, style))
     };
     summary.pairs.iter().map(of).collect::<Vec<_>>().join("\n")
 }
@@ -133,7 +133,7 @@ pub fn cost(cost: &Cost) -> String {
     )
 }
 
-fn table(systems: &[SystemSummary], common: Option<Common>, names_errors: bool, look: Look) -> String {
+fn table(systems: &[SystemSummary], common: Option<Common>, names_errors: bool, style: TextStyle) -> String {
     // Where the quality is the score, it is said once.
     let quality = systems.iter().any(|s| s.quality_score.is_some() && s.quality_score != s.score);
     let neutral = systems.iter().any(|s| s.neutral > 0.0);
@@ -162,7 +162,7 @@ fn table(systems: &[SystemSummary], common: Option<Common>, names_errors: bool, 
     systems.iter().filter(|s| s.empty > 0).for_each(|s| below += &left_empty(s, uneven));
     let warnings = systems.iter().filter_map(SystemSummary::warning);
     below.extend(warnings.map(|warning| format!("warning: {}\n", plain(&warning))));
-    aligned(&rows, look) + &wrapped(below.lines().map(String::from), look)
+    aligned(&rows, style) + &wrapped(below.lines().map(String::from), style)
 }
 
 /// What the means are over, in a line or two below the table.
@@ -210,8 +210,8 @@ fn percent(system: &SystemSummary) -> u32 {
 }
 
 /// Columns under their names: the first left-aligned, the others right-aligned. Where they do not fit, the first is cut.
-fn aligned(rows: &[Vec<String>], look: Look) -> String {
-    let rows = &fitted(rows, look.width);
+fn aligned(rows: &[Vec<String>], style: TextStyle) -> String {
+    let rows = &fitted(rows, style.width);
     let width = |i: usize| rows.iter().map(|row| marked::columns(&row[i])).max().unwrap_or(0);
     let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
     let mut out = String::new();
@@ -221,7 +221,7 @@ fn aligned(rows: &[Vec<String>], look: Look) -> String {
             let pad = " ".repeat(widths[i] - marked::columns(cell));
             line += &if i == 0 { [cell, pad.as_str()].concat() } else { ["  ", &pad, cell].concat() };
         }
-        out += &if n == 0 { paint(&line, "\x1b[1m", look) } else { line };
+        out += &if n == 0 { paint(&line, "\x1b[1m", style) } else { line };
         out.push('\n');
     }
     out
@@ -241,7 +241,7 @@ fn fitted(rows: &[Vec<String>], width: usize) -> Vec<Vec<String>> {
 }
 
 /// How often each stage was asked in each round, for methods that work in rounds.
-fn rounds(summary: &Summary, look: Look) -> String {
+fn rounds(summary: &Summary, style: TextStyle) -> String {
     let stages = &summary.cost.rounds;
     let Some(last) = stages.values().filter_map(|rounds| rounds.keys().next_back()).max() else {
         return String::new();
@@ -253,7 +253,7 @@ fn rounds(summary: &Summary, look: Look) -> String {
         let counts = (1..=*last).map(|round| rounds.get(&round).map_or("-".into(), ToString::to_string));
         rows.push(std::iter::once(plain(stage).into_owned()).chain(counts).collect());
     }
-    aligned(&rows, look)
+    aligned(&rows, style)
 }
 
 /// What came of the answers at each stage, of methods that count it; the shares are those of the answers that could
@@ -272,7 +272,7 @@ fn outcomes(cost: &Cost) -> String {
 }
 
 /// Units without a verdict by status, each with the reason of the first.
-fn missing(summary: &Summary, look: Look) -> String {
+fn missing(summary: &Summary, style: TextStyle) -> String {
     let mut out = String::new();
     let missing = summary.units - summary.scored;
     if missing > 0 {
@@ -293,7 +293,7 @@ fn missing(summary: &Summary, look: Look) -> String {
             "hint: judge with `--granularity seg`, or with a larger `--context` if the model has one"
         });
         let lines = std::iter::once(format!("{n} {}{reason}", status.name())).chain(hint.map(str::to_owned));
-        for line in lines.flat_map(|line| marked::wrapped(&line, look.width.saturating_sub(2))) {
+        for line in lines.flat_map(|line| marked::wrapped(&line, style.width.saturating_sub(2))) {
             let _ = writeln!(out, "  {line}");
         }
     }
@@ -301,7 +301,7 @@ fn missing(summary: &Summary, look: Look) -> String {
 }
 
 /// RUBRIC-MQM's report: the points of each category, the heaviest first, subcategories below their own.
-fn categories(systems: &[SystemSummary], look: Look) -> String {
+fn categories(systems: &[SystemSummary], style: TextStyle) -> String {
     let of = |s: &SystemSummary, name: &str| s.categories.get(name).copied().unwrap_or_default();
     let total = |name: &str| systems.iter().map(|s| of(s, name).penalty).sum::<f64>();
     let mut names: Vec<&String> = systems.iter().flat_map(|s| s.categories.keys()).collect();
@@ -325,5 +325,5 @@ fn categories(systems: &[SystemSummary], look: Look) -> String {
             .map(|sum| format!("{} ({})", (sum.penalty * 100.0).round() / 100.0, sum.errors));
         rows.push(std::iter::once(plain(&shown).into_owned()).chain(cells).collect());
     }
-    aligned(&rows, look)
+    aligned(&rows, style)
 }

@@ -4,10 +4,10 @@
 use std::fmt::Write;
 
 use super::{
-    Look, Shown,
+    Shown, TextStyle,
     examples::{Contrast, EVEN},
-    look::{paint, score, wrapped},
     marked,
+    style::{paint, score, wrapped},
 };
 use crate::{
     console::plain,
@@ -23,16 +23,16 @@ const TEXT_LINES: usize = 3;
 /// Examples of what a judge finds: units with its most certain errors, or else sources whose translations it scores
 /// furthest apart, and how much is not shown.
 #[must_use]
-pub fn examples(shown: &Shown, look: Look) -> String {
-    let mut parts: Vec<String> = shown.records().map(|record| cut(&unit(record, look), record)).collect();
+pub fn examples(shown: &Shown, style: TextStyle) -> String {
+    let mut parts: Vec<String> = shown.records().map(|record| cut(&unit(record, style), record)).collect();
     let contrasts = shown.contrasts();
     if !contrasts.is_empty() {
         let said = "translations of one source that the judge scores furthest apart:".to_owned();
-        parts.push(wrapped([said], look));
-        parts.extend(contrasts.into_iter().map(|contrast| side_by_side(contrast, look)));
+        parts.push(wrapped([said], style));
+        parts.extend(contrasts.into_iter().map(|contrast| side_by_side(contrast, style)));
     }
     let counts = counted(shown);
-    parts.extend((!counts.is_empty()).then(|| wrapped(counts, look)));
+    parts.extend((!counts.is_empty()).then(|| wrapped(counts, style)));
     parts.join("\n")
 }
 
@@ -64,16 +64,16 @@ fn counted(shown: &Shown) -> Vec<String> {
 }
 
 /// Two translations of one source, each behind its score.
-fn side_by_side(contrast: &Contrast, look: Look) -> String {
+fn side_by_side(contrast: &Contrast, style: TextStyle) -> String {
     let mut out = String::new();
     let Contrast { better, worse } = contrast;
     let doc = Some(better.doc.clone()).filter(|doc| !doc.is_empty());
     let place: Vec<String> = doc.into_iter().chain(better.seg.map(numbered)).collect();
-    let _ = writeln!(out, "{}", paint(&plain(&place.join(" · ")), "\x1b[1m", look));
-    labelled(&mut out, &better.src_lang.to_string(), &better.source, &[], Side::Source, look);
+    let _ = writeln!(out, "{}", paint(&plain(&place.join(" · ")), "\x1b[1m", style));
+    labelled(&mut out, &better.src_lang.to_string(), &better.source, &[], Side::Source, style);
     for record in [better, worse] {
         let text = format!("{}: {}", record.system, record.hypothesis);
-        labelled(&mut out, &score(record.score), &text, &[], Side::Target, look);
+        labelled(&mut out, &score(record.score), &text, &[], Side::Target, style);
     }
     out
 }
@@ -90,7 +90,7 @@ fn cut(unit: &str, record: &Record) -> String {
     lines.join("\n") + "\n"
 }
 
-fn unit(record: &Record, look: Look) -> String {
+fn unit(record: &Record, style: TextStyle) -> String {
     let mut out = String::new();
     let out = &mut out;
     let mut title = record.system.clone();
@@ -107,17 +107,17 @@ fn unit(record: &Record, look: Look) -> String {
     if let Some(quality) = record.quality_score.filter(|_| record.quality_score != record.score) {
         let _ = write!(verdict, ", quality {quality:.0}");
     }
-    let _ = writeln!(out, "{}  {verdict}", paint(&plain(&title), "\x1b[1m", look));
-    labelled(out, &record.src_lang.to_string(), &record.source, &record.errors, Side::Source, look);
-    labelled(out, &record.tgt_lang.to_string(), &record.hypothesis, &record.errors, Side::Target, look);
+    let _ = writeln!(out, "{}  {verdict}", paint(&plain(&title), "\x1b[1m", style));
+    labelled(out, &record.src_lang.to_string(), &record.source, &record.errors, Side::Source, style);
+    labelled(out, &record.tgt_lang.to_string(), &record.hypothesis, &record.errors, Side::Target, style);
     if let Some(warning) = &record.warning {
-        labelled(out, "warning", warning, &[], Side::Target, look);
+        labelled(out, "warning", warning, &[], Side::Target, style);
     }
     if let Some(reason) = &record.reason {
-        labelled(out, "why", reason, &[], Side::Target, look);
+        labelled(out, "why", reason, &[], Side::Target, style);
     }
     for error in &record.errors {
-        one_error(out, error, look);
+        one_error(out, error, style);
     }
     std::mem::take(out)
 }
@@ -125,9 +125,9 @@ fn unit(record: &Record, look: Look) -> String {
 /// Width of the labels before texts.
 const LABEL: usize = 12;
 
-fn labelled(out: &mut String, label: &str, text: &str, errors: &[ErrorSpan], side: Side, look: Look) {
+fn labelled(out: &mut String, label: &str, text: &str, errors: &[ErrorSpan], side: Side, style: TextStyle) {
     let mut lines =
-        marked::lines(text, errors, side, look.width.saturating_sub(LABEL + 2).max(20), look.colour);
+        marked::lines(text, errors, side, style.width.saturating_sub(LABEL + 2).max(20), style.colour);
     if lines.len() > TEXT_LINES {
         let first = errors.iter().filter(|error| error.side == side).filter_map(|error| error.start).min();
         lines = around(&lines, text, first);
@@ -153,7 +153,7 @@ fn around(lines: &[String], text: &str, first: Option<usize>) -> Vec<String> {
     shown
 }
 
-fn one_error(out: &mut String, error: &ErrorSpan, look: Look) {
+fn one_error(out: &mut String, error: &ErrorSpan, style: TextStyle) {
     let severity = match error.severity {
         Severity::Critical => "critical",
         Severity::Major => "major",
@@ -179,12 +179,13 @@ fn one_error(out: &mut String, error: &ErrorSpan, look: Look) {
     if error.times > 1 {
         let _ = write!(line, " (named {} times)", error.times);
     }
-    let severity = paint(severity, marked::ansi(error.severity), look);
-    for (i, line) in marked::wrapped(&line, look.width.saturating_sub(LABEL + 2).max(20)).iter().enumerate() {
+    let severity = paint(severity, marked::ansi(error.severity), style);
+    for (i, line) in marked::wrapped(&line, style.width.saturating_sub(LABEL + 2).max(20)).iter().enumerate()
+    {
         let label = if i == 0 { format!("{severity}{pad}") } else { " ".repeat(LABEL) };
         let _ = writeln!(out, "  {label}{line}");
     }
     if let Some(explanation) = explanation {
-        labelled(out, "", explanation, &[], Side::Target, look);
+        labelled(out, "", explanation, &[], Side::Target, style);
     }
 }

@@ -5,10 +5,10 @@
 //! Three regressions on the same hidden states:
 //! - for each token, which share of the raters marked it, and as a major error;
 //! - for each translation, what people took off, from its tokens' mean state and its [`Facts`]. Beside
-//!   rated translations it learns from [spoilt](super::spoil) ones that each is worse than it was. Each rated
+//!   rated translations it learns from [corrupted](super::corruption) ones that each is worse than it was. Each rated
 //!   translation stands there twice: as the difference from its corpus's mean, which teaches which texts are badly
 //!   translated (Pearson), and as the difference from the mean of the translations of its source, which teaches which
-//!   of them is better (acc-t ranks within a source). Corpora are on scales of their own, direct assessments too: each
+//!   of them is better (acc-t ranks within a source). Each corpus has its own scale, as do direct assessments: each
 //!   rating is measured by the deviation of its corpus, and the map has the mean one of those that are penalties.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,11 +17,11 @@ use sha2::{Digest, Sha256};
 
 use super::{
     Error,
+    corruption::Corrupted,
     rated::{Document, Rated},
     readings::{Readings, TokenStates},
     ridge::{Map, Sums},
     sample,
-    spoil::Spoilt,
 };
 use crate::{
     judges::{
@@ -187,13 +187,13 @@ pub struct Subject<'a> {
     pub seed: u64,
 }
 
-/// Makes a fit from documents, and spoilt translations of them, which have all been read.
+/// Makes a fit from documents, and corrupted translations of them, which have all been read.
 ///
 /// # Errors
 /// Too few of them, or readings that cannot be read.
 pub fn fit(
     documents: &[Document],
-    spoilt: &[Spoilt<'_>],
+    corrupted: &[Corrupted<'_>],
     readings: &mut Readings,
     subject: &Subject<'_>,
 ) -> Result<Fit, Error> {
@@ -204,7 +204,7 @@ pub fn fit(
     }
     let marked: Vec<&Example<'_>> = examples.iter().filter(|example| example.is_penalty()).collect();
     let marking = Marking::fit(&marked, readings, subject)?;
-    let scoring = Scoring::fit(&examples, spoilt, readings, subject)?;
+    let scoring = Scoring::fit(&examples, corrupted, readings, subject)?;
     let mut pairs: Vec<String> =
         scoring.calibrations.keys().filter(|pair| *pair != fit::ANY_PAIR).cloned().collect();
     pairs.sort();
@@ -224,7 +224,7 @@ pub fn fit(
         made: Made {
             pairs,
             segments: examples.len(),
-            spoilt: spoilt.len(),
+            corrupted: corrupted.len(),
             corpora: corpora(&examples),
             documents: names.len(),
             hold_out: subject.hold_out.clone(),

@@ -258,8 +258,8 @@ impl Readings {
     }
 }
 
-/// The same translations in an order in which sources come by hundreds, each source's translations one after the other
-/// within them: which sources does not depend on the order of the input, so that any beginning is a fair sample.
+/// The same translations in chunks of a hundred sources, with the translations of a source next to each other. The
+/// order of sources is pseudorandom, so that any leading part is a fair sample.
 fn by_turns(new: Vec<(Chat, String)>) -> Vec<(Chat, String)> {
     let mut of_source: BTreeMap<String, Vec<(Chat, String)>> = BTreeMap::new();
     for (chat, text) in new {

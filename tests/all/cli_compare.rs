@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use tribunal::cli;
+
+use crate::fakes::program;
 
 fn write(path: &Path, text: &str) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -38,14 +39,10 @@ fn folder(root: &Path, name: &str, signature: &str, systems: &[(&str, &[Option<f
 
 fn compare(root: &Path, paths: &[&PathBuf], more: &[&str]) -> Result<(String, ExitCode), String> {
     let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
-    let argv = ["tribunal", "compare"].map(str::to_owned).into_iter();
-    let argv: Vec<String> = argv.chain(paths).chain(more.iter().map(|&text| text.to_owned())).collect();
-    let mut out = Vec::new();
-    let root = root.display().to_string();
-    match cli::parse(argv).map_err(|error| error.to_string())?.run(tribunal::eval::models::load, &mut out) {
-        Ok(code) => Ok((String::from_utf8(out).unwrap().replace(&root, "out"), code)),
-        Err(error) => Err(cli::explain(&error).replace(&root, "out")),
-    }
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let named = |text: String| text.replace(&root.display().to_string(), "out");
+    let found = program(&[&["compare"], &paths[..], more].concat());
+    found.map(|(text, code)| (named(text), code)).map_err(named)
 }
 
 const MQM: &str = "method:gemba-mqm|model:tiny|weights:gemba|seed:0";

@@ -3,13 +3,12 @@
 use std::{fs, path::Path, process::ExitCode, sync::Arc};
 
 use tribunal::{
-    cli,
     eval::{ModelSpec, Models, Resources},
     judges::{Model, Panel},
     llm::{Chat, Reply, Sampling},
 };
 
-use crate::fakes::Rule;
+use crate::fakes::{Rule, program_with};
 
 /// Finds a source as hard as it has words.
 fn rate(chat: &Chat) -> Reply {
@@ -21,20 +20,16 @@ fn rate(chat: &Chat) -> Reply {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
-fn seat(model: &ModelSpec, _: &Resources, sampling: Sampling) -> anyhow::Result<Models> {
+fn seat(model: &ModelSpec, _: &Resources, sampling: Sampling) -> tribunal::eval::Result<Models> {
     let model = Model { name: model.model.clone(), sha256: "5eed".into() };
     Ok(Models::alone(Panel::new(Arc::new(Rule(rate)), sampling), model))
 }
 
 fn tribunal(dir: &Path, args: &str) -> Result<(String, ExitCode), String> {
-    let args = args.replace("DIR", &dir.display().to_string());
-    let argv = ["tribunal", "score"].into_iter().map(String::from).chain(args.split(' ').map(String::from));
-    let cli = cli::parse(argv).map_err(|error| error.to_string())?;
-    let mut out = Vec::new();
-    let code = cli
-        .run(seat, &mut out)
-        .map_err(|error| cli::explain(&error).replace(&dir.display().to_string(), "DIR"))?;
-    Ok((String::from_utf8(out).unwrap(), code))
+    let dir = dir.display().to_string();
+    let args = format!("score {args}").replace("DIR", &dir);
+    let args: Vec<&str> = args.split(' ').collect();
+    program_with(seat, &args).map_err(|error| error.replace(&dir, "DIR"))
 }
 
 fn folder() -> tempfile::TempDir {

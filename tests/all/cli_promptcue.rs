@@ -8,14 +8,14 @@ use tribunal::{
     cli,
     judges::{
         Model, Panel, Preset, registry,
-        rubric_mqm::{Asked, RubricMqm, Texts},
+        rubric_mqm::{Options, RubricMqm, Texts},
     },
     llm::{ResponseFormat, Sampling},
     meta::promptcue::{ScoreOptions, answers::Answer, gold::Cue, labels::ERRORS, score::score},
 };
 
 use crate::{
-    fakes::{Script, published_data, settings, show_question},
+    fakes::{Script, program, program_with, published_data, settings, show_question},
     judges_rubric::BLOCKS,
     meta_cli::run,
 };
@@ -77,7 +77,7 @@ fn seat(
     _: &tribunal::eval::ModelSpec,
     _: &tribunal::eval::Resources,
     sampling: Sampling,
-) -> anyhow::Result<tribunal::eval::Models> {
+) -> tribunal::eval::Result<tribunal::eval::Models> {
     let script = Script::new()
         .on("<v>goes</v>", &[r#"{"errors":[{"category":"grammar","span":"goes","severity":30}]}"#])
         .on("<v>went</v>", &[r#"{"errors":[{"category":"no-error","span":"went","severity":1}]}"#]);
@@ -118,7 +118,7 @@ fn promptcue_shows_marks_and_asks_about_them() {
 fn judge(scenario: &str, preset: Preset) -> RubricMqm {
     let method = registry::find("rubric-mqm").unwrap();
     let options = method.parse_options(&format!("scenario={scenario}")).unwrap();
-    RubricMqm::new(&settings(preset), &Asked::read(&options)).unwrap()
+    RubricMqm::new(&settings(preset), &Options::read(&options)).unwrap()
 }
 
 /// Wherever the mark is, every category may be said of a span of either text: the form of an answer does not
@@ -243,10 +243,10 @@ fn rated_testset() -> tempfile::TempDir {
 fn build(testset: &Path, pair: &str, set: &str, size: &str) -> Result<(Vec<Cue>, String), String> {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("set.jsonl");
-    let words = ["tribunal", "promptcue", "build", "-l", pair, "--set", set, "--limit", size, "--testset"];
+    let words = ["promptcue", "build", "-l", pair, "--set", set, "--limit", size, "--testset"];
     let paths = [testset.display().to_string(), "--out".into(), out.display().to_string()];
-    let arguments = words.iter().map(|word| (*word).to_owned()).chain(paths);
-    cli::parse(arguments).unwrap().run(seat, &mut Vec::new()).map_err(|e| cli::explain(&e))?;
+    let arguments: Vec<String> = words.iter().map(|word| (*word).to_owned()).chain(paths).collect();
+    program_with(seat, &arguments)?;
     let cues = tribunal::meta::promptcue::gold::read(&out).unwrap();
     let mut cells: BTreeMap<String, usize> = BTreeMap::new();
     for cue in &cues {
@@ -313,13 +313,7 @@ fn what_a_set_holds_and_how_recorded_answers_correlate() {
     let answer = |id: usize, review: &str| format!("{}\n", serde_json::json!({"id": id, "review": review}));
     let answers = answer(0, "\"gone\" - grammar - 30") + &answer(1, "\"gone\" - addition - 60");
     std::fs::write(at("DR-100_set.jsonl"), answers).unwrap();
-    let said = |arguments: &[&str]| {
-        let words = ["tribunal", "promptcue"].into_iter().chain(arguments.iter().copied());
-        let mut text = Vec::new();
-        let parsed = cli::parse(words.map(str::to_owned)).unwrap();
-        parsed.run(tribunal::eval::models::load, &mut text).map_err(|e| cli::explain(&e)).unwrap();
-        String::from_utf8(text).unwrap()
-    };
+    let said = |arguments: &[&str]| program(&[&["promptcue"], arguments].concat()).unwrap().0;
     insta::assert_snapshot!(said(&["describe", "--gold", &at("set.jsonl")]), @"
                         n  mean  least  most
     ────────────────────────────────────────

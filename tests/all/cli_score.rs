@@ -7,14 +7,14 @@ use std::{
 };
 
 use tribunal::{
-    card, cli,
+    card,
     eval::{ModelLoader, ModelSpec, Models, Resources},
     judges::{Model, Panel},
     llm::{Chat, Finish, Reply, Sampling, Usage},
     run,
 };
 
-use crate::fakes::{self, Rule, TinyJudge, panel, segments};
+use crate::fakes::{self, Rule, TinyJudge, panel, program_with, segments};
 
 /// Answers GEMBA-MQM: what it finds depends on the translation alone.
 fn annotate(chat: &Chat) -> Reply {
@@ -34,7 +34,7 @@ fn annotate(chat: &Chat) -> Reply {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
-fn seat(model: &ModelSpec, engine: &Resources, sampling: Sampling) -> anyhow::Result<Models> {
+fn seat(model: &ModelSpec, engine: &Resources, sampling: Sampling) -> tribunal::eval::Result<Models> {
     let panel = Panel::new(Arc::new(Rule(annotate)), sampling);
     let models = Models::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() });
     let memory = Box::new(|| vec![("memory".to_string(), "1 GiB".to_string())]);
@@ -47,11 +47,7 @@ fn example(name: &str) -> String {
 
 /// What a command prints, and its exit code; or its error.
 fn tribunal(args: &[&str]) -> Result<(String, ExitCode), String> {
-    let argv = std::iter::once("tribunal").chain(args.iter().copied()).map(String::from);
-    let cli = cli::parse(argv).map_err(|error| error.to_string())?;
-    let mut out = Vec::new();
-    let code = cli.run(seat, &mut out).map_err(|error| cli::explain(&error))?;
-    Ok((String::from_utf8(out).unwrap(), code))
+    program_with(seat, args)
 }
 
 /// The arguments for the en-de example, with more.
@@ -140,14 +136,14 @@ fn a_dry_run() {
 }
 
 /// A seat for a model that is not on this machine.
-fn absent(_: &ModelSpec, _: &Resources, _: Sampling) -> anyhow::Result<Models> {
+fn absent(_: &ModelSpec, _: &Resources, _: Sampling) -> tribunal::eval::Result<Models> {
     let home = tempfile::tempdir()?;
     card::find("qwen2.5-7b-instruct")?.local_in(home.path())?;
     unreachable!("the folder is empty")
 }
 
 /// A seat on a machine without a GPU, for a run on one.
-fn no_gpu(_: &ModelSpec, _: &Resources, _: Sampling) -> anyhow::Result<Models> {
+fn no_gpu(_: &ModelSpec, _: &Resources, _: Sampling) -> tribunal::eval::Result<Models> {
     Err(tribunal::engine::DeviceError::NotBuilt("cuda".into()).into())
 }
 
@@ -155,12 +151,9 @@ fn no_gpu(_: &ModelSpec, _: &Resources, _: Sampling) -> anyhow::Result<Models> {
 fn planned(load: ModelLoader, model: &str, out: &str, more: &[&str]) -> Result<(String, bool), String> {
     let more = [&["--dry-run", "--limit", "2"][..], more].concat();
     let files = files();
-    let argv = [&["tribunal"][..], &score(out, &files, &more)].concat();
-    let mut printed = Vec::new();
-    let named = argv.into_iter().map(|word| if word == "annotator" { model } else { word });
-    let cli = cli::parse(named.map(String::from)).unwrap();
-    let code = cli.run(load, &mut printed).map_err(|error| cli::explain(&error));
-    code.map(|code| (String::from_utf8(printed).unwrap(), is(code, 0)))
+    let args = score(out, &files, &more).into_iter();
+    let args: Vec<&str> = args.map(|word| if word == "annotator" { model } else { word }).collect();
+    program_with(load, &args).map(|(text, code)| (text, is(code, 0)))
 }
 
 #[test]
@@ -172,10 +165,7 @@ fn a_run_on_a_gpu_is_planned_where_there_is_none() {
     assert!(words.contains(" on a GPU 14.17 GiB weights + 1.75 GiB cache (32768 tokens)"), "{text}");
     assert!(words.contains(" = 16.81 GiB; fits into "), "{text}");
     assert!(text.contains("there is no GPU here to try the run on: tokens are guessed"), "{text}");
-    assert!(
-        words.contains(" time not known for this device; there, `--dry-run` tries a few groups"),
-        "{text}"
-    );
+    assert!(words.contains(" time not known for this device; there, a dry run tries a few groups"), "{text}");
     let (text, _) =
         self::planned(no_gpu, "qwen2.5-7b-instruct", "never", &["--device-memory", "8GiB"]).unwrap();
     assert!(text.contains("does not fit into 8.00 GiB (`--device-memory`)"), "{text}");
@@ -291,12 +281,12 @@ fn a_report_of_every_status() {
     let judge = TinyJudge::by(tribunal::judges::Grouping::Document);
     let signature = "method:tiny".parse().unwrap();
     let outcome = run::run(&panel().0, &judge, &segments(), &signature, &options).unwrap();
-    let look = tribunal::report::Look { width: 50, colour: true };
+    let style = tribunal::report::TextStyle { width: 50, colour: true };
     let text = tribunal::report::text(
         &outcome.summary,
         &outcome.records().unwrap()[..8],
         tribunal::report::Detail::Units,
-        look,
+        style,
     );
     insta::assert_snapshot!("colours", text.replace('\u{1b}', "ESC"));
 }

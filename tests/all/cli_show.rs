@@ -11,10 +11,10 @@ use tribunal::{
     segment::Segment,
 };
 
-use crate::fakes::{Cast, translation};
+use crate::fakes::{Cast, program_with, translation};
 
-fn seat(_: &ModelSpec, _: &Resources, _: Sampling) -> anyhow::Result<Models> {
-    anyhow::bail!("`show` asks no model")
+fn seat(_: &ModelSpec, _: &Resources, _: Sampling) -> tribunal::eval::Result<Models> {
+    Err(std::io::Error::other("`show` asks no model").into())
 }
 
 fn segment(system: &str, doc: &str, seg: usize, hypothesis: &str) -> Segment {
@@ -49,11 +49,9 @@ fn folder(dir: &Path, segments: &[Segment]) {
 
 fn show(dir: &Path, args: &[&str]) -> String {
     let dir = dir.display().to_string();
-    let argv = [&["tribunal", "show", &dir], args].concat().into_iter().map(str::to_owned);
-    let mut out = Vec::new();
-    match cli::parse(argv).unwrap().run(seat, &mut out) {
-        Ok(_) => String::from_utf8(out).unwrap(),
-        Err(error) => format!("error: {}", cli::explain(&error)).replace(&dir, "DIR"),
+    match program_with(seat, &[&["show", &dir], args].concat()) {
+        Ok((text, _)) => text,
+        Err(error) => format!("error: {error}").replace(&dir, "DIR"),
     }
 }
 

@@ -4,13 +4,12 @@
 use std::{fs, path::Path, process::ExitCode, sync::Arc};
 
 use tribunal::{
-    cli,
     eval::{ModelSpec, Models, Resources},
     judges::{Model, Panel},
     llm::{Chat, Finish, Reply, Sampling},
 };
 
-use crate::fakes::{Rule, SmallRun, said};
+use crate::fakes::{Rule, SmallRun, program_with, said};
 
 /// Answers GEMBA-DA: worse for longer translations.
 fn rate(chat: &Chat) -> Reply {
@@ -20,24 +19,21 @@ fn rate(chat: &Chat) -> Reply {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
-fn seat(model: &ModelSpec, _: &Resources, sampling: Sampling) -> anyhow::Result<Models> {
+fn seat(model: &ModelSpec, _: &Resources, sampling: Sampling) -> tribunal::eval::Result<Models> {
     let panel = Panel::new(Arc::new(Rule(rate)), sampling);
     Ok(Models::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() }))
 }
 
 /// Nothing may be loaded.
-fn no_model(_: &ModelSpec, _: &Resources, _: Sampling) -> anyhow::Result<Models> {
-    anyhow::bail!("a model was loaded")
+fn no_model(_: &ModelSpec, _: &Resources, _: Sampling) -> tribunal::eval::Result<Models> {
+    Err(std::io::Error::other("a model was loaded").into())
 }
 
 fn with(seat: tribunal::eval::ModelLoader, dir: &Path, args: &[&str]) -> Result<(String, ExitCode), String> {
-    let place = |arg: &&str| arg.replace("DIR", &dir.display().to_string());
-    let argv = std::iter::once("tribunal".to_owned()).chain(args.iter().map(place));
-    let mut out = Vec::new();
-    match cli::parse(argv).map_err(|error| error.to_string())?.run(seat, &mut out) {
-        Ok(code) => Ok((String::from_utf8(out).unwrap().replace(&dir.display().to_string(), "DIR"), code)),
-        Err(error) => Err(cli::explain(&error).replace(&dir.display().to_string(), "DIR")),
-    }
+    let dir = dir.display().to_string();
+    let args: Vec<String> = args.iter().map(|arg| arg.replace("DIR", &dir)).collect();
+    let named = |text: String| text.replace(&dir, "DIR");
+    program_with(seat, &args).map(|(text, code)| (named(text), code)).map_err(named)
 }
 
 fn texts() -> tempfile::TempDir {
@@ -128,7 +124,7 @@ fn never(_: &Chat) -> Reply {
 
 /// A model that must not be asked.
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
-fn nobody_is_asked(model: &ModelSpec, _: &Resources, sampling: Sampling) -> anyhow::Result<Models> {
+fn nobody_is_asked(model: &ModelSpec, _: &Resources, sampling: Sampling) -> tribunal::eval::Result<Models> {
     let panel = Panel::new(Arc::new(Rule(never)), sampling);
     Ok(Models::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() }))
 }

@@ -4,20 +4,16 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tribunal::{cli, mqm::raters, report, run, segment::lang::parse_pair};
+use tribunal::{mqm::raters, report, run, segment::lang::parse_pair};
+
+use crate::fakes::program;
 
 mod readers;
 
 /// What a command prints; or its error.
 fn tribunal(root: &Path, args: &[&str]) -> Result<String, String> {
-    let argv = std::iter::once("tribunal").chain(args.iter().copied()).map(String::from);
-    let cli = cli::parse(argv).map_err(|error| error.to_string())?;
-    let mut out = Vec::new();
-    let root = root.display().to_string();
-    match cli.run(tribunal::eval::models::load, &mut out) {
-        Ok(_) => Ok(String::from_utf8(out).unwrap().replace(&root, "out")),
-        Err(error) => Err(cli::explain(&error).replace(&root, "out")),
-    }
+    let named = |text: String| text.replace(&root.display().to_string(), "out");
+    program(args).map(|(text, _)| named(text)).map_err(named)
 }
 
 fn error(span: &str, side: &str, place: Option<(usize, usize)>, category: &str, severity: &str) -> Value {
@@ -384,7 +380,7 @@ fn text(signature: &str, verdicts: &[Value], width: usize) -> String {
     let records: Vec<run::Record> =
         verdicts.iter().map(|verdict| serde_json::from_value(verdict.clone()).unwrap()).collect();
     let summary = run::Summary::of(&records, &signature.parse().unwrap(), &[], run::summary::Cost::default());
-    report::text(&summary, &records, report::Detail::Units, report::Look { width, colour: false })
+    report::text(&summary, &records, report::Detail::Units, report::TextStyle { width, colour: false })
 }
 
 #[test]

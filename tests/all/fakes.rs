@@ -2,6 +2,7 @@
 
 mod gguf;
 mod noise;
+mod program;
 mod shortest;
 mod small_run;
 mod tiny_judge;
@@ -11,6 +12,7 @@ pub use tribunal_testing::*;
 pub use self::{
     gguf::{gguf, gguf_of_heads},
     noise::{Babble, Collector, Noise, Within, tiny, tiny_engine},
+    program::{program, program_with},
     shortest::WithShortest,
     small_run::{SmallRun, said},
     tiny_judge::{Numbers, TinyJudge, models, options, panel},

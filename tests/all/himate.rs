@@ -7,7 +7,7 @@ use tribunal::{
     eval::{ModelSpec, Models, Resources},
     judges::{
         Built, Call, Error, Model, Panel, Preset, Settings, Verdict,
-        himate::{Asked, HiMate, METHOD},
+        himate::{HiMate, METHOD, Options},
         registry,
     },
     llm::Sampling,

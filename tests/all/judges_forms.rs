@@ -64,7 +64,7 @@ fn what_promptcue_forms_allow_is_written_and_read() {
     for scenario in ["deeprubric-8", "gemba"] {
         let options = method.parse_options(&format!("scenario={scenario}")).unwrap();
         let settings = Settings { max_tokens: Some(160), ..Settings::default() };
-        let judge = rubric_mqm::RubricMqm::new(&settings, &rubric_mqm::Asked::read(&options)).unwrap();
+        let judge = rubric_mqm::RubricMqm::new(&settings, &rubric_mqm::Options::read(&options)).unwrap();
         let texts = rubric_mqm::Texts {
             source_lang: "English",
             source: "He went.",

@@ -198,7 +198,7 @@ fn annotator(
     _: &tribunal::eval::ModelSpec,
     _: &tribunal::eval::Resources,
     sampling: Sampling,
-) -> anyhow::Result<tribunal::eval::Models> {
+) -> tribunal::eval::Result<tribunal::eval::Models> {
     let script = Script::new().on("Heim", &["\"Heim\" - mistranslation - 60\n\"ging\" - omission - 20"]);
     let panel = tribunal::judges::Panel::new(Arc::new(script.on("", &["\"zu\" - grammar - 90"])), sampling);
     Ok(tribunal::eval::Models::alone(panel, Model { name: "script".into(), sha256: "5eed".into() }))

@@ -5,7 +5,7 @@ use regex::Regex;
 use tribunal::{
     judges::{
         Panel, Preset, registry,
-        rubric_mqm::{Asked, RubricMqm, Texts},
+        rubric_mqm::{Options, RubricMqm, Texts},
         setup::Reference,
     },
     llm::{Chat, Message, ResponseFormat, Sampling},
@@ -92,7 +92,7 @@ fn code_sends_the_bytes_of_the_published_code() {
 /// PromptCUE's question about a segment that has marks.
 fn asked_about_marks(options: &str, segment: &Segment) -> Chat {
     let options = registry::find("rubric-mqm").unwrap().parse_options(options).unwrap();
-    let asked = Asked::read(&options);
+    let asked = Options::read(&options);
     let judge = RubricMqm::new(&settings(Preset::Code), &asked).unwrap();
     let texts = Texts {
         source_lang: "English",

@@ -7,7 +7,7 @@ use std::{
 };
 
 use tribunal::{
-    judges::{Granularity, Settings, fsp::sentences, probe::witness},
+    judges::{Granularity, Settings, fsp::sentences, probe::checks},
     mqm::{ErrorSpan, Repeats, Side, weights},
     segment::{Segment, lang::parse_pair},
     tune::rated::{self, Document, Rated},
@@ -180,14 +180,14 @@ fn fsp_weighs_all_translations_of_a_source_alike() {
 
 /// What `probe` marks without a model is what raters marked too: at least nine of ten, by pair.
 #[test]
-fn what_witnesses_mark_raters_marked_too() {
+fn what_rule_based_checks_mark_raters_marked_too() {
     let mut table = String::new();
     for pair in ["en-de", "zh-en"] {
         let Some(documents) = rated(pair) else { return };
         let mut found: BTreeMap<String, (usize, usize)> = BTreeMap::new();
         for rated in documents.iter().flat_map(|document| &document.segments) {
             let Some(errors) = rated.errors() else { continue };
-            for mark in witness::errors(&rated.segment) {
+            for mark in checks::errors(&rated.segment) {
                 let overlaps = |error: &&ErrorSpan| error.start < mark.end && mark.start < error.end;
                 let of_target = errors.iter().filter(|error| error.side == Side::Target);
                 let (marks, right) = found.entry(mark.category.clone()).or_default();

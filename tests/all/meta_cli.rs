@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::Value;
-use tribunal::cli;
+
+use crate::fakes::program;
 
 pub fn write(path: &Path, text: &str) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -48,13 +49,7 @@ pub fn testset() -> tempfile::TempDir {
 }
 
 pub fn run(arguments: &[&str]) -> Result<(String, ExitCode), String> {
-    let argv = std::iter::once("tribunal").chain(arguments.iter().copied()).map(str::to_owned);
-    let parsed = cli::parse(argv).map_err(|error| error.to_string())?;
-    let mut out = Vec::new();
-    match parsed.run(tribunal::eval::models::load, &mut out) {
-        Ok(code) => Ok((String::from_utf8(out).unwrap(), code)),
-        Err(error) => Err(cli::explain(&error)),
-    }
+    program(arguments)
 }
 
 pub fn meta(dir: &Path, arguments: &[&str]) -> Result<String, String> {

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tribunal::{
-    cli,
     judges::{Grouping, Unit},
     run::{self, RunConfig},
     segment::{
@@ -14,7 +13,7 @@ use tribunal::{
     },
 };
 
-use crate::fakes::{TinyJudge, panel};
+use crate::fakes::{TinyJudge, panel, program};
 
 pub fn write(path: &Path, text: &str) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -78,13 +77,10 @@ fn run_folder(dir: &Path, lines: &[Value]) -> PathBuf {
 
 pub fn meta(dir: &Path, arguments: &[&str]) -> Result<String, String> {
     let testset = dir.display().to_string();
-    let argv = ["tribunal", "meta", "--testset", &testset].into_iter();
-    let argv: Vec<String> = argv.chain(arguments.iter().copied()).map(str::to_owned).collect();
-    let mut out = Vec::new();
-    match cli::parse(argv).map_err(|error| error.to_string())?.run(tribunal::eval::models::load, &mut out) {
-        Ok(_) => Ok(String::from_utf8(out).unwrap().replace(&testset, "DIR")),
-        Err(error) => Err(cli::explain(&error).replace(&testset, "DIR")),
-    }
+    let named = |text: String| text.replace(&testset, "DIR");
+    program(&[&["meta", "--testset", &testset], arguments].concat())
+        .map(|(text, _)| named(text))
+        .map_err(named)
 }
 
 pub fn scored(dir: &Path, lines: &[Value], more: &[&str]) -> Result<String, String> {

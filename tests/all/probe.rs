@@ -263,7 +263,7 @@ fn ratings_of_several_files_and_kinds_make_one_fit() {
 }
 
 #[test]
-fn spoilt_translations_are_learnt_from_and_measured() {
+fn corrupted_translations_are_learnt_from_and_measured() {
     let small = SmallRun::new(1);
     rated(&small);
     let of_sample = ["--sample", "100", "--joined", "60", "--readings", "kept"];
@@ -274,16 +274,16 @@ fn spoilt_translations_are_learnt_from_and_measured() {
         (fit, text)
     };
     let (without, text) = made("without.json", &[]);
-    assert!(without["made"]["spoilt"] == 0 && !text.contains("spoilt"), "{text}");
-    let (with, text) = made("with.json", &["--spoilt", "24"]);
+    assert!(without["made"]["spoilt"] == 0 && !text.contains("corrupted"), "{text}");
+    let (with, text) = made("with.json", &["--corrupted", "24"]);
     let n = with["made"]["spoilt"].as_u64().unwrap();
     assert!((12..=24).contains(&n), "{n}");
     assert_eq!(with["made"]["segments"], without["made"]["segments"], "they are no rated ones");
-    assert!(text.contains("spoilt translations below what they were"), "{text}");
+    assert!(text.contains("corrupted translations below what they were"), "{text}");
     // The score learns from them, the words do not.
     assert_ne!(with["score"], without["score"]);
     assert_eq!(with["any"], without["any"]);
-    made("again.json", &["--spoilt", "24"]);
+    made("again.json", &["--corrupted", "24"]);
     assert_eq!(small.read("with.json"), small.read("again.json"));
 }
 

@@ -110,7 +110,7 @@ fn what_depends_on_answers_is_asked_of_a_few_groups_that_the_run_keeps() {
     let panel = || {
         let (annotator, judge) = (Word::new("abc", false), Word::new("yes", true));
         let panel = Panel::new(annotator, Sampling { max_tokens: 10, ..Sampling::default() });
-        panel.seat(Role::Judge, judge)
+        panel.assign(Role::Judge, judge)
     };
     let input: Vec<Segment> = segments().into_iter().filter(|s| s.system == "zeta").collect();
     let plan = plan(&panel(), &Chain::judge(), Calls { least: 1, typical: 3, most: 9 }, &input);

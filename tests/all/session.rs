@@ -13,7 +13,7 @@ use tribunal::{
 use crate::fakes::{self, Rule, SmallRun};
 
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
-fn seat(model: &ModelSpec, _: &Resources, sampling: Sampling) -> anyhow::Result<Models> {
+fn seat(model: &ModelSpec, _: &Resources, sampling: Sampling) -> tribunal::eval::Result<Models> {
     let rate = |_: &Chat| Reply { text: "{\"score\": 87}".into(), finish: Finish::Stop, ..Reply::default() };
     let panel = Panel::new(Arc::new(Rule(rate)), sampling);
     Ok(Models::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() }))
@@ -46,7 +46,7 @@ fn it_judges_one_input_after_the_other() {
     let bad = dir.path().join("bad.jsonl");
     std::fs::write(&bad, "{\"src\": \"\", \"mt\": \"x\"}\n").unwrap();
     let told = session.score(&bad, &dir.path().join("bad"), &Watch::default()).unwrap_err();
-    assert!(cli::explain(&told).contains("the source is empty"), "{told}");
+    assert!(cli::explain(&told.into()).contains("the source is empty"));
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn what_was_stopped_goes_on_later() {
     }
     watch.stop();
     if let Err(told) = judging.join().unwrap() {
-        let (done, told) = (watch.progress().0, cli::explain(&told));
+        let (done, told) = (watch.progress().0, cli::explain(&told.into()));
         assert!(told.contains(&format!("{done} of 400 verdicts are safe in")), "{told}");
         let journal = std::fs::read_to_string(out.join("journal.jsonl")).unwrap();
         assert_eq!(journal.lines().count(), done, "nothing is noted but verdicts");

@@ -90,7 +90,8 @@ impl Shape {
         ]
     }
 
-    /// Weights that every token is multiplied with, and those of the output, which only wanted rows are.
+    /// Parameters that every token is multiplied with, and those of the output matrix, which is applied only to rows
+    /// whose logits are needed.
     fn parameters(&self) -> (f64, f64) {
         let sizes: Vec<f64> = self.products().iter().map(|(_, [n, k])| (n * k) as f64).collect();
         (self.config.n_layers as f64 * sizes[..4].iter().sum::<f64>(), sizes[4])

@@ -250,7 +250,7 @@ impl ModelArgs {
 }
 
 impl EngineArgs {
-    /// The device, whichever way it was named.
+    /// The device, from `--device` or `--gpus`.
     #[must_use]
     pub fn device(&self) -> &str {
         match self.gpus {

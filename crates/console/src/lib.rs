@@ -1,12 +1,13 @@
 //! What the programs `tribunal` and `tribunal-bench` share: argument groups and the specification that each stands for,
 //! tables, and messages on a terminal. It has no commands.
 
-use tribunal_core::{files, llm};
-use tribunal_engine::engine;
+use tribunal_core::{files, llm, segment};
+use tribunal_engine::{card, engine};
 use tribunal_eval as eval;
 use tribunal_judges as judges;
 
 pub mod args;
+pub mod hints;
 pub mod loading;
 pub mod plain;
 pub mod start;

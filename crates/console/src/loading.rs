@@ -1,11 +1,9 @@
 //! Loading models for a command, with notes on standard error.
 
-use anyhow::Result;
-
 use crate::{
     args::{EngineArgs, ModelArgs},
     eval::{
-        ModelSpec, Models, Resources,
+        ModelSpec, Models, Resources, Result,
         models::{self, ModelEngine},
     },
     llm::Sampling,

@@ -2,11 +2,12 @@
 //! result.
 
 use std::{
+    error,
     fmt::Arguments,
     io::{self, ErrorKind, Write},
 };
 
-use crate::{files, plain, wrap};
+use crate::{files, hints, plain, wrap};
 
 /// A message in the one form that hints have: on a line of their own.
 #[must_use]
@@ -22,19 +23,32 @@ pub fn say(line: Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// An error with its causes, each said once: most messages already hold the message of their cause. Control characters are
-/// shown.
+/// An error with its causes, each said once, since most messages already hold that of their cause; libraries' errors with the
+/// options that help. Control characters are shown.
 #[must_use]
 pub fn explain(error: &anyhow::Error) -> String {
-    // What the system says of a file is said in the words of `files`, which most errors have used already.
-    let causes = error.chain().map(|cause| match cause.downcast_ref::<std::io::Error>() {
-        Some(system) => files::said(system),
-        None => cause.to_string(),
-    });
-    let said = causes.fold(String::new(), |text, cause| match text.as_str() {
-        "" => cause,
-        said if said.contains(&cause) => text,
-        said => format!("{said}: {cause}"),
+    explain_with(error, hints::text)
+}
+
+/// As [`explain`], with another text for some errors.
+#[must_use]
+pub fn explain_with(
+    error: &anyhow::Error,
+    text: impl Fn(&(dyn error::Error + 'static)) -> Option<String>,
+) -> String {
+    let said = error.chain().fold(String::new(), |said, cause| {
+        // What the system says of a file is said in the words of `files`, which most errors have used already.
+        let own = match cause.downcast_ref::<io::Error>() {
+            Some(system) => files::describe(system),
+            None => cause.to_string(),
+        };
+        let told = text(cause).unwrap_or_else(|| own.clone());
+        match said.as_str() {
+            "" => told,
+            _ if said.contains(&told) => said,
+            _ if said.contains(&own) => said.replacen(&own, &told, 1),
+            _ => format!("{said}: {told}"),
+        }
     });
     plain(&hinted(&said)).into_owned()
 }

@@ -7,17 +7,17 @@ use std::{
 };
 
 mod descriptor;
+mod explain;
 pub mod packed;
 mod stamp;
 pub mod text;
-mod why;
 
+pub use explain::{describe, explain};
 pub use stamp::{Stamp, Time};
-pub use why::{said, why};
 
 /// Why a file cannot be written or read.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {action} `{}`: {}", path.display(), why(path, source))]
+#[error("cannot {action} `{}`: {}", path.display(), explain(path, source))]
 pub struct Error {
     pub action: &'static str,
     pub path: PathBuf,
@@ -431,7 +431,7 @@ fn is_private(folder: &Path) -> bool {
     fs::metadata(folder).is_ok_and(|there| !there.permissions().mode() & others == others)
 }
 
-/// A file that is made in a private folder stays private wherever the folder goes; elsewhere the umask decides.
+/// A file created in a private folder stays private if the folder is moved; elsewhere the umask applies.
 #[cfg(unix)]
 fn fresh<'a>(folder: &Path, options: &'a mut OpenOptions) -> &'a mut OpenOptions {
     std::os::unix::fs::OpenOptionsExt::mode(options, if is_private(folder) { 0o600 } else { 0o666 })

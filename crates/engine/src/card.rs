@@ -197,7 +197,7 @@ pub enum Error {
     Invalid { card: String, reason: String },
     #[error("no cache folder is known on this machine; hint: set TRIBUNAL_HOME to a folder for the models")]
     Homeless,
-    #[error("`{name}` has not been pulled: it is not in `{}`\nhint: `tribunal models pull {name}`, or `--model FOLDER` for weights that are elsewhere", folder.display())]
+    #[error("`{name}` has not been pulled: it is not in `{}`\nhint: `tribunal models pull {name}`, or the folder of weights that are elsewhere", folder.display())]
     NotPulled { name: String, folder: PathBuf },
     #[error("cannot {action} `{}`: {cause}", path.display())]
     Io { action: &'static str, path: PathBuf, cause: std::io::Error },
@@ -224,7 +224,7 @@ pub enum Error {
     Gguf(#[from] crate::gguf::Error),
     #[error(
         "no source could provide the files of `{name}`:\n{}\nhint: without a network, pull on a connected machine, copy its \
-         folder (`tribunal models show {name}` says which), and give `--model FOLDER`", reasons.join("\n")
+         folder (`tribunal models show {name}` says which), and name it as the model", reasons.join("\n")
     )]
     NoSource { name: String, reasons: Vec<String> },
 }

@@ -167,20 +167,11 @@ pub enum Error {
     Adapter { path: String, source: crate::model::Error },
     #[error("`{path}`: {reason}")]
     Text { path: String, reason: String },
-    #[error(
-        "the KV cache of {given} holds {fits} tokens, but one sequence of {context} needs {needed}; \
-         hint: `--kv-cache {needed}`"
-    )]
+    #[error("the KV cache of {given} holds {fits} tokens, but one sequence of {context} needs {needed}")]
     Cache { given: String, fits: usize, context: usize, needed: String },
-    #[error(
-        "weights and cache need {needed}, but this process may take only {left} more (`ulimit -v`); hint: raise the limit, \
-         or give a smaller `--kv-cache`"
-    )]
+    #[error("weights and cache need {needed}, but this process may take only {left} more (`ulimit -v`)")]
     Limit { needed: String, left: String },
-    #[error(
-        "`--kv-cache {asked}` is more than the memory that is free beside the weights, {free}; hint: give less, or leave \
-         the option out: the program then takes what fits"
-    )]
+    #[error("a KV cache of {asked} is more than the memory that is free beside the weights, {free}")]
     TooMuchCache { asked: String, free: String },
     #[error("the weights take {needed}, and {free} of memory are free; hint: {hint}")]
     TooMuchWeight { needed: String, free: String, hint: String },

@@ -3,11 +3,11 @@
 
 use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
 
-use anyhow::{Result, bail};
-
 use crate::{
     card::{self, Card},
-    digest, input,
+    digest,
+    error::{Error, Result},
+    input,
     judges::{
         self, Built, Grouping, Judge, LanguageCheck, Reads, Settings, Verdict, in_parallel,
         registry::{self, Signed},
@@ -84,7 +84,7 @@ impl Input {
     /// Reads the input of a specification.
     ///
     /// # Errors
-    /// Bad input, or a selection that it does not have.
+    /// Invalid input, or a selection that matches nothing.
     pub fn read(spec: &Spec) -> Result<Self> {
         let Streamed { segments, mut notes } = input::stream_any(&spec.input)?;
         let grouping = || Ok(unchecked(spec, segments.has_references())?.judge.grouping);
@@ -122,7 +122,7 @@ pub fn judge(spec: &Spec, input: &Input) -> Result<Built> {
         let some = some?;
         n += some.len();
         without += some.iter().filter(|segment| segment.reference.is_none()).count();
-        built.judging().check_input(&some)?;
+        built.protocol().check_input(&some)?;
     }
     built.check_references(without, n)?;
     let segments = &input.segments;
@@ -204,7 +204,7 @@ impl Evaluation {
                 overlap.of += some.len();
                 overlap.segments += some.iter().filter(|segment| trained.knows(&segment.source)).count();
             }
-            let remarks = judge.judging().remarks(&some);
+            let remarks = judge.protocol().remarks(&some);
             let new: Vec<String> = remarks.into_iter().filter(|remark| !notes.contains(remark)).collect();
             notes.extend(new);
         }
@@ -306,13 +306,13 @@ impl Evaluation {
     /// Checks languages, and the models against the judge.
     fn check(&self, models: &Models) -> Result<()> {
         self.mixed_up.check()?;
-        Ok(self.judge.judging().check_models(&|role| models.model_of(role))?)
+        Ok(self.judge.protocol().check_models(&|role| models.model_of(role))?)
     }
 
     /// The run folder of the specification, or one that the same specification finds again.
     fn folder(&self, signature: &Signature) -> Result<PathBuf> {
         match &self.spec.output.folder {
-            Some(out) if out.as_os_str().is_empty() => bail!("`--out` is empty"),
+            Some(out) if out.as_os_str().is_empty() => Err(Error::EmptyFolder),
             Some(out) => Ok(out.clone()),
             None => {
                 let input = InputId::of(&self.input.segments, &self.input.selection)?;
@@ -336,8 +336,8 @@ fn no_documents(judge: &Judge, segments: &Corpus) -> Option<&'static str> {
     let wants = matches!(judge.grouping, Grouping::Document | Grouping::FiveDocuments);
     let is_bare = |idx| segments.outline(idx).doc.is_empty();
     (wants && (0..segments.n_segments()).all(is_bare)).then_some(
-        "the input names no documents, so every segment is judged without context; hint: add `--docs FILE`, or \
-         `doc` on each line",
+        "the input names no documents, so every segment is judged without context; hint: name them, in a \
+         file of documents or by `doc` on each line",
     )
 }
 
@@ -377,7 +377,7 @@ fn untuned(built: &Built, models: &Models, spec: &ModelSpec) -> Option<String> {
     (registry::needs_tuning(built.method) && is_plain).then(|| {
         format!(
             "`{}` reads the answers of a model that was tuned for it, and `{}` was not: its scores mean little\nhint: \
-             `--adapter DIR` with what `scripts/tune/gmft_gpu.py` trains, or `--method gemba-mqm`; docs/tuning.md",
+             an adapter that `scripts/tune/gmft_gpu.py` trains, or the method `gemba-mqm`; docs/tuning.md",
             built.method.name, models.model.name
         )
     })

@@ -10,11 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::Result;
-
 use crate::{
     card::{self, Card},
     engine::DeviceError,
+    error::{Error, Result},
     evaluation::{Evaluation, Invocation, Run},
     judges::Panel,
     llm::{CancellationToken, Chat, Counter, Error as Refusal, Llm, Reply, ResponseFormat, Sampling, Scored},
@@ -78,8 +77,8 @@ impl Forecast {
         };
         match load(&spec.models, &spec.resources, spec.sampling.sampling()) {
             Ok(models) => Self::counted(evaluation, invocation, (&models, device_memory), shown),
-            Err(error) => match (error.downcast_ref::<card::Error>(), error.downcast_ref::<DeviceError>()) {
-                (Some(card::Error::NotPulled { name, .. }), _) => guess(
+            Err(error) => match &error {
+                Error::Card(card::Error::NotPulled { name, .. }) => guess(
                     &card::find(name)?,
                     &format!("`{name}` is not on this machine"),
                     &format!(
@@ -89,7 +88,7 @@ impl Forecast {
                     "not known without the model",
                 ),
                 // A run for a machine with a GPU is planned on one without.
-                (_, Some(DeviceError::NotBuilt(_) | DeviceError::NoDevice { .. })) => {
+                Error::Device(DeviceError::NotBuilt(_) | DeviceError::NoDevice { .. }) => {
                     let card = card::find(&spec.models.model).map_err(|_| error)?;
                     guess(&card, "there is no GPU here to try the run on", "", NOT_HERE)
                 }
@@ -176,7 +175,7 @@ fn tried(run: &Run<'_>, invocation: &Invocation, plan: &Plan, time: Duration) ->
     let trial =
         limited(time, [&invocation.stop, &stop], || run.task().trial(&config, TRIAL.min(time), distinct))?;
     if invocation.stop.is_cancelled() {
-        return Err(run::Error::Interrupted(invocation.writing.hold().clone()).into());
+        return Err(run::Error::Interrupted(invocation.writing.lock().clone()).into());
     }
     Ok(trial)
 }
@@ -217,7 +216,7 @@ fn time(seconds: f64) -> String {
 }
 
 /// The time of a run for a GPU, where there is none.
-const NOT_HERE: &str = "not known for this device; there, `--dry-run` tries a few groups, and `tribunal-bench fsp` measures \
+const NOT_HERE: &str = "not known for this device; there, a dry run tries a few groups, and `tribunal-bench fsp` measures \
                         segments a second";
 
 /// What the model takes of a GPU with this context, and whether a GPU has it; `None` where the card does not know its

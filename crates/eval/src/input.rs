@@ -2,10 +2,9 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use anyhow::{Context, Result, anyhow, bail};
-
 use crate::{
-    files::{self, text},
+    error::{Error, InputKind, Result},
+    files::text,
     judges::Grouping,
     mqm, raters,
     run::selection::{Drawn, Selection},
@@ -28,10 +27,10 @@ pub fn read(spec: &InputSpec) -> Result<Input> {
 /// Checks that a source text comes with translations.
 ///
 /// # Errors
-/// `-s` without `-t`.
+/// [`Error::NoTranslations`].
 pub fn need_translations(spec: &InputSpec) -> Result<()> {
     if spec.source.is_some() && spec.hypotheses.is_empty() {
-        bail!("`-s` needs translations\nhint: add `-t HYPOTHESIS.txt`, one file for each system");
+        return Err(Error::NoTranslations);
     }
     Ok(())
 }
@@ -52,17 +51,14 @@ pub fn read_any(spec: &InputSpec) -> Result<Input> {
             Ok(read::table(file, languages(spec).as_ref())?)
         }
         (false, None, Some(dir)) => {
-            let Pair { given, src, tgt } = pair(spec, "--testset")?.clone();
+            let Pair { given, src, tgt } = pair(spec, InputKind::TestSet)?.clone();
             let systems = Some(spec.systems.clone()).filter(|systems| !systems.is_empty());
             let reference = spec.reference.as_ref().map(|name| name.display().to_string());
-            no_docs(spec, "--testset")?;
+            no_docs(spec, InputKind::TestSet)?;
             Ok(read::testset(&TestSet { dir: dir.clone(), pair: (given, src, tgt), systems, reference })?)
         }
-        (false, None, None) => bail!(
-            "nothing to judge\nhint: give `-s SOURCE.txt -t HYPOTHESIS.txt -l en-de`, `--input FILE.jsonl`, or \
-             `--testset DIR -l en-de`"
-        ),
-        _ => bail!("`-s/-t`, `--input` and `--testset` cannot be combined\nhint: give only one of them"),
+        (false, None, None) => Err(Error::NoInput),
+        _ => Err(Error::SeveralInputs),
     }
 }
 
@@ -81,9 +77,9 @@ pub fn stream_any(spec: &InputSpec) -> Result<Streamed> {
     }
 }
 
-/// Refuses what does not go with `--input`.
+/// Refuses what does not go with a table.
 fn table_alone(spec: &InputSpec) -> Result<()> {
-    no_docs(spec, "--input")?;
+    no_docs(spec, InputKind::Table)?;
     no_reference(spec)?;
     no_systems(spec)
 }
@@ -139,23 +135,22 @@ pub fn select_from<S: Segments + ?Sized>(
 /// # Errors
 /// A file that cannot be read.
 pub fn document_names(file: &Path) -> Result<BTreeSet<String>> {
-    let text = text::read(file)
-        .map_err(|error| anyhow!("cannot read `{}`: {}", file.display(), files::why(file, &error)))?;
+    let text = text::read(file).map_err(|source| Error::Read { path: file.into(), source })?;
     Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect())
 }
 
 /// The documents that a file names.
 fn named<S: Segments + ?Sized>(file: &Path, segments: &S) -> Result<Selection> {
-    Selection::named(segments, &document_names(file)?)
-        .with_context(|| format!("`--documents {}`", file.display()))
+    let selection = Selection::named(segments, &document_names(file)?);
+    selection.map_err(|source| Error::Documents { file: file.into(), source })
 }
 
 fn parallel(spec: &InputSpec) -> Result<Input> {
     no_systems(spec)?;
     let Some(source) = spec.source.clone() else {
-        bail!("`-t` needs the source text\nhint: add `-s SOURCE.txt`");
+        return Err(Error::NoSource);
     };
-    let pair = pair(spec, "-s")?;
+    let pair = pair(spec, InputKind::Texts)?;
     Ok(read::parallel(&Parallel {
         source,
         hypotheses: spec.hypotheses.clone(),
@@ -165,32 +160,27 @@ fn parallel(spec: &InputSpec) -> Result<Input> {
     })?)
 }
 
-fn pair<'a>(spec: &'a InputSpec, with: &str) -> Result<&'a Pair> {
-    match &spec.pair {
-        Some(pair) => Ok(pair),
-        None => bail!("`{with}` needs the languages\nhint: add `-l en-de`; the prompts name them"),
-    }
+fn pair(spec: &InputSpec, kind: InputKind) -> Result<&Pair> {
+    spec.pair.as_ref().ok_or(Error::NoLanguages(kind))
 }
 
-fn no_docs(spec: &InputSpec, kind: &str) -> Result<()> {
+fn no_docs(spec: &InputSpec, kind: InputKind) -> Result<()> {
     if spec.docs.is_some() {
-        bail!("`--docs` belongs to `-s` and `-t`; `{kind}` brings its own documents");
+        return Err(Error::DocumentsBesideTexts(kind));
     }
     Ok(())
 }
 
 fn no_reference(spec: &InputSpec) -> Result<()> {
     if spec.reference.is_some() {
-        bail!(
-            "`-r` belongs to `-s` and `-t`, or names the reference of `--testset`; `--input` brings its own references"
-        );
+        return Err(Error::ReferenceBesideTable);
     }
     Ok(())
 }
 
 fn no_systems(spec: &InputSpec) -> Result<()> {
     if !spec.systems.is_empty() {
-        bail!("`--systems` works only with `--testset`");
+        return Err(Error::SystemsBesideTestSet);
     }
     Ok(())
 }

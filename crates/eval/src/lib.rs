@@ -7,7 +7,7 @@
 //! ```no_run
 //! use tribunal_eval::{Evaluation, Invocation, JudgeSpec, Spec};
 //!
-//! # fn main() -> anyhow::Result<()> {
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut spec = Spec { judge: JudgeSpec::method("gemba-mqm"), ..Spec::default() };
 //! spec.input.table = Some("translations.jsonl".into());
 //! let evaluation = Evaluation::new(spec)?;
@@ -25,6 +25,7 @@ use tribunal_core::{digest, files, llm, mqm, parallel, random, segment, signatur
 use tribunal_engine::{card, engine};
 use tribunal_judges as judges;
 
+mod error;
 mod evaluation;
 pub mod forecast;
 pub mod input;
@@ -36,6 +37,7 @@ pub mod run;
 pub mod session;
 pub mod spec;
 
+pub use error::{CpuSetting, Error, InputKind, Result};
 pub use evaluation::{Evaluation, Input, Invocation, Run, signature};
 pub use forecast::Forecast;
 pub use models::{ModelLoader, Models};

@@ -7,12 +7,11 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::{Context, Result, anyhow, bail};
-
 use crate::{
     card::{self, Card, Identity, Template},
     digest,
     engine::{Device, Engine, Need, Options, chat::ChatTemplate},
+    error::{Error, Result},
     judges::{Model, Panel, Role},
     llm::Sampling,
     run::description::{ModelFiles, NamedHash},
@@ -122,7 +121,7 @@ pub fn load(model: &ModelSpec, resources: &Resources, sampling: Sampling) -> Res
     for assignment in &assignments[1..] {
         let model = models.iter().position(|(known, _)| known.is_like(assignment));
         let (Some(role), Some(i)) = (assignment.role, model) else { continue };
-        panel = panel.seat(role, models[i].1.engine.clone());
+        panel = panel.assign(role, models[i].1.engine.clone());
         model_of_role.insert(role, models[i].1.model());
         if i > 0 {
             files[i].roles.push(role.to_string());
@@ -157,7 +156,7 @@ fn assignments(spec: &ModelSpec) -> Result<Vec<RoleAssignment>> {
         vec![RoleAssignment { role: None, model: spec.model.clone(), adapter: spec.adapter.clone() }];
     for (role, given) in &spec.roles {
         if assignments.iter().any(|assignment| assignment.role == Some(*role)) {
-            bail!("the role `{role}` is given twice");
+            return Err(Error::RoleTwice(*role));
         }
         let (model, adapter) = adapter::split(given);
         let (model, adapter) = (model.to_owned(), adapter.map(PathBuf::from));
@@ -285,9 +284,9 @@ pub struct Located {
 pub fn find(name: &str, template: Option<&Path>, resources: &Resources) -> Result<Located> {
     let mut found = locate(name, options(resources)?)?;
     if let Some(file) = template {
-        let text = std::fs::read_to_string(file).with_context(|| format!("`{}`", file.display()))?;
+        let text = std::fs::read_to_string(file).map_err(Error::file(file))?;
         if let Err(error) = ChatTemplate::with_tokens(&text, "", "") {
-            bail!("`--chat-template {}`: {error}", file.display());
+            return Err(Error::ChatTemplate { file: file.into(), reason: error.to_string() });
         }
         found.files.template_sha256 = Some(digest::sha256(&text));
         found.options.chat_template = Some(text);
@@ -314,10 +313,7 @@ fn locate(name: &str, options: Options) -> Result<Located> {
         adapter::refuse_as_model(path)?;
         let identity = Identity::of(path)?;
         if identity.weights.is_dir() && !path.join("config.json").exists() {
-            bail!(
-                "`{name}` has no `config.json` and no GGUF file, so it is not a model\nhint: a model is a folder with \
-                 `config.json`, `tokenizer.json` and safetensors, a GGUF file, or a folder with one"
-            );
+            return Err(Error::NotAModel(name.to_owned()));
         }
         let mut found = match identity.card()? {
             Some(card) => of_card(&card, &identity, options)?,
@@ -328,7 +324,7 @@ fn locate(name: &str, options: Options) -> Result<Located> {
     }
     let is_file = path.extension().is_some_and(|ending| ending == "gguf");
     if is_file || name.contains('/') && !name.starts_with("hf:") {
-        bail!("`{name}`: no such file or folder{}", of_hub(name));
+        return Err(Error::NoModel { name: name.to_owned(), hint: of_hub(name) });
     }
     let local = known(name)?.local()?;
     let identity = Identity::of(&local.weights)?;
@@ -343,7 +339,7 @@ fn plain(path: &Path) -> Result<()> {
     let inside = entries.into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
     for path in inside.chain([path.to_owned()]) {
         if std::fs::metadata(&path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
-            bail!("`{}` is neither a file nor a folder, so it is no part of a model", path.display());
+            return Err(Error::NotAFile(path));
         }
     }
     Ok(())
@@ -355,9 +351,7 @@ fn plain(path: &Path) -> Result<()> {
 /// A name that no card has.
 pub fn known(name: &str) -> Result<Card> {
     card::find(name).map_err(|error| match error {
-        card::Error::Unknown { name, hint } => anyhow!(
-            "unknown model `{name}`\nhint: {hint}; models of open weights run here, by a card's name, a GGUF file or a folder"
-        ),
+        card::Error::Unknown { name, hint } => Error::UnknownModel { name, hint },
         error => error.into(),
     })
 }

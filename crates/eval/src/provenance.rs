@@ -10,6 +10,7 @@ use std::{
 use crate::{
     card,
     engine::Device,
+    error::{Error, Result},
     judges::Built,
     models::{self, Models},
     run::{
@@ -20,7 +21,6 @@ use crate::{
     },
     spec::Spec,
 };
-use anyhow::{Context, Result};
 
 /// Larger files and folders are hashed and not copied. Unit: bytes.
 const MOST_COPIED: u64 = 32 << 20;
@@ -37,7 +37,7 @@ pub fn of(spec: &Spec, built: &Built, models: &Models, build: Build) -> Result<(
         materials.push(material);
         copies.extend(kept);
     }
-    let prompts = &built.judge.materials.files;
+    let prompts = &built.judge.provenance.files;
     let origin = Origin {
         build,
         machine: machine(spec)?,
@@ -75,13 +75,8 @@ fn machine(spec: &Spec) -> Result<Machine> {
 
 /// The files and folders that the specification names, other than the input and the models, by flag or option.
 fn named(spec: &Spec, built: &Built) -> Vec<(String, PathBuf)> {
-    let flags = [
-        ("--prompts", &spec.judge.prompts),
-        ("--shots", &spec.judge.shots),
-        ("--chat-template", &spec.models.chat_template),
-    ];
     let mut named: Vec<(String, PathBuf)> =
-        flags.into_iter().filter_map(|(flag, path)| Some((flag.to_owned(), path.clone()?))).collect();
+        files(spec).into_iter().filter_map(|(option, path)| Some((option, path.clone()?))).collect();
     for (option, value) in options(&spec.judge.method) {
         let choice = built.method.options.iter().find(|choice| choice.name == option.replace('_', "-"));
         let takes_file =
@@ -91,6 +86,17 @@ fn named(spec: &Spec, built: &Built) -> Vec<(String, PathBuf)> {
         }
     }
     named
+}
+
+/// The files that a specification names, by what `run.json` calls their options.
+#[must_use]
+pub fn files(spec: &Spec) -> [(String, &Option<PathBuf>); 3] {
+    let files = [
+        ("prompts", &spec.judge.prompts),
+        ("shots", &spec.judge.shots),
+        ("chat-template", &spec.models.chat_template),
+    ];
+    files.map(|(name, path)| (format!("--{name}"), path))
 }
 
 /// The options of `NAME:option=value,...`.
@@ -111,7 +117,7 @@ fn material(flag: &str, path: &Path) -> Result<(Material, Vec<Copy>)> {
     if path.is_dir() {
         list(path, Path::new(""), &mut files, &mut size)?;
     } else {
-        size = fs::metadata(path).with_context(|| format!("`{given}`"))?.len();
+        size = fs::metadata(path).map_err(Error::file(path))?.len();
         files.insert(PathBuf::new(), path.to_owned());
     }
     let extension = path.extension().filter(|_| path.is_file()).map(|e| format!(".{}", e.to_string_lossy()));
@@ -121,7 +127,7 @@ fn material(flag: &str, path: &Path) -> Result<(Material, Vec<Copy>)> {
     for (name, file) in &files {
         hashed.push((name.clone(), card::hashes::Hashes::forgotten().sha256(file)?));
         if is_small {
-            let bytes = fs::read(file).with_context(|| format!("`{}`", file.display()))?;
+            let bytes = fs::read(file).map_err(Error::file(file))?;
             let in_folder = format!("{kept}/{}", name.display());
             copies.push(Copy { name: if path.is_dir() { in_folder } else { kept.clone() }, bytes });
         }
@@ -139,8 +145,8 @@ pub fn kept_as(flag: &str) -> String {
 /// The plain files below a folder, by their path in it. Links to folders are not followed, so that none leads back.
 fn list(root: &Path, at: &Path, files: &mut BTreeMap<PathBuf, PathBuf>, size: &mut u64) -> Result<()> {
     let folder = root.join(at);
-    for entry in fs::read_dir(&folder).with_context(|| format!("`{}`", folder.display()))? {
-        let entry = entry.with_context(|| format!("`{}`", folder.display()))?;
+    for entry in fs::read_dir(&folder).map_err(Error::file(&folder))? {
+        let entry = entry.map_err(Error::file(&folder))?;
         let name = at.join(entry.file_name());
         if entry.file_type()?.is_dir() {
             list(root, &name, files, size)?;

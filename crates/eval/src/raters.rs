@@ -3,9 +3,8 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use anyhow::{Context, Result};
-
 use crate::{
+    error::{Error, Result},
     mqm::{
         ErrorSpan, Side,
         raters::{self, Annotation},
@@ -21,12 +20,7 @@ use crate::{
 /// # Errors
 /// What cannot be read, and annotations without their languages.
 pub fn annotations(path: &Path, pair: Option<&Pair>) -> Result<Vec<Annotation>> {
-    let pair = pair.with_context(|| {
-        format!(
-            "`{}` holds human annotations, which do not name their languages; hint: add `-l en-de`",
-            path.display()
-        )
-    })?;
+    let pair = pair.ok_or_else(|| Error::NoLanguagesOfRaters(path.into()))?;
     Ok(raters::read(path, &(pair.src.clone(), pair.tgt.clone()))?)
 }
 

@@ -3,15 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-
 use crate::{
+    error::{Error, Result},
     evaluation::Input,
     input,
     judges::{LanguageCheck, Programs, Role, registry},
     models::adapter,
     provenance,
-    run::{Error, RunFile, Selection, description::InputId, input as kept, materials},
+    run::{self, RunFile, Selection, description::InputId, input as kept, materials},
     segment::{Segments as _, read::Streamed},
     spec::{ModelSpec, Spec},
 };
@@ -67,11 +66,7 @@ pub fn read(dir: &Path, run: RunFile, given: Spec, changes: &Changes) -> Result<
     let input = match kept::read(dir, &run)? {
         Some((segments, selection)) => Input { segments, selection, notes: Vec::new() },
         None if changes.allow_files => reread(&run, &spec)?,
-        None => bail!(
-            "`{}` keeps no copy of its input (the first shard and the merged folder do)\nhint: `--allow-files` reads the \
-             files that its `run.json` names, wherever they are: only for a folder that you trust",
-            dir.display()
-        ),
+        None => return Err(Error::NoCopyOfInput(dir.into())),
     };
     relocate(dir, &run, &mut spec, changes)?;
     if changes.allow_programs {
@@ -149,14 +144,12 @@ fn reread(run: &RunFile, spec: &Spec) -> Result<Input> {
         from.reference = from.reference.map(|path| run.from_there(&path));
     }
     from.hypotheses = from.hypotheses.iter().map(|path| run.from_there(path)).collect();
-    let Streamed { segments, notes } = input::stream_any(&from).context(
-        "the folder keeps no copy of its input (the first shard and the merged folder do), and the command's own cannot \
-         be read",
-    )?;
+    let Streamed { segments, notes } =
+        input::stream_any(&from).map_err(|error| Error::InputNotFound(Box::new(error)))?;
     let selection = Selection::of_ranges(run.selection.as_deref(), segments.n_segments());
     let here = InputId::of(&segments, &selection)?;
     if here != run.input {
-        bail!("the input has changed since the run: {} then, {here} now", run.input);
+        return Err(Error::InputChanged { there: Box::new(run.input.clone()), here: Box::new(here) });
     }
     Ok(Input { segments, selection, notes })
 }
@@ -169,15 +162,13 @@ fn relocate(dir: &Path, run: &RunFile, spec: &mut Spec, changes: &Changes) -> Re
     for material in &run.origin.materials {
         materials::place(dir, material)?;
     }
-    let place = |flag: &str, path: &mut Option<PathBuf>| -> Result<()> {
-        if let Some(given) = path {
-            *given = copy_of(dir, run, flag, given, changes.allow_files)?;
-        }
-        Ok(())
-    };
-    place("--prompts", &mut spec.judge.prompts)?;
-    place("--shots", &mut spec.judge.shots)?;
-    place("--chat-template", &mut spec.models.chat_template)?;
+    let mut copies = Vec::new();
+    for (option, given) in provenance::files(spec) {
+        let copy = |given: &PathBuf| copy_of(dir, run, &option, given, changes.allow_files);
+        copies.push(given.as_ref().map(copy).transpose()?);
+    }
+    let places = [&mut spec.judge.prompts, &mut spec.judge.shots, &mut spec.models.chat_template];
+    places.into_iter().zip(copies).for_each(|(place, copy)| *place = copy);
     let request = spec.judge.method.clone();
     let mut method = request.clone();
     for (name, value) in provenance::options(&request).filter(|(name, value)| is_file(&request, name, value))
@@ -211,12 +202,7 @@ fn copy_of(dir: &Path, run: &RunFile, flag: &str, given: &Path, is_allowed: bool
     if is_allowed || !there.exists() {
         return Ok(there);
     }
-    bail!(
-        "`{}` keeps no copy of `{}`, which its command names with `{flag}`\nhint: `--allow-files` reads it from there: only \
-         for a folder that you trust",
-        dir.display(),
-        there.display()
-    )
+    Err(Error::NoCopy { folder: dir.into(), file: there, option: flag.to_owned() })
 }
 
 /// Checks every program that the method may run against the hash in `run.json`, before any of them is run.
@@ -230,15 +216,12 @@ fn programs(dir: &Path, run: &RunFile, spec: &Spec) -> Result<()> {
             continue;
         }
         let Some(material) = run.origin.materials.iter().find(|material| material.flag == option) else {
-            bail!(
-                "`{}` has no hash of the program `{value}`\nhint: without one nothing shows that it is the run's own",
-                dir.join("run.json").display()
-            );
+            return Err(Error::NoHash { file: dir.join("run.json"), program: value.to_owned() });
         };
         let here = materials::sha256_now(path)?;
         if here != material.sha256 {
             let there = material.sha256.clone();
-            return Err(Error::Changed { path: path.into(), there, here }.into());
+            return Err(run::Error::Changed { path: path.into(), there, here }.into());
         }
     }
     Ok(())

@@ -22,7 +22,6 @@ pub mod description;
 mod draw;
 pub mod finish;
 pub mod folder;
-mod gate;
 pub mod groups;
 mod grow;
 pub mod health;
@@ -38,6 +37,7 @@ pub mod plan;
 pub mod progress;
 pub mod record;
 pub mod selection;
+mod semaphore;
 pub mod summary;
 pub mod trial;
 pub mod units;
@@ -371,7 +371,7 @@ pub enum Error {
          folder for it"
     )]
     Input(std::io::Error),
-    #[error("cannot {action} `{path}`: {}", files::why(path, source))]
+    #[error("cannot {action} `{path}`: {}", files::explain(path, source))]
     Io { action: &'static str, path: PathBuf, source: std::io::Error },
     #[error(
         "cannot append to `{path}`: {source}\nhint: everything judged so far is safe; free some space and run the \
@@ -396,32 +396,32 @@ pub enum Error {
     #[error("`{path}` line {line} is about {unit} of `{system}`, which is not in the input", unit = key.seg.map_or_else(|| format!("group `{}`", key.doc), numbered), system = key.system)]
     Foreign { path: PathBuf, line: usize, key: Box<UnitKey> },
     #[error(
-        "`{dir}` holds a run with a different signature:{differences}\nhint: use another `--out`, or the options of \
+        "`{dir}` holds a run with a different signature:{differences}\nhint: use another folder, or the options of \
          that run"
     )]
     OtherSignature { dir: PathBuf, differences: String },
     #[error(
-        "`{dir}` holds a run on a different input: {there} there, {here} now\n{reason}\nhint: use another `--out`; a run \
+        "`{dir}` holds a run on a different input: {there} there, {here} now\n{reason}\nhint: use another folder; a run \
          may only grow, by more systems or a larger limit"
     )]
     OtherInput { dir: PathBuf, there: String, here: String, reason: String },
-    #[error("`{dir}` is being written to by {by}\nhint: wait for it to finish, or use another `--out`")]
+    #[error("`{dir}` is being written to by {by}\nhint: wait for it to finish, or use another folder")]
     Locked { dir: PathBuf, by: String },
     #[error(
         "`{dir}` cannot be locked: its file system (`{kind}`) has no locks ({source})\nhint: nothing was changed; choose \
-         an `--out` on another disk, or mount this one with locks (NFS: without `nolock`; Lustre: with `flock`)"
+         a folder on another disk, or mount this one with locks (NFS: without `nolock`; Lustre: with `flock`)"
     )]
     Unlockable { dir: PathBuf, kind: String, source: std::io::Error },
-    #[error("`{0}` is a file\nhint: `--out` names the run folder, which is made where it does not exist")]
+    #[error("`{0}` is a file\nhint: a run folder is made where it does not exist")]
     NotAFolder(PathBuf),
     #[error("`{dir}` is a file\nhint: give the run folder, `{folder}`", dir = .0.display(), folder = .0.parent().map_or_else(|| ".".into(), |dir| if dir.as_os_str().is_empty() { ".".into() } else { dir.display().to_string() }))]
     FileOfRun(PathBuf),
     #[error(
-        "`{0}` has no `run.json`, so it is not a run folder\nhint: run folders are what `tribunal score --out DIR` writes"
+        "`{0}` has no `run.json`, so it is not a run folder\nhint: run folders are what `tribunal score` writes"
     )]
     NoRun(PathBuf),
     #[error(
-        "`{0}` is neither a run folder nor verdicts\nhint: give the folder that `tribunal score --out DIR` wrote, its \
+        "`{0}` is neither a run folder nor verdicts\nhint: give the folder that `tribunal score` wrote, its \
          `verdicts.jsonl`, or an MQM TSV of human raters"
     )]
     NoVerdicts(PathBuf),
@@ -435,7 +435,7 @@ pub enum Error {
     )]
     Contradiction { a: PathBuf, b: PathBuf, unit: String },
     #[error(
-        "{missing} of {units} segments are missing from these folders, the first being {first}\nhint: finish these shards first: {shards}; or add `--partial`"
+        "{missing} of {units} segments are missing from these folders, the first being {first}\nhint: finish these shards first: {shards}"
     )]
     Incomplete { missing: usize, units: usize, first: String, shards: String },
     #[error(
@@ -444,13 +444,10 @@ pub enum Error {
     Changed { path: PathBuf, there: String, here: String },
     #[error(
         "`{dir}` has {there} of the {told} calls that its verdicts tell of\nhint: copy the folder again, or delete \
-         its `journal.jsonl` and run its command again; with `--partial` what is there is joined"
+         its `journal.jsonl` and run its command again"
     )]
     CallsMissing { dir: PathBuf, there: usize, told: usize },
-    #[error(
-        "`{0}` keeps no answers (`--calls off`), so its verdicts cannot be derived again without the model\nhint: leave \
-         out `--without-model`"
-    )]
+    #[error("`{0}` keeps no answers, so its verdicts cannot be derived again without the model")]
     Unrecorded(PathBuf),
     #[error("cannot count the tokens of the prompt about {} of `{system}`: {reason}", numbered(*seg))]
     Count { system: String, seg: usize, reason: String },

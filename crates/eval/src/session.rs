@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use anyhow::Result;
-
 use crate::{
+    error::Result,
     evaluation::{Evaluation, Invocation},
     judges::registry,
     llm::CancellationToken,
@@ -24,7 +23,7 @@ impl Watch {
     /// Units whose verdicts are safe, and all of them; none before the first question is asked.
     #[must_use]
     pub fn progress(&self) -> (usize, usize) {
-        let written = self.writing.hold();
+        let written = self.writing.lock();
         (written.done, written.units)
     }
 
@@ -44,7 +43,7 @@ pub struct Session {
 
 /// The verdicts on one input.
 #[derive(Debug)]
-pub struct Judged {
+pub struct SessionOutcome {
     pub outcome: Outcome,
     /// What the user should know of the input.
     pub notes: Vec<String>,
@@ -69,7 +68,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`Evaluation::run`]; [`crate::run::Error::Interrupted`] when the watch was told to stop.
-    pub fn score(&self, table: &Path, folder: &Path, watch: &Watch) -> Result<Judged> {
+    pub fn score(&self, table: &Path, folder: &Path, watch: &Watch) -> Result<SessionOutcome> {
         let mut spec = self.spec.clone();
         spec.input = InputSpec { table: Some(table.into()), ..spec.input };
         spec.output.folder = Some(folder.into());
@@ -78,7 +77,7 @@ impl Session {
         let overlaps = evaluation.trained_on.iter().map(ToString::to_string);
         let notes = evaluation.notes.iter().cloned().chain(overlaps);
         let notes = notes.chain(evaluation.warnings(&self.models)).collect();
-        Ok(Judged { outcome, notes })
+        Ok(SessionOutcome { outcome, notes })
     }
 
     /// With the command line that would make the same run.

@@ -13,11 +13,11 @@
 use serde::Deserialize;
 
 use super::{
-    Direction, Error, Grouping, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
-    method::{Calls, Lowest, SystemMeans},
+    Direction, Error, Grouping, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Verdict,
+    method::{Calls, Lowest},
     prompt::{File, Prompts},
     reading,
-    setup::{self, Granularity, Preset, Settings},
+    setup::{self, Preset, Settings},
 };
 use crate::{
     llm::{Chat, ResponseFormat, Sampling},
@@ -40,20 +40,14 @@ pub const METHOD: Method = Method {
     summary: "how hard a source is to translate, 1 to 10; no translation is read",
     citation: "Tian et al., Beyond Literal Mapping (MENT): Appendix A.1, Figure 8",
     stages: &[RATE],
-    roles: &[Role::Annotator],
     // One for all translations of a source.
     calls: Calls::exactly(1),
     scale: "1 to 10, lower is easier; the score is its negative",
     lowest: Lowest::Unknown,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
-    granularities: &[Granularity::Seg],
     presets: &[Preset::Paper, Preset::Strict],
-    weights: None,
     options: &[],
     reads: Reads::SourcesOnly,
-    build: |settings, _| Ok(Difficulty::new(settings)?.into()),
+    ..Method::with(|settings, _| Ok(Difficulty::new(settings)?.into()))
 };
 
 /// The filter as it was asked for.
@@ -63,7 +57,7 @@ pub struct Difficulty {
     budget: usize,
 }
 
-impl Judging for Difficulty {
+impl Protocol for Difficulty {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         let Some(first) = group.first() else { return Vec::new() };
         let verdict = self
@@ -78,7 +72,7 @@ impl From<Difficulty> for Judge {
         Self {
             grouping: Grouping::Source,
             direction: Direction::Lower,
-            ..Self::new(Materials::of(&judge.prompts), judge)
+            ..Self::new(Provenance::of(&judge.prompts), judge)
         }
     }
 }

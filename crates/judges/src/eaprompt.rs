@@ -39,11 +39,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict, confidence, in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict, confidence, in_parallel,
+    method::{Calls, Lowest},
     prompt::{File, Prompts},
     reading,
-    setup::{self, Granularity, Preset, Reference, Settings, options},
+    setup::{self, Preset, Reference, Settings, options},
 };
 use crate::{
     llm::{Chat, ResponseFormat, Sampling},
@@ -83,24 +83,16 @@ pub const METHOD: Method = Method {
     citation: "Lu et al. 2024, EAPrompt; M-MAD, Figure 6 (one step); RATE, Figure 25 (two steps); the authors' \
                repository (code)",
     stages: &[IDENTIFY, COUNT_STAGE],
-    roles: &[Role::Annotator],
     calls: Calls { least: 1, typical: 2, most: 2 },
     scale: "-(w-major * major + minor), 0 is best and higher is better",
     lowest: Lowest::Score(-25.0),
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
-    granularities: &[Granularity::Seg],
-    presets: &[Preset::Paper, Preset::Code, Preset::Strict],
-    weights: None,
-    options: Asked::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| Ok(EaPrompt::new(settings, &Asked::read(options))?.into()),
+    options: Options::CHOICES,
+    ..Method::with(|settings, options| Ok(EaPrompt::new(settings, &Options::read(options))?.into()))
 };
 
 options! {
     /// What it can be told.
-    pub struct Asked {
+    pub struct Options {
         "steps" is_one_step: bool = { "2" => false, "1" => true },
             "2: errors first, then their counts; 1: both in one answer";
         "count" is_listed: bool = { "asked" => false, "listed" => true },
@@ -144,7 +136,7 @@ pub struct EaPrompt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Counting {
     /// Stage 2.
-    Asked,
+    Prompted,
     /// The errors that stage 1 lists.
     Listed,
     /// The one answer.
@@ -160,7 +152,7 @@ struct Texts<'a> {
     target: &'a str,
 }
 
-impl Judging for EaPrompt {
+impl Protocol for EaPrompt {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
     }
@@ -171,11 +163,11 @@ impl From<EaPrompt> for Judge {
         let calls = match (judge.counting, judge.preset) {
             (Counting::Listed | Counting::Within, _) => Calls::exactly(1),
             // What the first answer says is counted whatever it is.
-            (Counting::Asked, Preset::Code) => Calls::exactly(2),
-            (Counting::Asked, Preset::Paper | Preset::Strict) => Calls::up_to(2),
+            (Counting::Prompted, Preset::Code) => Calls::exactly(2),
+            (Counting::Prompted, Preset::Paper | Preset::Strict) => Calls::up_to(2),
         };
-        let materials = Materials::of(&judge.prompts).with("shots", judge.examples.to_string());
-        Self { calls: Some(calls), ..Self::new(materials, judge) }
+        let provenance = Provenance::of(&judge.prompts).with("shots", judge.examples.to_string());
+        Self { calls: Some(calls), ..Self::new(provenance, judge) }
     }
 }
 
@@ -185,15 +177,15 @@ impl EaPrompt {
     /// # Errors
     /// What [`super::registry::build`] names; weights, which the option `w-major` stands for; options that do not go
     /// together; a file of examples that cannot be used.
-    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let preset = settings.preset;
-        let counting = match (*asked.is_one_step, *asked.is_listed) {
+        let counting = match (*options.is_one_step, *options.is_listed) {
             (true, _) => Counting::Within,
             (_, true) => Counting::Listed,
-            _ => Counting::Asked,
+            _ => Counting::Prompted,
         };
-        check_options(settings, asked)?;
-        let has_shots = match *asked.shots {
+        check_options(settings, options)?;
+        let has_shots = match *options.shots {
             ExampleSet::Auto => {
                 counting == Counting::Within || preset == Preset::Code || settings.shots.is_some()
             }
@@ -203,17 +195,17 @@ impl EaPrompt {
         let (question, answer) = layout(preset);
         let mut files = vec![question];
         files.extend(answer.filter(|_| has_shots));
-        files.extend((counting == Counting::Asked).then_some(COUNT));
+        files.extend((counting == Counting::Prompted).then_some(COUNT));
         files.extend((preset == Preset::Strict).then_some(SCHEMA));
         files.extend(shots_file);
         let prompts = Prompts::load(&files, settings)?;
-        let shows_reference = asked.reference.is_shown(settings);
+        let shows_reference = options.reference.is_shown(settings);
         let judge = Self {
-            examples: Examples::load(&prompts, shots_file, settings, asked)?,
+            examples: Examples::load(&prompts, shots_file, settings, options)?,
             prompts,
             preset,
             counting,
-            w_major: *asked.w_major,
+            w_major: *options.w_major,
             shows_reference,
             max_tokens: settings.max_tokens,
         };
@@ -226,7 +218,7 @@ impl EaPrompt {
         let texts = Texts { source: "a", reference: self.shows_reference.then_some("c"), target: "b" };
         self.question(texts, false)?;
         self.examples.all().iter().try_for_each(|example| self.example_answer(example).map(drop))?;
-        if self.counting == Counting::Asked { self.count_chat("a").map(drop) } else { Ok(()) }
+        if self.counting == Counting::Prompted { self.count_chat("a").map(drop) } else { Ok(()) }
     }
 
     fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
@@ -235,7 +227,7 @@ impl EaPrompt {
         }
         let (answer, named) = self.identify(panel, segment)?;
         let errors = match (self.counting, self.preset) {
-            (Counting::Asked, _) => counted(&named, self.count(panel, &answer)?),
+            (Counting::Prompted, _) => counted(&named, self.count(panel, &answer)?),
             (Counting::Within, Preset::Code) => counted(&named, list::last_counts(&answer)?),
             (Counting::Listed, _) | (Counting::Within, Preset::Strict | Preset::Paper) => named,
         };
@@ -287,7 +279,7 @@ impl EaPrompt {
 
     /// Weighs the errors and sums them up. Counts that the model was asked for stand as they are.
     fn verdict(&self, segment: &Segment, errors: Vec<ErrorSpan>) -> Verdict {
-        let is_asked = self.counting == Counting::Asked;
+        let is_asked = self.counting == Counting::Prompted;
         let repeats = if is_asked { Repeats::Charged } else { self.preset.repeats() };
         let mut errors = repeats.settled(errors, &segment.source, &segment.hypothesis);
         for error in &mut errors {
@@ -429,18 +421,18 @@ fn layout(preset: Preset) -> (File, Option<File>) {
 }
 
 /// Options that do not go together.
-fn check_options(settings: &Settings, asked: &Asked) -> Result<(), setup::Error> {
+fn check_options(settings: &Settings, options: &Options) -> Result<(), setup::Error> {
     let conflict = |text: &str| Err(setup::Error::Conflict(text.into()));
     if settings.weights.is_some() {
         return conflict("eaprompt weighs by its option `w-major`; hint: leave the weights out");
     }
-    if *asked.is_one_step && asked.is_listed.is_given {
+    if *options.is_one_step && options.is_listed.is_given {
         return conflict("`count` is an option of two steps; hint: leave it out, or use steps=2");
     }
-    if *asked.is_detailed && settings.preset != Preset::Code {
+    if *options.is_detailed && settings.preset != Preset::Code {
         return conflict("`demo=detailed` is about the authors' examples; hint: use preset `code`");
     }
-    if *asked.is_detailed && *asked.is_listed {
+    if *options.is_detailed && *options.is_listed {
         return conflict("prose lists no errors to count; hint: use demo=itemized or count=asked");
     }
     Ok(())

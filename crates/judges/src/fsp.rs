@@ -39,13 +39,13 @@ use std::ops::Range;
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
     answers::{
         chances::{EXPECT, GivenAnswer, Scoring},
         errors::{AnswerFormat, ShownShot, Target},
     },
     in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    method::{Calls, Lowest},
     prompt::{File, Prompts},
     reading,
     setup::{self, Granularity, Preset, Settings, options},
@@ -82,25 +82,20 @@ pub const METHOD: Method = Method {
     summary: "the whole document as context, one focus segment judged at a time",
     citation: "Focus Sentence Prompting, Figure 13 (prompt) and Figures 10 to 12 (shots)",
     stages: &[FOCUS, OMISSIONS, EXPECT],
-    roles: &[Role::Annotator],
     // More where a segment is a document, omissions are looked for, or a distribution is weighed.
     calls: Calls::exactly(1),
     scale: "negative penalty, 0 is best and higher is better; with score=da and expected-da 0 to 100, higher is better",
     lowest: Lowest::PenaltyBesideQuality,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
     granularities: &[Granularity::Doc, Granularity::Seg, Granularity::FiveDoc],
     presets: &[Preset::Paper, Preset::Strict],
     weights: Some("gemba"),
-    options: Asked::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| Ok(Fsp::new(settings, &Asked::read(options))?.into()),
+    options: Options::CHOICES,
+    ..Method::with(|settings, options| Ok(Fsp::new(settings, &Options::read(options))?.into()))
 };
 
 options! {
     /// What it can be told.
-    pub struct Asked {
+    pub struct Options {
         "shots" has_shots: bool = { "3" => true, "0" => false }, "worked examples before the question";
         "explain" explain: bool = { "on" => true, "off" => false }, "ask why each span is an error";
         "score" scoring: Scoring = {
@@ -147,7 +142,7 @@ struct Answer {
     quality: Option<[f64; 2]>,
 }
 
-impl Judging for Fsp {
+impl Protocol for Fsp {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         let Some(document) = Document::join(group) else { return Vec::new() };
         let foci = self.foci(panel, group);
@@ -176,7 +171,7 @@ impl From<Fsp> for Judge {
         Self {
             grouping: judge.granularity.grouping(),
             calls: Some(judge.scoring.calls()),
-            ..Self::new(Materials::of(&judge.prompts), judge)
+            ..Self::new(Provenance::of(&judge.prompts), judge)
         }
     }
 }
@@ -186,22 +181,22 @@ impl Fsp {
     ///
     /// # Errors
     /// What [`super::registry::build`] names, and what goes beyond the paper with its preset.
-    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let layout = AnswerFormat {
             is_strict: settings.preset == Preset::Strict,
-            explain: *asked.explain,
+            explain: *options.explain,
             quality: true,
             target: Target::Segment,
         };
-        let (seeks_omissions, has_window) = (*asked.seeks_omissions, *asked.has_window);
-        if !layout.is_strict && (seeks_omissions || has_window || *asked.sentences == Sentences::On) {
+        let (seeks_omissions, has_window) = (*options.seeks_omissions, *options.has_window);
+        if !layout.is_strict && (seeks_omissions || has_window || *options.sentences == Sentences::On) {
             let reason =
                 "`sentences`, `omissions` and `window` go beyond the paper; hint: use preset `strict`";
             return Err(setup::Error::Conflict(reason.into()));
         }
-        let scoring = *asked.scoring;
+        let scoring = *options.scoring;
         scoring.check(settings)?;
-        let shots_file = settings.has_shots(*asked.has_shots)?.then(|| layout.shots_file());
+        let shots_file = settings.has_shots(*options.has_shots)?.then(|| layout.shots_file());
         let mut files = [&[PROMPT], layout.files().as_slice()].concat();
         files.extend(seeks_omissions.then_some(omissions::PROMPT));
         files.extend(shots_file);
@@ -214,7 +209,7 @@ impl Fsp {
             weights: settings.weights("gemba", granularity)?,
             layout,
             scoring,
-            sentences: match *asked.sentences {
+            sentences: match *options.sentences {
                 Sentences::Auto if !layout.is_strict => Sentences::Off,
                 sentences => sentences,
             },
@@ -232,7 +227,7 @@ impl Fsp {
 
     /// What is asked about, in order; nothing of a segment that is empty on both sides, or only context.
     fn foci<'a>(&self, panel: &Panel, group: &'a [Segment]) -> Vec<Focus<'a>> {
-        let asked =
+        let foci =
             (group.iter().enumerate()).filter(|(idx, segment)| panel.wants(*idx) && !segment.is_blank());
         let segment_foci = |(idx, segment): (usize, &'a Segment)| {
             let text = segment.hypothesis.as_str();
@@ -247,7 +242,7 @@ impl Fsp {
             };
             ranges.into_iter().enumerate().map(focus)
         };
-        asked.flat_map(segment_foci).collect()
+        foci.flat_map(segment_foci).collect()
     }
 
     /// Whether a segment is judged sentence by sentence.

@@ -22,13 +22,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
     code::gemba_api::{self, TokenBudget},
     expected, in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    method::{Calls, Lowest},
     prompt::{File, Prompts},
     reading,
-    setup::{self, Granularity, Preset, Reference, Settings, options},
+    setup::{self, Preset, Reference, Settings, options},
 };
 use crate::{
     llm::{Chat, ResponseFormat, Sampling},
@@ -52,26 +52,18 @@ pub const METHOD: Method = Method {
     summary: "a direct score of 0 to 100 from one prompt, without errors",
     citation: "Kocmi and Federmann 2023, GEMBA-DA; RATE, Figure 24 (JSON)",
     stages: &[ASSESS, EXPECT],
-    roles: &[Role::Annotator],
     // As `code`, up to five more for cut answers and ten for unusable ones; with score=expected, one more that weighs
     // all scores.
     calls: Calls { least: 1, typical: 1, most: 16 },
     scale: "0 to 100, higher is better",
     lowest: Lowest::Quality,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
-    granularities: &[Granularity::Seg],
-    presets: &[Preset::Paper, Preset::Code, Preset::Strict],
-    weights: None,
-    options: Asked::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| Ok(GembaDa::new(settings, &Asked::read(options))?.into()),
+    options: Options::CHOICES,
+    ..Method::with(|settings, options| Ok(GembaDa::new(settings, &Options::read(options))?.into()))
 };
 
 options! {
     /// What it can be told.
-    pub struct Asked {
+    pub struct Options {
         "score" is_expected: bool = { "greedy" => false, "expected" => true },
             "the number that is written, or the mean of its distribution";
         "reference" reference: Reference = {
@@ -90,7 +82,7 @@ pub struct GembaDa {
     max_tokens: Option<usize>,
 }
 
-impl Judging for GembaDa {
+impl Protocol for GembaDa {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| {
             let panel = panel.about(idx);
@@ -104,7 +96,7 @@ impl Judging for GembaDa {
 impl From<GembaDa> for Judge {
     fn from(judge: GembaDa) -> Self {
         let calls = scale_calls(judge.preset, judge.expected, judge.max_tokens);
-        Self { calls: Some(calls), ..Self::new(Materials::of(&judge.prompts), judge) }
+        Self { calls: Some(calls), ..Self::new(Provenance::of(&judge.prompts), judge) }
     }
 }
 
@@ -125,12 +117,12 @@ impl GembaDa {
     ///
     /// # Errors
     /// What [`super::registry::build`] names; weights and shots, which the method does not have.
-    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         if settings.weights.is_some() || settings.shots.is_some() {
             let reason = "gemba-da names no errors and has no shots; hint: leave weights and shots out";
             return Err(setup::Error::Conflict(reason.into()));
         }
-        let expected = *asked.is_expected;
+        let expected = *options.is_expected;
         if expected && settings.preset == Preset::Code {
             let reason =
                 "preset `code` asks for no JSON, so its scores cannot be weighed; hint: use another preset";
@@ -153,7 +145,7 @@ impl GembaDa {
             }
             Preset::Paper | Preset::Code => ResponseFormat::Text,
         };
-        let (shows_reference, max_tokens) = (asked.reference.is_shown(settings), settings.max_tokens);
+        let (shows_reference, max_tokens) = (options.reference.is_shown(settings), settings.max_tokens);
         let judge = Self { prompts, preset: settings.preset, form, expected, shows_reference, max_tokens };
         judge.render(&Query::sample(shows_reference)).map_err(setup::Error::from_prompt)?;
         Ok(judge)

@@ -21,17 +21,17 @@
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
     code::gemba_api::{self, TokenBudget},
     confidence, expected,
     gemba_da::read_number,
     gemba_mqm::{blocks, code},
     in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    method::{Calls, Lowest},
     pair::{Pair, PromptPair},
     prompt::{File, Prompts},
     reading,
-    setup::{self, Granularity, Preset, Settings, options},
+    setup::{self, Preset, Settings, options},
     shots::{self, Shot},
 };
 use crate::{
@@ -64,24 +64,18 @@ pub const METHOD: Method = Method {
     summary: "error spans first, then a score of 0 to 100 that has seen them",
     citation: "GEMBA's published code, as submitted to the WMT 2024 metrics task",
     stages: &[SPANS_STAGE, SCORE_STAGE, EXPECT],
-    roles: &[Role::Annotator],
     calls: Calls { least: 1, typical: 2, most: 12 },
     scale: "0 to 100, higher is better",
     lowest: Lowest::Quality,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
-    granularities: &[Granularity::Seg],
     presets: &[Preset::Code, Preset::Strict],
     weights: Some("gemba"),
-    options: Asked::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| Ok(GembaEsa::new(settings, &Asked::read(options))?.into()),
+    options: Options::CHOICES,
+    ..Method::with(|settings, options| Ok(GembaEsa::new(settings, &Options::read(options))?.into()))
 };
 
 options! {
     /// What it can be told.
-    pub struct Asked {
+    pub struct Options {
         "shots" has_shots: bool = { "3" => true, "0" => false }, "worked examples before the first question";
         "score" is_expected: bool = { "greedy" => false, "expected" => true },
             "the number that is written, or the mean of its distribution";
@@ -98,7 +92,7 @@ pub struct GembaEsa {
     max_tokens: Option<usize>,
 }
 
-impl Judging for GembaEsa {
+impl Protocol for GembaEsa {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| {
             if segment.is_blank() {
@@ -126,7 +120,7 @@ impl From<GembaEsa> for Judge {
             }
             Preset::Paper | Preset::Strict => Calls::up_to(if judge.expected { 3 } else { 2 }),
         };
-        Self { calls: Some(calls), ..Self::new(Materials::of(&judge.prompts), judge) }
+        Self { calls: Some(calls), ..Self::new(Provenance::of(&judge.prompts), judge) }
     }
 }
 
@@ -135,13 +129,13 @@ impl GembaEsa {
     ///
     /// # Errors
     /// What [`super::registry::build`] names.
-    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
-        let expected = *asked.is_expected;
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+        let expected = *options.is_expected;
         if expected && settings.preset == Preset::Code {
             let reason = "preset `code` has its own score; hint: leave `score` out, or use preset `strict`";
             return Err(setup::Error::Conflict(reason.into()));
         }
-        let shots_file = settings.has_shots(*asked.has_shots)?.then_some(SHOTS);
+        let shots_file = settings.has_shots(*options.has_shots)?.then_some(SHOTS);
         let mut files = vec![SYSTEM, SPANS, ANSWER, SCORE];
         files.extend(shots_file);
         let prompts = Prompts::load(&files, settings)?;

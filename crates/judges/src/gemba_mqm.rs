@@ -40,13 +40,13 @@
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Unit, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Unit, Verdict,
     answers::{
         chances::{EXPECT, GivenAnswer, Scoring},
         errors::{AnswerFormat, Target},
     },
     confidence, in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    method::Calls,
     pair::Pair,
     prompt::{File, Prompts},
     reading,
@@ -85,25 +85,18 @@ pub const METHOD: Method = Method {
     citation: "Kocmi and Federmann 2023, GEMBA-MQM (text); FSP paper, Figures 9 to 12 (JSON); RATE, Figure 23 \
                (zero-shot text)",
     stages: &[ANNOTATE, EXPECT],
-    roles: &[Role::Annotator],
     // As `code`, a cut answer is asked for again.
     calls: Calls { least: 1, typical: 1, most: 6 },
     scale: "negative penalty, 0 is best and higher is better; with da=on 0 to 100, higher is better",
-    lowest: Lowest::Penalty,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
     granularities: &[Granularity::Seg, Granularity::Doc, Granularity::FiveDoc],
-    presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: Some("gemba"),
-    options: Asked::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| Ok(GembaMqm::new(settings, &Asked::read(options))?.into()),
+    options: Options::CHOICES,
+    ..Method::with(|settings, options| Ok(GembaMqm::new(settings, &Options::read(options))?.into()))
 };
 
 options! {
     /// What it can be told.
-    pub struct Asked {
+    pub struct Options {
         "form" is_json: bool = { "text" => false, "json" => true }, "layout of prompt and answer";
         "shots" has_shots: bool = { "3" => true, "0" => false }, "worked examples before the question";
         "explain" explain: bool = { "on" => true, "off" => false }, "JSON: ask why each span is an error";
@@ -135,7 +128,7 @@ pub(super) struct Texts<'a> {
     n_segments: usize,
 }
 
-impl Judging for GembaMqm {
+impl Protocol for GembaMqm {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(&Texts::units(self.granularity, group), |idx, texts| {
             self.judge_unit(&panel.about(idx), texts)
@@ -156,7 +149,7 @@ impl From<GembaMqm> for Judge {
                 }
                 Preset::Paper | Preset::Strict => scoring.calls(),
             }),
-            ..Self::new(Materials::of(&judge.prompts), judge)
+            ..Self::new(Provenance::of(&judge.prompts), judge)
         }
     }
 }
@@ -166,22 +159,22 @@ impl GembaMqm {
     ///
     /// # Errors
     /// What [`super::registry::build`] names, and options that do not go together.
-    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
-        check_options(settings, asked)?;
-        let scoring = match (*asked.is_expected, *asked.quality) {
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+        check_options(settings, options)?;
+        let scoring = match (*options.is_expected, *options.quality) {
             (true, _) => Scoring::ExpectedQuality,
             (_, true) => Scoring::Quality,
             _ => Scoring::Errors,
         };
         scoring.check(settings)?;
-        let json = asked.is_json.then(|| AnswerFormat {
+        let json = options.is_json.then(|| AnswerFormat {
             is_strict: settings.preset == Preset::Strict,
-            explain: *asked.explain,
-            quality: *asked.quality,
+            explain: *options.explain,
+            quality: *options.quality,
             target: Target::Translation,
         });
         let shots_file = match (&json, settings.preset) {
-            _ if !settings.has_shots(*asked.has_shots)? => None,
+            _ if !settings.has_shots(*options.has_shots)? => None,
             (Some(layout), _) => Some(layout.shots_file()),
             (None, Preset::Code) => Some(SHOTS_CODE),
             (None, _) => Some(SHOTS),
@@ -324,15 +317,15 @@ fn ask(panel: &Panel, chat: &Chat, form: &ResponseFormat, max_tokens: usize) -> 
 }
 
 /// Options that do not go together.
-fn check_options(settings: &Settings, asked: &Asked) -> Result<(), setup::Error> {
+fn check_options(settings: &Settings, options: &Options) -> Result<(), setup::Error> {
     let conflict = |text: &str| Err(setup::Error::Conflict(text.into()));
-    if *asked.is_json && settings.preset == Preset::Code {
+    if *options.is_json && settings.preset == Preset::Code {
         return conflict("the JSON form has no published code; hint: use preset `paper` or `strict`");
     }
-    if !*asked.is_json && (asked.explain.is_given || *asked.quality) {
+    if !*options.is_json && (options.explain.is_given || *options.quality) {
         return conflict("`explain` and `da` are options of the JSON form; hint: add form=json");
     }
-    if *asked.is_expected && !*asked.quality {
+    if *options.is_expected && !*options.quality {
         return conflict(
             "`score=expected` is the mean of the quality score, which only `da=on` asks for; hint: \
              form=json,da=on,score=expected",

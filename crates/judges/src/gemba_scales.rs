@@ -22,15 +22,15 @@
 use serde_json::json;
 
 use super::{
-    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
     code::gemba_api::{self, TokenBudget},
     expected,
     gemba_da::{Query, read_number, scale_calls},
     in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    method::{Calls, Lowest},
     prompt::{File, Prompts},
     reading,
-    setup::{self, Granularity, Preset, Reference, Settings, options},
+    setup::{self, Preset, Reference, Settings, options},
 };
 use crate::{
     llm::{Chat, ResponseFormat, Sampling},
@@ -61,10 +61,10 @@ pub const SQM: Method = Method {
     stages: &[ASSESS, EXPECT],
     scale: "0 to 100, higher is better",
     lowest: Lowest::Quality,
-    options: Asked::CHOICES,
+    options: Options::CHOICES,
     build: |settings, options| {
-        let asked = Asked::read(options);
-        Ok(GembaScale::new(Scale::Sqm, settings, *asked.reference, *asked.is_expected)?.into())
+        let options = Options::read(options);
+        Ok(GembaScale::new(Scale::Sqm, settings, *options.reference, *options.is_expected)?.into())
     },
     ..STARS
 };
@@ -76,22 +76,14 @@ pub const STARS: Method = Method {
     citation: "Kocmi and Federmann 2023, \"Large Language Models Are State-of-the-Art Evaluators of Translation \
                Quality\"",
     stages: &[ASSESS],
-    roles: &[Role::Annotator],
     calls: Calls { least: 1, typical: 1, most: 16 },
     scale: "1 to 5, higher is better",
     lowest: Lowest::Score(1.0),
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
-    granularities: &[Granularity::Seg],
-    presets: &[Preset::Paper, Preset::Code, Preset::Strict],
-    weights: None,
     options: OnlyReference::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| {
-        let asked = OnlyReference::read(options);
-        Ok(GembaScale::new(Scale::Stars, settings, *asked.reference, false)?.into())
-    },
+    ..Method::with(|settings, options| {
+        let options = OnlyReference::read(options);
+        Ok(GembaScale::new(Scale::Stars, settings, *options.reference, false)?.into())
+    })
 };
 
 /// What `tribunal methods show gemba-classes` says.
@@ -101,15 +93,15 @@ pub const CLASSES: Method = Method {
     scale: "0 (no meaning preserved) to 4 (perfect translation), higher is better",
     lowest: Lowest::Score(0.0),
     build: |settings, options| {
-        let asked = OnlyReference::read(options);
-        Ok(GembaScale::new(Scale::Classes, settings, *asked.reference, false)?.into())
+        let options = OnlyReference::read(options);
+        Ok(GembaScale::new(Scale::Classes, settings, *options.reference, false)?.into())
     },
     ..STARS
 };
 
 options! {
     /// What GEMBA-SQM can be told.
-    pub struct Asked {
+    pub struct Options {
         "reference" reference: Reference = {
             "auto" => Reference::Auto, "on" => Reference::On, "off" => Reference::Off
         }, Reference::MEANING;
@@ -139,7 +131,7 @@ pub struct GembaScale {
     max_tokens: Option<usize>,
 }
 
-impl Judging for GembaScale {
+impl Protocol for GembaScale {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| {
             let panel = panel.about(idx);
@@ -154,7 +146,7 @@ impl Judging for GembaScale {
 impl From<GembaScale> for Judge {
     fn from(judge: GembaScale) -> Self {
         let calls = scale_calls(judge.preset, judge.expected, judge.max_tokens);
-        Self { calls: Some(calls), ..Self::new(Materials::of(&judge.prompts), judge) }
+        Self { calls: Some(calls), ..Self::new(Provenance::of(&judge.prompts), judge) }
     }
 }
 

@@ -19,11 +19,11 @@ use serde_json::{
 };
 
 use super::{
-    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
     answers::errors::{AnswerFormat, Target},
     gemba_mqm::Texts,
     in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    method::Calls,
     prompt::{File, Prompts},
     reading,
     setup::{self, Granularity, Preset, Settings},
@@ -51,19 +51,13 @@ pub const METHOD: Method = Method {
     summary: "one short prompt over the whole text, for a model tuned on MQM ratings (docs/tuning.md)",
     citation: "Focus Sentence Prompting, Sections 2 and 3.2 (GMFT), Appendix B.3",
     stages: &[ANNOTATE],
-    roles: &[Role::Annotator],
     calls: Calls::exactly(1),
     scale: "negative penalty, 0 is best and higher is better",
-    lowest: Lowest::Penalty,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
     granularities: &[Granularity::Seg, Granularity::Doc, Granularity::FiveDoc],
     presets: &[Preset::Strict],
     weights: Some("gemba"),
     options: &[],
-    reads: Reads::Translations,
-    build: |settings, _| Ok(Gmft::new(settings)?.into()),
+    ..Method::with(|settings, _| Ok(Gmft::new(settings)?.into()))
 };
 
 /// GMFT as it was asked for.
@@ -74,7 +68,7 @@ pub struct Gmft {
     max_tokens: Option<usize>,
 }
 
-impl Judging for Gmft {
+impl Protocol for Gmft {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(&Texts::units(self.granularity, group), |idx, texts| {
             self.judge_unit(&panel.about(idx), texts)
@@ -87,7 +81,7 @@ impl From<Gmft> for Judge {
         Self {
             grouping: judge.granularity.grouping(),
             unit: judge.granularity.unit(),
-            ..Self::new(Materials::of(&judge.prompts), judge)
+            ..Self::new(Provenance::of(&judge.prompts), judge)
         }
     }
 }

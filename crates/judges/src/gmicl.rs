@@ -22,14 +22,14 @@ use serde::Serialize;
 use tribunal_core::digest;
 
 use super::{
-    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
     answers::{
         chances::{EXPECT, GivenAnswer, Scoring},
         errors::{AnswerFormat, ShownShot, Target},
     },
     gemba_mqm::Texts,
     in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    method::{Calls, Lowest},
     pair::Pair,
     prompt::{File, Prompts},
     reading,
@@ -58,24 +58,19 @@ pub const METHOD: Method = Method {
     summary: "one prompt over the whole text, after five rated examples of the same length",
     citation: "Focus Sentence Prompting, Figure 14 (GMICL-5)",
     stages: &[ANNOTATE, EXPECT],
-    roles: &[Role::Annotator],
     calls: Calls::exactly(1),
     scale: "negative penalty, 0 is best and higher is better; with score=da and expected-da 0 to 100, higher is better",
     lowest: Lowest::PenaltyBesideQuality,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
     granularities: &[Granularity::Doc, Granularity::Seg, Granularity::FiveDoc],
     presets: &[Preset::Paper, Preset::Strict],
     weights: Some("gemba"),
-    options: Asked::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| Ok(Gmicl::new(settings, &Asked::read(options))?.into()),
+    options: Options::CHOICES,
+    ..Method::with(|settings, options| Ok(Gmicl::new(settings, &Options::read(options))?.into()))
 };
 
 options! {
     /// What it can be told.
-    pub struct Asked {
+    pub struct Options {
         "da" quality: bool = { "on" => true, "off" => false }, "ask for a score of 0 to 100";
         "score" scoring: Scoring = {
             "errors" => Scoring::Errors, "da" => Scoring::Quality, "expected-da" => Scoring::ExpectedQuality
@@ -100,7 +95,7 @@ pub struct Gmicl {
     max_tokens: Option<usize>,
 }
 
-impl Judging for Gmicl {
+impl Protocol for Gmicl {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(&Texts::units(self.granularity, group), |idx, texts| {
             self.judge_unit(&panel.about(idx), texts)
@@ -112,7 +107,7 @@ impl Judging for Gmicl {
             None => Ok(()),
             Some(segment) => Err(setup::Error::Conflict(format!(
                 "an example has the source of {} of document `{}`, which is to be judged; hint: other rated \
-                 translations (`--shots`), another `--seed`, or `overlap=allow`",
+                 translations as shots, another seed, or `overlap=allow`",
                 crate::segment::numbered(segment.seg),
                 segment.doc
             ))),
@@ -123,12 +118,12 @@ impl Judging for Gmicl {
 impl From<Gmicl> for Judge {
     fn from(judge: Gmicl) -> Self {
         let examples = serde_json::to_vec(&judge.examples).expect("examples are strings and can be written");
-        let materials = Materials::of(&judge.prompts).with("examples", digest::short(examples));
+        let provenance = Provenance::of(&judge.prompts).with("examples", digest::short(examples));
         Self {
             grouping: judge.granularity.grouping(),
             unit: judge.granularity.unit(),
             calls: Some(judge.scoring.calls()),
-            ..Self::new(materials, judge)
+            ..Self::new(provenance, judge)
         }
     }
 }
@@ -139,14 +134,14 @@ impl Gmicl {
     /// # Errors
     /// What [`super::registry::build`] names, options that do not go together, and examples that are missing
     /// or too few.
-    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let layout = AnswerFormat {
             is_strict: settings.preset == Preset::Strict,
-            explain: *asked.explain,
-            quality: *asked.quality,
+            explain: *options.explain,
+            quality: *options.quality,
             target: Target::Translation,
         };
-        let scoring = *asked.scoring;
+        let scoring = *options.scoring;
         let conflict = |reason: &str| Err(setup::Error::Conflict(reason.into()));
         if scoring.by_quality() && !layout.quality {
             return conflict(
@@ -155,10 +150,7 @@ impl Gmicl {
         }
         scoring.check(settings)?;
         let Some(rated) = &settings.shots else {
-            return conflict(
-                "gmicl draws its examples from rated translations; hint: --shots DIR of a test set with \
-                 `human-scores/LP.mqm.RATER.seg.rating`, or a JSONL file",
-            );
+            return Err(setup::Error::NoExamples);
         };
         let granularity = settings.granularity.unwrap_or(METHOD.granularities[0]);
         let judge = Self {
@@ -168,7 +160,7 @@ impl Gmicl {
             weights: settings.weights("gemba", granularity)?,
             layout,
             scoring,
-            may_overlap: *asked.may_overlap,
+            may_overlap: *options.may_overlap,
             max_tokens: settings.max_tokens,
         };
         judge.chat(&Texts::sample()).map_err(setup::Error::from_prompt)?;

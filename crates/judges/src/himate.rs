@@ -57,12 +57,12 @@ use self::{
     hierarchy::{Core, Subtype},
 };
 use super::{
-    Error, Judge, Judging, Materials, Method, Model, Panel, Reads, Retry, Role, Stage, Verdict, in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    Error, Judge, Method, Model, Panel, Protocol, Provenance, Retry, Role, Stage, Verdict, in_parallel,
+    method::Calls,
     pair::Pair,
     prompt::{File, Prompts},
     reading,
-    setup::{self, Granularity, Options, Preset, Settings, options},
+    setup::{self, GivenOptions, Preset, Settings, options},
     shots::{self, Shot},
 };
 use crate::{
@@ -108,21 +108,14 @@ pub const METHOD: Method = Method {
     // As `strict` does it by default; every judge has its own.
     calls: calls((Preset::Strict, Stages::Discussion), true, N_SUBTYPES),
     scale: "negative penalty, 0 is best and higher is better",
-    lowest: Lowest::Penalty,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
-    granularities: &[Granularity::Seg],
-    presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: Some("himate"),
-    options: Asked::CHOICES,
-    reads: Reads::Translations,
-    build,
+    options: Options::CHOICES,
+    ..Method::with(build)
 };
 
 options! {
     /// What it can be told.
-    pub struct Asked {
+    pub struct Options {
         "stages" stages: Stages = {
             "se+sr+cd" => Stages::Discussion, "se+sr" => Stages::Reflection, "se" => Stages::Evaluation, "sa" => Stages::Single
         }, "subtype evaluation, self-reflection, collaborative discussion; or a single agent (Table 2)";
@@ -157,12 +150,12 @@ const fn calls((preset, stages): (Preset, Stages), is_weighed: bool, n_subtypes:
 }
 
 /// `code` has a pipeline of its own.
-fn build(settings: &Settings, options: &Options) -> Result<Judge, setup::Error> {
-    let asked = Asked::read(options);
+fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+    let options = Options::read(options);
     if settings.preset == Preset::Code {
-        return Ok(Published::new(settings, &asked)?.into());
+        return Ok(Published::new(settings, &options)?.into());
     }
-    Ok(HiMate::new(settings, &asked)?.into())
+    Ok(HiMate::new(settings, &options)?.into())
 }
 
 /// What is added to the seed when a stage is done once more: beyond the seeds of samples and of further tries.
@@ -203,7 +196,7 @@ struct Task<'a> {
     subtype: &'a Subtype,
 }
 
-impl Judging for HiMate {
+impl Protocol for HiMate {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
     }
@@ -214,7 +207,9 @@ impl Judging for HiMate {
         let pairs: BTreeSet<(&str, &str)> =
             segments.iter().filter(bare).map(|s| (s.src_lang.name(), s.tgt_lang.name())).collect();
         let remark = |(from, to): (&str, &str)| {
-            format!("no example is from {from} to {to}, so agents are shown none there; hint: `--shots FILE`")
+            format!(
+                "no example is from {from} to {to}, so agents are shown none there; hint: shots of this pair"
+            )
         };
         if self.stages == Stages::Single { Vec::new() } else { pairs.into_iter().map(remark).collect() }
     }
@@ -226,13 +221,13 @@ impl Judging for HiMate {
 
 impl From<HiMate> for Judge {
     fn from(judge: HiMate) -> Self {
-        let materials = Materials::of(&judge.prompts);
-        let materials = match judge.limit.calibration() {
-            Some(hash) => materials.with("calibration", hash),
-            None => materials,
+        let provenance = Provenance::of(&judge.prompts);
+        let provenance = match judge.limit.calibration() {
+            Some(hash) => provenance.with("calibration", hash),
+            None => provenance,
         };
         let calls = calls((judge.preset, judge.stages), judge.is_weighed, judge.subtypes().count());
-        Self { trained_on: judge.limit.trained_on(), calls: Some(calls), ..Self::new(materials, judge) }
+        Self { trained_on: judge.limit.trained_on(), calls: Some(calls), ..Self::new(provenance, judge) }
     }
 }
 
@@ -241,12 +236,12 @@ impl HiMate {
     ///
     /// # Errors
     /// What [`super::registry::build`] names; options that do not go together; a calibration for other prompts.
-    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
-        check_options(asked)?;
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+        check_options(options)?;
         // All files in every variant: a threshold that was fitted for them holds for the whole pipeline.
         let own = [hierarchy::HIERARCHY, COMPARISON, INFORMATION];
         let mut files = [&own, evaluation::FILES, answer::FILES, reflection::FILES, dialogue::FILES].concat();
-        let shots_file = settings.has_shots(*asked.has_shots)?.then_some(SHOTS);
+        let shots_file = settings.has_shots(*options.has_shots)?.then_some(SHOTS);
         files.extend(shots_file);
         let prompts = Prompts::load(&files, settings)?;
         let comparison = prompts.render(COMPARISON, ()).map_err(setup::Error::from_prompt)?;
@@ -257,17 +252,17 @@ impl HiMate {
                 .map_err(|e| setup::Error::Prompt { file: COMPARISON.name.into(), reason: e.to_string() })?,
             prompts,
             preset: settings.preset,
-            stages: *asked.stages,
-            limit: Limit::of(asked)?,
-            is_weighed: asked.is_weighed.unwrap_or(settings.preset == Preset::Strict),
-            is_mean: *asked.is_mean,
+            stages: *options.stages,
+            limit: Limit::of(options)?,
+            is_weighed: options.is_weighed.unwrap_or(settings.preset == Preset::Strict),
+            is_mean: *options.is_mean,
             weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("himate"))?,
             max_tokens: settings.max_tokens,
         };
         judge.limit.check(&[
             ("preset", judge.preset.name()),
             ("prompts", judge.prompts.hash()),
-            ("confidence", &asked.is_mean.text),
+            ("confidence", &options.is_mean.text),
             ("comparison", judge.comparison_name()),
         ])?;
         judge.try_prompts().map_err(setup::Error::from_prompt)?;
@@ -466,18 +461,18 @@ fn capitalised(severity: mqm::Severity) -> String {
 }
 
 /// Options that do not go together.
-fn check_options(asked: &Asked) -> Result<(), setup::Error> {
+fn check_options(options: &Options) -> Result<(), setup::Error> {
     let conflict = |text: String| Err(setup::Error::Conflict(text));
-    let has_discussion = *asked.stages == Stages::Discussion;
-    let given = [("threshold", asked.threshold.is_given), ("calibration", asked.calibration.is_given)];
+    let has_discussion = *options.stages == Stages::Discussion;
+    let given = [("threshold", options.threshold.is_given), ("calibration", options.calibration.is_given)];
     let given: Vec<&str> =
         given.into_iter().filter_map(|(name, is_given)| is_given.then_some(name)).collect();
     match given[..] {
         [name, ..] if !has_discussion => conflict(format!(
             "`{name}` says what is discussed, but `stages={}` has no discussion; hint: leave one of them out",
-            asked.stages.text
+            options.stages.text
         )),
-        [_, _] if asked.calibration.is_some() => conflict(
+        [_, _] if options.calibration.is_some() => conflict(
             "`threshold` and `calibration` both say what is discussed; hint: leave one of them out".into(),
         ),
         _ => Ok(()),

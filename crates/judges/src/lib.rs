@@ -1,7 +1,7 @@
 //! Judges: one file per paper, each beside its folder of prompts, schemas and shots.
 //! A judge sees text and an [`llm::Llm`]; it never sees tokens.
 //!
-//! [`registry`] makes one from its name; [`setup`] is what it can be told; a [`panel`] is whom it asks.
+//! [`registry`] builds one from its name; [`setup`] has its options; a [`panel`] has its models.
 
 use serde::{Deserialize, Serialize};
 
@@ -84,8 +84,8 @@ pub use panel::{
 pub use registry::Built;
 pub use setup::{Granularity, LanguageCheck, Preset, Programs, Settings};
 
-/// A published way of judging translations.
-pub trait Judging: Sync + Send {
+/// The protocol of a published method: how a group of segments is judged.
+pub trait Protocol: Sync + Send {
     /// Judges one group. The answer has one entry per unit: per segment, or one for the whole group when the
     /// granularity is a document or more (see [`Judge::unit`]).
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>>;
@@ -104,7 +104,7 @@ pub trait Judging: Sync + Send {
         Vec::new()
     }
 
-    /// Checks the models that have been seated against what the judge was set up for.
+    /// Checks the models of the panel against what the judge was set up for.
     ///
     /// # Errors
     /// [`setup::Error::Conflict`] when a setting holds for another model.
@@ -113,14 +113,14 @@ pub trait Judging: Sync + Send {
     }
 }
 
-/// A method as it was asked for: its way of judging, and what is known of it before it is asked. What is known of a
+/// A method with its options: its protocol, and what is known of it before it is asked. What is known of a
 /// method however it is asked for is in its [`Method`].
 pub struct Judge {
-    judging: Box<dyn Judging>,
+    protocol: Box<dyn Protocol>,
     /// At how many seeds it judges ([`samples`]).
     samples: usize,
     /// What it has read besides its settings, for the signature.
-    pub materials: Materials,
+    pub provenance: Provenance,
     /// What must be judged together, in order; `run` plans, shards and resumes by these groups.
     pub grouping: Grouping,
     /// What one verdict is about.
@@ -140,11 +140,11 @@ pub struct Judge {
 impl Judge {
     /// A judge that gives each segment by itself a verdict, higher for the better.
     #[must_use]
-    pub fn new(materials: Materials, judging: impl Judging + 'static) -> Self {
+    pub fn new(provenance: Provenance, protocol: impl Protocol + 'static) -> Self {
         Self {
-            judging: Box::new(judging),
+            protocol: Box::new(protocol),
             samples: 1,
-            materials,
+            provenance,
             grouping: Grouping::Segment,
             unit: Unit::Segment,
             direction: Direction::Higher,
@@ -155,7 +155,7 @@ impl Judge {
         }
     }
 
-    /// As [`Judging::judge`], at every seed that was asked for. About what is not a translation no model may be asked
+    /// As [`Protocol::judge`], at every seed that was asked for. About what is not a translation no model may be asked
     /// ([`untranslated`]).
     #[must_use]
     pub fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
@@ -169,10 +169,10 @@ impl Judge {
         untranslated::warnings(self, group)
     }
 
-    /// What its own way of judging has to say of input and models. It is asked through [`Judge::judge`].
+    /// Its protocol, which checks input and models. Verdicts come from [`Judge::judge`].
     #[must_use]
-    pub fn judging(&self) -> &dyn Judging {
-        self.judging.as_ref()
+    pub fn protocol(&self) -> &dyn Protocol {
+        self.protocol.as_ref()
     }
 
     /// How its questions are sampled.
@@ -185,12 +185,10 @@ impl Judge {
     /// The same judge at this many seeds.
     ///
     /// # Errors
-    /// [`setup::Error::Conflict`] when all samples would be the same, since nothing is sampled.
+    /// [`setup::Error::SameSamples`] when all samples would be the same, since nothing is sampled.
     pub fn sampled(self, samples: usize, sampling: &Sampling) -> Result<Self, setup::Error> {
         if samples > 1 && self.sampling(sampling).temperature <= 0.0 {
-            let reason =
-                format!("{samples} samples at temperature 0 are the same; hint: add `--temperature 0.7`");
-            return Err(setup::Error::Conflict(reason));
+            return Err(setup::Error::SameSamples(samples));
         }
         Ok(Self { samples: samples.max(1), ..self })
     }
@@ -198,7 +196,7 @@ impl Judge {
 
 /// What a judge has read besides its settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Materials {
+pub struct Provenance {
     /// Of the prompts in force ([`prompt::Prompts::hash`]).
     pub prompts: String,
     /// The prompt files in force: what `prompts` is short for.
@@ -209,7 +207,7 @@ pub struct Materials {
     pub weights: Option<&'static str>,
 }
 
-impl Materials {
+impl Provenance {
     /// Prompts alone.
     #[must_use]
     pub fn of(prompts: &prompt::Prompts) -> Self {

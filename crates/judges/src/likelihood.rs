@@ -23,8 +23,8 @@
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Step, Verdict, in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Step, Verdict, in_parallel,
+    method::{Calls, Lowest},
     on_empty,
     prompt::{File, Prompts},
     setup::{self, Granularity, Preset, Settings, options},
@@ -48,25 +48,19 @@ pub const METHOD: Method = Method {
     summary: "how probable the translation is after its source, the source after it, or both; one reading each",
     citation: "Prism-src (Thompson and Post 2020); GPTScore (Fu et al. 2023)",
     stages: &[FORWARD, BACKWARD, ALONE],
-    roles: &[Role::Annotator],
     // For each direction one, with relative=on two.
     calls: Calls { least: 1, typical: 1, most: 4 },
     scale: "log-probability in nats, per token or (norm=sum) of the whole text; higher is better",
     lowest: Lowest::Unknown,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
     granularities: &[Granularity::Seg, Granularity::Doc],
     presets: &[Preset::Strict],
-    weights: None,
-    options: Asked::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| Ok(Likelihood::new(settings, &Asked::read(options))?.into()),
+    options: Options::CHOICES,
+    ..Method::with(|settings, options| Ok(Likelihood::new(settings, &Options::read(options))?.into()))
 };
 
 options! {
     /// What it can be told.
-    pub struct Asked {
+    pub struct Options {
         "direction" directions: &'static [Conditioning] = {
             "forward" => &[Conditioning::Forward],
             "backward" => &[Conditioning::Backward],
@@ -103,7 +97,7 @@ struct ScoredText {
     is_alone: bool,
 }
 
-impl Judging for Likelihood {
+impl Protocol for Likelihood {
     /// Segment by segment, since each question goes on where the last one ended; the readings side by side.
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         let by_reading = in_parallel(&self.readings, |_, reading| {
@@ -130,7 +124,7 @@ impl From<Likelihood> for Judge {
         Self {
             grouping: judge.granularity.grouping(),
             calls: Some(Calls::exactly(judge.readings.len())),
-            ..Self::new(Materials::of(&judge.prompts), judge)
+            ..Self::new(Provenance::of(&judge.prompts), judge)
         }
     }
 }
@@ -157,20 +151,20 @@ impl Likelihood {
     ///
     /// # Errors
     /// What [`super::registry::build`] names; weights and shots, which the method does not have.
-    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         if settings.weights.is_some() || settings.shots.is_some() {
             let reason = "likelihood names no errors and has no shots; hint: leave weights and shots out";
             return Err(setup::Error::Conflict(reason.into()));
         }
-        let directions = *asked.directions;
-        let ways: &[bool] = if *asked.is_relative { &[false, true] } else { &[false] };
+        let directions = *options.directions;
+        let ways: &[bool] = if *options.is_relative { &[false, true] } else { &[false] };
         let in_ways = |&direction| ways.iter().map(move |&is_alone| ScoredText { direction, is_alone });
         let judge = Self {
             prompts: Prompts::load(&[PROMPT], settings)?,
             granularity: settings.granularity.unwrap_or_default(),
             readings: directions.iter().flat_map(in_ways).collect(),
             directions,
-            is_sum: *asked.is_sum,
+            is_sum: *options.is_sum,
         };
         let pair = Pair { first: "a", second: "b" };
         let sample = Query { first_lang: "", second_lang: "", first: Some("a"), context: vec![pair] };

@@ -57,13 +57,13 @@ use self::{
     start::Start,
 };
 use super::{
-    Error, Judge, Judging, Materials, Method, Panel, Reads, Retry, Role, Stage, Step, Verdict, confidence,
+    Error, Judge, Method, Panel, Protocol, Provenance, Retry, Role, Stage, Step, Verdict, confidence,
     in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    method::Calls,
     pair::Pair,
     prompt::{File, Prompts},
     reading,
-    setup::{self, Granularity, Options, Preset, Settings, options},
+    setup::{self, GivenOptions, Preset, Settings, options},
     shots::Shot,
 };
 use crate::{
@@ -107,21 +107,14 @@ pub const METHOD: Method = Method {
     // Four agents; one disputed dimension that agrees at once; all four disputed for three rounds.
     calls: Calls { least: 4, typical: 8, most: 41 },
     scale: "negative penalty, 0 is best and higher is better",
-    lowest: Lowest::Penalty,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
-    granularities: &[Granularity::Seg],
-    presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: Some("mmad"),
-    options: Asked::CHOICES,
-    reads: Reads::Translations,
-    build,
+    options: Options::CHOICES,
+    ..Method::with(build)
 };
 
 options! {
     /// What it can be told.
-    pub struct Asked {
+    pub struct Options {
         "start" start: First = { "agents" => First::Agents, "gemba-mqm" => First::Gemba },
             "who annotates first: an agent for each dimension, or GEMBA-MQM (Table 5)";
         "skip" skip: Option<Skipped> = {
@@ -176,14 +169,14 @@ pub enum Shots {
 }
 
 /// `code` has a pipeline of its own.
-fn build(settings: &Settings, options: &Options) -> Result<Judge, setup::Error> {
-    let asked = Asked::read(options);
-    check_options(&asked)?;
-    let rounds = rounds(&asked)?;
+fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+    let options = Options::read(options);
+    check_options(&options)?;
+    let rounds = rounds(&options)?;
     if settings.preset == Preset::Code {
-        return Ok(Published::new(settings, &asked, rounds)?.into());
+        return Ok(Published::new(settings, &options, rounds)?.into());
     }
-    Ok(MMad::new(settings, &asked, rounds)?.into())
+    Ok(MMad::new(settings, &options, rounds)?.into())
 }
 
 /// M-MAD as it was asked for.
@@ -204,7 +197,7 @@ enum Viewpoints {
     Coupled(Vec<Annotation>),
 }
 
-impl Judging for MMad {
+impl Protocol for MMad {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
     }
@@ -212,11 +205,11 @@ impl Judging for MMad {
 
 impl From<MMad> for Judge {
     fn from(judge: MMad) -> Self {
-        let mut materials = Materials::of(&judge.prompts).weighed_by(judge.weights.name);
+        let mut provenance = Provenance::of(&judge.prompts).weighed_by(judge.weights.name);
         if let Start::Gemba(gemba) = &judge.start {
-            materials.prompts = format!("{}+{}", materials.prompts, gemba.prompts_hash());
+            provenance.prompts = format!("{}+{}", provenance.prompts, gemba.prompts_hash());
         }
-        Self { calls: Some(judge.calls()), ..Self::new(materials, judge) }
+        Self { calls: Some(judge.calls()), ..Self::new(provenance, judge) }
     }
 }
 
@@ -225,19 +218,19 @@ impl MMad {
     ///
     /// # Errors
     /// What [`super::registry::build`] names, and options that do not go together.
-    fn new(settings: &Settings, asked: &Asked, rounds: usize) -> Result<Self, setup::Error> {
-        let rules = (*asked.skip != Some(Skipped::Stage2)).then(|| Rules::of(asked, rounds));
-        let has_judge = *asked.skip != Some(Skipped::Stage3);
-        let is_gemba = *asked.start == First::Gemba;
+    fn new(settings: &Settings, options: &Options, rounds: usize) -> Result<Self, setup::Error> {
+        let rules = (*options.skip != Some(Skipped::Stage2)).then(|| Rules::of(options, rounds));
+        let has_judge = *options.skip != Some(Skipped::Stage3);
+        let is_gemba = *options.start == First::Gemba;
         let mut files = annotation::FILES.to_vec();
         files.extend(if is_gemba { [].as_slice() } else { &[SYSTEM, QUERY] });
         files.extend(rules.iter().flat_map(|rules| rules.files()));
         files.extend(if has_judge { [JUDGE_SYSTEM, JUDGE].as_slice() } else { &[] });
-        let shots_files = start::shots_files(settings, asked)?;
+        let shots_files = start::shots_files(settings, options)?;
         files.extend(&shots_files);
         let prompts = Prompts::load(&files, settings)?;
         let judge = Self {
-            start: Start::new(&prompts, settings, asked)?,
+            start: Start::new(&prompts, settings, options)?,
             prompts,
             preset: settings.preset,
             rules,
@@ -442,7 +435,7 @@ impl MMad {
     }
 }
 
-/// Who is asked, at which stage, and how many tokens the answer may take.
+/// The role, the stage, and the token limit of the answer.
 struct Question {
     role: Role,
     step: Step,
@@ -459,30 +452,30 @@ impl Viewpoints {
 }
 
 /// Options that do not go together.
-fn check_options(asked: &Asked) -> Result<(), setup::Error> {
+fn check_options(options: &Options) -> Result<(), setup::Error> {
     let conflict = |text: &str| Err(setup::Error::Conflict(text.into()));
-    let is_gemba = *asked.start == First::Gemba;
-    if is_gemba && *asked.skip == Some(Skipped::Stage1) {
+    let is_gemba = *options.start == First::Gemba;
+    if is_gemba && *options.skip == Some(Skipped::Stage1) {
         return conflict(
             "`start=gemba-mqm` replaces stage 1, so there is nothing for `skip=stage1` to skip; hint: leave out one of them",
         );
     }
-    if is_gemba && asked.shots.is_given {
+    if is_gemba && options.shots.is_given {
         return conflict(
             "`shots` are for the agents of stage 1, which `start=gemba-mqm` replaces; hint: leave out one of them",
         );
     }
-    if asked.undecided.is_given && *asked.strategy != Strategy::Consensus {
+    if options.undecided.is_given && *options.strategy != Strategy::Consensus {
         return conflict("`undecided` is an option of `strategy=consensus`; hint: leave out one of them");
     }
     let about_debates = [
-        ("strategy", asked.strategy.is_given),
-        ("topic", asked.topic.is_given),
-        ("rounds", asked.rounds.is_given),
-        ("undecided", asked.undecided.is_given),
+        ("strategy", options.strategy.is_given),
+        ("topic", options.topic.is_given),
+        ("rounds", options.rounds.is_given),
+        ("undecided", options.undecided.is_given),
     ];
     let given = about_debates.into_iter().find(|(_, is_given)| *is_given);
-    if let (Some((name, _)), Some(Skipped::Stage2)) = (given, *asked.skip) {
+    if let (Some((name, _)), Some(Skipped::Stage2)) = (given, *options.skip) {
         return conflict(&format!(
             "`{name}` is an option of stage 2, which `skip=stage2` leaves out; hint: leave out one of them"
         ));
@@ -490,11 +483,11 @@ fn check_options(asked: &Asked) -> Result<(), setup::Error> {
     Ok(())
 }
 
-fn rounds(asked: &Asked) -> Result<usize, setup::Error> {
-    let rounds = Some(*asked.rounds).filter(|n| n.fract() == 0.0 && (1.0..=MAX_ROUNDS).contains(n));
+fn rounds(options: &Options) -> Result<usize, setup::Error> {
+    let rounds = Some(*options.rounds).filter(|n| n.fract() == 0.0 && (1.0..=MAX_ROUNDS).contains(n));
     rounds.map(|n| n as usize).ok_or_else(|| setup::Error::Value {
         option: "option `rounds`".into(),
-        value: asked.rounds.text.clone(),
+        value: options.rounds.text.clone(),
         known: format!("a whole number from 1 to {MAX_ROUNDS}"),
     })
 }

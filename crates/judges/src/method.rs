@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Judge, Reads,
-    setup::{self, Granularity, OptionSpec, Options, Preset, Settings},
+    setup::{self, GivenOptions, Granularity, OptionSpec, Preset, Settings},
 };
 
 /// What `tribunal methods show` says of a method.
@@ -46,6 +46,30 @@ pub struct Method {
 }
 
 impl Method {
+    /// The fields that most methods share, for a method whose judges are built by `build`: one role, segments, all presets,
+    /// penalties without weights of its own. Name, summary, citation, stages, scale and options have to be given.
+    pub(super) const fn with(build: Build) -> Self {
+        Self {
+            name: "",
+            summary: "",
+            citation: "",
+            stages: &[],
+            roles: &[Role::Annotator],
+            calls: Calls::exactly(1),
+            scale: "",
+            lowest: Lowest::Penalty,
+            misses: None,
+            system_means: SystemMeans::Rank,
+            marks: None,
+            granularities: &[Granularity::Seg],
+            presets: &[Preset::Paper, Preset::Code, Preset::Strict],
+            weights: None,
+            options: &[],
+            reads: Reads::Translations,
+            build,
+        }
+    }
+
     /// What its scores and marks mean, the scale first, as sentences without full stops.
     #[must_use]
     pub fn about(&self, scale: &str) -> Vec<String> {
@@ -68,9 +92,9 @@ impl Method {
     /// Reads `option=value,...` against the method's options.
     ///
     /// # Errors
-    /// As [`Options::parse`].
-    pub fn parse_options(&self, text: &str) -> Result<Options, setup::Error> {
-        Options::parse(self.name, self.options, text)
+    /// As [`GivenOptions::parse`].
+    pub fn parse_options(&self, text: &str) -> Result<GivenOptions, setup::Error> {
+        GivenOptions::parse(self.name, self.options, text)
     }
 }
 
@@ -100,7 +124,7 @@ pub enum SystemMeans {
 }
 
 /// Makes a judge as it was asked for.
-pub(super) type Build = fn(&Settings, &Options) -> Result<Judge, setup::Error>;
+pub(super) type Build = fn(&Settings, &GivenOptions) -> Result<Judge, setup::Error>;
 
 /// Model calls for one unit of judgement. A question that is asked again because its answer cannot be used counts once,
 /// except where the published program itself asks again.

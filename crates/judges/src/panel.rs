@@ -23,7 +23,7 @@ pub mod rehearsal;
 #[derive(Clone)]
 pub struct Panel {
     default: Arc<dyn Llm>,
-    seats: BTreeMap<Role, Arc<dyn Llm>>,
+    assigned: BTreeMap<Role, Arc<dyn Llm>>,
     /// How every question is sampled. Judges replace its `max_tokens` by their own budget
     /// ([`super::Settings::max_tokens`] sets it).
     pub sampling: Sampling,
@@ -41,7 +41,7 @@ pub struct Call {
     pub unit: Option<usize>,
     pub role: Role,
     pub step: Step,
-    /// 0 the first time; then how often the question had been asked before, its answers being unusable.
+    /// 0 for the first attempt; then the number of earlier attempts, whose answers were unusable.
     pub attempt: usize,
     pub chat: Chat,
     #[serde(skip)]
@@ -88,21 +88,21 @@ impl Panel {
     /// How many token positions its models have computed so far.
     #[must_use]
     pub fn computed(&self) -> usize {
-        let seated = self.seats.values().filter(|seat| !Arc::ptr_eq(seat, &self.default));
-        self.default.computed() + seated.map(|seat| seat.computed()).sum::<usize>()
+        let others = self.assigned.values().filter(|model| !Arc::ptr_eq(model, &self.default));
+        self.default.computed() + others.map(|model| model.computed()).sum::<usize>()
     }
 
     /// A panel where one model plays every role.
     #[must_use]
     pub fn new(default: Arc<dyn Llm>, sampling: Sampling) -> Self {
-        let (seats, record) = (BTreeMap::new(), Arc::default());
-        Self { default, seats, sampling, unit: None, wanted: None, record }
+        let (assigned, record) = (BTreeMap::new(), Arc::default());
+        Self { default, assigned, sampling, unit: None, wanted: None, record }
     }
 
     /// The same panel with another model in one role.
     #[must_use]
-    pub fn seat(mut self, role: Role, llm: Arc<dyn Llm>) -> Self {
-        self.seats.insert(role, llm);
+    pub fn assign(mut self, role: Role, llm: Arc<dyn Llm>) -> Self {
+        self.assigned.insert(role, llm);
         self
     }
 
@@ -119,18 +119,18 @@ impl Panel {
             known.push((llm.clone(), new.clone()));
             new
         };
-        let seats = self.seats.iter().map(|(role, llm)| (*role, wrapped(llm))).collect();
+        let assigned = self.assigned.iter().map(|(role, llm)| (*role, wrapped(llm))).collect();
         let default = wrapped(&self.default);
-        Self { default, seats, ..self.clone() }
+        Self { default, assigned, ..self.clone() }
     }
 
-    /// The model that plays a role, to be seated elsewhere.
+    /// The model that plays a role.
     #[must_use]
-    pub fn seated(&self, role: Role) -> Arc<dyn Llm> {
-        self.seats.get(&role).unwrap_or(&self.default).clone()
+    pub fn model_for(&self, role: Role) -> Arc<dyn Llm> {
+        self.assigned.get(&role).unwrap_or(&self.default).clone()
     }
 
-    /// The same seats with an empty record, for one group.
+    /// The same assigned with an empty record, for one group.
     #[must_use]
     pub fn fresh(&self) -> Self {
         Self { record: Arc::default(), ..self.clone() }
@@ -164,14 +164,14 @@ impl Panel {
     /// The model that plays a role.
     #[must_use]
     pub fn llm(&self, role: Role) -> &dyn Llm {
-        self.seats.get(&role).unwrap_or(&self.default).as_ref()
+        self.assigned.get(&role).unwrap_or(&self.default).as_ref()
     }
 
     /// Whether one model plays both roles, so that their prompts share what they have in common.
     #[must_use]
     pub fn is_one_model(&self, a: Role, b: Role) -> bool {
-        let seat = |role: Role| self.seats.get(&role).unwrap_or(&self.default);
-        Arc::ptr_eq(seat(a), seat(b))
+        let model = |role: Role| self.assigned.get(&role).unwrap_or(&self.default);
+        Arc::ptr_eq(model(a), model(b))
     }
 
     /// Asks a role one question and records it.

@@ -13,17 +13,17 @@
 //!   the sum of the errors, which are chosen so that their weights come near what raters mark in translations that rank
 //!   where this one does ([`spans`]).
 //! - Errors are runs of whole words and have no category (`other`) and no explanation, since no text is generated.
-//!   Beside them stand those that need no model to be seen ([`witness`]), which have both; they move no score.
+//!   Beside them stand those that need no model to be seen ([`checks`]), which have both; they move no score.
 //! - A fit holds for the model, the prompt and the layers that it was made with, and says which texts it has seen.
 
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Judging, Materials, Method, Model, Panel, Reads, Role, Stage, Verdict, in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    Error, Judge, Method, Model, Panel, Protocol, Provenance, Role, Stage, Verdict, in_parallel,
+    method::{Calls, SystemMeans},
     on_empty,
     prompt::{File, Prompts},
-    setup::{self, Granularity, Preset, Settings, options},
+    setup::{self, Preset, Settings, options},
 };
 use crate::{
     llm::Chat,
@@ -31,13 +31,13 @@ use crate::{
     segment::Segment,
 };
 
+pub mod checks;
 mod copies;
 pub mod facts;
 pub mod fit;
 mod marks;
 mod quantities;
 pub mod spans;
-pub mod witness;
 pub mod words;
 
 use fit::{Fit, Readout};
@@ -53,10 +53,8 @@ pub const METHOD: Method = Method {
     summary: "a score and error words read off a model's hidden states by maps fitted on MQM ratings",
     citation: "ours; after Prism-src (Thompson and Post 2020) and ALOPE (Sindhujan et al. 2025)",
     stages: &[READ],
-    roles: &[Role::Annotator],
     calls: Calls::exactly(1),
     scale: "MQM penalty as raters would give it, at most 0; higher is better",
-    lowest: Lowest::Penalty,
     misses: Some(
         "a translation without a mark may still have errors: of planted ones it passes over most often clauses left out and \
          negations; its means are not for ranking systems: on WMT23 COMET and CometKiwi did that better",
@@ -66,20 +64,18 @@ pub const METHOD: Method = Method {
         "the score is predicted apart from the marks and is not the sum of their penalties; in brackets: raters' scores of \
          nine in ten such translations; a mark's `confidence` is the share of raters who would mark its likeliest word",
     ),
-    granularities: &[Granularity::Seg],
     presets: &[Preset::Strict],
     weights: Some("wmt"),
-    options: Asked::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| Ok(Probe::new(settings, &Asked::read(options))?.into()),
+    options: Options::CHOICES,
+    ..Method::with(|settings, options| Ok(Probe::new(settings, &Options::read(options))?.into()))
 };
 
 options! {
     /// What it can be told.
-    pub struct Asked {
+    pub struct Options {
         "fit" fit: Option<String> = { "auto" => None, <file> Some },
             "what `tribunal tune probe` wrote, or a model that a fit comes with the program for; auto takes this model's";
-        "witness" witness: bool = { "on" => true, "off" => false },
+        "witness" checks: bool = { "on" => true, "off" => false },
             "also mark Chinese characters left in the translation, and words repeated without end; no score depends on it";
     }
 }
@@ -89,10 +85,10 @@ pub struct Probe {
     prompts: Prompts,
     fit: Fit,
     weights: &'static Weights,
-    has_witness: bool,
+    has_checks: bool,
 }
 
-impl Judging for Probe {
+impl Protocol for Probe {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| self.read(&panel.about(idx), segment))
     }
@@ -110,8 +106,8 @@ impl Judging for Probe {
 
 impl From<Probe> for Judge {
     fn from(judge: Probe) -> Self {
-        let materials = Materials::of(&judge.prompts).with("fit", judge.fit.hash());
-        Self { trained_on: Some(judge.fit.trained_on()), ..Self::new(materials, judge) }
+        let provenance = Provenance::of(&judge.prompts).with("fit", judge.fit.hash());
+        Self { trained_on: Some(judge.fit.trained_on()), ..Self::new(provenance, judge) }
     }
 }
 
@@ -129,16 +125,15 @@ impl Probe {
     /// # Errors
     /// What [`super::registry::build`] names; shots, which the method does not have; a fit that cannot be read or was
     /// made with another prompt.
-    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         if settings.shots.is_some() {
-            let reason = "probe has no shots; hint: leave `--shots` out";
-            return Err(setup::Error::Conflict(reason.into()));
+            return Err(setup::Error::NoShots);
         }
-        let judge = Self::with(Fit::named(&asked.fit.text, &settings.model)?, settings)?;
-        Ok(Self { has_witness: *asked.witness, ..judge })
+        let judge = Self::with(Fit::named(&options.fit.text, &settings.model)?, settings)?;
+        Ok(Self { has_checks: *options.checks, ..judge })
     }
 
-    /// The judge with a fit, and with witnesses.
+    /// The judge with a fit, and with rule-based checks.
     ///
     /// # Errors
     /// A fit that was made with another prompt, weights that are not known.
@@ -146,7 +141,7 @@ impl Probe {
         let prompts = prompts(settings)?;
         fit.check_prompts(prompts.hash())?;
         let weights = mqm::weights::find(settings.weights.as_deref().unwrap_or("wmt"))?;
-        Ok(Self { prompts, fit, weights, has_witness: true })
+        Ok(Self { prompts, fit, weights, has_checks: true })
     }
 
     fn read(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
@@ -160,13 +155,13 @@ impl Probe {
         let read = panel.read(Role::Annotator, READ, &chat, &text(segment), self.fit.probe())?;
         let seen = Readout::of(&read, segment)?;
         let verdict = verdict(&self.fit, self.weights, segment, &seen);
-        Ok(if self.has_witness { witnessed(verdict, segment, self.weights) } else { verdict })
+        Ok(if self.has_checks { with_checks(verdict, segment, self.weights) } else { verdict })
     }
 }
 
 /// A verdict with the errors of rule-based checks, which replace overlapping errors of the maps. The score stays as it is.
-fn witnessed(verdict: Verdict, segment: &Segment, weights: &Weights) -> Verdict {
-    let mut errors = witness::errors(segment);
+fn with_checks(verdict: Verdict, segment: &Segment, weights: &Weights) -> Verdict {
+    let mut errors = checks::errors(segment);
     weights.weigh(&mut errors);
     let overlap = |a: &ErrorSpan, b: &ErrorSpan| a.start < b.end && b.start < a.end;
     let unseen = verdict.errors.into_iter().filter(|marked| !errors.iter().any(|seen| overlap(marked, seen)));

@@ -16,7 +16,7 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 /// A file beside a judge: a template (`.j2`), a schema (`.json`) or shots (`.jsonl`).
 #[derive(Clone, Copy, Debug)]
 pub struct File {
-    /// Relative to the judges' folder; a `--prompts` folder replaces it under the same name.
+    /// Relative to the judges' folder; a file of the same name in the user's folder of prompts replaces it.
     pub name: &'static str,
     pub text: &'static str,
 }

@@ -40,11 +40,11 @@ use self::{
     tools::{Action, ToolCall},
 };
 use super::{
-    Error, Grouping, Judge, Judging, Materials, Method, Panel, Reads, Retry, Role, Verdict, in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    Error, Grouping, Judge, Method, Panel, Protocol, Provenance, Retry, Role, Verdict, in_parallel,
+    method::{Calls, Lowest},
     prompt::{File, Prompts},
     reading,
-    setup::{self, Granularity, Preset, Programs, Settings, options},
+    setup::{self, Preset, Programs, Settings, options},
 };
 use crate::{
     evidence::Backend,
@@ -100,20 +100,13 @@ pub const METHOD: Method = Method {
     calls: Calls { least: 1, typical: 3, most: 31 },
     scale: "0 to 4, higher is better",
     lowest: Lowest::Score(0.0),
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
-    granularities: &[Granularity::Seg],
-    presets: &[Preset::Paper, Preset::Code, Preset::Strict],
-    weights: None,
-    options: Asked::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| Ok(Rate::new(settings, &Asked::read(options))?.into()),
+    options: Options::CHOICES,
+    ..Method::with(|settings, options| Ok(Rate::new(settings, &Options::read(options))?.into()))
 };
 
 options! {
     /// What it can be told.
-    pub struct Asked {
+    pub struct Options {
         "search" search: Option<String> = { "none" => None, <file> Some },
             "an index of `tribunal search build`, a program, or http://localhost...";
         "skip" skip: Skipped = {
@@ -155,7 +148,7 @@ struct Team {
     comparison: bool,
 }
 
-impl Judging for Rate {
+impl Protocol for Rate {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         if self.preset == Preset::Code {
             return self.judge_as_code(panel, group);
@@ -178,17 +171,17 @@ impl Judging for Rate {
 
 impl From<Rate> for Judge {
     fn from(judge: Rate) -> Self {
-        let materials = Materials::of(&judge.prompts);
-        let materials = match (&judge.evidence, judge.team.comparison) {
-            (Some(evidence), _) => materials.with("search", evidence.signature()),
-            // The agents that are left out, asked for or not.
-            (None, true) => materials.with("skip", "search"),
-            (None, false) => materials.with("skip", "both"),
+        let provenance = Provenance::of(&judge.prompts);
+        let provenance = match (&judge.evidence, judge.team.comparison) {
+            (Some(evidence), _) => provenance.with("search", evidence.signature()),
+            // The omitted agents, by request or by default.
+            (None, true) => provenance.with("skip", "search"),
+            (None, false) => provenance.with("skip", "both"),
         };
         Self {
             grouping: if judge.shares_memory { Grouping::Source } else { Grouping::Segment },
             calls: Some(judge.calls()),
-            ..Self::new(materials, judge)
+            ..Self::new(provenance, judge)
         }
     }
 }
@@ -199,16 +192,13 @@ impl Rate {
     /// # Errors
     /// What [`super::registry::build`] names; weights and shots, which the method does not have; an index that
     /// cannot be opened.
-    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let conflict = |reason: String| setup::Error::Conflict(reason);
         if settings.weights.is_some() || settings.shots.is_some() {
-            return Err(conflict(
-                "`rate` neither weighs errors nor shows examples; hint: leave `--weights` and `--shots` out"
-                    .into(),
-            ));
+            return Err(setup::Error::NeitherWeightsNorShots);
         }
-        let evidence = open_evidence(asked, settings.programs)?;
-        let rounds = Some(*asked.rounds).filter(|n| n.fract() == 0.0 && *n >= 1.0);
+        let evidence = open_evidence(options, settings.programs)?;
+        let rounds = Some(*options.rounds).filter(|n| n.fract() == 0.0 && *n >= 1.0);
         let files = match settings.preset {
             Preset::Code => code::FILES.to_vec(),
             _ => [&[CORE, TASK, RESPONSE, TURN], agents::FILES].concat(),
@@ -219,13 +209,13 @@ impl Rate {
             // Without evidence there is no search agent, and the core agent's prompt must not mention one.
             team: Team {
                 search: evidence.is_some(),
-                comparison: !matches!(*asked.skip, Skipped::Comparison | Skipped::Both),
+                comparison: !matches!(*options.skip, Skipped::Comparison | Skipped::Both),
             },
             evidence,
-            shares_memory: *asked.shares_memory,
+            shares_memory: *options.shares_memory,
             rounds: rounds.ok_or_else(|| conflict("`rounds` must be a whole number from 1 on".into()))?
                 as usize,
-            expected: *asked.expected,
+            expected: *options.expected,
             max_tokens: settings.max_tokens,
         };
         judge.system().map_err(setup::Error::from_prompt)?;
@@ -329,19 +319,19 @@ impl Rate {
 }
 
 /// What the option `search` names.
-fn open_evidence(asked: &Asked, programs: Programs) -> Result<Option<Backend>, setup::Error> {
+fn open_evidence(options: &Options, programs: Programs) -> Result<Option<Backend>, setup::Error> {
     let conflict = |reason: String| setup::Error::Conflict(reason);
-    match (asked.search.as_deref(), *asked.skip) {
+    match (options.search.as_deref(), *options.skip) {
         (None, _) => Ok(None),
         (_, Skipped::Search | Skipped::Both) => Err(conflict(format!(
             "`skip={}` leaves the search agent out, but `search=` gives it something to search; hint: leave one of \
              them out",
-            asked.skip.text
+            options.skip.text
         ))),
         (Some(name), _) if programs == Programs::Refuse && Backend::is_outside(name) => {
             Err(conflict(format!(
                 "`{name}` is a program or a service that the run folder names, and it is neither started nor asked\nhint: see \
-             what it is; `--allow-programs` allows it, `--without-model` never does"
+             what it is; it runs only where programs are allowed"
             )))
         }
         (Some(name), _) => Backend::open(name).map(Some).map_err(|e| conflict(e.to_string())),
@@ -396,9 +386,9 @@ impl Session<'_> {
                 step => Ok((text, step)),
             }
         };
-        let asked = (&self.chat, &form, &sampling);
+        let question = (&self.chat, &form, &sampling);
         let (text, step) =
-            self.panel.ask_until(Role::Core, stages::CORE.round(round), asked, Retry::AGENT, read)?;
+            self.panel.ask_until(Role::Core, stages::CORE.round(round), question, Retry::AGENT, read)?;
         self.chat = std::mem::take(&mut self.chat).assistant(text);
         Ok(step)
     }

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Judge, Materials, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales, gmft, gmicl,
+    Judge, Provenance, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales, gmft, gmicl,
     himate, likelihood, m_mad,
     method::{Calls, Lowest, Method, Role},
     probe, rate, rubric_mqm,
-    setup::{self, LanguageCheck, OptionSpec, Options, Reference, Settings},
+    setup::{self, GivenOptions, LanguageCheck, OptionSpec, Reference, Settings},
     thinking, untranslated,
 };
 use crate::{Reads, llm::Sampling, mqm, signature::Signature};
@@ -126,7 +126,7 @@ pub struct Built {
     pub judge: Judge,
     pub method: &'static Method,
     settings: Settings,
-    options: Options,
+    options: GivenOptions,
     /// The language pairs of the input, `en-de,zh-en`; empty where none is known.
     pairs: String,
 }
@@ -142,37 +142,32 @@ impl Built {
     /// Refuses segments whose reference is missing where the method was asked to show it.
     ///
     /// # Errors
-    /// [`setup::Error::Conflict`], with how many there are.
+    /// [`setup::Error::MissingReferences`].
     pub fn check_references(&self, missing: usize, of: usize) -> Result<(), setup::Error> {
         if missing == 0 || !self.shows_reference() {
             return Ok(());
         }
         let name = self.method.name;
-        Err(setup::Error::Conflict(format!(
-            "`{name}:reference=on` needs a reference for every segment, and {missing} of {of} have none\nhint: give them \
-             (`-r REF.txt`, or a field `reference`), or leave `reference=on` out"
-        )))
+        Err(setup::Error::MissingReferences { method: name, missing, of })
     }
 
     /// Refuses a reference that was asked for and that the method would not read.
     ///
     /// # Errors
-    /// [`setup::Error::Conflict`].
+    /// [`setup::Error::ReferenceNotShown`], [`setup::Error::ReferenceNotRead`].
     pub fn check_reads_reference(&self) -> Result<(), setup::Error> {
         let name = self.method.name;
         let takes = self.reference().is_some();
         if self.shows_reference() {
             return Ok(());
         }
-        Err(setup::Error::Conflict(if takes {
-            format!(
-                "`-r` gives a reference, and `{name}` does not show it\nhint: `--method {name}:reference=on`, or leave `-r` out"
-            )
+        Err(if takes {
+            setup::Error::ReferenceNotShown { method: name }
         } else {
             let readers = METHODS.iter().filter(|m| m.options.iter().any(|o| o.name == Reference::NAME));
             let readers = setup::either(readers.map(|method| method.name));
-            format!("`{name}` judges without a reference\nhint: leave `-r` out, or use {readers}")
-        }))
+            setup::Error::ReferenceNotRead { method: name, readers }
+        })
     }
 
     fn shows_reference(&self) -> bool {
@@ -219,7 +214,7 @@ impl Built {
     /// What the judge was built from: see [`sign`].
     #[must_use]
     pub fn signature(&self) -> Signed {
-        let mut signed = sign(self.method, &self.settings, &self.options, &self.judge.materials);
+        let mut signed = sign(self.method, &self.settings, &self.options, &self.judge.provenance);
         if self.judge.samples > 1 {
             signed.method = signed.method.with("samples", self.judge.samples.to_string());
         }
@@ -264,7 +259,7 @@ impl Signed {
 /// The signature of a judge from all that it was built from: every option of its method, every setting, every
 /// file that it read.
 #[must_use]
-pub fn sign(method: &Method, settings: &Settings, options: &Options, materials: &Materials) -> Signed {
+pub fn sign(method: &Method, settings: &Settings, options: &GivenOptions, provenance: &Provenance) -> Signed {
     // No `..`, so that a new setting does not compile before it is signed here, or excluded.
     let Settings {
         preset,
@@ -284,7 +279,7 @@ pub fn sign(method: &Method, settings: &Settings, options: &Options, materials: 
         model: _,
         language_check,
     } = settings;
-    let read = |name: &str| materials.others.iter().find(|(other, _)| *other == name);
+    let read = |name: &str| provenance.others.iter().find(|(other, _)| *other == name);
     let mut signed = Signature::new().with("method", method.name);
     for choice in method.options {
         let value = match (choice.name, read(choice.name)) {
@@ -305,9 +300,9 @@ pub fn sign(method: &Method, settings: &Settings, options: &Options, materials: 
     if *language_check == LanguageCheck::On && method.reads == Reads::Translations {
         signed = signed.with(LanguageCheck::FIELD, untranslated::VERSION);
     }
-    signed = materials.others.iter().fold(signed, |signed, (name, hash)| signed.with(*name, hash.clone()));
-    let mut prompts = Signature::new().with("prompts", &*materials.prompts);
-    if let Some(own) = materials.weights.or(method.weights) {
+    signed = provenance.others.iter().fold(signed, |signed, (name, hash)| signed.with(*name, hash.clone()));
+    let mut prompts = Signature::new().with("prompts", &*provenance.prompts);
+    if let Some(own) = provenance.weights.or(method.weights) {
         prompts = prompts.with("weights", settings.weights_name(own, granularity));
     }
     if let Some(max_tokens) = max_tokens {
@@ -348,13 +343,13 @@ pub fn build(request: &str, settings: &Settings) -> Result<Built, setup::Error> 
 fn rule(
     method: &Method,
     settings: &Settings,
-    options: &Options,
+    options: &GivenOptions,
     judge: &Judge,
 ) -> Result<untranslated::Rule, setup::Error> {
     if method.reads == Reads::SourcesOnly {
         return Ok(untranslated::Rule::Ignored);
     }
-    let signed = sign(method, settings, options, &judge.materials).all();
+    let signed = sign(method, settings, options, &judge.provenance).all();
     // Methods that weigh no errors still show this one, at what it costs in WMT's scores.
     let weights = mqm::weights::find(signed.get("weights").unwrap_or("wmt"))?;
     let lowest = in_force(method, &signed).map_or(method.lowest, |(.., lowest)| *lowest);
@@ -390,6 +385,12 @@ mod tests {
         std::fs::write(rated.path(), lines).unwrap();
         for method in METHODS {
             assert!(!method.granularities.is_empty() && method.presets.contains(&Preset::Strict));
+            assert!(
+                ![method.name, method.summary, method.citation, method.scale].contains(&""),
+                "{}",
+                method.name
+            );
+            assert!(!method.stages.is_empty(), "{}", method.name);
             for preset in method.presets {
                 for granularity in method.granularities {
                     let shots = (method.name == "gmicl").then(|| rated.path().to_owned());

@@ -41,11 +41,11 @@
 //! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
 
 use super::{
-    Direction, Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict, confidence,
+    Direction, Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict, confidence,
     gemba_mqm, in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    method::Calls,
     reading,
-    setup::{self, Granularity, Preset, Reference, Settings, options},
+    setup::{self, Preset, Reference, Settings, options},
 };
 use crate::{
     llm::{Reply, Sampling},
@@ -82,25 +82,17 @@ pub const METHOD: Method = Method {
     summary: "error spans with a severity of 1 to 4, 8 or 100, described by a rubric",
     citation: "Kim, RUBRIC-MQM, Tables 2, 8 and 10 to 17",
     stages: &[ANNOTATE],
-    roles: &[Role::Annotator],
     calls: Calls::exactly(1),
     scale: "negative points (or penalty), 0 is best and higher is better; as code without points: penalty over \
             100, lower is better",
-    lowest: Lowest::Penalty,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
-    granularities: &[Granularity::Seg],
-    presets: &[Preset::Paper, Preset::Code, Preset::Strict],
     weights: Some("rubric-mqm"),
-    options: Asked::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| Ok(RubricMqm::new(settings, &Asked::read(options))?.into()),
+    options: Options::CHOICES,
+    ..Method::with(|settings, options| Ok(RubricMqm::new(settings, &Options::read(options))?.into()))
 };
 
 options! {
     /// What it can be told.
-    pub struct Asked {
+    pub struct Options {
         "scenario" scenario: Scenario = {
             "deeprubric-100" => Scenario::DeepRubric(scenario::Scale::Hundred),
             "deeprubric-8" => Scenario::DeepRubric(scenario::Scale::Eight),
@@ -150,7 +142,7 @@ pub enum Cue {
     Marked,
 }
 
-impl Judging for RubricMqm {
+impl Protocol for RubricMqm {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
     }
@@ -160,7 +152,7 @@ impl From<RubricMqm> for Judge {
     fn from(judge: RubricMqm) -> Self {
         Self {
             direction: if judge.penalty_over_100() { Direction::Lower } else { Direction::Higher },
-            ..Self::new(judge.materials(), judge)
+            ..Self::new(judge.provenance(), judge)
         }
     }
 }
@@ -170,11 +162,11 @@ impl RubricMqm {
     ///
     /// # Errors
     /// What [`super::registry::build`] names, and options that do not go together.
-    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
-        let (scenario, is_mean) = (*asked.scenario, *asked.is_mean);
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+        let (scenario, is_mean) = (*options.scenario, *options.is_mean);
         check(settings, scenario, is_mean)?;
         Ok(Self {
-            questions: Questions::load(settings, asked)?,
+            questions: Questions::load(settings, options)?,
             scenario,
             preset: settings.preset,
             is_mean,
@@ -185,8 +177,8 @@ impl RubricMqm {
 
     /// What it has read, for the signature.
     #[must_use]
-    pub fn materials(&self) -> Materials {
-        Materials::of(self.questions.prompts())
+    pub fn provenance(&self) -> Provenance {
+        Provenance::of(self.questions.prompts())
     }
 
     /// The scenario that it asks in.

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Error, Judging, Panel, Verdict};
+use super::{Error, Panel, Protocol, Verdict};
 use crate::{
     mqm::{ErrorSpan, Severity},
     segment::Segment,
@@ -21,17 +21,17 @@ use crate::{
 /// What a judge says of a group, asked at `n` seeds; what it says itself for one. One sample comes after the other: the
 /// later ones find their prompts in the prefix tree.
 pub fn judge(
-    judging: &dyn Judging,
+    protocol: &dyn Protocol,
     n: usize,
     panel: &Panel,
     group: &[Segment],
 ) -> Vec<Result<Verdict, Error>> {
     if n == 1 {
-        return judging.judge(panel, group);
+        return protocol.judge(panel, group);
     }
     let sample = |k: usize| {
         let seed = panel.sampling.seed.wrapping_add(k as u64);
-        judging.judge(&panel.at_seed(seed), group)
+        protocol.judge(&panel.at_seed(seed), group)
     };
     let mut samples: Vec<_> = (0..n).map(|k| sample(k).into_iter()).collect();
     let mut units = Vec::new();

@@ -10,7 +10,7 @@ use crate::mqm::{self, Repeats, weights::Weights};
 
 pub mod options;
 
-pub use options::{OptionSpec, Options, Reference, Told};
+pub use options::{GivenOptions, OptionSpec, OptionValue, Reference};
 pub(crate) use options::{file, number, options};
 
 /// Which of its descriptions a method follows where they differ.
@@ -257,9 +257,31 @@ pub enum Error {
     Syntax(String),
     #[error("{0}")]
     Conflict(String),
+    #[error("{0} samples at temperature 0 are the same")]
+    SameSamples(usize),
+    #[error("`{method}:reference=on` needs a reference for every segment, and {missing} of {of} have none")]
+    MissingReferences { method: &'static str, missing: usize, of: usize },
+    #[error("`{method}` does not show the reference that is given")]
+    ReferenceNotShown { method: &'static str },
+    #[error("`{method}` judges without a reference; {readers} read one")]
+    ReferenceNotRead { method: &'static str, readers: String },
+    #[error("gmicl draws its examples from rated translations")]
+    NoExamples,
+    #[error("probe has no shots")]
+    NoShots,
+    #[error("`rate` neither weighs errors nor shows examples")]
+    NeitherWeightsNorShots,
+    /// Prompts that are not part of this program, since they are published without a licence.
+    #[error("{what}; hint: git clone {repository}")]
+    AuthorsPrompts {
+        what: String,
+        repository: &'static str,
+        /// Where the prompts are, from the folder that the clone is made in.
+        folder: &'static str,
+    },
     #[error(transparent)]
     Weights(#[from] mqm::Error),
-    #[error("cannot read `{}`: {}", file.display(), tribunal_core::files::why(file, source))]
+    #[error("cannot read `{}`: {}", file.display(), tribunal_core::files::explain(file, source))]
     Read { file: PathBuf, source: std::io::Error },
     #[error("no file in `{}` has the name of a prompt of this method; hint: they are called {known}", dir.display())]
     NoPrompts { dir: PathBuf, known: String },

@@ -16,13 +16,13 @@
 //! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
 
 use super::{
-    Error, Judge, Judging, Materials, Method, Panel, Reads, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
     answers::errors::{AnswerFormat, Target},
     in_parallel,
-    method::{Calls, Lowest, SystemMeans},
+    method::Calls,
     prompt::{File, Prompts},
     reading,
-    setup::{self, Granularity, Preset, Settings, options},
+    setup::{self, Preset, Settings, options},
 };
 use crate::{
     llm::{Chat, Reasoning, ResponseFormat, Sampling},
@@ -48,24 +48,17 @@ pub const METHOD: Method = Method {
     summary: "a reasoning model thinks within a budget, then names the errors",
     citation: "ThinMQM as in RATE, Appendix F.2.3 (sampling); the prompt is ours",
     stages: &[THINK, ANSWER],
-    roles: &[Role::Annotator],
     calls: Calls::exactly(2),
     scale: "negative penalty, 0 is best and higher is better; with da=on 0 to 100, higher is better",
-    lowest: Lowest::Penalty,
-    misses: None,
-    system_means: SystemMeans::Rank,
-    marks: None,
-    granularities: &[Granularity::Seg],
     presets: &[Preset::Strict],
     weights: Some("gemba"),
-    options: Asked::CHOICES,
-    reads: Reads::Translations,
-    build: |settings, options| Ok(Thinking::new(settings, &Asked::read(options))?.into()),
+    options: Options::CHOICES,
+    ..Method::with(|settings, options| Ok(Thinking::new(settings, &Options::read(options))?.into()))
 };
 
 options! {
     /// What it can be told.
-    pub struct Asked {
+    pub struct Options {
         "budget" budget: f64 = { "2048" => 2048.0, <number> |n| n }, "tokens of a thought, at most";
         "temperature" temperature: f64 = { "0.6" => 0.6, <number> |n| n }, "of thought and answer";
         "top-p" top_p: f64 = { "0.95" => 0.95, <number> |n| n }, "of thought and answer";
@@ -84,7 +77,7 @@ pub struct Thinking {
     budget: usize,
 }
 
-impl Judging for Thinking {
+impl Protocol for Thinking {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
     }
@@ -93,7 +86,7 @@ impl Judging for Thinking {
 impl From<Thinking> for Judge {
     fn from(judge: Thinking) -> Self {
         let sampled_at = Some([judge.temperature, judge.top_p]);
-        Self { sampled_at, ..Self::new(Materials::of(&judge.prompts), judge) }
+        Self { sampled_at, ..Self::new(Provenance::of(&judge.prompts), judge) }
     }
 }
 
@@ -102,12 +95,12 @@ impl Thinking {
     ///
     /// # Errors
     /// What [`super::registry::build`] names; shots, which the method does not have; numbers out of range.
-    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let conflict = |reason: &str| setup::Error::Conflict(reason.into());
         if settings.shots.is_some() {
             return Err(conflict("thinking has no shots; hint: leave them out"));
         }
-        let (budget, top_p) = (*asked.budget, *asked.top_p);
+        let (budget, top_p) = (*options.budget, *options.top_p);
         if budget.fract() != 0.0 || budget < 1.0 {
             return Err(conflict("`budget` is a whole number of tokens from 1"));
         }
@@ -117,7 +110,7 @@ impl Thinking {
         let layout = AnswerFormat {
             is_strict: true,
             explain: true,
-            quality: *asked.quality,
+            quality: *options.quality,
             target: Target::Translation,
         };
         let judge = Self {
@@ -125,7 +118,7 @@ impl Thinking {
             weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("gemba"))?,
             layout,
             thought_budget: budget as usize,
-            temperature: *asked.temperature as f32,
+            temperature: *options.temperature as f32,
             top_p: top_p as f32,
             budget: settings.max_tokens.unwrap_or(BUDGET),
         };

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::Error;
 use super::align::{Aligned, AlignedSystems, MissingPolicy};
 use super::coverage::{Common, CoveragePolicy};
 use super::metrics::{brought_scores, folder_scores};
@@ -13,6 +12,7 @@ use super::scores::{Scores, SystemScoreOrigin};
 use super::selection::Selection;
 use super::standards::Rules;
 use super::testset::TestSet;
+use super::{Advice, Error};
 
 /// Human scores and metrics of one language pair.
 #[derive(Clone, Debug)]
@@ -126,12 +126,12 @@ impl EvalSet {
         if self.coverage == CoveragePolicy::Official {
             if metric.n_left_out.is_some() && metric.systems.values().all(Option::is_none) {
                 let what = if metric.units.is_some() { "document" } else { "segment" };
-                return Err(Error::Unsuitable(format!(
-                    "no {what} of `{}` has a verdict of `{}` for every system; hint: --coverage each takes each \
-                     system's own",
+                let what = format!(
+                    "no {what} of `{}` has a verdict of `{}` for every system",
                     self.lp(),
                     metric.name
-                )));
+                );
+                return Err(Error::Advised { what, advice: Advice::EachSystem });
             }
             return as_given();
         }
@@ -218,10 +218,8 @@ fn check_rated(testset: &TestSet, gold: &Scores, machine: &BTreeSet<String>) -> 
     let lp = &testset.lp;
     if machine.is_empty() {
         let there = if testset.systems.is_empty() { "nothing" } else { &testset.systems.join(", ") };
-        return Err(Error::Unsuitable(format!(
-            "no system to compare for `{lp}`: `system-outputs/{lp}` holds {there}; hint: --systems names the \
-             translations to compare, human ones too"
-        )));
+        let what = format!("no system to compare for `{lp}`: `system-outputs/{lp}` holds {there}");
+        return Err(Error::Advised { what, advice: Advice::NameSystems });
     }
     let columns = gold.segments.iter().flatten().filter(|(_, column)| column.iter().any(Option::is_some));
     let systems = gold.systems.iter().filter(|(_, score)| score.is_some());
@@ -232,12 +230,12 @@ fn check_rated(testset: &TestSet, gold: &Scores, machine: &BTreeSet<String>) -> 
     }
     let rated = rated.into_iter().cloned().collect::<Vec<_>>().join(", ");
     let rated = if rated.is_empty() { "none at all".to_owned() } else { format!("only of {rated}") };
-    Err(Error::Unsuitable(format!(
-        "the human scores `{}` of `{lp}` rate no translation of {}: there are scores {rated}; hint: --gold \
-         chooses other human scores, --systems other systems",
+    let what = format!(
+        "the human scores `{}` of `{lp}` rate no translation of {}: there are scores {rated}",
         gold.name,
         machine.iter().cloned().collect::<Vec<_>>().join(", ")
-    )))
+    );
+    Err(Error::Advised { what, advice: Advice::OtherGold })
 }
 
 fn check_common(testset: &TestSet, common: &Common) -> Result<(), Error> {
@@ -249,11 +247,11 @@ fn check_common(testset: &TestSet, common: &Common) -> Result<(), Error> {
         let n = common.in_cut_documents;
         gaps.push(format!("of {n} something else in the same documents is not rated or not scored"));
     }
-    Err(Error::Unsuitable(format!(
-        "no translation of `{}` is scored by every metric: of {} rated ones {}; hint: --coverage each compares each \
-         metric on what it scored, --metrics and --scores choose metrics",
+    let what = format!(
+        "no translation of `{}` is scored by every metric: of {} rated ones {}",
         testset.lp,
         common.rated,
         gaps.join(", ")
-    )))
+    );
+    Err(Error::Advised { what, advice: Advice::EachMetric })
 }

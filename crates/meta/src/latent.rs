@@ -3,12 +3,12 @@
 
 use serde::Serialize;
 
-use super::Error;
 use super::correlation::Undefined;
 use super::eval_set::EvalSet;
 use super::scores::{Scores, SegmentScores};
 use super::statistic::Statistic;
 use super::verdicts::Verdict;
+use super::{Advice, Error};
 
 /// The weights that are tried: 1 to 25 in halves. Below 1 a major error would cost less than a minor one; 25
 /// is MQM's heaviest.
@@ -53,10 +53,8 @@ pub fn search(
         )));
     }
     if verdicts.iter().any(|verdict| verdict.seg.is_none()) {
-        return Err(Error::Unsuitable(format!(
-            "`{name}` judged documents; the latent weight is searched on segments; hint: judge with \
-             `--granularity seg`"
-        )));
+        let what = format!("`{name}` judged documents; the latent weight is searched on segments");
+        return Err(Error::Advised { what, advice: Advice::BySegment });
     }
     let measure = |w_major: f64, half: Option<usize>| -> Result<Result<f64, Undefined>, Error> {
         let scores = Scores::new(name, Some(weighted(verdicts, eval_set, w_major)), None);

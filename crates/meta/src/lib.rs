@@ -20,6 +20,8 @@ pub mod scores;
 pub mod testset;
 pub mod units;
 
+pub mod judgements;
+
 pub mod align;
 
 pub mod correlation;
@@ -41,6 +43,7 @@ pub mod lexical;
 
 pub mod side_by_side;
 pub mod significance;
+pub mod systems;
 
 pub mod pairwise_tests;
 pub mod verdicts;
@@ -75,10 +78,37 @@ pub mod slices;
 /// The source of external scores.
 pub const HOW_SCORES: &str = "\nhint: it names a run folder, a score file, or files with `{lp}` and `{level}` (`seg`, `sys`) in their names";
 
+/// What would help, for a program to say with the names of its options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// Compare on each system's own scores ([`coverage::CoveragePolicy::Each`]).
+    EachSystem,
+    /// Compare each system with the baseline on what those two share.
+    EachPair,
+    /// Compare on each metric's own scores, or choose metrics.
+    EachMetric,
+    /// Name the systems to compare.
+    NameSystems,
+    /// Choose other human scores, or other systems.
+    OtherGold,
+    /// Choose one of the references of this language pair.
+    Reference { lp: String, known: String },
+    /// Choose another reference than the standard one, or one of these metrics by its full name.
+    FullName(String),
+    /// Compute this lexical metric from the texts.
+    Lexical(String),
+    /// Judge segments one by one.
+    BySegment,
+    /// Read the answers themselves, not labels recorded beside them.
+    ReadAnswers,
+    /// Judge the test set itself, whose systems these are.
+    JudgeTestSet(String),
+}
+
 /// Why a meta-evaluation cannot be computed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot read `{path}`: {}", tribunal_core::files::why(path, source))]
+    #[error("cannot read `{path}`: {}", tribunal_core::files::explain(path, source))]
     Read { path: PathBuf, source: std::io::Error },
     #[error("`{}` is empty", .0.display())]
     Empty(PathBuf),
@@ -86,12 +116,11 @@ pub enum Error {
     Line { path: PathBuf, line: usize, what: String },
     #[error("`{}` is not a test set: it has no `documents` folder; hint: the layout is that of mt-metrics-eval", .0.display())]
     NoTestSet(PathBuf),
-    #[error("there is no folder `{}`; hint: `--testset` takes the folder of a test set in the layout of mt-metrics-eval, not \
-             the name of one", .0.display())]
+    #[error("there is no folder `{}`", .0.display())]
     NoFolder(PathBuf),
     #[error("`{dir}` has no language pair `{lp}`; hint: it has {known}", dir = dir.display())]
     NoLanguagePair { dir: PathBuf, lp: String, known: String },
-    #[error("no human scores `{gold}` for `{lp}`; hint: `--gold` may be {known}")]
+    #[error("no human scores `{gold}` for `{lp}`; hint: there are {known}")]
     NoGold { gold: String, lp: String, known: String },
     #[error("no score file for `{name}` at `{pattern}`{HOW_SCORES}")]
     NoScores { name: String, pattern: String },
@@ -105,14 +134,23 @@ pub enum Error {
     UnnamedColumn(PathBuf),
     #[error("`{}` names systems, but the pattern asks for one column per system", .0.display())]
     NotAColumn(PathBuf),
-    #[error("`{metric}` has no scores for system `{system}`, which the human raters scored; hint: {hint}")]
-    MissingSystem { metric: String, system: String, hint: String },
+    #[error("`{metric}` has no scores for system `{system}`, which the human raters scored")]
+    MissingSystem {
+        metric: String,
+        system: String,
+        /// The systems that both scored; empty where there are fewer than two.
+        others: Vec<String>,
+    },
     #[error("`{metric}` has {found} segments for system `{system}`, but the human scores have {expected}")]
     Misaligned { metric: String, system: String, found: usize, expected: usize },
     #[error("`{}`: the verdict on {unit} of `{system}` {what}", path.display())]
     Unit { path: PathBuf, system: String, unit: String, what: String },
     #[error("{0}")]
     Unsuitable(String),
+    #[error("{what}")]
+    Advised { what: String, advice: Advice },
+    #[error("`{}`: the verdict on {unit} of `{system}` is about another translation than the test set has there", path.display())]
+    OtherTranslation { path: PathBuf, system: String, unit: String },
     #[error(transparent)]
     Text(#[from] crate::segment::read::Error),
     #[error(transparent)]

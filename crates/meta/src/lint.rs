@@ -41,9 +41,7 @@ pub fn lint(eval_set: &EvalSet) -> Result<Vec<Finding>, Error> {
 
 fn flipped_sign(eval_set: &EvalSet, metric: &Scores) -> Result<Option<String>, Error> {
     let level = |r: f64, level: &str| {
-        (r < -0.3).then(|| {
-            format!("Pearson is {r:.3} at {level} level; is lower better? hint: --negate {}", metric.name)
-        })
+        (r < -0.3).then(|| format!("Pearson is {r:.3} at {level} level; is lower better?"))
     };
     if let Some(segments) = eval_set.own_segments(metric)? {
         let (gold, scores): (Vec<f64>, Vec<f64>) =

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::Error;
 use super::lexical::baseline::Baseline;
 use super::scores::{Scores, is_metricx};
 use super::selection::{Brought, Selection};
 use super::standards::Rules;
 use super::testset::{MetricName, TestSet};
+use super::{Advice, Error};
 use super::{units, verdicts};
 
 /// Scores that the user brings.
@@ -107,13 +107,13 @@ fn is_standard(metric: &MetricName, testset: &TestSet, rules: &Rules) -> bool {
 
 /// What may be meant by a name that no metric of the folder has: names that differ in case or hold it, a metric that is
 /// computed from the texts, or else any.
-fn instead(name: &str, known: &[String]) -> String {
+fn instead(name: &str, known: &[String]) -> Result<String, Advice> {
     let wanted = name.to_lowercase();
     if let Some(same) = known.iter().find(|other| other.to_lowercase() == wanted) {
-        return format!("did you mean {same}?");
+        return Ok(format!("did you mean {same}?"));
     }
     if wanted.parse::<Baseline>().is_ok() {
-        return format!("`--lexical {wanted}` computes it from the texts");
+        return Err(Advice::Lexical(wanted));
     }
     let is_near = |other: &&String| {
         let other = other.to_lowercase();
@@ -121,9 +121,9 @@ fn instead(name: &str, known: &[String]) -> String {
     };
     let near: Vec<String> = known.iter().filter(is_near).cloned().collect();
     if near.is_empty() {
-        format!("there are {}", known.join(", "))
+        Ok(format!("there are {}", known.join(", ")))
     } else {
-        format!("did you mean {}?", near.join(", "))
+        Ok(format!("did you mean {}?", near.join(", ")))
     }
 }
 
@@ -136,17 +136,14 @@ fn unknown(
 ) -> Error {
     let lp = &testset.lp;
     let others: Vec<String> = others.iter().filter(|metric| metric.name == name).map(|m| full(m)).collect();
-    Error::Unsuitable(if others.is_empty() {
-        format!(
-            "no metric `{name}` for `{lp}`; hint: {}",
-            instead(name, &all.iter().map(full).collect::<Vec<_>>())
-        )
-    } else {
+    if !others.is_empty() {
         let reference = rules.reference.as_deref().unwrap_or("none");
-        format!(
-            "`{name}` was not given the reference of `{lp}`, {reference}; hint: name it in full ({}), or choose \
-             another reference with --reference",
-            others.join(", ")
-        )
-    })
+        let what = format!("`{name}` was not given the reference of `{lp}`, {reference}");
+        return Error::Advised { what, advice: Advice::FullName(others.join(", ")) };
+    }
+    let what = format!("no metric `{name}` for `{lp}`");
+    match instead(name, &all.iter().map(full).collect::<Vec<_>>()) {
+        Ok(hint) => Error::Unsuitable(format!("{what}; hint: {hint}")),
+        Err(advice) => Error::Advised { what, advice },
+    }
 }

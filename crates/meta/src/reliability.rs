@@ -1,9 +1,16 @@
 //! A judge's agreement with itself: the same units judged again, at another seed, order or granularity. It
 //! reads no files and looks for no cause.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde::Serialize;
 
-use super::correlation::{Undefined, kendall_b, pearson};
+use super::{
+    agreement::Agreement,
+    correlation::{Undefined, kendall_b, pearson},
+    spans::{self, Overlap, located},
+    verdicts::Verdict,
+};
 
 /// Two runs of one judge over the units that both scored.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -44,6 +51,82 @@ pub fn repeat(first: &[f64], second: &[f64]) -> Result<Repeat, Undefined> {
         pearson: pearson(first, second).map(|correlation| correlation.value),
         kendall: kendall_b(first, second).map(|correlation| correlation.value),
     })
+}
+
+/// A unit of a run: system, languages, document, segment.
+pub type Unit = (String, String, String, Option<usize>);
+
+/// The verdicts of a run by unit.
+pub type Verdicts = BTreeMap<Unit, Verdict>;
+
+/// Verdicts by unit.
+#[must_use]
+pub fn by_unit(verdicts: Vec<Verdict>) -> Verdicts {
+    let unit = |v: &Verdict| (v.system.clone(), v.pair(), v.doc.clone(), v.seg);
+    verdicts.into_iter().map(|verdict| (unit(&verdict), verdict)).collect()
+}
+
+/// Two runs of one judge.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunPair {
+    #[serde(flatten)]
+    pub repeat: Repeat,
+    /// Share of the pairs of systems that both runs order alike. Range: 0 to 1; `None` with fewer than two systems, or where
+    /// no unit is scored for all.
+    pub systems: Option<f64>,
+    /// Character F1 of the spans of one run against those of the other. Range: 0 to 1, higher is better.
+    pub spans: f64,
+}
+
+impl RunPair {
+    /// Compares two runs over the units that both scored.
+    ///
+    /// # Errors
+    /// There is no such unit.
+    pub fn of(first: &Verdicts, second: &Verdicts) -> Result<Self, Undefined> {
+        let shared: Vec<(&Unit, &Verdict, &Verdict)> = first
+            .iter()
+            .filter_map(|(unit, verdict)| Some((unit, verdict, second.get(unit)?)))
+            .filter(|(_, a, b)| a.score.is_some() && b.score.is_some())
+            .collect();
+        let (a, b): (Vec<f64>, Vec<f64>) = shared.iter().filter_map(|(_, a, b)| a.score.zip(b.score)).unzip();
+        let mut overlap = Overlap::default();
+        for (_, a, b) in &shared {
+            overlap.add(&spans::characters(&located(&a.errors), &located(&b.errors)));
+        }
+        Ok(Self { repeat: repeat(&a, &b)?, systems: order_of_systems(&shared), spans: overlap.score().f1 })
+    }
+}
+
+/// The share of the pairs of systems that both runs order alike, by means over the units that both runs scored for
+/// every system.
+fn order_of_systems(shared: &[(&Unit, &Verdict, &Verdict)]) -> Option<f64> {
+    let mut units: BTreeMap<_, BTreeMap<&str, (f64, f64)>> = BTreeMap::new();
+    let mut systems: BTreeSet<&str> = BTreeSet::new();
+    for ((system, pair, doc, seg), a, b) in shared {
+        let Some(scores) = a.score.zip(b.score) else { continue };
+        systems.insert(system);
+        units.entry((pair, doc, seg)).or_default().insert(system, scores);
+    }
+    units.retain(|_, scores| scores.len() == systems.len());
+    let mean = |system: &str, side: fn(&(f64, f64)) -> f64| {
+        units.values().map(|scores| side(&scores[system])).sum::<f64>() / units.len() as f64
+    };
+    let means = |side: fn(&(f64, f64)) -> f64| systems.iter().map(|s| mean(s, side)).collect::<Vec<_>>();
+    if units.is_empty() {
+        return None;
+    }
+    Agreement::pooled([Agreement::of(&means(|scores| scores.0), &means(|scores| scores.1))]).ok()
+}
+
+/// The scores that each unit has in any run.
+#[must_use]
+pub fn scores_of_units<'a>(runs: impl IntoIterator<Item = &'a Verdicts>) -> Vec<Vec<f64>> {
+    let mut units: BTreeMap<&Unit, Vec<f64>> = BTreeMap::new();
+    for (unit, verdict) in runs.into_iter().flatten() {
+        units.entry(unit).or_default().extend(verdict.score);
+    }
+    units.into_values().collect()
 }
 
 /// Krippendorff's alpha for intervals: how much less the scores of one unit differ than scores of any units

@@ -10,6 +10,10 @@ use super::correlation::{Undefined, kendall_b, ranks, spearman};
 use super::scores::Scores;
 use super::scores::units::Given;
 
+mod judges;
+
+pub use judges::JudgePair;
+
 /// What two judges have in common, over the translations that both scored.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SideBySide {

@@ -7,6 +7,8 @@
 
 use serde::Serialize;
 
+use crate::verdicts::JudgedError;
+
 pub mod counts;
 pub mod placement;
 pub mod rated;
@@ -174,6 +176,22 @@ pub fn partial(gold: &[Span], predicted: &[Span]) -> Overlap {
         found_gold: gold.iter().map(|span| shared(span, predicted)).sum(),
         gold: gold.len() as f64,
     }
+}
+
+/// The spans of the errors that a judge places in the text; those without a place are left out.
+#[must_use]
+pub fn located(errors: &[JudgedError]) -> Vec<Span> {
+    let severity = |name: &str| match name {
+        "critical" => 3,
+        "major" => 2,
+        "minor" => 1,
+        _ => 0,
+    };
+    let span = |error: &JudgedError| {
+        let in_source = error.side == "source";
+        Some(Span { start: error.start?, end: error.end?, in_source, severity: severity(&error.severity) })
+    };
+    errors.iter().filter_map(span).collect()
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::Error;
 use super::testset::TestSet;
+use super::{Advice, Error};
 
 /// One line a test set and language pair: name, pair, reference, outliers.
 const TABLE: &str = include_str!("standards.tsv");
@@ -178,11 +178,9 @@ fn folder_name(dir: &Path) -> Option<String> {
 
 fn no_reference(testset: &TestSet, missing: &str) -> Error {
     let known = testset.references.join(", ");
-    let known = if known.is_empty() { "there are none" } else { &format!("there are {known}") };
-    Error::Unsuitable(format!(
-        "no reference `{missing}` for `{lp}`; hint: {known}, and --reference {lp}=NAME chooses",
-        lp = testset.lp
-    ))
+    let known = if known.is_empty() { "none".to_owned() } else { known };
+    let what = format!("no reference `{missing}` for `{}`", testset.lp);
+    Error::Advised { what, advice: Advice::Reference { lp: testset.lp.clone(), known } }
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::Error;
 use super::scores::units::UnitScores;
 use super::scores::{Scores, SegmentScores};
 use super::testset::TestSet;
 use super::verdicts::{self, Verdict};
+use super::{Advice, Error};
 
 /// What stands between two segments of a joined text, as `segment::JOINT` has it; this room imports no other.
 const JOINT: char = '\n';
@@ -102,13 +102,13 @@ pub fn run_units(path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result
 pub fn check(path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result<(), Error> {
     if let Some(verdict) = verdicts.iter().find(|verdict| !testset.systems.contains(&verdict.system)) {
         let known = if testset.systems.is_empty() { "none".into() } else { testset.systems.join(", ") };
-        return Err(Error::Unsuitable(format!(
-            "`{}` has verdicts on `{}`, which is no system of the test set for `{}`; hint: its systems are {known}; `tribunal \
-             score --testset` judges them",
+        let what = format!(
+            "`{}` has verdicts on `{}`, which is no system of the test set for `{}`",
             path.display(),
             verdict.system,
             testset.lp
-        )));
+        );
+        return Err(Error::Advised { what, advice: Advice::JudgeTestSet(known) });
     }
     run_units(path, verdicts, testset).map(drop)
 }
@@ -175,9 +175,8 @@ impl<'a> Texts<'a> {
         if there == Some(verdict.hypothesis.trim()) {
             return Ok(());
         }
-        let what = "is about another translation than the test set has there; hint: judge with `--testset`, which numbers \
-                    segments as the folder does";
-        Err(self.refused(verdict, what.into()))
+        let (system, unit) = (verdict.system.clone(), verdict.what());
+        Err(Error::OtherTranslation { path: self.path.into(), system, unit })
     }
 
     fn read(&mut self, system: &str) -> Result<(), Error> {

@@ -9,12 +9,12 @@ use tribunal_core::{
     llm::{self, Chat, Counter, Llm, Reply, ResponseFormat, Sampling, Scored},
     segment::Segment,
 };
-use tribunal_judges::{Error, Judge, Judging, Materials, Panel, Role, Stage, Verdict};
+use tribunal_judges::{Error, Judge, Panel, Protocol, Provenance, Role, Stage, Verdict};
 
 /// Asks one question of the annotator, and as many of the judge as the answer has letters.
 pub struct Chain;
 
-impl Judging for Chain {
+impl Protocol for Chain {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         let of = |(at, segment): (usize, &Segment)| {
             let panel = panel.about(at);
@@ -32,7 +32,7 @@ impl Judging for Chain {
 
 impl Chain {
     pub fn judge() -> Judge {
-        Judge::new(Materials::default(), Self)
+        Judge::new(Provenance::default(), Self)
     }
 }
 

@@ -38,7 +38,7 @@ pub use self::{
     weighing::{Halves, Words},
 };
 
-/// Answers one after the other; the last one again and again.
+/// Scripted answers in order; the last one repeats.
 struct Lines {
     replies: Vec<Reply>,
     n_said: usize,

@@ -1,29 +1,26 @@
 //! `tribunal compare` on runs over the same translations: how far the judges agree, where they differ most, and
 //! which one agrees more with human scores. Scores of different scales stand side by side only as ranks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::Args;
-use super::input::{Input, Judged, Unit};
+use super::input::Input;
 use crate::{
     cli::trained,
     console::table::Table,
     meta::{
-        agreement::Agreement,
-        align::Aligned,
         average::{Coefficient, Grouping},
         correlation::Undefined,
-        eval_set::EvalSet as Direction,
+        eval_set::EvalSet,
         evaluate::{self, TaskResult},
         selection::{Brought, Selection},
-        side_by_side::{self, SideBySide, on_common},
+        side_by_side::{JudgePair, on_common},
         significance::Resampling,
-        spans::{self, Overlap},
         statistic::Statistic,
         task::TaskSet,
     },
@@ -41,15 +38,8 @@ struct Pair {
     differ: Option<Vec<(String, String)>>,
     /// Whether scores may be compared as they are, and not only as ranks.
     same_scale: bool,
-    systems: Vec<String>,
-    units: Vec<String>,
     #[serde(flatten)]
-    found: SideBySide,
-    /// Character F1 of the spans of one judge against those of the other; `None` where one of them marks none at all.
-    spans: Option<f64>,
-    /// The farthest apart, as text.
-    #[serde(skip)]
-    shown: Vec<[String; 2]>,
+    judges: JudgePair,
 }
 
 /// Prints every pair of judges, and how each agrees with the raters where a test set is given.
@@ -64,7 +54,8 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
         }
     }
     let gold = args.testset.as_deref().map(|dir| against_raters(args, inputs, dir)).transpose()?;
-    let judges = inputs.iter().zip(&args.inputs).map(|(input, path)| (input.name.as_str(), path.clone()));
+    let judges =
+        inputs.iter().zip(&args.inputs).map(|(input, path)| (input.judgements.name.as_str(), path.clone()));
     let warnings = if gold.is_some() { trained::warnings(judges) } else { BTreeSet::new() };
     for warning in &warnings {
         say!("warning: {warning}");
@@ -86,132 +77,15 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
     }
 }
 
-/// How far two judges agree.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Agreed {
-    /// Translations that both have a score on.
-    pub units: usize,
-    pub kendall: Option<f64>,
-    /// Share of pairs of systems in the same order.
-    pub same_order: Option<f64>,
-    pub span_f1: Option<f64>,
-}
-
-/// How far two judges agree on the translations that both judged; `None` where both have a score on none.
-///
-/// # Errors
-/// Judges that saw different translations.
-pub fn agreement(first: &Input, second: &Input) -> Result<Option<Agreed>> {
-    if !shared(first, second)?.values().any(|(a, b)| a.score.is_some() && b.score.is_some()) {
-        return Ok(None);
-    }
-    let Pair { found, spans, .. } = pair(first, second)?;
-    let Agreement { agree, pairs } = found.systems.agreement;
-    let same_order = (pairs > 0).then(|| agree as f64 / pairs as f64);
-    Ok(Some(Agreed { units: found.n, kendall: found.kendall.ok(), same_order, span_f1: spans }))
-}
-
-/// How many of the translations that two judges differ on most are shown.
-const APART: usize = 10;
-
 fn pair(first: &Input, second: &Input) -> Result<Pair> {
-    same_level(first, second)?;
-    let shared = shared(first, second)?;
-    let systems: Vec<String> =
-        shared.keys().map(|(system, _)| (*system).to_owned()).collect::<BTreeSet<_>>().into_iter().collect();
-    let units: Vec<&Unit> =
-        shared.keys().map(|(_, unit)| *unit).collect::<BTreeSet<_>>().into_iter().collect();
-    let score = |pick: fn(&(&Judged, &Judged)) -> Option<f64>| -> Vec<Option<f64>> {
-        let cells = systems.iter().flat_map(|system| units.iter().map(move |unit| (system.as_str(), *unit)));
-        cells.map(|cell| shared.get(&cell).and_then(pick)).collect()
-    };
-    let scores = Aligned {
-        n_segments: units.len(),
-        gold: score(|(a, _)| a.score),
-        metric: score(|(_, b)| b.score),
-        systems: systems.clone(),
-    };
-    let Ok(mut found) = side_by_side::compare(&scores) else {
-        bail!("there is no translation that both `{}` and `{}` have a score on", first.name, second.name);
-    };
-    found.apart.retain(|apart| apart.distance() > 0.0);
-    found.apart.truncate(APART);
-    let text = |cell: &side_by_side::Apart| {
-        let (a, _) = shared[&(systems[cell.system].as_str(), units[cell.unit])];
-        [units[cell.unit].to_string(), shortened(&a.hypothesis)]
-    };
-    let differ = first.differences(second);
     let signatures = first.signature.as_ref().zip(second.signature.as_ref());
     Ok(Pair {
-        first: first.name.clone(),
-        second: second.name.clone(),
+        first: first.judgements.name.clone(),
+        second: second.judgements.name.clone(),
+        differ: first.differences(second),
         same_scale: signatures.is_some_and(|(first, second)| first.comparable(second)),
-        differ,
-        shown: found.apart.iter().map(text).collect(),
-        units: units.iter().map(ToString::to_string).collect(),
-        systems,
-        found,
-        spans: spans_of(shared.values()),
+        judges: JudgePair::of(&first.judgements, &second.judgements)?,
     })
-}
-
-/// Refuses scores of systems beside scores of their segments: the only score of a system is no score of its first segment.
-fn same_level(first: &Input, second: &Input) -> Result<()> {
-    let most = |input: &Input| input.systems.values().map(BTreeMap::len).max().unwrap_or(0);
-    let is_file =
-        |input: &Input| input.signature.is_none() && input.pairs().iter().all(|pair| pair.is_empty());
-    for (systems, segments) in [(first, second), (second, first)] {
-        let n = most(segments);
-        if is_file(systems) && is_file(segments) && systems.systems.len() > 1 && most(systems) == 1 && n > 1 {
-            bail!(
-                "`{}` has one score for each system, and `{}` has {n}: scores of systems and of segments\nhint: compare \
-                 files of one level, `.seg.score` with `.seg.score`",
-                systems.name,
-                segments.name
-            );
-        }
-    }
-    Ok(())
-}
-
-/// What two judges said of a translation, by system and unit.
-type Shared<'a> = BTreeMap<(&'a str, &'a Unit), (&'a Judged, &'a Judged)>;
-
-/// Whether two texts are the same but for white space, which tables of annotations cannot hold.
-fn same_text(a: &str, b: &str) -> bool {
-    a == b || a.split_whitespace().eq(b.split_whitespace())
-}
-
-/// The translations that both judged, by system and unit.
-fn shared<'a>(first: &'a Input, second: &'a Input) -> Result<Shared<'a>> {
-    let mut shared = BTreeMap::new();
-    for (system, units) in &first.systems {
-        let Some(others) = second.systems.get(system) else { continue };
-        for (unit, a) in units {
-            let Some(b) = others.get(unit) else { continue };
-            if !same_text(&a.hypothesis, &b.hypothesis) || !same_text(&a.source, &b.source) {
-                bail!(
-                    "`{}` and `{}` judged different texts as {unit} of `{system}`; hint: judges are compared on the \
-                     same input",
-                    first.name,
-                    second.name
-                );
-            }
-            shared.insert((system.as_str(), unit), (a, b));
-        }
-    }
-    Ok(shared)
-}
-
-fn spans_of<'a>(shared: impl Iterator<Item = &'a (&'a Judged, &'a Judged)>) -> Option<f64> {
-    let mut overlap = Overlap::default();
-    for (a, b) in shared.filter(|(a, b)| a.score.is_some() && b.score.is_some()) {
-        overlap.add(&spans::characters(
-            &super::reliability::located(&a.errors),
-            &super::reliability::located(&b.errors),
-        ));
-    }
-    (overlap.predicted > 0.0 && overlap.gold > 0.0).then(|| overlap.score().f1)
 }
 
 fn shortened(text: &str) -> String {
@@ -238,8 +112,8 @@ fn against_raters(args: &Args, inputs: &[Input], testset: &Path) -> Result<Vec<T
         systems: in_all(inputs),
         ..Selection::default()
     };
-    let mut direction = Direction::load(testset, lp, &selection)?;
-    direction.metrics = on_common(direction.metrics).context(
+    let mut eval_set = EvalSet::load(testset, lp, &selection)?;
+    eval_set.metrics = on_common(eval_set.metrics).context(
         "the judges scored different units, segments and documents; hint: `tribunal meta` compares each with the \
          raters on its own units",
     )?;
@@ -252,20 +126,20 @@ fn against_raters(args: &Args, inputs: &[Input], testset: &Path) -> Result<Vec<T
     ];
     let set = TaskSet::from_statistics(&statistics, &[lp.to_owned()]);
     let resampling = Resampling { resamples: args.resamples.max(1), block: None, seed: args.seed };
-    Ok(evaluate::run(&set, &[direction], Some(resampling))?.tasks)
+    Ok(evaluate::run(&set, &[eval_set], Some(resampling))?.tasks)
 }
 
 /// The systems that every input has.
 fn in_all(inputs: &[Input]) -> Vec<String> {
     let Some((first, rest)) = inputs.split_first() else { return Vec::new() };
-    let in_rest = |system: &&String| rest.iter().all(|input| input.systems.contains_key(*system));
-    first.systems.keys().filter(in_rest).cloned().collect()
+    let in_rest = |system: &&String| rest.iter().all(|input| input.judgements.systems.contains_key(*system));
+    first.judgements.systems.keys().filter(in_rest).cloned().collect()
 }
 
 fn agreement_table(pair: &Pair) -> Table {
     let number = |value: f64| format!("{value:.3}");
     let defined = |value: Result<f64, Undefined>| value.map_or_else(|_| "-".into(), number);
-    let found = &pair.found;
+    let found = &pair.judges.found;
     let agreement = found.systems.agreement;
     let mut table = Table::new();
     table.head(["agreement", "n", "value"]);
@@ -282,7 +156,7 @@ fn agreement_table(pair: &Pair) -> Table {
     table.row(["pairs of systems in the same order".into(), agreement.pairs.to_string(), share]);
     let n_systems = found.systems.ranked.len().to_string();
     table.row(["Spearman of systems".into(), n_systems, defined(found.systems.spearman)]);
-    if let Some(f1) = pair.spans {
+    if let Some(f1) = pair.judges.spans {
         table.row(["characters of error spans, F1".into(), n, number(f1)]);
     }
     table
@@ -307,7 +181,7 @@ fn agreement_of_all(pairs: &[Pair]) -> Table {
 
 fn print(pair: &Pair, out: &mut dyn Write) -> Result<()> {
     let number = |value: f64| format!("{value:.3}");
-    let found = &pair.found;
+    let found = &pair.judges.found;
     let table = agreement_table(pair);
     writeln!(out, "two judges on the same translations\n(1) {}\n(2) {}", pair.first, pair.second)?;
     match &pair.differ {
@@ -351,7 +225,7 @@ fn in_words(why: Undefined) -> String {
 }
 
 fn print_systems(pair: &Pair, number: &dyn Fn(f64) -> String, out: &mut dyn Write) -> Result<()> {
-    let order = &pair.found.systems;
+    let order = &pair.judges.found.systems;
     let mut table = Table::new();
     let mut head = vec!["system", "rank (1)", "rank (2)"];
     head.extend(pair.same_scale.then_some(["mean (1)", "mean (2)"]).into_iter().flatten());
@@ -374,7 +248,7 @@ fn print_systems(pair: &Pair, number: &dyn Fn(f64) -> String, out: &mut dyn Writ
 }
 
 fn print_apart(pair: &Pair, number: &dyn Fn(f64) -> String, out: &mut dyn Write) -> Result<()> {
-    let found = &pair.found;
+    let found = &pair.judges.found;
     if found.apart.is_empty() {
         return Ok(());
     }
@@ -386,14 +260,15 @@ fn print_apart(pair: &Pair, number: &dyn Fn(f64) -> String, out: &mut dyn Write)
     let translation = text("translation");
     head.push(&translation);
     table.head(head);
-    for (apart, [unit, translation]) in found.apart.iter().zip(&pair.shown) {
+    for (apart, translation) in found.apart.iter().zip(&pair.judges.hypotheses) {
         let percent = |place: f64| format!("{:.0}%", 100.0 * place);
-        let mut cells = vec![unit.clone(), pair.systems[apart.system].clone()];
+        let mut cells =
+            vec![pair.judges.units[apart.unit].clone(), pair.judges.systems[apart.system].clone()];
         cells.extend([apart.places.0, apart.places.1].map(percent));
         cells.extend(
             pair.same_scale.then(|| [apart.scores.0, apart.scores.1].map(number)).into_iter().flatten(),
         );
-        cells.push(text(translation));
+        cells.push(text(&shortened(translation)));
         table.row(cells);
     }
     writeln!(

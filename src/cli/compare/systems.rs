@@ -4,45 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-use anyhow::{Context, Result, bail};
-use serde::Serialize;
-
-use super::input::{Input, Judged, Unit};
+use super::input::Input;
 use super::{Args, Coverage};
 use crate::{
     console::{table::Table, wrap},
     judges::{Method, registry},
-    meta::significance::paired::{PairedTest, compare_systems, mean_interval},
-    run::summary::{is_zero, untranslated},
+    meta::{
+        judgements::{Judgements, Unit},
+        systems::{self, Compared, Comparison, Options},
+    },
+    run::summary::untranslated,
 };
-
-/// One system's mean and its comparison with the baseline.
-#[derive(Clone, Debug, Serialize)]
-struct Compared {
-    system: String,
-    /// Over the compared units; higher is better.
-    mean: f64,
-    /// 95% bootstrap interval of the mean.
-    interval: (f64, f64),
-    /// Units that the mean is over.
-    units: usize,
-    /// Units with a score.
-    scored: usize,
-    /// Units without a score.
-    missing: usize,
-    /// Those among them whose translation is empty.
-    empty: usize,
-    /// Units that are not translations.
-    #[serde(skip_serializing_if = "is_zero")]
-    untranslated: usize,
-    /// Units on which it and the baseline differ: those alone tell them apart.
-    differing: usize,
-    /// Over the units that both have; `None` for the baseline itself.
-    against_baseline: Option<PairedTest>,
-}
-
-/// The scores that a system has.
-type Scored<'a> = BTreeMap<&'a Unit, f64>;
+use anyhow::{Context, Result, bail};
 
 /// Prints the systems of one judge's inputs.
 ///
@@ -64,84 +37,32 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
 }
 
 fn units(inputs: &[Input]) -> impl Iterator<Item = &Unit> {
-    inputs.iter().flat_map(|input| input.systems.values()).flat_map(BTreeMap::keys)
-}
-
-/// The systems of one language pair.
-struct OfPair {
-    baseline: String,
-    rows: Vec<Compared>,
-    n_left_out: usize,
+    inputs.iter().flat_map(|input| input.judgements.systems.values()).flat_map(BTreeMap::keys)
 }
 
 /// Compares the systems on the units of one pair; `None` for all units.
-fn compared(args: &Args, inputs: &[Input], pair: Option<&str>) -> Result<OfPair> {
-    let (own, missing) = together(inputs, pair);
-    if own.len() < 2 {
-        bail!("only one system to compare; hint: give several files, or a run over several systems");
-    }
-    if let Some((system, _)) = own.iter().find(|(_, scores)| scores.is_empty()) {
-        bail!("system `{system}` has no score at all");
-    }
-    let (compared, n_left_out) = match args.coverage {
-        Coverage::Each => (own.clone(), 0),
-        Coverage::Common => on_common(&own)?,
+fn compared(args: &Args, inputs: &[Input], pair: Option<&str>) -> Result<Comparison> {
+    let judgements: Vec<&Judgements> = inputs.iter().map(|input| &input.judgements).collect();
+    let options = Options {
+        pair,
+        coverage: args.coverage.into(),
+        baseline: args.baseline.as_deref(),
+        order: if method(inputs).is_none_or(Method::ranks_systems) { Vec::new() } else { order(inputs) },
+        resamples: args.resamples.max(1),
+        seed: args.seed,
     };
-    let resamples = args.resamples.max(1);
-    let row = |(system, scores): (&&str, &Scored)| {
-        let values: Vec<f64> = scores.values().copied().collect();
-        let (mean, interval) = mean_interval(&values, resamples, args.seed);
-        Compared {
-            system: (*system).to_owned(),
-            mean,
-            interval,
-            units: values.len(),
-            scored: own[system].len(),
-            missing: missing[system],
-            empty: n_such(inputs, pair, system, |judged| judged.is_empty),
-            untranslated: n_such(inputs, pair, system, |judged| judged.warning.is_some()),
-            differing: 0,
-            against_baseline: None,
+    Ok(systems::compare(&judgements, &options)?)
+}
+
+/// The systems in the order of the input.
+fn order(inputs: &[Input]) -> Vec<&str> {
+    let mut order: Vec<&str> = Vec::new();
+    for name in inputs.iter().flat_map(|input| input.order.iter().chain(input.judgements.systems.keys())) {
+        if !order.contains(&name.as_str()) {
+            order.push(name);
         }
-    };
-    let mut rows: Vec<Compared> = compared.iter().map(row).collect();
-    in_order(&mut rows, inputs);
-    let baseline = args.baseline.clone().unwrap_or_else(|| rows[0].system.clone());
-    let Some(base) = compared.get(baseline.as_str()) else {
-        let known: Vec<&str> = own.keys().copied().collect();
-        bail!("no system `{baseline}`; hint: there are {}", known.join(", "));
-    };
-    for row in rows.iter_mut().filter(|row| row.system != baseline) {
-        let scores = compared[row.system.as_str()].iter();
-        let pairs: Vec<(f64, f64)> =
-            scores.filter_map(|(unit, score)| Some((*score, *base.get(unit)?))).collect();
-        row.differing = pairs.iter().filter(|(own, base)| own.total_cmp(base).is_ne()).count();
-        let test = compare_systems(&pairs, resamples, args.seed);
-        row.against_baseline = Some(test.ok().with_context(|| {
-            format!("`{}` and `{baseline}` share no scored unit\nhint: {NOTHING_SHARED}", row.system)
-        })?);
     }
-    Ok(OfPair { baseline, rows, n_left_out })
-}
-
-/// The best system first; in the order of the input where means do not rank systems.
-fn in_order(rows: &mut [Compared], inputs: &[Input]) {
-    if method(inputs).is_none_or(Method::ranks_systems) {
-        rows.sort_by(|a, b| b.mean.total_cmp(&a.mean).then(a.system.cmp(&b.system)));
-        return;
-    }
-    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
-    for name in inputs.iter().flat_map(|input| input.order.iter().chain(input.systems.keys())) {
-        let next = places.len();
-        places.entry(name).or_insert(next);
-    }
-    rows.sort_by_key(|row| places.get(row.system.as_str()).copied());
-}
-
-/// How many translations of a system are of this kind.
-fn n_such(inputs: &[Input], pair: Option<&str>, system: &str, is_such: fn(&Judged) -> bool) -> usize {
-    let units = inputs.iter().filter_map(|input| input.systems.get(system)).flatten();
-    units.filter(|(unit, judged)| is_such(judged) && pair.is_none_or(|pair| unit.pair == pair)).count()
+    order
 }
 
 /// A difference between systems means nothing where it may be one between judges.
@@ -156,8 +77,8 @@ fn one_judge(inputs: &[Input]) -> Result<()> {
             bail!(
                 "`{}` is a run, `{}` does not say which judge its scores come from: they may be on different \
                  scales\n{HINT}",
-                run.name,
-                file.name
+                run.judgements.name,
+                file.judgements.name
             );
         }
         let differences = first.differences(other).unwrap_or_default();
@@ -167,8 +88,8 @@ fn one_judge(inputs: &[Input]) -> Result<()> {
             let listed = listed.concat();
             bail!(
                 "`{}` and `{}` come from different judges, so their systems cannot be compared:{listed}\n{HINT}",
-                first.name,
-                other.name
+                first.judgements.name,
+                other.judgements.name
             );
         }
     }
@@ -178,9 +99,10 @@ fn one_judge(inputs: &[Input]) -> Result<()> {
 /// Runs on the same systems share no unit where one judged segments and the other documents.
 fn other_granularity(first: &Input, other: &Input) -> Result<()> {
     let kinds = |input: &Input, by_segment: bool| {
-        let systems = input.systems.iter();
-        let units = systems
-            .filter(|(system, _)| other.systems.contains_key(*system) && first.systems.contains_key(*system));
+        let systems = input.judgements.systems.iter();
+        let units = systems.filter(|(system, _)| {
+            other.judgements.systems.contains_key(*system) && first.judgements.systems.contains_key(*system)
+        });
         units.flat_map(|(_, units)| units.keys()).any(|unit| unit.seg.is_some() == by_segment)
     };
     for (segments, documents) in [(first, other), (other, first)] {
@@ -188,62 +110,12 @@ fn other_granularity(first: &Input, other: &Input) -> Result<()> {
             bail!(
                 "`{}` judged segments and `{}` documents of the same systems, so they share no unit\nhint: judge both \
                  at one granularity, or let `tribunal meta` compare each with the raters on its own units",
-                segments.name,
-                documents.name
+                segments.judgements.name,
+                documents.judgements.name
             );
         }
     }
     Ok(())
-}
-
-/// The scores of every system, and how many units have none.
-fn together<'a>(
-    inputs: &'a [Input],
-    pair: Option<&str>,
-) -> (BTreeMap<&'a str, Scored<'a>>, BTreeMap<&'a str, usize>) {
-    let (mut scores, mut missing) = (BTreeMap::new(), BTreeMap::new());
-    for (system, units) in inputs.iter().flat_map(|input| &input.systems) {
-        let units: Vec<_> =
-            units.iter().filter(|(unit, _)| pair.is_none_or(|pair| unit.pair == pair)).collect();
-        if units.is_empty() {
-            continue;
-        }
-        let scored: &mut Scored = scores.entry(system.as_str()).or_default();
-        let before = scored.len();
-        scored.extend(units.iter().filter_map(|(unit, judged)| Some((*unit, judged.score?))));
-        *missing.entry(system.as_str()).or_default() += units.len() - (scored.len() - before);
-    }
-    (scores, missing)
-}
-
-/// What to do where systems share no unit.
-const NOTHING_SHARED: &str = "systems are compared on the same segments: judge them together, or give each the same \
-                              `doc` and `seg_id`; leave out a system that has no score there";
-
-/// The units that every system has a score on, and how many have one on some systems only.
-fn on_common<'a>(own: &BTreeMap<&'a str, Scored<'a>>) -> Result<(BTreeMap<&'a str, Scored<'a>>, usize)> {
-    let mut counts: BTreeMap<&Unit, usize> = BTreeMap::new();
-    for unit in own.values().flat_map(BTreeMap::keys) {
-        *counts.entry(unit).or_default() += 1;
-    }
-    let n_units = counts.len();
-    let is_shared = counts.values().any(|n| *n > 1);
-    counts.retain(|_, n| *n == own.len());
-    if counts.is_empty() {
-        bail!(
-            "there is no unit that all systems have a score on\nhint: {}",
-            if is_shared && own.len() > 2 {
-                "`--coverage each` compares each system with the baseline on what those two share; `--baseline` names it"
-            } else {
-                NOTHING_SHARED
-            }
-        );
-    }
-    let restricted = own.iter().map(|(system, scores)| {
-        let common = scores.iter().filter(|(unit, _)| counts.contains_key(*unit));
-        (*system, common.map(|(unit, score)| (*unit, *score)).collect())
-    });
-    Ok((restricted.collect(), n_units - counts.len()))
 }
 
 /// Which of the numbers says whether two systems differ.
@@ -268,10 +140,15 @@ fn too_few(row: &Compared, resamples: usize) -> Option<String> {
 /// What a table is as wide as where no terminal says it.
 const WIDTH: usize = 80;
 
-fn print(args: &Args, inputs: &[Input], all: &[(Option<String>, OfPair)], out: &mut dyn Write) -> Result<()> {
+fn print(
+    args: &Args,
+    inputs: &[Input],
+    all: &[(Option<String>, Comparison)],
+    out: &mut dyn Write,
+) -> Result<()> {
     let Args { resamples, seed, .. } = *args;
     if args.printed.is_json() {
-        let object = |OfPair { baseline, rows, n_left_out }: &OfPair| {
+        let object = |Comparison { baseline, rows, n_left_out }: &Comparison| {
             serde_json::json!({
                 "baseline": baseline, "resamples": resamples, "seed": seed, "coverage": args.coverage,
                 "units_left_out": n_left_out, "systems": rows,
@@ -280,7 +157,7 @@ fn print(args: &Args, inputs: &[Input], all: &[(Option<String>, OfPair)], out: &
         let json = match all {
             [(None, only)] => object(only),
             several => {
-                let of = |(pair, found): &(Option<String>, OfPair)| {
+                let of = |(pair, found): &(Option<String>, Comparison)| {
                     (pair.clone().unwrap_or_default(), object(found))
                 };
                 serde_json::Value::Object(several.iter().map(of).collect())
@@ -319,7 +196,7 @@ fn method(inputs: &[Input]) -> Option<&'static Method> {
 }
 
 /// One table for programs, with the pair in front where there are several.
-fn flat(all: &[(Option<String>, OfPair)]) -> Table {
+fn flat(all: &[(Option<String>, Comparison)]) -> Table {
     let mut one = Table::new();
     for (nth, (pair, found)) in all.iter().enumerate() {
         let table = table(&found.rows);
@@ -333,7 +210,7 @@ fn flat(all: &[(Option<String>, OfPair)]) -> Table {
     one
 }
 
-fn notes(args: &Args, found: &OfPair) -> Vec<String> {
+fn notes(args: &Args, found: &Comparison) -> Vec<String> {
     let Args { resamples, seed, .. } = *args;
     let mut notes = vec![
         format!("\ndifferences from `{}`; {resamples} resamples, seed {seed}", found.baseline),

@@ -80,7 +80,7 @@ pub enum Stray {
     Misspelt { name: String, hint: String },
 }
 
-/// The variables among these names that begin like the program's and are none of them.
+/// The names with the program's prefix that are no known variable.
 pub fn strays<'a>(names: impl Iterator<Item = &'a str>, cli: &Command) -> Vec<Stray> {
     let options: Vec<String> = VARIABLES.iter().map(|option| variable_of(option)).collect();
     let known = || options.iter().map(String::as_str).chain(OTHERS.iter().copied());

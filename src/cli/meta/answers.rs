@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use crate::{
+    console::table::Table,
     meta::{
         lengths::{Lengths, lengths},
         verdicts::{self, Verdict},
@@ -131,4 +132,40 @@ impl Run {
 /// How long the run took, as its summary says; `None` without one.
 fn wall_seconds(dir: &Path) -> Option<f64> {
     finish::read_summary(dir).map(|summary| summary.cost.wall_seconds)
+}
+
+/// A row for each run, and below each run over documents what the runs over segments answered about the same segments.
+pub fn table(runs: &[Answers], number: &dyn Fn(f64) -> String) -> Table {
+    let mut table = Table::new();
+    table.head([
+        "run",
+        "unit",
+        "n",
+        "mean tokens",
+        "median",
+        "99%",
+        "longest",
+        "error spans",
+        "standing once",
+        "seconds",
+        "spans a second",
+    ]);
+    let lengths = |found: Option<&Lengths>| match found {
+        Some(Lengths { n, mean, median, p99, longest }) => {
+            [n.to_string(), number(*mean), median.to_string(), p99.to_string(), longest.to_string()]
+        }
+        None => std::array::from_fn(|_| "-".to_owned()),
+    };
+    let value = |value: Option<f64>| value.map_or_else(|| "-".into(), number);
+    for run in runs {
+        let name = [run.name.clone(), run.unit.to_owned()];
+        let rest = [run.spans.to_string(), value(run.unique), value(run.seconds), value(run.speed())];
+        table.row(name.into_iter().chain(lengths(run.found.as_ref())).chain(rest));
+        for (other, found) in &run.by_segment {
+            let name = [format!("{other}, joined as in {}", run.name), run.unit.to_owned()];
+            let rest = std::array::from_fn::<_, 4, _>(|_| String::new());
+            table.row(name.into_iter().chain(lengths(Some(found))).chain(rest));
+        }
+    }
+    table
 }

@@ -10,7 +10,7 @@ use crate::cli::raters;
 use crate::files;
 use crate::meta::Error;
 use crate::meta::average::Grouping;
-use crate::meta::eval_set::EvalSet as Direction;
+use crate::meta::eval_set::EvalSet;
 use crate::meta::evaluate::SetResult;
 use crate::meta::parts::{Parts, Request, aligned};
 use crate::meta::slices::By;
@@ -86,7 +86,7 @@ pub struct Extras {
 ///
 /// # Errors
 /// Files that cannot be read, or scores that do not fit.
-pub fn compute(args: &Args, directions: &[Direction], result: &SetResult) -> Result<Extras> {
+pub fn compute(args: &Args, eval_sets: &[EvalSet], result: &SetResult) -> Result<Extras> {
     let wants = |part| args.extra.wants(part);
     let statistics: Vec<Statistic> =
         args.statistics.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
@@ -108,10 +108,10 @@ pub fn compute(args: &Args, directions: &[Direction], result: &SetResult) -> Res
         latent: &named(&args.extra.latent_weight)?,
         verdicts: &verdicts_of,
     };
-    let parts = Parts::of(&request, directions)?;
+    let parts = Parts::of(&request, eval_sets)?;
     let answers = if wants(Part::Answers) { Answers::of(runs)? } else { Vec::new() };
     let plots = match &args.extra.plots {
-        Some(dir) => plots(dir, directions, result)?,
+        Some(dir) => plots(dir, eval_sets, result)?,
         None => Vec::new(),
     };
     Ok(Extras { parts, answers, plots })
@@ -146,7 +146,7 @@ fn verdicts_of(path: &Path, lp: &str) -> Result<Vec<Verdict>, Error> {
     verdicts::read(path)
 }
 
-fn plots(dir: &Path, directions: &[Direction], result: &SetResult) -> Result<Vec<PathBuf>> {
+fn plots(dir: &Path, eval_sets: &[EvalSet], result: &SetResult) -> Result<Vec<PathBuf>> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot create `{}`", dir.display()))?;
     let mut written = Vec::new();
     let mut write = |name: String, svg: String| -> Result<()> {
@@ -155,21 +155,18 @@ fn plots(dir: &Path, directions: &[Direction], result: &SetResult) -> Result<Vec
         written.push(path);
         Ok(())
     };
-    for direction in directions {
-        for (metric, scores) in aligned(direction)? {
+    for eval_set in eval_sets {
+        for (metric, scores) in aligned(eval_set)? {
             let epsilon =
                 Statistic::AccEq(Grouping::Item).over_segments(&scores).ok().and_then(|m| m.epsilon);
             let (gold, values): (Vec<f64>, Vec<f64>) =
                 scores.gold.iter().zip(&scores.metric).filter_map(|(g, m)| Some(((*g)?, (*m)?))).unzip();
-            let title = format!("{} · {}", direction.lp(), metric.name);
+            let title = format!("{} · {}", eval_set.lp(), metric.name);
             write(
-                format!("scatter_{}_{}.svg", direction.lp(), metric.name),
+                format!("scatter_{}_{}.svg", eval_set.lp(), metric.name),
                 plot::scatter(&title, &gold, &values, epsilon),
             )?;
-            write(
-                format!("scores_{}_{}.svg", direction.lp(), metric.name),
-                plot::histogram(&title, &values),
-            )?;
+            write(format!("scores_{}_{}.svg", eval_set.lp(), metric.name), plot::histogram(&title, &values))?;
         }
     }
     for task in result.tasks.iter().filter(|task| !task.ranks.is_empty()) {

@@ -9,16 +9,16 @@ use super::extra::Part;
 use crate::cli::trained;
 use crate::meta::correlation::Undefined;
 use crate::meta::coverage::CoveragePolicy;
-use crate::meta::eval_set::EvalSet as Direction;
+use crate::meta::eval_set::EvalSet;
 use crate::meta::evaluate::{SetResult, TaskResult};
-use crate::meta::lint::{FLIPPED_SIGN, lint};
+use crate::meta::lint::{FLIPPED_SIGN, Finding, lint};
 use crate::meta::scores::units::Joining;
 use crate::meta::scores::{Scores, SystemScoreOrigin};
 use crate::meta::standards::Origin;
 use crate::meta::statistic::Measured;
 
 /// All notes, one a line.
-pub fn notes(args: &Args, directions: &[Direction], result: &SetResult) -> Vec<String> {
+pub fn notes(args: &Args, eval_sets: &[EvalSet], result: &SetResult) -> Vec<String> {
     let mut notes = Vec::new();
     if !result.missing_pairs.is_empty() {
         notes.push(format!("no average: {} also covers {}", result.name, result.missing_pairs.join(", ")));
@@ -37,14 +37,14 @@ pub fn notes(args: &Args, directions: &[Direction], result: &SetResult) -> Vec<S
     }
     let of_systems = |task: &TaskResult| task.statistic.starts_with("sys:") && task.statistic != "sys:spa";
     let shows_system_scores = result.tasks.iter().any(of_systems);
-    for direction in directions {
-        notes.extend(rule_notes(direction));
-        notes.extend(coverage_notes(direction));
-        notes.extend(means_note(direction).filter(|_| shows_system_scores));
-        notes.extend(turned(args, direction));
+    for eval_set in eval_sets {
+        notes.extend(rule_notes(eval_set));
+        notes.extend(coverage_notes(eval_set));
+        notes.extend(means_note(eval_set).filter(|_| shows_system_scores));
+        notes.extend(turned(args, eval_set));
     }
     notes.extend(result.tasks.iter().filter_map(dropped_note));
-    notes.extend(trained_on(args, directions).into_iter().map(|warning| format!("warning: {warning}")));
+    notes.extend(trained_on(args, eval_sets).into_iter().map(|warning| format!("warning: {warning}")));
     if result.tasks.iter().any(|task| task.statistic.starts_with("seg:acc-eq")) {
         notes.push(
             "acc-eq: each metric has one tie threshold, fitted on these same scores (`--also calibration` shows by how \
@@ -70,17 +70,23 @@ pub fn notes(args: &Args, directions: &[Direction], result: &SetResult) -> Vec<S
 }
 
 /// Scores of the user's that look as if lower were better; with `--also lint` they are said there.
-fn turned(args: &Args, direction: &Direction) -> Vec<String> {
+fn turned(args: &Args, eval_set: &EvalSet) -> Vec<String> {
     let is_given = |name: &str| args.scores.iter().any(|given| given.split('=').next() == Some(name));
-    let findings =
-        if args.extra.wants(Part::Lint) { Vec::new() } else { lint(direction).unwrap_or_default() };
+    let findings = if args.extra.wants(Part::Lint) { Vec::new() } else { lint(eval_set).unwrap_or_default() };
     let turned = findings.into_iter().filter(|found| found.kind == FLIPPED_SIGN && is_given(&found.metric));
-    turned.map(|found| format!("warning: {} {}: {}", found.lp, found.metric, found.message)).collect()
+    turned.map(|found| format!("warning: {} {}: {}", found.lp, found.metric, message(&found))).collect()
+}
+
+/// What a finding says, with the option that helps.
+pub fn message(found: &Finding) -> String {
+    let hint =
+        if found.kind == FLIPPED_SIGN { format!(" hint: --negate {}", found.metric) } else { String::new() };
+    found.message.clone() + &hint
 }
 
 /// Judges that were trained on what they judged: those of `--scores`, `--spans` and `--latent-weight`, and the folder's
 /// metrics.
-pub fn trained_on(args: &Args, directions: &[Direction]) -> BTreeSet<String> {
+pub fn trained_on(args: &Args, eval_sets: &[EvalSet]) -> BTreeSet<String> {
     let given = args.scores.iter().chain(&args.extra.spans).chain(&args.extra.latent_weight);
     let given = given.filter_map(|given| given.split_once('='));
     let given = given.flat_map(|(name, pattern)| {
@@ -88,10 +94,10 @@ pub fn trained_on(args: &Args, directions: &[Direction]) -> BTreeSet<String> {
         let paths = paths.flat_map(|path| ["seg", "sys"].map(|level| path.replace("{level}", level)));
         paths.map(move |path| (name, PathBuf::from(path)))
     });
-    let of_folder = directions.iter().flat_map(|direction| {
-        let metrics = direction.metrics.iter();
+    let of_folder = eval_sets.iter().flat_map(|eval_set| {
+        let metrics = eval_set.metrics.iter();
         metrics.flat_map(|metric| {
-            let paths = direction.testset.metric_files(&metric.name);
+            let paths = eval_set.testset.metric_files(&metric.name);
             paths.into_iter().map(|path| (metric.name.as_str(), path))
         })
     });
@@ -118,32 +124,32 @@ fn undefined_notes(task: &TaskResult) -> Vec<String> {
 }
 
 /// What is not compared, and by which rule.
-fn rule_notes(direction: &Direction) -> Vec<String> {
+fn rule_notes(eval_set: &EvalSet) -> Vec<String> {
     let mut notes = Vec::new();
-    let lp = direction.lp();
-    if direction.machine.len() == 1 {
+    let lp = eval_set.lp();
+    if eval_set.machine.len() == 1 {
         notes.push(format!("{lp}: there is only one system, and nothing to compare it with"));
     }
-    let reference = direction.rules.reference.as_deref().unwrap_or("none");
-    if direction.rules.origin == Origin::Assumed && direction.testset.references.len() > 1 {
+    let reference = eval_set.rules.reference.as_deref().unwrap_or("none");
+    if eval_set.rules.origin == Origin::Assumed && eval_set.testset.references.len() > 1 {
         notes.push(format!(
             "{lp}: this test set is not one of the shared tasks', so {reference} of {} is taken for its reference \
              (--reference {lp}=NAME takes another)",
-            direction.testset.references.join(", ")
+            eval_set.testset.references.join(", ")
         ));
     }
-    if !direction.other_references.is_empty() {
+    if !eval_set.other_references.is_empty() {
         notes.push(format!(
             "{lp}: not compared, because they were given another reference than {reference}: {} (--metrics with the \
              full name compares one)",
-            direction.other_references.join(", ")
+            eval_set.other_references.join(", ")
         ));
     }
     let is_missed = |system: &&String| {
-        let is_rated = direction.gold.systems.get(*system).is_some_and(Option::is_some);
-        is_rated && !direction.testset.references.contains(system) && !direction.machine.contains(*system)
+        let is_rated = eval_set.gold.systems.get(*system).is_some_and(Option::is_some);
+        is_rated && !eval_set.testset.references.contains(system) && !eval_set.machine.contains(*system)
     };
-    let outliers: Vec<&str> = direction.rules.outliers.iter().filter(is_missed).map(String::as_str).collect();
+    let outliers: Vec<&str> = eval_set.rules.outliers.iter().filter(is_missed).map(String::as_str).collect();
     if !outliers.is_empty() {
         notes.push(format!(
             "{lp}: left out as in the shared task, because they are outliers: {} (--systems compares what it names)",
@@ -154,23 +160,23 @@ fn rule_notes(direction: &Direction) -> Vec<String> {
 }
 
 /// Missing verdicts and what was done about them.
-fn coverage_notes(direction: &Direction) -> Vec<String> {
+fn coverage_notes(eval_set: &EvalSet) -> Vec<String> {
     let mut notes = Vec::new();
-    let lp = direction.lp();
-    for metric in direction.metrics.iter().filter(|metric| metric.n_filled > 0) {
+    let lp = eval_set.lp();
+    for metric in eval_set.metrics.iter().filter(|metric| metric.n_filled > 0) {
         notes.push(format!(
             "{lp} {}: {} without a score, given the metric's lowest (--missing lowest)",
             metric.name,
             counted(metric.n_filled)
         ));
     }
-    notes.extend(run_notes(direction));
-    notes.extend(left_out(direction));
-    if direction.common.is_partial() {
+    notes.extend(run_notes(eval_set));
+    notes.extend(left_out(eval_set));
+    if eval_set.common.is_partial() {
         return notes;
     }
-    for metric in direction.metrics.iter().filter(|metric| metric.units.is_none()) {
-        let Ok(Some(own)) = direction.own_segments(metric) else { continue };
+    for metric in eval_set.metrics.iter().filter(|metric| metric.units.is_none()) {
+        let Ok(Some(own)) = eval_set.own_segments(metric) else { continue };
         let coverage = own.coverage();
         if coverage.missing > 0 {
             notes.push(format!(
@@ -185,8 +191,8 @@ fn coverage_notes(direction: &Direction) -> Vec<String> {
 }
 
 /// What is compared for no metric.
-fn left_out(direction: &Direction) -> Option<String> {
-    let common = &direction.common;
+fn left_out(eval_set: &EvalSet) -> Option<String> {
+    let common = &eval_set.common;
     if common.left_out == 0 {
         return None;
     }
@@ -201,32 +207,32 @@ fn left_out(direction: &Direction) -> Option<String> {
     };
     Some(format!(
         "{}: {} of {} left out for all metrics, {why} (--coverage each judges each metric by what it scored)",
-        direction.lp(),
+        eval_set.lp(),
         common.left_out,
         counted(common.rated)
     ))
 }
 
 /// What the system scores of runs leave out, and what judges of documents are compared with.
-fn run_notes(direction: &Direction) -> Vec<String> {
+fn run_notes(eval_set: &EvalSet) -> Vec<String> {
     let mut notes = Vec::new();
-    let lp = direction.lp();
-    for metric in &direction.metrics {
-        if direction.coverage == CoveragePolicy::Official {
-            notes.extend(official_note(direction, metric));
+    let lp = eval_set.lp();
+    for metric in &eval_set.metrics {
+        if eval_set.coverage == CoveragePolicy::Official {
+            notes.extend(official_note(eval_set, metric));
             continue;
         }
-        if let Some((n, of)) = direction.documents(metric) {
+        if let Some((n, of)) = eval_set.documents(metric) {
             let which = match metric.n_left_out {
                 Some(_) => {
                     format!("over the {n} of {of} documents that every metric has wholly for every system")
                 }
                 None => "over each system's own documents".to_owned(),
             };
-            notes.push(format!("{lp} {} {}", metric.name, of_documents(direction, metric, &which)));
+            notes.push(format!("{lp} {} {}", metric.name, of_documents(eval_set, metric, &which)));
             continue;
         }
-        if let Some(n) = metric.n_left_out.filter(|n| *n > 0 && !direction.common.is_partial()) {
+        if let Some(n) = metric.n_left_out.filter(|n| *n > 0 && !eval_set.common.is_partial()) {
             notes.push(format!(
                 "{lp} {}: segments left out of its system means, because some system has no verdict there: {n} \
                  (--coverage each keeps them)",
@@ -238,15 +244,15 @@ fn run_notes(direction: &Direction) -> Vec<String> {
 }
 
 /// What a run's system scores rest on where they are compared with the raters' own.
-fn official_note(direction: &Direction, metric: &Scores) -> Option<String> {
+fn official_note(eval_set: &EvalSet, metric: &Scores) -> Option<String> {
     let left_out = metric.n_left_out?;
-    let gold = direction.gold.segments.iter().flatten();
-    let gold: Vec<_> = gold.filter(|(system, _)| direction.machine.contains(*system)).collect();
+    let gold = eval_set.gold.segments.iter().flatten();
+    let gold: Vec<_> = gold.filter(|(system, _)| eval_set.machine.contains(*system)).collect();
     let is_rated = |seg: &usize| gold.iter().any(|(_, column)| column[*seg].is_some());
-    let judged = judged_segments(direction, metric);
-    let rated: Vec<usize> = (0..direction.testset.n_segments()).filter(is_rated).collect();
+    let judged = judged_segments(eval_set, metric);
+    let rated: Vec<usize> = (0..eval_set.testset.n_segments()).filter(is_rated).collect();
     let n_judged = rated.iter().filter(|seg| judged.contains(seg)).count();
-    let units = match direction.documents(metric) {
+    let units = match eval_set.documents(metric) {
         Some((n, of)) => format!("{n} of {of} documents"),
         None => format!("{} of {} segments", judged.len(), judged.len() + left_out),
     };
@@ -261,20 +267,20 @@ fn official_note(direction: &Direction, metric: &Scores) -> Option<String> {
     Some(format!(
         "{} {}: its system scores are means over the {units} with a verdict for every system, rated or not; the raters' \
          are their own{partly}",
-        direction.lp(),
+        eval_set.lp(),
         metric.name
     ))
 }
 
 /// The segments that a run has a verdict on for every system that it judged, alone or within a document.
-fn judged_segments(direction: &Direction, metric: &Scores) -> BTreeSet<usize> {
+fn judged_segments(eval_set: &EvalSet, metric: &Scores) -> BTreeSet<usize> {
     let columns = match (&metric.units, &metric.segments) {
         (Some(units), _) => units.columns(),
         (None, Some(segments)) => segments.clone(),
         (None, None) => return BTreeSet::new(),
     };
     let columns: Vec<_> = columns.values().filter(|column| column.iter().any(Option::is_some)).collect();
-    let n = metric.units.as_ref().map_or(direction.testset.n_segments(), |units| units.units.len());
+    let n = metric.units.as_ref().map_or(eval_set.testset.n_segments(), |units| units.units.len());
     let whole =
         (0..n).filter(|idx| columns.iter().all(|column| column.get(*idx).is_some_and(Option::is_some)));
     match &metric.units {
@@ -283,10 +289,10 @@ fn judged_segments(direction: &Direction, metric: &Scores) -> BTreeSet<usize> {
     }
 }
 
-fn of_documents(direction: &Direction, metric: &Scores, which: &str) -> String {
-    let gold = direction.gold.segments.as_ref().zip(metric.units.as_ref());
-    let partly = gold.map_or(0, |(gold, units)| units.partly_rated(gold, &direction.machine));
-    let joined = match direction.joining {
+fn of_documents(eval_set: &EvalSet, metric: &Scores, which: &str) -> String {
+    let gold = eval_set.gold.segments.as_ref().zip(metric.units.as_ref());
+    let partly = gold.map_or(0, |(gold, units)| units.partly_rated(gold, &eval_set.machine));
+    let joined = match eval_set.joining {
         Joining::Sum => "sums (--document-gold mean for means)",
         Joining::Mean => "means",
     };
@@ -302,11 +308,11 @@ fn of_documents(direction: &Direction, metric: &Scores, which: &str) -> String {
 }
 
 /// Rated segments that have no translation left out.
-fn whole_segments(direction: &Direction) -> usize {
-    let columns = direction.gold.segments.iter().flatten();
-    let columns: Vec<_> = columns.filter(|(system, _)| direction.machine.contains(*system)).collect();
+fn whole_segments(eval_set: &EvalSet) -> usize {
+    let columns = eval_set.gold.segments.iter().flatten();
+    let columns: Vec<_> = columns.filter(|(system, _)| eval_set.machine.contains(*system)).collect();
     let is_rated = |segment: &&usize| columns.iter().any(|(_, column)| column[**segment].is_some());
-    direction.common.whole_segments(direction.testset.n_segments()).iter().filter(is_rated).count()
+    eval_set.common.whole_segments(eval_set.testset.n_segments()).iter().filter(is_rated).count()
 }
 
 fn counted(translations: usize) -> String {
@@ -317,25 +323,25 @@ fn counted(translations: usize) -> String {
     }
 }
 
-fn means_note(direction: &Direction) -> Option<String> {
-    let lp = direction.lp();
+fn means_note(eval_set: &EvalSet) -> Option<String> {
+    let lp = eval_set.lp();
     let of = |origin: SystemScoreOrigin| {
-        let metrics = direction.metrics.iter().filter(|metric| metric.segments.is_some());
+        let metrics = eval_set.metrics.iter().filter(|metric| metric.segments.is_some());
         let metrics = metrics.filter(|metric: &&Scores| metric.system_origin == origin);
         metrics.map(|metric| metric.name.as_str()).collect::<Vec<_>>().join(", ")
     };
-    if direction.common.is_partial() {
+    if eval_set.common.is_partial() {
         let replaced = of(SystemScoreOrigin::File);
         let replaced = if replaced.is_empty() {
             String::new()
         } else {
             format!("; the files' own, over all segments, are not used: {replaced}")
         };
-        let whole = whole_segments(direction);
-        if direction.metrics.iter().all(|metric| metric.units.is_some()) {
+        let whole = whole_segments(eval_set);
+        if eval_set.metrics.iter().all(|metric| metric.units.is_some()) {
             return None;
         }
-        let which = if direction.metrics.iter().any(|metric| metric.units.is_some()) {
+        let which = if eval_set.metrics.iter().any(|metric| metric.units.is_some()) {
             let segments = if whole == 1 { "segment" } else { "segments" };
             format!("over the {whole} {segments} of the documents that are left whole for every system")
         } else {

@@ -1,6 +1,5 @@
 //! Tables and JSON of `tribunal meta`'s main result. It computes nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
@@ -9,13 +8,8 @@ use super::Args;
 use super::extra::{Extras, Part};
 use super::notes::{notes, trained_on};
 use crate::{
-    console::table::Table,
-    meta::{
-        coverage::Unit,
-        eval_set::EvalSet as Direction,
-        evaluate::{SetResult, TaskResult},
-        scores::Scores,
-    },
+    meta::{eval_set::EvalSet, evaluate::SetResult, scores::Scores},
+    report::meta::main_table,
 };
 
 /// Prints the tables of a task set and the notes below them.
@@ -24,157 +18,45 @@ use crate::{
 /// An output that cannot be written.
 pub fn print_tables(
     args: &Args,
-    directions: &[Direction],
+    eval_sets: &[EvalSet],
     result: &SetResult,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     writeln!(out, "{} · {} · human scores `{}`", result.name, args.testset.display(), args.gold)?;
-    for direction in directions {
-        writeln!(out, "{}", describe(direction))?;
+    for eval_set in eval_sets {
+        writeln!(out, "{}", describe(eval_set))?;
     }
     writeln!(out)?;
     write!(out, "{}", main_table(result).fitted(args.width))?;
-    let notes = notes(args, directions, result);
+    let notes = notes(args, eval_sets, result);
     if !notes.is_empty() {
         writeln!(out)?;
     }
     notes.iter().try_for_each(|note| writeln!(out, "{note}"))
 }
 
-fn describe(direction: &Direction) -> String {
-    let rated = direction.gold.segments.as_ref().map_or(0, |segments| {
+fn describe(eval_set: &EvalSet) -> String {
+    let rated = eval_set.gold.segments.as_ref().map_or(0, |segments| {
         let columns: Vec<_> =
-            segments.iter().filter(|(system, _)| direction.machine.contains(*system)).collect();
+            segments.iter().filter(|(system, _)| eval_set.machine.contains(*system)).collect();
         let rated = |segment: &usize| columns.iter().any(|(_, column)| column[*segment].is_some());
-        (0..direction.testset.n_segments()).filter(rated).count()
+        (0..eval_set.testset.n_segments()).filter(rated).count()
     });
     format!(
         "{}: {}, {}, {rated} of {} segments rated",
-        direction.lp(),
-        match direction.machine.len() {
+        eval_set.lp(),
+        match eval_set.machine.len() {
             1 => "1 system".to_owned(),
             n => format!("{n} systems in the order of their names"),
         },
-        direction
-            .rules
-            .reference
-            .as_ref()
-            .map_or_else(|| "no reference".into(), |r| format!("reference {r}")),
-        direction.testset.n_segments()
+        eval_set.rules.reference.as_ref().map_or_else(|| "no reference".into(), |r| format!("reference {r}")),
+        eval_set.testset.n_segments()
     )
 }
 
-pub fn main_table(result: &SetResult) -> Table {
-    let mut table = Table::new();
-    let averaged = !result.average.is_empty();
-    let before: Vec<String> = if averaged { vec![String::new(); 2] } else { vec![String::new()] };
-    let tasks = in_order_of_pairs(result);
-    let part = |pick: &dyn Fn(&TaskResult) -> String| {
-        before.iter().cloned().chain(tasks.iter().map(|task| pick(task))).collect::<Vec<_>>()
-    };
-    table.head(part(&|task| task.pairs.join("+")));
-    table.head(part(&|task| task.statistic.split_once(':').map_or("", |(level, _)| level).into()));
-    let mut numbers = part(&number_of);
-    numbers[0] = "n".into();
-    table.head(numbers);
-    let mut names = part(&|task| task.statistic.split_once(':').map_or("", |(_, name)| name).into());
-    names[0] = "metric".into();
-    if averaged {
-        names[1] = format!("{} average", result.name);
-    }
-    table.head(names);
-    for name in row_order(result) {
-        let mut cells = vec![name.clone()];
-        if let Some(ranked) = result.average.iter().find(|ranked| ranked.name == name) {
-            let tested = result.tasks.iter().any(|task| task.contest.is_some());
-            cells.push(with_rank(ranked.value, tested.then_some(ranked.rank)));
-        } else if averaged {
-            cells.push("-".into());
-        }
-        cells.extend(tasks.iter().map(|task| cell(task, &name)));
-        table.row(cells);
-    }
-    table
-}
-
-/// How many systems, segments or documents a column rests on; from the least to the most where metrics differ.
-fn number_of(task: &TaskResult) -> String {
-    let counts: BTreeSet<&[usize]> = task.bases.values().map(|basis| basis.systems.as_slice()).collect();
-    if task.statistic.starts_with("sys:") {
-        let pooled = |counts: &[usize]| counts.iter().map(usize::to_string).collect::<Vec<_>>().join("+");
-        let distinct: Vec<String> = counts.into_iter().map(pooled).collect();
-        let unit = if distinct == ["1"] { "system" } else { "systems" };
-        return format!("{} {unit}", distinct.join(" or "));
-    }
-    let of = |unit: Unit| {
-        let bases = task.bases.values().filter(move |basis| basis.unit == unit);
-        let (least, most) = (bases.clone().map(|b| b.units).min()?, bases.map(|b| b.units).max()?);
-        Some(match (least, most, name_of(unit)) {
-            (1, 1, name) => format!("1 {name}"),
-            (least, most, name) if least == most => format!("{most} {name}s"),
-            (least, most, name) => format!("{least} to {most} {name}s"),
-        })
-    };
-    [Unit::Segment, Unit::Document].into_iter().filter_map(of).collect::<Vec<_>>().join(", ")
-}
-
-fn name_of(unit: Unit) -> &'static str {
-    match unit {
-        Unit::Segment => "segment",
-        Unit::Document => "document",
-    }
-}
-
-/// Pooled tasks first, then pair by pair, system level before segment level.
-fn in_order_of_pairs(result: &SetResult) -> Vec<&TaskResult> {
-    let mut tasks: Vec<&TaskResult> = result.tasks.iter().collect();
-    let first_of = |task: &TaskResult| result.tasks.iter().position(|other| other.pairs == task.pairs);
-    tasks.sort_by_key(|task| (first_of(task), task.statistic.starts_with("seg")));
-    tasks
-}
-
-/// Best first, by the average if there is one and by the first task if not; metrics without a value come
-/// last.
-fn row_order(result: &SetResult) -> Vec<String> {
-    let mut names: Vec<String> = result.average.iter().map(|ranked| ranked.name.clone()).collect();
-    let first: BTreeMap<&String, f64> = result.tasks.first().map_or_else(BTreeMap::new, |task| {
-        task.values.iter().filter_map(|(name, value)| Some((name, value.ok()?.value))).collect()
-    });
-    let all: BTreeSet<&String> = result.tasks.iter().flat_map(|t| t.values.keys()).collect();
-    let mut others: Vec<&String> = all.into_iter().filter(|name| !names.contains(name)).collect();
-    let value = |name: &String| first.get(name).copied().unwrap_or(f64::NEG_INFINITY);
-    others.sort_by(|a, b| value(b).total_cmp(&value(a)).then(a.cmp(b)));
-    names.extend(others.into_iter().cloned());
-    names
-}
-
-fn cell(task: &TaskResult, name: &str) -> String {
-    match task.values.get(name) {
-        Some(Ok(measured)) => {
-            let rank = task.ranks.iter().find(|ranked| ranked.name == name).map(|ranked| ranked.rank);
-            with_rank(measured.value, rank) + &own_number(task, name)
-        }
-        _ => "-".into(),
-    }
-}
-
-/// The metric's own number of segments or documents, where others in the column have another.
-fn own_number(task: &TaskResult, name: &str) -> String {
-    let Some(own) = task.bases.get(name) else { return String::new() };
-    if task.bases.values().any(|other| other.unit != own.unit) {
-        return format!(" n={} {}s", own.units, name_of(own.unit));
-    }
-    let most = task.bases.values().map(|basis| basis.units).max();
-    if Some(own.units) < most { format!(" n={}", own.units) } else { String::new() }
-}
-
-fn with_rank(value: f64, rank: Option<usize>) -> String {
-    rank.map_or_else(|| format!("{value:.3}"), |rank| format!("{value:.3} ({rank})"))
-}
-
 /// Units that the system means of a run leave out; `None` where each system's mean is over its own.
-fn left_out_of_means(direction: &Direction, metric: &Scores) -> Option<usize> {
-    let documents = direction.documents(metric).map(|(kept, of)| of - kept);
+fn left_out_of_means(eval_set: &EvalSet, metric: &Scores) -> Option<usize> {
+    let documents = eval_set.documents(metric).map(|(kept, of)| of - kept);
     metric.n_left_out.map(|n_left_out| documents.unwrap_or(n_left_out))
 }
 
@@ -184,44 +66,44 @@ fn left_out_of_means(direction: &Direction, metric: &Scores) -> Option<usize> {
 /// Numbers that JSON cannot hold.
 pub fn print_json(
     args: &Args,
-    directions: &[Direction],
+    eval_sets: &[EvalSet],
     result: &SetResult,
     extras: &Extras,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let describe = |direction: &Direction| -> Value {
-        let metrics = direction.metrics.iter().map(|metric| {
+    let describe = |eval_set: &EvalSet| -> Value {
+        let metrics = eval_set.metrics.iter().map(|metric| {
             json!({
                 "name": metric.name,
                 "system_scores": metric.system_origin,
-                "coverage": direction.own_segments(metric).ok().flatten().map(|scores| scores.coverage()),
+                "coverage": eval_set.own_segments(metric).ok().flatten().map(|scores| scores.coverage()),
                 "filled_with_lowest": metric.n_filled,
-                "units_left_out_of_means": left_out_of_means(direction, metric),
+                "units_left_out_of_means": left_out_of_means(eval_set, metric),
                 "documents": metric.units.as_ref().map(|units| &units.units),
             })
         });
         json!({
-            "lp": direction.lp(),
-            "reference": direction.rules,
-            "systems": direction.machine,
-            "with_humans": direction.with_humans,
-            "segments": direction.testset.n_segments(),
-            "compared": direction.common,
+            "lp": eval_set.lp(),
+            "reference": eval_set.rules,
+            "systems": eval_set.machine,
+            "with_humans": eval_set.with_humans,
+            "segments": eval_set.testset.n_segments(),
+            "compared": eval_set.common,
             "metrics": metrics.collect::<Vec<_>>(),
-            "other_references": direction.other_references,
+            "other_references": eval_set.other_references,
         })
     };
     let object = json!({
         "testset": args.testset,
         "gold": args.gold,
         "missing": args.missing,
-        "coverage": directions.first().map(|direction| direction.coverage),
+        "coverage": eval_sets.first().map(|eval_set| eval_set.coverage),
         "seed": args.seed,
         "resamples": args.extra.wants(Part::Significance).then_some(args.resamples),
-        "directions": directions.iter().map(describe).collect::<Vec<_>>(),
+        "directions": eval_sets.iter().map(describe).collect::<Vec<_>>(),
         "result": result,
         "more": extras,
-        "warnings": trained_on(args, directions),
+        "warnings": trained_on(args, eval_sets),
     });
     writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
     Ok(())

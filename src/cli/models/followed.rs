@@ -37,7 +37,7 @@ impl Arriving {
         Self { size, there, parts, last: Instant::now() }
     }
 
-    /// Counts bytes; what there is to say of them now, if anything. The end of a file is said elsewhere.
+    /// Counts bytes; what there is to say of them now, if anything. The end of a file is reported elsewhere.
     fn advance(&mut self, n_bytes: u64) -> Option<String> {
         self.there += n_bytes;
         let parts = self.size.map_or(0, |size| self.there * PARTS / size.max(1));

@@ -106,8 +106,8 @@ fn judge(args: &RunArgs) -> Result<(RubricMqm, Signed)> {
         Settings { preset: args.preset, max_tokens: args.sampling.max_tokens, ..Settings::default() };
     let method = registry::find(rubric_mqm::METHOD.name)?;
     let options = method.parse_options(&format!("scenario={long}"))?;
-    let judge = RubricMqm::new(&settings, &rubric_mqm::Asked::read(&options))?;
-    let signed = registry::sign(method, &settings, &options, &judge.materials());
+    let judge = RubricMqm::new(&settings, &rubric_mqm::Options::read(&options))?;
+    let signed = registry::sign(method, &settings, &options, &judge.provenance());
     Ok((judge, signed))
 }
 

@@ -11,7 +11,7 @@ use crate::{
         ranks::assign_ranks,
     },
     mqm::Severity,
-    report::page::{Contest, Slice, Standing},
+    report::page::{PairTest, Slice, Standing},
     run::{Record, Status},
 };
 
@@ -115,7 +115,7 @@ fn standing(system: &str, scores: &Scores<'_>, mine: &[&Record], resamples: usiz
     }
 }
 
-fn contests(compared: &BTreeMap<&str, Scores<'_>>, resamples: usize, seed: u64) -> Result<Vec<Contest>> {
+fn contests(compared: &BTreeMap<&str, Scores<'_>>, resamples: usize, seed: u64) -> Result<Vec<PairTest>> {
     let systems: Vec<(&&str, &Scores<'_>)> = compared.iter().collect();
     let mut contests = Vec::new();
     for (idx, (a, scores)) in systems.iter().enumerate() {
@@ -130,7 +130,7 @@ fn contests(compared: &BTreeMap<&str, Scores<'_>>, resamples: usize, seed: u64) 
             let counted = |order: std::cmp::Ordering| {
                 both.iter().filter(|(first, second)| first.total_cmp(second) == order).count()
             };
-            contests.push(Contest {
+            contests.push(PairTest {
                 a: (**a).to_owned(),
                 b: (**b).to_owned(),
                 wins: counted(std::cmp::Ordering::Greater),
@@ -145,10 +145,10 @@ fn contests(compared: &BTreeMap<&str, Scores<'_>>, resamples: usize, seed: u64) 
 }
 
 /// Sorts systems from the best to the worst and gives them the ranks of their clusters.
-fn rank(standings: &mut [Standing], contests: &[Contest]) {
+fn rank(standings: &mut [Standing], contests: &[PairTest]) {
     let means: Vec<(String, f64)> =
         standings.iter().filter_map(|s| Some((s.system.clone(), s.score?))).collect();
-    let ordered = |contest: &Contest| {
+    let ordered = |contest: &PairTest| {
         let (a, b) = (contest.a.clone(), contest.b.clone());
         (if contest.difference >= 0.0 { (a, b) } else { (b, a) }, contest.p)
     };

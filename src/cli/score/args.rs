@@ -9,10 +9,13 @@ use super::super::{
     output::{Cells, Format},
 };
 use crate::{
-    cli::progress::Show,
-    console::args::{EngineArgs, InputArgs, JudgeArgs, ModelArgs, SamplingArgs, bytes},
+    cli::progress::ProgressMode,
+    console::{
+        args::{EngineArgs, InputArgs, JudgeArgs, ModelArgs, SamplingArgs, bytes},
+        hints,
+    },
     eval::{OutputSpec, Spec},
-    run::{CallRetention, Shard},
+    run::{CallRetention, Shard, groups::ShardError},
 };
 
 /// Judge translations.
@@ -44,7 +47,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Judge one part of N, from 1; `tribunal merge` joins the parts
-    #[arg(long, value_name = "I/N")]
+    #[arg(long, value_name = "I/N", value_parser = shard)]
     pub shard: Option<Shard>,
     /// Ask once more about segments whose answers could not be used
     #[arg(long)]
@@ -54,7 +57,7 @@ pub struct RunArgs {
     pub calls: CallRetention,
     /// Progress: auto, plain (a line a minute), json or off
     #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
-    pub progress: Show,
+    pub progress: ProgressMode,
     /// Judge a few groups, and say what the whole run takes
     #[arg(long)]
     pub dry_run: bool,
@@ -97,10 +100,14 @@ impl Args {
     }
 }
 
+fn shard(text: &str) -> Result<Shard, String> {
+    text.parse().map_err(|error: ShardError| hints::text(&error).unwrap_or_else(|| error.to_string()))
+}
+
 impl RunArgs {
     /// How progress is shown.
-    pub fn shown(&self) -> Show {
-        if self.quiet { Show::Off } else { self.progress }
+    pub fn shown(&self) -> ProgressMode {
+        if self.quiet { ProgressMode::Off } else { self.progress }
     }
 }
 

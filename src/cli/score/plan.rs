@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     cli::{
         output::{Cells, Format, Printed},
-        progress::Show,
+        progress::ProgressMode,
         score::Args,
     },
     console::{table::Table, wrap},
@@ -36,10 +36,10 @@ pub fn run(
     out: &mut dyn Write,
 ) -> Result<()> {
     // Without a terminal the notes are enough.
-    let is_shown = args.run.progress != Show::Auto || std::io::stderr().is_terminal();
+    let is_shown = args.run.progress != ProgressMode::Auto || std::io::stderr().is_terminal();
     let progress = if is_shown { invocation.progress.clone() } else { Arc::new(Silent) };
     let invocation = Invocation { progress, ..invocation.clone() };
-    let is_counted = !matches!(args.run.shown(), Show::Off | Show::Json);
+    let is_counted = !matches!(args.run.shown(), ProgressMode::Off | ProgressMode::Json);
     let bar = if is_counted { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
     bar.enable_steady_tick(Duration::from_millis(500));
     let shown = |stage: Stage| match stage {

@@ -24,7 +24,7 @@ pub struct Needs {
     pub tensor_parallel: usize,
     /// Where that is more than one and was not asked for: why.
     pub note: Option<String>,
-    /// The folders of the models in that of all models, for `--stage`.
+    /// The models' folders, relative to the folder of all models, for `--stage`.
     pub folders: Vec<String>,
 }
 

@@ -9,11 +9,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{
-    DataArgs, EngineArgs, SampleArgs,
-    agreement::{Figures, Held},
-    models, positive,
-};
+use super::{DataArgs, EngineArgs, SampleArgs, models, positive};
 use crate::{
     cli::output::spare_runs,
     engine::Engine,
@@ -31,11 +27,12 @@ use crate::{
     segment::Segment,
     tune::{
         Weights,
+        agreement::{Figures, HeldOutAgreement},
+        corruption::{self, Corrupted},
         probe::{self as fitting, Subject},
         rated::{Document, Rated},
         readings::Readings,
         split::Split,
-        spoil::{self, Spoilt},
     },
 };
 
@@ -50,8 +47,8 @@ pub(super) struct Args {
     depth: Vec<usize>,
     /// Learn from about N translations that are made worse as well, in ways that are known: words left out or wrong,
     /// sentences missing, texts of another source
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    spoilt: usize,
+    #[arg(long, alias = "spoilt", value_name = "N", default_value_t = 0)]
+    corrupted: usize,
     /// A LoRA adapter of the model, whose states the maps read: a folder in PEFT's layout
     #[arg(long, value_name = "DIR")]
     adapter: Option<PathBuf>,
@@ -123,11 +120,11 @@ pub(super) fn run(args: &Args, invocation: &super::Invocation, out: &mut dyn Wri
     };
     let about = (model.sha256.as_str(), hidden);
     let seed = args.reading.data.seed;
-    read_split(&mut split, args.spoilt, seed, |segments| {
+    read_split(&mut split, args.corrupted, seed, |segments| {
         read_missing(&folder, about, (&prompts, &depths), segments, invocation, open)
     })?;
     let Split { train, held_out, .. } = split;
-    let [spoilt, spoilt_held_out] = spoilt_of(&train, &held_out, args.spoilt, seed);
+    let [corrupted, corrupted_held_out] = corrupted_of(&train, &held_out, args.corrupted, seed);
     let mut readings = kept(&folder, about, (&prompts, &[depth]))?;
     let names = || held_out.iter().map(Document::name).collect();
     let hold_out =
@@ -143,8 +140,8 @@ pub(super) fn run(args: &Args, invocation: &super::Invocation, out: &mut dyn Wri
         seed,
     };
     say!("fitting ...");
-    let mut fit = fitting::fit(&train, &spoilt, &mut readings, &subject)?;
-    fit.made.figures = figures(&fit, &held_out, &spoilt_held_out, &mut readings, &subject)?;
+    let mut fit = fitting::fit(&train, &corrupted, &mut readings, &subject)?;
+    fit.made.figures = figures(&fit, &held_out, &corrupted_held_out, &mut readings, &subject)?;
     let fit = fit.ready()?;
     let json = fit.to_json()?;
     files::write(&args.out, |file| file.write_all(json.as_bytes()))?;
@@ -155,28 +152,28 @@ pub(super) fn run(args: &Args, invocation: &super::Invocation, out: &mut dyn Wri
 }
 
 /// Versions with planted errors, of the translations that are fitted on and of those held out.
-fn spoilt_of<'a>(
+fn corrupted_of<'a>(
     train: &'a [Document],
     held_out: &'a [Document],
     most: usize,
     seed: u64,
-) -> [Vec<Spoilt<'a>>; 2] {
-    [spoil::versions(train, most, seed), spoil::versions(held_out, most.div_ceil(4), seed)]
+) -> [Vec<Corrupted<'a>>; 2] {
+    [corruption::versions(train, most, seed), corruption::versions(held_out, most.div_ceil(4), seed)]
 }
 
 /// Reads a split's translations and their versions with planted errors. Translations that do not fit the model's context,
 /// or whose version does not, are taken out of the split.
 fn read_split(
     split: &mut Split,
-    most_spoilt: usize,
+    most_corrupted: usize,
     seed: u64,
     read: impl Fn(&[&Segment]) -> Result<Vec<bool>>,
 ) -> Result<()> {
     loop {
         let Split { train, held_out, .. } = &*split;
-        let spoilt = spoilt_of(train, held_out, most_spoilt, seed);
+        let corrupted = corrupted_of(train, held_out, most_corrupted, seed);
         let own = usable(train).chain(usable(held_out)).map(|rated| (&rated.segment, &rated.segment));
-        let planted = spoilt.iter().flatten().map(|one| (&one.rated.segment, &one.segment));
+        let planted = corrupted.iter().flatten().map(|one| (&one.rated.segment, &one.segment));
         let (originals, segments): (Vec<&Segment>, Vec<&Segment>) = own.chain(planted).unzip();
         let is_read = read(&segments)?;
         let unread = originals.into_iter().zip(is_read).filter(|(_, is_read)| !is_read);
@@ -213,7 +210,7 @@ fn kept(
     Ok(Readings::open(folder, &format!("{sha256}-{}", prompts.hash()), depths, hidden)?)
 }
 
-/// Reads what is missing of these segments in a folder of readings; for each segment, whether it has been read.
+/// Reads the segments that are missing from a folder of readings; returns for each segment whether it has been read.
 fn read_missing(
     folder: &Path,
     about: (&str, usize),
@@ -276,11 +273,11 @@ fn read(engine: &dyn Llm, readings: &mut Readings, prompts: &Prompts, segments: 
 fn figures(
     fit: &Fit,
     held_out: &[Document],
-    spoilt: &[Spoilt<'_>],
+    corrupted: &[Corrupted<'_>],
     readings: &mut Readings,
     subject: &Subject<'_>,
 ) -> Result<Figures> {
-    let mut held: BTreeMap<String, Held> = BTreeMap::new();
+    let mut held: BTreeMap<String, HeldOutAgreement> = BTreeMap::new();
     let mut verdict = |segment: &Segment| -> Result<Verdict> {
         let reading = readings.of(subject.prompts, segment)?;
         let seen = fitting::seen(fit, &reading, segment);
@@ -290,9 +287,9 @@ fn figures(
         let of_pair = held.entry(probe::pair(&rated.segment)).or_default();
         of_pair.add(rated, &verdict(&rated.segment)?, subject.weights);
     }
-    for one in spoilt {
+    for one in corrupted {
         let (was, is) = (verdict(&one.rated.segment)?, verdict(&one.segment)?);
-        held.entry(probe::pair(&one.segment)).or_default().add_spoilt(one.kind, was.score, is.score);
+        held.entry(probe::pair(&one.segment)).or_default().add_corrupted(one.kind, was.score, is.score);
     }
     Ok(held.into_iter().map(|(pair, held)| (pair, held.figures())).collect())
 }

@@ -5,7 +5,7 @@
 //! split lines at tabs.
 //!
 //! Source: google/wmt-mqm-human-evaluation, `README.md`; google-research/marot, `README.md`: a tenth column of metadata,
-//! whose `evaluation` stands in the first row alone; mt-metrics-eval, `converters/score_mqm.py`: columns by name.
+//! whose `evaluation` is in the first row only; mt-metrics-eval, `converters/score_mqm.py`: columns by name.
 
 use std::{collections::BTreeMap, io::Write};
 

@@ -80,7 +80,7 @@ fn is_uneven(items: &Items) -> bool {
     items.windows(2).any(|pair| systems(&pair[0].1) != systems(&pair[1].1))
 }
 
-/// What groups segments: the pair and the document, or the segment where there are no documents.
+/// The key by which segments are grouped: pair and document, or the segment if there are no documents.
 fn document(record: &Record) -> String {
     let name = if record.doc.is_empty() { format!("{:?}", record.seg) } else { record.doc.clone() };
     format!("{}-{} {name}", record.src_lang, record.tgt_lang)

@@ -11,14 +11,14 @@ use crate::{
     },
     segment::Segment,
     tune::{
+        corruption::Corrupted,
         ridge::{Map, Sums},
-        spoil::Spoilt,
     },
 };
 
-/// The weight of all spoilt translations together, as a share of that of all rated ones. A larger share finds more of what was
-/// spoilt, and less of which sources are hard (measured on held-out documents: docs/tuning.md).
-const SPOILT_SHARE: f64 = 0.15;
+/// The weight of all corrupted translations together, as a share of that of all rated ones. A larger share finds more of what was
+/// corrupted, and less of which sources are hard (measured on held-out documents: docs/tuning.md).
+const CORRUPTED_SHARE: f64 = 0.15;
 
 /// The most quantiles of a length.
 const RUNGS: usize = 51;
@@ -129,11 +129,11 @@ impl<'a> Norms<'a> {
         means.into_iter().flatten().map(row).collect()
     }
 
-    /// What a spoilt translation's row differs from the mean of it and of what it was, in units of the corpus.
-    fn pair(&self, spoilt: &Spoilt<'_>, was: &[f32], is: &[f32]) -> (Vec<f64>, f64) {
-        let deviation = self.deviations[scale(spoilt.document, spoilt.rated).as_str()];
+    /// What a corrupted translation's row differs from the mean of it and of what it was, in units of the corpus.
+    fn pair(&self, corrupted: &Corrupted<'_>, was: &[f32], is: &[f32]) -> (Vec<f64>, f64) {
+        let deviation = self.deviations[scale(corrupted.document, corrupted.rated).as_str()];
         let x = was.iter().zip(is).map(|(was, is)| (f64::from(*is) - f64::from(*was)) / 2.0).collect();
-        (x, -spoilt.points / deviation / 2.0)
+        (x, -corrupted.points / deviation / 2.0)
     }
 
     /// The mean deviation of the penalties. Unit: MQM points.
@@ -156,7 +156,7 @@ impl Scoring {
 
     pub fn fit(
         examples: &[Example<'_>],
-        spoilt: &[Spoilt<'_>],
+        corrupted: &[Corrupted<'_>],
         readings: &mut Readings,
         subject: &Subject<'_>,
     ) -> Result<Self, Error> {
@@ -173,18 +173,18 @@ impl Scoring {
                 folds.add(example.fold, &x, y)?;
             }
         }
-        let mut of_spoilt = Folds::new(width);
-        for one in spoilt {
+        let mut of_corrupted = Folds::new(width);
+        for one in corrupted {
             let [was, is] =
                 [&one.rated.segment, &one.segment].map(|segment| narrow_inputs(readings, subject, segment));
             let (x, y) = norms.pair(one, &was?, &is?);
             let (fold, turned) = (fold(one.document), x.iter().map(|x| -x).collect::<Vec<_>>());
-            of_spoilt.add(fold, &x, y)?;
-            of_spoilt.add(fold, &turned, -y)?;
+            of_corrupted.add(fold, &x, y)?;
+            of_corrupted.add(fold, &turned, -y)?;
         }
         let mut folds = folds.sums()?;
-        let weight = SPOILT_SHARE * examples.len() as f64 / spoilt.len().max(1) as f64;
-        for (sums, more) in folds.iter_mut().zip(of_spoilt.sums()?) {
+        let weight = CORRUPTED_SHARE * examples.len() as f64 / corrupted.len().max(1) as f64;
+        for (sums, more) in folds.iter_mut().zip(of_corrupted.sums()?) {
             sums.add_sums(&more, weight);
         }
         let all = total(&folds, width, 1);

@@ -9,7 +9,7 @@ use std::{
 };
 
 use tribunal::{
-    judges::{Error, Grouping, Judge, Judging, Materials, Panel, Role, Stage, Unit, Verdict},
+    judges::{Error, Grouping, Judge, Panel, Protocol, Provenance, Role, Stage, Unit, Verdict},
     llm::{
         self, Chat, Counter, Finish, Llm, Reply, ResponseFormat, Sampling, Scored, Token, TokenSource, Usage,
     },
@@ -78,7 +78,7 @@ impl TinyJudge {
 
     /// The judge of segments, or of whole groups.
     pub fn about(unit: Unit, grouping: Grouping) -> Judge {
-        let mut judge = Judge::new(Materials::default(), Self { unit });
+        let mut judge = Judge::new(Provenance::default(), Self { unit });
         (judge.grouping, judge.unit) = (grouping, unit);
         judge
     }
@@ -109,7 +109,7 @@ impl TinyJudge {
     }
 }
 
-impl Judging for TinyJudge {
+impl Protocol for TinyJudge {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         match self.unit {
             Unit::Group => {

@@ -6,7 +6,7 @@ use super::*;
 
 /// A panel for `tribunal calibrate`.
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
-fn seat(_: &ModelSpec, _: &Resources, sampling: Sampling) -> anyhow::Result<Models> {
+fn seat(_: &ModelSpec, _: &Resources, sampling: Sampling) -> tribunal::eval::Result<Models> {
     let cast = Cast::new()
         .sure(&[COMPARE, "Accuracy/"], &[("A", &[-0.5, -0.25])])
         .sure(&[COMPARE], &[("B", &[-2.0])])
@@ -45,7 +45,7 @@ fn calibrate_writes_what_the_judge_reads() {
          en-de\tstyle/awkward\t-2\tprobability 0.1353, percentile 60 of 1 answers on 1 segments\n"
     );
     let text = std::fs::read_to_string(path("fit.toml")).unwrap();
-    let hash = HiMate::new(&Settings::default(), &Asked::read(&METHOD.parse_options("").unwrap())).unwrap();
+    let hash = HiMate::new(&Settings::default(), &Options::read(&METHOD.parse_options("").unwrap())).unwrap();
     insta::assert_snapshot!("himate_calibration", text.replace(hash.prompts_hash(), "HASH"));
     let fitted = judge(&format!("comparison=asked,calibration={}", path("fit.toml")), Preset::Strict);
     let trained = fitted.trained_on.as_ref().expect("a calibration has sources");
@@ -58,7 +58,7 @@ fn calibrate_writes_what_the_judge_reads() {
     assert_eq!(at.judge(&fitted, &[bank()]).1.len(), 23);
 
     let with = |sha256: &str| {
-        fitted.judging().check_models(&|_| Model { name: "scripted".into(), sha256: sha256.into() })
+        fitted.protocol().check_models(&|_| Model { name: "scripted".into(), sha256: sha256.into() })
     };
     assert!(with("5eed").is_ok());
     let other = with("0ther").unwrap_err().to_string();
@@ -97,7 +97,7 @@ fn options_that_do_not_go_together_and_calibrations() {
     text += &refusal(&file);
     std::fs::write(&path, "threshold = 3\n").unwrap();
     text += &refusal(&file);
-    let strict = HiMate::new(&settings, &Asked::read(&METHOD.parse_options("").unwrap())).unwrap();
+    let strict = HiMate::new(&settings, &Options::read(&METHOD.parse_options("").unwrap())).unwrap();
     let entry = |pair: &str, prompts: &str, value: f64| {
         format!(
             "[[threshold]]\npair = \"{pair}\"\nmodel = \"m\"\nsha256 = \"0\"\npreset = \"strict\"\nprompts = \"{prompts}\"\nconfidence = \"sum\"\ncomparison = \"weighed\"\npercentile = 60.0\nsegments = 2\nanswers = 5\nvalue = {value:?}\n\n"
@@ -163,7 +163,7 @@ fn a_threshold_without_a_subtype_is_for_all() {
 #[test]
 fn confidences_of_a_validation_set() {
     let strict =
-        HiMate::new(&Settings::default(), &Asked::read(&METHOD.parse_options("comparison=asked").unwrap()))
+        HiMate::new(&Settings::default(), &Options::read(&METHOD.parse_options("comparison=asked").unwrap()))
             .unwrap();
     let cast = Cast::new()
         .sure(&[COMPARE, "Accuracy/"], &[("A", &[-0.5, -0.25])])
@@ -185,7 +185,8 @@ fn confidences_of_a_validation_set() {
 /// A comparison weighed in both orders is as sure as the mean of both.
 #[test]
 fn confidences_of_weighed_comparisons() {
-    let strict = HiMate::new(&Settings::default(), &Asked::read(&METHOD.parse_options("").unwrap())).unwrap();
+    let strict =
+        HiMate::new(&Settings::default(), &Options::read(&METHOD.parse_options("").unwrap())).unwrap();
     let first = format!("A for \"{CORRECTED}\"");
     let cast = Cast::new()
         .sure(&[COMPARE, &first], &[("A", &[0.9f64.ln()])])

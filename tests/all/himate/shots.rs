@@ -82,11 +82,11 @@ fn examples_are_in_the_languages_of_the_segment() {
     let remarks = |options: &str| {
         let segments =
             [("en", "de"), ("en", "cs"), ("en", "cs"), ("fr", "de")].map(|pair| translation(pair, "a", "b"));
-        judge(options, Preset::Strict).judging().remarks(&segments).join("\n")
+        judge(options, Preset::Strict).protocol().remarks(&segments).join("\n")
     };
     insta::assert_snapshot!(remarks(""), @"
-    no example is from English to Czech, so agents are shown none there; hint: `--shots FILE`
-    no example is from French to German, so agents are shown none there; hint: `--shots FILE`
+    no example is from English to Czech, so agents are shown none there; hint: shots of this pair
+    no example is from French to German, so agents are shown none there; hint: shots of this pair
     ");
     assert_eq!(remarks("shots=0") + &remarks("stages=sa"), "");
 }

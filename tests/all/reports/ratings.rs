@@ -3,18 +3,14 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tribunal::{cli, eval, mqm::raters, segment::lang::parse_pair};
+use tribunal::{eval, mqm::raters, segment::lang::parse_pair};
 use tribunal_testing::report as input;
+
+use crate::fakes::program;
 
 /// What a command prints; or its error.
 fn tribunal(args: &[&str]) -> Result<String, String> {
-    let argv = std::iter::once("tribunal").chain(args.iter().copied()).map(String::from);
-    let cli = cli::parse(argv).map_err(|error| error.to_string())?;
-    let mut out = Vec::new();
-    match cli.run(tribunal::eval::models::load, &mut out) {
-        Ok(_) => Ok(String::from_utf8(out).unwrap()),
-        Err(error) => Err(cli::explain(&error)),
-    }
+    program(args).map(|(text, _)| text)
 }
 
 /// An export of a file, as one text.

@@ -52,7 +52,7 @@ pub fn add_filters(environment: &mut Environment<'_>) {
     });
 }
 
-/// A whole number, cut off towards zero; the default, or 0, for what is none.
+/// The integer part of a value; the default, or 0, if it is not a number.
 #[expect(clippy::needless_pass_by_value, reason = "the shape of a filter")]
 fn int(value: &Value, default: Option<Value>, base: Option<u32>, named: Kwargs) -> Result<Value, Error> {
     let default = default.or(named.get("default")?).unwrap_or_else(|| 0.into());

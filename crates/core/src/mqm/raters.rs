@@ -39,7 +39,7 @@ const MAROT: &str = "system\tdoc\tdocSegId\tglobalSegId\trater\tsource\ttarget\t
 /// Why a file of annotations cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot read `{path}`: {}", files::why(path, source))]
+    #[error("cannot read `{path}`: {}", files::explain(path, source))]
     Io { path: PathBuf, source: std::io::Error },
     #[error("`{path}` has no column `{column}`\nhint: the columns of an MQM TSV are {}", MAROT.replace('\t', ", "))]
     Column { path: PathBuf, column: &'static str },

@@ -37,7 +37,7 @@ pub struct Marked {
 /// Why a file of ratings cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot read `{path}`: {}", files::why(path, source))]
+    #[error("cannot read `{path}`: {}", files::explain(path, source))]
     Io { path: PathBuf, source: std::io::Error },
     #[error("`{path}` line {line}: {reason}")]
     Line { path: PathBuf, line: usize, reason: String },

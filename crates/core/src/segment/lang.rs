@@ -25,7 +25,7 @@ pub enum Error {
     Pair(String),
     #[error(
         "`{0}` names several language pairs, but one is expected\nhint: run the command for each, or give a table \
-         (`--input`) with `src_lang` and `tgt_lang` on each line"
+         with `src_lang` and `tgt_lang` on each line"
     )]
     Several(String),
     #[error("the language pair `{pair}` can be read as {readings}\nhint: write regions with `_`: `en-de_DE`")]

@@ -2,7 +2,7 @@
 //! decides nothing about segments.
 //!
 //! Two identifiers with models of some hundred kilobytes have to agree, which makes up for what each of them lacks:
-//! `whatlang` (trigrams of 70 languages) says how sure it is, but takes Russian for Bulgarian and short English for
+//! `whatlang` (trigrams of 70 languages) reports its confidence, but takes Russian for Bulgarian and short English for
 //! French; `whichlang` (a linear classifier of 16 languages) is right nearly always, but never unsure. docs/methods.md
 //! has their figures, and those of `lingua`.
 
@@ -47,7 +47,7 @@ const ENOUGH: usize = 60;
 const PART_16: usize = 40;
 const PART_70: usize = 80;
 
-/// Letters of a clause that is looked at by itself.
+/// The fewest letters of a clause that is identified separately.
 const CLAUSE: usize = 12;
 
 /// Languages that are never called wrong for one another: identifiers confuse them, or people may. The first two lines

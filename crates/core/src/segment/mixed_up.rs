@@ -100,7 +100,7 @@ pub struct MixedUp {
     pairs: BTreeMap<(Lang, Lang), PairStats>,
 }
 
-/// Why an input is rejected: a file is certainly in another language than it is said to be.
+/// Why an input is rejected: a file is certainly in another language than declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     what: String,
@@ -109,7 +109,7 @@ pub struct Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\nhint: {}, or `--language-check off` to judge it all the same", self.what, self.hint)
+        write!(f, "{}\nhint: {}", self.what, self.hint)
     }
 }
 
@@ -314,33 +314,33 @@ mod tests {
     fn whole_files_in_another_language_are_refused() {
         insta::assert_snapshot!(refusal("zh-en", EN, ZH), @r"
         the sources of `zh-en` are in English and the translations of `a` in Chinese, so the two are swapped
-        hint: give the files the other way round, or name the languages so: `-l en-zh`, or `--language-check off` to judge it all the same
+        hint: give the files the other way round, or name the languages so: `-l en-zh`
         ");
         insta::assert_snapshot!(refusal("de-en", EN, DE), @r"
         the sources of `de-en` are in English and the translations of `a` in German, so the two are swapped
-        hint: give the files the other way round, or name the languages so: `-l en-de`, or `--language-check off` to judge it all the same
+        hint: give the files the other way round, or name the languages so: `-l en-de`
         ");
         insta::assert_snapshot!(refusal("en-de", EN, FR), @r"
         the translations of `a` are in French, not German
-        hint: give the translations into German, or the right pair (`-l`), or `--language-check off` to judge it all the same
+        hint: give the translations into German, or the right pair (`-l`)
         ");
         insta::assert_snapshot!(refusal("zh-de", EN, DE), @r"
         the sources of `zh-de` are in English, not Chinese
-        hint: give the sources in Chinese, or the right pair (`-l`), or `--language-check off` to judge it all the same
+        hint: give the sources in Chinese, or the right pair (`-l`)
         ");
         insta::assert_snapshot!(refusal("en-de", EN, EN), @r"
         the translation `a` is the source itself in 5 of 5 segments
-        hint: give the translations into German, or `--language-check off` to judge it all the same
+        hint: give the translations into German
         ");
         insta::assert_snapshot!(refusal("en-sr_Latn", EN, RU), @r"
         the translations of `a` are in Cyrillic letters, which Serbian (Latin script) is not written in
-        hint: give the translations into Serbian (Latin script), or the right pair (`-l`), or `--language-check off` to judge it all the same
+        hint: give the translations into Serbian (Latin script), or the right pair (`-l`)
         ");
         let shifted = ["In 1987", "Helen Carter", "14 cracks", "the Miramar"];
         let lines: Vec<(&str, &str)> = (0..4).map(|at| (shifted[at], shifted[(at + 1) % 4])).collect();
         insta::assert_snapshot!(seen("en-de", &lines).check().unwrap_err(), @r"
         the translations of `a` stand 1 line above their sources
-        hint: look for a line that is missing or too many in one of the files, or `--language-check off` to judge it all the same
+        hint: look for a line that is missing or too many in one of the files
         ");
     }
 

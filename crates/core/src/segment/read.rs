@@ -128,7 +128,7 @@ fn each_segment(
 /// Why an input cannot be judged.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("cannot read `{path}`: {}", files::why(path, source))]
+    #[error("cannot read `{path}`: {}", files::explain(path, source))]
     Io { path: PathBuf, source: std::io::Error },
     #[error(
         "cannot put the texts of the input into a temporary file: {0}\nhint: `TMPDIR` names a folder with more room"
@@ -144,7 +144,7 @@ pub enum Error {
     Lengths { a: PathBuf, n_a: usize, b: PathBuf, n_b: usize, hint: String },
     #[error(
         "`{path}` line {line}: the source is empty, so there is nothing to judge{more}\nhint: remove the \
-         line from every file; documents are separated by `--docs`, not by empty lines"
+         line from every file; documents are separated by a file of their own, not by empty lines"
     )]
     EmptySource { path: PathBuf, line: usize, more: String },
     #[error("`{0}` contains no segments")]
@@ -182,10 +182,10 @@ pub enum Error {
     #[error("`{path}` line {line}: {source}")]
     Lang { path: PathBuf, line: usize, source: lang::Error },
     #[error(
-        "`{path}` line {line}: the languages are missing\nhint: add `-l en-de`, or `src_lang` and `tgt_lang` on each line"
+        "`{path}` line {line}: the languages are missing\nhint: name them, by `src_lang` and `tgt_lang` on each line or for all of them"
     )]
     NoPair { path: PathBuf, line: usize },
-    #[error("`{path}` has no row of `{pair}`\nhint: its rows are of {there}; `-l` chooses one of them")]
+    #[error("`{path}` has no row of `{pair}`\nhint: its rows are of {there}; choose one of them")]
     OtherPairs { path: PathBuf, pair: String, there: String },
     #[error(
         "`{path}` line {line}: the segment with the id `{seg}` of {}system `{system}` was already on line {first}\nhint: \
@@ -207,7 +207,7 @@ pub enum Error {
     )]
     Layout { dir: PathBuf, missing: String, pair: String, there: String },
     #[error(
-        "`{dir}` has several test sets for `{pair}`: {tests}\nhint: give `-s` and `-t` the files of one of them"
+        "`{dir}` has several test sets for `{pair}`: {tests}\nhint: give the source and the translations of one of them"
     )]
     SeveralTests { dir: PathBuf, pair: String, tests: String },
     #[error("no reference `{name}` for `{pair}` in `{dir}`\nhint: its references are {there}")]
@@ -220,7 +220,7 @@ pub enum Error {
 fn instead_of(path: &Path) -> &'static str {
     match path.extension().and_then(|ending| ending.to_str()) {
         _ if path.is_dir() => {
-            "it is a folder; a folder in the layout of mt-metrics-eval or WMT is given with `--testset`"
+            "it is a folder; a folder in the layout of mt-metrics-eval or WMT is a test set"
         }
         Some("json") => {
             "a file with one JSON object on each line ends in `.jsonl`; `jq -c '.[]' FILE` makes one of a list"
@@ -232,7 +232,7 @@ fn instead_of(path: &Path) -> &'static str {
         Some("xlf" | "xliff") => Markup::Xliff.instead(),
         Some("gz") => "unpack it first: gunzip -k FILE",
         Some("zip" | "xz" | "zst" | "bz2") => "unpack it first",
-        _ => "for plain text use `-s SOURCE.txt -t HYPOTHESIS.txt`",
+        _ => "plain text is a source text with translations",
     }
 }
 

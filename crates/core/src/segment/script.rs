@@ -144,7 +144,7 @@ impl fmt::Display for Script {
 #[derive(Clone, Debug, Default)]
 pub struct Letters {
     by_script: [usize; SCRIPTS.len()],
-    /// Letters of scripts that are not told apart here.
+    /// Letters of all other scripts.
     others: usize,
 }
 

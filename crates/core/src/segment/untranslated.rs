@@ -30,7 +30,7 @@ impl Untranslated {
     }
 }
 
-/// Words of a text that is more than a name, a title or an address.
+/// The fewest words of a text that is not just a name, a title or an address.
 const SENTENCE: usize = 5;
 
 /// The same of a text without spaces. Unit: as of [`Letters::total`].

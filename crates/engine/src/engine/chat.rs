@@ -104,7 +104,7 @@ pub fn encode(
     }
     let Some(template) = template else {
         return Err(llm::Error::Template(
-            "the model has none; hint: give one with `--chat-template FILE`, or use an instruct model".into(),
+            "the model has none; hint: give one, or use an instruct model".into(),
         ));
     };
     let guard = guard::Guard::new(tokenizer, chat)?;

@@ -158,7 +158,7 @@ pub fn free_on_gpu() -> Option<(String, usize)> {
 /// kernels that the driver loads when they are first launched.
 pub const SPARE: usize = 512 << 20;
 
-/// Prompt tokens of a step below which a GPU is not given less: it would be busy with reading weights.
+/// The fewest prompt tokens of a step on a GPU; with fewer, reading weights dominates.
 const LEAST_TOKENS: usize = 512;
 
 /// Prompt tokens of a step that a GPU may be given, the most that are asked for first.
@@ -245,8 +245,7 @@ mod tests {
         let told = check_free(400 * GIB, GIB, Some(23 * GIB)).unwrap_err().to_string();
         assert_eq!(
             told,
-            "`--kv-cache 400GiB` is more than the memory that is free beside the weights, 22528MiB; hint: give less, \
-             or leave the option out: the program then takes what fits"
+            "a KV cache of 400GiB is more than the memory that is free beside the weights, 22528MiB"
         );
         assert!(check_free(22 * GIB, GIB, Some(23 * GIB)).is_ok() && check_free(400 * GIB, 0, None).is_ok());
     }

@@ -176,11 +176,11 @@ fn largest_step(
     let (what, hint) = match options.kv_bytes {
         Some(_) if fits >= context => {
             let most = memory::whole_size((free - least) * n_cards);
-            ("steps beside this cache".to_owned(), format!("`--kv-cache {most}` fits"))
+            ("steps beside this cache".to_owned(), format!("a KV cache of {most} fits"))
         }
         _ if fits > 0 => {
             let what = format!("steps and a sequence of {context} tokens");
-            (what, format!("`--context {}` fits", fits.min(context)))
+            (what, format!("a context of {} fits", fits.min(context)))
         }
         _ => ("steps beside the weights".to_owned(), "a quantized model leaves more room".to_owned()),
     };

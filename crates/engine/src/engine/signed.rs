@@ -29,7 +29,7 @@ pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
         more_devices: _more_devices,
         compute: Compute { tier, activations, floats },
         kv,
-        // It decides who waits and what is computed again, and whatever is computed has the same bits.
+        // It affects scheduling and recomputation, not the bits of results.
         kv_bytes: _kv_bytes,
         // A row of a product depends on that row alone, whatever stands in the step beside it.
         n_rows: _n_rows,

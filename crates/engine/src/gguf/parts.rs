@@ -131,8 +131,8 @@ fn bad(path: &Path, reason: String, hint: &str) -> Error {
 const REPLACE: &str = "take all parts from one place, under the names that they have there";
 
 /// Checks that files are the parts of one model, each once: by their numbers, by the keys that they share and by their
-/// tensors. Says so where all agree and yet count more tensors than they have; a tensor that a decoder needs is missed
-/// when it is loaded.
+/// tensors. Returns a note if all parts agree but declare more tensors than they contain; a missing tensor that a
+/// decoder needs is reported on loading.
 ///
 /// # Errors
 /// [`Error::Part`] with the part that does not belong.

@@ -34,22 +34,13 @@ pub enum Error {
         "`{0}`: these GPUs are of different generations, whose scores differ; hint: name GPUs of one kind"
     )]
     Different(String),
-    #[error(
-        "`--tensor-parallel {0}` is for GPUs that are named; hint: `--device cuda:0,1`, or leave out `--tensor-parallel`"
-    )]
+    #[error("a model is spread over {0} GPUs only where GPUs are named")]
     NotGpus(usize),
-    #[error(
-        "`--tensor-parallel {n_cards}` needs a multiple of {n_cards} GPUs, and `--device` names {n_devices}; hint: `--device \
-         cuda:{}`",
-        (0..*n_cards).map(|n| n.to_string()).collect::<Vec<_>>().join(",")
-    )]
+    #[error("models on {n_cards} GPUs each need a multiple of {n_cards} GPUs, and {n_devices} are named")]
     Groups { n_cards: usize, n_devices: usize },
-    #[error(
-        "`--tensor-parallel {n_cards}` needs {n_cards} GPUs, and there are {n_devices}; hint: without `--tensor-parallel`, the \
-         model has as few GPUs as hold it; the scores are the same"
-    )]
+    #[error("a model on {n_cards} GPUs needs {n_cards} of them, and there are {n_devices}")]
     TooFew { n_cards: usize, n_devices: usize },
-    #[error("`--tensor-parallel {n_cards}`: {reason}")]
+    #[error("{n_cards} GPUs for one model: {reason}")]
     Group { n_cards: usize, reason: cuda::Error },
     /// The binary has no CUDA kernels.
     #[error(
@@ -68,7 +59,7 @@ fn hint(reason: &cuda::Error) -> String {
         cuda::Error::NoDevice(1..) => {
             "\nhint: `nvidia-smi` lists them; the scores are the same on any number".into()
         }
-        _ => "\nhint: `nvidia-smi` lists the devices where the driver is installed; or `--device cpu`".into(),
+        _ => "\nhint: `nvidia-smi` lists the devices where the driver is installed; or choose `cpu`".into(),
     }
 }
 

@@ -6,8 +6,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Result, bail};
-
 use super::gpu_memory;
 use crate::{
     card::Identity,
@@ -15,6 +13,7 @@ use crate::{
         Adapter,
         adapter::{CONFIG_FILE, Module, Numbers, WEIGHTS_FILE, is_adapter},
     },
+    error::{Error, Result},
     files,
     judges::Role,
     run::description::{AdapterFiles, NamedHash},
@@ -43,17 +42,15 @@ pub struct AdapterFolder {
 pub fn find(dir: &Path) -> Result<AdapterFolder> {
     let given = dir.display().to_string();
     if !dir.exists() {
-        bail!("`{given}`: no such folder");
+        return Err(Error::NoFolder(given));
     }
     if !is_adapter(dir) {
-        bail!(
-            "`{given}` is not an adapter: it has no `{CONFIG_FILE}`; hint: `--adapter` takes a LoRA folder of PEFT's"
-        );
+        return Err(Error::NotAnAdapter { folder: given, file: CONFIG_FILE });
     }
     for path in [CONFIG_FILE, WEIGHTS_FILE].map(|name| dir.join(name)) {
         // Before it is hashed: to read a pipe may wait for ever.
-        if let Err(error) = files::open(&path) {
-            bail!("cannot read `{}`: {}", path.display(), files::why(&path, &error));
+        if let Err(source) = files::open(&path) {
+            return Err(Error::Read { path, source });
         }
     }
     let identity = Identity::from_files(dir, &[CONFIG_FILE, WEIGHTS_FILE])?;
@@ -92,10 +89,8 @@ pub fn refuse_as_model(dir: &Path) -> Result<()> {
     if !is_adapter(dir) || dir.join("config.json").exists() {
         return Ok(());
     }
-    let given = dir.display();
     let base = Adapter::read(dir).map_or_else(|_| String::new(), |adapter| adapter.config.base);
-    let trained = if base.is_empty() { String::new() } else { format!(", which was trained on `{base}`") };
-    bail!("`{given}` is an adapter, not a model; hint: `--model BASE --adapter {given}`{trained}")
+    Err(Error::AdapterAsModel { folder: dir.display().to_string(), base })
 }
 
 /// Describes an adapter.
@@ -146,16 +141,12 @@ pub fn trained_on(dir: &Path) -> Result<Option<TrainedOn>> {
     let text = match files::text::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => bail!("cannot read `{}`: {error}", path.display()),
+        Err(source) => return Err(Error::Read { path, source }),
     };
     let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy();
     match TrainedOn::parse(format!("the adapter `{name}`"), &text) {
         Ok(trained) => Ok(Some(trained)),
-        Err(line) => bail!(
-            "`{}` line {line} is not a sha256\nhint: `tribunal tune export` writes one for each source text that is \
-             trained on; without the file, runs do not warn about them",
-            path.display()
-        ),
+        Err(line) => Err(Error::TrainedOn { file: path, line }),
     }
 }
 
@@ -164,10 +155,7 @@ fn training(dir: &Path) -> Result<Vec<(String, String)>> {
     let path = dir.join(TRAINING);
     let Ok(text) = files::read_to_string(&path) else { return Ok(Vec::new()) };
     let Ok(serde_json::Value::Object(record)) = serde_json::from_str(&text) else {
-        bail!(
-            "`{}` is not a JSON object; hint: training writes it; the adapter works without it",
-            path.display()
-        );
+        return Err(Error::Training(path));
     };
     let in_words = |value: serde_json::Value| match value {
         serde_json::Value::String(text) => text,

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 use tribunal_engine::model::{
     self, Weights,
@@ -10,7 +9,12 @@ use tribunal_engine::model::{
 };
 
 use super::{find, settings::gpu_kernels};
-use crate::{engine, engine::Device, spec::Resources};
+use crate::{
+    engine,
+    engine::Device,
+    error::{Error, Result},
+    spec::Resources,
+};
 
 /// A GPU as runs name it.
 #[derive(Clone, Debug)]
@@ -30,7 +34,7 @@ pub struct Found {
     pub wrong: Option<String>,
 }
 
-/// The GPUs of a run; none where it has none, or where one cannot be opened.
+/// The GPUs of a run; empty if it uses none or one cannot be opened.
 #[must_use]
 pub fn gpus(resources: &Resources) -> Vec<Named> {
     let devices = Device::for_models(&resources.device, resources.tensor_parallel.unwrap_or(1));
@@ -47,7 +51,7 @@ pub fn check(device: &str, model: Option<&str>, kernels: &str) -> Result<Vec<Fou
     let devices = Device::for_models(device, 1)?;
     let gpus: Vec<_> = devices.iter().flat_map(Device::gpus).collect();
     if gpus.is_empty() {
-        bail!("`gpu-check` checks a GPU, not `--device {device}`");
+        return Err(Error::NotAGpu(device.to_owned()));
     }
     let weights = model.map(weights).transpose()?;
     let config = weights.as_ref().map(Weights::config);

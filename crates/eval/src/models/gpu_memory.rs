@@ -24,7 +24,7 @@ impl GpuMemory {
         let here = || free_on_gpu().map(|(name, bytes)| Self { bytes, of: format!("free on {name}") });
         let given = given.map(|bytes| Self {
             bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
-            of: "(`--device-memory`)".into(),
+            of: "of the GPU that is planned for".into(),
         });
         given.or_else(here).unwrap_or_else(|| Self { bytes: EIGHTY, of: "of an 80 GB card".into() })
     }
@@ -55,11 +55,11 @@ impl GpuMemory {
             return format!("fits into {room}");
         }
         if let Some(context) = need.context_in(self.bytes) {
-            return format!("fits into {room} with `--context {context}`, not with {}", need.context);
+            return format!("fits into {room} with a context of {context} tokens, not with {}", need.context);
         }
         let holds = |bytes: &Option<usize>| bytes.is_some_and(|bytes| bytes <= self.bytes);
         let together = need.on_each.iter().position(holds).map(|i| i + 1);
-        let together = together.map(|n| format!("; {n} such GPUs hold it with `--tensor-parallel {n}`"));
+        let together = together.map(|n| format!("; {n} such GPUs hold it together"));
         let too_much = size((need.total() - self.bytes) as u64);
         format!("does not fit into {room}: {too_much} too much{}", together.unwrap_or_default())
     }
@@ -129,18 +129,18 @@ mod tests {
     #[test]
     fn a_model_fits_fits_with_a_shorter_context_or_does_not() {
         assert_eq!(verdict("qwen2.5-32b-instruct", 79.0), "fits into 79.00 GiB of a test");
-        let shorter = "fits into 65.00 GiB of a test with `--context 14592`, not with 32768";
+        let shorter = "fits into 65.00 GiB of a test with a context of 14592 tokens, not with 32768";
         assert_eq!(verdict("qwen2.5-32b-instruct", 65.0), shorter);
         let asked = within(&card::find("qwen2.5-32b-instruct").unwrap(), 8192).unwrap();
         let room = GpuMemory { bytes: 65 << 30, of: "of a test".into() };
         assert_eq!(room.verdict(&asked), "fits into 65.00 GiB of a test");
         let not = "does not fit into 79.00 GiB of a test: 67.32 GiB too much; 2 such GPUs hold it \
-                   with `--tensor-parallel 2`";
+                   together";
         assert_eq!(verdict("qwen2.5-72b-instruct", 79.0), not);
     }
 
     #[test]
     fn memory_that_is_given_comes_before_what_is_here() {
-        assert_eq!(GpuMemory::find(Some(24 << 30)).in_words(), "24.00 GiB (`--device-memory`)");
+        assert_eq!(GpuMemory::find(Some(24 << 30)).in_words(), "24.00 GiB of the GPU that is planned for");
     }
 }

@@ -1,10 +1,10 @@
 //! From [`Resources`] to the engine's options.
 
-use anyhow::{Result, anyhow, bail};
 use tribunal_engine::model::cuda::KernelSet;
 
 use crate::{
-    engine::{Activations, Compute, Device, Format, Isa as Tier, KvType, Options},
+    engine::{Activations, Compute, Device, Format, Isa, KvType, Options},
+    error::{CpuSetting, Error, Result},
     spec::Resources,
 };
 
@@ -27,13 +27,10 @@ pub fn options(resources: &Resources) -> Result<Options> {
         on_gpu(resources)?;
     }
     let tier = match resources.cpu_tier.as_str() {
-        "auto" => Tier::detect(),
-        name => Tier::named(name).ok_or_else(|| {
-            let here: Vec<&str> = Tier::available().map(Tier::name).collect();
-            anyhow!(
-                "`--cpu-tier {name}`: this processor does not support it, only {}; hint: `auto` takes the fastest of them",
-                here.join(", ")
-            )
+        "auto" => Isa::detect(),
+        name => Isa::named(name).ok_or_else(|| {
+            let available = Isa::available().map(Isa::name).collect::<Vec<_>>().join(", ");
+            Error::Isa { isa: name.to_owned(), available }
         })?,
     };
     let activations = if resources.activations == "float" { Activations::Float } else { Activations::Q8 };
@@ -74,15 +71,14 @@ pub(super) fn gpu_kernels(name: &str) -> KernelSet {
 
 /// Refuses what a GPU does not do.
 fn on_gpu(resources: &Resources) -> Result<()> {
-    let device = &resources.device;
-    if resources.activations == "float" {
-        bail!("`--activations float` is for CPUs; `--device {device}` multiplies in bf16 and sums in f32");
-    }
-    if resources.kv_dtype != "bf16" {
-        bail!("`--kv-dtype {}` is for CPUs; the cache of `--device {device}` holds bf16", resources.kv_dtype);
-    }
-    if resources.cpu_tier != "auto" {
-        bail!("`--cpu-tier {}` and `--device {device}` exclude each other", resources.cpu_tier);
-    }
-    Ok(())
+    let setting = if resources.activations == "float" {
+        CpuSetting::FloatActivations
+    } else if resources.kv_dtype != "bf16" {
+        CpuSetting::CacheType(resources.kv_dtype.clone())
+    } else if resources.cpu_tier != "auto" {
+        CpuSetting::Isa(resources.cpu_tier.clone())
+    } else {
+        return Ok(());
+    };
+    Err(Error::OnlyOnCpu { setting, device: resources.device.clone() })
 }

@@ -3,9 +3,10 @@
 
 use std::path::Path;
 
-use anyhow::Result;
-
-use crate::engine::{Device, Need, Options};
+use crate::{
+    engine::{Device, Need, Options},
+    error::Result,
+};
 
 /// Spreads a model that does not fit on one GPU over as few as hold it together, and returns a note that says so. Of GPUs
 /// that were named all are used, in groups of as many; else the first ones of this machine that have room.
@@ -41,7 +42,8 @@ fn in_groups(named: Vec<Device>, need: &Need) -> Option<(usize, Vec<Device>)> {
     (n_cards > 1).then_some((n_cards, named))
 }
 
-/// The first GPUs of this machine that hold the model, as few as do; `None` where the first one alone does, or no number.
+/// The fewest GPUs of this machine that together hold the model, in order; `None` if the first one alone does, or no
+/// number.
 fn first_with_room(first: &Device, need: &Need) -> Option<(usize, Vec<Device>)> {
     if holds(first, 1, need) {
         return None;
@@ -70,9 +72,9 @@ fn in_words(n_cards: usize, devices: &[Device], are_named: bool) -> String {
     let ordinals: Vec<usize> = devices.iter().flat_map(Device::ordinals).collect();
     let is_first = are_named || ordinals.iter().copied().eq(0..n_cards);
     let list = ordinals.iter().map(ToString::to_string).collect::<Vec<String>>().join(",");
-    let device = if is_first { String::new() } else { format!("--device cuda:{list} ") };
     if n_cards == 1 {
-        return format!("does not fit on GPU 0, so it has another one (`--device cuda:{list}`)");
+        return format!("does not fit on GPU 0, so it has another one (`cuda:{list}`)");
     }
-    format!("does not fit on one GPU, so it is spread over {n_cards} (`{device}--tensor-parallel {n_cards}`)")
+    let which = if is_first { String::new() } else { format!(" (`cuda:{list}`)") };
+    format!("does not fit on one GPU, so it is spread over {n_cards}{which}")
 }

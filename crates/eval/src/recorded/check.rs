@@ -3,10 +3,9 @@
 
 use std::{path::Path, sync::Arc};
 
-use anyhow::Result;
-
 use super::{Recorded, sources};
 use crate::{
+    error::Result,
     evaluation::{Evaluation, judge, signature},
     judges::{Built, Panel, Rehearsal},
     models::ModelLoader,
@@ -59,7 +58,7 @@ pub fn check(dir: &Path, recorded: Recorded, how: &Check, load: ModelLoader) -> 
         (Panel::new(Arc::new(Rehearsal::default()), sampling), of_models(&run.signature, &built), None)
     } else {
         let models = load(&spec.models, &spec.resources, sampling)?;
-        built.judging().check_models(&|role| models.model_of(role))?;
+        built.protocol().check_models(&|role| models.model_of(role))?;
         replay.jobs = models.jobs(spec.resources.jobs);
         (models.panel, models.signature, Some(models.files))
     };

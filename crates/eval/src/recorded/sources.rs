@@ -3,10 +3,9 @@
 
 use std::path::Path;
 
-use anyhow::Result;
-
 use crate::{
     card::Identity,
+    error::Result,
     judges::{Built, prompt::InForce},
     provenance,
     run::{
@@ -27,7 +26,7 @@ fn unlike(what: &str, there: &str, here: &str) -> Option<Difference> {
 
 /// The prompt files that are not those of the run.
 pub fn prompts(run: &RunFile, built: &Built) -> Vec<Difference> {
-    let here: Vec<NamedHash> = built.judge.materials.files.iter().map(hashed).collect();
+    let here: Vec<NamedHash> = built.judge.provenance.files.iter().map(hashed).collect();
     hashes("the prompt file", &run.origin.prompts, &here)
 }
 
@@ -54,11 +53,7 @@ fn hashes(of: &str, there: &[NamedHash], here: &[NamedHash]) -> Vec<Difference> 
 /// # Errors
 /// A copy that cannot be read.
 pub fn materials((dir, run): (&Path, &RunFile), given: &Spec, allow_files: bool) -> Result<Vec<Difference>> {
-    let flags = [
-        ("--prompts", &given.judge.prompts),
-        ("--shots", &given.judge.shots),
-        ("--chat-template", &given.models.chat_template),
-    ];
+    let flags = provenance::files(given);
     let flags = flags.map(|(flag, path)| (flag, path.as_ref().map(|path| path.display().to_string())));
     let is_named = |flag: &str| {
         flags.iter().any(|(known, path)| *known == flag && path.is_some())

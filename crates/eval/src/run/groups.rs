@@ -213,7 +213,7 @@ const MAX_SHARDS: usize = 1_000_000;
 /// Why a text does not name a shard.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a shard\nhint: write `I/N`, with I from 1 to N: `--shard 1/3`, `--shard 2/3`, `--shard 3/3`; N is at most \
+    "`{0}` is not a shard\nhint: write `I/N`, with I from 1 to N: `1/3`, `2/3`, `3/3`; N is at most \
      1000000"
 )]
 pub struct ShardError(String);

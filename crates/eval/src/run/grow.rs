@@ -57,7 +57,7 @@ impl FolderState {
         }
         let is_new =
             has_grown || asks_again || there.shard != wanted.shard || there.signature != wanted.signature;
-        // Who merges, and what started the run, stays known.
+        // The merging process and the original command remain recorded.
         let RunFile { command, directory, merged, origin, .. } = there;
         let new = RunFile { command, directory, merged, origin, ..wanted };
         Ok(Self { new: is_new.then_some(new), has_grown, asks_again })

@@ -41,11 +41,11 @@ impl fmt::Display for RunStatus {
 impl Writing {
     /// Sets the message about what an interruption retains.
     pub fn keeps(&self, what: impl Into<String>) {
-        self.hold().retained = Some(what.into());
+        self.lock().retained = Some(what.into());
     }
 
     /// Locks the files: waits until no write is in progress, and blocks further ones.
-    pub fn hold(&self) -> MutexGuard<'_, RunStatus> {
+    pub fn lock(&self) -> MutexGuard<'_, RunStatus> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -161,7 +161,7 @@ mod tests {
                 matches!(&error, Error::Unlockable { source, .. } if source.raw_os_error() == Some(code))
             );
             let said = error.to_string();
-            assert!(said.contains("cannot be locked") && said.contains("`--out`"), "{said}");
+            assert!(said.contains("cannot be locked") && said.contains("on another disk"), "{said}");
             let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
             assert_eq!(read("journal.jsonl"), "a verdict\n");
             assert_eq!(read(LOCK), "process 7 on `node`\n", "who else may hold it still stands there");

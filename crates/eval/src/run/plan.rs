@@ -227,7 +227,7 @@ impl<S: Segments + ?Sized> Work<'_, S> {
 }
 
 impl Amount {
-    /// What some calls took, calls and tokens so many times. `None` when there were none.
+    /// A cost scaled by a factor: calls and tokens. `None` when there were none.
     #[must_use]
     pub fn of_all(cost: &Cost, times: [f64; 2]) -> Option<Self> {
         let took = Self {

@@ -60,7 +60,7 @@ pub enum Status {
     /// A form made the answer, not the model.
     NoSignal,
     TooLong,
-    /// There is no text to judge: judging again would change nothing.
+    /// There is no text to judge; a retry would not change that.
     Empty,
     /// The engine or the judge failed; judged again when the run is resumed.
     Failed,

@@ -32,14 +32,11 @@ pub struct Drawn {
 /// Why nothing can be selected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    #[error("`--{0} 0` leaves nothing to judge")]
+    #[error("a {0} of 0 leaves nothing to judge")]
     Nothing(&'static str),
-    #[error(
-        "no document is translated by all {0} systems, so `--subset` cannot draw the same ones for each\nhint: \
-         `--limit N` takes the first N segments of each system"
-    )]
+    #[error("no document is translated by all {0} systems, so a subset cannot have the same ones of each")]
     NothingShared(usize),
-    #[error("the input names no documents\nhint: add `--docs FILE`, or `doc` on each line")]
+    #[error("the input names no documents")]
     NoDocuments,
     #[error("the input has no document `{name}`\nhint: its documents are called {known}")]
     Unknown { name: String, known: String },
@@ -132,7 +129,7 @@ impl Selection {
         let left_out = documents.sizes.len() - order.len();
         shuffle(&mut order, seed);
         let is_exact = matches!(grouping, Grouping::Segment | Grouping::Source);
-        // Each document with how many of its segments are taken.
+        // Each document with the number of its selected segments.
         let (mut drawn, mut total) = (BTreeMap::new(), 0);
         for (document, size) in order {
             let taken = if is_exact { size.min(n - total) } else { size };

@@ -290,7 +290,7 @@ impl<'a> Summing<'a> {
         self.checks.add(record);
     }
 
-    /// Counts the units that a run is to judge, judged or not, and with them systems of which none is.
+    /// Counts the units selected for judging, including those without a verdict and systems without any verdict.
     pub fn plan(&mut self, units: &[UnitKey]) {
         for unit in units {
             let pair = format!("{}-{}", unit.src_lang, unit.tgt_lang);

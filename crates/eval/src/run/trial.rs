@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{Error, RunConfig, Share, Task, plan::Amount};
 
-/// How many times as many groups each round has as the one before, so that a round has as many side by side as the
-/// machine takes, if there is time for it.
+/// The growth of each round over the previous one, until a round has as many concurrent groups as the machine takes.
 const GROWTH: usize = 4;
 
 /// What came of a trial.

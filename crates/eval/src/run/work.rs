@@ -10,10 +10,10 @@ use super::{
     Error, Record, RunConfig, RunStatus, Task, UnitKey,
     call::CallLine,
     calls::Sums,
-    gate::{Gate, Gated},
     groups::{self, Group, GroupId},
     journal::{Done, Groups, Journal, Pace},
     progress::{Extent, Meter},
+    semaphore::{Limited, PrioritySemaphore},
     units::Units,
 };
 use crate::{
@@ -64,9 +64,9 @@ impl<'a> Work<'a> {
         let resumed = units - n_units(&waiting);
         let work = waiting.iter().map(|&group| self.estimate(group)).sum();
         let progress = Arc::new(Meter::start(Extent { units, resumed, work }, config.progress.clone()));
-        *config.writing.hold() =
+        *config.writing.lock() =
             RunStatus { dir: Some(config.out.clone()), done: resumed, units, retained: None };
-        let gate = Gate::new(config.questions);
+        let semaphore = PrioritySemaphore::new(config.questions);
         let shared = Mutex::new((journal, done.sums, Pace::default()));
         let (next, stop, over) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicBool::new(false));
         let worker = || {
@@ -75,8 +75,9 @@ impl<'a> Work<'a> {
                 let Some(&group) = waiting.get(rank).filter(|_| !stop.load(Ordering::Relaxed)) else {
                     return Ok(());
                 };
-                let gated = |llm| Arc::new(Gated::new(llm, &gate, &config.stop, &progress, rank)) as _;
-                let judged = self.judge(group, &self.task.panel.wrapped(gated)).inspect_err(|_| {
+                let limited =
+                    |llm| Arc::new(Limited::new(llm, &semaphore, &config.stop, &progress, rank)) as _;
+                let judged = self.judge(group, &self.task.panel.wrapped(limited)).inspect_err(|_| {
                     stop.store(true, Ordering::Relaxed);
                 })?;
                 if let Some(error) = ended(&judged.1) {
@@ -110,7 +111,7 @@ impl<'a> Work<'a> {
         progress.finish();
         finished.map_err(|error| match error {
             // The number of verdicts is final now that all threads have ended.
-            Error::Interrupted(_) => Error::Interrupted(config.writing.hold().clone()),
+            Error::Interrupted(_) => Error::Interrupted(config.writing.lock().clone()),
             error => error,
         })?;
         let (journal, mut sums, _) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -194,7 +195,7 @@ fn append(
     (records, calls): (Vec<Record>, Vec<CallLine>),
     config: &RunConfig,
 ) -> Result<(), Error> {
-    let mut written = config.writing.hold();
+    let mut written = config.writing.lock();
     journal.check()?;
     for call in &calls {
         sums.add(call);

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt};
 
-use super::{Asked, ExampleSet};
+use super::{ExampleSet, Options};
 use crate::{
     Error,
     prompt::{File, Prompts},
@@ -38,14 +38,14 @@ impl Examples {
         prompts: &Prompts,
         file: Option<File>,
         settings: &Settings,
-        asked: &Asked,
+        options: &Options,
     ) -> Result<Self, setup::Error> {
-        let by_pair = *asked.shots != ExampleSet::All;
-        let mut all = file.map_or(Ok(Vec::new()), |file| read(prompts, file, settings, asked))?;
-        let is_detailed = *asked.is_detailed;
+        let by_pair = *options.shots != ExampleSet::All;
+        let mut all = file.map_or(Ok(Vec::new()), |file| read(prompts, file, settings, options))?;
+        let is_detailed = *options.is_detailed;
         all.retain(|example| {
             let is_said = !is_detailed || matches!(example.answer, Answer::Words { .. });
-            is_said && (!asked.reference.is_shown(settings) || example.reference.is_some())
+            is_said && (!options.reference.is_shown(settings) || example.reference.is_some())
         });
         let as_code = by_pair && file.is_some() && settings.preset == Preset::Code;
         Ok(Self { all, by_pair, as_code, is_off: file.is_none() })
@@ -66,8 +66,8 @@ impl Examples {
         let pair = (segment.src_lang.language(), segment.tgt_lang.language());
         if found.is_empty() && self.as_code && AUTHORS.contains(&pair) {
             let reason = format!(
-                "the authors' example for {}-{} is not at hand in this variant; hint: --shots \
-                 .../EAPrompt/constants/context.py from a copy of Coldmist-Lu/ErrorAnalysis_Prompt, or shots=0",
+                "the authors' example for {}-{} is not at hand in this variant; hint: give \
+                 `EAPrompt/constants/context.py` as shots, from a copy of Coldmist-Lu/ErrorAnalysis_Prompt, or shots=0",
                 pair.0, pair.1
             );
             return Err(Error::Failed(reason));
@@ -97,7 +97,7 @@ fn read(
     prompts: &Prompts,
     file: File,
     settings: &Settings,
-    asked: &Asked,
+    options: &Options,
 ) -> Result<Vec<Example>, setup::Error> {
     let text = prompts.render(file, ()).map_err(setup::Error::from_prompt)?;
     if !is_authors(&text) {
@@ -110,8 +110,8 @@ fn read(
     if settings.preset != Preset::Code {
         return Err(conflict("they are in the layout of the authors' code; hint: use preset `code`".into()));
     }
-    let demo = if *asked.is_detailed { Demo::Detailed } else { Demo::Itemized };
-    read_authors(&text, demo, asked.reference.is_shown(settings)).map_err(conflict)
+    let demo = if *options.is_detailed { Demo::Detailed } else { Demo::Itemized };
+    read_authors(&text, demo, options.reference.is_shown(settings)).map_err(conflict)
 }
 
 /// One example.

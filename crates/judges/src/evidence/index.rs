@@ -36,7 +36,7 @@ const WRITER_BYTES: usize = 128 << 20;
 /// The most passages that one search finds.
 const MAX_HITS: usize = 10_000;
 
-/// How much more a word in the title counts than one in the text.
+/// The weight of a word in the title relative to one in the text.
 const TITLE_BOOST: f32 = 2.0;
 
 /// What an index folder says about itself.

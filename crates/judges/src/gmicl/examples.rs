@@ -88,7 +88,7 @@ fn rated_part(document: &Document) -> Option<Vec<&Rated>> {
     (!rated.is_empty()).then_some(rated)
 }
 
-/// Documents of one language pair by whichever systems, shuffled, five by five; a rest of fewer is left out.
+/// Documents of one language pair, of any system, shuffled and in groups of five; an incomplete last group is left out.
 fn five_documents<'a>(documents: &'a BTreeMap<Key, Document>, random: &mut SplitMix) -> Vec<Vec<&'a Rated>> {
     let mut by_pair: BTreeMap<&str, Vec<Vec<&Rated>>> = BTreeMap::new();
     for ((pair, ..), document) in documents {

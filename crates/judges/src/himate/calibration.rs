@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use tribunal_core::{digest, files};
 
-use super::Asked;
+use super::Options;
 use crate::{
     Error, Model,
     segment::{Segment, trained::TrainedOn},
@@ -104,12 +104,12 @@ impl Limit {
     ///
     /// # Errors
     /// [`setup::Error::Value`] for a threshold above 1, and what [`Thresholds::read`] names.
-    pub fn of(asked: &Asked) -> Result<Self, setup::Error> {
-        if let Some(file) = asked.calibration.as_deref() {
+    pub fn of(options: &Options) -> Result<Self, setup::Error> {
+        if let Some(file) = options.calibration.as_deref() {
             let (calibration, hash) = Thresholds::read(Path::new(file))?;
             return Ok(Self::Fitted(calibration, hash));
         }
-        Ok(Self::Probability(probability(asked)?))
+        Ok(Self::Probability(probability(options)?))
     }
 
     /// Checks that thresholds were fitted with what is in force now: preset, prompts, confidence,
@@ -179,10 +179,10 @@ impl Limit {
 ///
 /// # Errors
 /// [`setup::Error::Value`] unless it is from 0 to 1.
-pub(super) fn probability(asked: &Asked) -> Result<f64, setup::Error> {
-    Some(*asked.threshold).filter(|p| (0.0..=1.0).contains(p)).ok_or_else(|| setup::Error::Value {
+pub(super) fn probability(options: &Options) -> Result<f64, setup::Error> {
+    Some(*options.threshold).filter(|p| (0.0..=1.0).contains(p)).ok_or_else(|| setup::Error::Value {
         option: "option `threshold`".into(),
-        value: asked.threshold.text.clone(),
+        value: options.threshold.text.clone(),
         known: "a probability from 0 to 1".into(),
     })
 }

@@ -13,14 +13,14 @@ use serde_json::json;
 use authors::{Agent, Pair, Texts};
 
 use super::{
-    Asked, N_SUBTYPES, Stages, calibration, calls,
+    N_SUBTYPES, Options, Stages, calibration, calls,
     dialogue::DISCUSS,
     evaluation::EVALUATE,
     quotes,
     reflection::{COMPARE_STAGE, CORRECT_STAGE},
 };
 use crate::{
-    Error, Judge, Judging, Materials, Panel, Role, Stage, Verdict,
+    Error, Judge, Panel, Protocol, Provenance, Role, Stage, Verdict,
     code::python::repr,
     in_parallel,
     llm::{Chat, Reply, ResponseFormat, Sampling},
@@ -64,7 +64,7 @@ struct Entry {
     severity: String,
 }
 
-impl Judging for Published {
+impl Protocol for Published {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
     }
@@ -87,7 +87,7 @@ impl From<Published> for Judge {
     fn from(judge: Published) -> Self {
         let prompts = prompt::hash(judge.texts.all());
         let calls = calls((Preset::Code, judge.stages), false, N_SUBTYPES);
-        Self { calls: Some(calls), ..Self::new(Materials { prompts, ..Materials::default() }, judge) }
+        Self { calls: Some(calls), ..Self::new(Provenance { prompts, ..Provenance::default() }, judge) }
     }
 }
 
@@ -96,12 +96,12 @@ impl Published {
     ///
     /// # Errors
     /// No copy, one that lacks a text, and options for which nothing is published.
-    pub fn new(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
-        check_options(settings, asked)?;
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+        check_options(settings, options)?;
         Ok(Self {
             texts: Texts::read(settings.prompts.as_deref())?,
-            stages: *asked.stages,
-            limit: 100.0 * calibration::probability(asked)?,
+            stages: *options.stages,
+            limit: 100.0 * calibration::probability(options)?,
             weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("himate"))?,
             max_tokens: settings.max_tokens,
         })
@@ -364,14 +364,14 @@ fn as_printed(logprob: f64) -> Option<f64> {
 }
 
 /// Options for which nothing is published.
-fn check_options(settings: &Settings, asked: &Asked) -> Result<(), setup::Error> {
-    super::check_options(asked)?;
+fn check_options(settings: &Settings, options: &Options) -> Result<(), setup::Error> {
+    super::check_options(options)?;
     let published = [
-        ("stages", &asked.stages.text, *asked.stages != Stages::Single),
-        ("calibration", &asked.calibration.text, asked.calibration.is_none()),
-        ("confidence", &asked.is_mean.text, !*asked.is_mean),
-        ("comparison", &asked.is_weighed.text, *asked.is_weighed != Some(true)),
-        ("shots", &asked.has_shots.text, *asked.has_shots),
+        ("stages", &options.stages.text, *options.stages != Stages::Single),
+        ("calibration", &options.calibration.text, options.calibration.is_none()),
+        ("confidence", &options.is_mean.text, !*options.is_mean),
+        ("comparison", &options.is_weighed.text, *options.is_weighed != Some(true)),
+        ("shots", &options.has_shots.text, *options.has_shots),
     ];
     if let Some((name, value, _)) = published.into_iter().find(|(.., is_published)| !is_published) {
         return Err(setup::Error::Conflict(format!(

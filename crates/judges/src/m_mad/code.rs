@@ -8,12 +8,12 @@ use serde_json::Value;
 use authors::{Demo, JudgeTexts, Texts};
 
 use super::{
-    ANNOTATE, Asked, First, JUDGE_STAGE, Question, Shots, Skipped,
+    ANNOTATE, First, JUDGE_STAGE, Options, Question, Shots, Skipped,
     annotation::{self, DIMENSIONS},
     debate::{CONSENSUS_ROUND, DEBATE_STAGE, Strategy, Topic, Undecided},
 };
 use crate::{
-    Error, Judge, Judging, Materials, Panel, Retry, Role, Step, Verdict,
+    Error, Judge, Panel, Protocol, Provenance, Retry, Role, Step, Verdict,
     code::python::repr,
     confidence, in_parallel,
     llm::{Chat, Reply, ResponseFormat, Sampling},
@@ -67,7 +67,7 @@ struct Side {
     chat: Chat,
 }
 
-impl Judging for Published {
+impl Protocol for Published {
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
     }
@@ -79,8 +79,8 @@ impl From<Published> for Judge {
         let shots = judge.examples.0.values().flatten().flatten();
         let shots = shots.flat_map(|demo| [demo.user.as_str(), demo.answer.as_str()]);
         let prompts = prompt::hash(texts.chain(shots));
-        let materials = Materials { prompts, ..Materials::default() }.weighed_by(judge.weights.name);
-        Self { calls: Some(judge.calls()), ..Self::new(materials, judge) }
+        let provenance = Provenance { prompts, ..Provenance::default() }.weighed_by(judge.weights.name);
+        Self { calls: Some(judge.calls()), ..Self::new(provenance, judge) }
     }
 }
 
@@ -89,15 +89,15 @@ impl Published {
     ///
     /// # Errors
     /// No copy, one that lacks a text, and options for which nothing is published.
-    pub fn new(settings: &Settings, asked: &Asked, rounds: usize) -> Result<Self, setup::Error> {
-        check_options(asked)?;
+    pub fn new(settings: &Settings, options: &Options, rounds: usize) -> Result<Self, setup::Error> {
+        check_options(options)?;
         let folder = authors::folder(settings.prompts.as_deref())?;
         let texts = Texts::read(&folder)?;
         Ok(Self {
-            examples: Examples::read(&folder, &texts, settings, asked)?,
+            examples: Examples::read(&folder, &texts, settings, options)?,
             texts,
             rounds,
-            has_debate: *asked.skip != Some(Skipped::Stage2),
+            has_debate: *options.skip != Some(Skipped::Stage2),
             weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("mmad"))?,
             max_tokens: settings.max_tokens,
         })
@@ -225,8 +225,8 @@ impl Published {
     ) -> Result<Vec<ErrorSpan>, Error> {
         let chat = judge_chat(&self.texts.baseline, segment, said);
         let sampling = self.sampling(panel, STAGE_1_BUDGET, panel.sampling.temperature);
-        let asked = (&chat, &ResponseFormat::Text, &sampling);
-        let answer = panel.ask_until(Role::Judge, JUDGE_STAGE, asked, BASELINE_RETRY, |reply| {
+        let question = (&chat, &ResponseFormat::Text, &sampling);
+        let answer = panel.ask_until(Role::Judge, JUDGE_STAGE, question, BASELINE_RETRY, |reply| {
             reading::whole(reply, sampling.max_tokens)?;
             let object = evaluated(&reply.text)
                 .ok_or_else(|| reading::unusable(&reply.text, "no object that Python can read"))?;
@@ -268,15 +268,15 @@ impl Examples {
         folder: &std::path::Path,
         texts: &Texts,
         settings: &Settings,
-        asked: &Asked,
+        options: &Options,
     ) -> Result<Self, setup::Error> {
-        if !settings.has_shots(*asked.shots != Shots::None)? {
+        if !settings.has_shots(*options.shots != Shots::None)? {
             return Ok(Self(BTreeMap::new()));
         }
         if let Some(file) = &settings.shots {
             return Ok(Self([(file.display().to_string(), own(file, texts)?)].into()));
         }
-        let languages: &[&str] = match *asked.shots {
+        let languages: &[&str] = match *options.shots {
             Shots::ZhEn => &["zh"],
             Shots::HeEn => &["he"],
             Shots::EnDe => &["en"],
@@ -393,13 +393,13 @@ impl Side {
 }
 
 /// Options for which the authors published no code.
-fn check_options(asked: &Asked) -> Result<(), setup::Error> {
+fn check_options(options: &Options) -> Result<(), setup::Error> {
     let published = [
-        ("start", &asked.start.text, *asked.start == First::Agents),
-        ("skip", &asked.skip.text, matches!(*asked.skip, None | Some(Skipped::Stage2))),
-        ("strategy", &asked.strategy.text, *asked.strategy == Strategy::Consensus),
-        ("topic", &asked.topic.text, *asked.topic == Topic::Severity),
-        ("undecided", &asked.undecided.text, *asked.undecided == Undecided::Last),
+        ("start", &options.start.text, *options.start == First::Agents),
+        ("skip", &options.skip.text, matches!(*options.skip, None | Some(Skipped::Stage2))),
+        ("strategy", &options.strategy.text, *options.strategy == Strategy::Consensus),
+        ("topic", &options.topic.text, *options.topic == Topic::Severity),
+        ("undecided", &options.undecided.text, *options.undecided == Undecided::Last),
     ];
     match published.into_iter().find(|(.., is_published)| !is_published) {
         Some((name, value, _)) => Err(setup::Error::Conflict(format!(

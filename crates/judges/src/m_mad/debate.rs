@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    Asked, MMad, Pair, Question,
+    MMad, Options, Pair, Question,
     annotation::{self, Annotation, Dimension, written},
 };
 use crate::{
@@ -77,8 +77,8 @@ pub enum Topic {
 
 impl Rules {
     /// The rules that were asked for; the number of rounds was checked before.
-    pub fn of(asked: &Asked, rounds: usize) -> Self {
-        let (strategy, topic, undecided) = (*asked.strategy, *asked.topic, *asked.undecided);
+    pub fn of(options: &Options, rounds: usize) -> Self {
+        let (strategy, topic, undecided) = (*options.strategy, *options.topic, *options.undecided);
         Self { strategy, topic, rounds, undecided }
     }
 

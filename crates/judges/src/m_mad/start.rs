@@ -2,7 +2,7 @@
 //! all, or GEMBA-MQM (Table 5). It asks nothing of the later stages.
 
 use super::{
-    Asked, First, Shots, Skipped,
+    First, Options, Shots, Skipped,
     annotation::{Annotation, DIMENSIONS},
     code::authors,
 };
@@ -57,16 +57,16 @@ impl Start {
     ///
     /// # Errors
     /// Shots that cannot be read, and what [`GembaMqm::new`] names.
-    pub fn new(prompts: &Prompts, settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
-        if *asked.start == First::Gemba {
+    pub fn new(prompts: &Prompts, settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+        if *options.start == First::Gemba {
             return Ok(Self::Gemba(Box::new(gemba(settings)?)));
         }
-        let files = shots_files(settings, asked)?;
+        let files = shots_files(settings, options)?;
         let load = |(idx, file)| load(prompts, settings, file, idx % DIMENSIONS.len());
         let loaded: Vec<Vec<Shot>> = files.iter().enumerate().map(load).collect::<Result<_, _>>()?;
         let (chinese, rest) = loaded.split_at(loaded.len().min(DIMENSIONS.len()));
         let others = if rest.is_empty() { chinese } else { rest };
-        if *asked.skip == Some(Skipped::Stage1) {
+        if *options.skip == Some(Skipped::Stage1) {
             return Ok(Self::Coupled(Examples {
                 chinese: vec![union(chinese)],
                 others: vec![union(others)],
@@ -127,26 +127,26 @@ pub(super) fn from_gemba(
 fn gemba(settings: &Settings) -> Result<GembaMqm, setup::Error> {
     let prompts = settings.prompts.clone().filter(|dir| dir.join("gemba_mqm").exists());
     let settings = Settings { prompts, weights: None, ..settings.clone() };
-    let asked = gemba_mqm::Asked::read(&gemba_mqm::METHOD.parse_options("")?);
-    GembaMqm::new(&settings, &asked)
+    let options = gemba_mqm::Options::read(&gemba_mqm::METHOD.parse_options("")?);
+    GembaMqm::new(&settings, &options)
 }
 
 /// The files of shots that Stage 1 needs; a user's file takes the place of each.
-pub(super) fn shots_files(settings: &Settings, asked: &Asked) -> Result<Vec<File>, setup::Error> {
-    if *asked.shots == Shots::HeEn && settings.shots.is_none() {
+pub(super) fn shots_files(settings: &Settings, options: &Options) -> Result<Vec<File>, setup::Error> {
+    if *options.shots == Shots::HeEn && settings.shots.is_none() {
         let reason = "the shots `he-en` are published without a licence and so are not part of tribunal; hint: \
                       git clone https://github.com/SU-JIAYUAN/M-MAD and add \
                       --shots M-MAD/code/few_shot_demos_he.py";
         return Err(setup::Error::Conflict(reason.into()));
     }
-    if !settings.has_shots(*asked.shots != Shots::None)? || *asked.start != First::Agents {
+    if !settings.has_shots(*options.shots != Shots::None)? || *options.start != First::Agents {
         return Ok(Vec::new());
     }
     let (mut zh_en, mut en_de) = (SHOTS_ZH_EN, SHOTS_EN_DE);
     if settings.preset == Preset::Paper {
         (zh_en[3], en_de[2]) = (PRINTED_ZH_EN_STYLE, PRINTED_EN_DE_TERMINOLOGY);
     }
-    Ok(match *asked.shots {
+    Ok(match *options.shots {
         // A user's file is read once for each agent, whatever the language.
         _ if settings.shots.is_some() => en_de.to_vec(),
         Shots::ZhEn => zh_en.to_vec(),

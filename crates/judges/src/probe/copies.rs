@@ -10,7 +10,7 @@ use crate::segment::Segment;
 /// Letters of a name that are compared: endings differ by language.
 const STEM: usize = 5;
 
-/// Words in a row that stand in the source as well.
+/// Consecutive words that also occur in the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
     /// Two words side by side, of which one begins with a small letter, so that names are none.

@@ -72,9 +72,9 @@ struct OfFormat {
 pub struct Made {
     pub pairs: Vec<String>,
     pub segments: usize,
-    /// Beside these, how many spoilt ones (`tune/spoil`).
-    #[serde(default)]
-    pub spoilt: usize,
+    /// Beside these, how many corrupted ones (`tune/corruption`).
+    #[serde(default, rename = "spoilt")]
+    pub corrupted: usize,
     /// Of these, how many are of each corpus, `PAIR CORPUS`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub corpora: BTreeMap<String, usize>,
@@ -351,7 +351,7 @@ impl Fit {
         }
         let reason = format!(
             "`probe` reads the states of `{}` (sha256 {}), which it was fitted to, not those of `{}` (sha256 {}); hint: \
-             choose a method that writes, such as `--method gemba-mqm`, or fit it: `tribunal tune probe`",
+             choose a method that writes, such as `gemba-mqm`, or fit it: `tribunal tune probe`",
             self.model, self.sha256, model.name, model.sha256
         );
         Err(setup::Error::Conflict(reason))

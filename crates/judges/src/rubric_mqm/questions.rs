@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    Asked, Cue, Scenario, Texts,
+    Cue, Options, Scenario, Texts,
     entries::{Entry, Level},
     files::Files,
     scenario::Scale,
@@ -73,12 +73,12 @@ impl Questions {
     ///
     /// # Errors
     /// Files that cannot be used, and a reference where the preset shows none.
-    pub fn load(settings: &Settings, asked: &Asked) -> Result<Self, setup::Error> {
-        let (preset, scenario) = (settings.preset, *asked.scenario);
-        let shows_reference = asked.reference.is_shown(settings);
+    pub fn load(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+        let (preset, scenario) = (settings.preset, *options.scenario);
+        let shows_reference = options.reference.is_shown(settings);
         check_reference(scenario, preset, shows_reference)?;
         let files = Files::of(scenario, preset);
-        let shots = settings.has_shots(*asked.has_shots)?.then_some(files.shots);
+        let shots = settings.has_shots(*options.has_shots)?.then_some(files.shots);
         let is_code_shots = preset == Preset::Code && settings.shots.is_none();
         let answer = (preset != Preset::Strict && !is_code_shots).then_some(files.answer);
         let optional = [files.definitions, files.rubric, files.continuous, shots, answer, files.schema];

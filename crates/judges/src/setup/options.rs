@@ -13,7 +13,7 @@ use super::{Error, Settings, either, nearest};
 /// ```text
 /// options! {
 ///     /// What it can be told.
-///     pub struct Asked {
+///     pub struct Options {
 ///         "score" is_mean: bool = { "sum" => false, "mean" => true }, "how the errors' points make the score";
 ///         "rounds" rounds: f64 = { "3" => 3.0, <number> |n| n }, "rounds of a debate";
 ///     }
@@ -27,7 +27,7 @@ macro_rules! options {
     }) => {
         $(#[$doc])*
         #[derive(Clone, Debug)]
-        $vis struct $asked { $($vis $field: $crate::setup::Told<$kind>),+ }
+        $vis struct $asked { $($vis $field: $crate::setup::OptionValue<$kind>),+ }
 
         impl $asked {
             /// The options with their values, the default first.
@@ -42,9 +42,9 @@ macro_rules! options {
             /// # Panics
             /// When these are the options of another method.
             #[must_use]
-            pub fn read(options: &$crate::setup::Options) -> Self {
+            pub fn read(options: &$crate::setup::GivenOptions) -> Self {
                 Self {
-                    $($field: options.told($name, |text| -> Option<$kind> {
+                    $($field: options.value($name, |text| -> Option<$kind> {
                         match text {
                             $($word => Some($value),)+
                             _ => None$(.or_else(|| $crate::setup::$any(text).map($read)))?,
@@ -69,7 +69,7 @@ pub(crate) fn file(text: &str) -> Option<String> {
 
 /// What an option was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told<T> {
+pub struct OptionValue<T> {
     pub value: T,
     /// As it is written, for messages.
     pub text: String,
@@ -77,7 +77,7 @@ pub struct Told<T> {
     pub is_given: bool,
 }
 
-impl<T> Deref for Told<T> {
+impl<T> Deref for OptionValue<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -130,12 +130,12 @@ impl OptionSpec {
 
 /// The options of one request; those that were not given have their default.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct GivenOptions {
     values: BTreeMap<&'static str, String>,
     given: Vec<&'static str>,
 }
 
-impl Options {
+impl GivenOptions {
     /// Reads `option=value,...` against the options that the method of this name has.
     ///
     /// # Errors
@@ -171,10 +171,10 @@ impl Options {
     }
 
     /// An option as `read` understands its text.
-    pub(crate) fn told<T>(&self, name: &'static str, read: impl Fn(&str) -> Option<T>) -> Told<T> {
+    pub(crate) fn value<T>(&self, name: &'static str, read: impl Fn(&str) -> Option<T>) -> OptionValue<T> {
         let text = self.text(name).to_owned();
         let value = read(&text).expect("a request with another value has been refused");
-        Told { value, text, is_given: self.given.contains(&name) }
+        OptionValue { value, text, is_given: self.given.contains(&name) }
     }
 
     /// The value that counts, as the signature names it: numbers in one spelling, `auto` of [`Reference`] as what it

@@ -50,7 +50,7 @@ fn expected_scores() {
     ));
     let evaluation = r#"{"score": 3, "confidence": 0.9, "rationale": "", "error_spans": [], "suspected_knowledge_gaps": []}"#;
     let evaluator = Arc::new(Moody { answers: vec![evaluation.into()], ..Moody::default() });
-    let panel = Panel::new(core.clone(), Sampling::default()).seat(Role::Evaluator, evaluator.clone());
+    let panel = Panel::new(core.clone(), Sampling::default()).assign(Role::Evaluator, evaluator.clone());
     let verdict = judged(&judge("rate:expected=on"), &panel, &document()[..1]).0.remove(0).unwrap();
     assert_eq!(verdict.score.to_bits(), 2.5f64.to_bits());
     let told = core.asked().into_iter().find(|(chat, ..)| chat.messages().len() == 4).unwrap().0.messages()

@@ -257,13 +257,13 @@ fn gmicl_refuses_examples_from_documents_under_judgement() {
     let mut same = document();
     same[1].source = of_example;
     same[1].doc = "mine".into();
-    let refused = judge("gmicl", &with()).judging().check_input(&same).unwrap_err().to_string();
+    let refused = judge("gmicl", &with()).protocol().check_input(&same).unwrap_err().to_string();
     assert!(refused.contains("document `mine`") && refused.contains("overlap=allow"), "{refused}");
-    assert!(judge("gmicl", &with()).judging().check_input(&document()).is_ok());
-    assert!(judge("gmicl:overlap=allow", &with()).judging().check_input(&same).is_ok());
+    assert!(judge("gmicl", &with()).protocol().check_input(&document()).is_ok());
+    assert!(judge("gmicl:overlap=allow", &with()).protocol().check_input(&same).is_ok());
     // Written otherwise it is the same text.
     same[1].source = same[1].source.to_uppercase();
-    assert!(judge("gmicl", &with()).judging().check_input(&same).is_err(), "{}", same[1].source);
+    assert!(judge("gmicl", &with()).protocol().check_input(&same).is_err(), "{}", same[1].source);
 }
 
 /// The printed schema lets a span be any string: what is not in the text has no place, and stays in the verdict.

@@ -138,9 +138,9 @@ impl Agents {
 
     fn judge(&self, judge: &Built, group: &[Segment]) -> (Vec<Result<Verdict, Error>>, Vec<Call>) {
         let panel = Panel::new(self.core.clone(), Sampling::default())
-            .seat(Role::Evaluator, self.evaluator.clone())
-            .seat(Role::Search, self.search.clone())
-            .seat(Role::Comparer, self.comparer.clone());
+            .assign(Role::Evaluator, self.evaluator.clone())
+            .assign(Role::Search, self.search.clone())
+            .assign(Role::Comparer, self.comparer.clone());
         judged(judge, &panel, group)
     }
 }

@@ -6,7 +6,7 @@ use tribunal_judges::{Built, Panel, Preset, Settings, registry, rehearse, setup:
 use crate::{himate_code, m_mad_code};
 use tribunal_testing::{Script, document};
 
-/// All that a judge asks of two groups at the least, as one text.
+/// The questions that a judge asks about two groups whatever the answers are, as one text.
 fn asked(judge: &Built) -> String {
     let panel = Panel::new(std::sync::Arc::new(Script::new()), Sampling::default());
     let groups = [document(), document()[..1].to_vec()];

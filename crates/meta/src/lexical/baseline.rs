@@ -7,9 +7,9 @@ use std::str::FromStr;
 use rayon::prelude::*;
 
 use super::{Bleu, Chrf, Tokenizer};
-use crate::Error;
 use crate::scores::{Scores, SegmentScores, SystemScoreOrigin, SystemScores};
 use crate::testset::TestSet;
+use crate::{Advice, Error};
 
 /// A lexical metric and its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,10 +120,8 @@ fn chosen<'a>(testset: &'a TestSet, reference: Option<&str>) -> Result<&'a Strin
         let (lp, wanted) = (&testset.lp, reference.map_or_else(String::new, |name| format!(" `{name}`")));
         let known = testset.references.join(", ");
         let known = if known.is_empty() { "none".to_owned() } else { known };
-        Error::Unsuitable(format!(
-            "lexical metrics need a reference, and `{lp}` has no reference{wanted}; hint: there are {known}, and \
-             --reference {lp}=NAME chooses"
-        ))
+        let what = format!("lexical metrics need a reference, and `{lp}` has no reference{wanted}");
+        Error::Advised { what, advice: Advice::Reference { lp: lp.clone(), known } }
     })
 }
 

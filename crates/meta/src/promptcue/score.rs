@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::answers::{Answer, Found, find, points};
 use super::gold::Cue;
 use super::labels::{self, NO_ERROR, NONE};
-use crate::Error;
+use crate::{Advice, Error};
 
 /// How answers are scored.
 #[derive(Clone, Debug, Default)]
@@ -210,10 +210,8 @@ fn read_answer(cue: &Cue, answer: &Answer, recorded: bool, threshold: Option<u32
         return Ok(find(review, &cue.error_span, threshold));
     }
     if answer.category.is_none() && answer.severity.is_none() {
-        return Err(Error::Unsuitable(format!(
-            "no labels are recorded beside answer `{}`; hint: leave --recorded out to read the answers themselves",
-            answer.id
-        )));
+        let what = format!("no labels are recorded beside answer `{}`", answer.id);
+        return Err(Error::Advised { what, advice: Advice::ReadAnswers });
     }
     let mut severity = labels::recorded(answer.severity.as_deref());
     if let (Some(threshold), "major" | "minor", Some(points)) =

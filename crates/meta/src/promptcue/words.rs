@@ -9,7 +9,7 @@ use icu_segmenter::{WordSegmenter, options::WordBreakInvariantOptions};
 #[derive(Clone, Debug)]
 pub struct Words<'a> {
     text: &'a str,
-    /// Bytes of the words, in their order; between two of them stand spaces or nothing.
+    /// Byte ranges of the words, in order; they are separated by spaces or nothing.
     ranges: Vec<Range<usize>>,
     /// Whether spaces alone divide the words.
     is_spaced: bool,

@@ -68,7 +68,7 @@ impl TestsetFiles {
         self.text("system-outputs", &format!("{}/{system}", self.lp))
     }
 
-    /// Plain text, or JSON lines where there are only those.
+    /// Plain text; JSON lines if there is nothing else.
     fn text(&self, folder: &str, stem: &str) -> PathBuf {
         let with = |ending: &str| self.dir.join(folder).join(format!("{stem}.{ending}"));
         let plain = with("txt");
@@ -123,7 +123,7 @@ impl TestsetFiles {
         Ok(files.collect())
     }
 
-    /// The folder's metrics for this language pair; none where there is no folder of them.
+    /// The folder's metrics for this language pair; empty if there is no such folder.
     ///
     /// # Errors
     /// An unreadable folder.

@@ -54,20 +54,20 @@ impl Markup {
         match self {
             Self::Sgm => {
                 "write the text of each `<seg>` on a line of its own, with `&amp;`, `&lt;`, `&gt;` and `&quot;` resolved, and \
-                 the `docid` of each into a file for `--docs`; `sacrebleu -t TEST -l PAIR --echo src ref` prints WMT's \
+                 the `docid` of each into a file of documents; `sacrebleu -t TEST -l PAIR --echo src ref` prints WMT's \
                  test sets so"
             }
             Self::Wmt => {
                 "write the text of each `<seg>` of `<src>`, of one `<ref>` and of each `<hyp>` on a line of its own, in one \
-                 file each, as the folders `txt` beside WMT's XML have it; such a folder is given with `--testset`"
+                 file each, as the folders `txt` beside WMT's XML have it; such a folder is a test set"
             }
             Self::Tmx => {
                 "write one row for each `<tu>` into a table (JSONL, TSV, CSV) with the columns source and target, and \
-                 give it with `--input`"
+                 give that"
             }
             Self::Xliff => {
                 "write one row for each `<trans-unit>` or `<segment>` into a table (JSONL, TSV, CSV) with the columns source \
-                 and target, and give it with `--input`"
+                 and target, and give that"
             }
             Self::Html => "save the page's text, a segment on each line",
         }

@@ -93,7 +93,7 @@ fn bad_parallel_text() {
     ");
     insta::assert_snapshot!(parallel_message(&[("src.txt", b"1\n\n3\n\n"), ("a.txt", b"1\n2\n3\n4\n")]), @"
     `DIR/src.txt` line 2: the source is empty, so there is nothing to judge (1 more such lines)
-    hint: remove the line from every file; documents are separated by `--docs`, not by empty lines
+    hint: remove the line from every file; documents are separated by a file of their own, not by empty lines
     ");
     insta::assert_snapshot!(parallel_message(&[("src.txt", b"1\n2\n"), ("a.txt", b"1\nGr\xfc\xdfe\n")]), @"
     `DIR/a.txt` line 2 is not UTF-8 at byte 3 of the line
@@ -172,7 +172,7 @@ fn bad_rows() {
         @"`DIR/in.jsonl` line 1: `seg_id` is the number `-1` but must be a whole number from 0");
     insta::assert_snapshot!(jsonl(r#"{"source":"x","hypothesis":"y"}"#), @"
     `DIR/in.jsonl` line 1: the languages are missing
-    hint: add `-l en-de`, or `src_lang` and `tgt_lang` on each line
+    hint: name them, by `src_lang` and `tgt_lang` on each line or for all of them
     ");
     insta::assert_snapshot!(jsonl(r#"{"source":"x","hypothesis":"y","src_lang":"en","tgt_lang":"cz"}"#), @"
     `DIR/in.jsonl` line 1: unknown language code `cz`
@@ -204,7 +204,7 @@ fn bad_rows() {
     ");
     insta::assert_snapshot!(table_message("in.txt", ""), @"
     `DIR/in.txt` does not end in `.jsonl`, `.tsv`, `.csv` or `.parquet`
-    hint: for plain text use `-s SOURCE.txt -t HYPOTHESIS.txt`
+    hint: plain text is a source text with translations
     ");
     insta::assert_snapshot!(table_message("in.csv", "source,hypothesis,source\n"), @"
     `DIR/in.csv` line 1: the column `source` is there twice

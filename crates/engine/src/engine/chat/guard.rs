@@ -57,7 +57,7 @@ impl<'a> Guard<'a> {
         broken + &content[at..]
     }
 
-    /// The text without the marks, and where in it they stood. Unit: bytes, ascending.
+    /// The text without the marks, and their positions in it. Unit: bytes, ascending.
     pub(super) fn release(&self, rendered: &str) -> (String, Vec<usize>) {
         let mut text = String::with_capacity(rendered.len());
         let mut breaks = Vec::new();

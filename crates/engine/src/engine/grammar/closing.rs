@@ -6,7 +6,7 @@ use super::outcomes::{Outcomes, scalar};
 use super::regex::Pattern;
 use super::schema::{Brackets, Property, Shape};
 
-/// What the form is made of, for closing.
+/// The parts of a form, for computing how it can be closed.
 pub(super) struct Closer {
     form: Made,
     most: usize,

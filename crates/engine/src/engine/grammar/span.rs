@@ -170,7 +170,7 @@ impl SpanText {
         fits.then(|| &self.escaped[from..self.starts[last]])
     }
 
-    /// What follows the first occurrence of this beginning of a content, as far as a span may go; `None` when it
+    /// The text after the first occurrence of this prefix, up to the longest span; `None` when it
     /// is empty or does not occur.
     pub(super) fn following(&self, content: &[u8]) -> Option<&[u8]> {
         let first = if content.is_empty() { None } else { self.places(content).next() }?;

@@ -19,7 +19,7 @@ use super::{
     tail::{CHOICE_BYTES, FOUND_BYTES, WANT_BYTES},
     work_tiles::{self, Heads, SPLIT},
 };
-use crate::model::{BLOCK, Config, step::StepLimits as Most};
+use crate::model::{BLOCK, Config, step::StepLimits};
 
 /// The most memory for attention split by split.
 const SPLIT_BYTES: usize = 256 << 20;
@@ -198,8 +198,8 @@ pub(super) struct Extent {
 
 impl Extent {
     /// What no step within `most` exceeds.
-    pub(super) fn of(most: Most, sizes: Sizes, n_adapters: usize) -> Self {
-        let Most { sequences, context, .. } = most;
+    pub(super) fn of(most: StepLimits, sizes: Sizes, n_adapters: usize) -> Self {
+        let StepLimits { sequences, context, .. } = most;
         let padded = |n: usize| n.max(padded_rows(n.min(RECORDED_ROWS)));
         let (rows, wanted) = (padded(most.rows), padded(most.wanted.min(most.rows)));
         let splits = sizes.most_splits().min(most.rows * context.div_ceil(SPLIT).max(1));
@@ -380,7 +380,7 @@ impl Places {
 /// Bytes that the steps of a model take on a GPU, none larger than `most`: all that is allocated beside weights and
 /// cache. Exact for weights that have a product of their own, without adapters.
 #[must_use]
-pub fn step_bytes(sizes: Sizes, most: Most) -> usize {
+pub fn step_bytes(sizes: Sizes, most: StepLimits) -> usize {
     let table = (4 * most.context * (sizes.head_dim / 2)).next_multiple_of(ALIGNED);
     Places::new(Extent::of(most, sizes, 0), sizes, Extra::of(sizes)).bytes + 2 * table
 }

@@ -46,8 +46,8 @@ use crate::model::{
     self, BLOCK, Config, KvType, Weights,
     backend::{Added, Backend, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
     config,
-    sampler::{SampleRequest as Want, SampledToken as Choice},
-    step::{Step, StepLimits as Most},
+    sampler::{SampleRequest, SampledToken},
+    step::{Step, StepLimits},
 };
 
 /// Rows up to which a step's time is that of reading the weights.
@@ -300,11 +300,11 @@ impl Backend for Cuda {
         Ok(())
     }
 
-    fn step_bytes(&self, most: Most) -> usize {
+    fn step_bytes(&self, most: StepLimits) -> usize {
         self.bytes_of_steps(most)
     }
 
-    fn prepare(&mut self, most: Most) -> Result<(), model::Error> {
+    fn prepare(&mut self, most: StepLimits) -> Result<(), model::Error> {
         Ok(self.make_room(most)?)
     }
 
@@ -466,7 +466,7 @@ impl Backend for Cuda {
         Ok(LogitsStatus::Ready)
     }
 
-    fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, model::Error> {
+    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, model::Error> {
         let mut choices = vec![None; wants.len()];
         let wants = Wants::new(&wants[..wants.len().min(self.plan.n_wanted)], self.config.vocab);
         if let Some(logits) = self.logits.filter(|_| !wants.rows.is_empty()) {

@@ -1,6 +1,6 @@
 //! Sampling requests and results, as the kernel `tail` reads and writes them.
 
-use crate::model::sampler::{SampleRequest as Want, SampledToken as Choice};
+use crate::model::sampler::{SampleRequest, SampledToken};
 
 /// Bytes of a want and of a choice, as `kernels/tail.cu` has them.
 pub(super) const WANT_BYTES: usize = 32;
@@ -21,13 +21,13 @@ pub(super) struct Wants<'a> {
 
 impl<'a> Wants<'a> {
     /// The wants of rows in order; masks are read as far as the vocabulary goes.
-    pub(super) fn new(wants: &'a [Want], vocab: usize) -> Self {
+    pub(super) fn new(wants: &'a [SampleRequest], vocab: usize) -> Self {
         let mut all = Self::default();
         for (row, want) in wants.iter().enumerate() {
             let (kind, id, mask, temperature, top_p, draw) = match want {
-                Want::Nothing => continue,
-                Want::Weigh(id) => (0, id.cast_signed(), -1, 0.0, 1.0, 0.0),
-                Want::Choose(how) => {
+                SampleRequest::Nothing => continue,
+                SampleRequest::Weigh(id) => (0, id.cast_signed(), -1, 0.0, 1.0, 0.0),
+                SampleRequest::Choose(how) => {
                     let mask = how.mask.as_ref().map_or(-1, |mask| {
                         all.masks.push(mask);
                         all.masks.len() as i32 - 1
@@ -78,11 +78,11 @@ impl<'a> Wants<'a> {
     }
 
     /// The choices of all wants, in order.
-    pub(super) fn choices(bytes: &[u8]) -> Vec<Option<Choice>> {
+    pub(super) fn choices(bytes: &[u8]) -> Vec<Option<SampledToken>> {
         let choice = |bytes: &[u8]| {
             let eight = |at: usize| bytes[at..].first_chunk::<8>().map_or(0.0, |b| f64::from_le_bytes(*b));
             let id = bytes.first_chunk::<4>().map_or(-1, |b| i32::from_le_bytes(*b));
-            u32::try_from(id).ok().map(|id| Choice { id, logprob: eight(8), masked_logprob: eight(16) })
+            u32::try_from(id).ok().map(|id| SampledToken { id, logprob: eight(8), masked_logprob: eight(16) })
         };
         bytes.chunks_exact(CHOICE_BYTES).map(choice).collect()
     }
@@ -91,15 +91,20 @@ impl<'a> Wants<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::sampler::SamplingParams as Choosing;
+    use crate::model::sampler::SamplingParams;
 
     #[test]
     fn masks_lie_behind_the_wants_each_as_long_as_the_longest() {
         let choose = |mask: Option<Vec<u32>>| {
-            Want::Choose(Choosing { mask, temperature: 0.5, top_p: 0.9, draw: 0.25 })
+            SampleRequest::Choose(SamplingParams { mask, temperature: 0.5, top_p: 0.9, draw: 0.25 })
         };
-        let wants =
-            [Want::Nothing, choose(Some(vec![1, 2, 3])), choose(None), Want::Weigh(7), choose(Some(vec![9]))];
+        let wants = [
+            SampleRequest::Nothing,
+            choose(Some(vec![1, 2, 3])),
+            choose(None),
+            SampleRequest::Weigh(7),
+            choose(Some(vec![9])),
+        ];
         let wants = Wants::new(&wants, 64);
         assert_eq!((wants.rows.as_slice(), wants.mask_words), (&[1, 2, 3, 4][..], 2));
         let mut bytes = vec![0xff; wants.n_bytes()];

@@ -5,10 +5,10 @@
 use tribunal_engine::{
     engine::{Engine, Options, tokenizer::Tokenizer},
     model::{
-        BLOCK, Compute, Config, Device, KvType, Model, Part, Step, StepLimits as Most, Weights,
+        BLOCK, Compute, Config, Device, KvType, Model, Part, Step, StepLimits, Weights,
         config::from_json,
         cuda::{Gpu, step_bytes},
-        sampler::{SampleRequest as Want, SamplingParams as Choosing},
+        sampler::{SampleRequest, SamplingParams},
     },
 };
 
@@ -38,7 +38,7 @@ fn shape(name: &str) -> Config {
     from_json("shapes.json", &shapes[name]).unwrap()
 }
 
-const MOST: Most = Most { rows: 44, wanted: 20, sequences: 12, context: 320 };
+const MOST: StepLimits = StepLimits { rows: 44, wanted: 20, sequences: 12, context: 320 };
 const OWN: usize = MOST.context / BLOCK;
 
 /// A model with room for steps of [`MOST`] and a cache for all sequences.
@@ -92,14 +92,14 @@ fn run_steps(gpu: &Gpu, n_steps: usize) {
         let noted: usize = model.hidden_states().iter().map(Vec::len).sum();
         assert_eq!(noted, n_noted * model.config().hidden, "step {i}");
         let mask = (draw.below(2) == 0).then(|| vec![u32::MAX; vocab.div_ceil(32)]);
-        let how = Choosing { mask, temperature: 1.0, top_p: 0.9, draw: 0.5 };
-        model.take(&vec![Want::Choose(how); n_wanted]).unwrap();
+        let how = SamplingParams { mask, temperature: 1.0, top_p: 0.9, draw: 0.5 };
+        model.take(&vec![SampleRequest::Choose(how); n_wanted]).unwrap();
         let ids = [3, 5, 7];
         let rows: Vec<(usize, &[u32])> = (0..n_wanted).map(|row| (row, &ids[..])).collect();
         assert_eq!(model.logprobs(&rows).unwrap().len(), n_wanted);
     }
     assert_eq!(gpu.memory().unwrap().0, left, "steps allocate nothing");
-    let larger = Most { rows: MOST.rows + 30, ..MOST };
+    let larger = StepLimits { rows: MOST.rows + 30, ..MOST };
     let blocks: Vec<u32> = (0..OWN as u32).collect();
     let tokens = &tokens[..larger.rows];
     let part = Part { tokens, position: 0, blocks: &blocks, logits_from: 70, states_from: 74, adapter: None };
@@ -182,7 +182,7 @@ fn models_of_7b_and_32b_hold_their_memory_on_a_card_of_80_gb() {
     let (facts, free) = (engine.facts().clone(), gpu.memory().unwrap().0);
     let rows = options.step_tokens + options.n_rows;
     let wanted = facts.sizes.logits_of(rows).clamp(options.n_rows, rows);
-    let most = Most { rows, wanted, sequences: options.n_rows, context: facts.context };
+    let most = StepLimits { rows, wanted, sequences: options.n_rows, context: facts.context };
     let steps = step_bytes(facts.sizes, most);
     let loaded = all - free - facts.kv_bytes - steps;
     assert!(loaded.abs_diff(facts.weight_bytes) < 64 << 20, "{loaded} and {}", facts.weight_bytes);
@@ -254,7 +254,7 @@ fn what_is_weighed_and_noted_takes_one_launch_and_has_the_same_bits() {
     assert_eq!(count("tail"), 1);
     for (&(row, ids), together) in rows.iter().zip(together) {
         for (&id, logprob) in ids.iter().zip(together.unwrap()) {
-            let wants: Vec<Want> = (0..=row).map(|_| Want::Weigh(id)).collect();
+            let wants: Vec<SampleRequest> = (0..=row).map(|_| SampleRequest::Weigh(id)).collect();
             let alone = model.take(&wants).unwrap()[row].unwrap();
             assert_eq!(alone.logprob.to_bits(), logprob.to_bits(), "row {row}, token {id}");
         }

@@ -58,7 +58,7 @@ impl RecordedCalls {
         call
     }
 
-    /// What differed in this group, whose calls begin at this line; and the number of calls that a model answered
+    /// The differences in the group whose calls begin at this line, and the number of calls that a model answered
     /// again.
     pub fn differences(&self, of: &str, line: usize) -> (Vec<Difference>, usize) {
         let mut pages = self.pages();
@@ -126,14 +126,14 @@ pub struct Replayed {
 }
 
 impl Replayed {
-    /// A panel with a witness in every role, sampling as the run's.
+    /// A panel that answers from the record in every role, sampling as the run's.
     pub fn panel(&self, like: &Panel) -> Panel {
-        let witness = |role: Role| {
-            let model = self.models.as_ref().map(|models| models.seated(role));
+        let recorded = |role: Role| {
+            let model = self.models.as_ref().map(|models| models.model_for(role));
             Arc::new(ReplayLlm { role, recorded_calls: self.recorded_calls.clone(), model }) as Arc<dyn Llm>
         };
-        let panel = Panel::new(witness(Role::Judge), like.sampling.clone());
-        Role::ALL.into_iter().fold(panel, |panel, role| panel.seat(role, witness(role)))
+        let panel = Panel::new(recorded(Role::Judge), like.sampling.clone());
+        Role::ALL.into_iter().fold(panel, |panel, role| panel.assign(role, recorded(role)))
     }
 }
 
@@ -159,7 +159,7 @@ impl Llm for ReplayLlm {
     }
 
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, Error> {
-        // The record says with which sampling the panel would have asked.
+        // The record has the sampling parameters that the panel would have used.
         let recorded = self.recorded_calls.scoring(self.role, chat);
         let Some((at, call)) = recorded else { return Err(unrecorded()) };
         let texts = call.content.iter().flat_map(|content| &content.scored).map(|one| &one.text);

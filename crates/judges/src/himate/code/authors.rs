@@ -7,8 +7,14 @@ use serde::Deserialize;
 
 use crate::{segment::Segment, setup};
 
-/// Where the files are and how they get here.
-const FETCH: &str = "git clone https://github.com/nlp2ct-shijie/HiMATE and add --prompts HiMATE";
+/// The error for missing files, with the repository that has them.
+fn not_at_hand(what: String) -> setup::Error {
+    setup::Error::AuthorsPrompts {
+        what,
+        repository: "https://github.com/nlp2ct-shijie/HiMATE",
+        folder: "HiMATE",
+    }
+}
 
 /// The agents of `score_computation.py` in its order, those of the first tier that they answer to, and their paths in
 /// the typology.
@@ -84,11 +90,9 @@ impl Texts {
     /// No folder, none with prompts, a file that is not there or lacks one of the texts.
     pub fn read(folder: Option<&Path>) -> Result<Self, setup::Error> {
         let Some(folder) = folder else {
-            let reason = format!(
-                "preset `code` of `himate` sends its authors' own prompts, which are published without a licence and \
-                 so are not part of tribunal; hint: {FETCH}"
-            );
-            return Err(setup::Error::Conflict(reason));
+            let reason = "preset `code` of `himate` sends its authors' own prompts, which are published without a licence and \
+                 so are not part of tribunal";
+            return Err(not_at_hand(reason.into()));
         };
         let inner = folder.join("prompts");
         let folder = if inner.is_dir() { inner } else { folder.to_owned() };
@@ -119,9 +123,7 @@ impl Texts {
 fn pairs_in(folder: &Path) -> Result<Vec<String>, setup::Error> {
     let fault = |reason: String| {
         let at = folder.display();
-        setup::Error::Conflict(format!(
-            "`{at}` has none of HiMATE's published prompts: {reason}; hint: {FETCH}"
-        ))
+        not_at_hand(format!("`{at}` has none of HiMATE's published prompts: {reason}"))
     };
     let entries = fs::read_dir(folder).map_err(|e| fault(e.to_string()))?;
     let has_prompts = |entry: &fs::DirEntry| entry.path().join(file(EVALUATION)).is_file();
@@ -235,9 +237,7 @@ impl Described {
     fn open(path: &Path) -> Result<Self, setup::Error> {
         let name = path.display().to_string();
         let text = fs::read_to_string(path).map_err(|e| {
-            setup::Error::Conflict(format!(
-                "cannot read `{name}`, one of HiMATE's published files: {e}; hint: {FETCH}"
-            ))
+            not_at_hand(format!("cannot read `{name}`, one of HiMATE's published files: {e}"))
         })?;
         let entries: Vec<Entry> = serde_json::from_str(&text)
             .map_err(|e| setup::Error::Prompt { file: name.clone(), reason: e.to_string() })?;

@@ -9,8 +9,14 @@ use tribunal_core::files;
 use super::python;
 use crate::{setup, shots::Shot};
 
-/// Where the files are and how they get here.
-const FETCH: &str = "git clone https://github.com/SU-JIAYUAN/M-MAD and add --prompts M-MAD/code";
+/// The error for missing files, with the repository that has them.
+fn not_at_hand(what: String) -> setup::Error {
+    setup::Error::AuthorsPrompts {
+        what,
+        repository: "https://github.com/SU-JIAYUAN/M-MAD",
+        folder: "M-MAD/code",
+    }
+}
 
 /// The agents' names in `stage1.json`, in the order of [`super::super::annotation::DIMENSIONS`].
 const AGENTS: [&str; 4] = ["accuracy_agent", "fluency_agent", "term_agent", "style_agent"];
@@ -54,11 +60,9 @@ pub struct Demo {
 /// The folder `code` of the authors' repository: this one, or the one in it.
 pub fn folder(prompts: Option<&Path>) -> Result<PathBuf, setup::Error> {
     let Some(dir) = prompts else {
-        let reason = format!(
-            "preset `code` of `m-mad` sends its authors' own prompts, which are published without a licence and \
-             so are not part of tribunal; hint: {FETCH}"
-        );
-        return Err(setup::Error::Conflict(reason));
+        let reason = "preset `code` of `m-mad` sends its authors' own prompts, which are published without a licence and \
+             so are not part of tribunal";
+        return Err(not_at_hand(reason.into()));
     };
     Ok(Some(dir.join("code")).filter(|code| code.is_dir()).unwrap_or_else(|| dir.to_owned()))
 }
@@ -141,9 +145,7 @@ impl Source {
         let path = folder.join(name);
         let text = files::text::read(&path).map_err(|e| {
             let at = path.display();
-            setup::Error::Conflict(format!(
-                "cannot read `{at}`, one of M-MAD's published files: {e}; hint: {FETCH}"
-            ))
+            not_at_hand(format!("cannot read `{at}`, one of M-MAD's published files: {e}"))
         })?;
         Ok(Self { name: path.display().to_string(), text })
     }

@@ -12,7 +12,7 @@ use crate::{
 fn every_calibration_prints_as_the_authors_program_prints_it() {
     let settings = Settings { preset: Preset::Code, ..Settings::default() };
     let options = registry::find("rate").unwrap().parse_options("").unwrap();
-    let judge = Rate::new(&settings, &crate::rate::Asked::read(&options)).unwrap();
+    let judge = Rate::new(&settings, &crate::rate::Options::read(&options)).unwrap();
     let winners = ["A", "B", "Tie", "C"];
     let anchors = [Number::Int(1), Number::Int(4)].into_iter().chain([0.0, 2.5, 3.0, 4.0].map(Number::Float));
     let mut table = String::new();

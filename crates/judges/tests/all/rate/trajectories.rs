@@ -145,8 +145,8 @@ fn earlier_translations_are_anchors() {
             .on(&["How ridiculous!"], &[&evaluate, &turn("comparison_agent", &tentative(3)), &finish(2.0)]);
         let comparer = Script::says(&says("Tie"));
         let panel = Panel::new(Arc::new(core), Sampling::default())
-            .seat(Role::Evaluator, Script::says(&evaluation(3, "0.5")))
-            .seat(Role::Comparer, comparer.clone());
+            .assign(Role::Evaluator, Script::says(&evaluation(3, "0.5")))
+            .assign(Role::Comparer, comparer.clone());
         let (verdicts, _) = judged(&judge(request, Preset::Strict), &panel, group);
         assert_eq!(verdicts.iter().filter(|verdict| verdict.is_ok()).count(), group.len());
         let asked = question(&comparer, "**Candidate A:** \"How ridiculous!\"");

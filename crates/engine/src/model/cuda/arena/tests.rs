@@ -14,7 +14,7 @@ fn config(name: &str) -> Config {
     Weights::open(path.as_ref()).unwrap().config().clone()
 }
 
-const MOST: Most = Most { rows: 300, wanted: 90, sequences: 24, context: 1024 };
+const MOST: StepLimits = StepLimits { rows: 300, wanted: 90, sequences: 24, context: 1024 };
 /// Blocks of a sequence.
 const OWN: usize = MOST.context / BLOCK;
 
@@ -164,7 +164,8 @@ fn published_shapes_take_what_they_took() {
         Sizes { n_layers: 64, hidden: 5120, intermediate: 27648, n_heads: 40, n_kv_heads: 8, ..qwen_7b };
     let mib = |sizes: Sizes, tokens: usize| {
         let rows = tokens + 256;
-        let most = Most { rows, wanted: sizes.logits_of(rows).max(256), sequences: 256, context: 32_768 };
+        let most =
+            StepLimits { rows, wanted: sizes.logits_of(rows).max(256), sequences: 256, context: 32_768 };
         step_bytes(sizes, most) >> 20
     };
     assert_eq!([512, 8192].map(|tokens| mib(qwen_7b, tokens)), [395, 1858]);

@@ -17,7 +17,7 @@ use super::{
     },
     Cuda, Values,
 };
-use crate::model::step::StepLimits as Most;
+use crate::model::step::StepLimits;
 
 impl Cuda {
     /// Rows of `row_bytes` each, in a slot.
@@ -93,7 +93,7 @@ impl Cuda {
     }
 
     /// Bytes of steps none of which is larger than `most`.
-    pub(super) fn bytes_of_steps(&self, most: Most) -> usize {
+    pub(super) fn bytes_of_steps(&self, most: StepLimits) -> usize {
         let extra = self.extra();
         let extent = Extent::of(most, self.sizes(), extra.n_adapters);
         let ropes = std::iter::once(&self.angles).chain(&self.local_angles);
@@ -102,7 +102,7 @@ impl Cuda {
     }
 
     /// Makes room for all steps that are not larger than `most`: from here on, nothing is allocated.
-    pub(super) fn make_room(&mut self, most: Most) -> Result<(), Error> {
+    pub(super) fn make_room(&mut self, most: StepLimits) -> Result<(), Error> {
         self.here()?;
         let extent = Extent::of(most, self.sizes(), self.extra().n_adapters);
         self.make(extent)?;

@@ -17,7 +17,7 @@ use super::{
     },
     Cuda, Values,
 };
-use crate::model::sampler::SampledToken as Choice;
+use crate::model::sampler::SampledToken;
 
 /// Hidden states of a step on their way to the host.
 #[derive(Default)]
@@ -82,7 +82,7 @@ impl Cuda {
     }
 
     /// What comes of the wants, one after the other.
-    pub(super) fn choose(&self, logits: u64, wants: &Wants<'_>) -> Result<Vec<Option<Choice>>, Error> {
+    pub(super) fn choose(&self, logits: u64, wants: &Wants<'_>) -> Result<Vec<Option<SampledToken>>, Error> {
         let n = wants.rows.len();
         // The slots belong to one caller at a time.
         let mut staging = self.staging.lock().unwrap_or_else(PoisonError::into_inner);

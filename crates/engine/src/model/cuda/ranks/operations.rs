@@ -16,8 +16,8 @@ use crate::model::{
     self, KvType, Weights,
     backend::{Added, Backend, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
     config,
-    sampler::{SampleRequest as Want, SampledToken as Choice},
-    step::{Step, StepLimits as Most},
+    sampler::{SampleRequest, SampledToken},
+    step::{Step, StepLimits},
 };
 
 impl Ranks {
@@ -109,11 +109,11 @@ impl Backend for Ranks {
         self.each_mut(|i, cuda| cuda.adapt(&mut to[i], parts)).map(|_| ())
     }
 
-    fn step_bytes(&self, most: Most) -> usize {
+    fn step_bytes(&self, most: StepLimits) -> usize {
         self.cards.iter().map(|card| card.cuda.step_bytes(most)).max().unwrap_or(0)
     }
 
-    fn prepare(&mut self, most: Most) -> Result<(), model::Error> {
+    fn prepare(&mut self, most: StepLimits) -> Result<(), model::Error> {
         self.finish()?;
         self.each_mut(|_, cuda| cuda.prepare(most)).map(|_| ())
     }
@@ -264,7 +264,7 @@ impl Backend for Ranks {
         kept.map_err(|error| self.attribute(error))
     }
 
-    fn take(&self, wants: &[Want]) -> Result<Vec<Option<Choice>>, model::Error> {
+    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, model::Error> {
         self.cards[0].cuda.take(wants)
     }
 

@@ -4,15 +4,15 @@ use super::marked;
 
 /// Where the text is going.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct TextStyle {
     /// Columns.
     pub width: usize,
     pub colour: bool,
 }
 
 /// Sentences in lines that are no longer than asked for.
-pub fn wrapped(said: impl IntoIterator<Item = String>, look: Look) -> String {
-    let lines = said.into_iter().flat_map(|line| marked::wrapped(&line, look.width));
+pub fn wrapped(said: impl IntoIterator<Item = String>, style: TextStyle) -> String {
+    let lines = said.into_iter().flat_map(|line| marked::wrapped(&line, style.width));
     lines.map(|line| line + "\n").collect()
 }
 
@@ -22,6 +22,6 @@ pub fn score(score: Option<f64>) -> String {
 }
 
 /// A text in an ANSI style, where colours are wanted.
-pub fn paint(text: &str, style: &str, look: Look) -> String {
-    if look.colour { format!("{style}{text}{}", marked::RESET) } else { text.into() }
+pub fn paint(text: &str, ansi: &str, style: TextStyle) -> String {
+    if style.colour { format!("{ansi}{text}{}", marked::RESET) } else { text.into() }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::rated::Rated;
 use crate::{
     judges::Verdict,
     meta::{
@@ -13,7 +14,6 @@ use crate::{
         ties::TieTable,
     },
     mqm::{ErrorSpan, Side, weights::Weights},
-    tune::rated::Rated,
 };
 
 /// Figures by name, by language pair.
@@ -22,9 +22,9 @@ pub type Figures = BTreeMap<String, BTreeMap<String, f64>>;
 /// A source: its document, its first segment, and how many are joined.
 type Source = (String, usize, usize);
 
-/// Held-out translations of a language pair, as raters and as a judge see them.
+/// HeldOutAgreement-out translations of a language pair, as raters and as a judge see them.
 #[derive(Default)]
-pub struct Held {
+pub struct HeldOutAgreement {
     gold: Vec<f64>,
     metric: Vec<f64>,
     /// Characters of the translations.
@@ -32,18 +32,18 @@ pub struct Held {
     /// By source.
     groups: BTreeMap<Source, (Vec<f64>, Vec<f64>)>,
     spans: Counts,
-    /// Errors and translations without one, of raters and of the judge.
+    /// Errors, and translations without errors, of raters and of the judge.
     errors: [usize; 2],
     clean: [usize; 2],
-    /// By kind, spoilt translations, and those of them that score less than what they were.
-    spoilt: BTreeMap<&'static str, [usize; 2]>,
+    /// By kind, corrupted translations, and those of them that score less than what they were.
+    corrupted: BTreeMap<&'static str, [usize; 2]>,
     /// Translations whose verdict has an interval, those that raters score within it, and the intervals' widths together.
     with_interval: usize,
     within: usize,
     width: f64,
 }
 
-impl Held {
+impl HeldOutAgreement {
     /// Takes a translation with the raters' errors and a verdict.
     pub fn add(&mut self, rated: &Rated, verdict: &Verdict, weights: &Weights) {
         let Rated { segment, n_joined, .. } = rated;
@@ -70,9 +70,9 @@ impl Held {
         }
     }
 
-    /// Takes the scores of a translation before and after it was spoilt, in one way.
-    pub fn add_spoilt(&mut self, kind: &'static str, was: f64, is: f64) {
-        let [n, found] = self.spoilt.entry(kind).or_default();
+    /// Takes the scores of a translation before and after it was corrupted, in one way.
+    pub fn add_corrupted(&mut self, kind: &'static str, was: f64, is: f64) {
+        let [n, found] = self.corrupted.entry(kind).or_default();
         *n += 1;
         *found += usize::from(is < was);
     }
@@ -101,16 +101,16 @@ impl Held {
             ("errors a translation, raters", Some(self.errors[0] as f64 / n)),
             ("errors a translation, judge", Some(self.errors[1] as f64 / n)),
             ("without errors, raters", Some(self.clean[0] as f64 / n)),
-            ("spoilt translations below what they were", share_found(self.spoilt.values())),
+            ("corrupted translations below what they were", share_found(self.corrupted.values())),
             ("within the interval", Some(self.within as f64 / self.with_interval as f64)),
             ("width of the interval", Some(self.width / self.with_interval as f64)),
             ("without errors, judge", Some(self.clean[1] as f64 / n)),
         ];
         let is_defined = |value: &f64| value.is_finite();
         let found = found.into_iter().map(|(name, value)| (name.to_owned(), value));
-        let of_kind = |(kind, counts)| (format!("spoilt below: {kind}"), share_found([counts]));
+        let of_kind = |(kind, counts)| (format!("corrupted below: {kind}"), share_found([counts]));
         found
-            .chain(self.spoilt.iter().map(of_kind))
+            .chain(self.corrupted.iter().map(of_kind))
             .filter_map(|(name, value)| Some((name, value.filter(is_defined)?)))
             .collect()
     }
@@ -206,7 +206,7 @@ mod tests {
         let report = report(&segment, &marked, &named);
         let errors = Some(read.iter().map(|marked| marked.located(&segment).unwrap()).collect());
         let verdict = Verdict::new(-1.0, named);
-        let mut held = Held::default();
+        let mut held = HeldOutAgreement::default();
         held.add(&Rated::by_one(segment, errors), &verdict, weights::find("wmt").unwrap());
         let figures = held.figures();
         let ours = report.characters.target;

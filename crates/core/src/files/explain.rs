@@ -7,7 +7,7 @@ const LIKE: f64 = 0.7;
 
 /// Describes an error, without the system's error number.
 #[must_use]
-pub fn said(error: &io::Error) -> String {
+pub fn describe(error: &io::Error) -> String {
     // Errors of this program have their own message.
     let is_ours = error.get_ref().is_some();
     match error.kind() {
@@ -25,14 +25,14 @@ pub fn said(error: &io::Error) -> String {
 
 /// Describes an error on a path, with a hint where there is a similar name or a missing parent folder.
 #[must_use]
-pub fn why(path: &Path, error: &io::Error) -> String {
+pub fn explain(path: &Path, error: &io::Error) -> String {
     let hint = match error.kind() {
         _ if error.get_ref().is_some() => None,
         io::ErrorKind::NotFound => instead(path),
         io::ErrorKind::IsADirectory => Some("give a file in it".into()),
         _ => None,
     };
-    said(error) + &hint.map_or_else(String::new, |hint| format!("\nhint: {hint}"))
+    describe(error) + &hint.map_or_else(String::new, |hint| format!("\nhint: {hint}"))
 }
 
 /// A suggestion for a path that does not exist.
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     fn reading(path: &Path) -> String {
-        why(path, &fs::read_to_string(path).unwrap_err())
+        explain(path, &fs::read_to_string(path).unwrap_err())
     }
 
     #[test]
@@ -78,6 +78,6 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(reading(dir.path()), "it is a folder, not a file\nhint: give a file in it");
         let other = io::Error::from_raw_os_error(28);
-        assert!(!said(&other).contains("os error"), "{}", said(&other));
+        assert!(!describe(&other).contains("os error"), "{}", describe(&other));
     }
 }

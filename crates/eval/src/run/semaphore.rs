@@ -12,115 +12,115 @@ use crate::llm::{
     Usage,
 };
 
-/// A number of places, and who waits for one.
-pub struct Gate {
+/// A semaphore whose permits go to the waiter of the lowest rank.
+pub struct PrioritySemaphore {
     state: Mutex<State>,
 }
 
 struct State {
     free: usize,
-    n_tickets: u64,
+    n_waiters: u64,
     /// By rank, then by arrival.
-    waiting: BTreeMap<(usize, u64), Arc<Ticket>>,
+    waiting: BTreeMap<(usize, u64), Arc<Waiter>>,
 }
 
 #[derive(Default)]
-struct Ticket {
-    is_called: Mutex<bool>,
-    called: Condvar,
+struct Waiter {
+    is_released: Mutex<bool>,
+    released: Condvar,
 }
 
-/// A place at the gate, given back when it is dropped.
-struct Entry<'a>(&'a Gate);
+/// A permit, released when it is dropped.
+struct Permit<'a>(&'a PrioritySemaphore);
 
-impl Gate {
-    /// A gate that lets in `places` questions at a time.
+impl PrioritySemaphore {
+    /// A semaphore of `permits` permits, at least one.
     #[must_use]
-    pub fn new(places: usize) -> Arc<Self> {
-        let state = State { free: places.max(1), n_tickets: 0, waiting: BTreeMap::new() };
+    pub fn new(permits: usize) -> Arc<Self> {
+        let state = State { free: permits.max(1), n_waiters: 0, waiting: BTreeMap::new() };
         Arc::new(Self { state: Mutex::new(state) })
     }
 
-    /// Waits for a place; lower ranks go first.
-    fn enter(&self, rank: usize) -> Entry<'_> {
+    /// Waits for a permit; lower ranks go first.
+    fn acquire(&self, rank: usize) -> Permit<'_> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.free > 0 {
             state.free -= 1;
-            return Entry(self);
+            return Permit(self);
         }
-        let ticket = Arc::new(Ticket::default());
-        let number = state.n_tickets;
-        state.n_tickets += 1;
-        state.waiting.insert((rank, number), ticket.clone());
+        let waiter = Arc::new(Waiter::default());
+        let number = state.n_waiters;
+        state.n_waiters += 1;
+        state.waiting.insert((rank, number), waiter.clone());
         drop(state);
-        let mut is_called = ticket.is_called.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*is_called {
-            is_called = ticket.called.wait(is_called).unwrap_or_else(PoisonError::into_inner);
+        let mut is_released = waiter.is_released.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*is_released {
+            is_released = waiter.released.wait(is_released).unwrap_or_else(PoisonError::into_inner);
         }
-        Entry(self)
+        Permit(self)
     }
 }
 
-impl Drop for Entry<'_> {
+impl Drop for Permit<'_> {
     /// Releases the permit to the next waiter.
     fn drop(&mut self) {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         match state.waiting.pop_first() {
-            Some((_, ticket)) => {
-                *ticket.is_called.lock().unwrap_or_else(PoisonError::into_inner) = true;
-                ticket.called.notify_one();
+            Some((_, waiter)) => {
+                *waiter.is_released.lock().unwrap_or_else(PoisonError::into_inner) = true;
+                waiter.released.notify_one();
             }
             None => state.free += 1,
         }
     }
 }
 
-/// A model behind the gate.
-pub struct Gated {
+/// A model whose requests need a permit.
+pub struct Limited {
     llm: Arc<dyn Llm>,
-    gate: Arc<Gate>,
-    /// Until when answers are wanted.
+    semaphore: Arc<PrioritySemaphore>,
+    /// Cancels requests.
     stop: CancellationToken,
     progress: Arc<Meter>,
     /// Of the group that asks.
     rank: usize,
 }
 
-impl Gated {
-    /// A model behind the gate, whose answers are wanted until `stop` says otherwise.
+impl Limited {
+    /// A model whose requests need a permit, until they are cancelled.
     pub fn new(
         llm: Arc<dyn Llm>,
-        gate: &Arc<Gate>,
+        semaphore: &Arc<PrioritySemaphore>,
         stop: &CancellationToken,
         progress: &Arc<Meter>,
         rank: usize,
     ) -> Self {
         let llm = llm.until(stop).unwrap_or(llm);
-        Self { llm, gate: gate.clone(), stop: stop.clone(), progress: progress.clone(), rank }
+        Self { llm, semaphore: semaphore.clone(), stop: stop.clone(), progress: progress.clone(), rank }
     }
 
-    /// Waits for a place.
-    fn enter(&self) -> Result<Entry<'_>, Error> {
-        let entry = self.gate.enter(self.rank);
+    /// Waits for a permit.
+    fn acquire(&self) -> Result<Permit<'_>, Error> {
+        let permit = self.semaphore.acquire(self.rank);
         self.stop.check()?;
-        Ok(entry)
+        Ok(permit)
     }
 }
 
-impl Llm for Gated {
+impl Llm for Limited {
     fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, Error> {
-        let entry = self.enter()?;
+        let permit = self.acquire()?;
         let reply = self.llm.ask(chat, form, sampling)?;
-        drop(entry);
+        drop(permit);
         numbers(&reply.tokens)?;
         self.progress.answered(&reply.usage);
         Ok(reply)
     }
 
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, Error> {
-        let entry = self.enter()?;
+        let permit = self.acquire()?;
         let scored = self.llm.score_continuations(chat, continuations)?;
-        drop(entry);
+        drop(permit);
         scored.iter().try_for_each(|w| numbers(&w.tokens))?;
         let mut usage = Usage::default();
         for scored in &scored {
@@ -131,17 +131,17 @@ impl Llm for Gated {
     }
 
     fn read(&self, chat: &Chat, text: &str, probe: &LinearProbe) -> Result<Scored, Error> {
-        let entry = self.enter()?;
+        let permit = self.acquire()?;
         let scored = self.llm.read(chat, text, probe)?;
-        drop(entry);
+        drop(permit);
         self.progress.answered(&scored.usage);
         Ok(scored)
     }
 
     fn states(&self, chat: &Chat, text: &str, depths: &[usize]) -> Result<States, Error> {
-        let entry = self.enter()?;
+        let permit = self.acquire()?;
         let states = self.llm.states(chat, text, depths)?;
-        drop(entry);
+        drop(permit);
         self.progress.answered(&states.usage);
         Ok(states)
     }
@@ -165,24 +165,24 @@ mod tests {
 
     #[test]
     fn earlier_groups_go_first() {
-        let gate = Gate::new(1);
-        let first = gate.enter(5);
+        let semaphore = PrioritySemaphore::new(1);
+        let first = semaphore.acquire(5);
         let (sender, order) = mpsc::channel();
         std::thread::scope(|scope| {
             for rank in [9, 2, 7] {
-                let (sender, gate) = (sender.clone(), &gate);
+                let (sender, semaphore) = (sender.clone(), &semaphore);
                 scope.spawn(move || {
-                    let _entry = gate.enter(rank);
+                    let _entry = semaphore.acquire(rank);
                     sender.send(rank).unwrap();
                 });
             }
-            while gate.state.lock().unwrap().waiting.len() < 3 {
+            while semaphore.state.lock().unwrap().waiting.len() < 3 {
                 std::thread::sleep(Duration::from_millis(1));
             }
             drop(first);
         });
         assert_eq!(order.try_iter().collect::<Vec<_>>(), [2, 7, 9]);
-        assert_eq!(gate.state.lock().unwrap().free, 1);
+        assert_eq!(semaphore.state.lock().unwrap().free, 1);
     }
 
     #[test]

@@ -45,7 +45,11 @@ const KINDS: [(&str, Kind); 6] = [
 ];
 
 /// The translation with one such error, and its kind; `None` where it has no place for any.
-pub(super) fn spoil(segment: &Segment, pool: &Pool<'_>, draws: &mut Draws) -> Option<(String, &'static str)> {
+pub(super) fn corrupt(
+    segment: &Segment,
+    pool: &Pool<'_>,
+    draws: &mut Draws,
+) -> Option<(String, &'static str)> {
     let first = draws.below(KINDS.len());
     (0..KINDS.len()).find_map(|i| {
         let (name, make) = KINDS[(first + i) % KINDS.len()];
@@ -296,6 +300,6 @@ mod tests {
         assert!(clauses("Er sagte „ja“, dann ging er schon bald, „nein“.").len() == 1);
         let text = segment("en-de", "x", "Er ging.");
         check(addition, &text, &pool, |text| text == "Er ging, obwohl es stark regnete.");
-        assert_eq!(spoil(&segment("en-de", "x", "Ja"), &pool, &mut draws(0)), None);
+        assert_eq!(corrupt(&segment("en-de", "x", "Ja"), &pool, &mut draws(0)), None);
     }
 }

@@ -28,7 +28,7 @@ const WHOLE: f64 = 25.0;
 
 /// A translation, and what it became.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Spoilt<'a> {
+pub struct Corrupted<'a> {
     pub document: &'a Document,
     pub rated: &'a Rated,
     pub segment: Segment,
@@ -38,29 +38,29 @@ pub struct Spoilt<'a> {
     pub points: f64,
 }
 
-/// About `most` spoilt translations, each of another one that raters marked errors in, drawn by the seed. Languages
+/// About `most` corrupted translations, each of another one that raters marked errors in, drawn by the seed. Languages
 /// that write no blanks between words have none.
 #[must_use]
-pub fn versions(documents: &[Document], most: usize, seed: u64) -> Vec<Spoilt<'_>> {
+pub fn versions(documents: &[Document], most: usize, seed: u64) -> Vec<Corrupted<'_>> {
     let mut found: Vec<(String, &Document, &Rated)> = Vec::new();
     for document in documents {
-        let usable = document.segments.iter().filter(|rated| can_be_spoilt(rated));
+        let usable = document.segments.iter().filter(|rated| can_be_corrupted(rated));
         found.extend(usable.map(|rated| (name(document, rated), document, rated)));
     }
     found.sort_by_cached_key(|(name, _, _)| hash(seed, name));
     let pools = Pools::of(&found);
-    let spoilt = found.iter().take(most).filter_map(|(name, document, rated)| {
+    let corrupted = found.iter().take(most).filter_map(|(name, document, rated)| {
         let hash = hash(seed, &format!("{name}/how"));
         let stream = u64::from_be_bytes(std::array::from_fn(|i| hash[i]));
-        let (text, points, kind) = pools.spoil(document, rated, &mut Draws { seed, stream, n: 0 });
+        let (text, points, kind) = pools.corrupt(document, rated, &mut Draws { seed, stream, n: 0 });
         let is_other = text.trim() != rated.segment.hypothesis.trim() && !text.trim().is_empty();
         let segment = Segment { hypothesis: text, ..rated.segment.clone() };
-        is_other.then_some(Spoilt { document, rated, segment, kind, points })
+        is_other.then_some(Corrupted { document, rated, segment, kind, points })
     });
-    spoilt.filter(|spoilt| spoilt.points > 0.0).collect()
+    corrupted.filter(|corrupted| corrupted.points > 0.0).collect()
 }
 
-fn can_be_spoilt(rated: &Rated) -> bool {
+fn can_be_corrupted(rated: &Rated) -> bool {
     let text = &rated.segment.hypothesis;
     !rated.opinions.is_empty()
         && text.chars().count() <= LONGEST
@@ -114,13 +114,14 @@ impl<'a> Pools<'a> {
         Self { words, texts, content }
     }
 
-    /// A worse text, and by how many points it is worse; the same text with 0 points where nothing could be spoilt.
-    fn spoil(&self, document: &Document, rated: &Rated, draws: &mut Draws) -> (String, f64, &'static str) {
+    /// A worse text, and by how many points it is worse; the same text with 0 points where nothing could be corrupted.
+    fn corrupt(&self, document: &Document, rated: &Rated, draws: &mut Draws) -> (String, f64, &'static str) {
         match draws.below(4) {
-            0 => return self.spoil_whole(&document.pair, &rated.segment, draws),
+            0 => return self.corrupt_whole(&document.pair, &rated.segment, draws),
             1 | 2 => {
                 let pool = self.content.get(rated.segment.tgt_lang.language());
-                if let Some((text, kind)) = pool.and_then(|pool| content::spoil(&rated.segment, pool, draws))
+                if let Some((text, kind)) =
+                    pool.and_then(|pool| content::corrupt(&rated.segment, pool, draws))
                 {
                     return (text, MAJOR, kind);
                 }
@@ -129,12 +130,12 @@ impl<'a> Pools<'a> {
         }
         let mut words: Vec<String> = rated.segment.hypothesis.split_whitespace().map(str::to_owned).collect();
         let n = [1, 1, 2, 3, 4][draws.below(5)];
-        let points: f64 = (0..n).map(|_| self.spoil_words(&mut words, &rated.segment, draws)).sum();
+        let points: f64 = (0..n).map(|_| self.corrupt_words(&mut words, &rated.segment, draws)).sum();
         (words.join(" "), points.min(WHOLE), "words")
     }
 
     /// One error of a word or a few; how much it costs.
-    fn spoil_words(&self, words: &mut Vec<String>, segment: &Segment, draws: &mut Draws) -> f64 {
+    fn corrupt_words(&self, words: &mut Vec<String>, segment: &Segment, draws: &mut Draws) -> f64 {
         if words.len() < FEWEST_WORDS - 1 {
             return 0.0;
         }
@@ -167,7 +168,7 @@ impl<'a> Pools<'a> {
     }
 
     /// A text of another source, in whole or in its second half; half a text; one without one of its sentences.
-    fn spoil_whole(&self, pair: &str, segment: &Segment, draws: &mut Draws) -> (String, f64, &'static str) {
+    fn corrupt_whole(&self, pair: &str, segment: &Segment, draws: &mut Draws) -> (String, f64, &'static str) {
         let text = segment.hypothesis.as_str();
         let texts = self.texts.get(pair).map_or(&[][..], Vec::as_slice);
         let others: Vec<&&Segment> = texts.iter().filter(|other| other.source != segment.source).collect();
@@ -266,17 +267,17 @@ mod tests {
     #[test]
     fn every_version_is_another_text_and_worse() {
         let documents = documents(200);
-        let spoilt = versions(&documents, 150, 7);
-        assert!((140..=150).contains(&spoilt.len()), "{}", spoilt.len());
-        for Spoilt { rated, segment, points, .. } in &spoilt {
+        let corrupted = versions(&documents, 150, 7);
+        assert!((140..=150).contains(&corrupted.len()), "{}", corrupted.len());
+        for Corrupted { rated, segment, points, .. } in &corrupted {
             assert_ne!(segment.hypothesis, rated.segment.hypothesis);
             assert_eq!(segment.source, rated.segment.source);
             assert!(*points >= MINOR && *points <= WHOLE, "{points}");
         }
         for cost in [MINOR, MAJOR, SENTENCE, HALF, WHOLE] {
-            assert!(spoilt.iter().any(|one| (one.points - cost).abs() < 1e-9), "nothing costs {cost}");
+            assert!(corrupted.iter().any(|one| (one.points - cost).abs() < 1e-9), "nothing costs {cost}");
         }
-        let missing = spoilt
+        let missing = corrupted
             .iter()
             .find(|one| (one.points - SENTENCE).abs() < 1e-9 && one.segment.hypothesis.ends_with('.'));
         let missing = missing.unwrap();
@@ -287,8 +288,8 @@ mod tests {
     #[test]
     fn they_depend_on_the_seed_and_on_nothing_else() {
         let all = documents(60);
-        let texts = |spoilt: &[Spoilt<'_>]| -> BTreeMap<usize, String> {
-            spoilt.iter().map(|one| (one.rated.segment.seg, one.segment.hypothesis.clone())).collect()
+        let texts = |corrupted: &[Corrupted<'_>]| -> BTreeMap<usize, String> {
+            corrupted.iter().map(|one| (one.rated.segment.seg, one.segment.hypothesis.clone())).collect()
         };
         let mut turned = all.clone();
         turned.reverse();

@@ -1,0 +1,166 @@
+//! Why an evaluation cannot be prepared, run or checked, as data. How a program calls its options is not known here.
+
+use std::{fmt, io, path::PathBuf};
+
+use crate::{
+    card, engine, files,
+    judges::{self, Role, setup},
+    mqm,
+    run::{self, description::InputId, selection},
+    segment::{mixed_up, read},
+};
+
+/// The kinds of input that a specification may name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InputKind {
+    /// A source text and translations, line by line.
+    Texts,
+    Table,
+    TestSet,
+}
+
+impl fmt::Display for InputKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Texts => "a source text with translations",
+            Self::Table => "a table",
+            Self::TestSet => "a test set",
+        })
+    }
+}
+
+/// A setting of a CPU that a GPU does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CpuSetting {
+    /// Activations that are not quantised.
+    FloatActivations,
+    /// A number format of the KV cache.
+    CacheType(String),
+    /// A set of instructions.
+    Isa(String),
+}
+
+/// Why an evaluation cannot be prepared, run or checked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the specification names no input")]
+    NoInput,
+    #[error("texts, a table and a test set cannot be combined")]
+    SeveralInputs,
+    #[error("the source text has no translations")]
+    NoTranslations,
+    #[error("the translations have no source text")]
+    NoSource,
+    #[error("{0} needs the languages of the translations")]
+    NoLanguages(InputKind),
+    #[error("`{}` holds human annotations, which do not name their languages", .0.display())]
+    NoLanguagesOfRaters(PathBuf),
+    #[error("a file of documents belongs to texts; {0} has its own documents")]
+    DocumentsBesideTexts(InputKind),
+    #[error("a reference belongs to texts, or is one of a test set; a table has its own references")]
+    ReferenceBesideTable,
+    #[error("systems are chosen only of a test set")]
+    SystemsBesideTestSet,
+    #[error("the documents that `{}` names", file.display())]
+    Documents { file: PathBuf, source: selection::Error },
+    #[error("cannot read `{}`: {}", path.display(), files::explain(path, source))]
+    Read { path: PathBuf, source: io::Error },
+    #[error("`{}`", path.display())]
+    File { path: PathBuf, source: io::Error },
+
+    #[error("the role `{0}` is given twice")]
+    RoleTwice(Role),
+    #[error(
+        "unknown model `{name}`\nhint: {hint}; models of open weights run here, by a card's name, a GGUF file or a folder"
+    )]
+    UnknownModel { name: String, hint: String },
+    #[error("`{name}`: no such file or folder{hint}")]
+    NoModel { name: String, hint: String },
+    #[error(
+        "`{0}` has no `config.json` and no GGUF file, so it is not a model\nhint: a model is a folder with `config.json`, \
+         `tokenizer.json` and safetensors, a GGUF file, or a folder with one"
+    )]
+    NotAModel(String),
+    #[error("`{}` is neither a file nor a folder, so it is no part of a model", .0.display())]
+    NotAFile(PathBuf),
+    #[error("the chat template `{}`: {reason}", file.display())]
+    ChatTemplate { file: PathBuf, reason: String },
+    #[error("`{0}`: no such folder")]
+    NoFolder(String),
+    #[error("`{folder}` is not an adapter: it has no `{file}`")]
+    NotAnAdapter { folder: String, file: &'static str },
+    #[error("`{folder}` is an adapter, not a model")]
+    AdapterAsModel {
+        folder: String,
+        /// The model that it was trained on; empty where it does not say.
+        base: String,
+    },
+    #[error(
+        "`{}` line {line} is not a sha256\nhint: `tribunal tune export` writes one for each source text that is trained on; \
+         without the file, runs do not warn about them", file.display()
+    )]
+    TrainedOn { file: PathBuf, line: usize },
+    #[error("`{}` is not a JSON object; hint: training writes it; the adapter works without it", .0.display())]
+    Training(PathBuf),
+
+    #[error("`{0}` is not a GPU")]
+    NotAGpu(String),
+    #[error("this processor does not support `{isa}`, only {available}")]
+    Isa { isa: String, available: String },
+    #[error("{setting:?} is for CPUs, not for `{device}`")]
+    OnlyOnCpu { setting: CpuSetting, device: String },
+
+    #[error("the name of the run folder is empty")]
+    EmptyFolder,
+    #[error("`{}` keeps no copy of its input (the first shard and the merged folder do)", .0.display())]
+    NoCopyOfInput(PathBuf),
+    #[error(
+        "the folder keeps no copy of its input (the first shard and the merged folder do), and the command's own cannot be read"
+    )]
+    InputNotFound(#[source] Box<Error>),
+    #[error("the input has changed since the run: {there} then, {here} now")]
+    InputChanged { there: Box<InputId>, here: Box<InputId> },
+    #[error("`{}` keeps no copy of `{}`, which its command names with `{option}`", folder.display(), file.display())]
+    NoCopy { folder: PathBuf, file: PathBuf, option: String },
+    #[error(
+        "`{}` has no hash of the program `{program}`\nhint: without one nothing shows that it is the run's own", file.display()
+    )]
+    NoHash { file: PathBuf, program: String },
+
+    #[error(transparent)]
+    Input(#[from] read::Error),
+    #[error(transparent)]
+    Raters(#[from] mqm::raters::Error),
+    #[error(transparent)]
+    Selection(#[from] selection::Error),
+    #[error(transparent)]
+    Language(#[from] mixed_up::Refusal),
+    #[error(transparent)]
+    Judge(#[from] setup::Error),
+    #[error(transparent)]
+    Verdict(#[from] judges::Error),
+    #[error(transparent)]
+    Card(#[from] card::Error),
+    #[error(transparent)]
+    Device(#[from] engine::DeviceError),
+    #[error(transparent)]
+    Engine(#[from] engine::Error),
+    #[error(transparent)]
+    Model(#[from] tribunal_engine::model::Error),
+    #[error(transparent)]
+    Run(#[from] run::Error),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
+
+/// What can be computed, or why not.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// The error of a file that cannot be read.
+    pub(crate) fn file(path: &std::path::Path) -> impl FnOnce(io::Error) -> Self {
+        |source| Self::File { path: path.into(), source }
+    }
+}

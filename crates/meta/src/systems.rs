@@ -1,0 +1,206 @@
+//! Systems side by side, by one judge's scores: means with intervals, and paired tests against a baseline, on the units that
+//! all systems have a score on or on each system's own.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{
+    Advice, Error,
+    judgements::{Judgement, Judgements, Unit},
+    significance::paired::{PairedTest, compare_systems, mean_interval},
+};
+
+/// Which units systems are compared on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Coverage {
+    /// Those that every system has a score on.
+    #[default]
+    Common,
+    /// Each system's own; differences are over what two systems share.
+    Each,
+}
+
+/// How systems are compared.
+#[derive(Clone, Debug, Default)]
+pub struct Options<'a> {
+    /// The language pair of the units; `None` for all units.
+    pub pair: Option<&'a str>,
+    pub coverage: Coverage,
+    /// The system that all others are compared with; `None`: the first.
+    pub baseline: Option<&'a str>,
+    /// The order of the systems; empty: the best first.
+    pub order: Vec<&'a str>,
+    pub resamples: usize,
+    pub seed: u64,
+}
+
+/// One system's mean and its comparison with the baseline.
+#[derive(Clone, Debug, Serialize)]
+pub struct Compared {
+    pub system: String,
+    /// Over the compared units; higher is better.
+    pub mean: f64,
+    /// 95% bootstrap interval of the mean.
+    pub interval: (f64, f64),
+    /// Units that the mean is over.
+    pub units: usize,
+    /// Units with a score.
+    pub scored: usize,
+    /// Units without a score.
+    pub missing: usize,
+    /// Those among them whose translation is empty.
+    pub empty: usize,
+    /// Units that are not translations.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub untranslated: usize,
+    /// Units on which it and the baseline differ: those alone tell them apart.
+    pub differing: usize,
+    /// Over the units that both have; `None` for the baseline itself.
+    pub against_baseline: Option<PairedTest>,
+}
+
+/// The scores that a system has.
+type Scored<'a> = BTreeMap<&'a Unit, f64>;
+
+/// The systems of one language pair.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    pub baseline: String,
+    pub rows: Vec<Compared>,
+    /// Units that some system has no score on.
+    pub n_left_out: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
+/// Compares the systems.
+///
+/// # Errors
+/// Fewer than two systems, a system without a score, systems that share no unit, a baseline that is none of them.
+pub fn compare(judges: &[&Judgements], options: &Options<'_>) -> Result<Comparison, Error> {
+    let &Options { pair, resamples, seed, .. } = options;
+    let (own, missing) = together(judges, pair);
+    check(&own)?;
+    let (compared, n_left_out) = match options.coverage {
+        Coverage::Each => (own.clone(), 0),
+        Coverage::Common => on_common(&own)?,
+    };
+    let row = |(system, scores): (&&str, &Scored)| {
+        let values: Vec<f64> = scores.values().copied().collect();
+        let (mean, interval) = mean_interval(&values, resamples, seed);
+        Compared {
+            system: (*system).to_owned(),
+            mean,
+            interval,
+            units: values.len(),
+            scored: own[system].len(),
+            missing: missing[system],
+            empty: n_such(judges, pair, system, |judgement| judgement.is_empty),
+            untranslated: n_such(judges, pair, system, |judgement| judgement.warning.is_some()),
+            differing: 0,
+            against_baseline: None,
+        }
+    };
+    let mut rows: Vec<Compared> = compared.iter().map(row).collect();
+    if options.order.is_empty() {
+        rows.sort_by(|a, b| b.mean.total_cmp(&a.mean).then(a.system.cmp(&b.system)));
+    } else {
+        rows.sort_by_key(|row| options.order.iter().position(|system| *system == row.system));
+    }
+    let baseline = options.baseline.unwrap_or(&rows[0].system).to_owned();
+    let Some(base) = compared.get(baseline.as_str()) else {
+        let known: Vec<&str> = own.keys().copied().collect();
+        let what = format!("no system `{baseline}`; hint: there are {}", known.join(", "));
+        return Err(Error::Unsuitable(what));
+    };
+    for row in rows.iter_mut().filter(|row| row.system != baseline) {
+        let scores = compared[row.system.as_str()].iter();
+        let pairs: Vec<(f64, f64)> =
+            scores.filter_map(|(unit, score)| Some((*score, *base.get(unit)?))).collect();
+        row.differing = pairs.iter().filter(|(own, base)| own.total_cmp(base).is_ne()).count();
+        let test = compare_systems(&pairs, resamples, seed).map_err(|_| {
+            let what =
+                format!("`{}` and `{baseline}` share no scored unit\nhint: {NOTHING_SHARED}", row.system);
+            Error::Unsuitable(what)
+        })?;
+        row.against_baseline = Some(test);
+    }
+    Ok(Comparison { baseline, rows, n_left_out })
+}
+
+/// There must be several systems, each with a score.
+fn check(own: &BTreeMap<&str, Scored<'_>>) -> Result<(), Error> {
+    if own.len() < 2 {
+        let what = "only one system to compare; hint: give several files, or a run over several systems";
+        return Err(Error::Unsuitable(what.into()));
+    }
+    match own.iter().find(|(_, scores)| scores.is_empty()) {
+        Some((system, _)) => Err(Error::Unsuitable(format!("system `{system}` has no score at all"))),
+        None => Ok(()),
+    }
+}
+
+/// How many translations of a system are of this kind.
+fn n_such(
+    judges: &[&Judgements],
+    pair: Option<&str>,
+    system: &str,
+    is_such: fn(&Judgement) -> bool,
+) -> usize {
+    let units = judges.iter().filter_map(|judge| judge.systems.get(system)).flatten();
+    units.filter(|(unit, judgement)| is_such(judgement) && pair.is_none_or(|pair| unit.pair == pair)).count()
+}
+
+/// The scores of every system, and how many units have none.
+fn together<'a>(
+    judges: &[&'a Judgements],
+    pair: Option<&str>,
+) -> (BTreeMap<&'a str, Scored<'a>>, BTreeMap<&'a str, usize>) {
+    let (mut scores, mut missing) = (BTreeMap::new(), BTreeMap::new());
+    for (system, units) in judges.iter().flat_map(|judge| &judge.systems) {
+        let units: Vec<_> =
+            units.iter().filter(|(unit, _)| pair.is_none_or(|pair| unit.pair == pair)).collect();
+        if units.is_empty() {
+            continue;
+        }
+        let scored: &mut Scored = scores.entry(system.as_str()).or_default();
+        let before = scored.len();
+        scored.extend(units.iter().filter_map(|(unit, judgement)| Some((*unit, judgement.score?))));
+        *missing.entry(system.as_str()).or_default() += units.len() - (scored.len() - before);
+    }
+    (scores, missing)
+}
+
+/// What to do where systems share no unit.
+const NOTHING_SHARED: &str = "systems are compared on the same segments: judge them together, or give each the same \
+                              `doc` and `seg_id`; leave out a system that has no score there";
+
+/// The units that every system has a score on, and how many have one on some systems only.
+fn on_common<'a>(
+    own: &BTreeMap<&'a str, Scored<'a>>,
+) -> Result<(BTreeMap<&'a str, Scored<'a>>, usize), Error> {
+    let mut counts: BTreeMap<&Unit, usize> = BTreeMap::new();
+    for unit in own.values().flat_map(BTreeMap::keys) {
+        *counts.entry(unit).or_default() += 1;
+    }
+    let n_units = counts.len();
+    let is_shared = counts.values().any(|n| *n > 1);
+    counts.retain(|_, n| *n == own.len());
+    if counts.is_empty() {
+        let what = "there is no unit that all systems have a score on";
+        return Err(if is_shared && own.len() > 2 {
+            Error::Advised { what: what.into(), advice: Advice::EachPair }
+        } else {
+            Error::Unsuitable(format!("{what}\nhint: {NOTHING_SHARED}"))
+        });
+    }
+    let restricted = own.iter().map(|(system, scores)| {
+        let common = scores.iter().filter(|(unit, _)| counts.contains_key(*unit));
+        (*system, common.map(|(unit, score)| (*unit, *score)).collect())
+    });
+    Ok((restricted.collect(), n_units - counts.len()))
+}
