@@ -272,7 +272,9 @@ fn blocks(format: GgmlDType, n: usize, spread: f32, random: &mut SplitMix) -> Ve
             // `d scale (code - 32)`: scales of 8 bits have a root mean square of 73.9, codes 18.5. Each scale has its
             // negative beside it, so that the half that codes stand below 32 adds up to nothing.
             let pairs = block[Q6_K_SCALES..Q6_K_D].as_chunks_mut::<2>().0;
-            pairs.iter_mut().for_each(|[one, other]| *other = (*one as i8).saturating_neg() as u8);
+            for [one, other] in pairs {
+                *other = (*one as i8).saturating_neg() as u8;
+            }
             block[Q6_K_D..].copy_from_slice(&half(spread / 1367.0));
         }
     }

@@ -161,7 +161,7 @@ fn tensors_that_do_not_fit_are_named() {
     let nan = |tensors: &mut Tensors| tensors.get_mut(&at("weight")).unwrap().2[70] = 0x7f;
     refused(&nan, "fp8-tensor", &["down_proj.weight", "has a NaN in row 1"]);
     let tiny = |tensors: &mut Tensors| {
-        tensors.get_mut(&at("weight_scale")).unwrap().2[..2].copy_from_slice(&[1, 0x10])
+        tensors.get_mut(&at("weight_scale")).unwrap().2[..2].copy_from_slice(&[1, 0x10]);
     };
     refused(&tiny, "compressed-4", &["down_proj.weight_scale", "which f16 does not hold exactly"]);
     let narrow = |tensors: &mut Tensors| tensors.get_mut(&at("scales")).unwrap().1 = vec![32, 2];

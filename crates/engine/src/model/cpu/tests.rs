@@ -39,13 +39,12 @@ impl Random {
     fn blocks(&mut self, format: Format, n: usize, k: usize) -> Vec<u8> {
         let mut bytes: Vec<u8> = (0..n * format.row_bytes(k)).map(|_| self.next() as u8).collect();
         let places: &[usize] = match format {
-            Format::F32 | Format::Bf16 | Format::F16 => &[],
+            Format::F32 | Format::Bf16 | Format::F16 | Format::F8E4M3 => &[],
             Format::Q8_0 | Format::Q4_0 | Format::Q5_0 | Format::Iq4Nl | Format::Iq4Xs | Format::U4 => &[0],
             Format::Q4_1 | Format::Q5_1 | Format::Q4K | Format::Q5K => &[0, 2],
             Format::Q6K => &[208],
             Format::Q3K => &[108],
             Format::Q2K => &[80, 82],
-            Format::F8E4M3 => &[],
         };
         for block in bytes.chunks_exact_mut(format.block_bytes()) {
             match format {

@@ -189,7 +189,6 @@ fn of_eight_bits(code: u32) -> f32 {
     f32::from_bits(magnitude.to_bits() | (code & 0x80) << 24)
 }
 
-#[expect(clippy::needless_range_loop, reason = "so that the compiler turns it into vector instructions")]
 #[inline(always)]
 fn eight_bit_floats(block: &Block, panel: &Panel, b: usize, out: &mut [[f32; LANES]]) {
     let d = line(panel.scales, b);

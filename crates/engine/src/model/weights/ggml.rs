@@ -63,8 +63,14 @@ impl Format {
     pub fn block(self) -> usize {
         match self {
             Self::F32 | Self::F16 | Self::Bf16 => 1,
-            Self::Q8_0 | Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Iq4Nl => BLOCK,
-            Self::U4 | Self::F8E4M3 => BLOCK,
+            Self::Q8_0
+            | Self::Q4_0
+            | Self::Q4_1
+            | Self::Q5_0
+            | Self::Q5_1
+            | Self::Iq4Nl
+            | Self::U4
+            | Self::F8E4M3 => BLOCK,
             Self::Q2K | Self::Q3K | Self::Q4K | Self::Q5K | Self::Q6K | Self::Iq4Xs => BLOCK * SUPER,
         }
     }

@@ -97,19 +97,16 @@ impl Quantised {
         if let Some(list) = &self.groups {
             self.check_order(list, read(list)?)?;
         }
-        let fill: Box<dyn Fn(usize, &mut [u8]) -> Result<(), String> + Sync> = match self.storage {
-            Storage::Float { tile } => {
-                let scales = FloatScales::new(&self.scales, bytes.scales, (self.shape, tile))?;
-                Box::new(move |first, out| floats::fill(bytes.codes, &scales, (first, k), out))
-            }
-            _ => {
-                let integers = Integers::new(self, bytes)?;
-                Box::new(move |first, out| integers.fill(first, out))
-            }
-        };
         let row_bytes = self.format.row_bytes(k);
         let mut out = vec![0; n * row_bytes];
-        out.par_chunks_mut(ROWS * row_bytes).enumerate().try_for_each(|(i, rows)| fill(i * ROWS, rows))?;
+        let parts = out.par_chunks_mut(ROWS * row_bytes).enumerate();
+        if let Storage::Float { tile } = self.storage {
+            let scales = FloatScales::new(&self.scales, bytes.scales, (self.shape, tile))?;
+            parts.try_for_each(|(i, rows)| floats::fill(bytes.codes, &scales, (i * ROWS, k), rows))?;
+        } else {
+            let integers = Integers::new(self, bytes)?;
+            parts.for_each(|(i, rows)| integers.fill(i * ROWS, rows));
+        }
         Ok(out)
     }
 

@@ -255,3 +255,6 @@ impl Object<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

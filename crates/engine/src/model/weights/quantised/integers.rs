@@ -61,7 +61,7 @@ impl<'a> Integers<'a> {
     }
 
     /// Rows from `first` on.
-    pub fn fill(&self, first: usize, out: &mut [u8]) -> Result<(), String> {
+    pub fn fill(&self, first: usize, out: &mut [u8]) {
         let k = self.matrix.shape[1];
         let (row_bytes, block_bytes) = (self.matrix.format.row_bytes(k), self.matrix.format.block_bytes());
         let n_rows = out.len() / row_bytes;
@@ -75,7 +75,6 @@ impl<'a> Integers<'a> {
                 write(self.matrix.format, block, (self.scales[at], self.zeros[at]), codes);
             }
         }
-        Ok(())
     }
 
     /// The codes of some rows, `[rows, k]`.
