@@ -32,8 +32,11 @@ fn bytes(dir: &Path) -> String {
     fs::read_to_string(dir.join("verdicts.jsonl")).unwrap()
 }
 
+/// What the program says of a run that cannot be.
 fn message(dir: &Path, result: Result<Outcome, Error>) -> String {
-    result.unwrap_err().to_string().replace(&dir.display().to_string(), "DIR")
+    let error = result.unwrap_err();
+    let said = tribunal::console::hints::text(&error).unwrap_or_else(|| error.to_string());
+    said.replace(&dir.display().to_string(), "DIR")
 }
 
 #[test]

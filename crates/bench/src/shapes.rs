@@ -54,10 +54,10 @@ impl Shape {
         self.format != Format::Bf16
     }
 
-    /// Whether it is the one for tests, which is measured with small numbers.
+    /// Whether it is one for tests, which is measured with small numbers.
     #[must_use]
     pub fn is_tiny(&self) -> bool {
-        self.name.split(':').next() == Some("tiny")
+        self.name.starts_with("tiny")
     }
 
     /// Starts an engine over seeded weights. A digit of a raw prompt is a token.

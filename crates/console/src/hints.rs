@@ -157,6 +157,9 @@ fn of_judge(error: &setup::Error) -> Option<String> {
     use setup::Error as E;
     match error {
         E::SameSamples(_) => Some(with(error, "add `--temperature 0.7`")),
+        E::Outside { .. } => {
+            Some(with(error, "see what it is; `--allow-programs` allows it, `--without-model` never does"))
+        }
         E::MissingReferences { .. } => {
             Some(with(error, "give them (`-r REF.txt`, or a field `reference`), or leave `reference=on` out"))
         }
@@ -307,7 +310,7 @@ mod tests {
             run::Error::Unrecorded(path()),
         ] {
             let said = of_run(&error).unwrap_or_default();
-            assert!(said.contains("`--"), "{error}: {said}");
+            assert!(said.contains("--"), "{error}: {said}");
         }
         for error in [
             card::Error::NotPulled { name: "x".into(), folder: path() },

@@ -329,10 +329,7 @@ fn open_evidence(options: &Options, programs: Programs) -> Result<Option<Backend
             options.skip.text
         ))),
         (Some(name), _) if programs == Programs::Refuse && Backend::is_outside(name) => {
-            Err(conflict(format!(
-                "`{name}` is a program or a service that the run folder names, and it is neither started nor asked\nhint: see \
-             what it is; it runs only where programs are allowed"
-            )))
+            Err(setup::Error::Outside { name: name.into() })
         }
         (Some(name), _) => Backend::open(name).map(Some).map_err(|e| conflict(e.to_string())),
     }

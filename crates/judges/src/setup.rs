@@ -257,6 +257,10 @@ pub enum Error {
     Syntax(String),
     #[error("{0}")]
     Conflict(String),
+    #[error(
+        "`{name}` is a program or a service that the run folder names, and it is neither started nor asked"
+    )]
+    Outside { name: String },
     #[error("{0} samples at temperature 0 are the same")]
     SameSamples(usize),
     #[error("`{method}:reference=on` needs a reference for every segment, and {missing} of {of} have none")]

@@ -372,7 +372,7 @@ mod tests {
         ");
         insta::assert_snapshot!(message("en-de,zh-en"), @"
         `en-de,zh-en` names several language pairs, but one is expected
-        hint: run the command for each, or give a table (`--input`) with `src_lang` and `tgt_lang` on each line
+        hint: run the command for each, or give a table with `src_lang` and `tgt_lang` on each line
         ");
         insta::assert_snapshot!(message("en-de-de"), @"
         the language pair `en-de-de` can be read as `en` to `de_DE` or `en_DE` to `de`

@@ -45,7 +45,7 @@ fn every_shipped_card_can_be_read_and_found() {
     for card in cards {
         assert_eq!(find(&card.name).unwrap(), card);
         assert!(!card.stop.is_empty() && card.context > 0 && !card.sources.is_empty(), "{}", card.name);
-        let known = ["llama", "qwen2", "qwen3", "qwen3_moe", "glm4_moe", "gemma3"];
+        let known = ["llama", "qwen2", "qwen3", "qwen3_moe", "glm4_moe", "gemma2", "gemma3"];
         assert!(known.contains(&card.architecture.as_str()), "{}", card.name);
     }
 }

@@ -31,10 +31,12 @@ pub fn gather(
     let names: Vec<String> = pieces.keys().cloned().collect();
     for name in names {
         let Some((module, what)) = name.rsplit_once('.') else { continue };
+        // Not if it left with another of its matrix.
+        let Some(piece) = pieces.get(&name) else { continue };
         let is_codes = match quantization {
             Quantization::Gptq { .. } | Quantization::Awq => what == "qweight",
-            Quantization::Compressed { .. } => what == "weight_packed" || is_eight_bits(&pieces[&name], what),
-            Quantization::Float { .. } => is_eight_bits(&pieces[&name], what),
+            Quantization::Compressed { .. } => what == "weight_packed" || is_eight_bits(piece, what),
+            Quantization::Float { .. } => is_eight_bits(piece, what),
         };
         if is_codes {
             let matrix = matrix(pieces, (module, what), quantization)?;
