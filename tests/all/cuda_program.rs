@@ -50,9 +50,9 @@ fn with_long_context(name: &str, folder: &Path) -> PathBuf {
         std::fs::copy(&file, model.join(file.file_name().unwrap())).unwrap();
     }
     let config = std::fs::read_to_string(model.join("config.json")).unwrap();
-    let long = config.replace("\"max_position_embeddings\": 512", "\"max_position_embeddings\": 8192");
-    assert_ne!(long, config);
-    std::fs::write(model.join("config.json"), long).unwrap();
+    let mut config: serde_json::Value = serde_json::from_str(&config).unwrap();
+    config["max_position_embeddings"] = 8192.into();
+    std::fs::write(model.join("config.json"), config.to_string()).unwrap();
     model
 }
 
@@ -324,7 +324,7 @@ fn what_does_not_fit_is_refused_with_what_does() {
             &["--kv-cache", "200MiB"],
             "out of GPU memory for steps beside this cache: need",
         ),
-        (memory("600000000"), &["--kv-cache", "200MiB"], "MiB` fits"),
+        (memory("600000000"), &["--kv-cache", "200MiB"], "MiB fits"),
         (
             [("TRIBUNAL_EMULATED_DRIVER", "12080")],
             &[],
