@@ -56,6 +56,17 @@ pub(super) enum Storage {
     },
 }
 
+impl Storage {
+    /// Bits of a code.
+    pub(super) fn bits(self) -> u32 {
+        match self {
+            Self::Gptq { bits, .. } | Self::Compressed { bits } => bits,
+            Self::Awq => 4,
+            Self::Float { .. } => 8,
+        }
+    }
+}
+
 /// One matrix `[n, k]`.
 #[derive(Debug)]
 pub(super) struct Quantised {

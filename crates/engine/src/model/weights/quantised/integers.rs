@@ -35,11 +35,7 @@ pub(super) struct Integers<'a> {
 
 impl<'a> Integers<'a> {
     pub fn new(matrix: &'a Quantised, bytes: Bytes<'a>) -> Result<Self, String> {
-        let (storage, [n, k]) = (matrix.storage, matrix.shape);
-        let bits = match storage {
-            Storage::Gptq { bits, .. } | Storage::Compressed { bits } => bits,
-            Storage::Awq | Storage::Float { .. } => 4,
-        };
+        let (storage, [n, k], bits) = (matrix.storage, matrix.shape, matrix.storage.bits());
         let of_word = 32 / bits as usize;
         let expected = match storage {
             Storage::Gptq { .. } => [k / of_word, n],
@@ -134,19 +130,18 @@ fn zeros(
     let (of_word, mask) = (32 / bits as usize, (1_u32 << bits) - 1);
     let zero = |i: usize| {
         let (row, g) = (i / n_groups, i % n_groups);
-        let (words, stored) = match matrix.storage {
-            Storage::Gptq { stored, .. } => (g * n + row, stored),
-            _ => (g * n + row, 0),
-        };
         match matrix.storage {
             Storage::Compressed { .. } => {
                 word(bytes, row / of_word * n_groups + g) >> (bits * (row % of_word) as u32)
             }
             Storage::Awq => {
                 let nibble = AWQ_ORDER.iter().position(|column| *column == row % 8).unwrap_or(0);
-                word(bytes, words / 8) >> (4 * nibble)
+                word(bytes, (g * n + row) / 8) >> (4 * nibble)
             }
-            _ => (word(bytes, words / of_word) >> (bits * (row % of_word) as u32)) + stored,
+            Storage::Gptq { stored, .. } => {
+                (word(bytes, (g * n + row) / of_word) >> (bits * (row % of_word) as u32)) + stored
+            }
+            Storage::Float { .. } => unreachable!("floats have no zero points"),
         }
     };
     let expected = match matrix.storage {

@@ -98,11 +98,7 @@ fn matrix(
     if what == "qweight" && zeros.is_none() {
         return Err(misfit("has no `qzeros`"));
     }
-    let bits = match storage {
-        Storage::Gptq { bits, .. } | Storage::Compressed { bits } => bits,
-        Storage::Awq | Storage::Float { .. } => 4,
-    };
-    let format = match (bits, is_symmetric) {
+    let format = match (storage.bits(), is_symmetric) {
         (4, true) => Format::Q4_0,
         (4, false) => Format::U4,
         (8, true) => Format::Q8_0,
