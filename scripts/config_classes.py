@@ -40,6 +40,9 @@ FAMILIES = [
     "gemma2",
     "hunyuan_v1_dense",
     "ministral3",
+    "qwen3_5_text",
+    "qwen3_5_moe_text",
+    "qwen3_next",
 ]
 
 

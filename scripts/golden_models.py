@@ -406,16 +406,98 @@ model(
 )
 
 
+HYBRID = {
+    **GATED,
+    **NARROW,
+    "num_hidden_layers": 3,
+    "layer_types": ["linear_attention", "linear_attention", "full_attention"],
+    "head_dim": 32,
+    "attention_bias": False,
+    "linear_conv_kernel_dim": 4,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 32,
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "rope_parameters": {
+        "rope_type": "default",
+        "rope_theta": 10000000.0,
+        "partial_rotary_factor": 0.25,
+    },
+    "tie_word_embeddings": False,
+}
+MROPE = {"mrope_interleaved": True, "mrope_section": [2, 1, 1]}
+OF_EXPERTS = {
+    "moe_intermediate_size": 16,
+    "shared_expert_intermediate_size": 32,
+    "num_experts": 8,
+    "num_experts_per_tok": 3,
+    "output_router_logits": False,
+    "router_aux_loss_coef": 0.001,
+}
+OFF_HYBRID = {
+    "decay": weights("A_log", -30.0),
+    "dt_bias": weights("dt_bias", 0.0),
+    "norm_of_states": weights("linear_attn.norm.weight", 1.0),
+    "q_norm": weights("q_norm.weight", 0.0),
+    "all_rotated": {"rope_parameters.partial_rotary_factor": 1.0},
+}
+
+# Two layers of Gated DeltaNet, four value heads over two key heads, and one of gated attention.
+model(
+    "qwen3-5",
+    {
+        **HYBRID,
+        "architectures": ["Qwen3_5ForCausalLM"],
+        "model_type": "qwen3_5_text",
+        "rope_parameters": {**HYBRID["rope_parameters"], **MROPE},
+    },
+    **OFF_HYBRID,
+)
+model(
+    "qwen3-5-moe",
+    {
+        **HYBRID,
+        **OF_EXPERTS,
+        "architectures": ["Qwen3_5MoeForCausalLM"],
+        "model_type": "qwen3_5_moe_text",
+        "rope_parameters": {**HYBRID["rope_parameters"], **MROPE},
+    },
+    **OFF_HYBRID,
+    shared_expert=weights("shared_expert.down_proj.weight", 0.0),
+    gate_of_shared_expert=weights("shared_expert_gate.weight", 0.0),
+    three_experts={"num_experts_per_tok": 2},
+)
+# The second layer is dense.
+model(
+    "qwen3-next",
+    {
+        **HYBRID,
+        **OF_EXPERTS,
+        "architectures": ["Qwen3NextForCausalLM"],
+        "model_type": "qwen3_next",
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": [1],
+        "norm_topk_prob": True,
+    },
+    **OFF_HYBRID,
+    shared_expert=weights("shared_expert.down_proj.weight", 0.0),
+    norm_topk_prob={"norm_topk_prob": False},
+)
+
+
 def fill(net):
     """Seeded weights: matrices keep the size of what passes through, norms and biases are not trivial."""
+    plus_one = any(family in type(net).__name__ for family in ("Gemma", "Qwen3_5", "Qwen3Next"))
     for name, p in net.named_parameters():
         g = torch.Generator().manual_seed(SEED + zlib.crc32(name.encode()))
         draw = torch.randn(p.shape, generator=g, dtype=torch.float32)
         if name.endswith("norm.weight"):
-            centre = 0.0 if "Gemma" in type(net).__name__ else 1.0
+            centre = 0.0 if plus_one and not name.endswith("linear_attn.norm.weight") else 1.0
             p.data = centre + 0.25 * draw
         elif name.endswith("bias"):
             p.data = 0.5 * draw
+        elif name.endswith("A_log"):
+            p.data = draw - 3.0  # states that outlast the sequences, and some that do not
         elif "embed_tokens" in name or "lm_head" in name:
             p.data = 2.0 / math.sqrt(p.shape[-1]) * draw
         else:
@@ -591,6 +673,38 @@ def make_sharded(source, target, tensors):
     assert torch.equal(logits(load(source), ids), logits(load(target), ids)), "the shards are another model"
 
 
+def make_multimodal(source, target, tensors):
+    """The same text model as Qwen3.5 is published: `text_config`, a prefix, a vision tower, a layer that predicts."""
+    copy_texts(source, target)
+    text = json.loads((source / "config.json").read_text())
+    text.pop("architectures")
+    layer_types = text.pop("layer_types")
+    assert layer_types == ["linear_attention", "linear_attention", "full_attention"]
+    write_json(
+        target / "config.json",
+        {
+            "architectures": ["Qwen3_5ForConditionalGeneration"],
+            "model_type": "qwen3_5",
+            "image_token_id": 1,
+            "tie_word_embeddings": False,
+            "text_config": {
+                **text,
+                "full_attention_interval": 3,
+                "attn_output_gate": True,
+                "mamba_ssm_dtype": "float32",
+                "mtp_num_hidden_layers": 1,
+                "mtp_use_dedicated_embeddings": False,
+            },
+            "vision_config": {"model_type": "qwen3_5", "hidden_size": 8, "depth": 1},
+        },
+    )
+    nested = {n.replace("model.", "model.language_model.", 1): t for n, t in tensors.items()}
+    nested["model.visual.patch_embed.proj.weight"] = torch.zeros(8, 3, 2, 4, 4)
+    nested["mtp.fc.weight"] = torch.zeros(32, 64)
+    nested["mtp.layers.0.self_attn.q_proj.weight"] = torch.zeros(256, 32)
+    save_file(nested, target / "model.safetensors", metadata={"format": "pt"})
+
+
 def make_nested(source, target, tensors):
     """The same text model inside Gemma 3's image-and-text layout: `text_config`, a prefix, other parts' tensors."""
     copy_texts(source, target)
@@ -628,6 +742,8 @@ def main():
         make_sharded(args.models / "mistral", args.models / "mistral-sharded", made["mistral"])
     if "gemma3" in made:
         make_nested(args.models / "gemma3", args.models / "gemma3-nested", made["gemma3"])
+    if "qwen3-5" in made:
+        make_multimodal(args.models / "qwen3-5", args.models / "qwen3-5-multimodal", made["qwen3-5"])
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ pub mod branches;
 
 pub mod radix;
 
+pub mod states;
+
 pub mod scheduler;
 
 pub mod stream;

@@ -98,23 +98,23 @@ fn ready(
         let n_weights = weights.tensors().map(|(_, _, shape)| shape.iter().product::<usize>()).sum();
         memory::check_weights(loaded_bytes, n_weights, memory::available())?;
         let kv_bytes = options.kv_bytes.unwrap_or_else(|| memory::default_cache(loaded_bytes));
-        let shares = Shares { n_cards: 1, block_bytes: options.kv.block_bytes(config), context };
-        let n_blocks = blocks(shares, kv_bytes, options)?;
-        let kv_bytes = n_blocks * shares.block_bytes;
+        let shares = Shares::new(1, config, context, options);
+        let room = room(shares, kv_bytes, options)?;
+        let kv_bytes = room.bytes(shares);
         memory::check_limit(loaded_bytes.saturating_add(kv_bytes))?;
         if let Some(asked) = options.kv_bytes {
             memory::check_free(asked, loaded_bytes, memory::available())?;
         }
         let mut model = loaded(device, weights, adapters, options)?;
-        model.reserve(n_blocks, options.kv)?;
+        room.reserve(&mut *model, options)?;
         let limits = limits(options, options.step_tokens, None);
-        return Ok(Ready { model, n_blocks, kv_bytes, limits });
+        let Room { n_blocks, n_slots } = room;
+        return Ok(Ready { model, n_blocks, n_slots, kv_bytes, limits });
     }
     weights.check_gpu()?;
-    let block_bytes = options.kv.block_bytes(&device.share(config)?);
-    let shares = Shares { n_cards: gpus.len(), block_bytes, context };
+    let shares = Shares::new(gpus.len(), &device.share(config)?, context, options);
     if let Some(kv_bytes) = options.kv_bytes {
-        blocks(shares, kv_bytes / shares.n_cards, options)?;
+        room(shares, kv_bytes / shares.n_cards, options)?;
     }
     // The least that is free on any of the cards.
     let free = || {
@@ -128,9 +128,9 @@ fn ready(
     let mut model = loaded(device, weights, adapters, options)?;
     let (n_tokens, most) = largest_step(&*model, shares, free()?, options)?;
     model.prepare(most)?;
-    let n_blocks = cache(&mut *model, shares, free()?, options)?;
-    let kv_bytes = n_blocks * block_bytes * shares.n_cards;
-    Ok(Ready { model, n_blocks, kv_bytes, limits: limits(options, n_tokens, Some(most)) })
+    let room = cache(&mut *model, shares, free()?, options)?;
+    let (kv_bytes, Room { n_blocks, n_slots }) = (room.bytes(shares), room);
+    Ok(Ready { model, n_blocks, n_slots, kv_bytes, limits: limits(options, n_tokens, Some(most)) })
 }
 
 /// How a cache is distributed over the cards of an engine.
@@ -139,8 +139,45 @@ struct Shares {
     n_cards: usize,
     /// Bytes of a block on each card.
     block_bytes: usize,
+    /// Bytes of a recurrent state on each card; 0 for a model without.
+    state_bytes: usize,
     /// Positions of one sequence.
     context: usize,
+}
+
+impl Shares {
+    /// `config` is the model's as one of the cards computes it.
+    fn new(n_cards: usize, config: &Config, context: usize, options: &Options) -> Self {
+        let (block_bytes, state_bytes) = (options.kv.block_bytes(config), config.state_bytes());
+        Self { n_cards, block_bytes, state_bytes, context }
+    }
+
+    /// What a single sequence of the full context takes on each card: its blocks, and its state with a snapshot.
+    fn least(self) -> usize {
+        self.context.div_ceil(BLOCK) * self.block_bytes + LEAST_SLOTS * self.state_bytes
+    }
+}
+
+/// The state of a running sequence, and a snapshot.
+const LEAST_SLOTS: usize = 2;
+
+/// What a cache has room for.
+#[derive(Clone, Copy)]
+struct Room {
+    n_blocks: usize,
+    n_slots: usize,
+}
+
+impl Room {
+    /// Bytes on all cards.
+    fn bytes(self, shares: Shares) -> usize {
+        (self.n_blocks * shares.block_bytes + self.n_slots * shares.state_bytes) * shares.n_cards
+    }
+
+    fn reserve(self, model: &mut dyn Model, options: &Options) -> Result<(), model::Error> {
+        model.reserve(self.n_blocks, options.kv)?;
+        if self.n_slots > 0 { model.reserve_states(self.n_slots) } else { Ok(()) }
+    }
 }
 
 fn limits(options: &Options, n_tokens: usize, most: Option<StepLimits>) -> Limits {
@@ -156,13 +193,13 @@ fn limits(options: &Options, n_tokens: usize, most: Option<StepLimits>) -> Limit
 /// The largest step that leaves room for the cache, with its prompt tokens.
 fn largest_step(
     model: &dyn Model,
-    Shares { n_cards, block_bytes, context }: Shares,
+    shares: Shares,
     free: usize,
     options: &Options,
 ) -> Result<(usize, StepLimits), Error> {
-    let config = model.config();
+    let (config, Shares { n_cards, block_bytes, context, .. }) = (model.config(), shares);
     let given = options.kv_bytes.map(|bytes| bytes / n_cards);
-    let cache = given.unwrap_or_else(|| context.div_ceil(BLOCK) * block_bytes);
+    let cache = given.unwrap_or_else(|| shares.least());
     let mut least = 0;
     for n_tokens in memory::step_tokens(options) {
         let most = memory::step_limits(config.into(), n_tokens, options.n_rows, context);
@@ -187,21 +224,21 @@ fn largest_step(
     Err(model::Error::from(cuda::Error::memory(&what, least + cache, free, &hint)).into())
 }
 
-/// Reserves the cache; the number of its blocks. Where it is to take what is free, and something else takes memory at
+/// Reserves the cache. Where it is to take what is free, and something else takes memory at
 /// the same time, it takes less.
-fn cache(model: &mut dyn Model, shares: Shares, free: usize, options: &Options) -> Result<usize, Error> {
+fn cache(model: &mut dyn Model, shares: Shares, free: usize, options: &Options) -> Result<Room, Error> {
     let given = options.kv_bytes.map(|bytes| bytes / shares.n_cards);
     let mut kv_bytes = given.unwrap_or_else(|| free.saturating_sub(memory::SPARE));
-    let mut n_blocks = blocks(shares, kv_bytes, options)?;
-    while let Err(error) = model.reserve(n_blocks, options.kv) {
+    let mut fits = room(shares, kv_bytes, options)?;
+    while let Err(error) = fits.reserve(model, options) {
         let full = matches!(error, model::Error::Gpu(cuda::Error::Memory { .. }));
         if !full || options.kv_bytes.is_some() {
             return Err(error.into());
         }
-        kv_bytes = n_blocks * shares.block_bytes / 16 * 15;
-        n_blocks = blocks(shares, kv_bytes, options).map_err(|_| error)?;
+        kv_bytes = fits.bytes(shares) / shares.n_cards / 16 * 15;
+        fits = room(shares, kv_bytes, options).map_err(|_| error)?;
     }
-    Ok(n_blocks)
+    Ok(fits)
 }
 
 /// A model with its adapters.
@@ -218,20 +255,26 @@ fn loaded(
     Ok(model)
 }
 
-/// Blocks of a cache that has so many bytes of each card; at least one sequence of the full context must fit.
-fn blocks(shares: Shares, kv_bytes: usize, options: &Options) -> Result<usize, Error> {
-    let Shares { n_cards, block_bytes, context } = shares;
-    let (have, need) = (kv_bytes / block_bytes, context.div_ceil(BLOCK));
+/// What a cache of so many bytes on each card has room for; at least one sequence of the full context must fit. Where
+/// there are recurrent states, they get half of it at most: two for each sequence in flight would all be of use.
+fn room(shares: Shares, kv_bytes: usize, options: &Options) -> Result<Room, Error> {
+    let Shares { n_cards, block_bytes, state_bytes, context } = shares;
+    let need = context.div_ceil(BLOCK);
+    let slots = |bytes: usize| bytes.checked_div(state_bytes);
+    let beside_blocks = slots(kv_bytes.saturating_sub(need * block_bytes)).unwrap_or(0);
+    let n_slots = slots(kv_bytes / 2)
+        .map_or(0, |n_slots| n_slots.min(2 * options.n_rows).min(beside_blocks).max(LEAST_SLOTS));
+    let have = kv_bytes.saturating_sub(n_slots * state_bytes) / block_bytes;
     if have < need {
         return Err(Error::Cache {
             given: memory::size(kv_bytes * n_cards),
             fits: have * BLOCK,
             context,
-            needed: memory::size(need * block_bytes * n_cards),
+            needed: memory::size(shares.least() * n_cards),
         });
     }
     // More blocks than all rows can fill would be unused.
-    Ok(have.min(need * options.n_rows.max(1)))
+    Ok(Room { n_blocks: have.min(need * options.n_rows.max(1)), n_slots })
 }
 
 fn tokenizer(path: &Path, weights: &Weights, template: Option<&str>) -> Result<Tokenizer, String> {

@@ -7,7 +7,8 @@ use crate::model::BLOCK;
 
 use super::{
     radix::{Match, Parent, Radix, Variant},
-    sequence::{Fork, Request, SeqId, Sequence},
+    sequence::{Fork, Request, SeqId, Sequence, State},
+    states::{SnapshotId, States},
 };
 
 /// Limits of a step.
@@ -33,6 +34,10 @@ pub struct Scheduler {
     waiting: VecDeque<Waiting>,
     /// By id: that is the order in which they came.
     running: Vec<Sequence>,
+    /// Recurrent states, for a model that has them.
+    states: Option<States>,
+    /// Snapshots to copy before anything else of the next step, `(from, to)`.
+    snapshots: Vec<(u32, u32)>,
 }
 
 #[derive(Debug)]
@@ -47,6 +52,8 @@ struct Waiting {
 pub struct Batch {
     /// Cache copies to make first.
     pub copies: Vec<BlockCopy>,
+    /// Recurrent states to copy, `(from, to)`, one after the other.
+    pub state_copies: Vec<(u32, u32)>,
     pub chunks: Vec<Chunk>,
 }
 
@@ -69,6 +76,8 @@ pub struct Chunk {
     /// The first of the chunk's tokens whose hidden states are wanted; the chunk's length when none are.
     pub states_from: usize,
     pub variant: Variant,
+    /// The slot of the sequence's recurrent state.
+    pub state: Option<u32>,
 }
 
 impl Chunk {
@@ -89,7 +98,20 @@ impl Scheduler {
     /// A scheduler over `n_blocks` blocks of cache.
     #[must_use]
     pub fn new(limits: Limits, n_blocks: usize) -> Self {
-        Self { limits, radix: Radix::new(n_blocks), waiting: VecDeque::new(), running: Vec::new() }
+        Self {
+            limits,
+            radix: Radix::new(n_blocks),
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+            states: None,
+            snapshots: Vec::new(),
+        }
+    }
+
+    /// The same for a model with recurrent states, which have `n_slots` slots.
+    #[must_use]
+    pub fn with_states(self, n_slots: usize) -> Self {
+        Self { states: Some(States::new(n_slots)), ..self }
     }
 
     /// Queues a sequence. It must fit the cache on its own, and its id be greater than all before.
@@ -116,7 +138,7 @@ impl Scheduler {
     /// The next step: every row that can move gets a share of the step's tokens, decoding rows first.
     pub fn next_batch(&mut self) -> Batch {
         self.admit();
-        let mut batch = Batch::default();
+        let mut batch = Batch { state_copies: std::mem::take(&mut self.snapshots), ..Batch::default() };
         let mut budget = self.limits.n_tokens;
         let (mut rows, mut wanted) = (self.limits.max_rows, self.limits.max_logits);
         let mut order: Vec<usize> = (0..self.running.len()).collect();
@@ -126,10 +148,12 @@ impl Scheduler {
                 continue;
             }
             self.copy_fork(i, &mut batch);
+            self.copy_state(i, &mut batch);
             let sequence = &self.running[i];
             let pending = sequence.n_pending();
             let n = if sequence.is_answering() { pending } else { pending.min(budget) };
             let n = n.min(rows).min(sequence.n_before_logits().saturating_add(wanted));
+            let n = n.min(sequence.n_before_snapshot());
             budget = budget.saturating_sub(n);
             if n > 0 {
                 let chunk = chunk(sequence, n);
@@ -159,6 +183,9 @@ impl Scheduler {
     /// blocks.
     fn allocate(&mut self, request: &Request) -> Option<Sequence> {
         let known = self.match_prefix(request);
+        if self.states.is_some() {
+            return self.allocate_with_state(request, &known);
+        }
         let whole_blocks = Match { tail: None, ..known.clone() };
         match self.allocate_after(request, known) {
             // No running sequence will free blocks; the source block of a fork may be the one that is missing.
@@ -192,6 +219,7 @@ impl Scheduler {
             path: known.path,
             n_shared,
             fork: known.tail.map(|(from, n_tokens)| Fork { from, n_tokens }),
+            state: None,
         };
         if self.limits.prefix_cache {
             self.grow_path(&mut sequence, request.n_prompt);
@@ -218,6 +246,7 @@ impl Scheduler {
         let whole = |&id: &u32| self.radix.n_ready(id) == BLOCK;
         sequence.path[..sequence.n_shared].iter().rev().all(whole)
             && sequence.fork.is_none_or(|fork| self.radix.n_ready(fork.from) >= fork.n_tokens)
+            && self.has_its_state(sequence)
     }
 
     /// Copies the shared tokens of a partial block to the sequence's own block, once (copy on write).
@@ -244,6 +273,7 @@ impl Scheduler {
             for (idx, &node) in sequence.path.iter().enumerate().take(last + 1).skip(first) {
                 self.radix.set_ready(node, sequence.n_done - idx * BLOCK);
             }
+            self.take_snapshots(at);
         }
     }
 
@@ -278,7 +308,9 @@ impl Scheduler {
         sequence.tokens.extend_from_slice(&further[n_same - first..]);
         sequence.n_settled = n_settled;
         // The logits after the last settled token are still to come.
-        sequence.n_done = sequence.n_done.min(n_same).min(n_prompt + n_settled.max(1) - 1);
+        let n_done = sequence.n_done.min(n_same).min(n_prompt + n_settled.max(1) - 1);
+        assert!(sequence.state.is_none() || n_done == sequence.n_done, "a recurrent state has no way back");
+        sequence.n_done = n_done;
     }
 
     /// Ends a sequence: what was computed of it stays in the tree until its blocks are needed.
@@ -293,6 +325,7 @@ impl Scheduler {
         }
         self.radix.unlock(&sequence.path);
         self.radix.release(&sequence.blocks[sequence.path.len()..]);
+        self.end_state(&mut sequence, self.limits.prefix_cache);
         sequence
     }
 
@@ -313,10 +346,10 @@ impl Scheduler {
         let sequence = &self.running[at];
         let own = &sequence.path[sequence.n_shared..];
         let n_ready = own.iter().take_while(|&&node| self.radix.is_ready(node)).count();
-        if !own[n_ready..].iter().all(|&node| self.radix.is_own(node)) {
+        if !own[n_ready..].iter().all(|&node| self.radix.is_own(node)) || self.is_waited_for(sequence) {
             return false;
         }
-        let sequence = self.running.remove(at);
+        let mut sequence = self.running.remove(at);
         let (kept, unready) = sequence.path.split_at(sequence.n_shared + n_ready);
         unready.iter().rev().for_each(|&node| self.radix.remove(node));
         self.radix.unlock(kept);
@@ -324,6 +357,7 @@ impl Scheduler {
             self.radix.unlock(&[fork.from]);
         }
         self.radix.release(&sequence.blocks[sequence.path.len()..]);
+        self.end_state(&mut sequence, false);
         true
     }
 
@@ -348,6 +382,7 @@ impl Scheduler {
     pub fn check_integrity(&self) -> Result<(), String> {
         let private: Vec<u32> =
             self.running.iter().flat_map(|s| s.blocks[s.path.len()..].iter().copied()).collect();
+        self.check_states()?;
         self.radix.check_integrity(&private)
     }
 }
@@ -366,8 +401,11 @@ fn chunk(sequence: &Sequence, n: usize) -> Chunk {
         logits_from: sequence.logits_from.saturating_sub(position).min(n),
         states_from: sequence.states_from.saturating_sub(position).min(n),
         variant: sequence.variant,
+        state: sequence.state.as_ref().map(|state| state.slot),
     }
 }
+
+mod snapshots;
 
 #[cfg(test)]
 mod tests;

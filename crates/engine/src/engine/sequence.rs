@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use crate::model::BLOCK;
 
-use super::radix::{NodeId, Variant};
+use super::{
+    radix::{NodeId, Variant},
+    states::SnapshotId,
+};
 
 /// The id of a sequence, unique in its engine.
 pub type SeqId = u64;
@@ -36,6 +39,18 @@ pub struct Sequence {
     pub n_shared: usize,
     /// Tokens that must be copied from another node's block before anything is computed.
     pub fork: Option<Fork>,
+    /// Its recurrent state, for a model that has one.
+    pub state: Option<State>,
+}
+
+/// The recurrent state of a sequence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    pub slot: u32,
+    /// The snapshot that is to be copied to the slot before anything is computed.
+    pub from: Option<SnapshotId>,
+    /// Snapshots to take, each after so many tokens; ascending.
+    pub to_take: Vec<(usize, SnapshotId)>,
 }
 
 /// The first tokens of a partial block, copied from a node of the tree (copy on write).
@@ -56,6 +71,13 @@ impl Sequence {
     #[must_use]
     pub fn n_before_logits(&self) -> usize {
         self.logits_from.saturating_sub(self.n_done)
+    }
+
+    /// Pending tokens before the next snapshot of its recurrent state.
+    #[must_use]
+    pub fn n_before_snapshot(&self) -> usize {
+        let next = self.state.as_ref().and_then(|state| state.to_take.first());
+        next.map_or(usize::MAX, |(n_tokens, _)| n_tokens - self.n_done)
     }
 
     /// Whether the whole prompt is computed, so that each pending token is one of the answer.

@@ -282,8 +282,10 @@ fn model_step(batch: &Batch) -> model::Step {
         logits_from: chunk.logits_from,
         states_from: chunk.states_from,
         adapter: chunk.variant.adapter,
+        state: chunk.state,
     });
     let model_step = model::Step::new(parts, batch.copies.iter().map(|copy| (copy.from, copy.to)).collect());
     let n_layers: Option<Vec<u32>> = batch.chunks.iter().map(|chunk| chunk.variant.n_layers).collect();
+    let model_step = model_step.with_state_copies(batch.state_copies.clone());
     model_step.up_to_layer(n_layers.and_then(|each| each.into_iter().max()))
 }

@@ -37,6 +37,8 @@ pub struct Ready {
     pub model: Box<dyn Model>,
     /// Blocks of the cache.
     pub n_blocks: usize,
+    /// Slots for recurrent states; 0 for a model without.
+    pub n_slots: usize,
     /// Bytes of the cache, on all cards of the model together.
     pub kv_bytes: usize,
     pub limits: Limits,
@@ -172,11 +174,14 @@ impl Router {
 
 fn start(
     i: usize,
-    Ready { model, n_blocks, limits, .. }: Ready,
+    Ready { model, n_blocks, n_slots, limits, .. }: Ready,
     options: &Options,
 ) -> Result<WorkerHandle, Error> {
     let (sender, inbox) = channel();
-    let worker = Worker::new(model, Scheduler::new(limits, n_blocks), inbox, options.drafts);
+    let scheduler = Scheduler::new(limits, n_blocks);
+    let scheduler = if n_slots > 0 { scheduler.with_states(n_slots) } else { scheduler };
+    // A recurrent state has no way back from a wrong guess.
+    let worker = Worker::new(model, scheduler, inbox, options.drafts && n_slots == 0);
     let computed = worker.computed();
     let threads = rayon::ThreadPoolBuilder::new().num_threads(options.threads.unwrap_or_else(n_threads));
     let pool = threads.build().map_err(|e| Error::Threads(e.to_string()))?;

@@ -72,6 +72,24 @@ pub struct LowRank {
     pub n_out: usize,
 }
 
+impl LowRank {
+    /// The parts of a matrix whose rows belong, `n` after `n`, to one of two matrices and to the other.
+    #[must_use]
+    pub fn halves(&self, n: usize) -> [Self; 2] {
+        let rank = self.b.len() / self.n_out.max(1);
+        let half = |first: usize| {
+            let turns = self.b.chunks_exact(n * rank).skip(first).step_by(2);
+            Self {
+                a: self.a.clone(),
+                b: turns.flatten().copied().collect(),
+                n_in: self.n_in,
+                n_out: self.n_out / 2,
+            }
+        };
+        [half(0), half(1)]
+    }
+}
+
 impl Adapter {
     /// Reads a folder.
     ///
@@ -135,6 +153,12 @@ impl Adapter {
                         "it has weights for layer {idx}'s `{name}`, where the model has experts"
                     )));
                 }
+                if module.is_of_attention() && model.delta_net_of(idx).is_some() {
+                    let name = module.path();
+                    return Err(bad(format!(
+                        "it has weights for layer {idx}'s `{name}`, where the model has linear attention"
+                    )));
+                }
                 let [n_out, n_in] = module.shape(model);
                 if (part.n_out, part.n_in) != (n_out, n_in) {
                     let name = module.path();
@@ -176,8 +200,12 @@ impl Module {
     /// Its name below a layer: `self_attn.q_proj`.
     #[must_use]
     pub fn path(self) -> String {
-        let half = if matches!(self, Self::Q | Self::K | Self::V | Self::O) { "self_attn" } else { "mlp" };
+        let half = if self.is_of_attention() { "self_attn" } else { "mlp" };
         format!("{half}.{}", self.name())
+    }
+
+    fn is_of_attention(self) -> bool {
+        matches!(self, Self::Q | Self::K | Self::V | Self::O)
     }
 
     /// Outputs and inputs of the model's matrix: `[n_out, n_in]`.
@@ -185,6 +213,8 @@ impl Module {
     pub fn shape(self, model: &Config) -> [usize; 2] {
         let (q, kv) = (model.n_heads * model.head_dim, model.n_kv_heads * model.head_dim);
         match self {
+            // A gate beside the queries.
+            Self::Q if model.gated_attention => [2 * q, model.hidden],
             Self::Q => [q, model.hidden],
             Self::K | Self::V => [kv, model.hidden],
             Self::O => [model.hidden, q],

@@ -42,6 +42,19 @@ pub enum Reach {
     Local,
 }
 
+/// The weights of a [`super::config::DeltaNet`] beside its projections, f32.
+#[derive(Clone, Debug)]
+pub struct DeltaNetWeights {
+    /// Shape: `[channels, conv]`, the last tap that of the token itself.
+    pub conv: Vec<f32>,
+    /// What a step of one unit of time adds to the logarithm of the state. Shape: `[value heads]`; below 0.
+    pub decay: Vec<f32>,
+    /// Added to the projected time before its softplus. Shape: `[value heads]`.
+    pub dt_bias: Vec<f32>,
+    /// Shape: `[value_dim]`.
+    pub norm: Vec<f32>,
+}
+
 /// Which rows of a step an operation gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
@@ -80,7 +93,7 @@ pub trait Backend: Send + Sync + Sized + 'static {
     type Input: Send;
     /// The output of a linear layer: its parts, f32.
     type Product: Send;
-    /// Queries, normed, rotated and scaled.
+    /// Queries, normed, rotated and scaled, with the gate of the attention where it has one.
     type Queries: Send;
     /// Weights of a norm.
     type Vector: Send + Sync;
@@ -90,6 +103,8 @@ pub trait Backend: Send + Sync + Sized + 'static {
     type Table: Send + Sync;
     /// Router, experts and shared expert of one layer.
     type Experts: Send + Sync;
+    /// Convolution, decay and norm of one layer of Gated DeltaNet.
+    type DeltaNet: Send + Sync;
 
     /// # Errors
     /// No memory on the device.
@@ -109,6 +124,10 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// # Errors
     /// As [`Backend::table`], and experts of different types.
     fn experts(&self, weights: &Weights, module: &str, experts: &Experts) -> Result<Self::Experts, Error>;
+
+    /// # Errors
+    /// No memory on the device.
+    fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet, Error>;
 
     /// The output matrix of a model whose output matrix is its embedding table.
     ///
@@ -130,6 +149,13 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// No memory, or a number type that this backend does not cache.
     fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error>;
 
+    /// Allocates room for the recurrent states of so many sequences and snapshots, uninitialised. Only models with
+    /// Gated DeltaNet need any.
+    ///
+    /// # Errors
+    /// No memory.
+    fn reserve_states(&mut self, n_slots: usize) -> Result<(), Error>;
+
     /// Bytes of the buffers of steps within these limits, beside weights and cache; 0 if buffers are allocated as needed.
     fn step_bytes(&self, _most: StepLimits) -> usize {
         0
@@ -143,7 +169,7 @@ pub trait Backend: Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// Begins a step and copies its blocks. All later operations are on its rows.
+    /// Begins a step and copies its blocks and states. All later operations are on its rows.
     ///
     /// # Errors
     /// The step names blocks or tokens that there are not, or writes one block from two places.
@@ -182,7 +208,7 @@ pub trait Backend: Send + Sync + Sized + 'static {
         next: &Self::Vector,
     ) -> Result<Self::Input, Error>;
 
-    /// The fused QKV projection of normed rows: queries and keys are normed by head and rotated, keys and values are written to
+    /// The fused QKV projection of normed rows, with the gate as its fourth part where attention is gated: queries and keys are normed by head and rotated, keys and values are written to
     /// one layer of the cache. Returns the queries.
     ///
     /// # Errors
@@ -206,7 +232,8 @@ pub trait Backend: Send + Sync + Sized + 'static {
         queries: Self::Queries,
     ) -> Result<(Self::Stream, Self::Queries), Error>;
 
-    /// Softmax of queries and one layer's cached keys, times its cached values.
+    /// Softmax of queries and one layer's cached keys, times its cached values; times the logistic function of the gate
+    /// where attention is gated.
     ///
     /// # Errors
     /// The device fails.
@@ -216,6 +243,25 @@ pub trait Backend: Send + Sync + Sized + 'static {
         queries: Self::Queries,
         rows: Rows,
         reach: Reach,
+    ) -> Result<Self::Input, Error>;
+
+    /// Gated DeltaNet over normed rows: each row's queries, keys and values are convolved with those of earlier rows of
+    /// its sequence, its state is advanced and read, and what is read is normed and gated. `projections` has four parts:
+    /// queries, keys and values (`[channels]`), the gates of the output (`[value heads value_dim]`), the logits of the
+    /// strength with which a value is corrected, and the times of the decay (`[value heads]`, each). A sequence whose
+    /// first row has position 0 begins with zeros, every other one with the state in its slot; the slot then holds the
+    /// state after its last row. Always in recurrent form, token by token, so that no chunk moves a bit.
+    ///
+    /// Shape: `[rows, hidden]` -> `[rows, value heads value_dim]`.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn mix(
+        &mut self,
+        layer: usize,
+        h: &Self::Input,
+        projections: &Self::Linear,
+        delta_net: &Self::DeltaNet,
     ) -> Result<Self::Input, Error>;
 
     /// The fused gate and up projections: the model's activation of the first part, times the second.

@@ -1,12 +1,14 @@
 //! What differs between the decoders: sizes, rope, norms, windows. Read from a Hugging Face `config.json`
 //! or from GGUF metadata; it loads no weights.
 
+mod delta_net;
 mod experts;
 pub mod gguf;
 mod hf;
 
 use crate::model::Error;
 
+pub use delta_net::DeltaNet;
 pub use experts::{Experts, MAX_EXPERTS, Routing, Scoring, SharedExpert};
 pub use gguf::from_gguf;
 pub use hf::from_json;
@@ -24,6 +26,9 @@ pub const ARCHITECTURES: &[&str] = &[
     "gemma3",
     "hunyuan_v1_dense",
     "ministral3",
+    "qwen3_5",
+    "qwen3_5_moe",
+    "qwen3_next",
 ];
 
 /// Sizes and switches of one decoder.
@@ -39,8 +44,8 @@ pub struct Config {
     pub n_kv_heads: usize,
     pub head_dim: usize,
     pub norm_eps: f64,
-    /// Norms multiply by 1 more than the weights that the files hold (Gemma's safetensors; its GGUF files have the 1
-    /// added already).
+    /// Norms multiply by 1 more than the weights that the files hold (safetensors of Gemma and of Qwen's hybrids; GGUF
+    /// files have the 1 added already).
     pub norm_plus_one: bool,
     /// Each half layer has a norm behind it, too (Gemma 3).
     pub post_norms: bool,
@@ -63,7 +68,7 @@ pub struct Config {
     /// Logits become `c tanh(logit / c)` (Gemma 2).
     pub logit_softcap: Option<f32>,
     pub rope: Rope,
-    /// Values of a head that are rotated, from its first on; all of them but in GLM.
+    /// Values of a head that are rotated, from its first on; all of them but in GLM and Qwen's hybrids.
     pub rotary_dim: usize,
     /// Rope of the sliding layers where it is another one (Gemma 3).
     pub local_rope: Option<Rope>,
@@ -72,6 +77,10 @@ pub struct Config {
     /// For each layer, whether the window is in force.
     pub sliding: Vec<bool>,
     pub activation: Activation,
+    /// Queries have a gate beside them: attended values are multiplied by its logistic function (Qwen's hybrids).
+    pub gated_attention: bool,
+    /// Gated DeltaNet instead of attention in some layers.
+    pub delta_net: Option<DeltaNet>,
     /// Experts instead of some or all dense feed-forward halves.
     pub experts: Option<Experts>,
     /// Embeddings are multiplied by this (Gemma: the square root of the width).
@@ -103,6 +112,24 @@ enum Arch {
     /// Dense Hunyuan models, those for translation among them.
     Hunyuan,
     Ministral3,
+    /// Qwen3.5, 3.6 and 3.8: Gated DeltaNet and gated attention.
+    Qwen35,
+    /// The same with experts.
+    Qwen35Moe,
+    /// Their forerunner, Qwen3-Next.
+    Qwen3Next,
+}
+
+impl Arch {
+    /// Whether some layers have Gated DeltaNet.
+    fn is_hybrid(self) -> bool {
+        matches!(self, Self::Qwen35 | Self::Qwen35Moe | Self::Qwen3Next)
+    }
+
+    /// Whether only a part of each head is rotated.
+    fn rotates_in_part(self) -> bool {
+        self == Self::Glm4Moe || self.is_hybrid()
+    }
 }
 
 /// The nonlinearity of the feed-forward half.
@@ -297,6 +324,7 @@ fn check(path: &str, config: Config) -> Result<Config, Error> {
         return bad("number of values that are rotated", &reason);
     }
     experts::check(path, c)?;
+    delta_net::check(path, c)?;
     for rope in std::iter::once(&c.rope).chain(&c.local_rope) {
         if let Scaling::Factors(by) = &rope.scaling
             && by.len() != c.rotary_dim / 2

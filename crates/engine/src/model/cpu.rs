@@ -31,6 +31,7 @@ pub mod backend;
 
 mod adapter;
 mod attention;
+mod delta_net;
 mod experts;
 mod linear;
 mod norm;
@@ -41,6 +42,7 @@ pub mod sampler;
 mod ahead;
 mod cache;
 mod shared;
+mod states;
 
 pub mod activate;
 pub mod attend;

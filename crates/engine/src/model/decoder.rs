@@ -4,7 +4,8 @@
 use super::{
     Adapter, Config, Error, KvType, Weights,
     adapter::{AdapterLayer, Module},
-    backend::{Added, Backend, LogitsStatus, Matrices, Reach, Rows, StepStatus},
+    backend::{Added, Backend, DeltaNetWeights, LogitsStatus, Matrices, Reach, Rows, StepStatus},
+    config::DeltaNet,
     sampler::{SampleRequest, SampledToken},
     step::{Step, StepLimits},
 };
@@ -18,6 +19,12 @@ pub trait Model: Send + Sync {
     /// # Errors
     /// No memory, or a number type that this device does not cache.
     fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error>;
+
+    /// As [`Backend::reserve_states`].
+    ///
+    /// # Errors
+    /// No memory.
+    fn reserve_states(&mut self, n_slots: usize) -> Result<(), Error>;
 
     /// As [`Backend::step_bytes`].
     fn step_bytes(&self, most: StepLimits) -> usize;
@@ -95,16 +102,28 @@ pub struct Decoder<B: Backend> {
 
 struct Layer<B: Backend> {
     input_layernorm: B::Vector,
-    qkv: B::Linear,
-    q_norm: Option<B::Vector>,
-    k_norm: Option<B::Vector>,
+    mixer: Mixer<B>,
+    /// The output of the token mixer.
     o_proj: B::Linear,
     /// The norm before the feed-forward half.
     mlp_norm: B::Vector,
     feed: Feed<B>,
     /// Gemma's norms of each half's output.
     post_norms: Option<(B::Vector, B::Vector)>,
-    reach: Reach,
+}
+
+/// How a layer's tokens see earlier ones.
+enum Mixer<B: Backend> {
+    /// Keys and values of all of them, or of a window.
+    Attention {
+        /// Queries, keys, values and, where attention is gated, the gate.
+        qkv: B::Linear,
+        q_norm: Option<B::Vector>,
+        k_norm: Option<B::Vector>,
+        reach: Reach,
+    },
+    /// A recurrent state.
+    DeltaNet { projections: B::Linear, delta_net: B::DeltaNet },
 }
 
 /// The feed-forward half of a layer.
@@ -142,7 +161,7 @@ impl<B: Backend> Decoder<B> {
         for idx in 0..n_layers {
             let is_captured = depths.contains(&(idx as u32 + 1));
             if idx + 1 == n_layers && !wanted && !is_captured {
-                self.project(idx, &h)?;
+                self.remember(idx, &h)?;
                 break;
             }
             (x, h) = self.layer(idx, x, &h)?;
@@ -173,18 +192,25 @@ impl<B: Backend> Decoder<B> {
     ///
     /// Shape: `[rows, hidden]` -> `[rows or wanted, hidden]`, each.
     fn layer(&mut self, idx: usize, mut x: B::Stream, h: &B::Input) -> Result<(B::Stream, B::Input), Error> {
-        let mut queries = self.project(idx, h)?;
         let next = self.layers.get(idx + 1).map_or(&self.norm, |layer| &layer.input_layernorm);
+        let is_last = idx + 1 == self.layers.len();
         let (backend, layer) = (&mut self.backend, &self.layers[idx]);
-        let mut rows = Rows::All;
-        if idx + 1 == self.layers.len() {
-            (x, queries) = backend.take_wanted(x, queries)?;
-            rows = Rows::Wanted;
-        }
-        let attended = backend.attend(idx, queries, rows, layer.reach)?; // [rows, heads head_dim]
+        let mixed = match &layer.mixer {
+            Mixer::Attention { qkv, q_norm, k_norm, reach } => {
+                let norms = (q_norm.as_ref(), k_norm.as_ref());
+                let mut queries = backend.project(idx, h, qkv, norms, *reach)?;
+                if is_last {
+                    (x, queries) = backend.take_wanted(x, queries)?;
+                }
+                let rows = if is_last { Rows::Wanted } else { Rows::All };
+                backend.attend(idx, queries, rows, *reach)? // [rows, heads head_dim]
+            }
+            // Never the last layer: the configuration is checked.
+            Mixer::DeltaNet { projections, delta_net } => backend.mix(idx, h, projections, delta_net)?,
+        };
         let post_norms = layer.post_norms.as_ref();
         let after_attention = post_norms.map(|norms| &norms.0);
-        let h = backend.add_product(&mut x, &attended, &layer.o_proj, after_attention, &layer.mlp_norm)?;
+        let h = backend.add_product(&mut x, &mixed, &layer.o_proj, after_attention, &layer.mlp_norm)?;
         let after_feed = post_norms.map(|norms| &norms.1);
         let h = match &layer.feed {
             Feed::Dense { gate_up, down_proj } => {
@@ -196,11 +222,17 @@ impl<B: Backend> Decoder<B> {
         Ok((x, h))
     }
 
-    /// Writes a layer's keys and values to the cache and gives its queries.
-    fn project(&mut self, idx: usize, h: &B::Input) -> Result<B::Queries, Error> {
-        let (backend, layer) = (&mut self.backend, &self.layers[idx]);
-        let norms = (layer.q_norm.as_ref(), layer.k_norm.as_ref());
-        backend.project(idx, h, &layer.qkv, norms, layer.reach)
+    /// Leaves for later tokens what a layer remembers, keys and values or a state, and computes nothing else.
+    fn remember(&mut self, idx: usize, h: &B::Input) -> Result<(), Error> {
+        let backend = &mut self.backend;
+        match &self.layers[idx].mixer {
+            Mixer::Attention { qkv, q_norm, k_norm, reach } => {
+                backend.project(idx, h, qkv, (q_norm.as_ref(), k_norm.as_ref()), *reach).map(drop)
+            }
+            Mixer::DeltaNet { projections, delta_net } => {
+                backend.mix(idx, h, projections, delta_net).map(drop)
+            }
+        }
     }
 }
 
@@ -213,6 +245,10 @@ impl<B: Backend> Model for Decoder<B> {
         self.backend.reserve(n_blocks, kv)
     }
 
+    fn reserve_states(&mut self, n_slots: usize) -> Result<(), Error> {
+        self.backend.reserve_states(n_slots)
+    }
+
     fn adapt(&mut self, adapter: &Adapter) -> Result<u32, Error> {
         adapter.check(&self.config)?;
         let (none, scale) = (AdapterLayer::new(), adapter.scale() as f32);
@@ -220,7 +256,17 @@ impl<B: Backend> Model for Decoder<B> {
             let layer_parts = adapter.layers.get(idx).unwrap_or(&none);
             let added = |module| layer_parts.get(&module).map(|matrices| Added { matrices, scale });
             let backend = &mut self.backend;
-            backend.adapt(&mut layer.qkv, &[Module::Q, Module::K, Module::V].map(added))?;
+            match &mut layer.mixer {
+                Mixer::Attention { qkv, .. } if self.config.gated_attention => {
+                    let halves = layer_parts.get(&Module::Q).map(|both| both.halves(self.config.head_dim));
+                    let half = |i: usize| halves.as_ref().map(|halves| Added { matrices: &halves[i], scale });
+                    backend.adapt(qkv, &[half(0), added(Module::K), added(Module::V), half(1)])?;
+                }
+                Mixer::Attention { qkv, .. } => {
+                    backend.adapt(qkv, &[Module::Q, Module::K, Module::V].map(added))?;
+                }
+                Mixer::DeltaNet { projections, .. } => backend.adapt(projections, &[None; 4])?,
+            }
             backend.adapt(&mut layer.o_proj, &[added(Module::O)])?;
             if let Feed::Dense { gate_up, down_proj } = &mut layer.feed {
                 backend.adapt(gate_up, &[Module::Gate, Module::Up].map(added))?;
@@ -311,7 +357,6 @@ impl<B: Backend> Load<'_, B> {
     fn layer(&self, layer: usize) -> Result<Layer<B>, Error> {
         let c = self.config;
         let at = |part: &str| format!("model.layers.{layer}.{part}");
-        let (q, kv) = (c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim);
         let mlp_norm = if c.post_norms { "pre_feedforward_layernorm" } else { "post_attention_layernorm" };
         let post_norms = if c.post_norms {
             let after_attention = self.norm(&at("post_attention_layernorm"), c.hidden)?;
@@ -319,17 +364,60 @@ impl<B: Backend> Load<'_, B> {
         } else {
             None
         };
-        let qkv = [(at("self_attn.q_proj"), q), (at("self_attn.k_proj"), kv), (at("self_attn.v_proj"), kv)];
+        let (mixer, out, width) = match c.delta_net_of(layer) {
+            Some(delta) => {
+                (self.delta_net(delta, &at("linear_attn"))?, "linear_attn.out_proj", delta.widths()[2])
+            }
+            None => (self.attention(layer, &at("self_attn"))?, "self_attn.o_proj", c.n_heads * c.head_dim),
+        };
         Ok(Layer {
             input_layernorm: self.norm(&at("input_layernorm"), c.hidden)?,
-            qkv: self.linear(&qkv, c.hidden, c.head_dim)?,
-            q_norm: self.head_norm(&at("self_attn.q_norm"))?,
-            k_norm: self.head_norm(&at("self_attn.k_norm"))?,
-            o_proj: self.linear(&[(at("self_attn.o_proj"), c.hidden)], q, 1)?,
+            mixer,
+            o_proj: self.linear(&[(at(out), c.hidden)], width, 1)?,
             mlp_norm: self.norm(&at(mlp_norm), c.hidden)?,
             feed: self.feed(layer, &at("mlp"))?,
             post_norms,
+        })
+    }
+
+    fn attention(&self, layer: usize, module: &str) -> Result<Mixer<B>, Error> {
+        let c = self.config;
+        let at = |part: &str| format!("{module}.{part}");
+        let (q, kv) = (c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim);
+        let mut qkv = vec![(at("q_proj"), q), (at("k_proj"), kv), (at("v_proj"), kv)];
+        qkv.extend(c.gated_attention.then(|| (at("gate_proj"), q)));
+        Ok(Mixer::Attention {
+            qkv: self.linear(&qkv, c.hidden, c.head_dim)?,
+            q_norm: self.head_norm(&at("q_norm"))?,
+            k_norm: self.head_norm(&at("k_norm"))?,
             reach: if c.sliding[layer] { Reach::Local } else { Reach::Global },
+        })
+    }
+
+    fn delta_net(&self, delta: &DeltaNet, module: &str) -> Result<Mixer<B>, Error> {
+        let at = |part: &str| format!("{module}.{part}");
+        let (channels, n) = (delta.channels(), delta.n_value_heads);
+        let parts = [
+            (at("in_proj_qkv"), channels),
+            (at("in_proj_z"), delta.widths()[2]),
+            (at("in_proj_b"), n),
+            (at("in_proj_a"), n),
+        ];
+        // Safetensors hold the logarithm of the decay, GGUF files the decay.
+        let decay = if self.weights.contains(&at("A_log")) {
+            self.weights.floats(&at("A_log"), n)?.into_iter().map(|log| -log.exp()).collect()
+        } else {
+            self.weights.floats(&at("decay"), n)?
+        };
+        let weights = DeltaNetWeights {
+            conv: self.weights.float_tensor(&at("conv1d.weight"), &[channels, delta.conv])?,
+            decay,
+            dt_bias: self.weights.floats(&at("dt_bias"), n)?,
+            norm: self.weights.floats(&at("norm.weight"), delta.value_dim)?,
+        };
+        Ok(Mixer::DeltaNet {
+            projections: self.linear(&parts, self.config.hidden, 1)?,
+            delta_net: self.backend.delta_net(weights)?,
         })
     }
 

@@ -22,6 +22,8 @@ pub struct Part<'a> {
     pub states_from: usize,
     /// Which of the model's adapters its rows take, by the number that [`super::Model::adapt`] gave it.
     pub adapter: Option<u32>,
+    /// Where the sequence's recurrent state is, for a model that has one.
+    pub state: Option<u32>,
 }
 
 /// Rows with the same adapter.
@@ -61,6 +63,8 @@ pub struct Step {
     pub blocks: Vec<u32>,
     /// Shape: `[sequences]`; the adapter of each sequence's rows.
     pub adapters: Vec<Option<u32>>,
+    /// Shape: `[sequences]`, or empty for a model without recurrent states; the slot of each sequence's state.
+    pub state_slots: Vec<u32>,
     /// Rows whose next-token logits are wanted, ascending.
     pub wanted: Vec<u32>,
     /// Rows whose hidden states are wanted, ascending.
@@ -73,6 +77,8 @@ pub struct Step {
     pub order: Vec<u32>,
     /// Blocks to copy, `(from, to)`, before anything is computed.
     pub copies: Vec<(u32, u32)>,
+    /// Recurrent states to copy, `(from, to)`, one after the other, before anything is computed.
+    pub state_copies: Vec<(u32, u32)>,
 }
 
 impl Step {
@@ -102,6 +108,12 @@ impl Step {
         Self { depths: depths.into_iter().collect(), ..self }
     }
 
+    /// The same step, with recurrent states copied before.
+    #[must_use]
+    pub fn with_state_copies(self, state_copies: Vec<(u32, u32)>) -> Self {
+        Self { state_copies, ..self }
+    }
+
     /// The same step, of which only so many layers are computed.
     ///
     /// # Panics
@@ -125,6 +137,20 @@ impl Step {
         self.blocks.extend_from_slice(part.blocks);
         self.block_starts.push(self.blocks.len() as u32);
         self.adapters.push(part.adapter);
+        self.state_slots.extend(part.state);
+    }
+
+    /// The rows of each sequence, which stand side by side.
+    #[must_use]
+    pub fn rows_of_sequences(&self) -> Vec<Range<usize>> {
+        let mut end = 0;
+        (0..self.adapters.len() as u32)
+            .map(|sequence| {
+                let n = self.sequences[end..].iter().take_while(|of| **of == sequence).count();
+                end += n;
+                end - n..end
+            })
+            .collect()
     }
 
     /// Rows of the step.
@@ -175,6 +201,29 @@ impl Step {
         written.sort_unstable();
         match written.array_windows().find(|[a, b]| a == b) {
             Some([block, _]) => Err(Error::Step(format!("block {block} is written from two places"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that every sequence has a state of its own among `n_slots`.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check_states(&self, n_slots: usize) -> Result<(), Error> {
+        let (n_sequences, n_states) = (self.adapters.len(), self.state_slots.len());
+        if n_states != n_sequences {
+            return Err(Error::Step(format!("{n_states} recurrent states of {n_sequences} sequences")));
+        }
+        let copied = self.state_copies.iter().flat_map(|&(from, to)| [from, to]);
+        if let Some(slot) =
+            copied.chain(self.state_slots.iter().copied()).find(|&slot| slot as usize >= n_slots)
+        {
+            return Err(Error::Step(format!("recurrent state {slot} of {n_slots}")));
+        }
+        let mut slots = self.state_slots.clone();
+        slots.sort_unstable();
+        match slots.array_windows().find(|[a, b]| a == b) {
+            Some([slot, _]) => Err(Error::Step(format!("recurrent state {slot} belongs to two sequences"))),
             None => Ok(()),
         }
     }
@@ -246,6 +295,7 @@ mod tests {
             logits_from,
             states_from: n,
             adapter: (position == 0).then_some(3),
+            state: None,
         };
         let step = Step::new(
             [part(1, 16, &[7, 3][..], 0), part(18, 0, &[2, 9], 18), part(2, 17, &[7, 1], 1)],

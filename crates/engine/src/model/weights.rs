@@ -5,6 +5,7 @@
 mod experts;
 pub(in crate::model) mod ggml;
 mod gguf;
+mod hybrid;
 mod quantised;
 mod safetensors;
 pub mod seeded;
@@ -13,6 +14,7 @@ use std::{
     borrow::Cow,
     collections::BTreeMap,
     fs::File,
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -53,7 +55,17 @@ struct Entry {
     dtype: Format,
     /// Rows first: `[n, k]` for a matrix.
     shape: Vec<usize>,
+    /// Which rows of the tensor in the file; `None` for all.
+    rows: Option<Turns>,
     source: Source,
+}
+
+/// Rows of a tensor that holds those of several matrices in turns: of every `period` rows those of the first range, then
+/// of every period those of the second.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Turns {
+    period: usize,
+    ranges: Vec<Range<usize>>,
 }
 
 /// How a tensor lies in the file.
@@ -147,6 +159,7 @@ impl Weights {
     pub fn n_bytes(&self) -> usize {
         let values = |entry: &Entry| entry.shape.iter().product::<usize>();
         let bytes = |entry: &Entry| match entry.source {
+            _ if entry.rows.is_some() => values(entry) / entry.dtype.block() * entry.dtype.block_bytes(),
             Source::Quantised(_) => values(entry) / entry.dtype.block() * entry.dtype.block_bytes(),
             _ => entry.end - entry.start,
         };
@@ -186,6 +199,12 @@ impl Weights {
             }
         };
         let bytes = bytes.map_err(|reason| self.bad(name, &reason))?;
+        let row_bytes =
+            shape[1..].iter().product::<usize>() / entry.dtype.block() * entry.dtype.block_bytes();
+        let bytes = match &entry.rows {
+            Some(turns) => turns.of(&bytes, row_bytes).into(),
+            None => bytes,
+        };
         Ok(Stored { dtype: entry.dtype, shape: &entry.shape, bytes })
     }
 
@@ -194,7 +213,15 @@ impl Weights {
     /// # Errors
     /// As [`Weights::get`]; also when the tensor is quantised.
     pub fn floats(&self, name: &str, n: usize) -> Result<Vec<f32>, Error> {
-        let stored = self.get(name, &[n])?;
+        self.float_tensor(name, &[n])
+    }
+
+    /// The values of a float tensor of any shape.
+    ///
+    /// # Errors
+    /// As [`Weights::floats`].
+    pub fn float_tensor(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
+        let stored = self.get(name, shape)?;
         floats(stored.dtype, &stored.bytes)
             .ok_or_else(|| self.bad(name, &format!("is {:?}, floats were expected", stored.dtype)))
     }
@@ -216,6 +243,9 @@ impl Weights {
     /// What GPUs do not compute in this version; `None` for a model that runs on them.
     #[must_use]
     pub fn only_on_cpu(&self) -> Option<String> {
+        if self.config.delta_net.is_some() {
+            return Some("it has layers of linear attention".into());
+        }
         let format = self.index.values().map(|entry| entry.dtype).find(|format| !format.is_on_gpus());
         format.map(|format| format!("it has tensors of {}", format.name()))
     }
@@ -248,6 +278,24 @@ pub(super) fn floats(dtype: Format, bytes: &[u8]) -> Option<Vec<f32>> {
         Format::F16 => Some(pairs().map(|b| half::f16::from_le_bytes(b).to_f32()).collect()),
         Format::Bf16 => Some(pairs().map(|b| half::bf16::from_le_bytes(b).to_f32()).collect()),
         _ => None,
+    }
+}
+
+impl Turns {
+    /// Rows that are taken of so many.
+    fn n_rows(&self, n: usize) -> usize {
+        n / self.period * self.ranges.iter().map(ExactSizeIterator::len).sum::<usize>()
+    }
+
+    /// The rows taken, in bytes.
+    fn of(&self, bytes: &[u8], row_bytes: usize) -> Vec<u8> {
+        let periods = || bytes.chunks_exact(self.period * row_bytes);
+        let rows = |range: &Range<usize>| range.start * row_bytes..range.end * row_bytes;
+        self.ranges
+            .iter()
+            .flat_map(|range| periods().flat_map(move |period| &period[rows(range)]))
+            .copied()
+            .collect()
     }
 }
 

@@ -133,6 +133,7 @@ fn last_logits(device: &Device, weights: &Weights, tokens: &[u32]) -> Vec<f32> {
         logits_from: tokens.len() - 1,
         states_from: tokens.len(),
         adapter: None,
+        state: None,
     };
     model.run(Step::new([part], Vec::new())).unwrap();
     model.logits().unwrap().remove(0)

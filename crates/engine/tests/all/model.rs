@@ -57,6 +57,8 @@ pub struct Desk<'a> {
     /// The adapter of each sequence.
     pub adapters: Vec<Option<u32>>,
     blocks: Vec<Vec<u32>>,
+    /// The slot of the first sequence's recurrent state; the others' come before it.
+    states: Option<u32>,
 }
 
 impl<'a> Desk<'a> {
@@ -68,7 +70,10 @@ impl<'a> Desk<'a> {
         let blocks = needed.iter().map(|n| free.split_off(free.len() - n)).collect();
         model.reserve(total, kind).expect("a small cache");
         let n = sequences.len();
-        Self { model, sequences: sequences.to_vec(), done: vec![0; n], adapters: vec![None; n], blocks }
+        let states = model.config().delta_net.is_some().then_some(n as u32);
+        model.reserve_states(n + 1).expect("a few states");
+        let sequences = sequences.to_vec();
+        Self { model, sequences, done: vec![0; n], adapters: vec![None; n], blocks, states }
     }
 
     /// Feeds the next tokens of some sequences, `(sequence, tokens)`, and gives all their logits.
@@ -83,6 +88,7 @@ impl<'a> Desk<'a> {
                 logits_from: 0,
                 states_from: tokens.len(),
                 adapter: self.adapters[sequence],
+                state: self.states.map(|first| first - sequence as u32),
             }
         };
         let step = Step::new(work.iter().map(part), Vec::new());
@@ -108,7 +114,7 @@ fn check_against_transformers(model: &str, golden: &str) {
 }
 
 /// A model of each architecture.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 15] = [
     "llama",
     "smollm2",
     "mistral",
@@ -121,6 +127,9 @@ const NAMES: [&str; 12] = [
     "gemma3",
     "hunyuan",
     "ministral3",
+    "qwen3-5",
+    "qwen3-5-moe",
+    "qwen3-next",
 ];
 
 #[test]
@@ -130,6 +139,7 @@ fn logits_equal_those_of_transformers() {
     }
     check_against_transformers("mistral-sharded", "mistral");
     check_against_transformers("gemma3-nested", "gemma3");
+    check_against_transformers("qwen3-5-multimodal", "qwen3-5");
 }
 
 /// The bits of a whole prefill of each sequence alone.

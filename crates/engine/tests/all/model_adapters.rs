@@ -176,8 +176,15 @@ fn rows_without_an_adapter_have_the_bits_of_a_model_without_one() {
 fn an_adapter_that_is_not_there_or_does_not_fit_is_refused() {
     let mut model = adapted(&Device::Cpu);
     model.reserve(1, KvType::Bf16).unwrap();
-    let part =
-        Part { tokens: &[1, 2], position: 0, blocks: &[0], logits_from: 1, states_from: 2, adapter: Some(2) };
+    let part = Part {
+        tokens: &[1, 2],
+        position: 0,
+        blocks: &[0],
+        logits_from: 1,
+        states_from: 2,
+        adapter: Some(2),
+        state: None,
+    };
     let error = model.run(Step::new([part], Vec::new())).unwrap_err().to_string();
     assert_eq!(error, "the step cannot be run: adapter 2 of a model with 2");
     let error = model.adapt(&adapter("mistral-rslora")).unwrap_err().to_string();

@@ -6,6 +6,7 @@ use crate::{
     model::Error,
 };
 
+mod delta_net;
 mod experts;
 mod keys;
 mod rope;
@@ -45,6 +46,9 @@ fn arch(path: &str, name: &str) -> Result<Arch, Error> {
         "gemma2" => Ok(Arch::Gemma2),
         "hunyuan-dense" => Ok(Arch::Hunyuan),
         "mistral3" => Ok(Arch::Ministral3),
+        "qwen35" => Ok(Arch::Qwen35),
+        "qwen35moe" => Ok(Arch::Qwen35Moe),
+        "qwen3next" => Ok(Arch::Qwen3Next),
         "gemma3" => Ok(Arch::Gemma3),
         other => Err(Error::Architecture { path: path.into(), arch: shown(other) }),
     }
@@ -82,6 +86,7 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Co
         post_norms: gemma,
         qk_norm: match arch {
             Arch::Gemma3 | Arch::Qwen3 | Arch::Qwen3Moe | Arch::Hunyuan => true,
+            Arch::Qwen35 | Arch::Qwen35Moe | Arch::Qwen3Next => true,
             Arch::Glm4Moe => tensors.has_head_norms,
             Arch::Llama | Arch::Mistral | Arch::Qwen2 | Arch::Gemma2 | Arch::Ministral3 => false,
         },
@@ -99,6 +104,8 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Co
         window,
         sliding,
         activation: if gemma { Activation::GeluTanh } else { Activation::Silu },
+        gated_attention: arch.is_hybrid(),
+        delta_net: read.delta_net(arch, n_layers)?,
         experts: read.experts(arch, n_layers)?,
         embedding_scale: read.embedding_scale(gemma.then(|| (hidden as f64).sqrt() as f32))?,
         tied: tensors.tied,
@@ -146,7 +153,11 @@ impl Reader<'_> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let size = match value {
             Value::Array(layers) => {
-                let mut sizes = layers.iter().map(whole);
+                // A layer without keys and values has no heads of them.
+                let is_hybrid = arch(self.path, self.prefix).is_ok_and(Arch::is_hybrid);
+                let is_none =
+                    |size: &Option<usize>| is_hybrid && key == "attention.head_count_kv" && *size == Some(0);
+                let mut sizes = layers.iter().map(whole).filter(|size| !is_none(size));
                 let first = sizes.next().flatten();
                 if sizes.any(|size| size != first) {
                     return Err(self.bad(key, "differs from layer to layer, which is not supported"));
@@ -194,7 +205,7 @@ impl Reader<'_> {
         Ok(self.optional_size("nextn_predict_layers")?.unwrap_or(0))
     }
 
-    /// How many values of a head are rotated: all, but in GLM. Heads of values are as wide as those of keys.
+    /// How many values of a head are rotated: all, but in GLM and Qwen's hybrids. Heads of values are as wide as those of keys.
     fn check_heads(&self, arch: Arch, head_dim: usize) -> Result<usize, Error> {
         for key in ["attention.value_length", "attention.key_length_swa", "attention.value_length_swa"] {
             let width = self.optional_size(key)?.unwrap_or(head_dim);
@@ -205,7 +216,7 @@ impl Reader<'_> {
         }
         for key in ["rope.dimension_count", "rope.dimension_count_swa"] {
             let rotated = self.optional_size(key)?.unwrap_or(head_dim);
-            if arch == Arch::Glm4Moe {
+            if arch.rotates_in_part() {
                 return Ok(rotated);
             }
             if rotated != head_dim {

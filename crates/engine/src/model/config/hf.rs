@@ -2,6 +2,7 @@
 //! class in `transformers`; every setting is obeyed or refused by name.
 
 mod classes;
+mod delta_net;
 mod experts;
 mod known;
 mod layers;
@@ -60,6 +61,7 @@ pub fn read(path: &str, json: &Value) -> Result<FileConfig, Error> {
     let n_layers = super::layers(path, "num_hidden_layers", s.needed_size("num_hidden_layers")?)?;
     let head_dim = s.size("head_dim")?.unwrap_or(hidden / n_heads.max(1));
     let gemma = matches!(arch, Arch::Gemma2 | Arch::Gemma3);
+    let delta_net = delta_net::delta_net(&s, arch, n_layers)?;
     let (window, sliding) = layers::windows(&s, arch, n_layers)?;
     let (rope, local_rope) = rope::ropes(&s, arch)?;
     let scalar = if gemma { s.needed_positive("query_pre_attn_scalar")? } else { head_dim as f64 };
@@ -69,16 +71,17 @@ pub fn read(path: &str, json: &Value) -> Result<FileConfig, Error> {
     let config = Config {
         vocab: s.needed_size("vocab_size")?,
         hidden,
-        intermediate: s.needed_size("intermediate_size")?,
+        intermediate: experts::intermediate(&s, arch)?,
         n_layers,
         n_heads,
         n_kv_heads: s.size("num_key_value_heads")?.unwrap_or(n_heads),
         head_dim,
         norm_eps: s.needed_positive("rms_norm_eps")?,
-        norm_plus_one: gemma,
+        norm_plus_one: gemma || arch.is_hybrid(),
         post_norms: gemma,
         qk_norm: match arch {
             Arch::Gemma3 | Arch::Qwen3 | Arch::Qwen3Moe | Arch::Hunyuan => true,
+            Arch::Qwen35 | Arch::Qwen35Moe | Arch::Qwen3Next => true,
             Arch::Glm4Moe => s.flag("use_qk_norm")?,
             Arch::Llama | Arch::Mistral | Arch::Qwen2 | Arch::Gemma2 | Arch::Ministral3 => false,
         },
@@ -96,6 +99,8 @@ pub fn read(path: &str, json: &Value) -> Result<FileConfig, Error> {
         window,
         sliding,
         activation: activation(&s)?,
+        gated_attention: arch.is_hybrid(),
+        delta_net,
         experts: experts::experts(&s, arch, n_layers)?,
         embedding_scale: gemma.then(|| (hidden as f64).sqrt() as f32),
         tied: file.tied()?,
@@ -144,7 +149,12 @@ impl<'a> File<'a> {
         };
         let unknown = || Error::Architecture { path: path.into(), arch: name.unwrap_or("").into() };
         // Text-only files may keep the multimodal model's name.
-        let name = if name == Some("gemma3") { "gemma3_text" } else { name.unwrap_or("") };
+        let name = match name {
+            Some("gemma3") => "gemma3_text",
+            Some("qwen3_5") => "qwen3_5_text",
+            Some("qwen3_5_moe") => "qwen3_5_moe_text",
+            name => name.unwrap_or(""),
+        };
         let (arch, class) = Self::arch(name).zip(Class::of(name)).ok_or_else(unknown)?;
         let prefix = if text.is_some() { "text_config." } else { "" };
         let settings = Settings { path, prefix, file: text.unwrap_or(outside), class };
@@ -165,6 +175,9 @@ impl<'a> File<'a> {
             "gemma2" => Some(Arch::Gemma2),
             "hunyuan_v1_dense" => Some(Arch::Hunyuan),
             "ministral3" => Some(Arch::Ministral3),
+            "qwen3_5_text" => Some(Arch::Qwen35),
+            "qwen3_5_moe_text" => Some(Arch::Qwen35Moe),
+            "qwen3_next" => Some(Arch::Qwen3Next),
             "gemma3_text" => Some(Arch::Gemma3),
             _ => None,
         }

@@ -20,6 +20,13 @@ pub fn gelu_mul(isa: Isa, gate: &mut [f32], up: &[f32]) {
     on_isa!(isa, gelu<>(gate: &mut [f32], up: &[f32]));
 }
 
+/// `gate = logistic(gate) * up`.
+///
+/// Shape: as [`silu_mul`].
+pub fn logistic_mul(isa: Isa, gate: &mut [f32], up: &[f32]) {
+    on_isa!(isa, logistic<>(gate: &mut [f32], up: &[f32]));
+}
+
 /// A nonlinearity. A type, not a closure: only what is inlined into a function that enables the instructions
 /// may use them, and calls through `Fn` are not.
 trait Nonlinearity {
@@ -32,6 +39,15 @@ impl Nonlinearity for Silu {
     #[inline(always)]
     fn apply<L: Lanes>(x: L) -> L {
         x.mul(sigmoid(x))
+    }
+}
+
+struct Logistic;
+
+impl Nonlinearity for Logistic {
+    #[inline(always)]
+    fn apply<L: Lanes>(x: L) -> L {
+        sigmoid(x)
     }
 }
 
@@ -49,6 +65,11 @@ impl Nonlinearity for GeluTanh {
 #[inline(always)]
 fn silu<L: Lanes>(gate: &mut [f32], up: &[f32]) {
     by_lanes::<L, Silu>(gate, up);
+}
+
+#[inline(always)]
+fn logistic<L: Lanes>(gate: &mut [f32], up: &[f32]) {
+    by_lanes::<L, Logistic>(gate, up);
 }
 
 #[inline(always)]

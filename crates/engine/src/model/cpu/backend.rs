@@ -5,19 +5,20 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::{
-    activate,
-    attention::{self, Queries},
+    activate, attention,
     cache::{Cache, with_halves},
+    delta_net::{self, DeltaNet, Mixed},
     experts::{self, Experts, How},
     linear::{Compute, Linear, Table},
     norm,
     rotary::{Heads, LayerCache, Rotary},
     sampler, softmax,
+    states::States,
 };
 use crate::model::{
     Config, Error, KvType, Weights,
     angles::Angles,
-    backend::{Added, Backend, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
+    backend::{Added, Backend, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
     config::{self, Activation},
     sampler::{SampleRequest, SampledToken},
     step::{Adapted, Step},
@@ -32,6 +33,7 @@ pub struct Cpu {
     compute: Compute,
     cache: Cache,
     n_blocks: usize,
+    states: States,
     step: Step,
     /// The step's rows by the block that they write to.
     runs: Vec<Range<usize>>,
@@ -53,6 +55,14 @@ pub struct Cpu {
 struct RowOrder {
     rows: Vec<u32>,
     order: Vec<u32>,
+}
+
+/// Queries, and the gate of the values that they attend to.
+///
+/// Shape: `[rows, heads head_dim]`, each.
+pub struct Queries {
+    values: Floats,
+    gate: Option<Floats>,
 }
 
 /// Rows of floats, side by side.
@@ -81,6 +91,7 @@ impl Cpu {
             compute,
             cache: Cache::new(config, 0, KvType::default()),
             n_blocks: 0,
+            states: States::new(config, 0),
             step: Step::default(),
             runs: Vec::new(),
             angles: angles(&config.rope),
@@ -107,11 +118,12 @@ impl Backend for Cpu {
     type Stream = Floats;
     type Input = Floats;
     type Product = Vec<Floats>;
-    type Queries = Floats;
+    type Queries = Queries;
     type Vector = Vec<f32>;
     type Linear = Linear;
     type Table = Table;
     type Experts = Experts;
+    type DeltaNet = DeltaNet;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, Error> {
         Ok(values)
@@ -134,6 +146,11 @@ impl Backend for Cpu {
         Experts::load(weights, module, (experts, self.config.hidden), self.compute)
     }
 
+    fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet, Error> {
+        let taps = self.config.delta_net.as_ref().map_or(0, |delta| delta.conv);
+        Ok(DeltaNet::new(weights, taps))
+    }
+
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear, Error> {
         Ok(Linear::tied(table))
     }
@@ -148,12 +165,23 @@ impl Backend for Cpu {
         Ok(())
     }
 
+    fn reserve_states(&mut self, n_slots: usize) -> Result<(), Error> {
+        self.states = States::new(&self.config, n_slots);
+        Ok(())
+    }
+
     fn begin(&mut self, step: Step) -> Result<StepStatus, Error> {
         self.noted.clear();
         step.check(self.n_blocks, self.config.vocab)?;
         self.runs = step.runs();
+        if self.config.delta_net.is_some() {
+            step.check_states(self.states.n_slots())?;
+        }
         for &(from, to) in &step.copies {
             self.cache.copy_block(from, to);
+        }
+        for &(from, to) in &step.state_copies {
+            self.states.copy(from, to);
         }
         let furthest = step.positions.iter().max().map_or(0, |&position| position as usize + 1);
         self.angles.reach(furthest);
@@ -211,7 +239,8 @@ impl Backend for Cpu {
         (q_norm, k_norm): HeadNorms<'_, Self::Vector>,
         reach: Reach,
     ) -> Result<Self::Queries, Error> {
-        let qkv = self.product(h, qkv)?;
+        let mut qkv = self.product(h, qkv)?;
+        let gate = if self.config.gated_attention { qkv.pop() } else { None };
         let Ok([mut q, mut k, v]) = <[Floats; 3]>::try_from(qkv) else {
             return Err(Error::Step("expected the fused query, key and value projections".into()));
         };
@@ -228,7 +257,7 @@ impl Backend for Cpu {
             let mut cache = LayerCache { keys: &mut halves.keys[layer], values: &mut halves.values[layer] };
             rotary.apply(&self.step, &self.runs, &mut heads, &mut cache);
         });
-        Ok(q)
+        Ok(Queries { values: q, gate })
     }
 
     fn take_wanted(
@@ -240,7 +269,9 @@ impl Backend for Cpu {
             return Ok((x, queries));
         }
         self.adapted = self.step.wanted_adapted();
-        Ok((x.take(&self.wanted.rows), queries.take(&self.wanted.rows)))
+        let take = |rows: &Floats| rows.take(&self.wanted.rows);
+        let queries = Queries { values: take(&queries.values), gate: queries.gate.as_ref().map(take) };
+        Ok((take(&x), queries))
     }
 
     fn attend(
@@ -252,12 +283,37 @@ impl Backend for Cpu {
     ) -> Result<Self::Input, Error> {
         let places = if rows == Rows::Wanted { &self.wanted } else { &self.all };
         let window = self.config.window.filter(|_| reach == Reach::Local);
-        let tile = Queries { values: &queries.values, rows: &places.rows, order: &places.order };
+        let Queries { values: queries, gate } = queries;
+        let tile = attention::Queries { values: &queries.values, rows: &places.rows, order: &places.order };
         let values = with_halves!(&self.cache, halves => {
             let cache = (halves.keys[layer].as_slice(), halves.values[layer].as_slice());
             attention::attended(&self.config, self.compute.tier, &self.step, &tile, cache, window)
         });
-        Ok(Floats { values, width: queries.width })
+        let attended = Floats { values, width: queries.width };
+        let Some(mut gate) = gate else { return Ok(attended) };
+        let (n, isa) = (gate.width, self.compute.tier);
+        let rows = gate.values.par_chunks_mut(n).zip(attended.values.par_chunks(n));
+        rows.for_each(|(gate, attended)| activate::logistic_mul(isa, gate, attended));
+        Ok(gate)
+    }
+
+    fn mix(
+        &mut self,
+        layer: usize,
+        h: &Self::Input,
+        projections: &Self::Linear,
+        delta_net: &Self::DeltaNet,
+    ) -> Result<Self::Input, Error> {
+        let parts = self.product(h, projections)?;
+        let (Ok([qkv, z, b, a]), Some(shape)) = (<[Floats; 4]>::try_from(parts), &self.config.delta_net)
+        else {
+            return Err(Error::Step("expected the four projections of linear attention".into()));
+        };
+        let mixed = Mixed { isa: self.compute.tier, shape, step: &self.step, eps: self.eps() };
+        let inputs = delta_net::Inputs { qkv: &qkv.values, b: &b.values, a: &a.values };
+        let (width, mut gate) = (z.width, z.values);
+        mixed.apply(delta_net, &inputs, &mut gate, self.states.layer(layer));
+        Ok(Floats { values: gate, width })
     }
 
     fn gated_product(&mut self, x: &Self::Input, gate_up: &Self::Linear) -> Result<Self::Input, Error> {

@@ -38,11 +38,13 @@ impl Cache {
     /// Zeros that take no memory until they are written to: the system hands out such pages lazily.
     pub(super) fn new(config: &Config, n_blocks: usize, kv: KvType) -> Self {
         let block = config.n_kv_heads * config.head_dim * BLOCK;
-        let (layers, n) = (config.n_layers, n_blocks * block);
+        let n = n_blocks * block;
+        let layers: Vec<bool> =
+            (0..config.n_layers).map(|layer| config.delta_net_of(layer).is_none()).collect();
         match kv {
-            KvType::Bf16 => Self::Bf16(Halves::new(layers, block, || vec![0_u16; n].reinterpret_into())),
-            KvType::F16 => Self::F16(Halves::new(layers, block, || vec![0_u16; n].reinterpret_into())),
-            KvType::F32 => Self::F32(Halves::new(layers, block, || vec![0.0; n])),
+            KvType::Bf16 => Self::Bf16(Halves::new(&layers, block, || vec![0_u16; n].reinterpret_into())),
+            KvType::F16 => Self::F16(Halves::new(&layers, block, || vec![0_u16; n].reinterpret_into())),
+            KvType::F32 => Self::F32(Halves::new(&layers, block, || vec![0.0; n])),
         }
     }
 
@@ -53,14 +55,15 @@ impl Cache {
 }
 
 impl<S: Copy> Halves<S> {
-    fn new(n_layers: usize, block: usize, zeros: impl Fn() -> Vec<S>) -> Self {
-        let layers = || (0..n_layers).map(|_| zeros()).collect();
+    /// `layers` says which of them have keys and values.
+    fn new(layers: &[bool], block: usize, zeros: impl Fn() -> Vec<S>) -> Self {
+        let layers = || layers.iter().map(|has| if *has { zeros() } else { Vec::new() }).collect();
         Self { keys: layers(), values: layers(), block }
     }
 
     fn copy_block(&mut self, from: usize, to: usize) {
         let (from, to) = (from * self.block..(from + 1) * self.block, to * self.block);
-        for layer in self.keys.iter_mut().chain(&mut self.values) {
+        for layer in self.keys.iter_mut().chain(&mut self.values).filter(|layer| !layer.is_empty()) {
             layer.copy_within(from.clone(), to);
         }
     }

@@ -28,6 +28,11 @@ pub(super) fn in_place(isa: Isa, row: &mut [f32], weight: &[f32], eps: f32) {
     on_isa!(isa, normed<>(row: &mut [f32], weight: &[f32], eps: f32));
 }
 
+/// `scale * head / sqrt(sum(head^2) + eps)`, in place.
+pub(super) fn unit(isa: Isa, head: &mut [f32], eps: f32, scale: f32) {
+    on_isa!(isa, to_unit<>(head: &mut [f32], eps: f32, scale: f32));
+}
+
 /// `sums += more`, row by row; each row of `more` is normed first where there are weights for it.
 ///
 /// Shape: both `[rows, cols]`.
@@ -53,6 +58,16 @@ fn normed<L: Lanes>(row: &mut [f32], weight: &[f32], eps: f32) {
     for (x, w) in tail.iter_mut().zip(last) {
         *x = *x * scale * w;
     }
+}
+
+#[inline(always)]
+fn to_unit<L: Lanes>(head: &mut [f32], eps: f32, scale: f32) {
+    let by = scale / (sum_of_squares::<L>(head) + eps).sqrt();
+    let (whole, tail) = head.as_chunks_mut::<WIDTH>();
+    for x in whole {
+        L::load(x).mul(L::splat(by)).store(x);
+    }
+    tail.iter_mut().for_each(|x| *x *= by);
 }
 
 #[inline(always)]

@@ -44,7 +44,7 @@ use super::{
 };
 use crate::model::{
     self, BLOCK, Config, KvType, Weights,
-    backend::{Added, Backend, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
+    backend::{Added, Backend, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
     config,
     sampler::{SampleRequest, SampledToken},
     step::{Step, StepLimits},
@@ -236,6 +236,7 @@ impl Backend for Cuda {
     type Linear = Linear;
     type Table = Table;
     type Experts = Experts;
+    type DeltaNet = ();
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, model::Error> {
         let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -281,6 +282,24 @@ impl Backend for Cuda {
         )?;
         self.add_experts(&experts);
         Ok(experts)
+    }
+
+    fn delta_net(&self, _weights: DeltaNetWeights) -> Result<Self::DeltaNet, model::Error> {
+        Err(model::Error::Step("GPUs do not compute linear attention".into()))
+    }
+
+    fn reserve_states(&mut self, _n_slots: usize) -> Result<(), model::Error> {
+        Ok(())
+    }
+
+    fn mix(
+        &mut self,
+        _: usize,
+        _: &Self::Input,
+        _: &Self::Linear,
+        (): &(),
+    ) -> Result<Self::Input, model::Error> {
+        Err(model::Error::Step("GPUs do not compute linear attention".into()))
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear, model::Error> {

@@ -314,6 +314,7 @@ fn logits(model: &mut dyn Model) -> Result<Vec<Vec<f32>>, crate::model::Error> {
                 logits_from: tokens.len() - 1,
                 states_from: tokens.len(),
                 adapter: None,
+                state: None,
             }),
             Vec::new(),
         );

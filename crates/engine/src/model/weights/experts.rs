@@ -29,9 +29,9 @@ pub(super) fn split(index: &mut BTreeMap<String, Entry>) {
                 let (expert, part) = (i / parts.len(), parts[i % parts.len()]);
                 let start = entry.start + i * each;
                 let shape = vec![n / parts.len(), k];
-                let source = entry.source.clone();
-                let matrix =
-                    Entry { file: entry.file, start, end: start + each, dtype: entry.dtype, shape, source };
+                let (source, rows) = (entry.source.clone(), None);
+                let (file, end, dtype) = (entry.file, start + each, entry.dtype);
+                let matrix = Entry { file, start, end, dtype, shape, rows, source };
                 (format!("{module}.experts.{expert}.{part}.weight"), matrix)
             })
             .collect();

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Entry, Format, Mapped, Source, Weights, experts, floats};
+use super::{Entry, Format, Mapped, Source, Weights, experts, floats, hybrid};
 use crate::{
     gguf::{self, Header, Kind, Metadata, TensorInfo, shown},
     model::{
@@ -44,8 +44,8 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
             let dtype = Format::of(tensor.kind).ok_or_else(|| unread(path, tensor))?;
             let (start, end) =
                 range(tensor, dtype, header.data, maps[i].map.len()).map_err(|e| bad(path, e))?;
-            let entry =
-                Entry { file: i, start, end, dtype, shape: tensor.shape.clone(), source: Source::Plain };
+            let (shape, source) = (tensor.shape.clone(), Source::Plain);
+            let entry = Entry { file: i, start, end, dtype, shape, rows: None, source };
             index.insert(name, entry);
         }
     }
@@ -64,6 +64,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
         factors: index.get("rope_freqs.weight").map(bytes).transpose()?,
     };
     let config = from_gguf(&shown_path, metadata, tensors)?;
+    hybrid::split(&config, &mut index);
     drop_predicting(&mut index, metadata, arch, config.n_layers);
     check_index(&paths[0], &index, config.n_layers, config.qkv_bias)?;
     if matches!(arch, "llama" | "mistral3") {

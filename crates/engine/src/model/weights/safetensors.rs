@@ -8,7 +8,7 @@ use std::{
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
-use super::{Entry, Format, Mapped, Source, Weights, experts, quantised::Piece};
+use super::{Entry, Format, Mapped, Source, Weights, experts, hybrid, quantised::Piece};
 use crate::model::{
     Config, Error, config,
     small_file::{self, MAX_SETTINGS_BYTES, MAX_TOKENIZER_BYTES},
@@ -39,6 +39,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     }
     experts::split(&mut index);
     let mut config = reading.config.clone();
+    hybrid::split(&config, &mut index);
     tie(&mut config, &files, &mut index);
     fit::check(&config_path, &reading, &index)?;
     drop_biases(&config, &mut index);
@@ -115,7 +116,7 @@ fn plain(path: &Path, piece: Piece) -> Result<Entry, Error> {
             return Err(bad(path, format!("tensor `{name}` is {other:?}"), hint));
         }
     };
-    Ok(Entry { file, start, end, dtype, shape, source: Source::Plain })
+    Ok(Entry { file, start, end, dtype, shape, rows: None, source: Source::Plain })
 }
 
 /// The name that a tensor has in a text-only checkpoint, and by which the decoder knows it.
@@ -124,8 +125,9 @@ fn canonical(name: &str) -> String {
         Some(rest) => format!("model.{rest}"),
         None => name.strip_prefix("language_model.").unwrap_or(name).to_owned(),
     };
-    // As Hunyuan's files call them.
-    name.replace(".self_attn.query_layernorm.", ".self_attn.q_norm.")
+    // As the files of Hunyuan and of Qwen's hybrids call them.
+    name.replace(".mlp.shared_expert.", ".mlp.shared_experts.")
+        .replace(".self_attn.query_layernorm.", ".self_attn.q_norm.")
         .replace(".self_attn.key_layernorm.", ".self_attn.k_norm.")
 }
 

@@ -24,7 +24,7 @@ pub fn weights(config: Config, seed: u32) -> Weights {
         let end = 2 * shape.iter().product::<usize>();
         index.insert(
             name,
-            Entry { file: 0, start: 0, end, dtype: Format::Bf16, shape, source: Source::Plain },
+            Entry { file: 0, start: 0, end, dtype: Format::Bf16, shape, rows: None, source: Source::Plain },
         );
     }
     let path = PathBuf::from(format!("seeded weights ({seed})"));
@@ -41,18 +41,7 @@ fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
     if !c.tied {
         all.push(("lm_head".into(), vec![c.vocab, c.hidden]));
     }
-    let mut layer = vec![
-        ("input_layernorm", vec![c.hidden]),
-        ("self_attn.q_proj", vec![q, c.hidden]),
-        ("self_attn.k_proj", vec![kv, c.hidden]),
-        ("self_attn.v_proj", vec![kv, c.hidden]),
-        ("self_attn.o_proj", vec![c.hidden, q]),
-        ("post_attention_layernorm", vec![c.hidden]),
-    ];
-    if c.qk_norm {
-        layer.push(("self_attn.q_norm", vec![c.head_dim]));
-        layer.push(("self_attn.k_norm", vec![c.head_dim]));
-    }
+    let mut layer = vec![("input_layernorm", vec![c.hidden]), ("post_attention_layernorm", vec![c.hidden])];
     if c.post_norms {
         layer.push(("pre_feedforward_layernorm", vec![c.hidden]));
         layer.push(("post_feedforward_layernorm", vec![c.hidden]));
@@ -61,12 +50,18 @@ fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
         all.extend(
             feed(c, i).into_iter().map(|(part, shape)| (format!("model.layers.{i}.mlp.{part}"), shape)),
         );
-        all.extend(layer.iter().map(|(part, shape)| (format!("model.layers.{i}.{part}"), shape.clone())));
+        let of_layer = layer.iter().cloned().chain(mixer(c, i));
+        all.extend(of_layer.map(|(part, shape)| (format!("model.layers.{i}.{part}"), shape)));
     }
     let mut named: Vec<_> = all.into_iter().map(|(part, shape)| (format!("{part}.weight"), shape)).collect();
     named.extend((0..c.n_layers).filter_map(|i| {
         let experts = c.experts_of(i).filter(|experts| experts.routing.has_bias)?;
         Some((format!("model.layers.{i}.mlp.gate.e_score_correction_bias"), vec![experts.n]))
+    }));
+    named.extend((0..c.n_layers).flat_map(|i| {
+        let part = move |part: &str| format!("model.layers.{i}.linear_attn.{part}");
+        let n = c.delta_net_of(i).map(|delta| delta.n_value_heads);
+        n.into_iter().flat_map(move |n| [(part("A_log"), vec![n]), (part("dt_bias"), vec![n])])
     }));
     let biases = [
         (c.qkv_bias, "self_attn.q", q),
@@ -81,6 +76,37 @@ fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
         named.extend((0..c.n_layers).map(|i| (format!("model.layers.{i}.{part}_proj.bias"), vec![n])));
     }
     named
+}
+
+/// The tensors of a layer's token mixer.
+fn mixer(c: &Config, layer: usize) -> Vec<(&'static str, Vec<usize>)> {
+    if let Some(delta) = c.delta_net_of(layer) {
+        let (channels, values) = (delta.channels(), delta.widths()[2]);
+        return vec![
+            ("linear_attn.in_proj_qkv", vec![channels, c.hidden]),
+            ("linear_attn.in_proj_z", vec![values, c.hidden]),
+            ("linear_attn.in_proj_b", vec![delta.n_value_heads, c.hidden]),
+            ("linear_attn.in_proj_a", vec![delta.n_value_heads, c.hidden]),
+            ("linear_attn.conv1d", vec![channels, delta.conv]),
+            ("linear_attn.norm", vec![delta.value_dim]),
+            ("linear_attn.out_proj", vec![c.hidden, values]),
+        ];
+    }
+    let (q, kv) = (c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim);
+    let mut all = vec![
+        ("self_attn.q_proj", vec![q, c.hidden]),
+        ("self_attn.k_proj", vec![kv, c.hidden]),
+        ("self_attn.v_proj", vec![kv, c.hidden]),
+        ("self_attn.o_proj", vec![c.hidden, q]),
+    ];
+    if c.gated_attention {
+        all.push(("self_attn.gate_proj", vec![q, c.hidden]));
+    }
+    if c.qk_norm {
+        all.push(("self_attn.q_norm", vec![c.head_dim]));
+        all.push(("self_attn.k_norm", vec![c.head_dim]));
+    }
+    all
 }
 
 /// The matrices of a layer's feed-forward half.

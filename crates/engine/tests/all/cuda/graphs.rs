@@ -54,6 +54,7 @@ pub fn decode(model: &mut dyn Model, work: &Work, n_adapters: usize) -> Vec<Vec<
         logits_from: n,
         states_from: n,
         adapter: None,
+        state: None,
     };
     model.run(Step::new([first], Vec::new())).unwrap();
     let mut lengths = [prompt.len(); SEQUENCES];
@@ -76,6 +77,7 @@ pub fn decode(model: &mut dyn Model, work: &Work, n_adapters: usize) -> Vec<Vec<
             logits_from: 0,
             states_from: tokens.len(),
             adapter: adapter_of(*sequence),
+            state: None,
         });
         model.run(Step::new(described, Vec::new())).unwrap();
         all.push(model.logits().unwrap().iter().map(|row| bits(row)).collect());

@@ -73,7 +73,16 @@ fn step(draw: &mut Draw, tokens: &[u32]) -> Step {
         let adapter = [None, None, Some(0), Some(1)][draw.below(4)];
         let (logits_from, states_from) = (n - n_logits, n - n_states);
         if n > 0 {
-            parts.push(Part { tokens: &tokens[..n], position, blocks, logits_from, states_from, adapter });
+            let state = None;
+            parts.push(Part {
+                tokens: &tokens[..n],
+                position,
+                blocks,
+                logits_from,
+                states_from,
+                adapter,
+                state,
+            });
         }
     }
     let copies = if draw.below(5) == 0 { vec![(0, 1)] } else { Vec::new() };
@@ -102,7 +111,15 @@ fn run_steps(gpu: &Gpu, n_steps: usize) {
     let larger = StepLimits { rows: MOST.rows + 30, ..MOST };
     let blocks: Vec<u32> = (0..OWN as u32).collect();
     let tokens = &tokens[..larger.rows];
-    let part = Part { tokens, position: 0, blocks: &blocks, logits_from: 70, states_from: 74, adapter: None };
+    let part = Part {
+        tokens,
+        position: 0,
+        blocks: &blocks,
+        logits_from: 70,
+        states_from: 74,
+        adapter: None,
+        state: None,
+    };
     let error = model.run(Step::new([part], Vec::new())).unwrap_err().to_string();
     assert!(error.contains("larger than the room that was made"), "{error}");
 }
@@ -204,6 +221,7 @@ fn models_of_7b_and_32b_hold_their_memory_on_a_card_of_80_gb() {
         logits_from: n - n_logits,
         states_from: n,
         adapter: None,
+        state: None,
     };
     let answers = |n| (0..n).map(|row| part(1, 20, 1, &blocks[2 * row..2 * row + 2])).collect::<Vec<_>>();
     let prompt = part(PROMPT, facts.context - PROMPT, 0, &blocks);
@@ -243,6 +261,7 @@ fn what_is_weighed_and_noted_takes_one_launch_and_has_the_same_bits() {
         logits_from: n - 5,
         states_from,
         adapter: None,
+        state: None,
     };
     let step = |n: usize| Step::new([part(n, 4)], Vec::new()).at_depths([1]);
     model.run(step(37)).unwrap();

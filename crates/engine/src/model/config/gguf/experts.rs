@@ -19,6 +19,7 @@ impl Reader<'_> {
         match arch {
             Arch::Qwen3Moe => self.qwen3(n_layers).map(Some),
             Arch::Glm4Moe => self.glm4(n_layers).map(Some),
+            Arch::Qwen35Moe | Arch::Qwen3Next => self.hybrid(n_layers).map(Some),
             _ => Ok(None),
         }
     }
@@ -27,7 +28,9 @@ impl Reader<'_> {
     pub(super) fn intermediate(&self, arch: Arch) -> Result<usize, Error> {
         let key = "feed_forward_length";
         match self.optional_size(key)? {
-            None if arch == Arch::Qwen3Moe => self.size("expert_feed_forward_length"),
+            None if matches!(arch, Arch::Qwen3Moe | Arch::Qwen35Moe | Arch::Qwen3Next) => {
+                self.size("expert_feed_forward_length")
+            }
             None => self.size(key),
             Some(width) => Ok(width),
         }
@@ -46,6 +49,12 @@ impl Reader<'_> {
             shared: None,
             layers: vec![true; n_layers],
         })
+    }
+
+    /// Qwen's hybrids: as Qwen3, with a gated shared expert.
+    fn hybrid(&self, n_layers: usize) -> Result<Experts, Error> {
+        let width = self.size("expert_shared_feed_forward_length")?;
+        Ok(Experts { shared: Some(SharedExpert { width, is_gated: true }), ..self.qwen3(n_layers)? })
     }
 
     /// All layers but the first ones have experts.

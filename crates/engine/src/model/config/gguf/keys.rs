@@ -129,6 +129,29 @@ const GLM4_MOE: &[(&str, Key)] = &[
     ("nextn_predict_layers", Read),
 ];
 
+/// Further keys of models with Gated DeltaNet.
+const HYBRID: &[(&str, Key)] = &[
+    ("full_attention_interval", Read),
+    ("ssm.conv_kernel", Read),
+    ("ssm.inner_size", Read),
+    ("ssm.state_size", Read),
+    ("ssm.time_step_rank", Read),
+    ("ssm.group_count", Read),
+    // Coordinates of images; a text has the same position in all.
+    ("rope.dimension_sections", Harmless),
+    ("nextn_predict_layers", Read),
+    ("expert_count", Read),
+    ("expert_used_count", Read),
+    ("expert_feed_forward_length", Read),
+    ("expert_shared_feed_forward_length", Read),
+    ("expert_gating_func", Read),
+    ("expert_weights_norm", Read),
+    ("expert_weights_scale", Read),
+    ("expert_shared_count", One),
+    ("expert_group_count", One),
+    ("expert_group_used_count", One),
+];
+
 /// Further keys of Gemma 2.
 const GEMMA2: &[(&str, Key)] = &[
     ("attention.sliding_window_pattern", Read),
@@ -155,6 +178,7 @@ pub fn objection(arch: &str, key: &str, value: &Value) -> Option<String> {
         "glm4moe" => GLM4_MOE,
         "gemma2" => GEMMA2,
         "mistral3" => MISTRAL3,
+        "qwen35" | "qwen35moe" | "qwen3next" => HYBRID,
         "gemma3" => GEMMA3,
         _ => &[],
     };

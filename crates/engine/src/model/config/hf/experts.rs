@@ -1,5 +1,7 @@
 //! Experts from a `config.json`.
 
+use serde_json::json;
+
 use super::{
     super::{Arch, Experts, Routing, Scoring, SharedExpert},
     settings::{Settings, shown},
@@ -11,6 +13,7 @@ pub fn experts(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<Option<E
     match arch {
         Arch::Qwen3Moe => qwen3(s, n_layers).map(Some),
         Arch::Glm4Moe => glm4(s, n_layers).map(Some),
+        Arch::Qwen35Moe | Arch::Qwen3Next => hybrid(s, arch, n_layers).map(Some),
         _ => Ok(None),
     }
 }
@@ -25,6 +28,43 @@ fn qwen3(s: &Settings<'_>, n_layers: usize) -> Result<Experts, Error> {
         routing: Routing::softmax(top_k, s.flag("norm_topk_prob")?),
         shared: None,
         layers: sparse_layers(s, n_layers)?,
+    })
+}
+
+/// Columns of a dense feed-forward half. A class of experts alone has none.
+pub fn intermediate(s: &Settings<'_>, arch: Arch) -> Result<usize, Error> {
+    match s.size("intermediate_size")? {
+        None if arch == Arch::Qwen35Moe => s.needed_size("moe_intermediate_size"),
+        _ => s.needed_size("intermediate_size"),
+    }
+}
+
+/// Qwen's hybrids: a shared expert with a gate beside the others.
+fn hybrid(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<Experts, Error> {
+    let n = number_of(s, "num_experts", "num_local_experts")?;
+    let top_k = s.needed_size("num_experts_per_tok")?;
+    check_choice(s, top_k, n)?;
+    // The weights of Qwen3.5's experts always add up to one, and every layer has them.
+    let (is_normalised, layers) = match arch {
+        Arch::Qwen3Next => (s.flag("norm_topk_prob")?, sparse_layers(s, n_layers)?),
+        _ => (true, vec![true; n_layers]),
+    };
+    for (key, neutral) in
+        [("norm_topk_prob", json!(true)), ("decoder_sparse_step", json!(1)), ("mlp_only_layers", json!([]))]
+    {
+        if let Some(value) = s.given(key).filter(|value| arch != Arch::Qwen3Next && **value != neutral) {
+            return Err(s.bad(key, format!("is {}; `{}` has no such setting", shown(value), s.class.name)));
+        }
+    }
+    Ok(Experts {
+        n,
+        width: s.needed_size("moe_intermediate_size")?,
+        routing: Routing::softmax(top_k, is_normalised),
+        shared: Some(SharedExpert {
+            width: s.needed_size("shared_expert_intermediate_size")?,
+            is_gated: true,
+        }),
+        layers,
     })
 }
 

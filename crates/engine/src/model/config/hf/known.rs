@@ -57,6 +57,16 @@ fn read_of(arch: Arch) -> &'static [&'static str] {
         // All layers slide where one does.
         Arch::Qwen3Moe => &["max_window_layers", "num_local_experts"],
         Arch::Glm4Moe => &["num_local_experts"],
+        Arch::Qwen35 | Arch::Qwen35Moe | Arch::Qwen3Next => &[
+            "full_attention_interval",
+            "attn_output_gate",
+            "mamba_ssm_dtype",
+            "num_local_experts",
+            "intermediate_size",
+            "norm_topk_prob",
+            "decoder_sparse_step",
+            "mlp_only_layers",
+        ],
         Arch::Mistral | Arch::Ministral3 | Arch::Gemma2 => &["use_sliding_window"],
         Arch::Qwen2 | Arch::Qwen3 | Arch::Hunyuan => &[],
     }

@@ -10,6 +10,10 @@ use crate::model::Error;
 
 /// The window and, for each layer, whether it is in force.
 pub fn windows(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<(Option<usize>, Vec<bool>), Error> {
+    if arch.is_hybrid() {
+        // Layers differ in their token mixers; none has a window.
+        return Ok((None, vec![false; n_layers]));
+    }
     let stated = layer_types(s, n_layers)?;
     let window = window(s, arch)?;
     let sliding = match (arch, stated) {
@@ -42,6 +46,7 @@ pub fn windows(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<(Option<
 fn window(s: &Settings<'_>, arch: Arch) -> Result<Option<usize>, Error> {
     let window = match arch {
         Arch::Llama | Arch::Glm4Moe | Arch::Hunyuan => None,
+        Arch::Qwen35 | Arch::Qwen35Moe | Arch::Qwen3Next => None,
         Arch::Mistral | Arch::Ministral3 | Arch::Gemma2 | Arch::Gemma3 => s.size("sliding_window")?,
         Arch::Qwen2 | Arch::Qwen3 | Arch::Qwen3Moe => {
             if s.flag("use_sliding_window")? {

@@ -37,6 +37,9 @@ const BESIDE_ALPHA: [&str; 4] = ["beta_fast", "beta_slow", "mscale", "mscale_all
 const GROWTH: &str = "llama_4_scaling_beta";
 const OF_MINISTRAL: [&str; 2] = [GROWTH, "max_position_embeddings"];
 
+/// Which values of a head are rotated by which of an image's coordinates; a text has the same position in all.
+const OF_IMAGES: [&str; 2] = ["mrope_section", "mrope_interleaved"];
+
 /// The rope of `Ministral3Config` where the file has none.
 static OF_MINISTRAL_CLASS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
     let rope = json!({"rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, "original_max_position_embeddings": 16384,
@@ -79,7 +82,7 @@ pub fn rotary_dim(s: &Settings<'_>, arch: Arch, head_dim: usize) -> Result<usize
         }
         let stated = Stated::of(s, arch, layer_type)?;
         let Some((place, value)) = stated.by_key.get("partial_rotary_factor") else { continue };
-        if arch == Arch::Glm4Moe {
+        if arch.rotates_in_part() {
             let factor = settings::positive(value).filter(|factor| *factor <= 1.0);
             let reason =
                 || s.bad(place, format!("is {}; a number above 0, at most 1, was expected", shown(value)));
@@ -89,7 +92,11 @@ pub fn rotary_dim(s: &Settings<'_>, arch: Arch, head_dim: usize) -> Result<usize
             return Err(s.bad(place, format!("is {}; only 1.0 is supported", shown(value))));
         }
     }
-    Ok(if arch == Arch::Glm4Moe { head_dim / 2 } else { head_dim })
+    Ok(match arch {
+        Arch::Glm4Moe => head_dim / 2,
+        arch if arch.is_hybrid() => head_dim / 4,
+        _ => head_dim,
+    })
 }
 
 /// The settings of one rope by key, each with the path that it was read from.
@@ -261,6 +268,7 @@ impl<'a> Stated<'a> {
         let is_own = |key: &str| match self.arch {
             Arch::Hunyuan if kind == "dynamic" => own.contains(&key) || BESIDE_ALPHA.contains(&key),
             Arch::Ministral3 => own.contains(&key) || OF_MINISTRAL.contains(&key),
+            Arch::Qwen35 | Arch::Qwen35Moe => own.contains(&key) || OF_IMAGES.contains(&key),
             _ => own.contains(&key) && key != "alpha",
         };
         let unread = self.by_key.iter().find(|(key, (_, value))| {

@@ -132,6 +132,7 @@ fn logits(name: &str, compute: Compute, kind: KvType) -> u64 {
         logits_from: 0,
         states_from: tokens.len(),
         adapter: None,
+        state: None,
     };
     model.run(Step::new([part], Vec::new())).unwrap();
     hash(model.logits().unwrap().iter().flat_map(|row| bits(row).collect::<Vec<_>>()))

@@ -33,7 +33,16 @@ fn step(drawn: &[Drawn]) -> Step {
         (rows, wanted) = (rows - n, wanted - n_logits);
         if n > 0 {
             let (logits_from, states_from) = (n - n_logits, n - n_states.min(n));
-            parts.push(Part { tokens: &tokens[..n], position, blocks, logits_from, states_from, adapter });
+            let state = None;
+            parts.push(Part {
+                tokens: &tokens[..n],
+                position,
+                blocks,
+                logits_from,
+                states_from,
+                adapter,
+                state,
+            });
         }
     }
     let copies = (0..parts.len() as u32).map(|block| (block, block + 1)).collect();

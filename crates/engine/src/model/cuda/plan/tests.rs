@@ -29,6 +29,7 @@ fn decoding(lengths: &[usize], n: usize) -> Step {
         logits_from: 0,
         states_from: n,
         adapter: None,
+        state: None,
     };
     Step::new(lengths.iter().zip(blocks.iter().map(Vec::as_slice)).map(part), Vec::new())
 }
@@ -124,6 +125,7 @@ fn prompts_and_large_steps_are_not_padded() {
         logits_from: 39,
         states_from: prompt.len(),
         adapter: None,
+        state: None,
     };
     let plan = Plan::new(&Step::new([part], Vec::new()), &config, LIMITS, true);
     assert!(plan.layout.is_none() && !plan.takes_all());

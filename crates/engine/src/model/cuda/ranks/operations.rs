@@ -14,7 +14,7 @@ use super::{
 };
 use crate::model::{
     self, KvType, Weights,
-    backend::{Added, Backend, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
+    backend::{Added, Backend, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
     config,
     sampler::{SampleRequest, SampledToken},
     step::{Step, StepLimits},
@@ -78,6 +78,7 @@ impl Backend for Ranks {
     type Linear = Vec<Linear>;
     type Table = Vec<Table>;
     type Experts = Vec<Experts>;
+    type DeltaNet = ();
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, model::Error> {
         self.each(|_, cuda| cuda.vector(values.clone()))
@@ -98,6 +99,24 @@ impl Backend for Ranks {
         experts: &config::Experts,
     ) -> Result<Self::Experts, model::Error> {
         self.each(|_, cuda| cuda.experts(weights, module, experts))
+    }
+
+    fn delta_net(&self, _weights: DeltaNetWeights) -> Result<Self::DeltaNet, model::Error> {
+        Err(model::Error::Step("GPUs do not compute linear attention".into()))
+    }
+
+    fn reserve_states(&mut self, _n_slots: usize) -> Result<(), model::Error> {
+        Ok(())
+    }
+
+    fn mix(
+        &mut self,
+        _: usize,
+        _: &Self::Input,
+        _: &Self::Linear,
+        (): &(),
+    ) -> Result<Self::Input, model::Error> {
+        Err(model::Error::Step("GPUs do not compute linear attention".into()))
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear, model::Error> {

@@ -38,6 +38,7 @@ fn step(sequences: &[Sequence]) -> Step {
         logits_from: 0,
         states_from: s.n,
         adapter: None,
+        state: None,
     };
     Step::new(sequences.iter().zip(blocks.iter().map(Vec::as_slice)).map(part), Vec::new())
 }

@@ -31,18 +31,35 @@ pub fn named(arch: &str, name: &str) -> Named {
     let Some((layer, part)) = part.filter(|(layer, _)| layer.parse::<u32>().is_ok()) else {
         return Named::Unknown;
     };
+    if part == "ssm_a" && is_hybrid(arch) {
+        return Named::Read(format!("model.layers.{layer}.linear_attn.decay"));
+    }
     let Some((stem, kind)) = part.rsplit_once('.') else { return Named::Unknown };
+    let hybrid = is_hybrid(arch);
     let glm = arch == "glm4moe";
-    let has_head_norms = glm || matches!(arch, "qwen3" | "qwen3moe" | "gemma3" | "hunyuan-dense");
-    let has_experts = glm || arch == "qwen3moe";
+    let has_head_norms = glm || hybrid || matches!(arch, "qwen3" | "qwen3moe" | "gemma3" | "hunyuan-dense");
+    let has_experts = glm || matches!(arch, "qwen3moe" | "qwen35moe" | "qwen3next");
+    let has_shared = glm || matches!(arch, "qwen35moe" | "qwen3next");
     let stem = match (stem, kind) {
         // Frequencies that follow from the settings.
         ("attn_rot_embd", _) => return Named::Unused,
         // Layers that predict further tokens.
-        (predicting, _) if glm && predicting.starts_with("nextn.") => return Named::Unused,
+        (predicting, _) if (glm || hybrid) && predicting.starts_with("nextn.") => return Named::Unused,
         ("exp_probs_b", "bias") if glm => {
             return Named::Read(format!("model.layers.{layer}.mlp.gate.e_score_correction_bias"));
         }
+        ("ssm_dt", "bias") if hybrid => {
+            return Named::Read(format!("model.layers.{layer}.linear_attn.dt_bias"));
+        }
+        ("attn_qkv", "weight") if hybrid => "linear_attn.in_proj_qkv",
+        ("attn_gate", "weight") if hybrid => "linear_attn.in_proj_z",
+        ("ssm_in", "weight") if arch == "qwen3next" => "linear_attn.in_proj_qkvz",
+        ("ssm_ba", "weight") if arch == "qwen3next" => "linear_attn.in_proj_ba",
+        ("ssm_beta", "weight") if hybrid => "linear_attn.in_proj_b",
+        ("ssm_alpha", "weight") if hybrid => "linear_attn.in_proj_a",
+        ("ssm_conv1d", "weight") if hybrid => "linear_attn.conv1d",
+        ("ssm_norm", "weight") if hybrid => "linear_attn.norm",
+        ("ssm_out", "weight") if hybrid => "linear_attn.out_proj",
         ("attn_q", "weight" | "bias") => "self_attn.q_proj",
         ("attn_k", "weight" | "bias") => "self_attn.k_proj",
         ("attn_v", "weight" | "bias") => "self_attn.v_proj",
@@ -51,22 +68,29 @@ pub fn named(arch: &str, name: &str) -> Named {
         ("attn_k_norm", "weight") if has_head_norms => "self_attn.k_norm",
         ("attn_norm", "weight") => "input_layernorm",
         ("ffn_norm", "weight") if gemma => "pre_feedforward_layernorm",
-        ("ffn_norm", "weight") if !glm => "post_attention_layernorm",
-        ("post_attention_norm", "weight") if gemma || glm => "post_attention_layernorm",
+        ("ffn_norm", "weight") if !glm && !hybrid => "post_attention_layernorm",
+        ("post_attention_norm", "weight") if gemma || glm || hybrid => "post_attention_layernorm",
         ("post_ffw_norm", "weight") if gemma => "post_feedforward_layernorm",
         ("ffn_gate_inp", "weight") if has_experts => "mlp.gate",
         ("ffn_gate_exps", "weight") if has_experts => "mlp.experts.gate_proj",
         ("ffn_up_exps", "weight") if has_experts => "mlp.experts.up_proj",
         ("ffn_down_exps", "weight") if has_experts => "mlp.experts.down_proj",
-        ("ffn_gate_shexp", "weight") if glm => "mlp.shared_experts.gate_proj",
-        ("ffn_up_shexp", "weight") if glm => "mlp.shared_experts.up_proj",
-        ("ffn_down_shexp", "weight") if glm => "mlp.shared_experts.down_proj",
+        ("ffn_gate_up_exps", "weight") if has_experts => "mlp.experts.gate_up_proj",
+        ("ffn_gate_inp_shexp", "weight") if hybrid && has_shared => "mlp.shared_expert_gate",
+        ("ffn_gate_shexp", "weight") if has_shared => "mlp.shared_experts.gate_proj",
+        ("ffn_up_shexp", "weight") if has_shared => "mlp.shared_experts.up_proj",
+        ("ffn_down_shexp", "weight") if has_shared => "mlp.shared_experts.down_proj",
         ("ffn_gate", "weight" | "bias") => "mlp.gate_proj",
         ("ffn_up", "weight" | "bias") => "mlp.up_proj",
         ("ffn_down", "weight" | "bias") => "mlp.down_proj",
         _ => return Named::Unknown,
     };
     Named::Read(format!("model.layers.{layer}.{stem}.{kind}"))
+}
+
+/// Whether an architecture has layers of Gated DeltaNet.
+fn is_hybrid(arch: &str) -> bool {
+    matches!(arch, "qwen35" | "qwen35moe" | "qwen3next")
 }
 
 #[cfg(test)]

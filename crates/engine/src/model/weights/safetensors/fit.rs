@@ -12,9 +12,10 @@ use crate::model::{Error, config::FileConfig};
 /// Names the first size that differs.
 pub fn check(path: &Path, reading: &FileConfig, index: &BTreeMap<String, Entry>) -> Result<(), Error> {
     let c = &reading.config;
-    let first = |part: &str| format!("model.layers.0.{part}.weight");
-    let (q, k) = (first("self_attn.q_proj"), first("self_attn.k_proj"));
-    let (gate, q_norm) = (first("mlp.gate_proj"), first("self_attn.q_norm"));
+    let attention = (0..c.n_layers).find(|&layer| c.delta_net_of(layer).is_none()).unwrap_or(0);
+    let of_attention = |part: &str| format!("model.layers.{attention}.self_attn.{part}.weight");
+    let (q, k, q_norm) = (of_attention("q_proj"), of_attention("k_proj"), of_attention("q_norm"));
+    let gate = "model.layers.0.mlp.gate_proj.weight".to_owned();
     let sparse =
         c.experts.as_ref().and_then(|experts| experts.layers.iter().position(|has| *has)).unwrap_or(0);
     let of_sparse = |part: &str| format!("model.layers.{sparse}.{part}.weight");

@@ -114,6 +114,7 @@ fn entry(matrix: Quantised) -> Entry {
         end: matrix.codes.end,
         dtype: matrix.format,
         shape: matrix.shape.to_vec(),
+        rows: None,
         source: Source::Quantised(Arc::new(matrix)),
     }
 }
