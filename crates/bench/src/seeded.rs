@@ -65,10 +65,13 @@ struct Planned {
 }
 
 impl Seeded {
-    /// The first `n_layers` layers of a shape; all of them if it has fewer.
+    /// The first `n_layers` layers of a shape, of a hybrid whole periods of them; all of them if it has fewer.
     #[must_use]
     pub fn new(shape: Shape, n_layers: usize, seed: u64) -> Self {
         let n_layers = n_layers.min(shape.config.n_layers);
+        // A hybrid ends in a layer of attention.
+        let period = period(&shape.config);
+        let n_layers = if period > 1 { (n_layers / period).max(1) * period } else { n_layers };
         Self { shape, n_layers, seed }
     }
 
@@ -103,11 +106,13 @@ impl Seeded {
 
     fn architecture(&self) -> Result<&'static str, Error> {
         match self.config() {
+            Config { delta_net: Some(_), experts: Some(_), .. } => Ok("qwen35moe"),
+            Config { delta_net: Some(_), experts: None, .. } => Ok("qwen35"),
             Config { experts: Some(_), qk_norm: true, qkv_bias: false, .. } => Ok("qwen3moe"),
             Config { experts: None, qk_norm: true, qkv_bias: false, .. } => Ok("qwen3"),
             _ => Err(Error::Seeded {
                 file: self.shape.name.clone(),
-                reason: "only Qwen3's shapes are written as GGUF files".into(),
+                reason: "only the shapes of Qwen3 and Qwen3.5 are written as GGUF files".into(),
             }),
         }
     }
@@ -119,7 +124,6 @@ impl Seeded {
     /// The tensors, with the formats that llama.cpp's `Q4_K_M` gives them.
     fn planned(&self) -> Vec<Planned> {
         let c = self.config();
-        let (q, kv) = (c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim);
         let planned = |name: String, shape: &[usize], format| Planned { name, shape: shape.to_vec(), format };
         let mut all = vec![
             planned("token_embd.weight".into(), &[c.vocab, c.hidden], GgmlDType::Q4K),
@@ -134,16 +138,25 @@ impl Seeded {
             let is_finer = i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
             let finer = if is_finer { GgmlDType::Q6K } else { GgmlDType::Q4K };
             let mut add = |part: &str, shape: &[usize], format| {
-                all.push(planned(format!("blk.{i}.{part}.weight"), shape, format));
+                let kind = if part == "ssm_a" {
+                    ""
+                } else if part == "ssm_dt" {
+                    ".bias"
+                } else {
+                    ".weight"
+                };
+                all.push(planned(format!("blk.{i}.{part}{kind}"), shape, format));
             };
             add("attn_norm", &[c.hidden], GgmlDType::F32);
-            add("ffn_norm", &[c.hidden], GgmlDType::F32);
-            add("attn_q_norm", &[c.head_dim], GgmlDType::F32);
-            add("attn_k_norm", &[c.head_dim], GgmlDType::F32);
-            add("attn_q", &[q, c.hidden], GgmlDType::Q4K);
-            add("attn_k", &[kv, c.hidden], GgmlDType::Q4K);
-            add("attn_v", &[kv, c.hidden], finer);
-            add("attn_output", &[c.hidden, q], GgmlDType::Q4K);
+            let mlp_norm = if c.delta_net.is_some() { "post_attention_norm" } else { "ffn_norm" };
+            add(mlp_norm, &[c.hidden], GgmlDType::F32);
+            mixer(c, i, finer, &mut add);
+            if let Some(shared) = c.experts_of(i).and_then(|experts| experts.shared) {
+                add("ffn_gate_inp_shexp", &[c.hidden], GgmlDType::F32);
+                add("ffn_gate_shexp", &[shared.width, c.hidden], GgmlDType::Q4K);
+                add("ffn_up_shexp", &[shared.width, c.hidden], GgmlDType::Q4K);
+                add("ffn_down_shexp", &[c.hidden, shared.width], finer);
+            }
             if let Some(experts) = c.experts_of(i) {
                 let (n, width) = (experts.n, experts.width);
                 add("ffn_gate_inp", &[n, c.hidden], GgmlDType::F32);
@@ -171,7 +184,11 @@ impl Seeded {
         let mut random = SplitMix(seed);
         let spread = 1.0 / (k as f32).sqrt();
         let bytes = match planned.format {
-            GgmlDType::F32 if planned.shape.len() == 1 => {
+            // Times of decay: some states outlast a text, some do not.
+            GgmlDType::F32 if planned.name.ends_with("ssm_a") => {
+                (0..n).flat_map(|_| (-0.01 - unit(&mut random).powi(4)).to_le_bytes()).collect()
+            }
+            GgmlDType::F32 if planned.shape.len() == 1 && planned.name.ends_with("norm.weight") => {
                 vec![1_f32; n].iter().flat_map(|x| x.to_le_bytes()).collect()
             }
             // Uniform, with that standard deviation.
@@ -204,6 +221,19 @@ impl Seeded {
         add("attention.value_length", size(c.head_dim));
         add("attention.layer_norm_rms_epsilon", Value::F32(c.norm_eps as f32));
         add("rope.freq_base", Value::F32(c.rope.theta as f32));
+        if let Some(delta) = &c.delta_net {
+            add("rope.dimension_count", size(c.rotary_dim));
+            add("rope.dimension_sections", Value::Array([11, 11, 10, 0].map(Value::I32).to_vec()));
+            add("full_attention_interval", size(period(c)));
+            add("ssm.conv_kernel", size(delta.conv));
+            add("ssm.state_size", size(delta.key_dim));
+            add("ssm.group_count", size(delta.n_key_heads));
+            add("ssm.time_step_rank", size(delta.n_value_heads));
+            add("ssm.inner_size", size(delta.widths()[2]));
+        }
+        if let Some(shared) = c.experts.as_ref().and_then(|experts| experts.shared) {
+            add("expert_shared_feed_forward_length", size(shared.width));
+        }
         if let Some(experts) = &c.experts {
             add("expert_count", size(experts.n));
             add("expert_used_count", size(experts.routing.top_k));
@@ -212,6 +242,34 @@ impl Seeded {
         all.extend(tokenizer(c.vocab));
         all
     }
+}
+
+/// The distance of layers of attention; 1 where all layers have it.
+fn period(c: &Config) -> usize {
+    (0..c.n_layers).position(|layer| c.delta_net_of(layer).is_none()).unwrap_or(0) + 1
+}
+
+/// Adds the tensors of a layer's token mixer.
+fn mixer(c: &Config, layer: usize, finer: GgmlDType, add: &mut impl FnMut(&str, &[usize], GgmlDType)) {
+    if let Some(delta) = c.delta_net_of(layer) {
+        let (channels, values, n) = (delta.channels(), delta.widths()[2], delta.n_value_heads);
+        add("attn_qkv", &[channels, c.hidden], GgmlDType::Q4K);
+        add("attn_gate", &[values, c.hidden], GgmlDType::Q4K);
+        add("ssm_beta", &[n, c.hidden], GgmlDType::Q4K);
+        add("ssm_alpha", &[n, c.hidden], GgmlDType::Q4K);
+        add("ssm_conv1d", &[channels, delta.conv], GgmlDType::F32);
+        add("ssm_a", &[n], GgmlDType::F32);
+        add("ssm_dt", &[n], GgmlDType::F32);
+        add("ssm_norm", &[delta.value_dim], GgmlDType::F32);
+        return add("ssm_out", &[c.hidden, values], GgmlDType::Q4K);
+    }
+    let (q, kv) = (c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim);
+    add("attn_q_norm", &[c.head_dim], GgmlDType::F32);
+    add("attn_k_norm", &[c.head_dim], GgmlDType::F32);
+    add("attn_q", &[if c.gated_attention { 2 * q } else { q }, c.hidden], GgmlDType::Q4K);
+    add("attn_k", &[kv, c.hidden], GgmlDType::Q4K);
+    add("attn_v", &[kv, c.hidden], finer);
+    add("attn_output", &[c.hidden, q], GgmlDType::Q4K);
 }
 
 /// The tokenizer of the tiny Qwen2, and unused tokens up to the size of the vocabulary.
@@ -319,6 +377,14 @@ mod tests {
         let again = folder.path().join("again.gguf");
         Seeded::new(shape, 3, 7).write(&again).unwrap();
         assert!(std::fs::read(&path).unwrap() == std::fs::read(&again).unwrap());
+        let hybrid = Seeded::new(Shape::named("tiny-hybrid").unwrap(), 4, 7);
+        hybrid.write(&again).unwrap();
+        let weights = Weights::open(&again).unwrap_or_else(|error| panic!("{error}"));
+        let (config, of_shape) = (weights.config(), &hybrid.shape.config);
+        let is_tiled =
+            crate::model::config::DeltaNet { is_tiled: true, ..of_shape.delta_net.clone().unwrap() };
+        assert_eq!((&config.delta_net, &config.experts), (&Some(is_tiled), &of_shape.experts));
+        assert_eq!(config.rotary_dim, of_shape.rotary_dim);
         let refused = Seeded::new(Shape::named("tiny").unwrap(), 2, 7).write(&again).unwrap_err();
         assert!(refused.to_string().contains("Qwen3"), "{refused}");
     }

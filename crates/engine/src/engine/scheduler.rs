@@ -309,7 +309,9 @@ impl Scheduler {
         sequence.n_settled = n_settled;
         // The logits after the last settled token are still to come.
         let n_done = sequence.n_done.min(n_same).min(n_prompt + n_settled.max(1) - 1);
-        assert!(sequence.state.is_none() || n_done == sequence.n_done, "a recurrent state has no way back");
+        if let Some(state) = &mut sequence.state {
+            state.is_ahead |= n_done < sequence.n_done;
+        }
         sequence.n_done = n_done;
     }
 

@@ -123,9 +123,49 @@ fn qwen3() -> Family {
     }
 }
 
+/// Qwen3.5, dense or with experts.
+fn qwen35(has_experts: bool) -> Family {
+    let mut settings = vec![
+        ("block_count", size(3)),
+        ("attention.layer_norm_rms_epsilon", Value::F32(1e-6)),
+        ("attention.key_length", size(32)),
+        ("attention.value_length", size(32)),
+        ("rope.freq_base", Value::F32(1e7)),
+        ("rope.dimension_count", size(8)),
+        (
+            "rope.dimension_sections",
+            Value::Array(vec![Value::I32(2), Value::I32(1), Value::I32(1), Value::I32(0)]),
+        ),
+        ("full_attention_interval", size(3)),
+        ("ssm.conv_kernel", size(4)),
+        ("ssm.state_size", size(16)),
+        ("ssm.group_count", size(2)),
+        ("ssm.time_step_rank", size(4)),
+        ("ssm.inner_size", size(128)),
+    ];
+    if has_experts {
+        settings.extend([
+            ("expert_count", size(8)),
+            ("expert_used_count", size(3)),
+            ("expert_feed_forward_length", size(16)),
+            ("expert_shared_feed_forward_length", size(32)),
+        ]);
+    }
+    let (tiny, arch) = if has_experts { ("qwen3-5-moe", "qwen35moe") } else { ("qwen3-5", "qwen35") };
+    Family { tiny, arch, settings, mlp_norm: "post_attention_norm" }
+}
+
 impl Family {
     /// A tensor's name in GGUF.
     fn named(&self, name: &str) -> String {
+        if let Some((layer, "linear_attn.A_log")) =
+            name.strip_prefix("model.layers.").and_then(|rest| rest.split_once('.'))
+        {
+            return format!("blk.{layer}.ssm_a");
+        }
+        if let Some(module) = name.strip_suffix(".linear_attn.dt_bias") {
+            return format!("{}.ssm_dt.bias", module.replace("model.layers.", "blk."));
+        }
         let (module, kind) = name.rsplit_once('.').unwrap();
         match module {
             "model.embed_tokens" => return format!("token_embd.{kind}"),
@@ -155,6 +195,19 @@ impl Family {
             "mlp.shared_experts.gate_proj" => "ffn_gate_shexp",
             "mlp.shared_experts.up_proj" => "ffn_up_shexp",
             "mlp.shared_experts.down_proj" => "ffn_down_shexp",
+            "mlp.shared_expert.gate_proj" => "ffn_gate_shexp",
+            "mlp.shared_expert.up_proj" => "ffn_up_shexp",
+            "mlp.shared_expert.down_proj" => "ffn_down_shexp",
+            "mlp.shared_expert_gate" => "ffn_gate_inp_shexp",
+            "linear_attn.in_proj_qkv" => "attn_qkv",
+            "linear_attn.in_proj_z" => "attn_gate",
+            "linear_attn.in_proj_b" => "ssm_beta",
+            "linear_attn.in_proj_a" => "ssm_alpha",
+            "linear_attn.in_proj_qkvz" => "ssm_in",
+            "linear_attn.in_proj_ba" => "ssm_ba",
+            "linear_attn.conv1d" => "ssm_conv1d",
+            "linear_attn.norm" => "ssm_norm",
+            "linear_attn.out_proj" => "ssm_out",
             "eh_proj" => "nextn.eh_proj",
             "enorm" => "nextn.enorm",
             other => panic!("{other}"),
@@ -164,9 +217,9 @@ impl Family {
 
     /// The tensors of the file: experts of a layer in one, Gemma's norms with 1 added, the rotary halves of Mistral's
     /// heads interleaved.
-    fn tensors(&self, layers: usize) -> BTreeMap<String, Tensor> {
+    fn tensors(&self, folder: &Path, layers: usize) -> BTreeMap<String, Tensor> {
         let mut all: Vec<_> =
-            load(tiny(self.tiny).join("model.safetensors"), &Candle::Cpu).unwrap().into_iter().collect();
+            load(folder.join("model.safetensors"), &Candle::Cpu).unwrap().into_iter().collect();
         let layer = |name: &str| name.strip_prefix("model.layers.")?.split('.').next()?.parse::<usize>().ok();
         all.retain(|(name, _)| layer(name).is_none_or(|layer| layer < layers));
         // Numbers of experts have one digit, so that this is their order, too.
@@ -179,7 +232,15 @@ impl Family {
                 experts.entry(format!("blk.{layer}.ffn_{part}_exps.weight")).or_default().push(tensor);
                 continue;
             }
+            let tensor = if self.arch.starts_with("qwen35") { tiled(&name, tensor) } else { tensor };
+            let is_hybrid = self.arch.starts_with("qwen35") || self.arch == "qwen3next";
             let tensor = match name.rsplit('.').nth(1).unwrap() {
+                _ if name.ends_with("A_log") => tensor.exp().unwrap().neg().unwrap(),
+                "conv1d" => tensor.squeeze(1).unwrap(),
+                "shared_expert_gate" => tensor.squeeze(0).unwrap(),
+                norm if norm.ends_with("norm") && is_hybrid && !name.ends_with("linear_attn.norm.weight") => {
+                    (tensor + 1.0).unwrap()
+                }
                 norm if norm.ends_with("norm") && self.arch == "gemma2" => (tensor + 1.0).unwrap(),
                 part @ ("q_proj" | "k_proj") if self.arch == "mistral3" => {
                     let heads = if part == "q_proj" { 4 } else { 2 };
@@ -196,6 +257,11 @@ impl Family {
 
     /// Writes the file with the settings that all have, its own, and others.
     fn write(&self, path: &Path, layers: usize, others: &[(&'static str, Value)]) {
+        self.write_from(&tiny(self.tiny), path, layers, others);
+    }
+
+    /// The same from the safetensors of a folder.
+    fn write_from(&self, folder: &Path, path: &Path, layers: usize, others: &[(&'static str, Value)]) {
         let common = [
             ("context_length", size(512)),
             ("embedding_length", size(32)),
@@ -211,12 +277,34 @@ impl Family {
             settings.insert(format!("{}.{key}", self.arch), value.clone());
         }
         let settings: Vec<(&str, &Value)> = settings.iter().map(|(key, value)| (&**key, value)).collect();
-        let tensors = self.tensors(layers);
+        let tensors = self.tensors(folder, layers);
         let tensors: Vec<(&str, QTensor)> =
             tensors.iter().map(|(n, t)| (&**n, QTensor::quantize(t, GgmlDType::F32).unwrap())).collect();
         let tensors: Vec<(&str, &QTensor)> = tensors.iter().map(|(n, t)| (*n, t)).collect();
         gguf_file::write(&mut fs::File::create(path).unwrap(), &settings, &tensors).unwrap();
     }
+}
+
+/// A tensor of Qwen3.5 with its value heads as the converter puts them: those that take one key head stand as far apart as
+/// there are key heads, two.
+fn tiled(name: &str, tensor: Tensor) -> Tensor {
+    const HEADS: [usize; 4] = [0, 2, 1, 3];
+    /// Queries and keys, which stay where they are.
+    const KEYS: usize = 2 * 2 * 16;
+    let places = |first: usize, width: usize| -> Vec<u32> {
+        let values = HEADS.iter().flat_map(|head| first + head * width..first + (head + 1) * width);
+        (0..first).chain(values).map(|place| place as u32).collect()
+    };
+    let Some((_, part)) = name.split_once(".linear_attn.") else { return tensor };
+    let (places, dim) = match part.split('.').next().unwrap() {
+        "in_proj_qkv" | "conv1d" => (places(KEYS, 32), 0),
+        "in_proj_z" => (places(0, 32), 0),
+        "in_proj_b" | "in_proj_a" | "A_log" | "dt_bias" => (places(0, 1), 0),
+        "out_proj" => (places(0, 32), 1),
+        _ => return tensor,
+    };
+    let n = places.len();
+    tensor.index_select(&Tensor::from_vec(places, n, &Candle::Cpu).unwrap(), dim).unwrap()
 }
 
 /// The logits of all positions.
@@ -230,7 +318,7 @@ fn logits(path: &Path, ids: &[u32]) -> Vec<Vec<f32>> {
 #[test]
 fn a_gguf_file_computes_what_transformers_computes_with_the_folder() {
     let folder = tempfile::tempdir().unwrap();
-    for family in [glm4(), gemma2(), hunyuan(), ministral3()] {
+    for family in [glm4(), gemma2(), hunyuan(), ministral3(), qwen35(false), qwen35(true)] {
         let path = folder.path().join(format!("{}.gguf", family.arch));
         family.write(&path, 4, &[]);
         for Golden { ids, logits: expected } in goldens(family.tiny) {
@@ -255,6 +343,62 @@ fn a_gguf_file_of_qwen3_with_experts_has_the_bits_of_its_folder() {
     qwen3().write(&path, 1, &[]);
     let ids: Vec<u32> = (0..40).map(|i| i * 37 % 300).collect();
     assert_eq!(logits(&path, &ids), logits(folder.path(), &ids));
+}
+
+/// Of the tiny model the second layer is dense, which the format has not; without it, it is a model of two layers.
+#[test]
+fn a_gguf_file_of_qwen3_next_has_the_bits_of_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = tiny("qwen3-next");
+    let mut config: serde_json::Value =
+        serde_json::from_slice(&fs::read(source.join("config.json")).unwrap()).unwrap();
+    config["num_hidden_layers"] = 2.into();
+    config["mlp_only_layers"] = serde_json::json!([]);
+    config["layer_types"] = serde_json::json!(["linear_attention", "full_attention"]);
+    fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+    let all = load(source.join("model.safetensors"), &Candle::Cpu).unwrap();
+    let kept = all.into_iter().filter(|(name, _)| !name.contains(".layers.1."));
+    let kept = kept.map(|(name, tensor)| (name.replace(".layers.2.", ".layers.1."), tensor)).collect();
+    candle_core::safetensors::save(&kept, folder.path().join("model.safetensors")).unwrap();
+    let mut family = qwen35(true);
+    family.settings.retain(|(key, _)| !key.starts_with("block_count") && !key.starts_with("full_attention"));
+    family.settings.extend([("block_count", size(2)), ("full_attention_interval", size(2))]);
+    (family.tiny, family.arch) = ("", "qwen3next");
+    let path = folder.path().join("m.gguf");
+    family.write_from(folder.path(), &path, 2, &[]);
+    let ids: Vec<u32> = (0..40).map(|i| i * 37 % 300).collect();
+    // Norms are stored with 1 added, which rounds.
+    for (ours, theirs) in logits(&path, &ids).iter().zip(logits(folder.path(), &ids)) {
+        let worst = ours.iter().zip(&theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(worst <= 1e-4, "differs by {worst}");
+    }
+}
+
+#[test]
+fn settings_of_linear_attention_that_are_not_followed_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.gguf");
+    for (key, value, words) in [
+        (
+            "ssm.time_step_rank",
+            size(3),
+            "qwen35.ssm.time_step_rank` is 3, not a multiple of `ssm.group_count`, 2",
+        ),
+        ("ssm.inner_size", size(126), "qwen35.ssm.inner_size` is 126"),
+        ("ssm.state_size", size(8), "key head size of its linear attention` is 8, not a multiple of 16"),
+        ("ssm.conv_kernel", size(1), "size of the convolution of its linear attention` is 1"),
+        ("ssm.wonder", size(1), "qwen35.ssm.wonder"),
+        ("full_attention_interval", size(0), "full_attention_interval` is 0"),
+        ("full_attention_interval", size(4), "layer types` end in linear attention"),
+        ("full_attention_interval", size(1), "has shape"),
+    ] {
+        qwen35(false).write(&path, 3, &[(key, value)]);
+        let said = match Weights::open(&path) {
+            Ok(weights) => Device::Cpu.load(&weights, Compute::default()).map(drop).unwrap_err().to_string(),
+            Err(error) => error.to_string(),
+        };
+        assert!(said.contains(words) || (words == "has shape" && said.contains("missing")), "{key}: {said}");
+    }
 }
 
 #[test]

@@ -74,7 +74,7 @@ impl Scheduler {
             let planned = states.plan(request.variant, &request.tokens[..n_known]);
             to_take.extend(planned.map(|id| (n_known, id)));
         }
-        sequence.state = Some(State { slot, from: start.from, to_take });
+        sequence.state = Some(State { slot, from: start.from, is_ahead: false, to_take });
         Some(sequence)
     }
 
@@ -87,6 +87,7 @@ impl Scheduler {
     /// Copies the snapshot that a sequence begins with to its own slot, once.
     pub(super) fn copy_state(&mut self, i: usize, batch: &mut Batch) {
         let (Some(states), Some(state)) = (&mut self.states, &mut self.running[i].state) else { return };
+        assert!(!state.is_ahead, "a recurrent state has no way back");
         let Some(id) = state.from.take() else { return };
         batch.state_copies.push((states.slot(id), state.slot));
         states.unlock(id);
@@ -114,7 +115,7 @@ impl Scheduler {
         let (Some(states), Some(state)) = (&mut self.states, sequence.state.take()) else { return };
         state.from.into_iter().for_each(|id| states.unlock(id));
         state.to_take.into_iter().for_each(|(_, id)| states.drop_planned(id));
-        if kept {
+        if kept && !state.is_ahead {
             states.keep(state.slot, sequence.variant, &sequence.tokens[..sequence.n_done]);
         } else {
             states.release(state.slot);

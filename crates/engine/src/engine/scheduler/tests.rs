@@ -16,6 +16,9 @@ type Computed = (Variant, u32);
 #[derive(Default)]
 struct Slots(BTreeMap<(u32, usize), Vec<Computed>>);
 
+/// The recurrent state in each slot: the tokens that it has passed.
+type Passed = BTreeMap<u32, Vec<Computed>>;
+
 impl Slots {
     /// Plays a step: copies, then writes; checks that all that a token attends to is there and right.
     fn run(&mut self, batch: &Batch) {
@@ -90,13 +93,37 @@ struct Harness {
     /// Cancelled sequences that are still there.
     cancelled: BTreeSet<SeqId>,
     computed: usize,
+    passed: Passed,
 }
 
 impl Harness {
     fn new(limits: Limits, n_blocks: usize) -> Self {
         let scheduler = Scheduler::new(limits, n_blocks);
         let (asked, cancelled) = (BTreeMap::new(), BTreeSet::new());
-        Self { scheduler, slots: Slots::default(), asked, cancelled, computed: 0 }
+        Self { scheduler, slots: Slots::default(), asked, cancelled, computed: 0, passed: Passed::new() }
+    }
+
+    /// The same for a model with recurrent states.
+    fn with_states(mut self, n_slots: usize) -> Self {
+        self.scheduler = self.scheduler.with_states(n_slots);
+        self
+    }
+
+    /// Plays the copies of a step and its chunks over the recurrent states.
+    fn pass(&mut self, batch: &Batch) {
+        for (from, to) in &batch.state_copies {
+            let state = self.passed[from].clone();
+            self.passed.insert(*to, state);
+        }
+        for chunk in &batch.chunks {
+            let slot = chunk.state.expect("a slot");
+            let state = self.passed.entry(slot).or_default();
+            if chunk.position == 0 {
+                state.clear();
+            }
+            assert_eq!(*state, self.slots.before(chunk, chunk.position), "the state of another prefix");
+            state.extend(chunk.tokens.iter().map(|&token| (chunk.variant, token)));
+        }
     }
 
     fn add(&mut self, prompt: Vec<u32>, plan: Plan) {
@@ -138,6 +165,9 @@ impl Harness {
         let Limits { max_rows, max_logits, .. } = self.scheduler.limits;
         assert!(sum(|chunk| chunk.tokens.len()) <= max_rows && sum(Chunk::n_logits) <= max_logits);
         self.slots.run(&batch);
+        if self.scheduler.states.is_some() {
+            self.pass(&batch);
+        }
         self.scheduler.computed(&batch);
         for chunk in &batch.chunks {
             self.computed += chunk.tokens.len();
@@ -165,7 +195,10 @@ impl Harness {
             }
         }
         if !is_over {
-            let guessed = plan.guessed(id, *given);
+            let mut guessed = plan.guessed(id, *given);
+            if self.scheduler.states.is_some() {
+                guessed.truncate(plan.n_forced.max(*given)); // nothing is guessed that may be wrong
+            }
             let settled = self.scheduler.n_settled(id);
             return self.scheduler.set_answer(id, &guessed[settled..], *given);
         }
@@ -210,10 +243,14 @@ proptest! {
         n_blocks in 8_usize..40,
         prefix_cache in any::<bool>(),
         room in prop_oneof![Just((usize::MAX, usize::MAX)), (1_usize..40, 1_usize..20)],
+        n_slots in prop::option::of(2_usize..12),
     ) {
         // A device with little room takes what does not fit in the next step.
         let (max_rows, max_logits) = room;
         let mut harness = Harness::new(Limits { max_rows, max_logits, prefix_cache, ..LIMITS }, n_blocks);
+        if let Some(n_slots) = n_slots {
+            harness = harness.with_states(n_slots);
+        }
         for ((family, own, n_own), variant, plan, steps) in asks {
             harness.add_with(variant, prompt(family, own, n_own), plan);
             for _ in 0..steps {
@@ -263,8 +300,12 @@ proptest! {
         asks in any_asks(),
         n_blocks in 8_usize..40,
         prefix_cache in any::<bool>(),
+        n_slots in prop::option::of(2_usize..12),
     ) {
         let mut harness = Harness::new(Limits { prefix_cache, ..LIMITS }, n_blocks);
+        if let Some(n_slots) = n_slots {
+            harness = harness.with_states(n_slots);
+        }
         play(&mut harness, asks);
         harness.drain();
         prop_assert_eq!(harness.scheduler.radix.n_available(), n_blocks, "every block can be had again");
@@ -275,8 +316,12 @@ proptest! {
         asks in any_asks(),
         n_blocks in 8_usize..40,
         prefix_cache in any::<bool>(),
+        n_slots in prop::option::of(2_usize..12),
     ) {
         let mut harness = Harness::new(Limits { prefix_cache, ..LIMITS }, n_blocks);
+        if let Some(n_slots) = n_slots {
+            harness = harness.with_states(n_slots);
+        }
         play(&mut harness, asks);
         let left = harness.asked.iter().filter(|(_, (.., given))| *given != usize::MAX);
         harness.cancelled = left.map(|(id, _)| *id).collect();
@@ -375,5 +420,51 @@ fn a_forced_answer_is_found_again_and_half_of_one_is_not_waited_for() {
         harness.drain();
         let n_kept = fails_at.map_or(19, |n: usize| n.saturating_sub(1));
         assert_eq!(harness.computed - before, 21 - n_kept);
+    }
+}
+
+#[test]
+fn shared_prompts_of_a_recurrent_model_are_computed_once() {
+    let mut harness = Harness::new(LIMITS, 400).with_states(8);
+    let prompts: Vec<Vec<u32>> = (0..20).map(|own| prompt(8, own, 5)).collect();
+    for tokens in &prompts {
+        harness.add(tokens.clone(), Plan::of(3));
+    }
+    harness.drain();
+    assert_eq!(harness.computed, distinct(&prompts) + 2 * prompts.len());
+}
+
+#[test]
+fn a_prompt_that_comes_late_computes_its_prefix_once_more_and_leaves_a_snapshot() {
+    let mut harness = Harness::new(LIMITS, 400).with_states(8);
+    for (own, expected) in [(0, 62), (1, 62), (2, 6), (3, 6)] {
+        let before = harness.computed;
+        harness.add(prompt(8, own, 5), Plan::of(1));
+        harness.drain();
+        assert_eq!(harness.computed - before, expected, "prompt {own}");
+    }
+}
+
+#[test]
+fn the_next_turn_of_a_recurrent_model_begins_where_the_answer_ended() {
+    let mut harness = Harness::new(LIMITS, 40).with_states(4);
+    harness.add(prompt(6, 1, 9), Plan::of(21));
+    harness.drain();
+    let before = harness.computed;
+    let answer = (1..=20).map(|i| 1 << 8 | i);
+    harness.add(prompt(6, 1, 9).into_iter().chain(answer).chain([5, 6, 7]).collect(), Plan::of(1));
+    harness.drain();
+    assert_eq!(harness.computed - before, 3);
+}
+
+#[test]
+fn a_recurrent_model_with_two_slots_runs_one_sequence_at_a_time() {
+    let mut harness = Harness::new(LIMITS, 400).with_states(2);
+    for own in 0..6 {
+        harness.add(prompt(own, own, 5), Plan::of(4));
+    }
+    while !harness.scheduler.is_idle() {
+        harness.step();
+        assert!(harness.scheduler.running.len() <= 1);
     }
 }

@@ -13,6 +13,11 @@ use crate::model::{Config, config::DeltaNet};
 pub(super) fn split(config: &Config, index: &mut BTreeMap<String, Entry>) {
     let Some(delta) = &config.delta_net else { return };
     for layer in 0..config.n_layers {
+        // GGUF files hold it as a vector.
+        let name = format!("model.layers.{layer}.mlp.shared_expert_gate.weight");
+        if let Some(gate) = index.get_mut(&name).filter(|gate| gate.shape.len() == 1) {
+            gate.shape.insert(0, 1);
+        }
         if config.delta_net_of(layer).is_some() {
             let at = |part: &str| format!("model.layers.{layer}.linear_attn.{part}.weight");
             convolution(index.get_mut(&at("conv1d")));
