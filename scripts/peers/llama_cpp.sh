@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Our engine and llama.cpp's llama-server on the same questions, prompts and schema: segments per second of both.
 #
-#   scripts/peers/llama_cpp.sh --testset DIR -l en-de --systems ONLINE-B [--groups 4] [--model CARD] [--pairs 3] [--json]
+#   scripts/peers/llama_cpp.sh --testset DIR -l en-de --systems ONLINE-B [--groups 4] [--model CARD|FILE.gguf] [--pairs 3] [--json]
 #   scripts/peers/llama_cpp.sh --pace [--model CARD|FILE.gguf] [--prompt 512] [--answer 64] [--sequences 1,8,16] [--pairs 3] [--json]
 #   scripts/peers/llama_cpp.sh --ops [--rows 1,8,512] [--pairs 3] [--json]
 #

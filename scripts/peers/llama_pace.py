@@ -50,7 +50,7 @@ def theirs(a, gguf):
 
 def main():
     a = arguments()
-    gguf = a.model if a.model.endswith(".gguf") else weights(a)
+    gguf = weights(a)
     pairs = []
     for pair in range(a.pairs):
         pairs.append((ours(a), theirs(a, gguf)))

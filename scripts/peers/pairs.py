@@ -22,7 +22,7 @@ def arguments(program, description, **defaults):
     p.add_argument("-l", "--lp", default="en-de")
     p.add_argument("--systems", default="ONLINE-B", help="one system, or several with commas")
     p.add_argument("--groups", type=int, default=4, help="documents")
-    p.add_argument("--model", default="qwen2.5-coder-0.5b-instruct", help="a card")
+    p.add_argument("--model", default="qwen2.5-coder-0.5b-instruct", help="a card, or a GGUF file")
     p.add_argument("--method", default="fsp:shots=0")
     p.add_argument("--preset", default="paper")
     p.add_argument("--max-tokens", type=int, default=96)
@@ -97,6 +97,8 @@ def compare(a, who, theirs):
 
 
 def weights(a):
+    if a.model.endswith(".gguf"):
+        return a.model
     shown = subprocess.run([a.tribunal, "models", "show", a.model], stdout=subprocess.PIPE, text=True).stdout
     facts = dict(line.split(maxsplit=1) for line in shown.splitlines() if " " in line)
     gguf = Path(facts.get("folder", ""), facts.get("file", "").split(" ")[0])

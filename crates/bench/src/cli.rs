@@ -242,12 +242,14 @@ fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
             }
         }
         let rows = args.rows.iter().map(|&rows| ops::attention(2048, rows, tier, &limits, during));
-        Ok((limits, cells, rows.collect::<Vec<_>>(), ops::softmax(151_936, tier, during)))
+        let attention = rows.collect::<Vec<_>>();
+        let passes = [1, 64].map(|tokens| ops::state_pass(tokens, tier, &limits, during));
+        Ok((limits, cells, attention, passes, ops::softmax(151_936, tier, during)))
     };
-    let (limits, cells, attention, softmax) = on_threads(&args.engine, measure)??;
+    let (limits, cells, attention, passes, softmax) = on_threads(&args.engine, measure)??;
     if args.json {
         return print(
-            &json!({"limits": limits, "tier": tier.name(), "products": cells, "attention": attention,
+            &json!({"limits": limits, "tier": tier.name(), "products": cells, "attention": attention, "state_passes": passes,
                     "softmax_row_s": softmax}),
             out,
         );
@@ -276,6 +278,16 @@ fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
             cell.rows,
             cell.speed / 1e9,
             cell.of_peak
+        )?;
+    }
+    writeln!(out, "pass of linear attention over the states of a layer, 32 heads of 128 by 128:")?;
+    for pass in &passes {
+        writeln!(
+            out,
+            "  {:3} tokens  {:.0} us a token, {:.2} of the memory bandwidth",
+            pass.tokens,
+            pass.seconds * 1e6 / pass.tokens as f64,
+            pass.of_memory
         )?;
     }
     writeln!(out, "log-sum-exp of 151,936 logits: {:.0} us", softmax * 1e6)?;

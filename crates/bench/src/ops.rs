@@ -3,6 +3,7 @@
 use std::{hint::black_box, time::Duration};
 
 use half::bf16;
+use rayon::prelude::*;
 use serde::Serialize;
 
 use super::machine::{Limits, least, on_all};
@@ -10,6 +11,7 @@ use crate::model::{
     cpu::{
         Activations, Isa, Packed,
         attend::{BLOCK, Cached, Row, Scratch, attend},
+        delta_net::{Token, pass},
         softmax::log_sum_exp,
     },
     weights::Format,
@@ -144,6 +146,42 @@ pub fn attention(keys: usize, rows: usize, tier: Isa, limits: &Limits, during: D
     });
     let speed = (limits.threads * rows * group * head_dim * keys * 4) as f64 / time;
     Attention { keys, rows, group, head_dim, speed, of_peak: speed / limits.f32 }
+}
+
+/// The pass of Gated DeltaNet over the states of a layer with 32 heads of 128 by 128, on every thread.
+#[derive(Clone, Debug, Serialize)]
+pub struct StatePass {
+    pub tokens: usize,
+    /// Seconds of one layer.
+    pub seconds: f64,
+    /// Fraction of the memory bandwidth that reading and writing the states takes.
+    pub of_memory: f64,
+}
+
+/// Times the pass of `tokens` tokens of one sequence; layers take turns, so that none is in a cache.
+#[must_use]
+pub fn state_pass(tokens: usize, tier: Isa, limits: &Limits, during: Duration) -> StatePass {
+    const HEADS: usize = 32;
+    const DIM: usize = 128;
+    let size = HEADS * DIM * DIM;
+    let n_layers = COLD.div_ceil(size * size_of::<f32>());
+    let mut layers: Vec<Vec<f32>> = (0..n_layers).map(|_| inputs(HEADS, DIM * DIM)).collect();
+    let values = inputs(1, DIM);
+    let token = Token { q: &values, k: &values, v: &values, decay: 0.9, beta: 0.5 };
+    let (tokens_of_head, mut next) = (vec![token; tokens], 0);
+    let seconds = least(during, || {
+        let layer = &mut layers[next % n_layers];
+        next += 1;
+        layer.par_chunks_exact_mut(DIM * DIM).with_max_len(HEADS.div_ceil(limits.threads)).for_each(
+            |state| {
+                let mut outs = vec![0.0; tokens * DIM];
+                pass(tier, state, &tokens_of_head, &mut outs);
+                black_box(outs);
+            },
+        );
+    });
+    let of_memory = 2.0 * (size * size_of::<f32>()) as f64 / seconds / limits.memory;
+    StatePass { tokens, seconds, of_memory }
 }
 
 /// Seconds for the log-sum-exp of one row of logits on one thread.

@@ -31,7 +31,6 @@ pub mod backend;
 
 mod adapter;
 mod attention;
-mod delta_net;
 mod experts;
 mod linear;
 mod norm;
@@ -46,6 +45,7 @@ mod states;
 
 pub mod activate;
 pub mod attend;
+pub mod delta_net;
 pub mod softmax;
 
 mod floats;

@@ -7,7 +7,10 @@ use proptest::prelude::*;
 use tribunal_core::llm::Reply;
 use tribunal_engine::{
     engine::{Engine, Options},
-    model::{Adapter, Compute, Device, KvType, Model, Part, Step, Weights, adapter::Module},
+    model::{
+        Adapter, Compute, Device, KvType, Model, Part, Step, Weights,
+        adapter::{AdapterConfig, AdapterLayer, LowRank, Module, Numbers},
+    },
 };
 
 use crate::{
@@ -101,6 +104,50 @@ fn logits_equal_those_of_merged_weights() {
         let by = worst(&ours, &logits(&mut *whole, &ids, KvType::F32, None));
         assert!(by <= 1e-4, "{name}: logits differ by {by}");
     }
+}
+
+/// Parts for the attention of the last layer, whose queries have a gate beside them, and for its feed-forward half.
+fn of_hybrid() -> Adapter {
+    let numbers = |seed: usize, n: usize| -> Vec<f32> {
+        (0..n).map(|i| ((i * 37 + seed * 101) % 19) as f32 / 60.0 - 0.15).collect()
+    };
+    let part = |seed: usize, n_out: usize, n_in: usize| LowRank {
+        a: numbers(seed, 2 * n_in),
+        b: numbers(seed + 7, n_out * 2),
+        n_in,
+        n_out,
+    };
+    let attention = [(Module::Q, 256, 32), (Module::K, 64, 32), (Module::O, 32, 128), (Module::Up, 64, 32)];
+    let layer = attention.iter().map(|&(module, n_out, n_in)| (module, part(n_out, n_out, n_in))).collect();
+    let config = AdapterConfig {
+        base: String::new(),
+        rank: 2,
+        alpha: 4.0,
+        rslora: false,
+        dropout: 0.0,
+        numbers: Numbers::F32,
+    };
+    Adapter { config, layers: vec![AdapterLayer::new(), AdapterLayer::new(), layer] }
+}
+
+#[test]
+fn an_adapter_of_gated_attention_adds_to_queries_and_gate() {
+    let (adapter, ids) = (of_hybrid(), (0..90).map(|i| i * 37 % 300).collect::<Vec<u32>>());
+    let dir = merged("qwen3-5", &adapter);
+    let weights = Weights::open(dir.path()).unwrap();
+    let mut whole = Device::Cpu.load(&weights, Compute::default()).unwrap();
+    let mut model = load("qwen3-5");
+    let plain = logits(&mut *model, &ids, KvType::F32, None);
+    let number = model.adapt(&adapter).unwrap();
+    let ours = logits(&mut *model, &ids, KvType::F32, Some(number));
+    let by = worst(&ours, &logits(&mut *whole, &ids, KvType::F32, None));
+    assert!(by <= 1e-4, "logits differ by {by}");
+    assert!(worst(&ours, &plain) > 0.1, "the adapter must matter");
+
+    let mut misplaced = adapter;
+    misplaced.layers.swap(0, 2);
+    let said = misplaced.check(model.config()).unwrap_err().to_string();
+    assert!(said.contains("layer 0's `self_attn.q_proj`, where the model has linear attention"), "{said}");
 }
 
 /// Sequences of any lengths, each with an adapter or none, in any chunks: each row has the bits that it has alone.

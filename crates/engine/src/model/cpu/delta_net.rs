@@ -22,6 +22,9 @@ use crate::model::{backend::DeltaNetWeights, config, step::Step};
 /// Partial sums over the rows of a state.
 const SUMS: usize = 4;
 
+/// Heads that a task norms and gates, at least.
+const HEADS_OF_TASK: usize = 32;
+
 /// Added to the squared length of queries and keys.
 const EPS: f32 = 1e-6;
 
@@ -60,13 +63,18 @@ struct Run {
 }
 
 /// What one value head takes from a row.
-#[derive(Clone, Copy)]
-struct Token<'a> {
-    q: &'a [f32],
-    k: &'a [f32],
-    v: &'a [f32],
-    decay: f32,
-    beta: f32,
+#[derive(Clone, Copy, Debug)]
+pub struct Token<'a> {
+    /// Shape: `[key_dim]`, a multiple of 16.
+    pub q: &'a [f32],
+    /// Shape: `[key_dim]`.
+    pub k: &'a [f32],
+    /// Shape: `[value_dim]`, a multiple of 16.
+    pub v: &'a [f32],
+    /// The factor by which the state decays; from 0 to 1.
+    pub decay: f32,
+    /// How far the value that the state holds for the key is corrected; from 0 to 1.
+    pub beta: f32,
 }
 
 impl DeltaNet {
@@ -93,11 +101,12 @@ impl Mixed<'_> {
             let state = &mut values[run.slot * size..(run.slot + 1) * size];
             self.keep_inputs(inputs.qkv, run, state);
         }
-        let read = self.read(net, (&mixed, inputs), &runs, (values, size));
+        let mut read = self.read(net, (&mixed, inputs), &runs, (values, size));
         let n = self.shape.value_dim;
-        z.par_chunks_mut(n).zip(read.into_par_iter().chunks(n)).with_min_len(16).for_each(|(z, mut read)| {
-            norm::in_place(self.isa, &mut read, &net.norm, self.eps);
-            activate::silu_mul(self.isa, z, &read);
+        let heads = z.par_chunks_mut(n).zip(read.par_chunks_mut(n)).with_min_len(HEADS_OF_TASK);
+        heads.for_each(|(z, read)| {
+            norm::in_place(self.isa, read, &net.norm, self.eps);
+            activate::silu_mul(self.isa, z, read);
         });
     }
 
@@ -243,10 +252,10 @@ fn silu_of<L: Lanes>(x: &mut [f32]) {
     }
 }
 
-/// Advances one head's state over some tokens.
+/// Advances one head's state over some tokens, and gives what each reads from it.
 ///
 /// Shape: `state` `[strips][key_dim, columns of a strip]`, `outs` `[tokens, value_dim]`.
-fn pass(isa: Isa, state: &mut [f32], tokens: &[Token<'_>], outs: &mut [f32]) {
+pub fn pass(isa: Isa, state: &mut [f32], tokens: &[Token<'_>], outs: &mut [f32]) {
     on_isa!(isa, pass_over<>(state: &mut [f32], tokens: &[Token<'_>], outs: &mut [f32]));
 }
 
