@@ -31,10 +31,10 @@ pub struct Card {
     /// What `--model` calls it.
     pub name: String,
     pub title: String,
-    /// The decoder family: `llama`, `qwen2`, `qwen3`, `qwen3_moe`, `glm4_moe`, `gemma3`; `auto` when only the files can
-    /// tell.
+    /// The decoder family: `llama`, `qwen2`, `qwen3`, `qwen3_moe`, `qwen3_5`, `qwen3_5_moe`, `glm4_moe`, `gemma3`;
+    /// `auto` when only the files can tell.
     pub architecture: String,
-    /// Number of weights as its makers state it, `7.61B`.
+    /// Number of weights as its makers state it, `7.61B`; of the text model alone where the files hold more (Qwen3.5).
     pub parameters: String,
     /// What memory it takes beside its weights follows from these; `None` when only the files can tell,
     /// and for models that run on CPUs alone.
@@ -74,6 +74,8 @@ pub struct Shape {
     pub vocab: usize,
     /// `None` where all feed-forward halves are dense.
     pub experts: Option<ShapeExperts>,
+    /// `None` where all layers have attention.
+    pub delta_net: Option<ShapeDeltaNet>,
 }
 
 /// The experts of a model's layers, as its `config.json` has them.
@@ -91,6 +93,20 @@ pub struct ShapeExperts {
     /// Layers without experts.
     #[serde(default)]
     pub dense_layers: usize,
+}
+
+/// The layers of Gated DeltaNet of a model whose attention is gated, as its `config.json` has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShapeDeltaNet {
+    /// Those of `layers` that are such layers.
+    pub layers: usize,
+    pub key_heads: usize,
+    pub value_heads: usize,
+    pub key_dim: usize,
+    pub value_dim: usize,
+    /// Tokens that the convolution sees.
+    pub conv: usize,
 }
 
 /// The terms that a model comes with.

@@ -109,7 +109,7 @@ pub struct Options {
     pub threads: Option<usize>,
     /// A chat template in place of the model's.
     pub chat_template: Option<String>,
-    /// Further variables of the chat template (`{"enable_thinking": false}`).
+    /// Further variables of the chat template (`{"enable_thinking": true}`); `enable_thinking` is false by default.
     pub chat_options: serde_json::Value,
     /// Tokens that end a turn, in addition to the model's own.
     pub stop_tokens: Vec<String>,

@@ -45,7 +45,17 @@ fn every_shipped_card_can_be_read_and_found() {
     for card in cards {
         assert_eq!(find(&card.name).unwrap(), card);
         assert!(!card.stop.is_empty() && card.context > 0 && !card.sources.is_empty(), "{}", card.name);
-        let known = ["llama", "qwen2", "qwen3", "qwen3_moe", "glm4_moe", "gemma2", "gemma3"];
+        let known = [
+            "llama",
+            "qwen2",
+            "qwen3",
+            "qwen3_moe",
+            "qwen3_5",
+            "qwen3_5_moe",
+            "glm4_moe",
+            "gemma2",
+            "gemma3",
+        ];
         assert!(known.contains(&card.architecture.as_str()), "{}", card.name);
     }
 }
@@ -54,14 +64,21 @@ fn every_shipped_card_can_be_read_and_found() {
 #[test]
 fn the_shapes_of_cards_have_as_many_weights_as_they_say() {
     for card in all().unwrap() {
-        let Shape { layers, hidden, intermediate, heads, kv_heads, head_dim, vocab, experts } =
+        let Shape { layers, hidden, intermediate, heads, kv_heads, head_dim, vocab, experts, delta_net } =
             card.shape.unwrap_or_else(|| panic!("{}: no shape", card.name));
-        let attention = hidden * (2 * heads + 2 * kv_heads) * head_dim;
+        let gates = if delta_net.is_some() { heads } else { 0 };
+        let attention = hidden * (2 * heads + gates + 2 * kv_heads) * head_dim;
+        let of_delta_net = delta_net.map_or(0, |d| {
+            let (keys, values) = (d.key_heads * d.key_dim, d.value_heads * d.value_dim);
+            hidden * (2 * keys + 3 * values + 2 * d.value_heads)
+        });
+        let recurrent_layers = delta_net.map_or(0, |delta_net| delta_net.layers);
+        let mixers = (layers - recurrent_layers) * attention + recurrent_layers * of_delta_net;
         let dense_layers = experts.map_or(layers, |experts| experts.dense_layers);
         let of_experts =
             experts.map_or(0, |e| (layers - dense_layers) * (e.count * e.width + e.shared_width));
         let feed = 3 * hidden * (dense_layers * intermediate + of_experts);
-        let layer_parameters = layers * attention + feed;
+        let layer_parameters = mixers + feed;
         let stated = card.parameters.trim_end_matches('B').parse::<f64>().unwrap() * 1e9;
         // The output may be the embedding table; the Gemma 3 models from 4B on state their eyes too.
         let eyes = if card.name.starts_with("gemma") && layers > 30 { 417e6 } else { 0.0 };

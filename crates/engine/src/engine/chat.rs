@@ -68,6 +68,20 @@ impl ChatTemplate {
     }
 }
 
+/// The variables that a template of this source is rendered with: those given, and `enable_thinking` off where the
+/// template reads it and it is not among them. Such templates think by default; here a chat asks for reasoning by its
+/// [`Chat::thought`].
+#[must_use]
+pub fn variables(source: &str, given: &serde_json::Value) -> serde_json::Value {
+    const SWITCH: &str = "enable_thinking";
+    if !source.contains(SWITCH) || given.get(SWITCH).is_some() {
+        return given.clone();
+    }
+    let mut all = given.as_object().cloned().unwrap_or_default();
+    all.insert(SWITCH.into(), false.into());
+    all.into()
+}
+
 /// Opens or closes the thought after the assistant's opening. A template may have opened one itself, or closed an
 /// empty one (`enable_thinking: false`): that is undone.
 fn think(mut rendered: String, chat: &Chat, protect: impl Fn(&str) -> String) -> String {

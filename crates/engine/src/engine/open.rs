@@ -11,7 +11,7 @@ use crate::model::{
 
 use super::{
     Engine, Error, Facts, Loaded, MAX_CONTEXT, Options,
-    chat::ChatTemplate,
+    chat::{self, ChatTemplate},
     grammar::Vocabulary,
     memory,
     scheduler::Limits,
@@ -45,7 +45,8 @@ pub fn over(
     let tokenizer = own.with_stop_tokens(&options.stop_tokens).map_err(|e| text(e.to_string()))?;
     let template = source.map(|source| ChatTemplate::new(source, &tokenizer)).transpose();
     let template = template.map_err(|e| text(e.to_string()))?;
-    let template = template.map(|t| t.with_options(&options.chat_options));
+    let chat_options = chat::variables(source.unwrap_or_default(), &options.chat_options);
+    let template = template.map(|t| t.with_options(&chat_options));
     let context = options.context.unwrap_or_else(|| config.context.min(MAX_CONTEXT));
     config.check_context(&weights.path().display().to_string(), context)?;
     let adapters = options.adapters.iter().map(|dir| adapter(dir, config)).collect::<Result<Vec<_>, _>>()?;
@@ -54,7 +55,7 @@ pub fn over(
     let models: Vec<Ready> = models.collect::<Result<_, Error>>()?;
     let kv_bytes = models.iter().map(|ready| ready.kv_bytes).sum();
     let tokenizer = Arc::new(tokenizer);
-    let built = Built { weights, context, template: source, stops };
+    let built = Built { weights, context, template: source, chat_options, stops };
     let facts = Facts {
         signature: signed::signature(options, &built),
         context,

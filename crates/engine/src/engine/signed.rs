@@ -17,6 +17,8 @@ pub(super) struct Built<'a> {
     pub context: usize,
     /// The chat template in force.
     pub template: Option<&'a str>,
+    /// The variables that it is rendered with.
+    pub chat_options: serde_json::Value,
     /// Tokens that end a turn because an option says so, and not the model itself.
     pub stops: Vec<String>,
 }
@@ -42,9 +44,9 @@ pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
         drafts: _drafts,
         // Threads share out rows and columns; each sum is one thread's.
         threads: _threads,
-        // The template in force is in `built`.
+        // The template in force and its variables are in `built`.
         chat_template: _chat_template,
-        chat_options,
+        chat_options: _chat_options,
         // Those that the model does not name itself are in `built`.
         stop_tokens: _stop_tokens,
         // The caller adds the hashes of the model's and the adapter's files, on any device.
@@ -77,7 +79,8 @@ pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
         }
     }
     signature = signature.with("context", built.context.to_string());
-    let template = built.template.map_or_else(|| "none".into(), |source| template(source, chat_options));
+    let hashed = |source: &str| template(source, &built.chat_options);
+    let template = built.template.map_or_else(|| "none".into(), hashed);
     signature = signature.with("template", template);
     if built.stops.is_empty() { signature } else { signature.with("stop", built.stops.join(",")) }
 }

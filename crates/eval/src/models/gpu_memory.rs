@@ -84,7 +84,8 @@ pub fn sum(need: &Need) -> String {
     format!("{weights} weights + {cache} cache ({} tokens) + {steps} for steps = {total}", need.context)
 }
 
-/// What a card's model needs of a GPU, with its whole context; `None` where the card does not know its sizes.
+/// What a card's model needs of a GPU, with its whole context; `None` where the card does not know its sizes,
+/// and for models with Gated DeltaNet.
 #[must_use]
 pub fn of_card(card: &Card) -> Option<Need> {
     within(card, card.context)
@@ -93,7 +94,12 @@ pub fn of_card(card: &Card) -> Option<Need> {
 /// The same with at most so much context.
 #[must_use]
 pub fn within(card: &Card, context: usize) -> Option<Need> {
-    let Shape { layers, hidden, intermediate, heads, kv_heads, head_dim, vocab, experts } = card.shape?;
+    let Shape { layers, hidden, intermediate, heads, kv_heads, head_dim, vocab, experts, delta_net } =
+        card.shape?;
+    // No GPU computes these layers.
+    if delta_net.is_some() {
+        return None;
+    }
     let is_dense = experts.is_none_or(|experts| experts.dense_layers > 0);
     let experts = experts.map(|experts| ExpertSizes {
         n: experts.count,

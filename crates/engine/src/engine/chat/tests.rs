@@ -107,6 +107,20 @@ fn a_template_reads_what_transformers_passes() {
 }
 
 #[test]
+fn templates_that_can_think_do_so_only_where_it_is_given() {
+    let source = "A: {{ '<think>\\n' if enable_thinking is undefined or enable_thinking is true else '' }}";
+    let rendered = |given: serde_json::Value| {
+        let template = ChatTemplate::with_tokens(source, "", "").unwrap();
+        template.with_options(&variables(source, &given)).render(&Chat::new()).unwrap()
+    };
+    assert_eq!(rendered(serde_json::Value::Null), "A: ");
+    assert_eq!(rendered(serde_json::json!({"x": 1})), "A: ");
+    assert_eq!(rendered(serde_json::json!({"enable_thinking": true})), "A: <think>\n");
+    // A template without the switch keeps its variables, and with them its signature.
+    assert_eq!(variables("{{ x }}", &serde_json::Value::Null), serde_json::Value::Null);
+}
+
+#[test]
 fn today_is_fixed() {
     let source = "{{ strftime_now('%d %b %Y') }}|{{ strftime_now('%Y-%m-%d') }}";
     let template = ChatTemplate::with_tokens(source, "", "").unwrap();

@@ -49,6 +49,8 @@ const UNUSED: i32 = 5;
 const BYTE: i32 = 6;
 
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// As for Qwen2, with combining marks beside the letters.
+const QWEN35: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
 /// The bytes of every token, by id.
@@ -191,6 +193,7 @@ fn pre_tokenizer(name: &str) -> Result<(PreTokenizerWrapper, Option<NormalizerWr
         "gpt-2" => Ok((gpt2.into(), None)),
         "smollm" => Ok((Sequence::new(vec![Digits::new(true).into(), gpt2.into()]).into(), None)),
         "qwen2" | "deepseek-r1-qwen" => Ok((split(QWEN2)?, Some(NFC.into()))),
+        "qwen35" => Ok((split(QWEN35)?, Some(NFC.into()))),
         name if is_llama3(name) => Ok((split(LLAMA3)?, None)),
         other => Err(Error::PreTokenizer(shown(other))),
     }

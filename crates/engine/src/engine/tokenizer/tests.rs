@@ -230,6 +230,27 @@ fn a_gguf_tokenizer_survives_as_tokenizer_json() {
     }
 }
 
+/// A combining mark is part of its word in files of Qwen3.5; in those of Qwen2 it stands apart.
+#[test]
+fn marks_stand_with_their_letters_in_gguf_files_of_qwen3_5() {
+    // No letter of Thai composes with its vowel sign, so that NFC leaves both.
+    let text = "\u{e01}\u{e31}";
+    let alphabet: BTreeMap<u8, char> =
+        pieces::byte_level_alphabet().into_iter().map(|(piece, byte)| (byte, piece)).collect();
+    let bytes: Vec<char> = text.bytes().map(|byte| alphabet[&byte]).collect();
+    let ids = |pre: &str| {
+        let mut vocab = GgufVocab { pre: pre.into(), ..tiny_vocab() };
+        vocab.merges.push(format!("{} {}", bytes[2], bytes[3]));
+        vocab.tokens.push(format!("{}{}", bytes[2], bytes[3]));
+        vocab.token_types.push(1);
+        let across = vocab.tokens.len() as u32 - 1;
+        let ids = Tokenizer::from_gguf(&vocab, None).unwrap().encode_data(text).unwrap();
+        (ids.len(), ids.contains(&across))
+    };
+    assert_eq!(ids("qwen35"), (5, true));
+    assert_eq!(ids("qwen2"), (6, false));
+}
+
 #[test]
 fn unknown_kinds_are_refused_by_name() {
     let refused = |vocab: GgufVocab| Tokenizer::from_gguf(&vocab, None).err().unwrap().to_string();

@@ -1,4 +1,4 @@
-//! Gated DeltaNet in the place of attention: how many heads, how wide, and in which layers. It computes nothing.
+//! Gated DeltaNet instead of attention: how many heads, how wide, and in which layers. It computes nothing.
 
 use super::Config;
 use crate::model::Error;

@@ -21,6 +21,11 @@ pub fn delta_net(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<Option
             return Err(s.bad(key, format!("is {}; only `{only}` is supported", shown(value))));
         }
     }
+    // What the norm of DeltaNet's output is multiplied by; the gate of attention is a sigmoid whatever this says.
+    let gate = "output_gate_type";
+    if let Some(value) = s.given(gate).filter(|value| !matches!(value.as_str(), Some("swish" | "silu"))) {
+        return Err(s.bad(gate, format!("is {}; only `swish` is supported", shown(value))));
+    }
     let (n_key_heads, n_value_heads) =
         (s.needed_size("linear_num_key_heads")?, s.needed_size("linear_num_value_heads")?);
     if n_key_heads == 0 || !n_value_heads.is_multiple_of(n_key_heads) {

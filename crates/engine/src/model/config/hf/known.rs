@@ -61,6 +61,7 @@ fn read_of(arch: Arch) -> &'static [&'static str] {
             "full_attention_interval",
             "attn_output_gate",
             "mamba_ssm_dtype",
+            "output_gate_type",
             "num_local_experts",
             "intermediate_size",
             "norm_topk_prob",

@@ -447,3 +447,22 @@ fn attention_of_small_families_is_read() {
         &["llama_4_scaling_beta", "which is missing"],
     );
 }
+
+/// Sizes and settings of Qwen3.8 27B; what remains are the values of its class.
+#[test]
+fn a_hybrid_is_read_with_the_settings_of_published_files() {
+    let text = json!({"model_type": "qwen3_5_text", "hidden_size": 5120, "intermediate_size": 17_408,
+        "num_hidden_layers": 64, "num_attention_heads": 24, "linear_num_value_heads": 48, "full_attention_interval": 4,
+        "attn_output_gate": true, "mamba_ssm_dtype": "float32", "output_gate_type": "swish", "mlp_only_layers": [],
+        "max_position_embeddings": 262_144, "mtp_num_hidden_layers": 1, "mtp_use_dedicated_embeddings": false,
+        "partial_rotary_factor": 0.25, "rope_parameters": {"mrope_interleaved": true, "mrope_section": [11, 11, 10],
+        "partial_rotary_factor": 0.25, "rope_theta": 1e7, "rope_type": "default"}});
+    let nested = |t: &Value| json!({"model_type": "qwen3_5", "text_config": t, "language_model_only": false});
+    let c = ok(&nested(&text));
+    assert_eq!((c.rotary_dim, c.rope.theta, c.n_attention_layers()), (64, 1e7, 16));
+    // 48 layers, each with 48 matrices of 128 x 128 and three inputs of 10,240 channels.
+    assert_eq!(c.state_bytes(), 48 * (48 * 128 * 128 + 3 * 10_240) * 4);
+    for (key, value) in [("output_gate_type", "sigmoid"), ("mamba_ssm_dtype", "bfloat16")] {
+        refused(&nested(&with(&text, json!({ key: value }))), &[&format!("`text_config.{key}`"), value]);
+    }
+}
