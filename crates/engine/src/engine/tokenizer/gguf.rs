@@ -52,6 +52,14 @@ const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N
 /// As for Qwen2, with combining marks beside the letters.
 const QWEN35: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// Mistral's: words end where an upper-case letter follows a lower-case one.
+const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// Those of dense Hunyuan models: digits, then Chinese and Japanese, then the rest.
+const HUNYUAN: [&str; 3] = [
+    r"\p{N}{1,3}",
+    "[\u{4e00}-\u{9fa5}\u{3040}-\u{309f}\u{30a0}-\u{30ff}]+",
+    r##"[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"##,
+];
 
 /// The bytes of every token, by id.
 type TokenBytes = Vec<Box<[u8]>>;
@@ -161,7 +169,7 @@ fn byte_level(vocab: &GgufVocab) -> Result<(Tokenizer, TokenBytes), Error> {
     let (pre, normalizer) = pre_tokenizer(&vocab.pre)?;
     let model = BPE::builder()
         .vocab_and_merges(vocab.vocabulary(), merges)
-        .ignore_merges(is_llama3(&vocab.pre))
+        .ignore_merges(is_llama3(&vocab.pre) || matches!(&*vocab.pre, "glm4" | "tekken"))
         .build()
         .map_err(|e| Error::Vocabulary(e.to_string()))?;
     let mut data = Tokenizer::new(model);
@@ -181,19 +189,27 @@ fn is_llama3(pre: &str) -> bool {
 
 /// The pre-tokenizer and normalizer that the models of this name have in their `tokenizer.json`.
 fn pre_tokenizer(name: &str) -> Result<(PreTokenizerWrapper, Option<NormalizerWrapper>), Error> {
-    let split = |pattern: &str| -> Result<PreTokenizerWrapper, Error> {
-        let pattern = SplitPattern::Regex(pattern.to_owned());
-        let split = Split::new(pattern, SplitDelimiterBehavior::Isolated, false)
-            .map_err(|e| Error::Vocabulary(e.to_string()))?;
-        let bytes = ByteLevel::new(false, false, false);
-        Ok(Sequence::new(vec![split.into(), bytes.into()]).into())
+    let splits = |patterns: &[&str]| -> Result<PreTokenizerWrapper, Error> {
+        let split = |pattern: &&str| {
+            let pattern = SplitPattern::Regex((*pattern).to_owned());
+            let split = Split::new(pattern, SplitDelimiterBehavior::Isolated, false);
+            split.map(PreTokenizerWrapper::from).map_err(|e| Error::Vocabulary(e.to_string()))
+        };
+        let mut all = patterns.iter().map(split).collect::<Result<Vec<_>, _>>()?;
+        all.push(ByteLevel::new(false, false, false).into());
+        Ok(Sequence::new(all).into())
     };
+    let split = |pattern: &str| splits(&[pattern]);
     let gpt2 = ByteLevel::new(false, true, true);
     match name {
         "gpt-2" => Ok((gpt2.into(), None)),
         "smollm" => Ok((Sequence::new(vec![Digits::new(true).into(), gpt2.into()]).into(), None)),
         "qwen2" | "deepseek-r1-qwen" => Ok((split(QWEN2)?, Some(NFC.into()))),
         "qwen35" => Ok((split(QWEN35)?, Some(NFC.into()))),
+        "glm4" | "chatglm-bpe" => Ok((split(LLAMA3)?, None)),
+        "tekken" => Ok((split(TEKKEN)?, None)),
+        "hunyuan" => Ok((split(QWEN2)?, None)),
+        "hunyuan-dense" => Ok((splits(&HUNYUAN)?, None)),
         name if is_llama3(name) => Ok((split(LLAMA3)?, None)),
         other => Err(Error::PreTokenizer(shown(other))),
     }
@@ -252,4 +268,32 @@ fn merges_from_scores(vocab: &GgufVocab) -> Vec<(String, String)> {
     }
     merges.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(&a.1)).then(b.2.cmp(&a.2)));
     merges.into_iter().map(|(.., left, right)| (left, right)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokenizers::{OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer};
+
+    use super::*;
+
+    fn pieces(name: &str, text: &str) -> Vec<String> {
+        let mut cut = PreTokenizedString::from(text);
+        pre_tokenizer(name).unwrap().0.pre_tokenize(&mut cut).unwrap();
+        let splits = cut.get_splits(OffsetReferential::Original, OffsetType::Byte);
+        splits.into_iter().map(|(_, (start, end), _)| text[start..end].to_owned()).collect()
+    }
+
+    /// As the patterns of their `tokenizer.json` cut it.
+    #[test]
+    fn each_family_cuts_a_text_its_own_way() {
+        let text = "It's myHouse: 12345 \u{6771}\u{4eac}tower/#x";
+        for (name, expected) in [
+            ("glm4", "It|'s| myHouse|:| |123|45| \u{6771}\u{4eac}tower|/#|x"),
+            ("tekken", "It|'s| my|House|:| |1|2|3|4|5| \u{6771}\u{4eac}tower|/#|x"),
+            ("hunyuan", "It|'s| myHouse|:| |1|2|3|4|5| \u{6771}\u{4eac}tower|/#|x"),
+            ("hunyuan-dense", "It|'s| myHouse|:| |123|45| |\u{6771}\u{4eac}|tower|/#|x"),
+        ] {
+            assert_eq!(pieces(name, text).join("|"), expected, "{name}");
+        }
+    }
 }
