@@ -36,10 +36,13 @@ fn verdicts(model: &Path, method: &str, more: &[&str]) -> String {
 #[test]
 fn every_family_judges_with_the_same_bytes_whatever_the_threads_and_the_batch() {
     let folder = tempfile::tempdir().unwrap();
-    for name in ["qwen3-moe", "glm4-moe", "gemma2", "hunyuan", "ministral3"] {
+    let methods = ["fsp", "gemba-mqm", "m-mad"];
+    let families = ["qwen3-moe", "glm4-moe", "gemma2", "hunyuan", "ministral3"].map(|name| (name, methods));
+    let hybrids = ["qwen3-5", "qwen3-5-moe"].map(|name| (name, ["fsp", "himate", "rate"]));
+    for (name, methods) in families.into_iter().chain(hybrids) {
         let model = folder.path().join(name);
         with_long_context(name, &model);
-        for method in ["fsp", "gemba-mqm", "m-mad"] {
+        for method in methods {
             let first = verdicts(&model, method, &["--threads", "1", "--batch", "1"]);
             assert!(first.lines().count() > 0, "{name} {method}");
             let second = verdicts(&model, method, &["--threads", "2", "--batch", "16"]);

@@ -285,6 +285,9 @@ fn too_small_a_cache_is_refused_before_anything_runs() {
     let small = Options { kv_bytes: Some(50_000), ..options() };
     let error = Engine::open(&tiny("qwen2"), &small).err().unwrap().to_string();
     assert!(error.contains("one sequence of 640 needs 1MiB"), "{error}");
+    // Two recurrent states of 21 kB each, and a block of 4 KiB.
+    let error = Engine::open(&tiny("qwen3-5"), &small).err().unwrap().to_string();
+    assert!(error.contains("holds 16 tokens, but one sequence of 640 needs 1MiB"), "{error}");
 }
 
 #[test]
