@@ -52,6 +52,8 @@ pub fn decode(
     repeats: usize,
 ) -> Result<Throughput, Error> {
     let prompts: Vec<String> = (0..batch).map(|row| prompt(engine, n, 7 + row * 977)).collect();
+    // A model with recurrent states leaves a snapshot before the last token of a prompt when it meets it again.
+    together(engine, &prompts, 1)?;
     together(engine, &prompts, 1)?;
     let (mut best, mut written) = (f64::INFINITY, 0);
     for _ in 0..repeats {
