@@ -22,6 +22,8 @@ def arguments(program, description, **defaults):
     p.add_argument("-l", "--lp", default="en-de")
     p.add_argument("--systems", default="ONLINE-B", help="one system, or several with commas")
     p.add_argument("--groups", type=int, default=4, help="documents")
+    p.add_argument("--documents", help="a file with the names of the documents, instead of the first ones")
+    p.add_argument("--chat-template", help="for a file that has none")
     p.add_argument("--model", default="qwen2.5-coder-0.5b-instruct", help="a card, or a GGUF file")
     p.add_argument("--method", default="fsp:shots=0")
     p.add_argument("--preset", default="paper")
@@ -41,11 +43,13 @@ def run(command, quiet=False):
 
 
 def tribunal(a, *more):
-    return run([a.tribunal + "-bench", "fsp", "--model", a.model, "--threads", str(a.threads), *more])
+    template = ["--chat-template", a.chat_template] if a.chat_template else []
+    return run([a.tribunal + "-bench", "fsp", "--model", a.model, "--threads", str(a.threads), *template, *more])
 
 
 def take_down(a, file):
-    tribunal(a, "--testset", a.testset, "-l", a.lp, "--systems", a.systems, "--groups", str(a.groups),
+    which = ["--documents", a.documents] if a.documents else ["--groups", str(a.groups)]
+    tribunal(a, "--testset", a.testset, "-l", a.lp, "--systems", a.systems, *which,
              "--method", a.method, "--preset", a.preset, "--max-tokens", str(a.max_tokens), "--write", file)
     return [json.loads(line) for line in open(file, encoding="utf-8")]
 
