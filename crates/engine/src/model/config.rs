@@ -126,6 +126,21 @@ impl Arch {
         matches!(self, Self::Qwen35 | Self::Qwen35Moe | Self::Qwen3Next)
     }
 
+    /// Whether heads of queries and keys have norms; GLM's have them in some models, as `glm` says.
+    fn has_head_norms(self, glm: bool) -> bool {
+        match self {
+            Self::Glm4Moe => glm,
+            Self::Llama | Self::Mistral | Self::Qwen2 | Self::Gemma2 | Self::Ministral3 => false,
+            Self::Gemma3
+            | Self::Qwen3
+            | Self::Qwen3Moe
+            | Self::Hunyuan
+            | Self::Qwen35
+            | Self::Qwen35Moe
+            | Self::Qwen3Next => true,
+        }
+    }
+
     /// Whether only a part of each head is rotated.
     fn rotates_in_part(self) -> bool {
         self == Self::Glm4Moe || self.is_hybrid()

@@ -65,8 +65,12 @@ impl Scheduler {
         let sequence = slot.and_then(|slot| Some((slot, self.allocate_after(request, known)?)));
         let states = self.states.as_mut()?;
         let Some((slot, mut sequence)) = sequence else {
-            slot.into_iter().for_each(|slot| states.release(slot));
-            start.from.into_iter().for_each(|id| states.unlock(id));
+            if let Some(slot) = slot {
+                states.release(slot);
+            }
+            if let Some(id) = start.from {
+                states.unlock(id);
+            }
             return None;
         };
         let mut to_take = Vec::new();
@@ -113,8 +117,12 @@ impl Scheduler {
     /// Gives up a sequence's slot. Its state stays as a snapshot, for a next turn, where it is `kept`.
     pub(super) fn end_state(&mut self, sequence: &mut Sequence, kept: bool) {
         let (Some(states), Some(state)) = (&mut self.states, sequence.state.take()) else { return };
-        state.from.into_iter().for_each(|id| states.unlock(id));
-        state.to_take.into_iter().for_each(|(_, id)| states.drop_planned(id));
+        if let Some(id) = state.from {
+            states.unlock(id);
+        }
+        for (_, id) in state.to_take {
+            states.drop_planned(id);
+        }
         if kept && !state.is_ahead {
             states.keep(state.slot, sequence.variant, &sequence.tokens[..sequence.n_done]);
         } else {

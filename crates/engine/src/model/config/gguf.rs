@@ -84,12 +84,7 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Co
         norm_eps: read.number("attention.layer_norm_rms_epsilon")?,
         norm_plus_one: false,
         post_norms: gemma,
-        qk_norm: match arch {
-            Arch::Gemma3 | Arch::Qwen3 | Arch::Qwen3Moe | Arch::Hunyuan => true,
-            Arch::Qwen35 | Arch::Qwen35Moe | Arch::Qwen3Next => true,
-            Arch::Glm4Moe => tensors.has_head_norms,
-            Arch::Llama | Arch::Mistral | Arch::Qwen2 | Arch::Gemma2 | Arch::Ministral3 => false,
-        },
+        qk_norm: arch.has_head_norms(tensors.has_head_norms),
         qkv_bias: arch == Arch::Qwen2 || (arch == Arch::Glm4Moe && tensors.has_query_bias),
         o_bias: false,
         mlp_bias: false,
@@ -110,14 +105,13 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Co
         embedding_scale: read.embedding_scale(gemma.then(|| (hidden as f64).sqrt() as f32))?,
         tied: tensors.tied,
         context,
-        stop_ids: metadata
-            .get("tokenizer.ggml.eos_token_id")
-            .and_then(whole)
-            .map(|id| id as u32)
-            .into_iter()
-            .collect(),
+        stop_ids: stop_ids(metadata),
     };
     super::check(path, config)
+}
+
+fn stop_ids(metadata: &Metadata) -> Vec<u32> {
+    metadata.get("tokenizer.ggml.eos_token_id").and_then(whole).map(|id| id as u32).into_iter().collect()
 }
 
 struct Reader<'a> {

@@ -79,12 +79,7 @@ pub fn read(path: &str, json: &Value) -> Result<FileConfig, Error> {
         norm_eps: s.needed_positive("rms_norm_eps")?,
         norm_plus_one: gemma || arch.is_hybrid(),
         post_norms: gemma,
-        qk_norm: match arch {
-            Arch::Gemma3 | Arch::Qwen3 | Arch::Qwen3Moe | Arch::Hunyuan => true,
-            Arch::Qwen35 | Arch::Qwen35Moe | Arch::Qwen3Next => true,
-            Arch::Glm4Moe => s.flag("use_qk_norm")?,
-            Arch::Llama | Arch::Mistral | Arch::Qwen2 | Arch::Gemma2 | Arch::Ministral3 => false,
-        },
+        qk_norm: arch.has_head_norms(arch == Arch::Glm4Moe && s.flag("use_qk_norm")?),
         qkv_bias: arch == Arch::Qwen2 || has_biases,
         o_bias: has_biases && arch != Arch::Glm4Moe,
         mlp_bias: arch == Arch::Llama && s.flag("mlp_bias")?,

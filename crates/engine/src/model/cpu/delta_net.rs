@@ -87,7 +87,7 @@ impl DeltaNet {
 }
 
 impl Mixed<'_> {
-    /// Gates `z` by its SiLU and multiplies it by what every row reads from its state.
+    /// Gates `z` by its silu and multiplies it by what every row reads from its state.
     ///
     /// Shape: `z` `[rows, value heads value_dim]`.
     pub(super) fn apply(&self, net: &DeltaNet, inputs: &Inputs<'_>, z: &mut [f32], states: LayerStates<'_>) {
@@ -120,7 +120,7 @@ impl Mixed<'_> {
         runs.filter(|run| !run.rows.is_empty()).collect()
     }
 
-    /// Queries, keys and values after convolution and SiLU; queries and keys of unit length, queries scaled.
+    /// Queries, keys and values after convolution and silu; queries and keys of unit length, queries scaled.
     ///
     /// Shape: `[rows, channels]`.
     fn convolved(

@@ -67,7 +67,9 @@ fn to_unit<L: Lanes>(head: &mut [f32], eps: f32, scale: f32) {
     for x in whole {
         L::load(x).mul(L::splat(by)).store(x);
     }
-    tail.iter_mut().for_each(|x| *x *= by);
+    for x in tail {
+        *x *= by;
+    }
 }
 
 #[inline(always)]

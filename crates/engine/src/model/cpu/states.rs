@@ -1,6 +1,6 @@
 //! Recurrent states in this machine's memory: storage only.
 
-use crate::model::Config;
+use crate::model::{Config, config::DeltaNet};
 
 /// The states of the layers with Gated DeltaNet, in slots.
 pub(super) struct States {
@@ -21,7 +21,7 @@ pub(super) struct LayerStates<'a> {
 impl States {
     /// Zeros that take no memory until they are written to: the system hands out such pages lazily.
     pub(super) fn new(config: &Config, n_slots: usize) -> Self {
-        let size = config.delta_net.as_ref().map_or(0, |delta| delta.state());
+        let size = config.delta_net.as_ref().map_or(0, DeltaNet::state);
         let layer =
             |layer| if config.delta_net_of(layer).is_some() { vec![0.0; n_slots * size] } else { Vec::new() };
         Self { n_slots, size, layers: (0..config.n_layers).map(layer).collect() }

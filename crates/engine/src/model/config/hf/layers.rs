@@ -45,8 +45,9 @@ pub fn windows(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<(Option<
 
 fn window(s: &Settings<'_>, arch: Arch) -> Result<Option<usize>, Error> {
     let window = match arch {
-        Arch::Llama | Arch::Glm4Moe | Arch::Hunyuan => None,
-        Arch::Qwen35 | Arch::Qwen35Moe | Arch::Qwen3Next => None,
+        Arch::Llama | Arch::Glm4Moe | Arch::Hunyuan | Arch::Qwen35 | Arch::Qwen35Moe | Arch::Qwen3Next => {
+            None
+        }
         Arch::Mistral | Arch::Ministral3 | Arch::Gemma2 | Arch::Gemma3 => s.size("sliding_window")?,
         Arch::Qwen2 | Arch::Qwen3 | Arch::Qwen3Moe => {
             if s.flag("use_sliding_window")? {

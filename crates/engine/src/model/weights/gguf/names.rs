@@ -40,7 +40,13 @@ pub fn named(arch: &str, name: &str) -> Named {
     let has_head_norms = glm || hybrid || matches!(arch, "qwen3" | "qwen3moe" | "gemma3" | "hunyuan-dense");
     let has_experts = glm || matches!(arch, "qwen3moe" | "qwen35moe" | "qwen3next");
     let has_shared = glm || matches!(arch, "qwen35moe" | "qwen3next");
+    if let Some(stem) = of_linear_attention(arch, stem, kind) {
+        // The bias of the times has no module of its own.
+        let kind = if stem == "dt_bias" { "" } else { ".weight" };
+        return Named::Read(format!("model.layers.{layer}.linear_attn.{stem}{kind}"));
+    }
     let stem = match (stem, kind) {
+        ("ffn_gate_inp_shexp", "weight") if hybrid && has_shared => "mlp.shared_expert_gate",
         // Frequencies that follow from the settings.
         ("attn_rot_embd", _) => return Named::Unused,
         // Layers that predict further tokens.
@@ -48,18 +54,6 @@ pub fn named(arch: &str, name: &str) -> Named {
         ("exp_probs_b", "bias") if glm => {
             return Named::Read(format!("model.layers.{layer}.mlp.gate.e_score_correction_bias"));
         }
-        ("ssm_dt", "bias") if hybrid => {
-            return Named::Read(format!("model.layers.{layer}.linear_attn.dt_bias"));
-        }
-        ("attn_qkv", "weight") if hybrid => "linear_attn.in_proj_qkv",
-        ("attn_gate", "weight") if hybrid => "linear_attn.in_proj_z",
-        ("ssm_in", "weight") if arch == "qwen3next" => "linear_attn.in_proj_qkvz",
-        ("ssm_ba", "weight") if arch == "qwen3next" => "linear_attn.in_proj_ba",
-        ("ssm_beta", "weight") if hybrid => "linear_attn.in_proj_b",
-        ("ssm_alpha", "weight") if hybrid => "linear_attn.in_proj_a",
-        ("ssm_conv1d", "weight") if hybrid => "linear_attn.conv1d",
-        ("ssm_norm", "weight") if hybrid => "linear_attn.norm",
-        ("ssm_out", "weight") if hybrid => "linear_attn.out_proj",
         ("attn_q", "weight" | "bias") => "self_attn.q_proj",
         ("attn_k", "weight" | "bias") => "self_attn.k_proj",
         ("attn_v", "weight" | "bias") => "self_attn.v_proj",
@@ -76,7 +70,6 @@ pub fn named(arch: &str, name: &str) -> Named {
         ("ffn_up_exps", "weight") if has_experts => "mlp.experts.up_proj",
         ("ffn_down_exps", "weight") if has_experts => "mlp.experts.down_proj",
         ("ffn_gate_up_exps", "weight") if has_experts => "mlp.experts.gate_up_proj",
-        ("ffn_gate_inp_shexp", "weight") if hybrid && has_shared => "mlp.shared_expert_gate",
         ("ffn_gate_shexp", "weight") if has_shared => "mlp.shared_experts.gate_proj",
         ("ffn_up_shexp", "weight") if has_shared => "mlp.shared_experts.up_proj",
         ("ffn_down_shexp", "weight") if has_shared => "mlp.shared_experts.down_proj",
@@ -86,6 +79,24 @@ pub fn named(arch: &str, name: &str) -> Named {
         _ => return Named::Unknown,
     };
     Named::Read(format!("model.layers.{layer}.{stem}.{kind}"))
+}
+
+/// A tensor of a layer of linear attention.
+fn of_linear_attention(arch: &str, stem: &str, kind: &str) -> Option<&'static str> {
+    Some(match (stem, kind) {
+        _ if !is_hybrid(arch) => return None,
+        ("ssm_dt", "bias") => "dt_bias",
+        ("attn_qkv", "weight") => "in_proj_qkv",
+        ("attn_gate", "weight") => "in_proj_z",
+        ("ssm_in", "weight") if arch == "qwen3next" => "in_proj_qkvz",
+        ("ssm_ba", "weight") if arch == "qwen3next" => "in_proj_ba",
+        ("ssm_beta", "weight") => "in_proj_b",
+        ("ssm_alpha", "weight") => "in_proj_a",
+        ("ssm_conv1d", "weight") => "conv1d",
+        ("ssm_norm", "weight") => "norm",
+        ("ssm_out", "weight") => "out_proj",
+        _ => return None,
+    })
 }
 
 /// Whether an architecture has layers of Gated DeltaNet.
