@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
 use super::{Args, answers::Answers};
@@ -38,6 +38,11 @@ pub enum Part {
     Testset,
     /// How long the answers of run folders are, and how many errors they name a second
     Answers,
+    /// The error spans of the runs among `--scores` beside the raters', with `--by` also on each slice
+    Spans,
+    /// What a major error should cost, from the errors of the runs among `--scores`, such as one of eaprompt: the weight
+    /// that makes the first --stat best (seg:acc-eq@item by default)
+    LatentWeight,
 }
 
 /// The optional parts.
@@ -46,17 +51,16 @@ pub struct ExtraArgs {
     /// More than the main table; may name several.
     #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
     pub also: Vec<Part>,
-    /// Compare the error spans of a run (or a verdicts file) with the raters', with `--by` also on each slice.
-    #[arg(long, value_name = "NAME=DIR")]
+    /// The same as `--also spans`, for a run that is not among `--scores`.
+    #[arg(long, hide = true, value_name = "NAME=DIR")]
     pub spans: Vec<String>,
     /// Definitions of span F1 to show: offsets (spans where the judge has them, translation and source apart), fsp (the
     /// FSP paper's: quotes placed where the raters' spans are), wmt-qe (the quality estimation task's); by default
     /// offsets, with `--task fsp` also fsp. JSON has all.
     #[arg(long, value_name = "DEFINITION", value_delimiter = ',')]
     pub span_f1: Vec<Definition>,
-    /// Find out what a major error should cost from the errors of a run, such as one of eaprompt: the weight
-    /// that makes the first --stat best (seg:acc-eq@item by default).
-    #[arg(long, value_name = "NAME=DIR")]
+    /// The same as `--also latent-weight`, for a run that is not among `--scores`.
+    #[arg(long, hide = true, value_name = "NAME=DIR")]
     pub latent_weight: Vec<String>,
     /// Write plots as SVG files into this folder.
     #[arg(long, value_name = "DIR")]
@@ -90,8 +94,16 @@ pub fn compute(args: &Args, eval_sets: &[EvalSet], result: &SetResult) -> Result
     let wants = |part| args.extra.wants(part);
     let statistics: Vec<Statistic> =
         args.statistics.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
-    let spans = named(&args.extra.spans)?;
+    let (mut spans, mut latent) = (named(&args.extra.spans)?, named(&args.extra.latent_weight)?);
     let runs = runs(args, &spans);
+    for (part, of) in [(Part::Spans, &mut spans), (Part::LatentWeight, &mut latent)] {
+        if wants(part) && runs.is_empty() {
+            bail!("`--also` names a part that is about runs, and there is none\nhint: `--scores NAME=DIR` with a run folder");
+        }
+        if wants(part) {
+            of.clone_from(&runs);
+        }
+    }
     let request = Request {
         gold: &args.gold,
         seed: args.seed,
@@ -105,7 +117,7 @@ pub fn compute(args: &Args, eval_sets: &[EvalSet], result: &SetResult) -> Result
         testset: wants(Part::Testset),
         spans: &spans,
         runs: &runs,
-        latent: &named(&args.extra.latent_weight)?,
+        latent: &latent,
         verdicts: &verdicts_of,
     };
     let parts = Parts::of(&request, eval_sets)?;
