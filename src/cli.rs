@@ -49,7 +49,6 @@ pub mod setup;
 pub mod show;
 mod signals;
 pub mod slurm;
-mod trained;
 pub mod tune;
 pub mod verify;
 

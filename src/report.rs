@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::{
     console::{plain, plain_json},
+    meta::verdicts::Verdict,
     run::{Record, Summary},
 };
 
@@ -17,6 +18,7 @@ pub mod meta;
 pub mod page;
 mod style;
 mod text;
+pub mod transcript;
 mod units;
 
 pub use cells::Formulas;
@@ -24,6 +26,16 @@ pub use examples::Shown;
 pub use style::TextStyle;
 pub use text::{cost, text, text_of};
 pub use units::examples;
+
+/// Verdicts as `meta` would read them from a run's folder.
+///
+/// # Panics
+/// Never: a record holds what a verdict does.
+#[must_use]
+pub fn as_verdicts(records: &[Record]) -> Vec<Verdict> {
+    let as_verdict = |record: &Record| serde_json::to_value(record).and_then(serde_json::from_value);
+    records.iter().map(|record| as_verdict(record).expect("a record holds what a verdict does")).collect()
+}
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -21,13 +21,13 @@ use crate::meta::significance::Resampling;
 use crate::meta::standards::References;
 use crate::meta::statistic::Statistic;
 use crate::meta::task::TaskSet;
-use crate::report::meta::main_table;
+use crate::report::meta::{
+    main_table,
+    notes::{NoteContext, trained_on_warnings},
+};
 
-mod answers;
 mod extra;
 pub mod hints;
-mod more;
-mod notes;
 mod text;
 
 /// How well metrics and judges agree with human raters.
@@ -118,25 +118,35 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let set = task_set(args)?;
     let selection = selection(args, &set)?;
     let eval_sets = load(args, &selection)?;
-    let significance = args.extra.wants(Part::Significance).then_some(Resampling {
-        resamples: args.resamples.max(1),
-        block: args.block,
-        seed: args.seed,
-    });
-    let result = evaluate::run(&set, &eval_sets, significance)?;
+    let context = note_context(args);
+    let result = evaluate::run(&set, &eval_sets, context.significance)?;
     let extras = extra::compute(args, &eval_sets, &result)?;
     if args.printed.is_json() {
-        text::print_json(args, &eval_sets, &result, &extras, out)?;
+        text::print_json(args, &context, &eval_sets, (&result, &extras), out)?;
     } else if args.printed.rows(&main_table(&result), out)? {
         // A table of numbers alone has no room for what stands below one.
-        for warning in notes::trained_on(args, &eval_sets) {
+        for warning in trained_on_warnings(&context, &eval_sets) {
             say!("warning: {warning}");
         }
     } else {
-        text::print_tables(args, &eval_sets, &result, out)?;
-        more::print(args, &extras, out)?;
+        text::print_tables(args, &context, &eval_sets, (&result, &extras), out)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the notes below the tables depend on.
+fn note_context(args: &Args) -> NoteContext {
+    let brought = args.scores.iter().chain(&args.extra.spans).chain(&args.extra.latent_weight);
+    let brought = brought.filter_map(|given| given.split_once('='));
+    NoteContext {
+        brought: brought.map(|(name, path)| (name.to_owned(), path.to_owned())).collect(),
+        lint: args.extra.wants(Part::Lint),
+        significance: args.extra.wants(Part::Significance).then_some(Resampling {
+            resamples: args.resamples.max(1),
+            block: args.block,
+            seed: args.seed,
+        }),
+    }
 }
 
 fn selection(args: &Args, set: &TaskSet) -> Result<Selection> {

@@ -39,6 +39,7 @@ pub mod record;
 pub mod selection;
 mod semaphore;
 pub mod summary;
+pub mod trained_on;
 pub mod trial;
 pub mod units;
 pub mod verify;

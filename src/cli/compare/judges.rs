@@ -11,7 +11,6 @@ use serde::Serialize;
 use super::Args;
 use super::input::Input;
 use crate::{
-    cli::trained,
     console::table::Table,
     meta::{
         average::{Coefficient, Grouping},
@@ -24,6 +23,7 @@ use crate::{
         statistic::Statistic,
         task::TaskSet,
     },
+    run::trained_on,
 };
 
 /// Characters of a translation that are shown.
@@ -56,7 +56,7 @@ pub fn run(args: &Args, inputs: &[Input], out: &mut dyn Write) -> Result<()> {
     let gold = args.testset.as_deref().map(|dir| against_raters(args, inputs, dir)).transpose()?;
     let judges =
         inputs.iter().zip(&args.inputs).map(|(input, path)| (input.judgements.name.as_str(), path.clone()));
-    let warnings = if gold.is_some() { trained::warnings(judges) } else { BTreeSet::new() };
+    let warnings = if gold.is_some() { trained_on::warnings(judges) } else { BTreeSet::new() };
     for warning in &warnings {
         say!("warning: {warning}");
     }

@@ -122,10 +122,13 @@ pub fn compute(args: &Args, eval_sets: &[EvalSet], result: &SetResult) -> Result
     };
     let parts = Parts::of(&request, eval_sets)?;
     let answers = if wants(Part::Answers) { Answers::of(runs)? } else { Vec::new() };
-    let plots = match &args.extra.plots {
-        Some(dir) => plots(dir, eval_sets, result)?,
-        None => Vec::new(),
-    };
+    let mut plots = Vec::new();
+    if let Some(dir) = &args.extra.plots {
+        for (name, svg) in plots::plots(eval_sets, result)? {
+            files::create_dir(dir)?;
+            plots.push(dir.join(name));
+        }
+    }
     Ok(Extras { parts, answers, plots })
 }
 
@@ -156,40 +159,4 @@ fn verdicts_of(path: &Path, lp: &str) -> Result<Vec<Verdict>, Error> {
         return raters::verdicts(path, Some(&pair)).map_err(|error| Error::Unsuitable(format!("{error:#}")));
     }
     verdicts::read(path)
-}
-
-fn plots(dir: &Path, eval_sets: &[EvalSet], result: &SetResult) -> Result<Vec<PathBuf>> {
-    std::fs::create_dir_all(dir).with_context(|| format!("cannot create `{}`", dir.display()))?;
-    let mut written = Vec::new();
-    let mut write = |name: String, svg: String| -> Result<()> {
-        let path = dir.join(name.replace(['/', '+', ':', '@'], "_"));
-        files::write(&path, |file| file.write_all(svg.as_bytes()))?;
-        written.push(path);
-        Ok(())
-    };
-    for eval_set in eval_sets {
-        for (metric, scores) in aligned(eval_set)? {
-            let epsilon =
-                Statistic::AccEq(Grouping::Item).over_segments(&scores).ok().and_then(|m| m.epsilon);
-            let (gold, values): (Vec<f64>, Vec<f64>) =
-                scores.gold.iter().zip(&scores.metric).filter_map(|(g, m)| Some(((*g)?, (*m)?))).unzip();
-            let title = format!("{} · {}", eval_set.lp(), metric.name);
-            write(
-                format!("scatter_{}_{}.svg", eval_set.lp(), metric.name),
-                plot::scatter(&title, &gold, &values, epsilon),
-            )?;
-            write(format!("scores_{}_{}.svg", eval_set.lp(), metric.name), plot::histogram(&title, &values))?;
-        }
-    }
-    for task in result.tasks.iter().filter(|task| !task.ranks.is_empty()) {
-        let title = format!("{} · {}", task.pairs.join("+"), task.statistic);
-        write(
-            format!("ranks_{}_{}.svg", task.pairs.join("_"), task.statistic),
-            plot::clusters(&title, &task.ranks),
-        )?;
-    }
-    if !result.average.is_empty() {
-        write(format!("ranks_{}.svg", result.name), plot::clusters(&result.name, &result.average))?;
-    }
-    Ok(written)
 }

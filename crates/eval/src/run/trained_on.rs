@@ -7,10 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{
-    run::{RunFile, finish::VERDICTS},
-    segment::trained::Overlap,
-};
+use super::{RunFile, finish::VERDICTS};
+use crate::segment::trained::Overlap;
 
 /// Replaces `.LEVEL.score` in the name of the file that says what the judge was trained on.
 const BESIDE: &str = ".trained-on.json";
