@@ -369,7 +369,8 @@ mod tests {
     #[test]
     fn there_is_one_spelling_of_each_option_and_no_more_than_a_person_can_know() {
         let options = options(&Cli::command());
-        let counted: Vec<&String> = options.iter().filter(|name| !OTHER_SPELLINGS.contains(&name.as_str())).collect();
+        let counted: Vec<&String> =
+            options.iter().filter(|name| !OTHER_SPELLINGS.contains(&name.as_str())).collect();
         assert!(counted.len() <= 110, "{}: {counted:?}", counted.len());
     }
 
@@ -379,9 +380,9 @@ mod tests {
     #[test]
     fn other_spellings_are_not_shown() {
         fn check(command: &clap::Command) {
-            let others = command.get_arguments().filter(|arg| {
-                arg.get_long().is_some_and(|name| OTHER_SPELLINGS.contains(&name))
-            });
+            let others = command
+                .get_arguments()
+                .filter(|arg| arg.get_long().is_some_and(|name| OTHER_SPELLINGS.contains(&name)));
             others.for_each(|arg| assert!(arg.is_hide_set(), "{}: {arg}", command.get_name()));
             command.get_subcommands().for_each(check);
         }

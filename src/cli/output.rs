@@ -1,11 +1,14 @@
 //! `--format`, the same for every command that prints a table: text for people, JSON, TSV or CSV for programs.
 
-use std::{io::Write, path::Path};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::{console::table::Table, report::Formulas, run::own};
+use crate::{console::table::Table, files, report::Formulas, run::own};
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -56,6 +59,17 @@ impl TextOrJson {
 fn text_or_json() -> impl TypedValueParser<Value = Format> {
     let names = PossibleValuesParser::new(["text", "json"]);
     names.map(|name| if name == "json" { Format::Json } else { Format::Text })
+}
+
+/// Writes a text as a file of a folder, which is made where there is none; returns the file's path.
+///
+/// # Errors
+/// When the folder or the file cannot be written.
+pub fn write_in(folder: &Path, name: impl AsRef<Path>, text: &str) -> Result<PathBuf> {
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
+    let path = folder.join(name);
+    files::write(&path, |file| file.write_all(text.as_bytes()))?;
+    Ok(path)
 }
 
 /// Refuses to write a result over a file of a run. `new`: the folder of a run that is about to be made.

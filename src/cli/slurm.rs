@@ -278,8 +278,9 @@ fn is_time(text: &str) -> bool {
 /// Submits a script and returns the job's number.
 fn sbatch(options: &[String], path: &Path) -> Result<String> {
     let output = Command::new("sbatch").arg("--parsable").args(options).arg(path).output();
-    let output = output
-        .context("cannot start `sbatch`\nhint: submit from a login node of the cluster, or add `--dry-run`")?;
+    let output = output.context(
+        "cannot start `sbatch`\nhint: submit from a login node of the cluster, or add `--dry-run`",
+    )?;
     if !output.status.success() {
         bail!("`sbatch` refused `{}`: {}", path.display(), String::from_utf8_lossy(&output.stderr).trim());
     }

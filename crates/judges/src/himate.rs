@@ -73,6 +73,8 @@ use crate::{
 
 pub mod calibration;
 
+pub mod confidences;
+
 mod hierarchy;
 
 mod quotes;

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::segment::{Lang, lang};
 pub use crate::segment::read::layout::{MetricName, Place, pairs};
 use crate::segment::read::layout::{TestsetFiles, texts, texts_as_published};
+use crate::segment::{Lang, lang};
 
 use super::Error;
 use super::scores::numbering::Numbered;

@@ -5,19 +5,18 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-use super::{Args, answers::Answers};
-use crate::cli::raters;
-use crate::files;
+use super::Args;
+use crate::cli::{output::write_in, raters};
 use crate::meta::Error;
-use crate::meta::average::Grouping;
 use crate::meta::eval_set::EvalSet;
 use crate::meta::evaluate::SetResult;
-use crate::meta::parts::{Parts, Request, aligned};
+use crate::meta::parts::{Parts, Request};
 use crate::meta::slices::By;
 use crate::meta::spans::counts::Definition;
 use crate::meta::statistic::Statistic;
+use crate::meta::verdicts;
 use crate::meta::verdicts::Verdict;
-use crate::meta::{plot, verdicts};
+use crate::report::meta::{answers::Answers, plots};
 
 /// A part that is left out unless it is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -98,7 +97,9 @@ pub fn compute(args: &Args, eval_sets: &[EvalSet], result: &SetResult) -> Result
     let runs = runs(args, &spans);
     for (part, of) in [(Part::Spans, &mut spans), (Part::LatentWeight, &mut latent)] {
         if wants(part) && runs.is_empty() {
-            bail!("`--also` names a part that is about runs, and there is none\nhint: `--scores NAME=DIR` with a run folder");
+            bail!(
+                "`--also` names a part that is about runs, and there is none\nhint: `--scores NAME=DIR` with a run folder"
+            );
         }
         if wants(part) {
             of.clone_from(&runs);
@@ -125,8 +126,7 @@ pub fn compute(args: &Args, eval_sets: &[EvalSet], result: &SetResult) -> Result
     let mut plots = Vec::new();
     if let Some(dir) = &args.extra.plots {
         for (name, svg) in plots::plots(eval_sets, result)? {
-            files::create_dir(dir)?;
-            plots.push(dir.join(name));
+            plots.push(write_in(dir, name, &svg)?);
         }
     }
     Ok(Extras { parts, answers, plots })

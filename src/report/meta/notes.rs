@@ -11,8 +11,8 @@ use crate::meta::evaluate::{SetResult, TaskResult};
 use crate::meta::lint::{FLIPPED_SIGN, Finding, lint};
 use crate::meta::scores::units::Joining;
 use crate::meta::scores::{Scores, SystemScoreOrigin};
-use crate::meta::standards::Origin;
 use crate::meta::significance::Resampling;
+use crate::meta::standards::Origin;
 use crate::meta::statistic::Measured;
 use crate::run::trained_on;
 
@@ -56,7 +56,9 @@ pub fn notes(context: &NoteContext, eval_sets: &[EvalSet], result: &SetResult) -
         notes.extend(flipped_signs(context, eval_set));
     }
     notes.extend(result.tasks.iter().filter_map(dropped_note));
-    notes.extend(trained_on_warnings(context, eval_sets).into_iter().map(|warning| format!("warning: {warning}")));
+    notes.extend(
+        trained_on_warnings(context, eval_sets).into_iter().map(|warning| format!("warning: {warning}")),
+    );
     if result.tasks.iter().any(|task| task.statistic.starts_with("seg:acc-eq")) {
         notes.push(
             "acc-eq: each metric has one tie threshold, fitted on these same scores (`--also calibration` shows by how \
@@ -84,7 +86,8 @@ pub fn notes(context: &NoteContext, eval_sets: &[EvalSet], result: &SetResult) -
 fn flipped_signs(context: &NoteContext, eval_set: &EvalSet) -> Vec<String> {
     let is_brought = |name: &str| context.brought.iter().any(|(brought, _)| brought == name);
     let findings = if context.lint { Vec::new() } else { lint(eval_set).unwrap_or_default() };
-    let flipped = findings.into_iter().filter(|found| found.kind == FLIPPED_SIGN && is_brought(&found.metric));
+    let flipped =
+        findings.into_iter().filter(|found| found.kind == FLIPPED_SIGN && is_brought(&found.metric));
     flipped.map(|found| format!("warning: {} {}: {}", found.lp, found.metric, message(&found))).collect()
 }
 

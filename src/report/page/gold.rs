@@ -39,7 +39,9 @@ pub fn records(
     let testset = TestSet::of_languages(dir, (src, tgt), given)?;
     let dir = dir.display();
     let Some(scores) = testset.human(gold)?.segments else {
-        return unsuitable(format!("`{dir}` has scores `{gold}` of systems only; the page shows scores of segments"));
+        return unsuitable(format!(
+            "`{dir}` has scores `{gold}` of systems only; the page shows scores of segments"
+        ));
     };
     let raters: Vec<Ratings> = testset
         .rating_files(gold)?
@@ -199,8 +201,8 @@ mod tests {
     fn other_translations_are_refused() {
         let root = testset();
         let refused = |gold: &str, texts| of(&root, gold, &judged(texts)).unwrap_err().to_string();
-        let told =
-            refused("mqm", ["Zwei.", "Éins Bank.", "Drei."]).replace(&root.path().display().to_string(), "DIR");
+        let told = refused("mqm", ["Zwei.", "Éins Bank.", "Drei."])
+            .replace(&root.path().display().to_string(), "DIR");
         assert!(
             told.starts_with("segment 1 (id 0) of `a` is another translation in `DIR`\nhint: "),
             "{told}"
