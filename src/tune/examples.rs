@@ -110,6 +110,9 @@ fn unit(granularity: Granularity, documents: &[&Document], rated: &[&Rated]) -> 
 ///
 /// # Errors
 /// Prompts of the user's that cannot be filled in.
+///
+/// # Panics
+/// Never: units are of these granularities.
 pub fn drawn(
     documents: &[Document],
     granularities: &[Granularity],

@@ -95,12 +95,7 @@ pub(super) fn run(args: &Args, invocation: &super::Invocation, out: &mut dyn Wri
         let weights = Weights::open(&found.weights)?;
         (weights.config().n_layers, weights.config().hidden)
     };
-    let depth = args.depth.first().copied().unwrap_or(n_layers * 3 / 5);
-    let depths: BTreeSet<usize> = args.depth.iter().copied().chain([depth]).collect();
-    if let Some(depth) = depths.iter().find(|&&depth| depth == 0 || depth >= n_layers) {
-        bail!("`--depth {depth}`: the model has {n_layers} layers; hint: 1 to {}", n_layers - 1);
-    }
-    let depths: Vec<usize> = depths.into_iter().collect();
+    let (depth, depths) = depths(&args.depth, n_layers)?;
     let settings = Settings { prompts: args.reading.data.prompts.clone(), ..Settings::default() };
     let prompts = probe::prompts(&settings)?;
     let folder = args.reading.readings.clone().unwrap_or_else(|| args.out.with_extension("readings"));
@@ -145,6 +140,16 @@ pub(super) fn run(args: &Args, invocation: &super::Invocation, out: &mut dyn Wri
     writeln!(out, "{}\tfit {}", args.out.display(), fit.hash())?;
     say_next(args);
     Ok(())
+}
+
+/// After how many layers the fit takes states, and after how many they are kept, in order.
+fn depths(asked: &[usize], n_layers: usize) -> Result<(usize, Vec<usize>)> {
+    let depth = asked.first().copied().unwrap_or(n_layers * 3 / 5);
+    let depths: BTreeSet<usize> = asked.iter().copied().chain([depth]).collect();
+    if let Some(depth) = depths.iter().find(|&&depth| depth == 0 || depth >= n_layers) {
+        bail!("`--depth {depth}`: the model has {n_layers} layers; hint: 1 to {}", n_layers - 1);
+    }
+    Ok((depth, depths.into_iter().collect()))
 }
 
 fn say_next(args: &Args) {
