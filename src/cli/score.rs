@@ -13,6 +13,7 @@ use super::{
     output::{Cells, Format, spare_runs},
 };
 use crate::{
+    console::hints,
     eval::{Evaluation, Invocation, ModelLoader},
     files,
     judges::registry,
@@ -56,7 +57,7 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
 /// Says what the user should know of the input.
 fn say_notes(evaluation: &Evaluation, quiet: bool) {
     if !quiet {
-        evaluation.notes.iter().for_each(|note| say!("note: {note}"));
+        evaluation.notes.iter().for_each(|note| say!("note: {}", hints::note(note)));
     }
     evaluation.trained_on.iter().for_each(|overlap| say!("warning: {overlap}"));
 }
