@@ -22,7 +22,7 @@ pub mod transcript;
 mod units;
 
 pub use cells::Formulas;
-pub use examples::Shown;
+pub use examples::ReportExamples;
 pub use style::TextStyle;
 pub use text::{cost, text, text_of};
 pub use units::examples;

@@ -18,7 +18,7 @@ use crate::{
     console::args,
     eval::{
         ModelSpec, Resources,
-        models::gpu_check::{self, Found, Named},
+        models::gpu_check::{self, GpuReport, Named},
     },
     files,
 };
@@ -45,7 +45,7 @@ pub struct Args {
 /// What `--json` prints.
 #[derive(Serialize, Deserialize)]
 struct Printed {
-    gpus: Vec<Found>,
+    gpus: Vec<GpuReport>,
 }
 
 /// Runs `tribunal gpu-check`: exit code 0 where nothing differs, 1 where something does.
@@ -57,7 +57,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     if args.printed.is_json() {
         writeln!(out, "{}", serde_json::to_string(&Printed { gpus: found.clone() })?)?;
     } else {
-        for Found { gpu, seconds, wrong } in &found {
+        for GpuReport { gpu, seconds, wrong } in &found {
             let of_model = if args.model.is_some() { ", and two layers of the model" } else { "" };
             match wrong {
                 None => writeln!(

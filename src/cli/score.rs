@@ -170,7 +170,7 @@ pub fn print(
         Format::Text => {
             let shown = match detail {
                 Detail::Units => shown(outcome)?,
-                Detail::Systems => report::Shown::of(&summary.signature),
+                Detail::Systems => report::ReportExamples::of(&summary.signature),
             };
             if summary.ranks_systems() {
                 report::text_of(summary, &shown, detail, style())
@@ -200,8 +200,8 @@ pub fn print_examples(outcome: &Outcome, out: &mut dyn Write) -> Result<()> {
 }
 
 /// The units of a run that are shown, one record in memory at a time.
-fn shown(outcome: &Outcome) -> Result<report::Shown> {
-    let mut shown = report::Shown::of(&outcome.summary.signature);
+fn shown(outcome: &Outcome) -> Result<report::ReportExamples> {
+    let mut shown = report::ReportExamples::of(&outcome.summary.signature);
     outcome.each_record(|record| {
         shown.add(record);
         Ok(())

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{
-    Detail, Shown, TextStyle, marked,
+    Detail, ReportExamples, TextStyle, marked,
     style::{paint, score, wrapped},
     units,
 };
@@ -30,7 +30,7 @@ const UNUSABLE: &str = "unusable";
 /// The whole report.
 #[must_use]
 pub fn text(summary: &Summary, records: &[Record], detail: Detail, style: TextStyle) -> String {
-    let mut shown = Shown::of(&summary.signature);
+    let mut shown = ReportExamples::of(&summary.signature);
     for record in records {
         shown.add(record.clone());
     }
@@ -44,7 +44,7 @@ pub fn text(summary: &Summary, records: &[Record], detail: Detail, style: TextSt
 
 /// The same with the units that are shown picked out already.
 #[must_use]
-pub fn text_of(summary: &Summary, shown: &Shown, detail: Detail, style: TextStyle) -> String {
+pub fn text_of(summary: &Summary, shown: &ReportExamples, detail: Detail, style: TextStyle) -> String {
     let mut parts = Vec::new();
     if detail == Detail::Units {
         parts.push(units::examples(shown, style));

@@ -114,7 +114,7 @@ impl Protocol for Likelihood {
         (0..group.len()).map(segment_verdict).collect()
     }
 
-    fn remarks(&self, segments: &[Segment]) -> Vec<String> {
+    fn notes(&self, segments: &[Segment]) -> Vec<String> {
         on_empty(METHOD.name, segments).into_iter().collect()
     }
 }

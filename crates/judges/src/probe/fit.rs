@@ -365,7 +365,7 @@ impl Fit {
 
     /// Pairs that it does not know.
     #[must_use]
-    pub fn remarks(&self, segments: &[Segment]) -> Vec<String> {
+    pub fn notes(&self, segments: &[Segment]) -> Vec<String> {
         let pairs: BTreeSet<String> = segments.iter().map(super::pair).collect();
         let unknown = pairs.iter().filter(|pair| !self.calibrations.contains_key(*pair));
         let remark = |pair| {
