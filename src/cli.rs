@@ -6,10 +6,10 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::{
     console::{
-        Plain,
+        EscapeControls,
         args::with_all_options,
         hints, loading,
-        stream::{Patient, explain_with},
+        stream::{IgnoreBrokenPipe, explain_with},
         wrap,
     },
     eval::{self, Invocation, ModelLoader, Session},
@@ -138,7 +138,7 @@ pub fn main_with<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> ExitCo
         }
     };
     signals::watch(&cli.writing);
-    match cli.on_terminal().run(loading::load, &mut Patient::new(std::io::stdout().lock())) {
+    match cli.on_terminal().run(loading::load, &mut IgnoreBrokenPipe::new(std::io::stdout().lock())) {
         Ok(code) => code,
         Err(error) => {
             say!("error: {}", explain(&error));
@@ -243,7 +243,7 @@ impl Cli {
         let out: &mut dyn Write = if self.command.writes_escapes() {
             out
         } else {
-            shown = Plain::new(out);
+            shown = EscapeControls::new(out);
             &mut shown
         };
         match self.command {

@@ -52,7 +52,7 @@ pub struct Args {
     /// Bootstrap and randomization resamples
     #[arg(long, default_value_t = 1000, value_name = "N")]
     pub resamples: usize,
-    /// Seed of everything drawn
+    /// Random seed
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub seed: u64,
 }

@@ -1,5 +1,5 @@
 //! `tribunal tune`: what a judge is fitted on. It fits the maps of the judge `probe`, and writes the examples that a trainer
-//! learns the judge `gmft` from. What is fitted and how is in the room `tune`; the arguments, the files and what is said
+//! learns the judge `gmft` from. What is fitted and how is in `tune`; the arguments, the files and what is said
 //! are here.
 
 use std::{
@@ -104,7 +104,7 @@ struct DataArgs {
     /// The share of documents that is kept for testing (0: none), or a file of their names, `PAIR/DOC`, one a line
     #[arg(long, default_value = "0.2", value_name = "SHARE|FILE")]
     hold_out: String,
-    /// Draws the split and the order of examples
+    /// Random seed of the split and the order of examples
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
     /// A folder whose files replace the judge's prompt

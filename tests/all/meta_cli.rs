@@ -260,7 +260,7 @@ fn slices_by_document_and_by_length() {
     assert_eq!(slices("doc"), [("d1".to_owned(), 2), ("d2".to_owned(), 1)]);
     assert_eq!(slices("length"), [("short".to_owned(), 3), ("medium".to_owned(), 0), ("long".to_owned(), 0)]);
     let told = meta(dir.path(), &["-l", "en-de", "--by", "week"]).unwrap_err();
-    assert!(told.contains("unknown slice `week`\nhint: domain, doc, length"), "{told}");
+    assert!(told.contains("unknown slice `week`\nhint: it can be domain, doc or length"), "{told}");
 }
 
 #[test]

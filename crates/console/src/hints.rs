@@ -184,13 +184,17 @@ fn of_judge(error: &setup::Error) -> Option<String> {
 }
 
 /// What conflicts of settings say, and the same with options.
-const IN_CONFLICTS: [(&str, &str); 4] = [
+const IN_CONFLICTS: [(&str, &str); 5] = [
     (
         "other rated translations as shots, another seed",
         "other rated translations (`--shots`), another `--seed`",
     ),
     ("leave weights and shots out", "leave `--weights` and `--shots` out"),
     ("leave the weights out", "leave `--weights` out"),
+    (
+        "choose a generative method, such as `gemba-mqm`",
+        "add `--method gemba-mqm` or another generative method",
+    ),
     ("hint: use preset `", "hint: use `--preset "),
 ];
 

@@ -114,7 +114,7 @@ impl Signature {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = |value: &Option<String>| value.as_ref().map_or("-".into(), |v| format!("`{v}`"));
+        let value = |value: &Option<String>| value.as_ref().map_or("not set".into(), |v| format!("`{v}`"));
         write!(f, "{}: {} there, {} now", self.key, value(&self.there), value(&self.here))
     }
 }

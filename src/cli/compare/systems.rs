@@ -119,8 +119,8 @@ fn other_granularity(first: &Input, other: &Input) -> Result<()> {
 }
 
 /// Which of the numbers says whether two systems differ.
-const WHICH_P: &str = "read p randomization: below 0.05, the two differ by more than chance; p bootstrap and the interval are \
-                       estimates that come close to it with many units, and can contradict it near 0.05 or with few";
+const WHICH_P: &str = "p randomization below 0.05: significant; p bootstrap and the interval approximate it with many units, and can \
+                       contradict it near 0.05 or with few";
 
 /// What is said where no result could have been significant. Swapping the scores of n units gives 2^n means, of which two
 /// are as far from 0 as one of them, so that no p is below 2^-(n-1); and none is below one in the resamples and one.
@@ -250,11 +250,11 @@ fn table(rows: &[Compared]) -> Table {
     table.head([
         "system",
         "score",
-        "95% interval",
+        "score 95% CI",
         "units",
         "missing",
         "difference",
-        "95% interval",
+        "difference 95% CI",
         "p bootstrap",
         "p randomization",
     ]);

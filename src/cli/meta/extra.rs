@@ -35,7 +35,7 @@ pub enum Part {
     Annotators,
     /// What the test set holds and how much of it is rated: segments, documents, systems, translations, by domain
     Testset,
-    /// How long the answers of run folders are, and how many errors they name a second
+    /// How long the answers of run folders are, and how many errors are named per second
     Answers,
     /// The error spans of the runs among `--scores` beside the raters', with `--by` also on each slice
     Spans,
@@ -47,7 +47,7 @@ pub enum Part {
 /// The optional parts.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ExtraArgs {
-    /// More than the main table; may name several.
+    /// Additional tables, comma-separated.
     #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
     pub also: Vec<Part>,
     /// The same as `--also spans`, for a run that is not among `--scores`.

@@ -39,15 +39,14 @@ use crate::{
 pub(super) struct Args {
     #[command(flatten)]
     reading: ReadingArgs,
-    /// After how many layers the states are taken; by default after three in five. States after further numbers of layers
-    /// are kept, so that a fit on them needs no reading
+    /// The layer whose hidden states are used, from 1; default: at three fifths of the depth. Hidden states of further
+    /// layers are stored, for other fits
     #[arg(long, value_name = "N[,N]", value_parser = positive, value_delimiter = ',')]
     depth: Vec<usize>,
-    /// Learn from about N translations that are made worse as well, in ways that are known: words left out or wrong,
-    /// sentences missing, texts of another source
+    /// Add about N synthetically corrupted translations: words left out or wrong, sentences missing, texts of another source
     #[arg(long, alias = "spoilt", value_name = "N", default_value_t = 0)]
     corrupted: usize,
-    /// A LoRA adapter of the model, whose states the maps read: a folder in PEFT's layout
+    /// A LoRA adapter of the model: a folder in PEFT's layout
     #[arg(long, value_name = "DIR")]
     adapter: Option<PathBuf>,
     /// The file to write, for `--method probe:fit=FILE`
@@ -68,8 +67,7 @@ pub(super) struct ReadingArgs {
     pub model: String,
     #[command(flatten)]
     sample: SampleArgs,
-    /// The folder that keeps what the model has read, so that reading goes on where it was stopped; by default beside
-    /// what is written
+    /// The folder that caches hidden states, so that an interrupted fit resumes; default: beside the output
     #[arg(long, value_name = "DIR")]
     pub readings: Option<PathBuf>,
     #[command(flatten)]

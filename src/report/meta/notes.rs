@@ -94,8 +94,11 @@ fn flipped_signs(context: &NoteContext, eval_set: &EvalSet) -> Vec<String> {
 /// What a finding says, with the option that helps.
 #[must_use]
 pub fn message(found: &Finding) -> String {
-    let hint =
-        if found.kind == FLIPPED_SIGN { format!(" hint: --negate {}", found.metric) } else { String::new() };
+    let hint = if found.kind == FLIPPED_SIGN {
+        format!(" hint: if so, --negate {}", found.metric)
+    } else {
+        String::new()
+    };
     found.message.clone() + &hint
 }
 
