@@ -10,6 +10,7 @@ use crate::{
 };
 
 mod cells;
+pub mod compare;
 mod examples;
 pub mod export;
 pub mod health;
@@ -35,16 +36,6 @@ pub use units::examples;
 pub fn as_verdicts(records: &[Record]) -> Vec<Verdict> {
     let as_verdict = |record: &Record| serde_json::to_value(record).and_then(serde_json::from_value);
     records.iter().map(|record| as_verdict(record).expect("a record holds what a verdict does")).collect()
-}
-
-/// How results are printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
-    #[default]
-    Text,
-    Json,
-    Tsv,
-    Csv,
 }
 
 /// How much of a run is printed.

@@ -85,7 +85,7 @@ pub struct JudgeArgs {
     #[arg(long, default_value = "strict")]
     pub preset: Preset,
     /// Severity weights: wmt, gemba, mmad, himate, ...; default: the method's own
-    #[arg(long, value_name = "PRESET")]
+    #[arg(long, value_name = "NAME")]
     pub weights: Option<String>,
     /// A folder whose files replace the method's prompts of the same name
     #[arg(long, value_name = "DIR")]
