@@ -81,7 +81,7 @@ pub struct JudgeArgs {
     /// What one prompt shows: seg, doc or 5doc; default: the method's own
     #[arg(long)]
     pub granularity: Option<Granularity>,
-    /// Paper (as printed), code (as released), or strict (the paper's prompts, constrained answers)
+    /// Prompts and parsing: paper (as printed), code (as released), or strict (the paper's, constrained answers)
     #[arg(long, default_value = "strict")]
     pub preset: Preset,
     /// Severity weights: wmt, gemba, mmad, himate, ...; default: the method's own
