@@ -188,6 +188,9 @@ mod tests {
         let there: Signature = "method:fsp|shots:3|seed:0".parse().unwrap();
         let here: Signature = "shots:0|method:fsp|temp:0".parse().unwrap();
         let shown: Vec<String> = here.differences(&there).iter().map(ToString::to_string).collect();
-        assert_eq!(shown, ["shots: `3` there, `0` now", "temp: - there, `0` now", "seed: `0` there, - now"]);
+        assert_eq!(
+            shown,
+            ["shots: `3` there, `0` now", "temp: not set there, `0` now", "seed: `0` there, not set now"]
+        );
     }
 }
