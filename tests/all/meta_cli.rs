@@ -488,11 +488,6 @@ fn the_latent_weight_of_major_errors() {
     assert!(value_at(3.0) < 1.0 && value_at(1.0) < value_at(3.5));
     let text = meta(dir.path(), &arguments).unwrap();
     assert!(text.contains("what a major error should cost"), "{text}");
-    // The same of a run among the scores.
-    let scores =
-        [&arguments[..6], &["--scores", &ea, "--also", "latent-weight", "--format", "json"]].concat();
-    let json: Value = serde_json::from_str(&meta(dir.path(), &scores).unwrap()).unwrap();
-    assert_eq!(json["more"]["latent"][0]["found"]["Ok"]["w_major"], found["w_major"]);
     let none = meta(dir.path(), &[&arguments[..6], &["--also", "spans"]].concat()).unwrap_err();
     assert!(none.contains("hint: `--scores NAME=DIR` with a run folder"), "{none}");
 }
