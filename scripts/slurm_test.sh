@@ -165,7 +165,7 @@ cmp alone/merged/verdicts.jsonl whole/verdicts.jsonl
 device=cuda
 if ! "$program" --version | grep -q '^features .*cuda'; then
   # A build that cannot use GPUs is not given any, unless it is told to leave them alone.
-  "$program" slurm submit "${score[@]}" --device cuda --out none --nodes 1 --gpus-per-node 2 --time 10 --print >none.out 2>&1 &&
+  "$program" slurm submit "${score[@]}" --device cuda --out none --nodes 1 --gpus-per-node 2 --time 10 --dry-run >none.out 2>&1 &&
     die "GPUs for a build without GPU support"
   grep 'this binary was built without CUDA' none.out
   device=cpu

@@ -5,10 +5,12 @@ use serde_json::json;
 
 use crate::{
     console::{plain, plain_json},
+    meta::verdicts::Verdict,
     run::{Record, Summary},
 };
 
 mod cells;
+pub mod compare;
 mod examples;
 pub mod export;
 pub mod health;
@@ -17,22 +19,23 @@ pub mod meta;
 pub mod page;
 mod style;
 mod text;
+pub mod transcript;
 mod units;
 
 pub use cells::Formulas;
-pub use examples::Shown;
+pub use examples::ReportExamples;
 pub use style::TextStyle;
 pub use text::{cost, text, text_of};
 pub use units::examples;
 
-/// How results are printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
-    #[default]
-    Text,
-    Json,
-    Tsv,
-    Csv,
+/// Verdicts as `meta` would read them from a run's folder.
+///
+/// # Panics
+/// Never: a record holds what a verdict does.
+#[must_use]
+pub fn as_verdicts(records: &[Record]) -> Vec<Verdict> {
+    let as_verdict = |record: &Record| serde_json::to_value(record).and_then(serde_json::from_value);
+    records.iter().map(|record| as_verdict(record).expect("a record holds what a verdict does")).collect()
 }
 
 /// How much of a run is printed.

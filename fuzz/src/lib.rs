@@ -109,7 +109,7 @@ pub fn slurm(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let mut values = text.split('\u{1}').chain(std::iter::repeat(""));
     let mut argv: Vec<String> =
-        ["tribunal", "slurm", "submit", "--print", "--method", "gemba-da"].map(str::to_owned).into();
+        ["tribunal", "slurm", "submit", "--dry-run", "--method", "gemba-da"].map(str::to_owned).into();
     for option in [
         "--nodes",
         "--time",

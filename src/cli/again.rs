@@ -30,7 +30,7 @@ pub struct AgainArgs {
     /// Groups of segments judged at the same time
     #[arg(long, value_name = "N", value_parser = args::jobs)]
     pub jobs: Option<usize>,
-    /// Maximum batch size: token positions in one step of the model
+    /// Maximum number of sequences processed at the same time
     #[arg(long, visible_alias = "batch-size", value_name = "N", value_parser = args::rows)]
     pub batch: Option<usize>,
     /// CPU threads

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
+use super::output::TextOrJson;
 use crate::{
     console::{
         args::{EngineArgs, ModelArgs, SamplingArgs},
@@ -47,9 +48,9 @@ pub struct Args {
     /// A text file to score as the continuation of the prompt, instead of generating one
     #[arg(long, value_name = "FILE")]
     continuation: Option<PathBuf>,
-    /// Print ids, tokens and log-probabilities as one JSON line
-    #[arg(long)]
-    json: bool,
+    /// How the answer is printed: text, or json (ids, tokens and log-probabilities on one line)
+    #[command(flatten)]
+    printed: TextOrJson,
     #[command(flatten)]
     model: ModelArgs,
     #[command(flatten)]
@@ -78,7 +79,7 @@ pub fn run(args: &Args, invocation: &Invocation, out: &mut dyn Write) -> Result<
         Some(file) => weigh(&engine, &chat, &read(file)?)?,
         None => engine.ask(&chat, &form, &args.sampling.sampling())?,
     };
-    if args.json {
+    if args.printed.is_json() {
         writeln!(out, "{}", record(&opened.full_name(), &reply))?;
     } else {
         writeln!(out, "{}", reply.text)?;

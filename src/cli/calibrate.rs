@@ -1,12 +1,7 @@
 //! `tribunal calibrate`: HiMATE's stage-transition thresholds from a validation set. The judge measures confidences;
-//! the arguments, the loop over segments and the file are here.
+//! the arguments and the file are here.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io::Write,
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{io::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context, Result, bail};
 
@@ -16,17 +11,17 @@ use crate::{
         args::{EngineArgs, InputArgs, ModelArgs, SamplingArgs},
         table::Table,
     },
-    eval::{Invocation, ModelLoader, Models, input},
+    eval::{Invocation, ModelLoader, input},
     files,
     judges::{
-        Grouping, Model, Panel, Preset, Role, Settings,
+        Grouping, Model, Preset, Role, Settings,
         himate::{
             self, HiMate,
-            calibration::{self, PERCENTILE, Threshold, Thresholds},
+            calibration::{PERCENTILE, Threshold, Thresholds},
+            confidences::measure,
         },
-        in_parallel,
     },
-    segment::{Segment, numbered, read::Input, trained},
+    segment::{numbered, read::Input},
 };
 
 /// Fit HiMATE's stage-transition thresholds: which errors are discussed.
@@ -67,16 +62,6 @@ fn percent(text: &str) -> Result<f64, String> {
     percent.ok_or_else(|| "it must be a number from 0 to 100".into())
 }
 
-/// What a language pair's segments gave.
-#[derive(Default)]
-struct Tally {
-    segments: usize,
-    /// With the subtypes' paths.
-    confidences: Vec<(String, f64)>,
-    /// Short hashes of the sources of these segments.
-    sources: BTreeSet<String>,
-}
-
 /// Runs `tribunal calibrate`. The exit code is 1 if some segments gave no usable answer.
 ///
 /// # Errors
@@ -95,10 +80,22 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
     }
     let judge = judge(args)?;
     let models = load(&args.model.spec(), &args.engine.spec(), args.sampling.sampling())?;
-    let (tallies, n_failed) = measure(&judge, &models.panel, &segments, models.jobs(args.engine.jobs));
+    let mut n_failed = 0;
+    let jobs = models.jobs(args.engine.jobs);
+    let measured = measure(&judge, &models.panel, &segments, jobs, |segment, error| {
+        n_failed += 1;
+        say!("note: {} of `{}` was left out: {error}", numbered(segment.seg), segment.system);
+    });
     let mut calibration = Thresholds::default();
-    for (pair, tally) in &tallies {
-        calibration.threshold.extend(thresholds(args, &judge, &models, pair, tally)?);
+    for (pair, confidences) in &measured {
+        let thresholds = confidences.thresholds(&fitted(args, &judge, models.model_of(Role::Tier2), pair)?);
+        if thresholds.is_empty() {
+            bail!(
+                "no error was found and corrected in the segments of `{pair}`, so there are no confidences to rank; hint: \
+                 give more segments"
+            );
+        }
+        calibration.threshold.extend(thresholds);
     }
     let text = calibration.to_toml().context("the thresholds cannot be written as TOML")?;
     files::write(&args.out, |file| file.write_all(text.as_bytes()))?;
@@ -153,6 +150,21 @@ fn judge(args: &Args) -> Result<HiMate> {
     Ok(HiMate::new(&settings, &asked(args)?)?)
 }
 
+/// What the thresholds of a language pair hold for.
+fn fitted(args: &Args, judge: &HiMate, model: Model, pair: &str) -> Result<Threshold> {
+    Ok(Threshold {
+        pair: pair.into(),
+        model: model.name,
+        sha256: model.sha256,
+        preset: args.preset.to_string(),
+        prompts: judge.prompts_hash().into(),
+        confidence: asked(args)?.is_mean.text,
+        comparison: judge.comparison_name().into(),
+        percentile: args.percentile,
+        ..Threshold::default()
+    })
+}
+
 /// The options of `--method`, for the first two stages: what comes before the threshold.
 fn asked(args: &Args) -> Result<himate::Options> {
     let (name, given) = args.method.split_once(':').unwrap_or((&args.method, ""));
@@ -160,75 +172,4 @@ fn asked(args: &Args) -> Result<himate::Options> {
         bail!("`{name}` has no threshold to fit\nhint: `--method himate`");
     }
     Ok(himate::Options::read(&himate::METHOD.parse_options(&format!("stages=se+sr,{given}"))?))
-}
-
-/// The confidences of all segments, `jobs` segments at a time, by language pair; and how many segments failed.
-fn measure(
-    judge: &HiMate,
-    panel: &Panel,
-    segments: &[Segment],
-    jobs: usize,
-) -> (BTreeMap<String, Tally>, usize) {
-    let mut tallies: BTreeMap<String, Tally> = BTreeMap::new();
-    let mut n_failed = 0;
-    for some in segments.chunks(jobs.max(1)) {
-        let measured = in_parallel(some, |_, segment| judge.confidences(&panel.fresh(), segment));
-        for (segment, confidences) in some.iter().zip(measured) {
-            let tally = tallies.entry(calibration::pair(segment)).or_default();
-            match confidences {
-                Ok(confidences) => {
-                    tally.segments += 1;
-                    tally.sources.extend(trained::short_hashes(&segment.source));
-                    tally.confidences.extend(confidences);
-                }
-                Err(error) => {
-                    n_failed += 1;
-                    let (system, seg) = (&segment.system, numbered(segment.seg));
-                    say!("note: {seg} of `{system}` was left out: {error}");
-                }
-            }
-        }
-    }
-    (tallies, n_failed)
-}
-
-/// The threshold of a pair for all subtypes, then those of the subtypes that found errors, in order of their paths.
-fn thresholds(
-    args: &Args,
-    judge: &HiMate,
-    models: &Models,
-    pair: &str,
-    tally: &Tally,
-) -> Result<Vec<Threshold>> {
-    let mut of_subtypes: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    for (subtype, confidence) in &tally.confidences {
-        of_subtypes.entry("").or_default().push(*confidence);
-        of_subtypes.entry(subtype).or_default().push(*confidence);
-    }
-    if of_subtypes.is_empty() {
-        bail!(
-            "no error was found and corrected in the segments of `{pair}`, so there are no confidences to rank; hint: give more segments"
-        );
-    }
-    let Model { name: model, sha256 } = models.model_of(Role::Tier2);
-    let confidence = asked(args)?.is_mean.text;
-    let threshold = |(subtype, confidences): (&str, Vec<f64>)| {
-        Some(Threshold {
-            pair: pair.into(),
-            subtype: subtype.into(),
-            model: model.clone(),
-            sha256: sha256.clone(),
-            preset: args.preset.to_string(),
-            prompts: judge.prompts_hash().into(),
-            confidence: confidence.clone(),
-            comparison: judge.comparison_name().into(),
-            percentile: args.percentile,
-            segments: tally.segments,
-            answers: confidences.len(),
-            value: calibration::percentile(&confidences, args.percentile)?,
-            // Once for the pair.
-            sources: if subtype.is_empty() { tally.sources.iter().cloned().collect() } else { Vec::new() },
-        })
-    };
-    Ok(of_subtypes.into_iter().filter_map(threshold).collect())
 }

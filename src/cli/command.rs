@@ -1,5 +1,4 @@
-//! What clap lacks: a word on numbers below zero and on options that other programs have, and command lines without some
-//! of their options. It parses nothing.
+//! Adjusts clap's errors for negative numbers and options of other programs, and takes options out of a command line.
 
 use clap::{
     Command, Error,
@@ -39,9 +38,8 @@ pub fn numbers(command: Command) -> Command {
     command.mut_subcommands(numbers)
 }
 
-/// What is said of a command that has become a program.
-const BENCH: &str = "unknown command `bench`: benchmarks are a program of their own, `tribunal-bench` (from a clone, \
-     `cargo run --release -p tribunal-bench -- --help`)\n";
+/// The error for `tribunal bench`.
+const BENCH: &str = "unknown command `bench`: run `tribunal-bench` (from a clone, `cargo run --release -p tribunal-bench -- --help`)\n";
 
 /// The same error, in other words where an argument is one that another program or another command would take.
 pub fn with_tip(mut error: Error) -> Error {
@@ -73,7 +71,7 @@ pub fn with_tip(mut error: Error) -> Error {
     if error.get(ContextKind::SuggestedArg).is_some() || given.starts_with('-') {
         return error;
     }
-    let tip = "files stand behind options: `tribunal score -s SOURCE.txt -t TRANSLATION.txt -l en-de`";
+    let tip = "pass files with options: `tribunal score -s SOURCE.txt -t TRANSLATION.txt -l en-de`";
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![StyledStr::from(tip)]));
     error
 }
@@ -90,7 +88,7 @@ mod tests {
     fn arguments_of_other_programs_are_answered() {
         let files = said(&["tribunal", "score", "src.txt", "mt.txt"]);
         assert!(files.contains("`src.txt`") || files.contains("'src.txt'"), "{files}");
-        assert!(files.contains("tip: files stand behind options"), "{files}");
+        assert!(files.contains("tip: pass files with options"), "{files}");
         let target = said(&["tribunal", "score", "-s", "a", "--target=b"]);
         assert!(target.contains("unknown option `--target`: translations are `-t FILE...`"), "{target}");
         let forgotten = said(&["tribunal", "-s", "a", "-t", "b"]);

@@ -59,7 +59,7 @@ pub struct Args {
     /// Bootstrap, randomization and permutation resamples.
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = crate::console::args::resamples)]
     pub resamples: usize,
-    /// Seed of everything drawn.
+    /// Random seed.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub seed: u64,
     /// Take the inputs as run folders of one judge and say how well it agrees with itself.

@@ -39,7 +39,16 @@ pub const VARIABLES: &[&str] = &[
 
 /// Options that a command takes only where they are typed for it, or set for it by name. Some repeat a run, and take what
 /// can move a score from there; some know one method.
-const ASIDE: &[(&str, &[&str])] = &[("rerun", RECORDED), ("verify", RECORDED), ("calibrate", &["method"])];
+const ASIDE: &[(&str, &[&str])] = &[
+    ("rerun", RECORDED),
+    ("verify", RECORDED),
+    ("calibrate", &["method"]),
+    ("ask", FORMAT),
+    ("gpu-check", FORMAT),
+];
+
+/// Formats that commands without a table do not have.
+const FORMAT: &[&str] = &["format"];
 
 /// What a run folder says.
 const RECORDED: &[&str] = &["model", "adapter", "role", "seed"];

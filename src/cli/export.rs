@@ -10,20 +10,16 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{output::spare_runs, raters, trained};
+use super::{output::spare_runs, raters};
 use crate::{
     eval::Pair,
     files,
-    meta::{
-        testset::{TestSet, pairs},
-        units,
-    },
     report::{
         Formulas,
         export::{self, Format, Job, Origin, Rows},
     },
-    run::{self, Record, RunFile, finish::VERDICTS},
-    segment::{lang, trained::Overlap},
+    run::{self, RunFile, finish::VERDICTS, trained_on},
+    segment::trained::Overlap,
     signature::Signature,
 };
 
@@ -64,7 +60,7 @@ pub struct Args {
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     spare_runs(&args.out, None)?;
     let signature = signature(&args.run)?;
-    let name = args.name.clone().unwrap_or_else(|| default_name(&args.run, signature.as_ref()));
+    let name = args.name.clone().unwrap_or_else(|| export::default_name(&args.run, signature.as_ref()));
     let reference = reference(args, signature.as_ref())?;
     let is_human = args.run.is_file() && raters::is_mqm_tsv(&args.run);
     let text = signature.as_ref().map(ToString::to_string);
@@ -83,14 +79,14 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         raters::records(&args.run, args.pair.as_ref())?
     };
     let test_sets = match &args.testset {
-        Some(dir) => test_sets(dir, args, &records)?,
+        Some(dir) => export::test_sets(dir, &args.run, &records)?,
         None => Vec::new(),
     };
     let job = Job { records: &records, name: &name, reference: &reference, test_sets: &test_sets, origin };
     let export = export::export(args.format, &job)?;
     say_notes(&export.notes);
     say_lost(args.format);
-    let trained_on = if args.format == Format::Mtme { trained::of(&args.run) } else { Vec::new() };
+    let trained_on = if args.format == Format::Mtme { trained_on::of(&args.run) } else { Vec::new() };
     for overlap in &trained_on {
         say!("warning: {overlap}");
     }
@@ -130,7 +126,7 @@ fn beside(
     trained_on: &[Overlap],
 ) -> Result<BTreeMap<PathBuf, Vec<u8>>> {
     let json = serde_json::to_vec(trained_on)?;
-    let paths = files.iter().filter_map(|(path, _)| trained::beside(path));
+    let paths = files.iter().filter_map(|(path, _)| trained_on::beside(path));
     let written = paths.filter(|path| !trained_on.is_empty() || args.out.join(path).exists());
     Ok(written.map(|path| (path, json.clone())).collect())
 }
@@ -191,18 +187,6 @@ fn say_replaced(path: &Path) {
     }
 }
 
-/// `tribunal-fsp-qwen2_5-7b-instruct`; a dot would end the name of a metric.
-fn default_name(run: &Path, signature: Option<&Signature>) -> String {
-    let stem = || run.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-    let Some(signature) = signature else { return plain(&stem()) };
-    let parts = ["method", "model"].into_iter().filter_map(|key| signature.get(key));
-    plain(&std::iter::once("tribunal").chain(parts).collect::<Vec<_>>().join("-"))
-}
-
-fn plain(name: &str) -> String {
-    name.chars().map(|c| if c.is_alphanumeric() || "-+".contains(c) { c } else { '_' }).collect()
-}
-
 /// The reference in file names.
 fn reference(args: &Args, signature: Option<&Signature>) -> Result<String> {
     let shown = signature.and_then(|signature| signature.get("reference")) == Some("on");
@@ -213,28 +197,4 @@ fn reference(args: &Args, signature: Option<&Signature>) -> Result<String> {
         ),
         None => Ok("src".into()),
     }
-}
-
-/// The test sets of the pairs that the run judged, whose translations its verdicts must be about.
-fn test_sets(dir: &Path, args: &Args, records: &[Record]) -> Result<Vec<export::TestSet>> {
-    let mut sets: Vec<export::TestSet> = Vec::new();
-    let known = pairs(dir);
-    for record in records {
-        let pair = format!("{}-{}", record.src_lang, record.tgt_lang);
-        if sets.iter().any(|set| set.pair == pair) {
-            continue;
-        }
-        let same = |lp: &&String| {
-            lang::parse_pair(lp)
-                .is_ok_and(|(src, tgt)| (src, tgt) == (record.src_lang.clone(), record.tgt_lang.clone()))
-        };
-        let lp = known.iter().find(same).unwrap_or(&pair).clone();
-        let testset = TestSet::open(dir, &lp)?;
-        let is_its = |r: &&Record| (&r.src_lang, &r.tgt_lang) == (&record.src_lang, &record.tgt_lang);
-        let its: Vec<Record> = records.iter().filter(is_its).cloned().collect();
-        units::check(&args.run, &raters::as_read(&its)?, &testset)?;
-        let domains = testset.places.into_iter().map(|place| place.domain).collect();
-        sets.push(export::TestSet { pair, lp, domains });
-    }
-    Ok(sets)
 }

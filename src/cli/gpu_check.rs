@@ -12,12 +12,13 @@ use std::{
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use super::output::TextOrJson;
 use crate::{
     card,
     console::args,
     eval::{
         ModelSpec, Resources,
-        models::gpu_check::{self, Found, Named},
+        models::gpu_check::{self, GpuReport, Named},
     },
     files,
 };
@@ -37,15 +38,14 @@ pub struct Args {
     /// The kernels that are checked
     #[arg(long, default_value = "auto", value_parser = args::GPU_KERNELS)]
     gpu_kernels: String,
-    /// Print one JSON object
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: TextOrJson,
 }
 
 /// What `--json` prints.
 #[derive(Serialize, Deserialize)]
 struct Printed {
-    gpus: Vec<Found>,
+    gpus: Vec<GpuReport>,
 }
 
 /// Runs `tribunal gpu-check`: exit code 0 where nothing differs, 1 where something does.
@@ -54,10 +54,10 @@ struct Printed {
 /// There is no such GPU, it has too little memory, or the model cannot be read or run there.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let found = gpu_check::check(&args.device, args.model.as_deref(), &args.gpu_kernels)?;
-    if args.json {
+    if args.printed.is_json() {
         writeln!(out, "{}", serde_json::to_string(&Printed { gpus: found.clone() })?)?;
     } else {
-        for Found { gpu, seconds, wrong } in &found {
+        for GpuReport { gpu, seconds, wrong } in &found {
             let of_model = if args.model.is_some() { ", and two layers of the model" } else { "" };
             match wrong {
                 None => writeln!(
@@ -153,7 +153,7 @@ enum Outcome {
 fn outcome(gpu: &Named, model: &str, set: &str, limit: Duration) -> Outcome {
     let Ok(program) = std::env::current_exe() else { return Outcome::Unknown };
     let mut command = Command::new(program);
-    command.args(["gpu-check", "--json", "--gpu-kernels", set, "--model", model]);
+    command.args(["gpu-check", "--format", "json", "--gpu-kernels", set, "--model", model]);
     command.args(["--device", &format!("cuda:{}", gpu.ordinal)]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let Ok(mut child) = command.spawn() else { return Outcome::Unknown };

@@ -27,7 +27,7 @@ impl KeepArgs {
             return Ok(());
         }
         if reads != Reads::SourcesOnly {
-            bail!("`--keep` needs a method that rates sources\nhint: `--method difficulty`");
+            bail!("`--keep` needs a method that rates sources\nhint: add `--method difficulty`");
         }
         if shard.is_some_and(|shard| shard != Shard::WHOLE) {
             bail!(

@@ -1,5 +1,5 @@
 //! `tribunal meta`: reads the arguments, loads a test set, prints tables or JSON. Every statistic is computed
-//! in the room `meta`.
+//! in the crate `meta`.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -21,13 +21,13 @@ use crate::meta::significance::Resampling;
 use crate::meta::standards::References;
 use crate::meta::statistic::Statistic;
 use crate::meta::task::TaskSet;
-use crate::report::meta::main_table;
+use crate::report::meta::{
+    main_table,
+    notes::{NoteContext, trained_on_warnings},
+};
 
-mod answers;
 mod extra;
 pub mod hints;
-mod more;
-mod notes;
 mod text;
 
 /// How well metrics and judges agree with human raters.
@@ -36,7 +36,7 @@ pub struct Args {
     /// Folder in the layout of mt-metrics-eval.
     #[arg(long, value_name = "DIR")]
     pub testset: PathBuf,
-    /// Language pairs.
+    /// Language pairs, comma-separated.
     #[arg(
         short = 'l',
         long = "language-pair",
@@ -56,8 +56,8 @@ pub struct Args {
     /// Names of `--scores` where lower is better.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub negate: Vec<String>,
-    /// The folder's metrics to show, by NAME or NAME-REF; by default all that were given the reference or
-    /// none; `none` for none.
+    /// The folder's metrics to show, by NAME or NAME-REF; default: those that score without a reference or against the
+    /// standard one; `none` shows no metric of the folder.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub metrics: Vec<String>,
     /// Systems to compare; by default all machine systems that are not outliers.
@@ -74,9 +74,9 @@ pub struct Args {
     /// metric's lowest score).
     #[arg(long, default_value = "drop", value_name = "POLICY")]
     pub missing: String,
-    /// Which translations a metric is judged by: common (those that all metrics scored), each (all that it
-    /// scored), official (as each; system scores over all that it scored, rated or not, against the raters' own
-    /// system scores); by default common, with `--task fsp` official.
+    /// Which translations a metric is evaluated on: common (those that all metrics scored), each (all that it scored), or
+    /// official (as each, but system scores over all that it scored, rated or not, are compared with the raters' own); default:
+    /// common, with `--task fsp` official.
     #[arg(long, value_name = "POLICY")]
     pub coverage: Option<String>,
     /// The raters' score of a document, for judges that saw it as one text: the sum of its segments' scores, or
@@ -98,7 +98,7 @@ pub struct Args {
     /// Stop a test at the end of a block of N resamples once it is clear (p below .02 or above .5).
     #[arg(long, value_name = "N")]
     pub block: Option<usize>,
-    /// Seed of everything random.
+    /// Random seed.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub seed: u64,
     #[command(flatten)]
@@ -118,25 +118,35 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let set = task_set(args)?;
     let selection = selection(args, &set)?;
     let eval_sets = load(args, &selection)?;
-    let significance = args.extra.wants(Part::Significance).then_some(Resampling {
-        resamples: args.resamples.max(1),
-        block: args.block,
-        seed: args.seed,
-    });
-    let result = evaluate::run(&set, &eval_sets, significance)?;
+    let context = note_context(args);
+    let result = evaluate::run(&set, &eval_sets, context.significance)?;
     let extras = extra::compute(args, &eval_sets, &result)?;
     if args.printed.is_json() {
-        text::print_json(args, &eval_sets, &result, &extras, out)?;
+        text::print_json(args, &context, &eval_sets, (&result, &extras), out)?;
     } else if args.printed.rows(&main_table(&result), out)? {
         // A table of numbers alone has no room for what stands below one.
-        for warning in notes::trained_on(args, &eval_sets) {
+        for warning in trained_on_warnings(&context, &eval_sets) {
             say!("warning: {warning}");
         }
     } else {
-        text::print_tables(args, &eval_sets, &result, out)?;
-        more::print(args, &extras, out)?;
+        text::print_tables(args, &context, &eval_sets, (&result, &extras), out)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the notes below the tables depend on.
+fn note_context(args: &Args) -> NoteContext {
+    let brought = args.scores.iter().chain(&args.extra.spans).chain(&args.extra.latent_weight);
+    let brought = brought.filter_map(|given| given.split_once('='));
+    NoteContext {
+        brought: brought.map(|(name, path)| (name.to_owned(), path.to_owned())).collect(),
+        lint: args.extra.wants(Part::Lint),
+        significance: args.extra.wants(Part::Significance).then_some(Resampling {
+            resamples: args.resamples.max(1),
+            block: args.block,
+            seed: args.seed,
+        }),
+    }
 }
 
 fn selection(args: &Args, set: &TaskSet) -> Result<Selection> {
@@ -158,14 +168,14 @@ fn selection(args: &Args, set: &TaskSet) -> Result<Selection> {
     let missing = match args.missing.as_str() {
         "drop" => MissingPolicy::Drop,
         "lowest" => MissingPolicy::Lowest,
-        other => bail!("unknown policy `{other}` for missing verdicts; hint: drop, lowest"),
+        other => bail!("unknown policy `{other}` for missing verdicts; hint: it can be drop or lowest"),
     };
     let coverage = match args.coverage.as_deref() {
         None => set.coverage,
         Some("common") => CoveragePolicy::Common,
         Some("each") => CoveragePolicy::Each,
         Some("official") => CoveragePolicy::Official,
-        Some(other) => bail!("unknown coverage `{other}`; hint: common, each, official"),
+        Some(other) => bail!("unknown coverage `{other}`; hint: it can be common, each or official"),
     };
     let lexical: Result<Vec<Baseline>, _> = args.lexical.iter().map(|name| name.parse()).collect();
     let only_brought = args.metrics == ["none"];

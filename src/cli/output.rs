@@ -1,10 +1,14 @@
 //! `--format`, the same for every command that prints a table: text for people, JSON, TSV or CSV for programs.
 
-use std::{io::Write, path::Path};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::{console::table::Table, report::Formulas, run::own};
+use crate::{console::table::Table, files, report::Formulas, run::own};
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -20,17 +24,52 @@ pub enum Format {
     Csv,
 }
 
-/// `--format`, and `--json` for short.
+/// `--format` of a command that prints a table.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct Printed {
     /// How results are printed: text, json, tsv or csv
     #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
     pub format: Format,
     /// The same as `--format json`
-    #[arg(long)]
+    #[arg(long, hide = true)]
     pub json: bool,
     #[command(flatten)]
     pub cells: Cells,
+}
+
+/// `--format` of a command that prints a text.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct TextOrJson {
+    /// How results are printed: text or json
+    #[arg(long, default_value = "text", hide_possible_values = true, value_parser = text_or_json())]
+    format: Format,
+    /// The same as `--format json`
+    #[arg(long, hide = true)]
+    json: bool,
+}
+
+impl TextOrJson {
+    /// Whether one JSON value is wanted.
+    #[must_use]
+    pub fn is_json(self) -> bool {
+        self.json || self.format == Format::Json
+    }
+}
+
+fn text_or_json() -> impl TypedValueParser<Value = Format> {
+    let names = PossibleValuesParser::new(["text", "json"]);
+    names.map(|name| if name == "json" { Format::Json } else { Format::Text })
+}
+
+/// Writes a text as a file of a folder, which is made where there is none; returns the file's path.
+///
+/// # Errors
+/// When the folder or the file cannot be written.
+pub fn write_in(folder: &Path, name: impl AsRef<Path>, text: &str) -> Result<PathBuf> {
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create `{}`", folder.display()))?;
+    let path = folder.join(name);
+    files::write(&path, |file| file.write_all(text.as_bytes()))?;
+    Ok(path)
 }
 
 /// Refuses to write a result over a file of a run. `new`: the folder of a run that is about to be made.

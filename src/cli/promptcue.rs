@@ -68,7 +68,7 @@ pub struct BuildArgs {
     /// 1000, as in the paper.
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
-    /// Seed of everything drawn.
+    /// Random seed.
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub seed: u64,
 }

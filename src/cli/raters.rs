@@ -12,6 +12,7 @@ use crate::{
     },
     meta::verdicts::Verdict,
     mqm::raters::{self, Annotation},
+    report::as_verdicts,
     run::{self, Record},
 };
 
@@ -45,16 +46,7 @@ pub fn translations(path: &Path, pair: Option<&Pair>) -> Result<Vec<Record>> {
 /// # Errors
 /// As [`records`].
 pub fn verdicts(path: &Path, pair: Option<&Pair>) -> Result<Vec<Verdict>> {
-    as_read(&records(path, pair)?)
-}
-
-/// Verdicts as `meta` would read them from a run's folder.
-///
-/// # Errors
-/// None that a user can cause.
-pub fn as_read(records: &[Record]) -> Result<Vec<Verdict>> {
-    let as_read = |record: &Record| Ok(serde_json::from_value(serde_json::to_value(record)?)?);
-    records.iter().map(as_read).collect()
+    Ok(as_verdicts(&records(path, pair)?))
 }
 
 /// Says which raters saw another translation than most, and what becomes of their ratings.

@@ -8,28 +8,25 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
-use super::{compare, output::spare_runs, raters, trained};
+use super::{compare, output::spare_runs, raters};
 use crate::{
     eval::Pair,
     files,
     judges::{Method, registry},
-    meta::{
-        judgements::Judgements,
-        side_by_side::{JudgePair, SideBySide},
-        testset::TestSet,
-    },
+    meta::{judgements::Judgements, testset::TestSet},
     report::{
-        self,
-        page::{self, Agreement, Conversations, Data, Judge, Ranking},
+        as_verdicts, health,
+        page::{
+            self, Conversations, Data, Judge, Ranking, gold,
+            judges::{self, Statistics},
+            statistics::MAX_COMPARED,
+        },
     },
-    run::{self, Record, RunFile, Summary, calls, summary::untranslated},
+    run::{self, Record, RunFile, calls, finish, trained_on},
     signature::Signature,
 };
-
-mod gold;
-mod statistics;
 
 /// Lay out verdicts on one self-contained page.
 #[derive(Clone, Debug, clap::Args)]
@@ -55,7 +52,7 @@ pub struct Args {
     /// Bootstrap and randomization resamples
     #[arg(long, default_value_t = 1000, value_name = "N")]
     pub resamples: usize,
-    /// Seed of everything drawn
+    /// Random seed
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub seed: u64,
 }
@@ -88,28 +85,29 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     spare_runs(&page, None)?;
     let pairs = pairs(args)?;
     let (pair, domains) = (pairs.first().cloned(), domains(args, &pairs)?);
+    let how = Statistics { domains: &domains, resamples: args.resamples.max(1), seed: args.seed };
     let mut judges: Vec<Judge> =
-        args.runs.iter().map(|path| judge(args, &domains, path, pair.as_ref())).collect::<Result<_>>()?;
-    apart(&mut judges, &args.runs);
+        args.runs.iter().map(|path| judge(args, how, path, pair.as_ref())).collect::<Result<_>>()?;
+    let folders: Vec<String> = args.runs.iter().map(|path| name(&args.runs, path)).collect();
+    judges::distinguish(&mut judges, &folders);
     let mut inputs = inputs(&args.runs, &judges, pair.as_ref())?;
     if let Some(dir) = &args.testset {
-        let raters = raters_of(args, &domains, dir, &pairs, &judges)?;
-        inputs.push(Judgements::of(&raters.name, raters::as_read(&raters.records)?)?);
+        let raters = raters_of(args, how, dir, &pairs, &judges)?;
+        inputs.push(Judgements::of(&raters.name, as_verdicts(&raters.records))?);
         judges.push(raters);
         let named = args.runs.iter().zip(&judges).map(|(path, judge)| (judge.name.as_str(), path.clone()));
-        for warning in trained::warnings(named) {
+        for warning in trained_on::warnings(named) {
             say!("warning: {warning}");
         }
     }
-    let n_systems = |judge: &Judge| judge.slices.iter().map(|slice| slice.standings.len()).max().unwrap_or(0);
-    for judge in judges.iter().filter(|judge| n_systems(judge) > statistics::MAX_COMPARED) {
-        let (n, most) = (n_systems(judge), statistics::MAX_COMPARED);
+    for judge in judges.iter().filter(|judge| judge.n_systems() > MAX_COMPARED) {
         say!(
-            "note: `{}` has verdicts on {n} systems, which are not tested against each other (more than {most})",
-            judge.name
+            "note: `{}` has verdicts on {} systems, which are not tested against each other (more than {MAX_COMPARED})",
+            judge.name,
+            judge.n_systems()
         );
     }
-    let agreements = agreements(&inputs)?;
+    let agreements = judges::agreements(&inputs)?;
     let data = Data::new(&judges, &agreements, &domains)?;
     check_size(data.n_text_bytes() as u64)?;
     let mut conversations = Conversations::default();
@@ -118,7 +116,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
             conversations.add(number, dir, &data)?;
         }
     }
-    let html = page::html(&title(&judges), &data, &conversations);
+    let html = page::html(&judges::title(&judges), &data, &conversations);
     files::write(&page, |file| file.write_all(html.as_bytes()))?;
     let size = html.len() as f64 / f64::from(1 << 20);
     if files::is_stream(&page) {
@@ -150,7 +148,7 @@ fn inputs(paths: &[PathBuf], judges: &[Judge], pair: Option<&Pair>) -> Result<Ve
     let mut read = compare::Input::read_all(&unread, pair)?.into_iter();
     let input = |(path, judge): (&PathBuf, &Judge)| {
         if judge.human {
-            return Ok(Judgements::of(&path.display().to_string(), raters::as_read(&judge.records)?)?);
+            return Ok(Judgements::of(&path.display().to_string(), as_verdicts(&judge.records))?);
         }
         Ok(read.next().expect("as many inputs as paths").judgements)
     };
@@ -205,14 +203,14 @@ fn domains(args: &Args, pairs: &[Pair]) -> Result<BTreeMap<String, String>> {
     let Some(dir) = &args.testset else { return Ok(BTreeMap::new()) };
     let mut domains = BTreeMap::new();
     for pair in pairs {
-        let places = TestSet::open(dir, &gold::spelled(dir, pair))?.places;
+        let places = TestSet::of_languages(dir, (&pair.src, &pair.tgt), &pair.given)?.places;
         domains.extend(places.into_iter().map(|place| (place.doc, place.domain)));
     }
     let distinct = domains.values().collect::<BTreeSet<_>>().len();
     Ok(if distinct > 1 { domains } else { BTreeMap::new() })
 }
 
-fn judge(args: &Args, domains: &BTreeMap<String, String>, path: &Path, pair: Option<&Pair>) -> Result<Judge> {
+fn judge(args: &Args, how: Statistics<'_>, path: &Path, pair: Option<&Pair>) -> Result<Judge> {
     let records = raters::records(path, pair)?;
     if records.is_empty() {
         bail!("`{}` holds no verdict", path.display());
@@ -222,7 +220,7 @@ fn judge(args: &Args, domains: &BTreeMap<String, String>, path: &Path, pair: Opt
     let signature = run.as_ref().map(|run| &run.signature);
     let is_weighed = |signature: &Signature| signature.get("weights").is_some();
     let method = signature.and_then(method);
-    let mut judge = summed(args, domains, signature.map_or_else(|| name(&args.runs, path), called), records)?;
+    let mut judge = Judge::of(signature.map_or_else(|| name(&args.runs, path), called), records, how);
     let systems = run.as_ref().map(|run| run.systems.clone()).unwrap_or_default();
     let ranking = match method {
         Some(method) if !method.ranks_systems() => Ranking::InputOrder,
@@ -240,7 +238,7 @@ fn judge(args: &Args, domains: &BTreeMap<String, String>, path: &Path, pair: Opt
             || signature.is_none_or(is_weighed)
             || judge.records.iter().any(|r| !r.errors.is_empty()),
         signature: signature.map(ToString::to_string),
-        warning: warning(path)?,
+        warning: finish::read_summary(path).and_then(|summary| health::warning(&summary.health)),
         about: method.zip(signature).map_or_else(Vec::new, |(m, signed)| m.about(registry::scale(m, signed))),
         ..judge
     })
@@ -253,21 +251,10 @@ fn called(signature: &Signature) -> String {
     format!("{}, {}{adapter}", of("method"), of("model"))
 }
 
-/// Tells judges of one name apart by their folders.
-fn apart(judges: &mut [Judge], runs: &[PathBuf]) {
-    let names: Vec<String> = judges.iter().map(|judge| judge.name.clone()).collect();
-    for (at, judge) in judges.iter_mut().enumerate() {
-        let folder = name(runs, &runs[at]);
-        if names.iter().filter(|name| **name == judge.name).count() > 1 && judge.name != folder {
-            judge.name = format!("{} ({folder})", judge.name);
-        }
-    }
-}
-
 /// The raters of a test set, on the translations that were judged.
 fn raters_of(
     args: &Args,
-    domains: &BTreeMap<String, String>,
+    how: Statistics<'_>,
     dir: &Path,
     pairs: &[Pair],
     judges: &[Judge],
@@ -278,49 +265,14 @@ fn raters_of(
     let judged: Vec<Record> = judges.iter().flat_map(|judge| judge.records.iter().cloned()).collect();
     let (mut records, mut has_ratings) = (Vec::new(), true);
     for pair in pairs {
-        let found = gold::records(dir, pair, &args.gold, &judged)?;
+        let found = gold::records(dir, (&pair.src, &pair.tgt), &pair.given, &args.gold, &judged)?;
         has_ratings &= found.has_ratings;
         records.extend(found.records);
     }
     let folder = dir.canonicalize().unwrap_or_else(|_| dir.into());
     let folder = folder.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = folder.map_or_else(|| args.gold.clone(), |folder| format!("{} of {folder}", args.gold));
-    Ok(Judge { human: true, marks: has_ratings, ..summed(args, domains, name, records)? })
-}
-
-/// Verdicts with their statistics.
-fn summed(
-    args: &Args,
-    domains: &BTreeMap<String, String>,
-    name: String,
-    records: Vec<Record>,
-) -> Result<Judge> {
-    let slices = statistics::slices(&records, domains, args.resamples.max(1), args.seed)?;
-    Ok(Judge {
-        name,
-        human: false,
-        signature: None,
-        warning: None,
-        warnings: warnings(&records),
-        about: Vec::new(),
-        caution: None,
-        ranking: Ranking::ByMean,
-        systems: Vec::new(),
-        marks: true,
-        records,
-        slices,
-    })
-}
-
-/// What the reader must know of each system's translations.
-fn warnings(records: &[Record]) -> Vec<String> {
-    let mut systems: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for record in records {
-        let (untranslated, all) = systems.entry(&record.system).or_default();
-        *untranslated += usize::from(record.warning.is_some());
-        *all += 1;
-    }
-    systems.into_iter().filter_map(|(system, (n, of))| untranslated(system, n, of)).collect()
+    Ok(Judge { human: true, marks: has_ratings, ..Judge::of(name, records, how) })
 }
 
 /// The last part of the path, or all of it where another input has the same.
@@ -332,37 +284,6 @@ fn name(all: &[PathBuf], path: &Path) -> String {
 
 fn method(signature: &Signature) -> Option<&'static Method> {
     registry::find(signature.get("method")?).ok()
-}
-
-/// The warning of a run whose output looks degenerate.
-fn warning(dir: &Path) -> Result<Option<String>> {
-    let path = dir.join("summary.json");
-    if !path.is_file() {
-        return Ok(None);
-    }
-    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    let summary: Summary = serde_json::from_str(&text)
-        .with_context(|| format!("`{}` is not the summary of a run", path.display()))?;
-    Ok(report::health::warning(&summary.health))
-}
-
-/// How far each two judges agree, where they share translations of a language pair.
-fn agreements(inputs: &[Judgements]) -> Result<Vec<Agreement>> {
-    let mut agreements = Vec::new();
-    for (second, b) in inputs.iter().enumerate() {
-        for (first, a) in inputs[..second].iter().enumerate().filter(|(_, a)| a.overlaps(b)) {
-            for pair in a.pairs() {
-                let Some(judges) = JudgePair::of_shared(&a.of_pair(pair), &b.of_pair(pair))? else {
-                    continue;
-                };
-                let (same_order, pair) = (judges.same_order(), pair.to_owned());
-                let JudgePair { found: SideBySide { n: units, kendall, .. }, spans: span_f1, .. } = judges;
-                let kendall = kendall.ok();
-                agreements.push(Agreement { first, second, pair, units, kendall, same_order, span_f1 });
-            }
-        }
-    }
-    Ok(agreements)
 }
 
 fn embeds(args: &Args) -> Result<bool> {
@@ -381,29 +302,6 @@ fn embeds(args: &Args) -> Result<bool> {
         return Ok(false);
     }
     Ok(true)
-}
-
-/// What was judged, and by how many.
-fn title(judges: &[Judge]) -> String {
-    if judges.is_empty() {
-        return "Verdicts".into();
-    }
-    let records = || judges.iter().flat_map(|judge| &judge.records);
-    let mut pairs: Vec<String> =
-        records().map(|r: &Record| format!("{}–{}", r.src_lang, r.tgt_lang)).collect();
-    pairs.sort();
-    pairs.dedup();
-    let n_human = judges.iter().filter(|judge| judge.human).count();
-    let models = match judges.len() - n_human {
-        0 => None,
-        1 => judges.iter().find(|judge| !judge.human).map(|judge| judge.name.clone()),
-        several => Some(format!("{several} judges")),
-    };
-    let by: Vec<String> = models.into_iter().chain((n_human > 0).then(|| "human raters".into())).collect();
-    let systems: BTreeSet<&String> = records().map(|record| &record.system).collect();
-    let n_systems = systems.len();
-    let systems = if n_systems == 1 { "1 system".into() } else { format!("{n_systems} systems") };
-    format!("{}: {systems}, judged by {}", pairs.join(", "), by.join(" and "))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use super::{
     output::{Cells, Format, spare_runs},
 };
 use crate::{
+    console::hints,
     eval::{Evaluation, Invocation, ModelLoader},
     files,
     judges::registry,
@@ -56,7 +57,7 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
 /// Says what the user should know of the input.
 fn say_notes(evaluation: &Evaluation, quiet: bool) {
     if !quiet {
-        evaluation.notes.iter().for_each(|note| say!("note: {note}"));
+        evaluation.notes.iter().for_each(|note| say!("note: {}", hints::note(note)));
     }
     evaluation.trained_on.iter().for_each(|overlap| say!("warning: {overlap}"));
 }
@@ -169,7 +170,7 @@ pub fn print(
         Format::Text => {
             let shown = match detail {
                 Detail::Units => shown(outcome)?,
-                Detail::Systems => report::Shown::of(&summary.signature),
+                Detail::Systems => report::ReportExamples::of(&summary.signature),
             };
             if summary.ranks_systems() {
                 report::text_of(summary, &shown, detail, style())
@@ -199,8 +200,8 @@ pub fn print_examples(outcome: &Outcome, out: &mut dyn Write) -> Result<()> {
 }
 
 /// The units of a run that are shown, one record in memory at a time.
-fn shown(outcome: &Outcome) -> Result<report::Shown> {
-    let mut shown = report::Shown::of(&outcome.summary.signature);
+fn shown(outcome: &Outcome) -> Result<report::ReportExamples> {
+    let mut shown = report::ReportExamples::of(&outcome.summary.signature);
     outcome.each_record(|record| {
         shown.add(record);
         Ok(())

@@ -12,15 +12,13 @@ use super::{
     slurm::quoted,
 };
 use crate::{
-    report::{self, Detail},
+    report::{self, Detail, transcript},
     run::{
         self, Outcome, Record, RunFile, Summary, UnitKey, calls, finish,
         journal::{self, JOURNAL},
         summary::Summing,
     },
 };
-
-mod transcript;
 
 /// Show a run, or the conversation behind one verdict.
 #[derive(Clone, Debug, clap::Args)]

@@ -45,6 +45,7 @@ enum Action {
 
 /// What the array looks like; all other arguments are those of `tribunal score`.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("dry_run", |arg| arg.help("Print the scripts and submit nothing").help_heading("Slurm")))]
 struct SubmitArgs {
     #[command(flatten)]
     score: score::Args,
@@ -75,8 +76,8 @@ pub struct ArrayArgs {
     /// Copy the run's models to this folder of each node once, and read them from there
     #[arg(long, value_name = "DIR")]
     pub stage: Option<PathBuf>,
-    /// Print the scripts and submit nothing
-    #[arg(long)]
+    /// The same as `--dry-run`
+    #[arg(long, hide = true)]
     pub print: bool,
 }
 
@@ -117,7 +118,7 @@ pub fn run(args: &Args, invocation: &Invocation, out: &mut dyn Write) -> Result<
 
 fn submit(args: &SubmitArgs, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
     let job = job(args, invocation)?;
-    if args.array.print {
+    if args.score.run.dry_run || args.array.print {
         write!(out, "{}\n{}", job.array(), job.merge())?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -170,11 +171,6 @@ fn job(args: &SubmitArgs, invocation: &Invocation) -> Result<Job> {
             "`--shard` cannot be combined with a job array, which sets the shards itself\nhint: `--shards N` says how many"
         );
     }
-    if args.score.run.dry_run {
-        bail!(
-            "`slurm submit` has no dry run\nhint: `--print` prints the scripts and submits nothing; `tribunal score --dry-run` counts calls and tokens"
-        );
-    }
     let dir = std::path::absolute(given)?;
     check(array, &dir)?;
     let needs = check::needs(&args.score, array.gpus_per_node)?;
@@ -212,7 +208,7 @@ fn job(args: &SubmitArgs, invocation: &Invocation) -> Result<Job> {
 /// The words of the command that belong to `tribunal score`.
 fn score_words(words: &[String], needs: &Needs) -> Vec<String> {
     let rest = words.iter().skip_while(|word| *word != "submit").skip(1);
-    let mut words = without(rest, &OWN, &["--print"]);
+    let mut words = without(rest, &OWN, &["--dry-run", "--print"]);
     if needs.note.is_some() {
         words.extend(["--tensor-parallel".to_owned(), needs.tensor_parallel.to_string()]);
     }
@@ -282,8 +278,9 @@ fn is_time(text: &str) -> bool {
 /// Submits a script and returns the job's number.
 fn sbatch(options: &[String], path: &Path) -> Result<String> {
     let output = Command::new("sbatch").arg("--parsable").args(options).arg(path).output();
-    let output = output
-        .context("cannot start `sbatch`\nhint: submit from a login node of the cluster, or add `--print`")?;
+    let output = output.context(
+        "cannot start `sbatch`\nhint: submit from a login node of the cluster, or add `--dry-run`",
+    )?;
     if !output.status.success() {
         bail!("`sbatch` refused `{}`: {}", path.display(), String::from_utf8_lossy(&output.stderr).trim());
     }

@@ -1,23 +1,24 @@
 //! `tribunal tune`: what a judge is fitted on. It fits the maps of the judge `probe`, and writes the examples that a trainer
-//! learns the judge `gmft` from. What is fitted and how is in the room `tune`; the arguments, the files and what is said
+//! learns the judge `gmft` from. What is fitted and how is in `tune`; the arguments, the files and what is said
 //! are here.
 
-use std::{collections::BTreeSet, io::Write, path::Path, path::PathBuf, process::ExitCode};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use super::output::write_in;
 use crate::{
     console::args::{EngineArgs, positive},
     eval::{Invocation, Pair, input, models},
-    files,
     judges::{self, Granularity, Settings},
     mqm::{raters, weights},
-    segment::trained,
     tune::{
-        draw,
-        examples::{self, Example},
-        lines,
+        draw, examples, lines,
         probe::export,
         rated::{self, Document},
         sample::{self, Sample},
@@ -103,7 +104,7 @@ struct DataArgs {
     /// The share of documents that is kept for testing (0: none), or a file of their names, `PAIR/DOC`, one a line
     #[arg(long, default_value = "0.2", value_name = "SHARE|FILE")]
     hold_out: String,
-    /// Draws the split and the order of examples
+    /// Random seed of the split and the order of examples
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
     /// A folder whose files replace the judge's prompt
@@ -154,54 +155,17 @@ impl DataArgs {
                     format!("`--hold-out {}` is neither a share nor a file", self.hold_out)
                 })?)
             };
-        let split = split::split(self.clear_of(self.documents(sample)?)?, &by)?;
+        let mut documents = self.documents(sample)?;
+        for dir in &self.exclude {
+            let n = split::exclude(&mut documents, &rated::sources(dir)?);
+            say!("note: {n} documents are left out, because `{}` has some of their text", dir.display());
+        }
+        let split = split::split(documents, &by)?;
         if !split.left_out.is_empty() {
             let n = split.left_out.len();
             say!("note: {n} documents are left out, because held-out documents have some of their text");
         }
         Ok(split)
-    }
-
-    /// Documents without a sentence of the test sets that are excluded.
-    fn clear_of(&self, mut documents: Vec<Document>) -> Result<Vec<Document>> {
-        for dir in &self.exclude {
-            let sources = rated::sources(dir)?;
-            let tested = trained::TrainedOn::of("the test set", sources.iter().map(String::as_str));
-            let shares = |document: &Document| {
-                document.segments.iter().any(|rated| tested.knows(&rated.segment.source))
-            };
-            let names: BTreeSet<String> =
-                documents.iter().filter(|document| shares(document)).map(Document::name).collect();
-            documents.retain(|document| !names.contains(&document.name()));
-            say!(
-                "note: {} documents are left out, because `{}` has some of their text",
-                names.len(),
-                dir.display()
-            );
-        }
-        Ok(documents)
-    }
-
-    /// The examples of some documents, in an order drawn by the seed.
-    fn examples(
-        &self,
-        documents: &[Document],
-        granularities: &[Granularity],
-        most: usize,
-    ) -> Result<Vec<Example>> {
-        let mut units = examples::units(documents, granularities, self.seed);
-        draw::shuffle(self.seed, 0, &mut units);
-        units.truncate(most);
-        let settings = Settings { prompts: self.prompts.clone(), ..Settings::default() };
-        let judge = |granularity| examples::judge(granularity, &settings);
-        let judges = granularities.iter().map(|&g| Ok((g, judge(g)?))).collect::<Result<Vec<_>>>()?;
-        let panel = examples::empty_panel();
-        let one = |unit: examples::Unit| {
-            let judge = judges.iter().find(|(granularity, _)| *granularity == unit.granularity);
-            let (_, judge) = judge.expect("units are of these granularities");
-            Ok(examples::example(unit, judge, &panel)?)
-        };
-        units.into_iter().map(one).collect()
     }
 }
 
@@ -229,13 +193,14 @@ fn of_file(file: &Path, pairs: &[rated::Pair]) -> Result<Vec<Document>> {
 
 impl ExportArgs {
     fn lines(&self, documents: &[Document], most: usize) -> Result<Vec<Value>> {
+        let (seed, settings) =
+            (self.data.seed, Settings { prompts: self.data.prompts.clone(), ..Settings::default() });
         if self.form == "chat-jsonl" {
-            let examples = self.data.examples(documents, &self.granularity, most)?;
+            let examples = examples::drawn(documents, &self.granularity, most, seed, &settings)?;
             return Ok(examples.iter().map(examples::chat_line).collect());
         }
-        let settings = Settings { prompts: self.data.prompts.clone(), ..Settings::default() };
         let mut lines = export::lines(documents, &judges::probe::prompts(&settings)?, weights::find("wmt")?)?;
-        draw::shuffle(self.data.seed, 0, &mut lines);
+        draw::shuffle(seed, 0, &mut lines);
         lines.truncate(most);
         Ok(lines)
     }
@@ -246,30 +211,13 @@ fn export(args: &ExportArgs, out: &mut dyn Write) -> Result<()> {
         bail!("`--joined` segments are no units of `gmft`; hint: leave it out, or add `--as probe-jsonl`");
     }
     let split = args.data.split(args.sample.of(args.data.seed).as_ref())?;
-    std::fs::create_dir_all(&args.out).with_context(|| format!("cannot create `{}`", args.out.display()))?;
     for (file, documents, most) in
         [("train.jsonl", &split.train, args.limit), ("held_out.jsonl", &split.held_out, None)]
     {
         let lines = args.lines(documents, most.unwrap_or(usize::MAX))?;
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        let path = args.out.join(file);
-        files::write(&path, |file| file.write_all(text.as_bytes()))?;
+        let path = write_in(&args.out, file, &text)?;
         writeln!(out, "{} examples\t{}", lines.len(), path.display())?;
     }
-    write_split(&args.out, &split)?;
-    Ok(())
-}
-
-/// The documents of both kinds, and the hashes of the sources that are trained on.
-fn write_split(folder: &Path, split: &Split) -> Result<()> {
-    let lines = |names: BTreeSet<String>| names.into_iter().map(|name| name + "\n").collect::<String>();
-    let names = |documents: &[Document]| lines(documents.iter().map(Document::name).collect());
-    for (file, text) in [
-        ("held_out.txt", names(&split.held_out)),
-        ("trained.txt", names(&split.train)),
-        (trained::FILE, lines(split::sources(&split.train))),
-    ] {
-        files::write(&folder.join(file), |file| file.write_all(text.as_bytes()))?;
-    }
-    Ok(())
+    split.files().iter().try_for_each(|(file, text)| write_in(&args.out, file, text).map(drop))
 }

@@ -27,7 +27,7 @@ const SHARE: f64 = 0.5;
 
 /// The units that a report shows.
 #[derive(Debug, Default)]
-pub struct Shown {
+pub struct ReportExamples {
     /// A method that names no errors has said everything with its scores.
     pub(super) names_errors: bool,
     pub(super) units: usize,
@@ -63,7 +63,7 @@ struct Extremes {
     number: usize,
 }
 
-impl Shown {
+impl ReportExamples {
     /// Without any record.
     #[must_use]
     pub fn of(signature: &str) -> Self {

@@ -1,9 +1,12 @@
 //! Exports a run in the formats of the field. Each format has a file; this one has their common parts.
 
-use std::{io::Write, path::PathBuf};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 use super::{Detail, cells};
-use crate::{run::Record, segment::numbered};
+use crate::{run::Record, segment::numbered, signature::Signature};
 
 mod checked;
 pub mod comet;
@@ -15,8 +18,10 @@ mod parquet;
 mod pearmut;
 mod ratings;
 mod table;
+mod test_sets;
 
 pub use table::HEADER;
+pub use test_sets::test_sets;
 
 /// A format of the field, by its name on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -193,6 +198,19 @@ pub fn rows(format: Format, name: &str, origin: Origin<'_>) -> Result<Option<Box
         Format::Mtme | Format::Pearmut | Format::CometJson => return Ok(None),
     };
     Ok(Some(Box::new(checked::Checked(rows))))
+}
+
+/// What a judge is called as a rater or a metric, by the fields of its signature: `tribunal-fsp-qwen2_5-7b-instruct`; the
+/// run's own name without one. A dot would end the name of a metric.
+#[must_use]
+pub fn default_name(run: &Path, signature: Option<&Signature>) -> String {
+    let stem = || run.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    let fields = |signature: &Signature| {
+        let fields = ["method", "model"].into_iter().filter_map(|key| signature.get(key));
+        std::iter::once("tribunal").chain(fields).collect::<Vec<_>>().join("-")
+    };
+    let plain = |c: char| if c.is_alphanumeric() || "-+".contains(c) { c } else { '_' };
+    signature.map_or_else(stem, fields).chars().map(plain).collect()
 }
 
 /// Lays out a run in a format.

@@ -3,7 +3,7 @@
 use unicode_width::UnicodeWidthChar;
 
 use crate::{
-    console::plain::acts,
+    console::plain::is_terminal_control,
     mqm::{ErrorSpan, Severity, Side},
 };
 
@@ -30,7 +30,7 @@ type Cell = (char, Option<(Severity, usize)>);
 pub fn lines(text: &str, errors: &[ErrorSpan], side: Side, width: usize, colour: bool) -> Vec<String> {
     let shown = |c: char| match c {
         _ if c.is_control() => '⏎',
-        _ if acts(c) => '\u{fffd}',
+        _ if is_terminal_control(c) => '\u{fffd}',
         _ => c,
     };
     let mut cells: Vec<Cell> = text.chars().map(|c| (shown(c), None)).collect();

@@ -10,7 +10,11 @@ use crate::{
     },
 };
 
+pub mod answers;
+pub mod notes;
 pub mod parts;
+pub mod plots;
+pub mod sets;
 
 /// A row for each metric, a column for each task, with ranks where they were tested.
 #[must_use]

@@ -1,5 +1,5 @@
 //! A self-contained HTML page with the verdicts, rendered by a script in the browser. Its files are in `page/`; its
-//! data is assembled here. It computes no statistic.
+//! data is assembled here, from verdicts and the statistics of `meta`.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -8,7 +8,10 @@ use sha2::{Digest, Sha256};
 
 mod calls;
 mod data;
+pub mod gold;
+pub mod judges;
 mod pack;
+pub mod statistics;
 
 pub use calls::Conversations;
 pub use data::Data;

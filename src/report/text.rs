@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{
-    Detail, Shown, TextStyle, marked,
+    Detail, ReportExamples, TextStyle, marked,
     style::{paint, score, wrapped},
     units,
 };
@@ -30,7 +30,7 @@ const UNUSABLE: &str = "unusable";
 /// The whole report.
 #[must_use]
 pub fn text(summary: &Summary, records: &[Record], detail: Detail, style: TextStyle) -> String {
-    let mut shown = Shown::of(&summary.signature);
+    let mut shown = ReportExamples::of(&summary.signature);
     for record in records {
         shown.add(record.clone());
     }
@@ -44,7 +44,7 @@ pub fn text(summary: &Summary, records: &[Record], detail: Detail, style: TextSt
 
 /// The same with the units that are shown picked out already.
 #[must_use]
-pub fn text_of(summary: &Summary, shown: &Shown, detail: Detail, style: TextStyle) -> String {
+pub fn text_of(summary: &Summary, shown: &ReportExamples, detail: Detail, style: TextStyle) -> String {
     let mut parts = Vec::new();
     if detail == Detail::Units {
         parts.push(units::examples(shown, style));
@@ -77,7 +77,7 @@ fn apart(summary: &Summary, style: TextStyle) -> String {
     if !summary.ranks_systems() {
         return String::new();
     }
-    let said = "systems: by name; `tribunal compare RUN` says which differ by more than chance";
+    let said = "systems are listed by name; `tribunal compare RUN` tests which differences are significant";
     wrapped([said.to_owned()], style)
 }
 
@@ -99,7 +99,7 @@ fn unfinished(summary: &Summary, style: TextStyle) -> String {
         return String::new();
     }
     let said = format!(
-        "the run is not finished: {} of {} verdicts are not there yet; its command again continues it",
+        "the run is not finished: {} of {} verdicts are missing; the same command continues it",
         summary.unjudged, summary.units
     );
     wrapped([said], style)
@@ -194,13 +194,11 @@ fn left_empty(system: &SystemSummary, uneven: Option<Common>) -> String {
         n => (format!("{n} empty translations have"), "are", "segments"),
     };
     if uneven.is_none() {
-        return format!(
-            "{name}: {texts} no verdict and {are} left out of its mean, which costs it nothing\n"
-        );
+        return format!("{name}: {texts} no verdict and {are} excluded from its mean (not penalised)\n");
     }
     format!(
         "{name}: {texts} no verdict; `score` leaves out the same {segments} of every system, `on its own` those of {name} \
-         alone, which costs it nothing\n"
+         alone (not penalised)\n"
     )
 }
 

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::{
-    Shown, TextStyle,
+    ReportExamples, TextStyle,
     examples::{Contrast, EVEN},
     marked,
     style::{paint, score, wrapped},
@@ -23,7 +23,7 @@ const TEXT_LINES: usize = 3;
 /// Examples of what a judge finds: units with its most certain errors, or else sources whose translations it scores
 /// furthest apart, and how much is not shown.
 #[must_use]
-pub fn examples(shown: &Shown, style: TextStyle) -> String {
+pub fn examples(shown: &ReportExamples, style: TextStyle) -> String {
     let mut parts: Vec<String> = shown.records().map(|record| cut(&unit(record, style), record)).collect();
     let contrasts = shown.contrasts();
     if !contrasts.is_empty() {
@@ -37,7 +37,7 @@ pub fn examples(shown: &Shown, style: TextStyle) -> String {
 }
 
 /// What is not shown, in sentences.
-fn counted(shown: &Shown) -> Vec<String> {
+fn counted(shown: &ReportExamples) -> Vec<String> {
     let mut counts = Vec::new();
     let more = shown.more();
     if more > 0 {

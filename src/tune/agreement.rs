@@ -22,7 +22,7 @@ pub type Figures = BTreeMap<String, BTreeMap<String, f64>>;
 /// A source: its document, its first segment, and how many are joined.
 type Source = (String, usize, usize);
 
-/// HeldOutAgreement-out translations of a language pair, as raters and as a judge see them.
+/// A judge's agreement with raters on held-out translations of a language pair, summed translation by translation.
 #[derive(Default)]
 pub struct HeldOutAgreement {
     gold: Vec<f64>,

@@ -106,6 +106,33 @@ fn unit(granularity: Granularity, documents: &[&Document], rated: &[&Rated]) -> 
     }
 }
 
+/// At most `most` examples of some documents, in an order drawn by the seed.
+///
+/// # Errors
+/// Prompts of the user's that cannot be filled in.
+///
+/// # Panics
+/// Never: units are of these granularities.
+pub fn drawn(
+    documents: &[Document],
+    granularities: &[Granularity],
+    most: usize,
+    seed: u64,
+    settings: &Settings,
+) -> Result<Vec<Example>, Error> {
+    let mut units = units(documents, granularities, seed);
+    draw::shuffle(seed, 0, &mut units);
+    units.truncate(most);
+    let judges = granularities.iter().map(|&granularity| Ok((granularity, judge(granularity, settings)?)));
+    let judges = judges.collect::<Result<Vec<_>, Error>>()?;
+    let panel = empty_panel();
+    let example = |unit: Unit| {
+        let judge = judges.iter().find(|(granularity, _)| *granularity == unit.granularity);
+        example(unit, &judge.expect("units are of these granularities").1, &panel)
+    };
+    units.into_iter().map(example).collect()
+}
+
 /// The judge that asks about units of one granularity.
 ///
 /// # Errors

@@ -36,6 +36,7 @@ use crate::{
     segment::{Segment, trained},
 };
 
+pub mod evaluation;
 pub mod export;
 
 mod scoring;

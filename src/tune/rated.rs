@@ -79,7 +79,8 @@ impl Rated {
         self.opinions.first().map(|opinion| &opinion.errors)
     }
 
-    /// The mean of the raters' scores, or 0 without marked errors. Unit: MQM points, at most 0.
+    /// The mean of the raters' scores. Unit: MQM points, at most 0; 0 also for a segment that has no rater, which
+    /// `opinions` tells apart.
     #[must_use]
     pub fn score(&self, weights: &Weights) -> f64 {
         let sum: f64 = self.opinions.iter().map(|opinion| opinion.score(weights)).sum();
@@ -116,7 +117,7 @@ pub fn testset(dir: &Path, pairs: &[Pair]) -> Result<Vec<Document>, Error> {
             systems: Some(systems.into_iter().cloned().collect()),
             reference: None,
         };
-        let texts = Texts { files: &files, raters: &raters };
+        let texts = RatingFiles { files: &files, raters: &raters };
         let segments = read::testset(&choice)?.segments;
         texts.check_lengths(&segments)?;
         let rated: Vec<Rated> =
@@ -146,12 +147,12 @@ pub fn sources(dir: &Path) -> Result<Vec<String>, Error> {
 }
 
 /// Ratings with the files that they come from.
-struct Texts<'a> {
+struct RatingFiles<'a> {
     files: &'a [std::path::PathBuf],
     raters: &'a [Ratings],
 }
 
-impl Texts<'_> {
+impl RatingFiles<'_> {
     /// Checks that the ratings have as many segments as the folder.
     fn check_lengths(&self, segments: &[Segment]) -> Result<(), Error> {
         let most = segments.iter().map(|segment| segment.seg + 1).max().unwrap_or(0);

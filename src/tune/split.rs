@@ -26,6 +26,53 @@ pub struct Split {
     pub left_out: BTreeSet<String>,
 }
 
+impl Split {
+    /// The documents of some systems, `NAME` or `PAIR/NAME`; all where none is named.
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] for a system that there is not.
+    pub fn of_systems(mut self, systems: &[String]) -> Result<Self, Error> {
+        let is_of = |document: &Document, name: &String| {
+            *name == document.system || *name == format!("{}/{}", document.pair, document.system)
+        };
+        let all = self.train.iter().chain(&self.held_out);
+        if let Some(missing) = systems.iter().find(|name| !all.clone().any(|document| is_of(document, name)))
+        {
+            let known: BTreeSet<&str> = all.map(|document| document.system.as_str()).collect();
+            let known = known.into_iter().collect::<Vec<_>>().join(", ");
+            return Err(Error::Unsuitable(format!("unknown system `{missing}`; hint: {known}")));
+        }
+        let is_wanted = |document: &Document| systems.iter().any(|name| is_of(document, name));
+        for documents in [&mut self.train, &mut self.held_out] {
+            documents.retain(|document| systems.is_empty() || is_wanted(document));
+        }
+        Ok(self)
+    }
+
+    /// Its files by name: the documents of both kinds, and the hashes of the sources that are trained on.
+    #[must_use]
+    pub fn files(&self) -> [(&'static str, String); 3] {
+        let lines = |names: BTreeSet<String>| names.into_iter().map(|name| name + "\n").collect::<String>();
+        let names = |documents: &[Document]| lines(documents.iter().map(Document::name).collect());
+        [
+            ("held_out.txt", names(&self.held_out)),
+            ("trained.txt", names(&self.train)),
+            (trained::FILE, lines(sources(&self.train))),
+        ]
+    }
+}
+
+/// Takes out documents that have a sentence of these sources; returns how many have.
+pub fn exclude(documents: &mut Vec<Document>, sources: &[String]) -> usize {
+    let tested = trained::TrainedOn::of("the test set", sources.iter().map(String::as_str));
+    let shares =
+        |document: &Document| document.segments.iter().any(|rated| tested.knows(&rated.segment.source));
+    let names: BTreeSet<String> =
+        documents.iter().filter(|document| shares(document)).map(Document::name).collect();
+    documents.retain(|document| !names.contains(&document.name()));
+    names.len()
+}
+
 /// Whether a drawn split holds a document out: where the first eight bytes of the sha256 of `SEED/PAIR/DOC`, as a
 /// fraction of 1, are less than the share.
 #[must_use]

@@ -115,7 +115,8 @@ fn a_role_takes_another_adapter_of_the_same_model() {
     let small = with_adapters(&["qwen2-all", "qwen2-qv"]);
     let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/tiny/qwen2");
     let ask = |adapter: &[&str]| {
-        let mut command = small.tribunal(&["ask", "--json", "--model", model, "--kv-cache", "8MiB"]);
+        let mut command =
+            small.tribunal(&["ask", "--format", "json", "--model", model, "--kv-cache", "8MiB"]);
         command.args(["--max-tokens", "8", "--context", "128"]).args(adapter).arg("Is it closed?");
         let (code, text) = said(command);
         assert!(matches!(code, 0 | 1), "{text}");

@@ -286,7 +286,7 @@ fn which_p_to_read_and_where_there_is_none_to_read() {
     };
     let few = "b: too few units to tell: it differs from the baseline on 5, and p randomization can be below 0.05 from 6 on";
     let five = told(5, &[]);
-    assert!(five.contains(few) && five.contains("read p randomization: below 0.05"), "{five}");
+    assert!(five.contains(few) && five.contains("p randomization below 0.05"), "{five}");
     let six = told(6, &[]);
     assert!(!six.contains("too few"), "{six}");
     // What is said is so: 2 of 32 swaps are as far apart, 2 of 64.

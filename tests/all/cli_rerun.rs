@@ -170,5 +170,5 @@ fn a_fit_goes_with_the_run_that_it_was_given_to() {
     // A fit that the command names is for its own model.
     let llama = tiny("llama").display().to_string();
     let (code, text) = said(small.tribunal(&["rerun", "again", "--out", "other", "--model", &llama]));
-    assert!(code == 2 && text.contains("`probe` reads the states of `qwen2`"), "{text}");
+    assert!(code == 2 && text.contains("only with the model that it was fitted on, `qwen2`"), "{text}");
 }

@@ -128,7 +128,7 @@ fn an_unfinished_run_says_what_is_left() {
     b              2      -        0%         -      -      -
     score: the mean over segments with a verdict, higher is better; errors are counted per segment
     scale: negative penalty, 0 is best and higher is better
-    the run is not finished: 3 of 4 verdicts are not there yet; its command again continues it
+    the run is not finished: 3 of 4 verdicts are missing; the same command continues it
     ");
     let json: serde_json::Value = serde_json::from_str(&show(dir.path(), &["--format", "json"])).unwrap();
     assert_eq!((&json["units"], &json["scored"], &json["unjudged"]), (&4.into(), &1.into(), &3.into()));

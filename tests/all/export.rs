@@ -389,13 +389,16 @@ fn around_the_table_stands_what_it_cannot_show() {
         [verdict("a", a, ["One.", "Eins."], &[]), verdict("b", b, ["One.", "Ein."], &[])]
     };
     let compared = text("method:probe|weights:wmt", &verdicts([0, 0]), 100);
-    assert!(!compared.contains("systems: by name") && !compared.contains("tribunal compare"), "{compared}");
+    assert!(
+        !compared.contains("systems are listed by name") && !compared.contains("tribunal compare"),
+        "{compared}"
+    );
     assert!(
         compared.contains("caution: probe: a translation without a mark may still have errors"),
         "{compared}"
     );
     let ranked = text("method:fsp|weights:gemba", &verdicts([0, 0]), 100);
-    assert!(ranked.contains("systems: by name; `tribunal compare RUN` says which differ"), "{ranked}");
+    assert!(ranked.contains("systems are listed by name; `tribunal compare RUN` tests which"), "{ranked}");
     let apart = text("method:fsp|weights:gemba", &verdicts([0, 1]), 100);
     assert!(apart.contains("no segment in common") && !apart.contains("tribunal compare"), "{apart}");
     assert!(!apart.contains("without a mark may"), "{apart}");
@@ -413,13 +416,13 @@ fn left_empty(system: &str, seg: usize) -> Value {
 fn empty_translations_are_counted_below_the_table() {
     let whole = |system: &str, seg| verdict(system, seg, ["One.", "Eins."], &[]);
     let alone = [whole("a", 0), left_empty("a", 1)];
-    let said = "a: 1 empty translation has no verdict and is left out of its mean, which costs it nothing";
+    let said = "a: 1 empty translation has no verdict and is excluded from its mean (not penalised)";
     let told = text("method:probe|weights:wmt", &alone, 120);
     assert!(told.contains(said) && told.contains("1 empty: the translation is empty"), "{told}");
     let two =
         [whole("a", 0), whole("a", 1), whole("a", 2), whole("b", 0), left_empty("b", 1), left_empty("b", 2)];
     let said = "b: 2 empty translations have no verdict; `score` leaves out the same segments of every system, `on its own` \
-                those of b alone, which costs it nothing";
+                those of b alone (not penalised)";
     let told = text("method:probe|weights:wmt", &two, 200);
     assert!(told.contains(said), "{told}");
 }

@@ -168,7 +168,10 @@ fn bad_input_is_told_plainly() {
         (vec!["-l", "en-de", "--task", "wmt99"], "unknown task set `wmt99`"),
         (vec!["-l", "en-de", "--systems", "Q"], "no system `Q` in `en-de`"),
         (vec!["-l", "en-de", "--scores", "nix"], "`nix` is not NAME=PATTERN"),
-        (vec!["-l", "en-de", "--lexical", "bleu:xx"], "unknown lexical metric `bleu:xx`\nhint: bleu,"),
+        (
+            vec!["-l", "en-de", "--lexical", "bleu:xx"],
+            "unknown lexical metric `bleu:xx`\nhint: it can be bleu,",
+        ),
         (vec!["-l", "en-de", "--lexical", "bleu", "--reference", "refZ"], "no reference `refZ` for `en-de`"),
     ] {
         let told = meta(dir.path(), &arguments).unwrap_err();
@@ -260,7 +263,7 @@ fn slices_by_document_and_by_length() {
     assert_eq!(slices("doc"), [("d1".to_owned(), 2), ("d2".to_owned(), 1)]);
     assert_eq!(slices("length"), [("short".to_owned(), 3), ("medium".to_owned(), 0), ("long".to_owned(), 0)]);
     let told = meta(dir.path(), &["-l", "en-de", "--by", "week"]).unwrap_err();
-    assert!(told.contains("unknown slice `week`\nhint: domain, doc, length"), "{told}");
+    assert!(told.contains("unknown slice `week`\nhint: it can be domain, doc or length"), "{told}");
 }
 
 #[test]
@@ -485,4 +488,6 @@ fn the_latent_weight_of_major_errors() {
     assert!(value_at(3.0) < 1.0 && value_at(1.0) < value_at(3.5));
     let text = meta(dir.path(), &arguments).unwrap();
     assert!(text.contains("what a major error should cost"), "{text}");
+    let none = meta(dir.path(), &[&arguments[..6], &["--also", "spans"]].concat()).unwrap_err();
+    assert!(none.contains("hint: `--scores NAME=DIR` with a run folder"), "{none}");
 }

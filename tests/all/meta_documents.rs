@@ -320,7 +320,10 @@ fn spans_of_documents_are_placed_in_the_joined_text() {
     let text = shown(&["--span-f1", "wmt-qe,fsp"]);
     assert!(text.contains("(fsp)") && text.contains("(wmt-qe)") && !text.contains("(offsets)"), "{text}");
     let why = scored(dir.path(), &lines, &["--span-f1", "f1"]).unwrap_err();
-    assert!(why.contains("`f1` is no definition of span F1; hint: offsets, fsp, wmt-qe"), "{why}");
+    assert!(
+        why.contains("`f1` is not a definition of span F1; hint: it can be offsets, fsp or wmt-qe"),
+        "{why}"
+    );
     assert_eq!((&found["n_segments"], &found["n_verdicts"]), (&5.into(), &3.into()));
     let errors = &found["errors"];
     // Three errors in nine translated documents; the raters marked two in the three that they saw.

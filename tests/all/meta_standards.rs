@@ -358,7 +358,7 @@ fn each_metric_can_be_judged_by_what_it_scored() {
     en-de Short: 3 of 9 rated translations without a score, not counted for it (--coverage each)
     ");
     let told = meta(dir.path(), &["-l", "en-de", "--coverage", "some"]).unwrap_err();
-    assert!(told.contains("unknown coverage `some`\nhint: common, each"), "{told}");
+    assert!(told.contains("unknown coverage `some`\nhint: it can be common, each"), "{told}");
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn a_fit_is_made_used_and_verified() {
     assert!(calls.contains("\"reading\""), "{calls}");
     let other = tiny("llama");
     let (code, text) = said(score("other", &[other.to_str().unwrap()]));
-    assert!(code == 2 && text.contains("`probe` reads the states of `qwen2`"), "{text}");
+    assert!(code == 2 && text.contains("only with the model that it was fitted on, `qwen2`"), "{text}");
 }
 
 #[test]

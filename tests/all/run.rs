@@ -165,8 +165,9 @@ fn what_cannot_be_merged() {
     run::run(&panel().0, &judge, &segments()[..9], &seed_1, &options).unwrap();
     insta::assert_snapshot!(merge(&[&parts[0], &other], "m3"), @"
     `DIR/shard1` and `DIR/other` are not parts of the same run:
-      seed: `0` there, `1` now
+      seed: `0` in the first, `1` in the second
       they judged different inputs
+    hint: merge only the shards of one command
     ");
     insta::assert_snapshot!(merge(&[&root.path().join("nothing")], "m4"), @"
     `DIR/nothing` has no `run.json`, so it is not a run folder
@@ -185,7 +186,7 @@ fn another_run_in_the_folder_is_refused() {
     insta::assert_snapshot!(message(dir.path(), refused), @"
     `DIR` holds a run with a different signature:
       seed: `0` there, `1` now
-      temp: - there, `0.5` now
+      temp: not set there, `0.5` now
     hint: use another `--out`, or the options of that run
     ");
     let refused = message(dir.path(), go(&segments()[..3], &options(dir.path())));

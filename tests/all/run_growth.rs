@@ -156,7 +156,7 @@ fn missing_units_are_asked_again_and_the_others_are_not() {
     let again = go(&moody(), &judge, &all, &retry(&first)).unwrap();
     assert_eq!(again.resumed, 16, "what has been asked again once is not asked a third time");
     let refused = go(&moody(), &judge, &all, &options(&first)).unwrap_err().to_string();
-    assert!(refused.contains("retry: `missing` there, - now"), "{refused}");
+    assert!(refused.contains("retry: `missing` there, not set now"), "{refused}");
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn systems_keep_the_order_of_the_input_where_means_do_not_rank_them() {
     let (probe, gemba) = (three(root.path(), "probe"), three(root.path(), "gemba-mqm"));
     let shown = tribunal(&["show", &probe]).unwrap();
     assert_eq!(order(&shown), "c a b", "{shown}");
-    assert!(!shown.contains("systems: by name"), "{shown}");
+    assert!(!shown.contains("systems are listed by name"), "{shown}");
     let (caution, table) = (shown.find("caution: probe: ").unwrap(), shown.find("system  ").unwrap());
     assert!(caution < table && shown[caution..table].contains("are not for ranking systems"), "{shown}");
 
@@ -86,7 +86,9 @@ fn systems_keep_the_order_of_the_input_where_means_do_not_rank_them() {
 
     let shown = tribunal(&["show", &gemba]).unwrap();
     assert!(
-        order(&shown) == "a b c" && shown.contains("systems: by name") && !shown.contains("caution"),
+        order(&shown) == "a b c"
+            && shown.contains("systems are listed by name")
+            && !shown.contains("caution"),
         "{shown}"
     );
     let compared = tribunal(&["compare", &gemba, "--resamples", "50"]).unwrap();

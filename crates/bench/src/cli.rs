@@ -13,7 +13,7 @@ use crate::{
     console::{
         args::{self, EngineArgs, InputArgs, ModelArgs},
         loading,
-        stream::{Patient, explain, say},
+        stream::{IgnoreBrokenPipe, explain, say},
         table::Table,
     },
     engine::{Format, keep_freed, n_threads},
@@ -177,7 +177,7 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => error.exit(),
     };
-    cli.run(&mut Patient::new(std::io::stdout().lock())).unwrap_or_else(|error| {
+    cli.run(&mut IgnoreBrokenPipe::new(std::io::stdout().lock())).unwrap_or_else(|error| {
         say(format_args!("error: {}", explain(&error)));
         ExitCode::from(2)
     })

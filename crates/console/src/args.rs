@@ -52,7 +52,7 @@ pub struct InputArgs {
 }
 
 impl InputArgs {
-    /// These as a specification.
+    /// The part of a specification that these options stand for.
     #[must_use]
     pub fn spec(&self) -> InputSpec {
         InputSpec {
@@ -81,11 +81,11 @@ pub struct JudgeArgs {
     /// What one prompt shows: seg, doc or 5doc; default: the method's own
     #[arg(long)]
     pub granularity: Option<Granularity>,
-    /// Where paper and published code differ: paper, code or strict
+    /// Prompts and parsing: paper (as printed), code (as released), or strict (the paper's, constrained answers)
     #[arg(long, default_value = "strict")]
     pub preset: Preset,
     /// Severity weights: wmt, gemba, mmad, himate, ...; default: the method's own
-    #[arg(long, value_name = "PRESET")]
+    #[arg(long, value_name = "NAME")]
     pub weights: Option<String>,
     /// A folder whose files replace the method's prompts of the same name
     #[arg(long, value_name = "DIR")]
@@ -102,7 +102,7 @@ pub struct JudgeArgs {
 }
 
 impl JudgeArgs {
-    /// These as a specification.
+    /// The part of a specification that these options stand for.
     #[must_use]
     pub fn spec(&self) -> JudgeSpec {
         JudgeSpec {
@@ -132,13 +132,13 @@ pub struct SamplingArgs {
     /// The most tokens per answer; default: the method's own
     #[arg(long, value_name = "N", value_parser = tokens)]
     pub max_tokens: Option<usize>,
-    /// The same seed gives the same answers
+    /// Random seed
     #[arg(long, default_value_t = 0, value_name = "N", value_parser = seed)]
     pub seed: u64,
 }
 
 impl SamplingArgs {
-    /// These as a specification.
+    /// The part of a specification that these options stand for.
     #[must_use]
     pub fn spec(&self) -> SamplingSpec {
         SamplingSpec {
@@ -186,8 +186,8 @@ pub struct EngineArgs {
     /// auto, cpu, cuda, cuda:N, or cuda:N,M for several GPUs
     #[arg(long, default_value = "auto", value_parser = device)]
     pub device: String,
-    /// GPUs that have one model together, by default as few as hold it; results are the same
-    #[arg(long, value_name = "N", value_parser = cards)]
+    /// GPUs to split each model over, by default the fewest that hold it; results are the same
+    #[arg(long, value_name = "N", value_parser = tensor_parallel)]
     pub tensor_parallel: Option<usize>,
     /// As in COMET: 0 is `--device cpu`, 1 is `--device cuda`
     #[arg(long, hide = true, conflicts_with = "device", value_name = "0|1", value_parser = gpus)]
@@ -204,13 +204,13 @@ pub struct EngineArgs {
     /// Memory for the KV cache, such as `2GiB`; default: what fits
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub kv_cache: Option<u64>,
-    /// Tokens of a question with its answer; default: the model's context
+    /// Maximum tokens of a prompt with its answer; default: the model's context
     #[arg(long, value_name = "N", value_parser = positive)]
     pub context: Option<usize>,
     /// Groups of segments judged at the same time; default: 64 or more
     #[arg(long, value_name = "N", value_parser = jobs)]
     pub jobs: Option<usize>,
-    /// Maximum batch size: token positions in one step of the model
+    /// Maximum number of sequences processed at the same time; default: the device's
     #[arg(long, visible_alias = "batch-size", value_name = "N", value_parser = rows)]
     pub batch: Option<usize>,
     /// CPU threads; default: one for each performance core
@@ -225,7 +225,7 @@ pub struct EngineArgs {
     /// Disable CUDA graphs; results are the same
     #[arg(long, hide = true)]
     pub no_graphs: bool,
-    /// Which CUDA kernels run: auto takes the fastest, after a check of the GPU; results are the same
+    /// CUDA kernels: auto (the fastest, after a check of the GPU), proven (mma.sync), plain (reference); results are the same
     #[arg(long, hide = true, default_value = "auto", value_parser = GPU_KERNELS)]
     pub gpu_kernels: String,
     /// Disable programmatic dependent launch of CUDA kernels; results are the same
@@ -237,7 +237,7 @@ pub struct EngineArgs {
 }
 
 impl ModelArgs {
-    /// These as a specification.
+    /// The part of a specification that these options stand for.
     #[must_use]
     pub fn spec(&self) -> ModelSpec {
         ModelSpec {
@@ -260,7 +260,7 @@ impl EngineArgs {
         }
     }
 
-    /// These as a specification.
+    /// The part of a specification that these options stand for.
     #[must_use]
     pub fn spec(&self) -> Resources {
         Resources {
@@ -290,14 +290,14 @@ pub fn with_all_options(command: Command) -> Command {
     command.mut_args(|arg| arg.hide(false)).mut_subcommands(with_all_options)
 }
 
-fn cards(text: &str) -> Result<usize, String> {
+fn tensor_parallel(text: &str) -> Result<usize, String> {
     up_to(text, 8) // the pieces that kernels/gather.cu takes
 }
 
 /// A device: `auto`, `cpu`, `cuda`, `cuda:N` or `cuda:N,M`.
 ///
 /// # Errors
-/// Another text, in words that say what it must be.
+/// What it must be, for another text.
 pub fn device(text: &str) -> Result<String, String> {
     let is_number = |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit());
     let are_numbers = |list: &str| list.split(',').all(is_number);
@@ -321,7 +321,7 @@ fn dtype(text: &str) -> Result<String, String> {
 /// `ROLE=MODEL`.
 ///
 /// # Errors
-/// Another text, in words that say what it must be.
+/// What it must be, for another text.
 pub fn role(text: &str) -> Result<(Role, String), String> {
     match text.split_once('=') {
         Some((role, model)) if !model.is_empty() => {
@@ -344,10 +344,10 @@ fn whole(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| "it must be a whole number".into())
 }
 
-/// What numbers are drawn by.
+/// A random seed.
 ///
 /// # Errors
-/// Another text, in words that say what it must be.
+/// What it must be, for another text.
 pub fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "it must be a whole number, at least 0".into())
 }
@@ -355,7 +355,7 @@ pub fn seed(text: &str) -> Result<u64, String> {
 /// A number of things of which there is one at least.
 ///
 /// # Errors
-/// Another text, in words that say what it must be.
+/// What it must be, for another text.
 pub fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) | Err(_) => Err("it must be a whole number, at least 1".into()),
@@ -372,7 +372,7 @@ fn up_to(text: &str, most: usize) -> Result<usize, String> {
 /// Groups judged at the same time: each is a thread or more.
 ///
 /// # Errors
-/// Another text, in words that say what it must be.
+/// What it must be, for another text.
 pub fn jobs(text: &str) -> Result<usize, String> {
     up_to(text, 1024)
 }
@@ -380,15 +380,15 @@ pub fn jobs(text: &str) -> Result<usize, String> {
 /// Threads that compute.
 ///
 /// # Errors
-/// Another text, in words that say what it must be.
+/// What it must be, for another text.
 pub fn threads(text: &str) -> Result<usize, String> {
     up_to(text, 1024)
 }
 
-/// Rows of one step.
+/// Sequences processed at the same time.
 ///
 /// # Errors
-/// Another text, in words that say what it must be.
+/// What it must be, for another text.
 pub fn rows(text: &str) -> Result<usize, String> {
     up_to(text, 4096)
 }
@@ -396,7 +396,7 @@ pub fn rows(text: &str) -> Result<usize, String> {
 /// Passages that a search finds.
 ///
 /// # Errors
-/// Another text, in words that say what it must be.
+/// What it must be, for another text.
 pub fn hits(text: &str) -> Result<usize, String> {
     up_to(text, 10_000)
 }
@@ -404,7 +404,7 @@ pub fn hits(text: &str) -> Result<usize, String> {
 /// Resamples of a test.
 ///
 /// # Errors
-/// Another text, in words that say what it must be.
+/// What it must be, for another text.
 pub fn resamples(text: &str) -> Result<usize, String> {
     up_to(text, 10_000_000)
 }
@@ -432,7 +432,7 @@ fn top_p(text: &str) -> Result<f32, String> {
 /// `800MiB`, `2G`, `2.5GiB`: units are powers of 1024, with or without `iB` or `B`.
 ///
 /// # Errors
-/// Another text, in words that say what it must be.
+/// What it must be, for another text.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is not a size; write it like 2GiB or 800MiB");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

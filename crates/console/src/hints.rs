@@ -11,6 +11,7 @@ use crate::{
         run::{self, groups::ShardError, selection},
     },
     judges::setup,
+    llm,
     segment::{mixed_up::Refusal, read},
 };
 
@@ -25,6 +26,7 @@ pub fn text(error: &(dyn error::Error + 'static)) -> Option<String> {
         .or_else(|| error.downcast_ref().and_then(of_input))
         .or_else(|| error.downcast_ref().map(of_language))
         .or_else(|| error.downcast_ref().and_then(of_engine))
+        .or_else(|| error.downcast_ref().and_then(of_llm))
         .or_else(|| error.downcast_ref().and_then(of_device))
         .or_else(|| error.downcast_ref().and_then(of_card))
 }
@@ -175,9 +177,43 @@ fn of_judge(error: &setup::Error) -> Option<String> {
         )),
         E::NoShots => Some(with(error, "leave `--shots` out")),
         E::NeitherWeightsNorShots => Some(with(error, "leave `--weights` and `--shots` out")),
-        E::AuthorsPrompts { folder, .. } => Some(format!("{error} and add --prompts {folder}")),
+        E::AuthorsPrompts { folder, .. } => Some(format!("{error} and add `--prompts {folder}`")),
+        E::Conflict(reason) => with_options(reason, &IN_CONFLICTS),
         _ => None,
     }
+}
+
+/// What conflicts of settings say, and the same with options.
+const IN_CONFLICTS: [(&str, &str); 5] = [
+    (
+        "other rated translations as shots, another seed",
+        "other rated translations (`--shots`), another `--seed`",
+    ),
+    ("leave weights and shots out", "leave `--weights` and `--shots` out"),
+    ("leave the weights out", "leave `--weights` out"),
+    (
+        "choose a generative method, such as `gemba-mqm`",
+        "add `--method gemba-mqm` or another generative method",
+    ),
+    ("hint: use preset `", "hint: use `--preset "),
+];
+
+/// What notes say, and the same with options.
+const IN_NOTES: [(&str, &str); 2] = [
+    ("name them, in a file of documents or by", "name them, with `--docs FILE` or by"),
+    ("hint: shots of this pair", "hint: `--shots FILE` with examples of this pair"),
+];
+
+/// A note of an evaluation, with the option that helps.
+#[must_use]
+pub fn note(note: &str) -> String {
+    with_options(note, &IN_NOTES).unwrap_or_else(|| note.to_owned())
+}
+
+/// A text with one phrase replaced; `None` where it has none of them.
+fn with_options(text: &str, phrases: &[(&str, &str)]) -> Option<String> {
+    let (from, to) = phrases.iter().find(|(from, _)| text.contains(from))?;
+    Some(text.replace(from, to))
 }
 
 fn of_input(error: &read::Error) -> Option<String> {
@@ -214,12 +250,30 @@ fn of_language(error: &Refusal) -> String {
 fn of_engine(error: &engine::Error) -> Option<String> {
     use engine::Error as E;
     match error {
+        E::Template { path, source } => of_llm(source).map(|said| format!("`{path}`: {said}")),
         E::Cache { needed, .. } => Some(format!("{error}; hint: `--kv-cache {needed}`")),
         E::Limit { .. } => Some(format!("{error}; hint: raise the limit, or give a smaller `--kv-cache`")),
         E::TooMuchCache { asked, free } => Some(format!(
             "`--kv-cache {asked}` is more than the memory that is free beside the weights, {free}; hint: give less, or leave \
              the option out: the program then takes what fits"
         )),
+        _ => None,
+    }
+}
+
+fn of_llm(error: &llm::Error) -> Option<String> {
+    use llm::Error as E;
+    match error {
+        E::Template(reason) if reason.contains("hint: give one") => {
+            Some(error.to_string().replace("hint: give one", "hint: give one with `--chat-template FILE`"))
+        }
+        E::Template(reason) if reason.contains("; hint:") || reason.contains("the prompt is empty") => None,
+        E::Template(_) => Some(with(error, "`--chat-template FILE` replaces the model's own")),
+        E::TooLong { .. } => Some(with(
+            error,
+            "`--max-tokens N` for a shorter answer, or a larger `--context N` where the model has one",
+        )),
+        E::NoSignal => Some(format!("{error} `--chat-template FILE` replaces it")),
         _ => None,
     }
 }
@@ -278,6 +332,14 @@ mod tests {
         assert_eq!(
             told(setup::Error::SameSamples(3).into()),
             "3 samples at temperature 0 are the same\nhint: add `--temperature 0.7`"
+        );
+        let template = llm::Error::Template("it does not parse: x".into());
+        let hint = "\nhint: `--chat-template FILE` replaces the model's own";
+        assert_eq!(text(&template), Some(format!("{template}{hint}")));
+        let opened = engine::Error::Template { path: "m".into(), source: template };
+        assert_eq!(
+            told(opened.into()),
+            format!("`m`: the chat template refused the conversation: it does not parse: x{hint}")
         );
         let cache = engine::Error::TooMuchCache { asked: "4GiB".into(), free: "2GiB".into() };
         assert!(told(cache.into()).starts_with("`--kv-cache 4GiB` is more than"));

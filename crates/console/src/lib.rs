@@ -15,4 +15,4 @@ pub mod stream;
 pub mod table;
 pub mod wrap;
 
-pub use plain::{Plain, plain, plain_json};
+pub use plain::{EscapeControls, plain, plain_json};

@@ -19,34 +19,34 @@ pub fn plain_json(json: &str) -> Cow<'_, str> {
 }
 
 fn shown(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
-    if !text.contains(acts) {
+    if !text.contains(is_terminal_control) {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(text.chars().map(|c| if acts(c) { escape(c) } else { c.to_string() }).collect())
+    Cow::Owned(text.chars().map(|c| if is_terminal_control(c) { escape(c) } else { c.to_string() }).collect())
 }
 
 /// Whether a terminal does something else with a character than showing it.
 #[must_use]
-pub fn acts(c: char) -> bool {
+pub fn is_terminal_control(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t')
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A writer whose text reaches a terminal with these characters shown, as in [`plain_json`], so that JSON stays JSON.
-pub struct Plain<W> {
+pub struct EscapeControls<W> {
     inner: W,
     /// The beginning of a character whose end has not come yet.
     begun: Vec<u8>,
 }
 
-impl<W: Write> Plain<W> {
+impl<W: Write> EscapeControls<W> {
     /// Writes to `inner`.
     pub fn new(inner: W) -> Self {
         Self { inner, begun: Vec::new() }
     }
 }
 
-impl<W: Write> Write for Plain<W> {
+impl<W: Write> Write for EscapeControls<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let whole = [&self.begun, bytes].concat();
         let mut rest = whole.as_slice();
@@ -103,12 +103,12 @@ mod tests {
         let text = "é\u{1b}[2J\u{9b}高\u{202e}\n";
         for size in 1..=text.len() {
             let mut out = Vec::new();
-            let mut writer = Plain::new(&mut out);
+            let mut writer = EscapeControls::new(&mut out);
             text.as_bytes().chunks(size).for_each(|chunk| writer.write_all(chunk).unwrap());
             assert_eq!(String::from_utf8(out).unwrap(), "é\\u001b[2J\\u009b高\\u202e\n", "{size}");
         }
         let mut out = Vec::new();
-        Plain::new(&mut out).write_all(b"a\xff\xfeb").unwrap();
+        EscapeControls::new(&mut out).write_all(b"a\xff\xfeb").unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "a\u{fffd}\u{fffd}b");
     }
 }

@@ -53,22 +53,22 @@ pub fn explain_with(
     plain(&hinted(&said)).into_owned()
 }
 
-/// A writer that swallows everything from the moment on at which its reader has gone, as with `| head`.
-pub struct Patient<W> {
+/// A writer that discards its input once its reader has closed the pipe, as with `| head`.
+pub struct IgnoreBrokenPipe<W> {
     inner: W,
-    is_alone: bool,
+    is_closed: bool,
 }
 
-impl<W: Write> Patient<W> {
-    /// Writes to `inner` until its reader has gone.
+impl<W: Write> IgnoreBrokenPipe<W> {
+    /// Writes to `inner` until its pipe is closed.
     pub fn new(inner: W) -> Self {
-        Self { inner, is_alone: false }
+        Self { inner, is_closed: false }
     }
 
-    fn bear<T>(&mut self, written: io::Result<T>, instead: T) -> io::Result<T> {
+    fn unless_closed<T>(&mut self, written: io::Result<T>, instead: T) -> io::Result<T> {
         match written {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {
-                self.is_alone = true;
+                self.is_closed = true;
                 Ok(instead)
             }
             written => written,
@@ -76,21 +76,21 @@ impl<W: Write> Patient<W> {
     }
 }
 
-impl<W: Write> Write for Patient<W> {
+impl<W: Write> Write for IgnoreBrokenPipe<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.is_alone {
+        if self.is_closed {
             return Ok(bytes.len());
         }
         let written = self.inner.write(bytes);
-        self.bear(written, bytes.len())
+        self.unless_closed(written, bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if self.is_alone {
+        if self.is_closed {
             return Ok(());
         }
         let flushed = self.inner.flush();
-        self.bear(flushed, ())
+        self.unless_closed(flushed, ())
     }
 }
 
@@ -111,9 +111,9 @@ mod tests {
     }
 
     #[test]
-    fn only_a_reader_that_has_gone_is_borne() {
-        let mut out = Patient::new(Gone(ErrorKind::BrokenPipe));
+    fn only_a_closed_pipe_is_ignored() {
+        let mut out = IgnoreBrokenPipe::new(Gone(ErrorKind::BrokenPipe));
         assert!(writeln!(out, "a line").and_then(|()| out.flush()).is_ok());
-        assert!(writeln!(Patient::new(Gone(ErrorKind::StorageFull)), "a line").is_err());
+        assert!(writeln!(IgnoreBrokenPipe::new(Gone(ErrorKind::StorageFull)), "a line").is_err());
     }
 }

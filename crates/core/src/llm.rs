@@ -293,7 +293,7 @@ pub struct Reply {
     /// Whether it carries no signal of the model: see [`is_chance`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_chance: bool,
-    /// Ids of the prompt as the model read it; filled for `tribunal ask` and in `weigh`, else empty.
+    /// Token ids of the prompt; empty where an implementation has no tokenizer.
     #[serde(skip)]
     pub prompt_ids: Vec<u32>,
 }

@@ -78,10 +78,10 @@ impl FromStr for Severity {
     }
 }
 
-/// Why a name of this room is not understood.
+/// Why a severity or weight preset is not understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    #[error("unknown severity `{0}`; hint: critical, major, minor, neutral")]
+    #[error("unknown severity `{0}`; hint: it can be critical, major, minor or neutral")]
     Severity(String),
     #[error("unknown weight preset `{name}`; hint: it can be {}", weights::names())]
     Weights { name: String },

@@ -114,7 +114,7 @@ impl Signature {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = |value: &Option<String>| value.as_ref().map_or("-".into(), |v| format!("`{v}`"));
+        let value = |value: &Option<String>| value.as_ref().map_or("not set".into(), |v| format!("`{v}`"));
         write!(f, "{}: {} there, {} now", self.key, value(&self.there), value(&self.here))
     }
 }
@@ -188,6 +188,9 @@ mod tests {
         let there: Signature = "method:fsp|shots:3|seed:0".parse().unwrap();
         let here: Signature = "shots:0|method:fsp|temp:0".parse().unwrap();
         let shown: Vec<String> = here.differences(&there).iter().map(ToString::to_string).collect();
-        assert_eq!(shown, ["shots: `3` there, `0` now", "temp: - there, `0` now", "seed: `0` there, - now"]);
+        assert_eq!(
+            shown,
+            ["shots: `3` there, `0` now", "temp: not set there, `0` now", "seed: `0` there, not set now"]
+        );
     }
 }

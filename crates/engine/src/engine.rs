@@ -169,6 +169,8 @@ pub enum Error {
     Adapter { path: String, source: crate::model::Error },
     #[error("`{path}`: {reason}")]
     Text { path: String, reason: String },
+    #[error("`{path}`: {source}")]
+    Template { path: String, source: llm::Error },
     #[error("the KV cache of {given} holds {fits} tokens, but one sequence of {context} needs {needed}")]
     Cache { given: String, fits: usize, context: usize, needed: String },
     #[error("weights and cache need {needed}, but this process may take only {left} more (`ulimit -v`)")]

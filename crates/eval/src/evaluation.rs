@@ -204,7 +204,7 @@ impl Evaluation {
                 overlap.of += some.len();
                 overlap.segments += some.iter().filter(|segment| trained.knows(&segment.source)).count();
             }
-            let remarks = judge.protocol().remarks(&some);
+            let remarks = judge.protocol().notes(&some);
             let new: Vec<String> = remarks.into_iter().filter(|remark| !notes.contains(remark)).collect();
             notes.extend(new);
         }

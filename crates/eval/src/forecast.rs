@@ -219,12 +219,15 @@ fn time(seconds: f64) -> String {
 const NOT_HERE: &str = "not known for this device; there, a dry run tries a few groups, and `tribunal-bench fsp` measures \
                         segments a second";
 
+/// The name of the estimate that says what the model takes of a GPU.
+pub const ON_A_GPU: &str = "on a GPU";
+
 /// What the model takes of a GPU with this context, and whether a GPU has it; `None` where the card does not know its
 /// sizes.
 fn on_a_gpu(card: &Card, context: Option<usize>, device_memory: Option<u64>) -> Option<(String, String)> {
     let memory = GpuMemory::find(device_memory);
     let need = gpu_memory::within(card, context.unwrap_or(card.context))?;
-    Some(("on a GPU".to_owned(), format!("{}; {}", gpu_memory::sum(&need), memory.verdict(&need))))
+    Some((ON_A_GPU.to_owned(), format!("{}; {}", gpu_memory::sum(&need), memory.verdict(&need))))
 }
 
 /// What the run takes with the models of this panel, without one request to them.

@@ -39,6 +39,7 @@ pub mod record;
 pub mod selection;
 mod semaphore;
 pub mod summary;
+pub mod trained_on;
 pub mod trial;
 pub mod units;
 pub mod verify;
@@ -427,8 +428,10 @@ pub enum Error {
     NoVerdicts(PathBuf),
     #[error("the run in `{0}` is not finished\nhint: run its command again to continue it")]
     Unfinished(PathBuf),
-    #[error("`{a}` and `{b}` are not parts of the same run:{differences}")]
-    Strangers { a: PathBuf, b: PathBuf, differences: String },
+    #[error(
+        "`{a}` and `{b}` are not parts of the same run:{differences}\nhint: merge only the shards of one command"
+    )]
+    DifferentRuns { a: PathBuf, b: PathBuf, differences: String },
     #[error(
         "`{a}` and `{b}` hold different verdicts on segment {unit}\nhint: the same signature gives the same verdict, so \
          one of them was changed or made by a faulty machine; `tribunal verify` tells which"

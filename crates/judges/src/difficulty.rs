@@ -84,7 +84,8 @@ impl Difficulty {
     /// What [`super::registry::build`] names; weights and shots, which the method does not have.
     pub fn new(settings: &Settings) -> Result<Self, setup::Error> {
         if settings.weights.is_some() || settings.shots.is_some() {
-            let reason = "difficulty names no errors and has no shots; hint: leave weights and shots out";
+            let reason =
+                "difficulty has neither severity weights nor shots; hint: leave weights and shots out";
             return Err(setup::Error::Conflict(reason.into()));
         }
         let files = if settings.preset == Preset::Strict { vec![PROMPT, FORM] } else { vec![PROMPT] };

@@ -119,7 +119,7 @@ impl GembaDa {
     /// What [`super::registry::build`] names; weights and shots, which the method does not have.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         if settings.weights.is_some() || settings.shots.is_some() {
-            let reason = "gemba-da names no errors and has no shots; hint: leave weights and shots out";
+            let reason = "gemba-da has neither severity weights nor shots; hint: leave weights and shots out";
             return Err(setup::Error::Conflict(reason.into()));
         }
         let expected = *options.is_expected;

@@ -178,7 +178,7 @@ impl GembaScale {
         if settings.weights.is_some() || settings.shots.is_some() {
             let name = judge.method().name;
             let reason =
-                format!("{name} names no errors and has no shots; hint: leave weights and shots out");
+                format!("{name} has neither severity weights nor shots; hint: leave weights and shots out");
             return Err(setup::Error::Conflict(reason));
         }
         judge.render(&Query::sample(shows_reference)).map_err(setup::Error::from_prompt)?;

@@ -73,6 +73,8 @@ use crate::{
 
 pub mod calibration;
 
+pub mod confidences;
+
 mod hierarchy;
 
 mod quotes;
@@ -202,7 +204,7 @@ impl Protocol for HiMate {
     }
 
     /// Language pairs without examples.
-    fn remarks(&self, segments: &[Segment]) -> Vec<String> {
+    fn notes(&self, segments: &[Segment]) -> Vec<String> {
         let bare = |segment: &&Segment| !self.shots.is_empty() && self.shots_for(segment).next().is_none();
         let pairs: BTreeSet<(&str, &str)> =
             segments.iter().filter(bare).map(|s| (s.src_lang.name(), s.tgt_lang.name())).collect();

@@ -100,7 +100,7 @@ pub trait Protocol: Sync + Send {
 
     /// What a user should know of these segments before they are judged, such as languages that the method has no
     /// examples for.
-    fn remarks(&self, _segments: &[Segment]) -> Vec<String> {
+    fn notes(&self, _segments: &[Segment]) -> Vec<String> {
         Vec::new()
     }
 

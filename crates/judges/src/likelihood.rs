@@ -114,7 +114,7 @@ impl Protocol for Likelihood {
         (0..group.len()).map(segment_verdict).collect()
     }
 
-    fn remarks(&self, segments: &[Segment]) -> Vec<String> {
+    fn notes(&self, segments: &[Segment]) -> Vec<String> {
         on_empty(METHOD.name, segments).into_iter().collect()
     }
 }
@@ -153,7 +153,8 @@ impl Likelihood {
     /// What [`super::registry::build`] names; weights and shots, which the method does not have.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         if settings.weights.is_some() || settings.shots.is_some() {
-            let reason = "likelihood names no errors and has no shots; hint: leave weights and shots out";
+            let reason =
+                "likelihood has neither severity weights nor shots; hint: leave weights and shots out";
             return Err(setup::Error::Conflict(reason.into()));
         }
         let directions = *options.directions;

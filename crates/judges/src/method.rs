@@ -27,7 +27,7 @@ pub struct Method {
     #[serde(skip)]
     pub lowest: Lowest,
     /// Known blind spots, shown with its verdicts; `None` if not evaluated.
-    pub misses: Option<&'static str>,
+    pub blind_spots: Option<&'static str>,
     #[serde(skip)]
     pub system_means: SystemMeans,
     /// How the marked errors relate to the score, if it is not their sum, and what their confidence means.
@@ -58,7 +58,7 @@ impl Method {
             calls: Calls::exactly(1),
             scale: "",
             lowest: Lowest::Penalty,
-            misses: None,
+            blind_spots: None,
             system_means: SystemMeans::Rank,
             marks: None,
             granularities: &[Granularity::Seg],
@@ -80,7 +80,7 @@ impl Method {
     /// The known blind spot, shown before the scores, as a sentence without a full stop; `None` if there is none.
     #[must_use]
     pub fn caution(&self) -> Option<String> {
-        self.misses.map(|said| format!("{}: {said}", self.name))
+        self.blind_spots.map(|said| format!("{}: {said}", self.name))
     }
 
     /// Whether systems may be ordered by their mean scores.
@@ -118,7 +118,7 @@ pub enum Lowest {
 pub enum SystemMeans {
     /// Systems are ordered by their means and tested against each other.
     Rank,
-    /// Measured against human scores, the means do not order systems; [`Method::misses`] has the finding. Systems keep
+    /// Measured against human scores, the means do not order systems; [`Method::blind_spots`] has the finding. Systems keep
     /// the order of the input.
     DoNotRank,
 }

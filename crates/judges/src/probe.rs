@@ -55,7 +55,7 @@ pub const METHOD: Method = Method {
     stages: &[READ],
     calls: Calls::exactly(1),
     scale: "MQM penalty as raters would give it, at most 0; higher is better",
-    misses: Some(
+    blind_spots: Some(
         "a translation without a mark may still have errors: of planted ones it passes over most often clauses left out and \
          negations; its means are not for ranking systems: on WMT23 COMET and CometKiwi did that better",
     ),
@@ -93,8 +93,8 @@ impl Protocol for Probe {
         in_parallel(group, |idx, segment| self.read(&panel.about(idx), segment))
     }
 
-    fn remarks(&self, segments: &[Segment]) -> Vec<String> {
-        let mut remarks = self.fit.remarks(segments);
+    fn notes(&self, segments: &[Segment]) -> Vec<String> {
+        let mut remarks = self.fit.notes(segments);
         remarks.extend(on_empty(METHOD.name, segments));
         remarks
     }

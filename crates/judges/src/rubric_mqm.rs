@@ -67,7 +67,7 @@ pub mod code;
 
 pub use scenario::Scenario;
 
-use entries::{Entry, EntryFormat, Level};
+use entries::{EntryFormat, JsonEntry, Level};
 use questions::Questions;
 
 /// Answer tokens of one question; the published code's.
@@ -259,7 +259,7 @@ impl RubricMqm {
         ErrorSpan { weight: f64::from(points), ..ErrorSpan::new(category, span, severity) }
     }
 
-    fn named(&self, entry: &Entry, answer: &str) -> Result<ErrorSpan, Error> {
+    fn named(&self, entry: &JsonEntry, answer: &str) -> Result<ErrorSpan, Error> {
         match (&entry.severity, self.scenario.scale()) {
             (Level::Points(points), Some(scale)) if (1..=scale.max()).contains(points) => {
                 Ok(self.scaled(&entry.category, &entry.span, *points))

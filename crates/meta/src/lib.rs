@@ -1,5 +1,5 @@
 //! Meta-evaluation: how well a judge agrees with human raters, and whether one agrees better than another.
-//! It never sees a model and prints nothing; of the rooms below it knows where the files of a test set are
+//! It never sees a model and prints nothing; of the modules below it knows where the files of a test set are
 //! ([`segment::read::layout`]), and how raters marked errors.
 //!
 //! In reading order: a [`testset::TestSet`] yields [`scores::Scores`]; [`align`] puts human and metric scores

@@ -45,7 +45,7 @@ fn check_systems(testset: &TestSet, scores: &Scores) -> Result<(), Error> {
     match scores.systems.keys().find(|system| !testset.systems.contains(system)) {
         None => Ok(()),
         Some(unknown) => Err(Error::Unsuitable(format!(
-            "`{}` scores a system `{unknown}` that `{}` does not have; hint: it has {}",
+            "`{}` scores a system `{unknown}` that `{}` does not have; hint: name its systems as the test set does: {}",
             scores.name,
             testset.lp,
             testset.systems.join(", ")

@@ -14,6 +14,6 @@ pub mod plan;
 pub mod score;
 pub mod words;
 
-pub use answers::{Answer, Found};
+pub use answers::{Answer, SpanLabels};
 pub use gold::Cue;
 pub use score::{Report, ScoreOptions};

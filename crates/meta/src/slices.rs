@@ -30,7 +30,9 @@ impl By {
             "domain" => Ok(Self::Domain),
             "doc" | "document" => Ok(Self::Document),
             "length" => Ok(Self::Length),
-            _ => Err(Error::Unsuitable(format!("unknown slice `{name}`; hint: domain, doc, length"))),
+            _ => Err(Error::Unsuitable(format!(
+                "unknown slice `{name}`; hint: it can be domain, doc or length"
+            ))),
         }
     }
 

@@ -139,7 +139,9 @@ fn check(own: &BTreeMap<&str, Scored<'_>>) -> Result<(), Error> {
         return Err(Error::Unsuitable(what.into()));
     }
     match own.iter().find(|(_, scores)| scores.is_empty()) {
-        Some((system, _)) => Err(Error::Unsuitable(format!("system `{system}` has no score at all"))),
+        Some((system, _)) => Err(Error::Unsuitable(format!(
+            "system `{system}` has no score at all\nhint: `tribunal show RUN` says why its verdicts are missing"
+        ))),
         None => Ok(()),
     }
 }

@@ -53,7 +53,7 @@ impl TaskSet {
             "rate" => Ok(rate(pairs)),
             "fsp" => Ok(fsp(pairs)),
             _ => Err(Error::Unsuitable(format!(
-                "unknown task set `{name}`; hint: wmt23, wmt24, mmad, rate, fsp"
+                "unknown task set `{name}`; hint: it can be wmt23, wmt24, mmad, rate or fsp"
             ))),
         }
     }

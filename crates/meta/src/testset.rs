@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 pub use crate::segment::read::layout::{MetricName, Place, pairs};
 use crate::segment::read::layout::{TestsetFiles, texts, texts_as_published};
+use crate::segment::{Lang, lang};
 
 use super::Error;
 use super::scores::numbering::Numbered;
@@ -45,6 +46,16 @@ impl TestSet {
         }
         let (places, systems, references) = (layout.places()?, layout.systems()?, layout.references()?);
         Ok(Self { layout, lp: lp.into(), places, systems, references })
+    }
+
+    /// Opens the pair of two languages, however the folder's files spell it; as `given` where they have no such pair.
+    ///
+    /// # Errors
+    /// As [`TestSet::open`].
+    pub fn of_languages(dir: &Path, (src, tgt): (&Lang, &Lang), given: &str) -> Result<Self, Error> {
+        let is_same = |lp: &String| lang::parse_pair(lp).is_ok_and(|(a, b)| (&a, &b) == (src, tgt));
+        let lp = pairs(dir).into_iter().find(is_same);
+        Self::open(dir, lp.as_deref().unwrap_or(given))
     }
 
     #[must_use]

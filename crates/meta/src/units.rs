@@ -10,7 +10,7 @@ use super::testset::TestSet;
 use super::verdicts::{self, Verdict};
 use super::{Advice, Error};
 
-/// What stands between two segments of a joined text, as `segment::JOINT` has it; this room imports no other.
+/// What stands between two segments of a joined text, as `segment::JOINT` has it; this module imports no other.
 const JOINT: char = '\n';
 
 /// The segments that one verdict is about, in the order in which its text joins them.

@@ -15,7 +15,7 @@ const OPTIONS: &[(&[&str], &str)] = &[
         &["--only-system", "--score-only"],
         "`tribunal score` and `tribunal show` have `--only-system`; what `tribunal compare` prints is about systems alone",
     ),
-    (&["--metric", "--metrics"], "a method is `--method NAME`; `tribunal methods` lists them"),
+    (&["--metric", "--metrics"], "a method is `--method NAME`; `tribunal methods list` names them"),
     (&["-m"], "a model is `--model NAME`, a method `--method NAME`"),
     // vLLM, SGLang, llama.cpp and transformers.
     (
@@ -35,8 +35,11 @@ const OPTIONS: &[(&[&str], &str)] = &[
     ),
     (&["--torch-dtype", "--precision"], "tribunal's is `--dtype bf16|f16|f32`"),
     (&["--kv-cache-dtype"], "tribunal's is `--kv-dtype bf16|f16|f32`, for CPUs"),
-    (&["--max-num-seqs", "--max-running-requests"], "tribunal's is `--jobs N`"),
-    (&["--max-num-batched-tokens", "--ubatch-size"], "tribunal's is `--batch N`"),
+    (&["--max-num-seqs", "--max-running-requests"], "tribunal's is `--batch N`"),
+    (
+        &["--max-num-batched-tokens", "--ubatch-size"],
+        "the prompt tokens of a step follow the device; `--batch N` limits the sequences of a step",
+    ),
     (&["--enable-prefix-caching"], "prefixes are cached by default; `--no-prefix-cache` turns it off"),
     (&["--no-enable-prefix-caching", "--disable-radix-cache"], "tribunal's is `--no-prefix-cache`"),
     (&["--enforce-eager", "--disable-cuda-graph"], "tribunal's is `--no-graphs`"),

@@ -4,16 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
+use super::Args;
 use super::input::Input;
-use super::{Args, Coverage};
 use crate::{
-    console::{table::Table, wrap},
+    console::wrap,
     judges::{Method, registry},
     meta::{
         judgements::{Judgements, Unit},
-        systems::{self, Compared, Comparison, Options},
+        systems::{self, Comparison, Options},
     },
-    run::summary::untranslated,
+    report::compare::systems::{flat, notes, table},
 };
 use anyhow::{Context, Result, bail};
 
@@ -118,25 +118,6 @@ fn other_granularity(first: &Input, other: &Input) -> Result<()> {
     Ok(())
 }
 
-/// Which of the numbers says whether two systems differ.
-const WHICH_P: &str = "read p randomization: below 0.05, the two differ by more than chance; p bootstrap and the interval are \
-                       estimates that come close to it with many units, and can contradict it near 0.05 or with few";
-
-/// What is said where no result could have been significant. Swapping the scores of n units gives 2^n means, of which two
-/// are as far from 0 as one of them, so that no p is below 2^-(n-1); and none is below one in the resamples and one.
-fn too_few(row: &Compared, resamples: usize) -> Option<String> {
-    const ENOUGH: usize = 6;
-    row.against_baseline.filter(|_| row.differing < ENOUGH || resamples < 20)?;
-    Some(if row.differing < ENOUGH {
-        format!(
-            "{}: too few units to tell: it differs from the baseline on {}, and p randomization can be below 0.05 from {ENOUGH} on",
-            row.system, row.differing
-        )
-    } else {
-        format!("{}: with {resamples} resamples no p can be below 0.05; take `--resamples 1000`", row.system)
-    })
-}
-
 /// What a table is as wide as where no terminal says it.
 const WIDTH: usize = 80;
 
@@ -178,7 +159,7 @@ fn print(
             writeln!(out, "{}{pair}", if nth > 0 { "\n" } else { "" })?;
         }
         write!(out, "{}", table(&found.rows).fitted(Some(width)))?;
-        for note in notes(args, found) {
+        for note in notes(found, args.coverage.into(), resamples, seed) {
             writeln!(out, "{}", wrap::message(&note, width))?;
         }
     }
@@ -193,88 +174,4 @@ fn caution(inputs: &[Input]) -> Option<String> {
 /// The judge's method, where it is one of ours.
 fn method(inputs: &[Input]) -> Option<&'static Method> {
     inputs.iter().find_map(|input| registry::find(input.signature.as_ref()?.get("method")?).ok())
-}
-
-/// One table for programs, with the pair in front where there are several.
-fn flat(all: &[(Option<String>, Comparison)]) -> Table {
-    let mut one = Table::new();
-    for (nth, (pair, found)) in all.iter().enumerate() {
-        let table = table(&found.rows);
-        let mut rows = table.flat();
-        let head = rows.next().unwrap_or_default();
-        if nth == 0 {
-            one.head(pair.iter().map(|_| "pair".to_owned()).chain(head));
-        }
-        rows.for_each(|row| one.row(pair.iter().cloned().chain(row)));
-    }
-    one
-}
-
-fn notes(args: &Args, found: &Comparison) -> Vec<String> {
-    let Args { resamples, seed, .. } = *args;
-    let mut notes = vec![
-        format!("\ndifferences from `{}`; {resamples} resamples, seed {seed}", found.baseline),
-        WHICH_P.to_owned(),
-    ];
-    notes.extend(found.rows.iter().filter_map(|row| too_few(row, resamples)));
-    match args.coverage {
-        Coverage::Each => notes.push(
-            "each mean is over all units of that system with a score, each difference over those that both have"
-                .to_owned(),
-        ),
-        Coverage::Common if found.n_left_out > 0 => notes.push(format!(
-            "left out, because some system has no score there: {} (--coverage each keeps them)",
-            found.n_left_out
-        )),
-        Coverage::Common => {}
-    }
-    notes.extend(found.rows.iter().filter_map(|row| {
-        Some(format!("warning: {}", untranslated(&row.system, row.untranslated, row.scored + row.missing)?))
-    }));
-    notes.extend(found.rows.iter().filter(|row| row.empty > 0).map(|row| {
-        let (texts, are) = match (row.empty, args.coverage) {
-            (1, Coverage::Common) => ("translation has", "its segment counts for no system here and costs"),
-            (_, Coverage::Common) => {
-                ("translations have", "their segments count for no system here and cost")
-            }
-            (1, Coverage::Each) => ("translation has", "its segment is left out of the mean and costs"),
-            (_, Coverage::Each) => ("translations have", "their segments are left out of the mean and cost"),
-        };
-        format!("{}: {} empty {texts} no verdict, so {are} {0} nothing", row.system, row.empty)
-    }));
-    notes
-}
-
-fn table(rows: &[Compared]) -> Table {
-    let mut table = Table::new();
-    table.head([
-        "system",
-        "score",
-        "95% interval",
-        "units",
-        "missing",
-        "difference",
-        "95% interval",
-        "p bootstrap",
-        "p randomization",
-    ]);
-    for row in rows {
-        let mut cells = vec![
-            row.system.clone(),
-            format!("{:.3}", row.mean),
-            format!("{:.3} to {:.3}", row.interval.0, row.interval.1),
-            row.units.to_string(),
-            row.missing.to_string(),
-        ];
-        if let Some(test) = &row.against_baseline {
-            cells.push(format!("{:+.3}", test.difference));
-            cells.push(format!("{:+.3} to {:+.3}", test.interval.0, test.interval.1));
-            cells.push(format!("{:.4}", test.bootstrap_p));
-            cells.push(format!("{:.4}", test.randomization_p));
-        } else {
-            cells.push("baseline".into());
-        }
-        table.row(cells);
-    }
-    table
 }

@@ -2,22 +2,21 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-use super::{Args, answers::Answers};
-use crate::cli::raters;
-use crate::files;
+use super::Args;
+use crate::cli::{output::write_in, raters};
 use crate::meta::Error;
-use crate::meta::average::Grouping;
 use crate::meta::eval_set::EvalSet;
 use crate::meta::evaluate::SetResult;
-use crate::meta::parts::{Parts, Request, aligned};
+use crate::meta::parts::{Parts, Request};
 use crate::meta::slices::By;
 use crate::meta::spans::counts::Definition;
 use crate::meta::statistic::Statistic;
+use crate::meta::verdicts;
 use crate::meta::verdicts::Verdict;
-use crate::meta::{plot, verdicts};
+use crate::report::meta::{answers::Answers, plots};
 
 /// A part that is left out unless it is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -36,27 +35,31 @@ pub enum Part {
     Annotators,
     /// What the test set holds and how much of it is rated: segments, documents, systems, translations, by domain
     Testset,
-    /// How long the answers of run folders are, and how many errors they name a second
+    /// How long the answers of run folders are, and how many errors are named per second
     Answers,
+    /// The error spans of the runs among `--scores` beside the raters', with `--by` also on each slice
+    Spans,
+    /// What a major error should cost, from the errors of the runs among `--scores`, such as one of eaprompt: the weight
+    /// that makes the first --stat best (seg:acc-eq@item by default)
+    LatentWeight,
 }
 
 /// The optional parts.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ExtraArgs {
-    /// More than the main table; may name several.
+    /// Additional tables, comma-separated.
     #[arg(long, value_enum, value_name = "PART", value_delimiter = ',')]
     pub also: Vec<Part>,
-    /// Compare the error spans of a run (or a verdicts file) with the raters', with `--by` also on each slice.
-    #[arg(long, value_name = "NAME=DIR")]
+    /// The same as `--also spans`, for a run that is not among `--scores`.
+    #[arg(long, hide = true, value_name = "NAME=DIR")]
     pub spans: Vec<String>,
     /// Definitions of span F1 to show: offsets (spans where the judge has them, translation and source apart), fsp (the
     /// FSP paper's: quotes placed where the raters' spans are), wmt-qe (the quality estimation task's); by default
     /// offsets, with `--task fsp` also fsp. JSON has all.
     #[arg(long, value_name = "DEFINITION", value_delimiter = ',')]
     pub span_f1: Vec<Definition>,
-    /// Find out what a major error should cost from the errors of a run, such as one of eaprompt: the weight
-    /// that makes the first --stat best (seg:acc-eq@item by default).
-    #[arg(long, value_name = "NAME=DIR")]
+    /// The same as `--also latent-weight`, for a run that is not among `--scores`.
+    #[arg(long, hide = true, value_name = "NAME=DIR")]
     pub latent_weight: Vec<String>,
     /// Write plots as SVG files into this folder.
     #[arg(long, value_name = "DIR")]
@@ -90,8 +93,18 @@ pub fn compute(args: &Args, eval_sets: &[EvalSet], result: &SetResult) -> Result
     let wants = |part| args.extra.wants(part);
     let statistics: Vec<Statistic> =
         args.statistics.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
-    let spans = named(&args.extra.spans)?;
+    let (mut spans, mut latent) = (named(&args.extra.spans)?, named(&args.extra.latent_weight)?);
     let runs = runs(args, &spans);
+    for (part, of) in [(Part::Spans, &mut spans), (Part::LatentWeight, &mut latent)] {
+        if wants(part) && runs.is_empty() {
+            bail!(
+                "`--also` names a part that is about runs, and there is none\nhint: `--scores NAME=DIR` with a run folder"
+            );
+        }
+        if wants(part) {
+            of.clone_from(&runs);
+        }
+    }
     let request = Request {
         gold: &args.gold,
         seed: args.seed,
@@ -105,15 +118,17 @@ pub fn compute(args: &Args, eval_sets: &[EvalSet], result: &SetResult) -> Result
         testset: wants(Part::Testset),
         spans: &spans,
         runs: &runs,
-        latent: &named(&args.extra.latent_weight)?,
+        latent: &latent,
         verdicts: &verdicts_of,
     };
     let parts = Parts::of(&request, eval_sets)?;
     let answers = if wants(Part::Answers) { Answers::of(runs)? } else { Vec::new() };
-    let plots = match &args.extra.plots {
-        Some(dir) => plots(dir, eval_sets, result)?,
-        None => Vec::new(),
-    };
+    let mut plots = Vec::new();
+    if let Some(dir) = &args.extra.plots {
+        for (name, svg) in plots::plots(eval_sets, result)? {
+            plots.push(write_in(dir, name, &svg)?);
+        }
+    }
     Ok(Extras { parts, answers, plots })
 }
 
@@ -144,40 +159,4 @@ fn verdicts_of(path: &Path, lp: &str) -> Result<Vec<Verdict>, Error> {
         return raters::verdicts(path, Some(&pair)).map_err(|error| Error::Unsuitable(format!("{error:#}")));
     }
     verdicts::read(path)
-}
-
-fn plots(dir: &Path, eval_sets: &[EvalSet], result: &SetResult) -> Result<Vec<PathBuf>> {
-    std::fs::create_dir_all(dir).with_context(|| format!("cannot create `{}`", dir.display()))?;
-    let mut written = Vec::new();
-    let mut write = |name: String, svg: String| -> Result<()> {
-        let path = dir.join(name.replace(['/', '+', ':', '@'], "_"));
-        files::write(&path, |file| file.write_all(svg.as_bytes()))?;
-        written.push(path);
-        Ok(())
-    };
-    for eval_set in eval_sets {
-        for (metric, scores) in aligned(eval_set)? {
-            let epsilon =
-                Statistic::AccEq(Grouping::Item).over_segments(&scores).ok().and_then(|m| m.epsilon);
-            let (gold, values): (Vec<f64>, Vec<f64>) =
-                scores.gold.iter().zip(&scores.metric).filter_map(|(g, m)| Some(((*g)?, (*m)?))).unzip();
-            let title = format!("{} · {}", eval_set.lp(), metric.name);
-            write(
-                format!("scatter_{}_{}.svg", eval_set.lp(), metric.name),
-                plot::scatter(&title, &gold, &values, epsilon),
-            )?;
-            write(format!("scores_{}_{}.svg", eval_set.lp(), metric.name), plot::histogram(&title, &values))?;
-        }
-    }
-    for task in result.tasks.iter().filter(|task| !task.ranks.is_empty()) {
-        let title = format!("{} · {}", task.pairs.join("+"), task.statistic);
-        write(
-            format!("ranks_{}_{}.svg", task.pairs.join("_"), task.statistic),
-            plot::clusters(&title, &task.ranks),
-        )?;
-    }
-    if !result.average.is_empty() {
-        write(format!("ranks_{}.svg", result.name), plot::clusters(&result.name, &result.average))?;
-    }
-    Ok(written)
 }

@@ -18,6 +18,12 @@ pub fn text(error: &(dyn error::Error + 'static)) -> Option<String> {
             "`--testset` takes the folder of a test set in the layout of mt-metrics-eval, not the name of one"
                 .to_owned()
         }
+        Error::NoGold { gold, lp, known } if known == "none" => {
+            return Some(format!(
+                "no human scores `{gold}` for `{lp}`; hint: the folder has none, which would be \
+                 `human-scores/{lp}.NAME.seg.score`"
+            ));
+        }
         Error::NoGold { gold, lp, known } => {
             return Some(format!("no human scores `{gold}` for `{lp}`; hint: `--gold` may be {known}"));
         }

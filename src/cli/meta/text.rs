@@ -1,63 +1,67 @@
-//! Tables and JSON of `tribunal meta`'s main result. It computes nothing.
+//! Prints a meta-evaluation: tables and notes, or one JSON object. The tables are `report`'s.
 
 use std::io::{self, Write};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Args;
-use super::extra::{Extras, Part};
-use super::notes::{notes, trained_on};
+use super::extra::Extras;
 use crate::{
-    meta::{eval_set::EvalSet, evaluate::SetResult, scores::Scores},
-    report::meta::main_table,
+    meta::{eval_set::EvalSet, evaluate::SetResult, spans::counts::Definition},
+    report::meta::{
+        answers, main_table,
+        notes::{NoteContext, message, notes, trained_on_warnings},
+        parts, sets,
+    },
 };
 
-/// Prints the tables of a task set and the notes below them.
+/// Prints the tables of a task set with the notes below them, then every part that was computed.
 ///
 /// # Errors
 /// An output that cannot be written.
 pub fn print_tables(
     args: &Args,
+    context: &NoteContext,
     eval_sets: &[EvalSet],
-    result: &SetResult,
+    (result, extras): (&SetResult, &Extras),
     out: &mut dyn Write,
 ) -> io::Result<()> {
     writeln!(out, "{} · {} · human scores `{}`", result.name, args.testset.display(), args.gold)?;
     for eval_set in eval_sets {
-        writeln!(out, "{}", describe(eval_set))?;
+        writeln!(out, "{}", sets::line(eval_set))?;
     }
-    writeln!(out)?;
-    write!(out, "{}", main_table(result).fitted(args.width))?;
-    let notes = notes(args, eval_sets, result);
+    write!(out, "\n{}", main_table(result).fitted(args.width))?;
+    let notes = notes(context, eval_sets, result);
     if !notes.is_empty() {
         writeln!(out)?;
     }
-    notes.iter().try_for_each(|note| writeln!(out, "{note}"))
+    notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
+    print_extras(args, extras, out)
 }
 
-fn describe(eval_set: &EvalSet) -> String {
-    let rated = eval_set.gold.segments.as_ref().map_or(0, |segments| {
-        let columns: Vec<_> =
-            segments.iter().filter(|(system, _)| eval_set.machine.contains(*system)).collect();
-        let rated = |segment: &usize| columns.iter().any(|(_, column)| column[*segment].is_some());
-        (0..eval_set.testset.n_segments()).filter(rated).count()
-    });
-    format!(
-        "{}: {}, {}, {rated} of {} segments rated",
-        eval_set.lp(),
-        match eval_set.machine.len() {
-            1 => "1 system".to_owned(),
-            n => format!("{n} systems in the order of their names"),
-        },
-        eval_set.rules.reference.as_ref().map_or_else(|| "no reference".into(), |r| format!("reference {r}")),
-        eval_set.testset.n_segments()
-    )
+fn print_extras(args: &Args, extras: &Extras, out: &mut dyn Write) -> io::Result<()> {
+    let (shown, number) = (definitions(args), |value: f64| format!("{value:.3}"));
+    let answers = (!extras.answers.is_empty()).then(|| answers::table(&extras.answers, &number));
+    for (title, table) in parts::tables(&extras.parts, answers, &shown, &number) {
+        write!(out, "\n{title}\n\n{}", table.fitted(args.width))?;
+    }
+    if let Some(findings) = &extras.parts.lint {
+        let found = if findings.is_empty() { "nothing found" } else { "known mistakes found" };
+        writeln!(out, "\nlint: {found}")?;
+        for finding in findings {
+            writeln!(out, "{} {}: {}: {}", finding.lp, finding.metric, finding.kind, message(finding))?;
+        }
+    }
+    extras.plots.iter().try_for_each(|path| writeln!(out, "wrote {}", path.display()))
 }
 
-/// Units that the system means of a run leave out; `None` where each system's mean is over its own.
-fn left_out_of_means(eval_set: &EvalSet, metric: &Scores) -> Option<usize> {
-    let documents = eval_set.documents(metric).map(|(kept, of)| of - kept);
-    metric.n_left_out.map(|n_left_out| documents.unwrap_or(n_left_out))
+/// The definitions of span F1 that are shown.
+fn definitions(args: &Args) -> Vec<Definition> {
+    match (&args.extra.span_f1[..], args.task.as_deref()) {
+        ([], Some("fsp")) => vec![Definition::Offsets, Definition::Fsp],
+        ([], _) => vec![Definition::Offsets],
+        (named, _) => Definition::ALL.into_iter().filter(|one| named.contains(one)).collect(),
+    }
 }
 
 /// Prints one JSON object.
@@ -66,44 +70,22 @@ fn left_out_of_means(eval_set: &EvalSet, metric: &Scores) -> Option<usize> {
 /// Numbers that JSON cannot hold.
 pub fn print_json(
     args: &Args,
+    context: &NoteContext,
     eval_sets: &[EvalSet],
-    result: &SetResult,
-    extras: &Extras,
+    (result, extras): (&SetResult, &Extras),
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let describe = |eval_set: &EvalSet| -> Value {
-        let metrics = eval_set.metrics.iter().map(|metric| {
-            json!({
-                "name": metric.name,
-                "system_scores": metric.system_origin,
-                "coverage": eval_set.own_segments(metric).ok().flatten().map(|scores| scores.coverage()),
-                "filled_with_lowest": metric.n_filled,
-                "units_left_out_of_means": left_out_of_means(eval_set, metric),
-                "documents": metric.units.as_ref().map(|units| &units.units),
-            })
-        });
-        json!({
-            "lp": eval_set.lp(),
-            "reference": eval_set.rules,
-            "systems": eval_set.machine,
-            "with_humans": eval_set.with_humans,
-            "segments": eval_set.testset.n_segments(),
-            "compared": eval_set.common,
-            "metrics": metrics.collect::<Vec<_>>(),
-            "other_references": eval_set.other_references,
-        })
-    };
     let object = json!({
         "testset": args.testset,
         "gold": args.gold,
         "missing": args.missing,
         "coverage": eval_sets.first().map(|eval_set| eval_set.coverage),
         "seed": args.seed,
-        "resamples": args.extra.wants(Part::Significance).then_some(args.resamples),
-        "directions": eval_sets.iter().map(describe).collect::<Vec<_>>(),
+        "resamples": context.significance.map(|resampling| resampling.resamples),
+        "directions": eval_sets.iter().map(sets::json).collect::<Vec<_>>(),
         "result": result,
         "more": extras,
-        "warnings": trained_on(args, eval_sets),
+        "warnings": trained_on_warnings(context, eval_sets),
     });
     writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
     Ok(())

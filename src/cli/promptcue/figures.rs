@@ -10,9 +10,8 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use crate::{
-    cli::output::Printed,
+    cli::output::{Printed, write_in},
     console::table::Table,
-    files,
     meta::{
         correlation::{kendall_b, pearson, spearman},
         distribution::summary,
@@ -113,12 +112,10 @@ pub fn correlate(args: &CorrelateArgs, out: &mut dyn Write) -> Result<()> {
 
 /// Each score against the human one.
 fn plots(dir: &Path, name: &str, columns: &[(&'static str, Vec<f64>); 5]) -> Result<()> {
-    std::fs::create_dir_all(dir).with_context(|| format!("cannot create `{}`", dir.display()))?;
     let [scores @ .., (_, human)] = columns;
     for (score, values) in scores {
-        let path = dir.join(format!("{name}_{score}.svg"));
         let svg = plot::scatter(&format!("{name} · {score}"), human, values, None);
-        files::write(&path, |file| file.write_all(svg.as_bytes()))?;
+        let path = write_in(dir, format!("{name}_{score}.svg"), &svg)?;
         say!("wrote {}", path.display());
     }
     Ok(())

@@ -61,7 +61,7 @@ pub struct RunArgs {
     /// Judge a few groups, and say what the whole run takes
     #[arg(long)]
     pub dry_run: bool,
-    /// With `--dry-run` and `slurm submit`: the memory of a GPU that the model is to fit
+    /// With `--dry-run` and `slurm submit`: GPU memory to check the model against
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub device_memory: Option<u64>,
     /// No progress and no notes; warnings are still printed

@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 
 use crate::{
     cli::{
-        output::{Cells, Format, Printed},
+        output::{Format, Printed},
         progress::ProgressMode,
         score::Args,
     },
     console::{table::Table, wrap},
     eval::{
         Evaluation, Invocation, ModelLoader,
-        forecast::{Forecast, Stage},
+        forecast::{Forecast, ON_A_GPU, Stage},
     },
     run::{Plan, Silent, plan::Amount, trial::Trial},
 };
@@ -53,10 +53,11 @@ pub fn run(
     };
     let forecast = Forecast::of(evaluation, &invocation, (load, args.run.device_memory), &shown)?;
     bar.finish_and_clear();
-    print(&forecast, args.run.format, args.run.cells, out)
+    print(&forecast, args, out)
 }
 
-fn print(forecast: &Forecast, format: Format, cells: Cells, out: &mut dyn Write) -> Result<()> {
+fn print(forecast: &Forecast, args: &Args, out: &mut dyn Write) -> Result<()> {
+    let (format, cells) = (args.run.format, args.run.cells);
     let mut amounts = forecast.plan.amounts(forecast.trial.expected).into_iter();
     let mut table = Table::new();
     amounts.next().into_iter().for_each(|head| table.head(head));
@@ -75,6 +76,9 @@ fn print(forecast: &Forecast, format: Format, cells: Cells, out: &mut dyn Write)
     writeln!(out, "\n{}", columns(forecast.plan.amounts(forecast.trial.expected)).to_string().trim_end())?;
     for note in &forecast.notes {
         writeln!(out, "{}", width.map_or_else(|| note.clone(), |width| wrap::message(note, width)))?;
+    }
+    if args.run.device_memory.is_none() && forecast.estimates.iter().any(|(name, _)| name == ON_A_GPU) {
+        writeln!(out, "hint: `--device-memory SIZE` plans for a GPU with another memory")?;
     }
     if let Some(signature) = &forecast.signature {
         writeln!(out, "\n{signature}")?;

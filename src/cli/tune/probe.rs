@@ -15,7 +15,7 @@ use crate::{
     engine::Engine,
     files,
     judges::{
-        Settings, Verdict,
+        Settings,
         probe::{
             self,
             fit::{Fit, HeldOut},
@@ -27,10 +27,8 @@ use crate::{
     segment::Segment,
     tune::{
         Weights,
-        agreement::{Figures, HeldOutAgreement},
-        corruption::{self, Corrupted},
-        probe::{self as fitting, Subject},
-        rated::{Document, Rated},
+        probe::{self as fitting, Subject, evaluation},
+        rated::Document,
         readings::Readings,
         split::Split,
     },
@@ -41,15 +39,14 @@ use crate::{
 pub(super) struct Args {
     #[command(flatten)]
     reading: ReadingArgs,
-    /// After how many layers the states are taken; by default after three in five. States after further numbers of layers
-    /// are kept, so that a fit on them needs no reading
+    /// The layer whose hidden states are used, from 1; default: at three fifths of the depth. Hidden states of further
+    /// layers are stored, for other fits
     #[arg(long, value_name = "N[,N]", value_parser = positive, value_delimiter = ',')]
     depth: Vec<usize>,
-    /// Learn from about N translations that are made worse as well, in ways that are known: words left out or wrong,
-    /// sentences missing, texts of another source
+    /// Add about N synthetically corrupted translations: words left out or wrong, sentences missing, texts of another source
     #[arg(long, alias = "spoilt", value_name = "N", default_value_t = 0)]
     corrupted: usize,
-    /// A LoRA adapter of the model, whose states the maps read: a folder in PEFT's layout
+    /// A LoRA adapter of the model: a folder in PEFT's layout
     #[arg(long, value_name = "DIR")]
     adapter: Option<PathBuf>,
     /// The file to write, for `--method probe:fit=FILE`
@@ -62,28 +59,19 @@ pub(super) struct Args {
 pub(super) struct ReadingArgs {
     #[command(flatten)]
     pub data: DataArgs,
-    #[command(flatten)]
-    pub systems: Systems,
+    /// Only the translations of these systems; `PAIR/NAME` for a system of one language pair
+    #[arg(long, value_name = "NAME", value_delimiter = ',', help_heading = "Data")]
+    pub systems: Vec<String>,
     /// The model to read with: a card, a GGUF file, a safetensors folder
     #[arg(long, default_value = "qwen2.5-coder-1.5b-instruct", value_name = "CARD|PATH")]
     pub model: String,
     #[command(flatten)]
     sample: SampleArgs,
-    /// The folder that keeps what the model has read, so that reading goes on where it was stopped; by default beside
-    /// what is written
+    /// The folder that caches hidden states, so that an interrupted fit resumes; default: beside the output
     #[arg(long, value_name = "DIR")]
     pub readings: Option<PathBuf>,
     #[command(flatten)]
     pub engine: EngineArgs,
-}
-
-/// Whose translations are taken.
-#[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Data")]
-pub(super) struct Systems {
-    /// Only the translations of these systems; `PAIR/NAME` for a system of one language pair
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    systems: Vec<String>,
 }
 
 /// Runs `tribunal tune probe`.
@@ -93,7 +81,7 @@ pub(super) struct Systems {
 pub(super) fn run(args: &Args, invocation: &super::Invocation, out: &mut dyn Write) -> Result<()> {
     spare_runs(&args.out, None)?;
     let sample = args.reading.sample.of(args.reading.data.seed);
-    let mut split = args.reading.systems.of(args.reading.data.split(sample.as_ref())?)?;
+    let mut split = args.reading.data.split(sample.as_ref())?.of_systems(&args.reading.systems)?;
     if split.held_out.is_empty() {
         bail!("no document is held out, and a fit is measured on those; hint: `--hold-out 0.2`");
     }
@@ -105,12 +93,7 @@ pub(super) fn run(args: &Args, invocation: &super::Invocation, out: &mut dyn Wri
         let weights = Weights::open(&found.weights)?;
         (weights.config().n_layers, weights.config().hidden)
     };
-    let depth = args.depth.first().copied().unwrap_or(n_layers * 3 / 5);
-    let depths: BTreeSet<usize> = args.depth.iter().copied().chain([depth]).collect();
-    if let Some(depth) = depths.iter().find(|&&depth| depth == 0 || depth >= n_layers) {
-        bail!("`--depth {depth}`: the model has {n_layers} layers; hint: 1 to {}", n_layers - 1);
-    }
-    let depths: Vec<usize> = depths.into_iter().collect();
+    let (depth, depths) = depths(&args.depth, n_layers)?;
     let settings = Settings { prompts: args.reading.data.prompts.clone(), ..Settings::default() };
     let prompts = probe::prompts(&settings)?;
     let folder = args.reading.readings.clone().unwrap_or_else(|| args.out.with_extension("readings"));
@@ -120,11 +103,17 @@ pub(super) fn run(args: &Args, invocation: &super::Invocation, out: &mut dyn Wri
     };
     let about = (model.sha256.as_str(), hidden);
     let seed = args.reading.data.seed;
-    read_split(&mut split, args.corrupted, seed, |segments| {
-        read_missing(&folder, about, (&prompts, &depths), segments, invocation, open)
+    let read =
+        |segments: &[&Segment]| read_missing(&folder, about, (&prompts, &depths), segments, invocation, open);
+    evaluation::read_split(&mut split, args.corrupted, seed, read, |left_out| {
+        say!(
+            "translations longer than the model's context are left out: {}, the first of them in document `{}`",
+            left_out.len(),
+            left_out[0].doc
+        );
     })?;
-    let Split { train, held_out, .. } = split;
-    let [corrupted, corrupted_held_out] = corrupted_of(&train, &held_out, args.corrupted, seed);
+    let [corrupted, corrupted_held_out] = evaluation::corrupted(&split, args.corrupted, seed);
+    let Split { train, held_out, .. } = &split;
     let mut readings = kept(&folder, about, (&prompts, &[depth]))?;
     let names = || held_out.iter().map(Document::name).collect();
     let hold_out =
@@ -140,8 +129,8 @@ pub(super) fn run(args: &Args, invocation: &super::Invocation, out: &mut dyn Wri
         seed,
     };
     say!("fitting ...");
-    let mut fit = fitting::fit(&train, &corrupted, &mut readings, &subject)?;
-    fit.made.figures = figures(&fit, &held_out, &corrupted_held_out, &mut readings, &subject)?;
+    let mut fit = fitting::fit(train, &corrupted, &mut readings, &subject)?;
+    fit.made.figures = evaluation::figures(&fit, held_out, &corrupted_held_out, &mut readings, &subject)?;
     let fit = fit.ready()?;
     let json = fit.to_json()?;
     files::write(&args.out, |file| file.write_all(json.as_bytes()))?;
@@ -151,43 +140,14 @@ pub(super) fn run(args: &Args, invocation: &super::Invocation, out: &mut dyn Wri
     Ok(())
 }
 
-/// Versions with planted errors, of the translations that are fitted on and of those held out.
-fn corrupted_of<'a>(
-    train: &'a [Document],
-    held_out: &'a [Document],
-    most: usize,
-    seed: u64,
-) -> [Vec<Corrupted<'a>>; 2] {
-    [corruption::versions(train, most, seed), corruption::versions(held_out, most.div_ceil(4), seed)]
-}
-
-/// Reads a split's translations and their versions with planted errors. Translations that do not fit the model's context,
-/// or whose version does not, are taken out of the split.
-fn read_split(
-    split: &mut Split,
-    most_corrupted: usize,
-    seed: u64,
-    read: impl Fn(&[&Segment]) -> Result<Vec<bool>>,
-) -> Result<()> {
-    loop {
-        let Split { train, held_out, .. } = &*split;
-        let corrupted = corrupted_of(train, held_out, most_corrupted, seed);
-        let own = usable(train).chain(usable(held_out)).map(|rated| (&rated.segment, &rated.segment));
-        let planted = corrupted.iter().flatten().map(|one| (&one.rated.segment, &one.segment));
-        let (originals, segments): (Vec<&Segment>, Vec<&Segment>) = own.chain(planted).unzip();
-        let is_read = read(&segments)?;
-        let unread = originals.into_iter().zip(is_read).filter(|(_, is_read)| !is_read);
-        let left_out: Vec<Segment> = unread.map(|(original, _)| original.clone()).collect();
-        let Some(first) = left_out.first() else { return Ok(()) };
-        say!(
-            "translations longer than the model's context are left out: {}, the first of them in document `{}`",
-            left_out.len(),
-            first.doc
-        );
-        for document in split.train.iter_mut().chain(&mut split.held_out) {
-            document.segments.retain(|rated| !left_out.contains(&rated.segment));
-        }
+/// After how many layers the fit takes states, and after how many they are kept, in order.
+fn depths(asked: &[usize], n_layers: usize) -> Result<(usize, Vec<usize>)> {
+    let depth = asked.first().copied().unwrap_or(n_layers * 3 / 5);
+    let depths: BTreeSet<usize> = asked.iter().copied().chain([depth]).collect();
+    if let Some(depth) = depths.iter().find(|&&depth| depth == 0 || depth >= n_layers) {
+        bail!("`--depth {depth}`: the model has {n_layers} layers; hint: 1 to {}", n_layers - 1);
     }
+    Ok((depth, depths.into_iter().collect()))
 }
 
 fn say_next(args: &Args) {
@@ -228,32 +188,6 @@ fn read_missing(
     segments.iter().map(|segment| Ok(readings.unread(prompts, segment)?.is_none())).collect()
 }
 
-impl Systems {
-    /// The documents of the systems asked for.
-    pub fn of(&self, mut split: Split) -> Result<Split> {
-        let is_of = |document: &Document, name: &String| {
-            *name == document.system || *name == format!("{}/{}", document.pair, document.system)
-        };
-        let all = split.train.iter().chain(&split.held_out);
-        if let Some(missing) =
-            self.systems.iter().find(|name| !all.clone().any(|document| is_of(document, name)))
-        {
-            let known: BTreeSet<&str> = all.map(|document| document.system.as_str()).collect();
-            let known = known.into_iter().collect::<Vec<_>>().join(", ");
-            bail!("unknown system `{missing}`; hint: {known}");
-        }
-        for documents in [&mut split.train, &mut split.held_out] {
-            let is_wanted = |document: &Document| self.systems.iter().any(|name| is_of(document, name));
-            documents.retain(|document| self.systems.is_empty() || is_wanted(document));
-        }
-        Ok(split)
-    }
-}
-
-fn usable(documents: &[Document]) -> impl Iterator<Item = &Rated> {
-    documents.iter().flat_map(|document| &document.segments).filter(|rated| fitting::is_usable(rated))
-}
-
 fn read(engine: &dyn Llm, readings: &mut Readings, prompts: &Prompts, segments: &[&Segment]) -> Result<()> {
     let start = Instant::now();
     let mut first = None;
@@ -268,30 +202,6 @@ fn read(engine: &dyn Llm, readings: &mut Readings, prompts: &Prompts, segments: 
         }
     })?;
     Ok(())
-}
-
-fn figures(
-    fit: &Fit,
-    held_out: &[Document],
-    corrupted: &[Corrupted<'_>],
-    readings: &mut Readings,
-    subject: &Subject<'_>,
-) -> Result<Figures> {
-    let mut held: BTreeMap<String, HeldOutAgreement> = BTreeMap::new();
-    let mut verdict = |segment: &Segment| -> Result<Verdict> {
-        let reading = readings.of(subject.prompts, segment)?;
-        let seen = fitting::seen(fit, &reading, segment);
-        Ok(probe::verdict(fit, subject.weights, segment, &seen))
-    };
-    for rated in usable(held_out).filter(|rated| rated.assessment.is_none()) {
-        let of_pair = held.entry(probe::pair(&rated.segment)).or_default();
-        of_pair.add(rated, &verdict(&rated.segment)?, subject.weights);
-    }
-    for one in corrupted {
-        let (was, is) = (verdict(&one.rated.segment)?, verdict(&one.segment)?);
-        held.entry(probe::pair(&one.segment)).or_default().add_corrupted(one.kind, was.score, is.score);
-    }
-    Ok(held.into_iter().map(|(pair, held)| (pair, held.figures())).collect())
 }
 
 fn write_table(fit: &Fit, out: &mut dyn Write) -> Result<()> {

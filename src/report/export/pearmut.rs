@@ -62,7 +62,7 @@ pub fn export(job: &Job<'_>) -> Result<Export, Error> {
             counted(uneven, "document")
         ));
     }
-    notes.extend(remarks(job.records));
+    notes.extend(losses(job.records));
     Ok(Export::single(format!("{campaign:#}\n").into_bytes(), notes))
 }
 
@@ -122,7 +122,7 @@ fn place(error: &ErrorSpan, text: &str) -> Option<(usize, usize)> {
     (start < end).then(|| (start, end - 1))
 }
 
-fn remarks(records: &[Record]) -> Vec<String> {
+fn losses(records: &[Record]) -> Vec<String> {
     let errors = || records.iter().flat_map(|record| record.errors.iter().map(move |error| (record, error)));
     let is_placed = |(record, error): &(&Record, &ErrorSpan)| place(error, &record.hypothesis).is_some();
     let left_out = errors().filter(|error| !is_placed(error)).count();

@@ -90,11 +90,11 @@ fn contents(rows: &[Of<Contents>]) -> Table {
         "systems",
         "translations",
         "documents of systems",
-        "fives of systems",
+        "5doc groups of systems",
         "rated segments",
         "rated translations",
         "rated documents",
-        "rated fives",
+        "rated 5doc groups",
     ]);
     for of in rows {
         let Contents { domain, segments, documents, systems, translated, rated, rated_segments } = &of.found;
@@ -234,20 +234,7 @@ fn calibration<'a>(
 fn distributions(parts: &Parts, number: &dyn Fn(f64) -> String) -> Table {
     let mut table = Table::new();
     table.head([
-        "scores",
-        "pair",
-        "n",
-        "mean",
-        "deviation",
-        "least",
-        "quartile",
-        "median",
-        "quartile",
-        "greatest",
-        "distinct",
-        "HQ",
-        "MQ",
-        "LQ",
+        "scores", "pair", "n", "mean", "SD", "min", "Q1", "median", "Q3", "max", "distinct", "HQ", "MQ", "LQ",
     ]);
     for of in &parts.distributions {
         let summary = &of.found.summary;

@@ -82,7 +82,7 @@ fn examples_are_in_the_languages_of_the_segment() {
     let remarks = |options: &str| {
         let segments =
             [("en", "de"), ("en", "cs"), ("en", "cs"), ("fr", "de")].map(|pair| translation(pair, "a", "b"));
-        judge(options, Preset::Strict).protocol().remarks(&segments).join("\n")
+        judge(options, Preset::Strict).protocol().notes(&segments).join("\n")
     };
     insta::assert_snapshot!(remarks(""), @"
     no example is from English to Czech, so agents are shown none there; hint: shots of this pair

@@ -1,7 +1,7 @@
 //! Layouts: the format of an answer in lines of plain text, with spans copied from given texts. The engine compiles
 //! them, and judges parse the answers.
 
-/// A pattern of text. An answer of a [`super::Form::Layout`] matches the whole of it.
+/// A pattern of text. An answer of a [`super::ResponseFormat::Layout`] matches the whole of it.
 ///
 /// ```
 /// use std::collections::BTreeMap;

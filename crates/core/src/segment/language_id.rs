@@ -19,19 +19,19 @@ pub enum Identified {
     /// As far as can be told in the language that was expected, or in one that is close to it.
     Expected,
     /// Certainly in another language.
-    Other(Found),
+    Other(TextLanguage),
     /// Too little text, several languages, or a language that is not known.
     Unknown,
 }
 
 /// A language, or only a script where the language of the text is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Found {
+pub enum TextLanguage {
     Language(&'static Lang),
     Script(Script),
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for TextLanguage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Language(lang) => f.write_str(lang.name()),
@@ -116,14 +116,14 @@ pub fn identify(text: &str, expected: &Lang) -> Identified {
     if let Some(script) = letters.stray(expected) {
         let language =
             sure(text).filter(|found| !are_close(found, expected) && agrees(text, found, expected));
-        return Identified::Other(language.map_or(Found::Script(script), Found::Language));
+        return Identified::Other(language.map_or(TextLanguage::Script(script), TextLanguage::Language));
     }
     if letters.total() < ENOUGH || !is_known(expected) {
         return Identified::Unknown;
     }
     match sure(text) {
         Some(found) if are_close(found, expected) => Identified::Expected,
-        Some(found) if agrees(text, found, expected) => Identified::Other(Found::Language(found)),
+        Some(found) if agrees(text, found, expected) => Identified::Other(TextLanguage::Language(found)),
         _ => Identified::Unknown,
     }
 }

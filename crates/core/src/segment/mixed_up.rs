@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     Lang, Segment,
-    language_id::{Found, Identified, are_close, identify, is_known},
+    language_id::{Identified, TextLanguage, are_close, identify, is_known},
     script::Letters,
     shifted::{self, Lines},
     untranslated::{self, Untranslated},
@@ -35,7 +35,7 @@ const COPIES: usize = 3;
 struct File {
     piece: String,
     n: usize,
-    found: BTreeMap<Found, usize>,
+    found: BTreeMap<TextLanguage, usize>,
 }
 
 impl File {
@@ -55,17 +55,17 @@ impl File {
     }
 
     /// The most frequent other language of the pieces, and its share, 0 to 1.
-    fn other(&self) -> Option<(Found, f64)> {
+    fn other(&self) -> Option<(TextLanguage, f64)> {
         let (found, n) = self.found.iter().max_by_key(|(_, n)| **n)?;
         Some((*found, *n as f64 / self.n as f64))
     }
 
-    fn certain(&self) -> Option<Found> {
+    fn certain(&self) -> Option<TextLanguage> {
         self.other().filter(|(_, share)| *share >= CERTAIN).map(|(found, _)| found)
     }
 
     /// As [`File::certain`]; also for a shorter file in a script that its language is not written in.
-    fn certain_by_script(&self, lang: &Lang) -> Option<Found> {
+    fn certain_by_script(&self, lang: &Lang) -> Option<TextLanguage> {
         let is_stray = self.n == 0 && Letters::of(&self.piece).stray(lang).is_some();
         let found = || match identify(&self.piece, lang) {
             Identified::Other(found) => Some(found),
@@ -257,18 +257,18 @@ fn shifted_by(shift: i64) -> String {
 }
 
 /// Whether a language that was found is the named one.
-fn is_in(found: Found, lang: &Lang) -> bool {
+fn is_in(found: TextLanguage, lang: &Lang) -> bool {
     match found {
-        Found::Language(found) => are_close(found, lang),
-        Found::Script(script) => script.is_of(lang),
+        TextLanguage::Language(found) => are_close(found, lang),
+        TextLanguage::Script(script) => script.is_of(lang),
     }
 }
 
 /// `, not German`, and of a script `, which German is not written in`.
-fn not(found: Found, lang: &Lang) -> String {
+fn not(found: TextLanguage, lang: &Lang) -> String {
     match found {
-        Found::Language(_) => format!(", not {}", lang.name()),
-        Found::Script(_) => format!(", which {} is not written in", lang.name()),
+        TextLanguage::Language(_) => format!(", not {}", lang.name()),
+        TextLanguage::Script(_) => format!(", which {} is not written in", lang.name()),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use super::{
     Lang, Segment,
-    language_id::{self, Found, Identified, identify},
+    language_id::{self, Identified, TextLanguage, identify},
     script::{Letters, Script},
 };
 
@@ -15,7 +15,7 @@ use super::{
 pub enum Untranslated {
     /// Word by word the source.
     Copy,
-    Language(Found),
+    Language(TextLanguage),
 }
 
 impl Untranslated {
@@ -24,7 +24,9 @@ impl Untranslated {
     pub fn reason(&self, expected: &Lang) -> String {
         match self {
             Self::Copy => "identical to the source".to_owned(),
-            Self::Language(Found::Language(found)) => format!("in {}, not {}", found.name(), expected.name()),
+            Self::Language(TextLanguage::Language(found)) => {
+                format!("in {}, not {}", found.name(), expected.name())
+            }
             Self::Language(found) => format!("in {found}, which {} is not written in", expected.name()),
         }
     }
@@ -61,7 +63,7 @@ pub fn of(segment: &Segment) -> Option<Untranslated> {
     }
     match identify(&segment.hypothesis, &segment.tgt_lang) {
         // Names are often left in Latin letters, and so is what is transliterated.
-        Identified::Other(Found::Script(Script::Latin)) => None,
+        Identified::Other(TextLanguage::Script(Script::Latin)) => None,
         Identified::Other(found) => {
             let is_mixed = || language_id::has_clause_in(&segment.hypothesis, &segment.tgt_lang);
             (is_sentence(&segment.hypothesis) && !is_mixed()).then_some(Untranslated::Language(found))

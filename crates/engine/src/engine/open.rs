@@ -44,7 +44,8 @@ pub fn over(
     let stops = added_stops(&own, &options.stop_tokens);
     let tokenizer = own.with_stop_tokens(&options.stop_tokens).map_err(|e| text(e.to_string()))?;
     let template = source.map(|source| ChatTemplate::new(source, &tokenizer)).transpose();
-    let template = template.map_err(|e| text(e.to_string()))?;
+    let refused = |source| Error::Template { path: weights.path().display().to_string(), source };
+    let template = template.map_err(refused)?;
     let chat_options = chat::variables(source.unwrap_or_default(), &options.chat_options);
     let template = template.map(|t| t.with_options(&chat_options));
     let context = options.context.unwrap_or_else(|| config.context.min(MAX_CONTEXT));

@@ -26,7 +26,7 @@ pub struct Named {
 
 /// What was found on a GPU.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Found {
+pub struct GpuReport {
     pub gpu: String,
     /// Unit: seconds.
     pub seconds: f64,
@@ -47,7 +47,7 @@ pub fn gpus(resources: &Resources) -> Vec<Named> {
 ///
 /// # Errors
 /// There is no such GPU, it has too little memory, or the model cannot be read or run there.
-pub fn check(device: &str, model: Option<&str>, kernels: &str) -> Result<Vec<Found>> {
+pub fn check(device: &str, model: Option<&str>, kernels: &str) -> Result<Vec<GpuReport>> {
     let devices = Device::for_models(device, 1)?;
     let gpus: Vec<_> = devices.iter().flat_map(Device::gpus).collect();
     if gpus.is_empty() {
@@ -63,7 +63,7 @@ pub fn check(device: &str, model: Option<&str>, kernels: &str) -> Result<Vec<Fou
             Err(model::Error::Gpu(error @ cuda::Error::Driver { .. })) => Some(error.to_string()),
             Err(error) => return Err(engine::Error::Model(error).into()),
         };
-        Ok(Found { gpu: format!("{gpu:?}"), seconds: start.elapsed().as_secs_f64(), wrong })
+        Ok(GpuReport { gpu: format!("{gpu:?}"), seconds: start.elapsed().as_secs_f64(), wrong })
     };
     gpus.iter().map(check).collect()
 }

@@ -38,7 +38,7 @@ pub struct Merged {
 /// Joins shards into the folder `out`.
 ///
 /// # Errors
-/// [`Error::Strangers`] when signatures or inputs differ, [`Error::Contradiction`] when two folders hold different
+/// [`Error::DifferentRuns`] when signatures or inputs differ, [`Error::Contradiction`] when two folders hold different
 /// verdicts on the same unit, [`Error::Incomplete`] when some unit is in none although everything is needed,
 /// [`Error::CallsMissing`] when a folder has not all calls that its verdicts tell of, [`Error::Changed`],
 /// [`Error::Io`], [`Error::Damaged`].
@@ -97,15 +97,18 @@ pub fn merge(dirs: &[PathBuf], out: &Path, command: &[String], need: Need) -> Re
 }
 
 fn same_run(a_dir: &Path, a: &RunFile, b_dir: &Path, b: &RunFile) -> Result<(), Error> {
-    let mut differences: Vec<String> =
-        b.signature.differences(&a.signature).iter().map(|d| format!("\n  {d}")).collect();
+    let value = |value: &Option<String>| value.as_ref().map_or("not set".to_owned(), |v| format!("`{v}`"));
+    let fields = b.signature.differences(&a.signature);
+    let mut differences: Vec<String> = (fields.iter())
+        .map(|d| format!("\n  {}: {} in the first, {} in the second", d.key, value(&d.there), value(&d.here)))
+        .collect();
     if a.input != b.input || a.units != b.units {
         differences.push("\n  they judged different inputs".into());
     }
     if differences.is_empty() {
         return Ok(());
     }
-    Err(Error::Strangers { a: a_dir.into(), b: b_dir.into(), differences: differences.concat() })
+    Err(Error::DifferentRuns { a: a_dir.into(), b: b_dir.into(), differences: differences.concat() })
 }
 
 /// The first folder of which calls are missing, in words.

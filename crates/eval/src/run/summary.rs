@@ -142,15 +142,6 @@ impl Cost {
         self.call_seconds += seconds;
         self.usage += usage;
     }
-
-    /// The same without what depends on the machine and on how the run went: times, and which tokens were computed,
-    /// cached, forced or guessed ahead. The tokens of prompts (as if all computed) and answers stay.
-    #[must_use]
-    pub fn without_times(self) -> Self {
-        let usage =
-            Usage { computed: self.usage.prompt(), generated: self.usage.generated, ..Usage::default() };
-        Self { usage, call_seconds: 0.0, wall_seconds: 0.0, ..self }
-    }
 }
 
 impl SystemSummary {

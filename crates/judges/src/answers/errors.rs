@@ -193,7 +193,7 @@ impl AnswerFormat {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
-    errors: Vec<Entry>,
+    errors: Vec<ErrorEntry>,
     quality_score: Option<i64>,
     /// Of the layout that it was read in.
     #[serde(skip)]
@@ -203,7 +203,7 @@ pub struct Answer {
 /// One error of an answer.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct ErrorEntry {
     /// Optional in the printed schema.
     error_span: Option<String>,
     #[serde(default)]
@@ -299,7 +299,7 @@ impl Answer {
     /// The errors, not yet located and weighed, and the quality score.
     #[must_use]
     pub fn into_parts(self) -> (Vec<ErrorSpan>, Option<f64>) {
-        let to_error = |entry: Entry| {
+        let to_error = |entry: ErrorEntry| {
             let category = typology::join(entry.error_category.name(), &entry.error_type);
             let span = entry.error_span.unwrap_or_default();
             let error = ErrorSpan::new(&category, span, entry.severity.into()).explained(entry.explanation);

@@ -165,8 +165,8 @@ impl Index {
     /// [`Error::NoIndex`] if the folder has none that this version reads.
     pub fn open(dir: &Path) -> Result<Self, Error> {
         let no_index = |reason: String| Error::NoIndex { dir: dir.into(), reason };
-        let text =
-            fs::read_to_string(dir.join(MANIFEST)).map_err(|e| no_index(format!("{MANIFEST}: {e}")))?;
+        let text = fs::read_to_string(dir.join(MANIFEST))
+            .map_err(|e| no_index(format!("`{MANIFEST}`: {}", files::describe(&e))))?;
         let manifest: Manifest = serde_json::from_str(&text).map_err(|e| no_index(e.to_string()))?;
         if manifest.format != FORMAT {
             return Err(no_index(format!(

@@ -24,7 +24,7 @@ pub struct Thresholds {
 }
 
 /// One threshold with all that it holds for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Threshold {
     /// `en-de`.

@@ -59,7 +59,7 @@ struct Task<'a> {
 
 /// An entry of the program's log: existence and severity as the answer spells them.
 #[derive(Clone, Debug, PartialEq)]
-struct Entry {
+struct LogEntry {
     exist: String,
     severity: String,
 }
@@ -70,7 +70,7 @@ impl Protocol for Published {
     }
 
     /// Language pairs without prompts.
-    fn remarks(&self, segments: &[Segment]) -> Vec<String> {
+    fn notes(&self, segments: &[Segment]) -> Vec<String> {
         let bare = segments.iter().filter(|segment| self.texts.of(segment).is_none());
         let pairs: BTreeSet<String> = bare.map(authors::folder_of).collect();
         let known = self.texts.known();
@@ -153,7 +153,7 @@ impl Published {
     }
 
     /// `record_SE`: what it reads, and the explanation.
-    fn evaluate(&self, task: &Task) -> Result<(Entry, String), Error> {
+    fn evaluate(&self, task: &Task) -> Result<(LogEntry, String), Error> {
         let Task { pair, agent, .. } = task;
         let [first, second] = &agent.examples;
         let question = format!(
@@ -172,9 +172,14 @@ impl Published {
 
     /// `record_SRc` and `record_SRv`: the evaluation as the comparison leaves it, and the comparison's probability in
     /// percent.
-    fn reflect(&self, task: &Task, evaluated: &Entry, explanation: &str) -> Result<(Entry, f64), Error> {
+    fn reflect(
+        &self,
+        task: &Task,
+        evaluated: &LogEntry,
+        explanation: &str,
+    ) -> Result<(LogEntry, f64), Error> {
         let Task { pair, agent, segment, .. } = task;
-        let Entry { severity, .. } = evaluated;
+        let LogEntry { severity, .. } = evaluated;
         let question = format!(
             "{}Existing error type and definition: {}Severity: {severity}({})\nExplanation: {explanation}\n{}",
             task.shown(),
@@ -202,9 +207,9 @@ impl Published {
     }
 
     /// Four rounds, until an agent agrees, and `get_stage4_final_result`.
-    fn discuss(&self, task: &Task, verified: &Entry) -> Result<Entry, Error> {
+    fn discuss(&self, task: &Task, verified: &LogEntry) -> Result<LogEntry, Error> {
         let Task { pair, agent, .. } = task;
-        let Entry { exist, severity } = verified;
+        let LogEntry { exist, severity } = verified;
         let name = agent.name;
         let assessed =
             format!("{}Error Type: {name}\nError Exist: {exist}\nSeverity: {severity}", task.shown());
@@ -272,7 +277,7 @@ impl Task<'_> {
 
     /// The error of a log's entry, as `score_computation.py` weighs it: a severity that is spelled otherwise counts
     /// nothing.
-    fn error(&self, entry: &Entry, explanation: &str, confidence: Option<f64>) -> Option<ErrorSpan> {
+    fn error(&self, entry: &LogEntry, explanation: &str, confidence: Option<f64>) -> Option<ErrorSpan> {
         let severity = match entry.severity.as_str() {
             _ if !entry.exist.contains("Yes") => return None,
             said if said.contains("Major") => Severity::Major,
@@ -287,7 +292,7 @@ impl Task<'_> {
     }
 }
 
-impl Entry {
+impl LogEntry {
     /// `record_SRv`: an `A` anywhere confirms the error, else a `B` denies it, else it stays as it was.
     fn verified(&self, answer: &str) -> Self {
         match answer {
@@ -318,18 +323,18 @@ fn pattern(text: &str) -> Regex {
 }
 
 /// `record_SE`; the severity is found in any case and kept as it is spelled.
-fn evaluation(text: &str) -> Option<(Entry, String)> {
+fn evaluation(text: &str) -> Option<(LogEntry, String)> {
     static SEVERITY: LazyLock<Regex> =
         LazyLock::new(|| pattern(r#"(?i)Error Severity:\s*['"]?(Major|Neutral|Minor)['"]?"#));
     let exist = text.split("Error Exist: ").nth(1)?.split('\n').next()?.to_owned();
     let severity = SEVERITY.captures(text)?[1].to_owned();
     let explanation = text.split("Explanation: ").nth(1)?.to_owned();
-    Some((Entry { exist, severity }, explanation))
+    Some((LogEntry { exist, severity }, explanation))
 }
 
 /// `get_stage4_final_result`. After the first reply of the tier-2 agent its superior's opinion may stand in quotation
 /// marks and extends to the first other sign; after the second it must be a bare word.
-fn outcome(rounds: &[String; 4], verified: &Entry) -> Entry {
+fn outcome(rounds: &[String; 4], verified: &LogEntry) -> LogEntry {
     static PHRASES: LazyLock<[Regex; 2]> = LazyLock::new(|| {
         [r#"Error Exist:\s*["']?([\w\s.]+)["']?"#, r#"Error Severity:\s*["']?([\w\s.]+)["']?"#].map(pattern)
     });
@@ -346,12 +351,12 @@ fn outcome(rounds: &[String; 4], verified: &Entry) -> Entry {
         && let [Some(exist), severity] = read(&PHRASES)
     {
         let unsaid = if exist.contains("No") { "Neutral" } else { "Minor" };
-        return Entry { severity: severity.unwrap_or_else(|| unsaid.into()), exist };
+        return LogEntry { severity: severity.unwrap_or_else(|| unsaid.into()), exist };
     }
     if fourth.contains("I agree")
         && let [Some(exist), Some(severity)] = read(&WORDS)
     {
-        return Entry { exist, severity };
+        return LogEntry { exist, severity };
     }
     verified.clone()
 }

@@ -350,8 +350,8 @@ impl Fit {
             return Ok(());
         }
         let reason = format!(
-            "`probe` reads the states of `{}` (sha256 {}), which it was fitted to, not those of `{}` (sha256 {}); hint: \
-             choose a method that writes, such as `gemba-mqm`, or fit it: `tribunal tune probe`",
+            "the method `probe` works only with the model that it was fitted on, `{}` (sha256 {}), not with `{}` (sha256 {}); \
+             hint: choose a generative method, such as `gemba-mqm`, or fit a probe for this model: `tribunal tune probe`",
             self.model, self.sha256, model.name, model.sha256
         );
         Err(setup::Error::Conflict(reason))
@@ -365,7 +365,7 @@ impl Fit {
 
     /// Pairs that it does not know.
     #[must_use]
-    pub fn remarks(&self, segments: &[Segment]) -> Vec<String> {
+    pub fn notes(&self, segments: &[Segment]) -> Vec<String> {
         let pairs: BTreeSet<String> = segments.iter().map(super::pair).collect();
         let unknown = pairs.iter().filter(|pair| !self.calibrations.contains_key(*pair));
         let remark = |pair| {

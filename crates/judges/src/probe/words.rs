@@ -10,13 +10,13 @@ use unicode_segmentation::UnicodeSegmentation;
 
 const TABLE: &str = include_str!("words.tsv");
 
-static LANGUAGES: LazyLock<BTreeMap<&str, Vec<Entry>>> = LazyLock::new(|| {
-    let mut languages: BTreeMap<&str, Vec<Entry>> = BTreeMap::new();
+static LANGUAGES: LazyLock<BTreeMap<&str, Vec<TableWord>>> = LazyLock::new(|| {
+    let mut languages: BTreeMap<&str, Vec<TableWord>> = BTreeMap::new();
     for line in TABLE.lines() {
         let mut columns = line.split('\t');
         let mut next = || columns.next().unwrap_or_default();
         let (language, kind, value, words) = (next(), Kind::of(next()), next(), next());
-        let entries = words.split(' ').filter_map(|word| Some(Entry::of(kind?, value, word)));
+        let entries = words.split(' ').filter_map(|word| Some(TableWord::of(kind?, value, word)));
         languages.entry(language).or_default().extend(entries);
     }
     languages
@@ -56,7 +56,7 @@ impl Kind {
 }
 
 /// A word of the table.
-struct Entry {
+struct TableWord {
     kind: Kind,
     value: u32,
     pattern: Pattern,
@@ -69,7 +69,7 @@ enum Pattern {
     End(&'static str),
 }
 
-impl Entry {
+impl TableWord {
     fn of(kind: Kind, value: &str, word: &'static str) -> Self {
         let (word, has_other_meaning) = word.strip_suffix('?').map_or((word, false), |word| (word, true));
         let pattern = match (word.strip_suffix('*'), word.strip_prefix('*')) {
@@ -131,17 +131,17 @@ pub fn is(kind: Kind, word: &str, language: &str) -> bool {
 pub fn others(word: &str, language: &str) -> Vec<&'static str> {
     let word = word.to_lowercase();
     let entries = || LANGUAGES.get(language).into_iter().flatten();
-    let is_plain = |entry: &&Entry| entry.kind.is_quantity() && !entry.has_other_meaning;
+    let is_plain = |entry: &&TableWord| entry.kind.is_quantity() && !entry.has_other_meaning;
     let Some(named) = entries().filter(is_plain).find(|entry| entry.fits(&word)) else { return Vec::new() };
-    let is_other = |entry: &&Entry| entry.kind == named.kind && entry.value != named.value;
-    let word = |entry: &Entry| matches!(entry.pattern, Pattern::Word(_)).then(|| entry.text());
+    let is_other = |entry: &&TableWord| entry.kind == named.kind && entry.value != named.value;
+    let word = |entry: &TableWord| matches!(entry.pattern, Pattern::Word(_)).then(|| entry.text());
     entries().filter(is_plain).filter(is_other).filter_map(word).collect()
 }
 
 /// Whether the numbers of a language in words are known: in the table, or written in Chinese characters.
 #[must_use]
 pub fn knows_numbers(language: &str) -> bool {
-    let is_number = |entry: &Entry| entry.kind == Kind::Number;
+    let is_number = |entry: &TableWord| entry.kind == Kind::Number;
     matches!(language, "zh" | "ja")
         || LANGUAGES.get(language).is_some_and(|entries| entries.iter().any(is_number))
 }

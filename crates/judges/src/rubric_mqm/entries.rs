@@ -8,7 +8,7 @@ use crate::{Error, mqm::Severity, reading};
 /// One error of a `strict` answer.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct JsonEntry {
     pub category: String,
     pub span: String,
     pub severity: Level,
@@ -26,11 +26,11 @@ pub enum Level {
 ///
 /// # Errors
 /// [`Error::Unparsable`] for anything but the JSON that was asked for, and for an entry without a span.
-pub fn read(answer: &str) -> Result<Vec<Entry>, Error> {
+pub fn read(answer: &str) -> Result<Vec<JsonEntry>, Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Answer {
-        errors: Vec<Entry>,
+        errors: Vec<JsonEntry>,
     }
     let Answer { errors } = reading::json(answer)?;
     if errors.iter().any(|entry| entry.span.is_empty()) {
@@ -41,7 +41,7 @@ pub fn read(answer: &str) -> Result<Vec<Entry>, Error> {
 
 /// Entries as the examples print them: with points, a line each; else in blocks of severity.
 #[must_use]
-pub fn printed(entries: &[Entry], layout: EntryFormat) -> String {
+pub fn printed(entries: &[JsonEntry], layout: EntryFormat) -> String {
     let mut lines = vec!["MQM annotations:".to_owned()];
     match layout {
         EntryFormat::Points => lines.extend(points(entries)),
@@ -57,18 +57,18 @@ pub enum EntryFormat {
     Blocks,
 }
 
-fn points(entries: &[Entry]) -> Vec<String> {
+fn points(entries: &[JsonEntry]) -> Vec<String> {
     if entries.is_empty() {
         return vec!["no-error".into()];
     }
-    let line = |Entry { category, span, severity }: &Entry| match severity {
+    let line = |JsonEntry { category, span, severity }: &JsonEntry| match severity {
         Level::Points(points) => format!("\"{span}\" - {category} - {points}"),
         Level::Severity(severity) => format!("\"{span}\" - {category} - {severity}"),
     };
     entries.iter().map(line).collect()
 }
 
-fn blocks(entries: &[Entry]) -> Vec<String> {
+fn blocks(entries: &[JsonEntry]) -> Vec<String> {
     let mut lines = Vec::new();
     for (header, severity) in
         [("Critical:", Severity::Critical), ("Major:", Severity::Major), ("Minor:", Severity::Minor)]

@@ -6,7 +6,7 @@ use crate::{Error, reading};
 
 /// One entry: an error with its points.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct LineEntry<'a> {
     pub span: &'a str,
     pub category: &'a str,
     pub points: u32,
@@ -17,7 +17,7 @@ pub struct Entry<'a> {
 /// # Errors
 /// [`Error::Refused`], or [`Error::Unparsable`] when no line is an entry or says that there is no error, or
 /// when points are not on the scale.
-pub fn read(answer: &str, max: u32) -> Result<Vec<Entry<'_>>, Error> {
+pub fn read(answer: &str, max: u32) -> Result<Vec<LineEntry<'_>>, Error> {
     let answer = answer.rsplit_once("</think>").map_or(answer, |(_thoughts, answer)| answer);
     let mut entries = Vec::new();
     let (mut says_none, mut is_foreign) = (false, false);
@@ -44,7 +44,7 @@ pub fn read(answer: &str, max: u32) -> Result<Vec<Entry<'_>>, Error> {
 }
 
 /// `"span" - category - 73`, from the right: a span may hold quotes and hyphens. Unquoted spans are read too.
-fn entry(line: &str) -> Option<Entry<'_>> {
+fn entry(line: &str) -> Option<LineEntry<'_>> {
     let (rest, points) = line.rsplit_once(['-', '–', ':'])?;
     let points = points.trim().split('/').next().and_then(|points| points.trim().parse().ok())?;
     let rest = rest.trim_end();
@@ -58,7 +58,7 @@ fn entry(line: &str) -> Option<Entry<'_>> {
     };
     let category = category.trim().trim_matches(|c: char| "*[]'".contains(c));
     let is_name = !category.is_empty() && category.chars().any(char::is_alphabetic);
-    is_name.then_some(Entry { span: unquoted(span.trim()), category, points })
+    is_name.then_some(LineEntry { span: unquoted(span.trim()), category, points })
 }
 
 fn unquoted(span: &str) -> &str {

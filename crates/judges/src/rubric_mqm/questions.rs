@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     Cue, Options, Scenario, Texts,
-    entries::{Entry, Level},
+    entries::{JsonEntry, Level},
     files::Files,
     scenario::Scale,
     unmarked,
@@ -222,8 +222,11 @@ impl Questions {
             Some(max) => Level::Points(error.points[max]),
             None => Level::Severity(error.severity),
         };
-        let entry =
-            |e: &ShotError| Entry { category: e.category.clone(), span: e.span.clone(), severity: level(e) };
+        let entry = |e: &ShotError| JsonEntry {
+            category: e.category.clone(),
+            span: e.span.clone(),
+            severity: level(e),
+        };
         let entries: Vec<Value> = shot.errors.iter().map(|error| json!(entry(error))).collect();
         Ok(json!({ "errors": entries }).to_string())
     }

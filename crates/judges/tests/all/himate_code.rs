@@ -236,7 +236,7 @@ fn pairs_without_prompts_have_no_verdict() {
     assert_eq!(verdict.unwrap_err().to_string(), "the authors' files have no prompts for `frde`");
     assert!(calls.is_empty());
     insta::assert_snapshot!(
-        judge("").protocol().remarks(&[french, bank()]).join("\n"),
+        judge("").protocol().notes(&[french, bank()]).join("\n"),
         @"the authors' files have no prompts for `frde`, so it gets no verdict; they are for `ende`, `zhen`"
     );
     // Regions and scripts are not in the folders' names.

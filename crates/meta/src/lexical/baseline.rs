@@ -146,7 +146,7 @@ impl FromStr for Baseline {
     fn from_str(text: &str) -> Result<Self, Error> {
         let unknown = || {
             Error::Unsuitable(format!(
-                "unknown lexical metric `{text}`; hint: bleu, bleu:{{13a,intl,zh,char,none}}, chrf, chrf++"
+                "unknown lexical metric `{text}`; hint: it can be bleu, bleu:{{13a,intl,zh,char,none}}, chrf or chrf++"
             ))
         };
         match text.split_once(':') {

@@ -54,9 +54,9 @@ impl Tokenizer {
             "zh" => Ok(Self::Zh),
             "char" => Ok(Self::Char),
             "none" => Ok(Self::Plain),
-            _ => {
-                Err(Error::Unsuitable(format!("unknown tokenizer `{name}`; hint: 13a, intl, zh, char, none")))
-            }
+            _ => Err(Error::Unsuitable(format!(
+                "unknown tokenizer `{name}`; hint: it can be 13a, intl, zh, char or none"
+            ))),
         }
     }
 

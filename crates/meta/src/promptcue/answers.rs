@@ -26,7 +26,7 @@ pub struct Answer {
 
 /// One entry of an answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct AnswerEntry {
     pub span: String,
     pub label: Option<&'static str>,
     pub severity: Severity,
@@ -44,7 +44,7 @@ pub enum Severity {
 
 /// What an answer says about the marked span.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Found {
+pub struct SpanLabels {
     pub category: String,
     pub severity: String,
 }
@@ -79,21 +79,21 @@ static QUOTED: LazyLock<Regex> =
 /// The entries of an answer, in their order: `"span" - category - 73` on a scale, or `category - "span"` under a
 /// heading with the severity.
 #[must_use]
-pub fn entries(review: &str, scaled: bool) -> Vec<Entry> {
+pub fn entries(review: &str, scaled: bool) -> Vec<AnswerEntry> {
     if scaled { review.lines().filter_map(scaled_entry).collect() } else { labelled_entries(review) }
 }
 
-fn scaled_entry(line: &str) -> Option<Entry> {
+fn scaled_entry(line: &str) -> Option<AnswerEntry> {
     let parts = SCALED.captures(line)?;
     let points = POINTS.captures(&parts[2]).and_then(|found| found[1].parse().ok());
-    Some(Entry {
+    Some(AnswerEntry {
         span: parts[1].trim_matches([' ', '"', '“', '”']).to_owned(),
         label: labels::spoken(&parts[2]),
         severity: points.map_or(Severity::Unsaid, Severity::Points),
     })
 }
 
-fn labelled_entries(review: &str) -> Vec<Entry> {
+fn labelled_entries(review: &str) -> Vec<AnswerEntry> {
     let mut severity = Severity::Unsaid;
     let mut entries = Vec::new();
     for line in review.lines() {
@@ -105,7 +105,7 @@ fn labelled_entries(review: &str) -> Vec<Entry> {
                 QUOTED.captures_iter(&parts[2]).map(|found| found[1].to_owned()).collect();
             let spans = if quoted.is_empty() { vec![parts[2].to_owned()] } else { quoted };
             let label = labels::spoken(&parts[1]);
-            entries.extend(spans.into_iter().map(|span| Entry { span, label, severity }));
+            entries.extend(spans.into_iter().map(|span| AnswerEntry { span, label, severity }));
         }
     }
     entries
@@ -123,15 +123,15 @@ fn labelled_entries(review: &str) -> Vec<Entry> {
 /// assert_eq!(find("\"elsewhere\" - grammar - 3", "the lab", Some(52)).category, "none");
 /// ```
 #[must_use]
-pub fn find(review: &str, marked: &str, threshold: Option<u32>) -> Found {
+pub fn find(review: &str, marked: &str, threshold: Option<u32>) -> SpanLabels {
     let marked = marked.trim();
-    let about_it = |entry: &&Entry| {
+    let about_it = |entry: &&AnswerEntry| {
         let span = entry.span.trim();
         !span.is_empty() && (span.contains(marked) || marked.contains(span))
     };
     let all = entries(review, threshold.is_some());
     let Some(entry) = all.iter().find(about_it) else {
-        return Found { category: labels::NONE.into(), severity: labels::NONE.into() };
+        return SpanLabels { category: labels::NONE.into(), severity: labels::NONE.into() };
     };
     let severity = match (entry.label, entry.severity) {
         (Some(NO_ERROR), _) => NO_ERROR,
@@ -140,7 +140,7 @@ pub fn find(review: &str, marked: &str, threshold: Option<u32>) -> Found {
         (_, Severity::Minor | Severity::Points(_)) => "minor",
         (_, Severity::Unsaid) => labels::NONE,
     };
-    Found { category: entry.label.unwrap_or(labels::NONE).into(), severity: severity.into() }
+    SpanLabels { category: entry.label.unwrap_or(labels::NONE).into(), severity: severity.into() }
 }
 
 /// The points of the first entry about the marked span.

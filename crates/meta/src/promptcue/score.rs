@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::answers::{Answer, Found, find, points};
+use super::answers::{Answer, SpanLabels, find, points};
 use super::gold::Cue;
 use super::labels::{self, NO_ERROR, NONE};
 use crate::{Advice, Error};
@@ -108,7 +108,7 @@ pub fn score(cues: &[Cue], answers: &[Answer], options: &ScoreOptions) -> Result
     let spans_named = (named(&pairs), named(&realigned));
     let pairs = if options.realign { realigned } else { pairs };
     let again = if options.recorded { scale.and(options.threshold) } else { threshold };
-    let found: Result<Vec<Found>, Error> =
+    let found: Result<Vec<SpanLabels>, Error> =
         pairs.iter().map(|(cue, answer)| read_answer(cue, answer, options.recorded, again)).collect();
     let found = found?;
     let gold_categories = gold_labels(&pairs, |cue| labels::from_gold(&cue.category))?;
@@ -204,7 +204,12 @@ fn realigned<'a>(cues: &'a [Cue], answers: &'a [Answer]) -> Vec<(&'a Cue, &'a An
 }
 
 /// What an answer says. Where labels are recorded, a threshold that was asked for is applied to the points anew.
-fn read_answer(cue: &Cue, answer: &Answer, recorded: bool, threshold: Option<u32>) -> Result<Found, Error> {
+fn read_answer(
+    cue: &Cue,
+    answer: &Answer,
+    recorded: bool,
+    threshold: Option<u32>,
+) -> Result<SpanLabels, Error> {
     let review = answer.review.as_deref().unwrap_or_default();
     if !recorded {
         return Ok(find(review, &cue.error_span, threshold));
@@ -219,11 +224,11 @@ fn read_answer(cue: &Cue, answer: &Answer, recorded: bool, threshold: Option<u32
     {
         severity = if points >= threshold { "major".to_owned() } else { "minor".to_owned() };
     }
-    Ok(Found { category: labels::recorded(answer.category.as_deref()), severity })
+    Ok(SpanLabels { category: labels::recorded(answer.category.as_deref()), severity })
 }
 
 /// The threshold of greatest accuracy of severity; of equal ones the smallest.
-fn search(pairs: &[(&Cue, &Answer)], gold: &[String], found: &[Found]) -> Option<(u32, f64)> {
+fn search(pairs: &[(&Cue, &Answer)], gold: &[String], found: &[SpanLabels]) -> Option<(u32, f64)> {
     let points: Vec<Option<u32>> = pairs
         .iter()
         .map(|(cue, answer)| points(answer.review.as_deref().unwrap_or_default(), &cue.error_span))

@@ -31,7 +31,7 @@ impl FromStr for Joining {
             "sum" => Ok(Self::Sum),
             "mean" => Ok(Self::Mean),
             _ => Err(Error::Unsuitable(format!(
-                "`{text}` does not say how segment scores are joined; hint: sum, mean"
+                "`{text}` does not say how segment scores are joined; hint: it can be sum or mean"
             ))),
         }
     }

@@ -54,7 +54,9 @@ impl FromStr for Definition {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         Self::ALL.into_iter().find(|definition| definition.name() == text).ok_or_else(|| {
-            Error::Unsuitable(format!("`{text}` is no definition of span F1; hint: offsets, fsp, wmt-qe"))
+            Error::Unsuitable(format!(
+                "`{text}` is not a definition of span F1; hint: it can be offsets, fsp or wmt-qe"
+            ))
         })
     }
 }

@@ -62,7 +62,7 @@ fn bad_files() {
     insta::assert_snapshot!(refused(&format!("{nine}A\td\tx\tr\tYes.\tJa.\tOther\tMinor\n")),
         @"`DIR/mqm.tsv` line 2: the segment's number is `x`, but it must be a whole number, from 1");
     insta::assert_snapshot!(refused("A\td\t1\t1\tr\tYes.\tJa.\tOther\tGrave\t\n"),
-        @"`DIR/mqm.tsv` line 1: unknown severity `Grave`; hint: critical, major, minor, neutral");
+        @"`DIR/mqm.tsv` line 1: unknown severity `Grave`; hint: it can be critical, major, minor or neutral");
     insta::assert_snapshot!(refused("A\td\t1\n"), @"`DIR/mqm.tsv` line 1: 3 fields, but at least 9 are needed");
     insta::assert_snapshot!(refused(""), @"`DIR/mqm.tsv` holds no rating");
 }

@@ -81,7 +81,7 @@ pub(super) enum Refusal {
     Wrong(String),
 }
 
-type Found = Result<Option<Shape>, Refusal>;
+type MaybeShape = Result<Option<Shape>, Refusal>;
 
 /// Keywords that restrict nothing, or nothing that an answer in schema order could violate.
 const ANNOTATIONS: [&str; 11] = [
@@ -120,7 +120,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// `None`: nothing can satisfy this part (a span of an empty text).
-    fn read(&self, schema: &Value, depth: usize) -> Found {
+    fn read(&self, schema: &Value, depth: usize) -> MaybeShape {
         if depth > MAX_DEPTH {
             return Err(Refusal::Unknown("a recursive `$ref`".into()));
         }
@@ -157,7 +157,7 @@ impl Reader<'_> {
         }
     }
 
-    fn typed(&self, schema: &Map<String, Value>, kind: &str, depth: usize) -> Found {
+    fn typed(&self, schema: &Map<String, Value>, kind: &str, depth: usize) -> MaybeShape {
         let only =
             |text: &str| Ok(Some(Shape::Scalar(Pattern::literals(&[text.to_owned()]).map_err(wrong)?)));
         match kind {
@@ -180,13 +180,13 @@ impl Reader<'_> {
         target.ok_or_else(|| Refusal::Unknown(format!("the reference `{name}`")))
     }
 
-    fn any_of(&self, schema: &Map<String, Value>, branches: &Value, depth: usize) -> Found {
+    fn any_of(&self, schema: &Map<String, Value>, branches: &Value, depth: usize) -> MaybeShape {
         known(schema, &["anyOf", "oneOf"])?;
         let branches = branches.as_array().ok_or_else(|| wrong("`anyOf` is not a list"))?;
         self.alternatives(branches.iter(), depth)
     }
 
-    fn alternatives<'v>(&self, branches: impl Iterator<Item = &'v Value>, depth: usize) -> Found {
+    fn alternatives<'v>(&self, branches: impl Iterator<Item = &'v Value>, depth: usize) -> MaybeShape {
         let mut shapes = Vec::new();
         for branch in branches {
             shapes.extend(self.read(branch, depth + 1)?);
@@ -198,7 +198,7 @@ impl Reader<'_> {
         })
     }
 
-    fn object(&self, schema: &Map<String, Value>, depth: usize) -> Found {
+    fn object(&self, schema: &Map<String, Value>, depth: usize) -> MaybeShape {
         known(schema, &["type", "properties", "required"])?;
         let none = Map::new();
         let properties = match schema.get("properties") {
@@ -229,7 +229,7 @@ impl Reader<'_> {
         Ok(Some(Shape::Object { properties: shapes, brackets: self.brackets('{', '}', depth) }))
     }
 
-    fn array(&self, schema: &Map<String, Value>, depth: usize) -> Found {
+    fn array(&self, schema: &Map<String, Value>, depth: usize) -> MaybeShape {
         known(schema, &["type", "items", "minItems", "maxItems"])?;
         let min = count(schema, "minItems")?.unwrap_or(0);
         let max = count(schema, "maxItems")?;
@@ -245,7 +245,7 @@ impl Reader<'_> {
         })
     }
 
-    fn string(&self, schema: &Map<String, Value>) -> Found {
+    fn string(&self, schema: &Map<String, Value>) -> MaybeShape {
         let min = count(schema, "minLength")?;
         let max = count(schema, "maxLength")?;
         if max.is_some_and(|max| max < min.unwrap_or(0)) {
@@ -264,7 +264,7 @@ impl Reader<'_> {
         Ok(Some(Shape::Scalar(Pattern::json_string(min.unwrap_or(0), max).map_err(wrong)?)))
     }
 
-    fn span(&self, names: &Value, min: usize, max: Option<usize>) -> Found {
+    fn span(&self, names: &Value, min: usize, max: Option<usize>) -> MaybeShape {
         let names = match names {
             Value::String(name) => vec![name.as_str()],
             list => strings(list, "substringOf")?,
@@ -303,7 +303,7 @@ impl Reader<'_> {
     }
 }
 
-fn number(schema: &Map<String, Value>, whole: bool) -> Found {
+fn number(schema: &Map<String, Value>, whole: bool) -> MaybeShape {
     known(schema, &["type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"])?;
     let bound = |key: &str| match schema.get(key) {
         None => Ok(None),

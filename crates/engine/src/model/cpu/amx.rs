@@ -96,8 +96,9 @@ impl<'a> Weights<'a> {
         assert_eq!(tile.height, ROWS, "a full tile");
         assert_eq!(tile.values.len(), self.blocks * ROWS, "the same k");
         assert_eq!(sums.len(), self.n_panels * ROWS, "one row of sums for each row of the tile");
-        // SAFETY: unpacked weights exist only on machines with these instructions; the lengths above, and `unpack`,
-        // which made room for so many blocks and panels.
+        // SAFETY: unpacked weights exist only on machines with these instructions; the tile and the sums have the
+        // asserted lengths, and `unpack` made the buffers long enough for the blocks of these panels. All are
+        // borrowed for the whole call.
         unsafe {
             match (self.scales, self.n_panels) {
                 (layout::Scales::Plain, 1) => self.product::<Plain<0>, 1>(tile, sums),
@@ -148,7 +149,8 @@ impl<'a> Weights<'a> {
                     multiply(first + n + i);
                 }
                 let rows = i * ROWS / n..(i + 1) * ROWS / n;
-                // SAFETY: the group has so many blocks, the tile sixteen rows.
+                // SAFETY: blocks `first..first + B` have factors, integers and scales in the slices of the group, and
+                // the tile and the sums sixteen rows.
                 unsafe {
                     match (blocks - first).min(n) {
                         1 => at.rows::<1>(rows, sums),

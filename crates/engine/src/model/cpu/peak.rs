@@ -164,7 +164,7 @@ mod x86 {
             for (stream, sum) in sums.iter_mut().enumerate() {
                 let at = memory[(stream * lines + line) * 64..][..64].as_ptr();
                 _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(2048).cast());
-                // SAFETY: 64 bytes were sliced.
+                // SAFETY: 64 bytes were sliced, and the load needs no alignment.
                 *sum = _mm512_xor_si512(*sum, unsafe { _mm512_loadu_si512(at.cast()) });
             }
         }
@@ -182,7 +182,7 @@ mod x86 {
                 let at = memory[(stream * lines + line) * 64..][..64].as_ptr();
                 _mm_prefetch::<_MM_HINT_T0>(at.wrapping_add(2048).cast());
                 for (half, sum) in sums.iter_mut().enumerate() {
-                    // SAFETY: 64 bytes were sliced.
+                    // SAFETY: 64 bytes were sliced, and the load needs no alignment.
                     *sum = _mm256_xor_si256(*sum, unsafe { _mm256_loadu_si256(at.add(32 * half).cast()) });
                 }
             }
@@ -190,7 +190,7 @@ mod x86 {
         let mut lanes = [0_u64; 4];
         let mut fold = 0;
         for sum in sums.as_flattened() {
-            // SAFETY: 32 bytes.
+            // SAFETY: `lanes` is 32 bytes; the store needs no alignment.
             unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), *sum) };
             fold ^= lanes.into_iter().fold(0, |fold, lane| fold ^ lane);
         }
@@ -206,7 +206,7 @@ mod x86 {
         let mut sums = [_mm256_setzero_si256(); WIDE_CHAINS];
         for _ in 0..rounds {
             for (b, sum) in b.iter().zip(&mut sums) {
-                // SAFETY: a reference. Read anew, else one product would do for all rounds.
+                // SAFETY: `b` is a reference, valid and aligned. Read anew, else one product would do for all rounds.
                 let pairs = _mm256_maddubs_epi16(a, unsafe { std::ptr::read_volatile(b) });
                 *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, ones));
             }

@@ -294,8 +294,9 @@ impl<'a> Part<'a> {
         let sums = &mut sums.0[..pair.panels.len() * span.height];
         if range.start > 0 || self.accumulate {
             self.each_row(pair, span, sums, |sums, out| {
-                // SAFETY: the previous block of `k` has written these values; with `accumulate`, all of `out` was
-                // initialised by the caller (`Part::over`).
+                // SAFETY: the row is inside `out` and borrowed exclusively. The previous block of `k` has written
+                // these values; for the first block, `accumulate` is set on parts of `Part::over` alone, whose `out`
+                // was initialised.
                 sums.iter_mut().zip(out).for_each(|(sum, out)| *sum = unsafe { out.assume_init() });
             });
         }

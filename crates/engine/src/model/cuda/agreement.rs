@@ -77,7 +77,8 @@ impl Operands<'_> {
         let stream = self.stream.cu_stream();
         let bytes = 4 * m * n;
         // What is left of an earlier kernel must not pass for this one's: all bits set is no number.
-        // SAFETY: y has `4 m n` bytes.
+        // SAFETY: y has `4 m n` bytes and is freed only after `fetch` has synchronised the stream; bytes need no
+        // alignment.
         unsafe { result::memset_d8_async(self.y.at(), 0xff, bytes, stream) }
             .map_err(failed("write memory"))?;
         let (module, shape) = (launch.tile.module(), launch.shape());
@@ -89,7 +90,8 @@ impl Operands<'_> {
         let kernels = self.gpu.kernels();
         let partial = Memory::new(self.gpu.context(), 4 * launch.partial_len(m, n), MEASURED)?;
         let semaphores = Memory::new(self.gpu.context(), 4 * launch.n_semaphores(m, n), MEASURED)?;
-        // SAFETY: the memory has so many bytes, at least 1.
+        // SAFETY: memory has at least one byte and, here, one number for each semaphore; it is freed only after
+        // `fetch` has synchronised the stream.
         unsafe {
             result::memset_d8_async(semaphores.at(), 0, (4 * launch.n_semaphores(m, n)).max(1), stream)
         }

@@ -76,8 +76,8 @@ impl WeightUpload {
             sent.synchronize().map_err(failed("send weights"))?;
             let bytes = &mut pinned.bytes_mut()[..units.len() * unit];
             fill(units, bytes);
-            // SAFETY: the destination has `n` units of `unit` bytes; the pinned piece is neither moved nor written
-            // before its event has been waited for.
+            // SAFETY: the destination has `n` units of `unit` bytes; the pinned piece has as many, and is neither
+            // moved nor written before its event has been waited for.
             unsafe { result::memcpy_htod_async(at + (first * unit) as u64, bytes, self.stream.cu_stream()) }
                 .map_err(failed("send weights"))?;
             sent.record(&self.stream).map_err(failed("send weights"))?;
@@ -112,8 +112,8 @@ impl WeightUpload {
             Argument::Float(fill.scale),
         ];
         let (names, shape) = (("fill", "fill_bf16"), Shape::new([blocks, 1], 256));
-        // SAFETY: `at` is the address of `numbers.len()` bf16 values, aligned to 2 bytes; callers free them only after
-        // `finish`.
+        // SAFETY: `at` is the address of `numbers.len()` bf16 values, aligned to 2 bytes; they are freed only after
+        // `finish` has synchronised the stream.
         unsafe { self.gpu.kernels().launch(self.stream.cu_stream(), names, shape, &arguments) }
     }
 

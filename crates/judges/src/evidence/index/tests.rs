@@ -145,7 +145,10 @@ fn bad_documents_and_folders_are_refused() {
     ");
     // An interrupted build is not an index.
     let half = said(Index::open(&path("o1")).err().unwrap());
-    assert!(half.starts_with("`DIR/o1` is not an evidence index: evidence.json: No such file"), "{half}");
+    assert!(
+        half.starts_with("`DIR/o1` is not an evidence index: `evidence.json`: there is no such file"),
+        "{half}"
+    );
 }
 
 #[cfg(unix)]

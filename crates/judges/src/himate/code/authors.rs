@@ -228,7 +228,7 @@ struct Described {
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct PublishedText {
     description: String,
     content: String,
 }
@@ -239,7 +239,7 @@ impl Described {
         let text = fs::read_to_string(path).map_err(|e| {
             not_at_hand(format!("cannot read `{name}`, one of HiMATE's published files: {e}"))
         })?;
-        let entries: Vec<Entry> = serde_json::from_str(&text)
+        let entries: Vec<PublishedText> = serde_json::from_str(&text)
             .map_err(|e| setup::Error::Prompt { file: name.clone(), reason: e.to_string() })?;
         // Of two texts of one name the program takes the last.
         let texts = entries.into_iter().map(|entry| (entry.description, entry.content)).collect();

@@ -2,14 +2,14 @@
 
 use super::*;
 
-fn entry(exist: &str, severity: &str) -> Entry {
-    Entry { exist: exist.into(), severity: severity.into() }
+fn entry(exist: &str, severity: &str) -> LogEntry {
+    LogEntry { exist: exist.into(), severity: severity.into() }
 }
 
 #[test]
 fn evaluations() {
     let read = |text: &str| {
-        evaluation(text).map(|(Entry { exist, severity }, why)| [exist, severity, why].join("|"))
+        evaluation(text).map(|(LogEntry { exist, severity }, why)| [exist, severity, why].join("|"))
     };
     let check = |text: &str, expected: Option<&str>| assert_eq!(read(text).as_deref(), expected, "{text}");
     check(
@@ -55,7 +55,7 @@ fn what_is_concluded() {
 fn the_end_of_a_discussion() {
     let verified = entry("Yes", "Major");
     let end = |rounds: [&str; 4]| {
-        let Entry { exist, severity } = outcome(&rounds.map(String::from), &verified).concluded();
+        let LogEntry { exist, severity } = outcome(&rounds.map(String::from), &verified).concluded();
         format!("{exist} {severity}")
     };
     let minor = "Error Exist: 'Yes'.\nError Severity: 'Minor'.\nIt is small.";

@@ -82,9 +82,9 @@ impl Configured {
         out: *mut u8,
     ) {
         debug_assert_eq!(self.shape, shape, "the tiles' shape");
-        // SAFETY: the tiles are configured for `shape`, so that they read 512 bytes at `x` and 512 for each panel at
-        // `codes`, and write 1,024 for each part of each panel at `out`, as the caller has made sure; tile loads need
-        // no alignment.
+        // SAFETY: the tiles are configured for `shape`. They read 512 bytes at `x` and 512 for each panel at `codes`,
+        // and write 1,024 for each part of each panel at `out`, which this function requires to be valid during the
+        // call; tile loads and stores need no alignment.
         unsafe {
             match (shape, N) {
                 (Shape::Whole, 1) => asm!(

@@ -131,7 +131,7 @@ impl Arithmetic for Pairs {
 /// The machine has AVX2.
 #[inline(always)]
 unsafe fn add_fours<const R: usize>(pairs: Integers<R>, weight: i16, sums: &mut Integers<R>) {
-    // SAFETY: registers alone are read and written; the caller has checked that the machine has AVX2.
+    // SAFETY: no memory is accessed; the machine has AVX2, as this function requires.
     unsafe {
         for r in 0..R {
             for half in 0..2 {

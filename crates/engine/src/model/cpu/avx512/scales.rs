@@ -78,7 +78,8 @@ unsafe fn dot<const N: usize, B>(
     // Two chains: each product waits for the one before it.
     let mut sums = [[start, _mm512_setzero_si512()]; N];
     for j in groups {
-        // SAFETY: eight groups of four activations in a block.
+        // SAFETY: a block has eight groups of four bytes and `j < 8`; the tile is borrowed for the whole call, and
+        // the read needs no alignment.
         let four = _mm512_set1_epi32(unsafe { x.values.add(j).read_unaligned() });
         for (sums, (codes, _)) in sums.iter_mut().zip(panels) {
             sums[j % 2] = _mm512_dpbusd_epi32(sums[j % 2], codes[j], four);

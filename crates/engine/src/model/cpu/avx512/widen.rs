@@ -18,7 +18,7 @@ use crate::model::cpu::portable::Lanes;
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn store(out: &mut Lanes, values: __m512) {
-    // SAFETY: 16 values.
+    // SAFETY: `out` is 16 values, borrowed exclusively; the store needs no alignment.
     unsafe { _mm512_storeu_ps(out.as_mut_ptr(), values) };
 }
 

@@ -220,7 +220,7 @@ impl Fours {
     /// The machine has `dotprod`.
     #[inline(always)]
     pub(in crate::model::cpu) unsafe fn add(mut sum: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
-        // SAFETY: registers alone are read and written; the caller has checked that the machine has `dotprod`.
+        // SAFETY: no memory is accessed; the machine has `dotprod`, as this function requires.
         unsafe { sdot!(sum, a, b, 0) };
         sum
     }
@@ -263,7 +263,7 @@ impl Matrices {
     /// The machine has `i8mm`.
     #[inline(always)]
     pub(in crate::model::cpu) unsafe fn add(mut sum: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
-        // SAFETY: registers alone are read and written; the caller has checked that the machine has `i8mm`.
+        // SAFETY: no memory is accessed; the machine has `i8mm`, as this function requires.
         unsafe {
             asm!(
                 "smmla {0:v}.4s, {1:v}.16b, {2:v}.16b",
@@ -283,7 +283,7 @@ impl Arithmetic for Matrices {
     /// Both groups of two outputs, then those of the two others.
     #[inline(always)]
     unsafe fn arrange([one, two]: [int8x16_t; 2]) -> [int8x16_t; 2] {
-        // SAFETY: registers alone are read and written; the caller has checked that the machine has NEON.
+        // SAFETY: no memory is accessed; the machine has NEON, as this function requires.
         unsafe {
             let (one, two) = (vreinterpretq_s32_s8(one), vreinterpretq_s32_s8(two));
             [vreinterpretq_s8_s32(vzip1q_s32(one, two)), vreinterpretq_s8_s32(vzip2q_s32(one, two))]
@@ -295,7 +295,7 @@ impl Arithmetic for Matrices {
         const { assert!(R.is_multiple_of(2), "rows in twos") };
         for r in 0..R / 2 {
             let (one, two) = (sums[2 * r], sums[2 * r + 1]);
-            // SAFETY: registers alone are read and written; the caller has checked that the machine has NEON.
+            // SAFETY: no memory is accessed; the machine has NEON, as this function requires.
             each_quarter!(|quarter| unsafe {
                 sums[2 * r][quarter] = vzip1q_s32(one[quarter], two[quarter]);
                 sums[2 * r + 1][quarter] = vzip2q_s32(one[quarter], two[quarter]);
@@ -308,7 +308,7 @@ impl Arithmetic for Matrices {
     unsafe fn close<const R: usize>(mut sums: Integers<R>) -> Integers<R> {
         for r in 0..R / 2 {
             let (low, high) = (sums[2 * r], sums[2 * r + 1]);
-            // SAFETY: registers alone are read and written; the caller has checked that the machine has NEON.
+            // SAFETY: no memory is accessed; the machine has NEON, as this function requires.
             each_quarter!(|quarter| unsafe {
                 sums[2 * r][quarter] = vuzp1q_s32(low[quarter], high[quarter]);
                 sums[2 * r + 1][quarter] = vuzp2q_s32(low[quarter], high[quarter]);
@@ -350,7 +350,7 @@ impl Arithmetic for Matrices {
 #[inline(always)]
 unsafe fn side_by_side<const R: usize>(mut rows: [int8x16_t; R]) -> [int8x16_t; R] {
     for r in 0..R / 2 {
-        // SAFETY: registers alone are read and written; the caller has checked that the machine has NEON.
+        // SAFETY: no memory is accessed; the machine has NEON, as this function requires.
         unsafe {
             let (one, two) = (vreinterpretq_s64_s8(rows[2 * r]), vreinterpretq_s64_s8(rows[2 * r + 1]));
             rows[2 * r] = vreinterpretq_s8_s64(vzip1q_s64(one, two));

@@ -122,7 +122,7 @@ mod tests {
             for kernels in [Kernels::Wgmma, Kernels::Tma] {
                 for m in [128, 256, 2048] {
                     let (shape, cut) = ([m, n, k], k_slice(n, k));
-                    let rule = super::super::by_rule(kernels, Kind::Bf16, shape, cut);
+                    let rule = super::super::cost::by_rule(kernels, Kind::Bf16, shape, cut);
                     assert!(candidates(Kernels::Wgmma, shape, cut).contains(&rule), "{shape:?}: {rule:?}");
                 }
             }

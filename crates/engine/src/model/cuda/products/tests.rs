@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::{Error, FULL, Kernels, Kind, Launch, SplitK, TILES, check, fused, k_slice, launch, measured};
+use super::{
+    Error, Kernels, Kind, Launch, SplitK, TILES, check, cost::FULL, fused, k_slice, launch, measured,
+};
 
 fn rows(table: &str) -> impl Iterator<Item = Vec<&str>> {
     table.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(' ').collect())

@@ -1,9 +1,7 @@
-//! The statistics of one judge's page: means with intervals, paired tests of all systems, ranks. Each is a function of
-//! `meta`; which units they are over is decided here.
+//! The statistics of one judge on the page: means with intervals, paired tests of all systems, ranks. Each is a function
+//! of `meta`; which units they are over is decided here.
 
 use std::collections::{BTreeMap, BTreeSet};
-
-use anyhow::{Context, Result};
 
 use crate::{
     meta::significance::{
@@ -11,9 +9,10 @@ use crate::{
         ranks::assign_ranks,
     },
     mqm::Severity,
-    report::page::{PairTest, Slice, Standing},
     run::{Record, Status},
 };
+
+use super::{PairTest, Slice, Standing};
 
 /// Systems are told apart at this level.
 const ALPHA: f64 = 0.05;
@@ -24,12 +23,13 @@ pub const MAX_COMPARED: usize = 200;
 
 /// What the page says of a judge's systems: on each language pair, and below it on each of its domains where documents
 /// have one.
+#[must_use]
 pub fn slices(
     records: &[Record],
     domains: &BTreeMap<String, String>,
     resamples: usize,
     seed: u64,
-) -> Result<Vec<Slice>> {
+) -> Vec<Slice> {
     let mut parts: BTreeMap<(String, String), BTreeMap<Option<String>, Vec<Record>>> = BTreeMap::new();
     for record in records {
         let pair = (record.src_lang.to_string(), record.tgt_lang.to_string());
@@ -42,10 +42,10 @@ pub fn slices(
     let mut slices = Vec::new();
     for (pair, by_domain) in parts {
         for (domain, records) in by_domain {
-            slices.push(Slice { domain, ..of(&pair, &records, resamples, seed)? });
+            slices.push(Slice { domain, ..of(&pair, &records, resamples, seed) });
         }
     }
-    Ok(slices)
+    slices
 }
 
 /// A unit, whatever system translated it.
@@ -54,7 +54,7 @@ type Unit<'a> = (String, &'a str, Option<usize>);
 type Scores<'a> = BTreeMap<Unit<'a>, f64>;
 
 /// Over the units that every system has a score on; over each system's own where there is no such unit.
-fn of(pair: &(String, String), records: &[Record], resamples: usize, seed: u64) -> Result<Slice> {
+fn of(pair: &(String, String), records: &[Record], resamples: usize, seed: u64) -> Slice {
     let mut own: BTreeMap<&str, Scores<'_>> = BTreeMap::new();
     for record in records {
         let unit = (format!("{}-{}", record.src_lang, record.tgt_lang), record.doc.as_str(), record.seg);
@@ -76,7 +76,7 @@ fn of(pair: &(String, String), records: &[Record], resamples: usize, seed: u64) 
         })
         .collect();
     let are_compared = compared.len() <= MAX_COMPARED;
-    let contests = if are_compared { contests(&compared, resamples, seed)? } else { Vec::new() };
+    let contests = if are_compared { contests(&compared, resamples, seed) } else { Vec::new() };
     let mut judged: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     for record in records {
         judged.entry(&record.system).or_default().push(record);
@@ -90,7 +90,7 @@ fn of(pair: &(String, String), records: &[Record], resamples: usize, seed: u64) 
     } else {
         standings.sort_by(|a, b| b.score.partial_cmp(&a.score).unwrap_or(std::cmp::Ordering::Equal));
     }
-    Ok(Slice { pair: pair.clone(), domain: None, standings, contests, common })
+    Slice { pair: pair.clone(), domain: None, standings, contests, common }
 }
 
 /// A system's place; `mine` are all verdicts on it.
@@ -115,18 +115,15 @@ fn standing(system: &str, scores: &Scores<'_>, mine: &[&Record], resamples: usiz
     }
 }
 
-fn contests(compared: &BTreeMap<&str, Scores<'_>>, resamples: usize, seed: u64) -> Result<Vec<PairTest>> {
+fn contests(compared: &BTreeMap<&str, Scores<'_>>, resamples: usize, seed: u64) -> Vec<PairTest> {
     let systems: Vec<(&&str, &Scores<'_>)> = compared.iter().collect();
     let mut contests = Vec::new();
     for (idx, (a, scores)) in systems.iter().enumerate() {
         for (b, others) in &systems[idx + 1..] {
             let both: Vec<(f64, f64)> =
                 scores.iter().filter_map(|(unit, score)| Some((*score, *others.get(unit)?))).collect();
-            if both.is_empty() {
-                continue;
-            }
-            let test = compare_systems(&both, resamples, seed)
-                .with_context(|| format!("`{a}` and `{b}` cannot be compared"))?;
+            // Undefined where the two share no unit.
+            let Ok(test) = compare_systems(&both, resamples, seed) else { continue };
             let counted = |order: std::cmp::Ordering| {
                 both.iter().filter(|(first, second)| first.total_cmp(second) == order).count()
             };
@@ -141,7 +138,7 @@ fn contests(compared: &BTreeMap<&str, Scores<'_>>, resamples: usize, seed: u64) 
             });
         }
     }
-    Ok(contests)
+    contests
 }
 
 /// Sorts systems from the best to the worst and gives them the ranks of their clusters.

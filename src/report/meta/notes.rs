@@ -1,12 +1,9 @@
-//! What stands below the tables of `tribunal meta`: everything that a reader must know to trust a number. It
-//! computes nothing.
+//! The notes below the tables of a meta-evaluation: everything that a reader must know to trust a number. They compute
+//! nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use super::Args;
-use super::extra::Part;
-use crate::cli::trained;
 use crate::meta::correlation::Undefined;
 use crate::meta::coverage::CoveragePolicy;
 use crate::meta::eval_set::EvalSet;
@@ -14,11 +11,26 @@ use crate::meta::evaluate::{SetResult, TaskResult};
 use crate::meta::lint::{FLIPPED_SIGN, Finding, lint};
 use crate::meta::scores::units::Joining;
 use crate::meta::scores::{Scores, SystemScoreOrigin};
+use crate::meta::significance::Resampling;
 use crate::meta::standards::Origin;
 use crate::meta::statistic::Measured;
+use crate::run::trained_on;
+
+/// What notes depend on beside the results.
+#[derive(Clone, Debug, Default)]
+pub struct NoteContext {
+    /// The names of scores from outside the test set, and where they are; `{lp}` and `{level}` in a path stand for language
+    /// pairs and levels.
+    pub brought: Vec<(String, String)>,
+    /// Whether known mistakes in the scores are listed elsewhere.
+    pub lint: bool,
+    /// How differences between metrics were tested; `None` where they were not.
+    pub significance: Option<Resampling>,
+}
 
 /// All notes, one a line.
-pub fn notes(args: &Args, eval_sets: &[EvalSet], result: &SetResult) -> Vec<String> {
+#[must_use]
+pub fn notes(context: &NoteContext, eval_sets: &[EvalSet], result: &SetResult) -> Vec<String> {
     let mut notes = Vec::new();
     if !result.missing_pairs.is_empty() {
         notes.push(format!("no average: {} also covers {}", result.name, result.missing_pairs.join(", ")));
@@ -41,10 +53,12 @@ pub fn notes(args: &Args, eval_sets: &[EvalSet], result: &SetResult) -> Vec<Stri
         notes.extend(rule_notes(eval_set));
         notes.extend(coverage_notes(eval_set));
         notes.extend(means_note(eval_set).filter(|_| shows_system_scores));
-        notes.extend(turned(args, eval_set));
+        notes.extend(flipped_signs(context, eval_set));
     }
     notes.extend(result.tasks.iter().filter_map(dropped_note));
-    notes.extend(trained_on(args, eval_sets).into_iter().map(|warning| format!("warning: {warning}")));
+    notes.extend(
+        trained_on_warnings(context, eval_sets).into_iter().map(|warning| format!("warning: {warning}")),
+    );
     if result.tasks.iter().any(|task| task.statistic.starts_with("seg:acc-eq")) {
         notes.push(
             "acc-eq: each metric has one tie threshold, fitted on these same scores (`--also calibration` shows by how \
@@ -59,40 +73,42 @@ pub fn notes(args: &Args, eval_sets: &[EvalSet], result: &SetResult) -> Vec<Stri
                 .into(),
         );
     }
-    if args.extra.wants(Part::Significance) {
+    if let Some(Resampling { resamples, seed, .. }) = context.significance {
         notes.push(format!(
             "in brackets: the rank; a new rank starts where some metric of the rank above is better with p at most \
-             0.05 (permutation test, {} resamples, seed {})",
-            args.resamples, args.seed
+             0.05 (permutation test, {resamples} resamples, seed {seed})"
         ));
     }
     notes
 }
 
-/// Scores of the user's that look as if lower were better; with `--also lint` they are said there.
-fn turned(args: &Args, eval_set: &EvalSet) -> Vec<String> {
-    let is_given = |name: &str| args.scores.iter().any(|given| given.split('=').next() == Some(name));
-    let findings = if args.extra.wants(Part::Lint) { Vec::new() } else { lint(eval_set).unwrap_or_default() };
-    let turned = findings.into_iter().filter(|found| found.kind == FLIPPED_SIGN && is_given(&found.metric));
-    turned.map(|found| format!("warning: {} {}: {}", found.lp, found.metric, message(&found))).collect()
+/// Scores of the user's that look as if lower were better.
+fn flipped_signs(context: &NoteContext, eval_set: &EvalSet) -> Vec<String> {
+    let is_brought = |name: &str| context.brought.iter().any(|(brought, _)| brought == name);
+    let findings = if context.lint { Vec::new() } else { lint(eval_set).unwrap_or_default() };
+    let flipped =
+        findings.into_iter().filter(|found| found.kind == FLIPPED_SIGN && is_brought(&found.metric));
+    flipped.map(|found| format!("warning: {} {}: {}", found.lp, found.metric, message(&found))).collect()
 }
 
 /// What a finding says, with the option that helps.
+#[must_use]
 pub fn message(found: &Finding) -> String {
-    let hint =
-        if found.kind == FLIPPED_SIGN { format!(" hint: --negate {}", found.metric) } else { String::new() };
+    let hint = if found.kind == FLIPPED_SIGN {
+        format!(" hint: if so, --negate {}", found.metric)
+    } else {
+        String::new()
+    };
     found.message.clone() + &hint
 }
 
-/// Judges that were trained on what they judged: those of `--scores`, `--spans` and `--latent-weight`, and the folder's
-/// metrics.
-pub fn trained_on(args: &Args, eval_sets: &[EvalSet]) -> BTreeSet<String> {
-    let given = args.scores.iter().chain(&args.extra.spans).chain(&args.extra.latent_weight);
-    let given = given.filter_map(|given| given.split_once('='));
-    let given = given.flat_map(|(name, pattern)| {
-        let paths = args.pairs.iter().map(move |lp| pattern.replace("{lp}", lp));
+/// Judges that were trained on what they judged: those from outside the test set, and the folder's metrics.
+#[must_use]
+pub fn trained_on_warnings(context: &NoteContext, eval_sets: &[EvalSet]) -> BTreeSet<String> {
+    let brought = context.brought.iter().flat_map(|(name, pattern)| {
+        let paths = eval_sets.iter().map(move |eval_set| pattern.replace("{lp}", eval_set.lp()));
         let paths = paths.flat_map(|path| ["seg", "sys"].map(|level| path.replace("{level}", level)));
-        paths.map(move |path| (name, PathBuf::from(path)))
+        paths.map(move |path| (name.as_str(), PathBuf::from(path)))
     });
     let of_folder = eval_sets.iter().flat_map(|eval_set| {
         let metrics = eval_set.metrics.iter();
@@ -101,7 +117,7 @@ pub fn trained_on(args: &Args, eval_sets: &[EvalSet]) -> BTreeSet<String> {
             paths.into_iter().map(|path| (metric.name.as_str(), path))
         })
     });
-    trained::warnings(given.chain(of_folder))
+    trained_on::warnings(brought.chain(of_folder))
 }
 
 fn title(task: &TaskResult) -> String {

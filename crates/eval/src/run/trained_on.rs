@@ -7,10 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{
-    run::{RunFile, finish::VERDICTS},
-    segment::trained::Overlap,
-};
+use super::{RunFile, finish::VERDICTS};
+use crate::segment::trained::Overlap;
 
 /// Replaces `.LEVEL.score` in the name of the file that says what the judge was trained on.
 const BESIDE: &str = ".trained-on.json";
@@ -26,6 +24,7 @@ pub fn warnings<'a>(judges: impl IntoIterator<Item = (&'a str, PathBuf)>) -> BTr
 
 /// The overlaps recorded for a run folder, its verdicts, or a score file; empty otherwise, and for damaged files, which
 /// are reported elsewhere.
+#[must_use]
 pub fn of(path: &Path) -> Vec<Overlap> {
     let folder = match path.parent() {
         Some(folder) if path.ends_with(VERDICTS) => folder,
@@ -39,6 +38,7 @@ pub fn of(path: &Path) -> Vec<Overlap> {
 }
 
 /// The file beside `NAME-REF.LEVEL.score` that says what its judge was trained on; `export --as mtme` writes it.
+#[must_use]
 pub fn beside(scores: &Path) -> Option<PathBuf> {
     let name = scores.file_name()?.to_str()?.strip_suffix(".score")?;
     let (name, _level) = name.rsplit_once('.')?;

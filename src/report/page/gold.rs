@@ -6,17 +6,14 @@ use std::{
     path::Path,
 };
 
-use anyhow::{Context, Result, bail};
-
 use crate::{
-    eval::Pair,
-    meta::testset::{TestSet, pairs},
+    meta::{Error, testset::TestSet},
     mqm::{
         ErrorSpan, Side,
         ratings::{self, Marked, Ratings},
     },
     run::Record,
-    segment::{lang, numbered},
+    segment::{Lang, numbered},
 };
 
 /// Human scores as verdicts.
@@ -27,25 +24,33 @@ pub struct Gold {
     pub has_ratings: bool,
 }
 
-/// A verdict with the human score on each judged segment that has one; errors are those of all raters.
+/// A verdict with the human score on each judged segment of two languages that has one; errors are those of all raters.
+/// `given`: the pair's name where the folder has no such pair.
 ///
 /// # Errors
 /// A folder without such scores, and one whose translations are not those that were judged.
-pub fn records(dir: &Path, pair: &Pair, gold: &str, judged: &[Record]) -> Result<Gold> {
-    let testset = TestSet::open(dir, &spelled(dir, pair))?;
+pub fn records(
+    dir: &Path,
+    (src, tgt): (&Lang, &Lang),
+    given: &str,
+    gold: &str,
+    judged: &[Record],
+) -> Result<Gold, Error> {
+    let testset = TestSet::of_languages(dir, (src, tgt), given)?;
+    let dir = dir.display();
     let Some(scores) = testset.human(gold)?.segments else {
-        bail!("`{}` has scores `{gold}` of systems only; the page shows scores of segments", dir.display())
+        return unsuitable(format!(
+            "`{dir}` has scores `{gold}` of systems only; the page shows scores of segments"
+        ));
     };
     let raters: Vec<Ratings> = testset
         .rating_files(gold)?
         .iter()
         .map(|(_, path)| Ok(ratings::read(path)?))
-        .collect::<Result<_>>()?;
+        .collect::<Result<_, Error>>()?;
     let mut outputs: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     let mut found = BTreeMap::new();
-    for record in
-        judged.iter().filter(|record| (&record.src_lang, &record.tgt_lang) == (&pair.src, &pair.tgt))
-    {
+    for record in judged.iter().filter(|record| (&record.src_lang, &record.tgt_lang) == (src, tgt)) {
         let Some(seg) = record.seg else { continue };
         let Some(score) = scores.get(&record.system).and_then(|column| *column.get(seg)?) else { continue };
         let output = match outputs.entry(&record.system) {
@@ -53,41 +58,37 @@ pub fn records(dir: &Path, pair: &Pair, gold: &str, judged: &[Record]) -> Result
             Entry::Vacant(place) => place.insert(testset.output(&record.system)?),
         };
         if output.get(seg).map(|text| text.trim()) != Some(record.hypothesis.trim()) {
-            bail!(
-                "{} of `{}` is another translation in `{}`\nhint: judge with `--testset`, which numbers \
-                 segments as the folder does",
+            return unsuitable(format!(
+                "{} of `{}` is another translation in `{dir}`\nhint: judge with `--testset`, which numbers segments as the \
+                 folder does",
                 numbered(seg),
                 record.system,
-                dir.display()
-            );
+            ));
         }
         let rated = raters.iter().filter_map(|rater| rater.get(&record.system)?.get(seg)?.as_ref()).flatten();
-        let errors = rated.map(|error| span(error, record)).collect::<Result<_>>()?;
+        let errors = rated.map(|error| span(error, record)).collect::<Result<_, _>>()?;
         found.insert((&record.system, seg), verdict(record, score, errors));
     }
     if found.is_empty() {
-        bail!(
-            "none of the segments that were judged has a score `{gold}` in `{}`\nhint: `--testset` is for runs on that \
-             folder's own translations: `tribunal score --testset {0}`",
-            dir.display()
-        );
+        return unsuitable(format!(
+            "none of the segments that were judged has a score `{gold}` in `{dir}`\nhint: `--testset` is for runs on that \
+             folder's own translations: `tribunal score --testset {dir}`"
+        ));
     }
     Ok(Gold { records: found.into_values().collect(), has_ratings: !raters.is_empty() })
 }
 
-/// The pair as the folder's files spell it.
-pub fn spelled(dir: &Path, pair: &Pair) -> String {
-    let is_same =
-        |lp: &String| lang::parse_pair(lp).is_ok_and(|(src, tgt)| (&src, &tgt) == (&pair.src, &pair.tgt));
-    pairs(dir).into_iter().find(is_same).unwrap_or_else(|| pair.given.clone())
+fn unsuitable<T>(reason: String) -> Result<T, Error> {
+    Err(Error::Unsuitable(reason))
 }
 
-fn span(error: &Marked, record: &Record) -> Result<ErrorSpan> {
+fn span(error: &Marked, record: &Record) -> Result<ErrorSpan, Error> {
     let Marked { start, end, category, severity, score, is_source_error } = error;
     let (side, text) =
         if *is_source_error { (Side::Source, &record.source) } else { (Side::Target, &record.hypothesis) };
-    let severity = severity.parse().with_context(|| {
-        format!("an error in {} of `{}`", numbered(record.seg.unwrap_or_default()), record.system)
+    let severity = severity.parse().or_else(|reason| {
+        let seg = numbered(record.seg.unwrap_or_default());
+        unsuitable(format!("an error in {seg} of `{}`: {reason}", record.system))
     })?;
     let marked: String = text.chars().skip(*start).take(end.saturating_sub(*start)).collect();
     let place = Some((*start, *end)).filter(|_| start < end && *end <= text.chars().count());
@@ -145,6 +146,11 @@ mod tests {
         root
     }
 
+    fn of(root: &tempfile::TempDir, gold: &str, judged: &[Record]) -> Result<Gold, Error> {
+        let (src, tgt) = crate::segment::lang::parse_pair("en-de").unwrap();
+        records(root.path(), (&src, &tgt), "en-de", gold, judged)
+    }
+
     fn judged(texts: [&str; 3]) -> Vec<Record> {
         let record = |(seg, text): (usize, &&str)| {
             serde_json::from_value(json!({
@@ -160,8 +166,7 @@ mod tests {
     #[test]
     fn raters_are_one_more_judge() {
         let root = testset();
-        let pair: Pair = "en-de".parse().unwrap();
-        let gold = records(root.path(), &pair, "mqm", &judged(["Éins Bank.", "Zwei.", "Drei."])).unwrap();
+        let gold = of(&root, "mqm", &judged(["Éins Bank.", "Zwei.", "Drei."])).unwrap();
         assert!(gold.has_ratings);
         let found = gold.records;
         assert_eq!(
@@ -180,8 +185,7 @@ mod tests {
     fn scores_without_ratings_do_not_say_that_there_are_no_errors() {
         let root = testset();
         std::fs::remove_file(root.path().join("human-scores/en-de.mqm.merged.seg.rating")).unwrap();
-        let pair: Pair = "en-de".parse().unwrap();
-        let gold = records(root.path(), &pair, "mqm", &judged(["Éins Bank.", "Zwei.", "Drei."])).unwrap();
+        let gold = of(&root, "mqm", &judged(["Éins Bank.", "Zwei.", "Drei."])).unwrap();
         assert_eq!((gold.records.len(), gold.has_ratings), (2, false));
     }
 
@@ -189,25 +193,22 @@ mod tests {
     fn a_byte_order_mark_is_no_other_translation() {
         let root = testset();
         write(root.path(), "system-outputs/en-de/a.txt", "\u{feff}Éins Bank.\nZwei.\nDrei.\n");
-        let pair: Pair = "en-de".parse().unwrap();
-        let gold = records(root.path(), &pair, "mqm", &judged(["Éins Bank.", "Zwei.", "Drei."])).unwrap();
+        let gold = of(&root, "mqm", &judged(["Éins Bank.", "Zwei.", "Drei."])).unwrap();
         assert_eq!(gold.records.len(), 2);
     }
 
     #[test]
     fn other_translations_are_refused() {
         let root = testset();
-        let pair: Pair = "en-de".parse().unwrap();
-        let of =
-            |gold: &str, texts| records(root.path(), &pair, gold, &judged(texts)).unwrap_err().to_string();
-        let told =
-            of("mqm", ["Zwei.", "Éins Bank.", "Drei."]).replace(&root.path().display().to_string(), "DIR");
+        let refused = |gold: &str, texts| of(&root, gold, &judged(texts)).unwrap_err().to_string();
+        let told = refused("mqm", ["Zwei.", "Éins Bank.", "Drei."])
+            .replace(&root.path().display().to_string(), "DIR");
         assert!(
             told.starts_with("segment 1 (id 0) of `a` is another translation in `DIR`\nhint: "),
             "{told}"
         );
         assert!(
-            of("da", ["Éins Bank.", "Zwei.", "Drei."]).contains("mqm"),
+            refused("da", ["Éins Bank.", "Zwei.", "Drei."]).contains("mqm"),
             "the scores that there are are named"
         );
     }

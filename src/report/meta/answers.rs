@@ -1,21 +1,21 @@
-//! `tribunal meta --also answers`: how long the answers of runs are, and how many errors they name in a second, from the
-//! calls of their folders. It compares nothing with raters.
+//! How long the answers of runs are, and how many errors they name in a second, from the calls of their folders. It
+//! compares nothing with raters.
 
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, Result};
 use serde::Serialize;
 
 use crate::{
     console::table::Table,
     meta::{
+        self,
         lengths::{Lengths, lengths},
         verdicts::{self, Verdict},
     },
-    run::{calls, finish},
+    run::{self, calls, finish},
 };
 
 /// The answers of one run, on all its language pairs.
@@ -37,6 +37,15 @@ pub struct Answers {
     pub by_segment: BTreeMap<String, Lengths>,
 }
 
+/// Why answers cannot be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Verdicts(#[from] meta::Error),
+    #[error("`{}` has no calls that can be read", .path.display())]
+    Calls { path: PathBuf, source: run::Error },
+}
+
 /// A run with the answer tokens of its verdicts.
 struct Run {
     name: String,
@@ -56,8 +65,8 @@ impl Answers {
     ///
     /// # Errors
     /// Folders whose verdicts or calls cannot be read.
-    pub fn of(runs: Vec<(String, PathBuf)>) -> Result<Vec<Self>> {
-        let runs: Vec<Run> = runs.into_iter().map(Run::read).collect::<Result<_>>()?;
+    pub fn of(runs: Vec<(String, PathBuf)>) -> Result<Vec<Self>, Error> {
+        let runs: Vec<Run> = runs.into_iter().map(Run::read).collect::<Result<_, _>>()?;
         let by_segment: Vec<_> = runs
             .iter()
             .filter(|run| !run.is_of_documents())
@@ -74,13 +83,13 @@ impl Answers {
 }
 
 impl Run {
-    fn read((name, path): (String, PathBuf)) -> Result<Self> {
+    fn read((name, path): (String, PathBuf)) -> Result<Self, Error> {
         let verdicts = verdicts::read(&path)?;
         let mut of_key: BTreeMap<Key, usize> = BTreeMap::new();
         calls::each(&path, |_, line| {
             *of_key.entry((line.system, line.doc, line.seg)).or_default() += line.usage.generated;
         })
-        .with_context(|| format!("`{}` has no calls that can be read", path.display()))?;
+        .map_err(|source| Error::Calls { path: path.clone(), source })?;
         let key = |verdict: &Verdict| (verdict.system.clone(), verdict.doc.clone(), verdict.seg);
         let tokens = verdicts.iter().map(|verdict| of_key.get(&key(verdict)).copied().unwrap_or(0)).collect();
         Ok(Self { name, path, verdicts, tokens })

@@ -1,0 +1,57 @@
+//! What each language pair of a meta-evaluation holds and compares, as a line of text and as JSON. It computes nothing.
+
+use serde_json::{Value, json};
+
+use crate::meta::{eval_set::EvalSet, scores::Scores};
+
+/// Systems, reference and rated segments of a language pair, in a line.
+#[must_use]
+pub fn line(eval_set: &EvalSet) -> String {
+    let rated = eval_set.gold.segments.as_ref().map_or(0, |segments| {
+        let columns: Vec<_> =
+            segments.iter().filter(|(system, _)| eval_set.machine.contains(*system)).collect();
+        let rated = |segment: &usize| columns.iter().any(|(_, column)| column[*segment].is_some());
+        (0..eval_set.testset.n_segments()).filter(rated).count()
+    });
+    format!(
+        "{}: {}, {}, {rated} of {} segments rated",
+        eval_set.lp(),
+        match eval_set.machine.len() {
+            1 => "1 system".to_owned(),
+            n => format!("{n} systems in the order of their names"),
+        },
+        eval_set.rules.reference.as_ref().map_or_else(|| "no reference".into(), |r| format!("reference {r}")),
+        eval_set.testset.n_segments()
+    )
+}
+
+/// A language pair for programs: rules, systems, and how far each metric covers them.
+#[must_use]
+pub fn json(eval_set: &EvalSet) -> Value {
+    let metrics = eval_set.metrics.iter().map(|metric| {
+        json!({
+            "name": metric.name,
+            "system_scores": metric.system_origin,
+            "coverage": eval_set.own_segments(metric).ok().flatten().map(|scores| scores.coverage()),
+            "filled_with_lowest": metric.n_filled,
+            "units_left_out_of_means": left_out_of_means(eval_set, metric),
+            "documents": metric.units.as_ref().map(|units| &units.units),
+        })
+    });
+    json!({
+        "lp": eval_set.lp(),
+        "reference": eval_set.rules,
+        "systems": eval_set.machine,
+        "with_humans": eval_set.with_humans,
+        "segments": eval_set.testset.n_segments(),
+        "compared": eval_set.common,
+        "metrics": metrics.collect::<Vec<_>>(),
+        "other_references": eval_set.other_references,
+    })
+}
+
+/// Units that the system means of a run leave out; `None` where each system's mean is over its own.
+fn left_out_of_means(eval_set: &EvalSet, metric: &Scores) -> Option<usize> {
+    let documents = eval_set.documents(metric).map(|(kept, of)| of - kept);
+    metric.n_left_out.map(|n_left_out| documents.unwrap_or(n_left_out))
+}
