@@ -132,7 +132,7 @@ static SMALL_HYBRID: LazyLock<Value> = LazyLock::new(|| {
     "num_experts": 16, "num_experts_per_tok": 4,
     "rope_parameters": {"rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25}})
 });
-const LAYERS_OF_HYBRID: u64 = 0;
+const LAYERS_OF_HYBRID: u64 = 0x312a_a6a9_efe7_cd4b;
 
 /// Tiles of each draw.
 const TILES: usize = 400;
