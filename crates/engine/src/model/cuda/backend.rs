@@ -281,10 +281,7 @@ impl Backend for Cuda {
     }
 
     fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet, model::Error> {
-        let upload = &mut self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner);
-        let missing = || model::Error::Step("recurrent layers of a model without any".into());
-        let own = self.config.delta_net.as_ref().ok_or_else(missing)?;
-        Ok(DeltaNet::new(&weights, (self.shard, own), upload)?)
+        self.delta_net_weights(&weights)
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear, model::Error> {

@@ -1,5 +1,7 @@
 //! Gated DeltaNet: the launches of `kernels/delta_net.cu`, and the states of sequences.
 
+use std::sync::PoisonError;
+
 use super::{
     super::{
         Error,
@@ -12,7 +14,7 @@ use super::{
     },
     Cuda, Values,
 };
-use crate::model::{self, config};
+use crate::model::{self, backend::DeltaNetWeights, config};
 
 /// Columns of a block of `delta_rule`, values of a warp of `delta_conv`, and the multiprocessor's share of a copy.
 const COLUMNS: usize = 32;
@@ -40,6 +42,14 @@ impl Layer<'_> {
 }
 
 impl Cuda {
+    /// Sends the weights of a DeltaNet layer, of the heads that this card has.
+    pub(super) fn delta_net_weights(&self, weights: &DeltaNetWeights) -> Result<DeltaNet, model::Error> {
+        let missing = || model::Error::Step("recurrent layers of a model without any".into());
+        let own = self.config.delta_net.as_ref().ok_or_else(missing)?;
+        let upload = &mut self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(DeltaNet::new(weights, (self.shard, own), upload)?)
+    }
+
     /// The outputs of a DeltaNet layer, of all rows of the step.
     pub(super) fn mixed(
         &self,
