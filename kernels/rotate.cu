@@ -6,9 +6,10 @@
 //   out[i]         = head[i]                                                    (i >= R)
 //
 // Where `norm_last`, the norm comes after the rotation. Queries are multiplied by the row's `growth`. Values are only
-// rounded. Keys and values go to the row's slot, queries (not scaled) to q_out.
+// rounded. Keys and values go to the row's slot, queries (not scaled) to q_out. Of gated attention, each head has a gate
+// behind the values, whose sigmoid goes to `gates`, for attend_gate.cu.
 //
-//   qkv           [n_rows, (H + 2 KV) D]  f32: queries, keys, values
+//   qkv           [n_rows, (H + 2 KV) D]  f32: queries, keys, values; H more heads where there are gates
 //   q_norm k_norm [D]                     f32 or null
 //   cos sin       [context, R / 2]        f32, the rope's own scale in them
 //   positions     [n_rows]                rows of cos and sin
@@ -16,16 +17,18 @@
 //   growth        [n_rows]                f32, or null for 1
 //   q_out         [n_rows, H, D]          bf16
 //   keys values   [n_blocks, KV, 16, D]   bf16, one layer's cache
+//   gates         [n_rows, H, D]          f32, or null: no gates
 //
-// Launch: block (32, 4), grid (n_rows, ceil((H + 2 KV) / 4)). A warp owns a head of a row and reads nothing of
+// Launch: block (32, 4), grid (n_rows, ceil((H + 2 KV) / 4)), or of 2 H + 2 KV heads. A warp owns a head of a row and reads nothing of
 // another. Lane l takes the V pairs (i, i + D/2) from i = V l, then those 32 V further on, where V is 4 if D is a
 // multiple of 256, 2 if of 128, else 1. Squares are fused with their sum, the lower half's first, lanes are added
 // by warp_sum; the other products and sums are rounded one by one. Where R < D or `norm_last`, lane l takes the pairs i and
 // the values behind them that are l more than a multiple of 32.
-// Moves per row: 6 (H + 2 KV) D bytes and a row of cos and of sin. All pointers 16-byte aligned, D a multiple of 16, R even.
+// Moves per row: 6 (H + 2 KV) D bytes and a row of cos and of sin; 8 H D more with gates. All pointers 16-byte aligned, D a multiple of 16, R even.
 //
 // Proved by kernels/tests/rotate.cpp: against f64 for each head size with and without norms; other slots untouched;
-// a row alone as in a batch; a row without a slot leaves the cache unchanged.
+// a row alone as in a batch; a row without a slot leaves the cache unchanged; gates.
+#include "gate.cuh"
 #include "rotary.cuh"
 
 namespace {
@@ -135,6 +138,7 @@ struct Step {
   const int *positions, *slots;
   const float* growth;
   bf16 *q_out, *keys, *values;
+  float* gates;
   int rotary, norm_last;
 };
 
@@ -147,12 +151,18 @@ __device__ __forceinline__ void rotate_head(const Step& step, int row, int head,
     else
       rotate_part(from, norm, step.cos + angle, step.sin + angle, growth, to, dim, step.rotary, step.norm_last, eps);
   };
-  const size_t all = static_cast<size_t>(n_heads) + 2 * n_kv_heads;
+  const int stored = n_heads + 2 * n_kv_heads;
+  const size_t all = static_cast<size_t>(stored) + (step.gates != nullptr ? n_heads : 0);
   const float* from = step.qkv + (static_cast<size_t>(row) * all + head) * dim;
   const size_t angle = static_cast<size_t>(step.positions[row]) * (step.rotary / 2);
   if (head < n_heads) {
     bf16* to = step.q_out + (static_cast<size_t>(row) * n_heads + head) * dim;
     rotate_to(from, step.q_norm, angle, step.growth != nullptr ? step.growth[row] : 1.0f, to);
+    return;
+  }
+  if (head >= stored) {
+    float* to = step.gates + (static_cast<size_t>(row) * n_heads + head - stored) * dim;
+    for (int i = threadIdx.x; i < dim; i += 32) to[i] = sigmoid(from[i]);
     return;
   }
   const bool is_key = head < n_heads + n_kv_heads;
@@ -171,11 +181,11 @@ extern "C" __global__ void __launch_bounds__(32 * kHeadsInBlock)
     rotate(const float* qkv, const float* q_norm, const float* k_norm,
            const float* cos, const float* sin, const int* positions,
            const int* slots, const float* growth, bf16* __restrict__ q_out, bf16* __restrict__ keys,
-           bf16* __restrict__ values, int n_rows, int H, int KV, int D, int R, int norm_last, float eps) {
+           bf16* __restrict__ values, float* __restrict__ gates, int n_rows, int H, int KV, int D, int R, int norm_last, float eps) {
   await_earlier();
   const int row = blockIdx.x, head = blockIdx.y * kHeadsInBlock + threadIdx.y;
-  if (row >= n_rows || head >= H + 2 * KV) return;  // the same for all lanes of a warp
-  const Step step = {qkv, q_norm, k_norm, cos, sin, positions, slots, growth, q_out, keys, values, R, norm_last};
+  if (row >= n_rows || head >= H + 2 * KV + (gates != nullptr ? H : 0)) return;  // the same for all lanes of a warp
+  const Step step = {qkv, q_norm, k_norm, cos, sin, positions, slots, growth, q_out, keys, values, gates, R, norm_last};
   if (D % 256 == 0)
     rotate_head<4>(step, row, head, H, KV, D, eps);
   else if (D % 128 == 0)

@@ -34,7 +34,7 @@ Output run(const Shape& s, const Input& in, bool norm) {
   host::launch(dim3(rows, (s.heads + 2 * s.kv_heads + 3) / 4), dim3(32, 4), 0, [&] {
     rotate(in.qkv.data(), norm ? in.q_norm.data() : nullptr, norm ? in.k_norm.data() : nullptr, in.cos.data(),
            in.sin.data(), in.positions.data(), in.slots.data(),
-           in.growth.empty() ? nullptr : in.growth.data(), out.q.data(), out.keys.data(), out.values.data(), rows,
+           in.growth.empty() ? nullptr : in.growth.data(), out.q.data(), out.keys.data(), out.values.data(), nullptr, rows,
            s.heads, s.kv_heads, s.dim, s.rotary, s.norm_last, kEps);
   });
   return out;
@@ -126,10 +126,41 @@ void one_case(Tally& tally, const Shape& s, bool norm, bool grows = false) {
   tally.check(same, name + ": a row alone differs");
 }
 
+// Heads with gates: what is beside them as without, and the gates' sigmoids.
+void gates(Tally& tally, const Shape& s) {
+  const int rows = 5, width = s.width() + s.heads * s.dim;
+  Random random{uint64_t(s.dim) * 3};
+  const Input in = {random.numbers(size_t(rows) * s.width()), random.numbers(s.dim), random.numbers(s.dim),
+                    random.numbers(size_t(kContext) * s.rotary / 2), random.numbers(size_t(kContext) * s.rotary / 2),
+                    {39, 0, 17, 3, 4}, {47, 0, 18, 1, -1}, {}};
+  std::vector<float> wide, of_gates = random.numbers(size_t(rows) * s.heads * s.dim), got(of_gates.size() + 1, 7.0f);
+  of_gates[0] = -1000, of_gates[1] = 1000;
+  for (int row = 0; row < rows; row++) {
+    wide.insert(wide.end(), in.qkv.begin() + row * s.width(), in.qkv.begin() + (row + 1) * s.width());
+    wide.insert(wide.end(), of_gates.begin() + row * (width - s.width()), of_gates.begin() + (row + 1) * (width - s.width()));
+  }
+  const Output without = run(s, in, true);
+  Output out = {std::vector<bf16>(without.q.size(), nan_bf16()), std::vector<bf16>(without.keys.size(), nan_bf16()),
+                std::vector<bf16>(without.keys.size(), nan_bf16())};
+  host::launch(dim3(rows, (2 * s.heads + 2 * s.kv_heads + 3) / 4), dim3(32, 4), 0, [&] {
+    rotate(wide.data(), in.q_norm.data(), in.k_norm.data(), in.cos.data(), in.sin.data(), in.positions.data(), in.slots.data(),
+           nullptr, out.q.data(), out.keys.data(), out.values.data(), got.data(), rows, s.heads, s.kv_heads, s.dim, s.rotary,
+           s.norm_last, kEps);
+  });
+  const std::string name = "gates of " + std::to_string(s.dim);
+  tally.check(same_bits(out.q, without.q) && same_bits(out.keys, without.keys) && same_bits(out.values, without.values),
+              name + ": other queries, keys or values");
+  double error = 0;
+  for (size_t i = 0; i < of_gates.size(); i++)
+    error = std::max(error, std::fabs(got[i] - 1 / (1 + std::exp(-double(of_gates[i])))));
+  tally.check(error < 3e-7 && got.back() == 7.0f, name + ": wrong by " + std::to_string(error));
+}
+
 }  // namespace
 
 int main() {
   Tally tally{"rotate"};
+  for (const int dim : {16, 80, 128, 256}) gates(tally, {4, 2, dim, dim / 4 / 2 * 2}), gates(tally, {3, 1, dim, dim});
   for (const int dim : {16, 32, 48, 64, 80, 96, 112, 128, 256})
     for (const bool norm : {false, true}) {
       one_case(tally, {4, 2, dim, dim}, norm);

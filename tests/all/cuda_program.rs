@@ -223,9 +223,13 @@ fn a_wrong_kernel_is_found_and_named() {
         assert_eq!(plain.1, Some(1), "all kernels of products are checked, whichever a run takes");
     }
     // What no second kernel computes shows in the bits of small models that are known.
-    for kernel in ["route", "sort_pairs"] {
+    for (kernel, model) in [
+        ("route", "a small model with experts"),
+        ("sort_pairs", "a small model with experts"),
+        ("delta_gate", "a small hybrid"),
+    ] {
         let (said, code) = gpu_check(&[("TRIBUNAL_EMULATED_WRONG_KERNEL", kernel)], &[]);
-        assert!(code == Some(1) && said.contains("a small model with experts: the hash"), "{kernel}: {said}");
+        assert!(code == Some(1) && said.contains(&format!("{model}: the hash")), "{kernel}: {said}");
     }
     // As after a kernel that touched memory that is not its own.
     let (said, code) = gpu_check(&[("TRIBUNAL_EMULATED_LOST_AFTER", "5")], &[]);

@@ -70,7 +70,7 @@ pub use crate::model::{
     weights::Format,
 };
 
-pub use memory::{ExpertSizes, Need, Sizes, free_on_gpu};
+pub use memory::{DeltaNetSizes, ExpertSizes, Need, Sizes, free_on_gpu};
 
 use answer::{Answer, Outcome, Task};
 use branches::{Branches, Chain, Place};

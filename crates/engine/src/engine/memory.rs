@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Error, MAX_CONTEXT, Options};
 use crate::model::{BLOCK, Device, KvType, StepLimits, Weights, cuda};
 
-pub use crate::model::cuda::{ExpertSizes, Sizes};
+pub use crate::model::cuda::{DeltaNetSizes, ExpertSizes, Sizes};
 
 /// Bytes that programs can still allocate without swapping; `None` where the system does not say.
 pub fn available() -> Option<usize> {
@@ -91,6 +91,8 @@ pub struct Need {
     pub weights: usize,
     /// The keys and values of one sequence of `context` positions.
     pub cache: usize,
+    /// The recurrent state of one sequence and a snapshot of it; 0 for a model of attention alone.
+    pub states: usize,
     /// What a step works with.
     pub steps: usize,
     /// Unit: positions.
@@ -104,22 +106,25 @@ impl Need {
     #[must_use]
     pub fn new(sizes: Sizes, weights: usize, options: &Options) -> Self {
         let context = options.context.unwrap_or_else(|| sizes.context.min(MAX_CONTEXT));
-        let of_position = 2 * sizes.n_layers * sizes.n_kv_heads * sizes.head_dim * KvType::Bf16.bytes();
+        let of_position =
+            2 * sizes.n_attention_layers * sizes.n_kv_heads * sizes.head_dim * KvType::Bf16.bytes();
         let limits = step_limits(sizes, LEAST_TOKENS.min(options.step_tokens), options.n_rows, context);
         let steps = cuda::step_bytes(sizes, limits) + SPARE;
         let cache = of_position * context.next_multiple_of(BLOCK);
+        let states = LEAST_SLOTS * sizes.delta_net.map_or(0, |delta_net| delta_net.state_bytes);
         // Each has the whole table of embeddings, and whole rows of what goes into a product.
         let table = 2 * sizes.vocab * sizes.hidden;
         let of_experts = sizes.experts.map_or(0, |experts| experts.top_k * experts.width);
-        let widest = sizes.intermediate.max(sizes.n_heads * sizes.head_dim).max(of_experts);
+        let of_delta_net = sizes.delta_net.map_or(0, |delta_net| delta_net.values);
+        let widest = sizes.intermediate.max(sizes.n_heads * sizes.head_dim).max(of_experts).max(of_delta_net);
         let rows = 2 * limits.rows * widest;
         let mut on_each = [None; cuda::MOST_CARDS];
-        for n in cuda::possible_cards(sizes.n_heads, sizes.n_kv_heads) {
+        for n in cuda::SharedHeads::from(sizes).possible_cards() {
             let own_cache = cache / sizes.n_kv_heads.max(1) * (sizes.n_kv_heads / n).max(1);
             let beside = if n == 1 { 0 } else { table - table / n + rows };
-            on_each[n - 1] = Some(weights / n + own_cache + steps + beside);
+            on_each[n - 1] = Some(weights / n + own_cache + states / n + steps + beside);
         }
-        Self { weights, cache, steps, context, on_each }
+        Self { weights, cache, states, steps, context, on_each }
     }
 
     /// What the model of a GGUF file or a safetensors folder needs.
@@ -134,13 +139,13 @@ impl Need {
 
     #[must_use]
     pub fn total(&self) -> usize {
-        self.weights + self.cache + self.steps
+        self.weights + self.cache + self.states + self.steps
     }
 
     /// The longest context that fits into so much memory, at most the model's own; `None` if not even one block does.
     #[must_use]
     pub fn context_in(&self, memory: usize) -> Option<usize> {
-        let left = memory.checked_sub(self.weights + self.steps)?;
+        let left = memory.checked_sub(self.weights + self.states + self.steps)?;
         let blocks = left / (self.cache / self.context.div_ceil(BLOCK).max(1)).max(1);
         Some((blocks * BLOCK).min(self.context)).filter(|&context| context > 0)
     }
@@ -153,6 +158,9 @@ pub fn free_on_gpu() -> Option<(String, usize)> {
     let (free, _) = gpu.memory().ok()?;
     Some((gpu.name().to_owned(), free))
 }
+
+/// The slots without which nothing runs: the state of a running sequence, and a snapshot.
+pub const LEAST_SLOTS: usize = 2;
 
 /// Bytes of a GPU that nothing is planned for: recorded steps, which are given up where they find no memory, and
 /// kernels that the driver loads when they are first launched.
@@ -195,7 +203,7 @@ mod tests {
 
     /// Published sizes of Qwen2.5.
     const QWEN_72B: Sizes = Sizes {
-        n_layers: 80,
+        n_attention_layers: 80,
         hidden: 8192,
         intermediate: 29568,
         n_heads: 64,
@@ -204,9 +212,11 @@ mod tests {
         vocab: 152_064,
         context: 32_768,
         experts: None,
+        delta_net: None,
+        gated_attention: false,
     };
     const QWEN_32B: Sizes =
-        Sizes { n_layers: 64, hidden: 5120, intermediate: 27648, n_heads: 40, ..QWEN_72B };
+        Sizes { n_attention_layers: 64, hidden: 5120, intermediate: 27648, n_heads: 40, ..QWEN_72B };
     /// What an 80 GB card has for programs.
     const CARD: usize = 79 << 30;
 

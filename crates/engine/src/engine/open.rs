@@ -156,12 +156,9 @@ impl Shares {
 
     /// What a single sequence of the full context takes on each card: its blocks, and its state with a snapshot.
     fn least(self) -> usize {
-        self.context.div_ceil(BLOCK) * self.block_bytes + LEAST_SLOTS * self.state_bytes
+        self.context.div_ceil(BLOCK) * self.block_bytes + memory::LEAST_SLOTS * self.state_bytes
     }
 }
-
-/// The state of a running sequence, and a snapshot.
-const LEAST_SLOTS: usize = 2;
 
 /// What a cache has room for.
 #[derive(Clone, Copy)]
@@ -265,7 +262,7 @@ fn room(shares: Shares, kv_bytes: usize, options: &Options) -> Result<Room, Erro
     let slots = |bytes: usize| bytes.checked_div(state_bytes);
     let beside_blocks = slots(kv_bytes.saturating_sub(need * block_bytes)).unwrap_or(0);
     let n_slots = slots(kv_bytes / 2)
-        .map_or(0, |n_slots| n_slots.min(2 * options.n_rows).min(beside_blocks).max(LEAST_SLOTS));
+        .map_or(0, |n_slots| n_slots.min(2 * options.n_rows).min(beside_blocks).max(memory::LEAST_SLOTS));
     let have = kv_bytes.saturating_sub(n_slots * state_bytes) / block_bytes;
     if have < need {
         return Err(Error::Cache {

@@ -19,8 +19,17 @@ pub struct Matrices<'a> {
     pub parts: &'a [(String, usize)],
     /// Columns (inputs).
     pub k: usize,
-    /// Outputs that stay together where several cards share them out: those of a head, else 1.
-    pub unit: usize,
+    pub cut: Cut,
+}
+
+/// How several cards share out the outputs of weight matrices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    Anywhere,
+    /// By heads of so many outputs.
+    Heads(usize),
+    /// The parts are those of [`Backend::mix`]: a key head's outputs stay together with those of its value heads.
+    DeltaNet,
 }
 
 /// An adapter's update of one matrix: `scale B (A x)`.

@@ -12,16 +12,17 @@ mod check;
 pub use check::Difference;
 
 mod arena;
-pub use arena::{ExpertSizes, Sizes, step_bytes};
+pub use arena::{DeltaNetSizes, ExpertSizes, Sizes, step_bytes};
 
 mod group;
 pub use group::Group;
 
 mod shard;
-pub use shard::{MOST_CARDS, possible_cards};
+pub use shard::{MOST_CARDS, SharedHeads};
 
 mod adapter;
 mod backend;
+mod delta_net;
 mod experts;
 mod graphs;
 mod peers;
@@ -120,11 +121,10 @@ pub enum Error {
     )]
     Unequal { first: usize, first_name: String, ordinal: usize, name: String },
     #[error(
-        "a model with {n_heads} heads, {n_kv_heads} of keys and values, cannot be spread over {n_cards} GPUs; \
-         hint: `--tensor-parallel` {}",
+        "a model with {heads}, cannot be spread over {n_cards} GPUs; hint: `--tensor-parallel` {}",
         in_words(possible)
     )]
-    Cards { n_cards: usize, n_heads: usize, n_kv_heads: usize, possible: Vec<usize> },
+    Cards { n_cards: usize, heads: SharedHeads, possible: Vec<usize> },
     #[error("GPU {ordinal}: {source}")]
     Card { ordinal: usize, source: Box<Self> },
     /// A GPU of several that have a model together.
@@ -144,6 +144,13 @@ pub enum Error {
         "heads of {dims} dimensions; the CUDA kernels take multiples of 16 up to {most}; hint: `--device cpu` runs the model"
     )]
     Heads { dims: usize, most: usize },
+    #[error(
+        "DeltaNet heads of {key_dim} and {value_dim} dimensions; the CUDA kernels take keys of 16, 32, 64, 128 or 256 and \
+         values of a multiple of 8 up to 256; hint: `--device cpu` runs the model"
+    )]
+    DeltaNetHeads { key_dim: usize, value_dim: usize },
+    #[error("a convolution of {rows} rows; the CUDA kernels take 4; hint: `--device cpu` runs the model")]
+    Convolution { rows: usize },
     #[error(
         "the CUDA kernel `{kernel}` was to be launched over {grid:?} blocks; a grid has at most 65535 in y and z"
     )]

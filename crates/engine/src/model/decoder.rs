@@ -4,7 +4,7 @@
 use super::{
     Adapter, Config, Error, KvType, Weights,
     adapter::{AdapterLayer, Module},
-    backend::{Added, Backend, DeltaNetWeights, LogitsStatus, Matrices, Reach, Rows, StepStatus},
+    backend::{Added, Backend, Cut, DeltaNetWeights, LogitsStatus, Matrices, Reach, Rows, StepStatus},
     config::DeltaNet,
     sampler::{SampleRequest, SampledToken},
     step::{Step, StepLimits},
@@ -145,7 +145,7 @@ impl<B: Backend> Decoder<B> {
         let lm_head = if config.tied {
             backend.tied(&embed_tokens)?
         } else {
-            load.linear(&[("lm_head".into(), vocab)], hidden, 1)?
+            load.linear(&[("lm_head".into(), vocab)], hidden, Cut::Anywhere)?
         };
         let layers = (0..config.n_layers).map(|layer| load.layer(layer)).collect::<Result<_, _>>()?;
         let norm = load.norm("model.norm", hidden)?;
@@ -373,7 +373,7 @@ impl<B: Backend> Load<'_, B> {
         Ok(Layer {
             input_layernorm: self.norm(&at("input_layernorm"), c.hidden)?,
             mixer,
-            o_proj: self.linear(&[(at(out), c.hidden)], width, 1)?,
+            o_proj: self.linear(&[(at(out), c.hidden)], width, Cut::Anywhere)?,
             mlp_norm: self.norm(&at(mlp_norm), c.hidden)?,
             feed: self.feed(layer, &at("mlp"))?,
             post_norms,
@@ -387,7 +387,7 @@ impl<B: Backend> Load<'_, B> {
         let mut qkv = vec![(at("q_proj"), q), (at("k_proj"), kv), (at("v_proj"), kv)];
         qkv.extend(c.gated_attention.then(|| (at("gate_proj"), q)));
         Ok(Mixer::Attention {
-            qkv: self.linear(&qkv, c.hidden, c.head_dim)?,
+            qkv: self.linear(&qkv, c.hidden, Cut::Heads(c.head_dim))?,
             q_norm: self.head_norm(&at("q_norm"))?,
             k_norm: self.head_norm(&at("k_norm"))?,
             reach: if c.sliding[layer] { Reach::Local } else { Reach::Global },
@@ -416,7 +416,7 @@ impl<B: Backend> Load<'_, B> {
             norm: self.weights.floats(&at("norm.weight"), delta.value_dim)?,
         };
         Ok(Mixer::DeltaNet {
-            projections: self.linear(&parts, self.config.hidden, 1)?,
+            projections: self.linear(&parts, self.config.hidden, Cut::DeltaNet)?,
             delta_net: self.backend.delta_net(weights)?,
         })
     }
@@ -429,13 +429,13 @@ impl<B: Backend> Load<'_, B> {
         let at = |part: &str| format!("{module}.{part}_proj");
         let gate_up = [(at("gate"), c.intermediate), (at("up"), c.intermediate)];
         Ok(Feed::Dense {
-            gate_up: self.linear(&gate_up, c.hidden, 1)?,
-            down_proj: self.linear(&[(at("down"), c.hidden)], c.intermediate, 1)?,
+            gate_up: self.linear(&gate_up, c.hidden, Cut::Anywhere)?,
+            down_proj: self.linear(&[(at("down"), c.hidden)], c.intermediate, Cut::Anywhere)?,
         })
     }
 
-    fn linear(&self, parts: &[(String, usize)], k: usize, unit: usize) -> Result<B::Linear, Error> {
-        self.backend.linear(self.weights, Matrices { parts, k, unit })
+    fn linear(&self, parts: &[(String, usize)], k: usize, cut: Cut) -> Result<B::Linear, Error> {
+        self.backend.linear(self.weights, Matrices { parts, k, cut })
     }
 
     fn head_norm(&self, name: &str) -> Result<Option<B::Vector>, Error> {

@@ -243,9 +243,6 @@ impl Weights {
     /// What GPUs do not compute in this version; `None` for a model that runs on them.
     #[must_use]
     pub fn only_on_cpu(&self) -> Option<String> {
-        if self.config.delta_net.is_some() {
-            return Some("it has layers of linear attention".into());
-        }
         let format = self.index.values().map(|entry| entry.dtype).find(|format| !format.is_on_gpus());
         format.map(|format| format!("it has tensors of {}", format.name()))
     }

@@ -24,6 +24,7 @@ use crate::{
 };
 
 mod adapters;
+mod delta_net;
 mod detour;
 mod eight;
 mod experts;
@@ -85,6 +86,7 @@ fn logits_are_near_those_of_transformers() {
     let Some(gpu) = gpu() else { return };
     let same = ["llama", "smollm2", "mistral", "qwen2", "qwen2-yarn", "qwen3", "gemma3"];
     let same = same.into_iter().chain(["qwen3-moe", "glm4-moe", "gemma2", "hunyuan", "ministral3"]);
+    let same = same.chain(["qwen3-5", "qwen3-5-moe", "qwen3-next"]);
     let same = same.map(|name| (name, name));
     for (name, golden) in same.chain([("mistral-sharded", "mistral"), ("gemma3-nested", "gemma3")]) {
         let mut model = load_on(&gpu, name);
@@ -95,9 +97,17 @@ fn logits_are_near_those_of_transformers() {
             assert_eq!(ours.len(), golden.logits.len());
             // Weights and inputs of every product are rounded to bf16, a part in 256 each.
             let apart: Vec<f32> = ours.iter().zip(&golden.logits).map(|(a, b)| apart(a, b)).collect();
-            let far = apart.iter().filter(|apart| **apart >= 0.05).count();
-            // Of two experts whose logits are nearly equal, that rounding may choose the other one.
-            let may_be = if name.ends_with("-moe") { n / 50 } else { 0 };
+            // A state that forgets fast is small, and the norm behind it makes what is rounded of it larger.
+            let is_hybrid = model.config().delta_net.is_some();
+            let limit = if is_hybrid { 0.08 } else { 0.05 };
+            let far = apart.iter().filter(|apart| **apart >= limit).count();
+            // Of two experts whose logits are nearly equal, that rounding may choose the other one; a state shows it to the
+            // tokens that follow, until it has forgotten.
+            let may_be = match (model.config().experts.is_some(), is_hybrid) {
+                (false, _) => 0,
+                (true, false) => n / 50,
+                (true, true) => n / 5,
+            };
             assert!(far <= may_be, "{name}: {far} of {n} positions are far apart: {apart:?}");
         }
     }
@@ -115,6 +125,9 @@ fn a_row_does_not_depend_on_its_company() {
         ("gemma2", &[1, 270, 33], &[(1, 64), (2, 9), (0, 1), (1, 2)]),
         ("hunyuan", &[70, 33], &[(1, 4), (0, 9), (0, 1)]),
         ("ministral3", &[150, 33], &[(1, 4), (0, 49), (0, 1)]),
+        ("qwen3-5", &[290, 17, 140], &[(0, 61), (1, 3), (2, 16), (0, 1), (2, 33)]),
+        ("qwen3-5-moe", &[1, 70, 33], &[(1, 8), (2, 9), (0, 1), (1, 2)]),
+        ("qwen3-next", &[2, 60, 33], &[(1, 13), (2, 2), (0, 1), (1, 2)]),
     ] {
         check_company(&mut *load_on(&gpu, name), KvType::Bf16, lengths, cuts);
     }
@@ -125,6 +138,7 @@ fn last_logits(device: &Device, weights: &Weights, tokens: &[u32]) -> Vec<f32> {
     let compute = Compute { activations: Activations::Float, ..Compute::default() };
     let mut model = device.load(weights, compute).unwrap();
     model.reserve(8, KvType::Bf16).unwrap();
+    model.reserve_states(1).unwrap();
     let blocks: Vec<u32> = (0..tokens.len().div_ceil(BLOCK) as u32).collect();
     let part = Part {
         tokens,
@@ -133,7 +147,7 @@ fn last_logits(device: &Device, weights: &Weights, tokens: &[u32]) -> Vec<f32> {
         logits_from: tokens.len() - 1,
         states_from: tokens.len(),
         adapter: None,
-        state: None,
+        state: model.config().delta_net.is_some().then_some(0),
     };
     model.run(Step::new([part], Vec::new())).unwrap();
     model.logits().unwrap().remove(0)

@@ -2,8 +2,8 @@
 //! memory of this machine's GPU or a given size. The arithmetic is the engine's.
 
 use crate::{
-    card::{Card, Shape},
-    engine::{ExpertSizes, Need, Options, Sizes, free_on_gpu},
+    card::{Card, Shape, ShapeDeltaNet},
+    engine::{DeltaNetSizes, ExpertSizes, Need, Options, Sizes, free_on_gpu},
 };
 
 /// What a card sold as one of 80 GB has for programs.
@@ -79,16 +79,34 @@ pub fn size(bytes: u64) -> String {
 /// `61.03 GiB weights + 8.00 GiB cache (32768 tokens) + 881.50 MiB for steps = 69.89 GiB`.
 #[must_use]
 pub fn sum(need: &Need) -> String {
-    let [weights, cache, steps, total] =
-        [need.weights, need.cache, need.steps, need.total()].map(|bytes| size(bytes as u64));
-    format!("{weights} weights + {cache} cache ({} tokens) + {steps} for steps = {total}", need.context)
+    let [weights, cache, states, steps, total] =
+        [need.weights, need.cache, need.states, need.steps, need.total()].map(|bytes| size(bytes as u64));
+    let states = if need.states > 0 { format!(" + {states} recurrent states") } else { String::new() };
+    format!(
+        "{weights} weights + {cache} cache ({} tokens){states} + {steps} for steps = {total}",
+        need.context
+    )
 }
 
-/// What a card's model needs of a GPU, with its whole context; `None` where the card does not know its sizes,
-/// and for models with Gated DeltaNet.
+/// What a card's model needs of a GPU, with its whole context; `None` where the card does not know its sizes.
 #[must_use]
 pub fn of_card(card: &Card) -> Option<Need> {
     within(card, card.context)
+}
+
+/// The sizes of layers of Gated DeltaNet.
+fn delta_net_sizes(shape: ShapeDeltaNet) -> DeltaNetSizes {
+    let ShapeDeltaNet { layers, key_heads, value_heads, key_dim, value_dim, conv } = shape;
+    let values = value_heads * value_dim;
+    let channels = 2 * key_heads * key_dim + values;
+    let state = (conv - 1) * channels + values * key_dim;
+    DeltaNetSizes {
+        channels,
+        n_value_heads: value_heads,
+        values,
+        state_bytes: layers * state * size_of::<f32>(),
+        shared_key_heads: key_heads,
+    }
 }
 
 /// The same with at most so much context.
@@ -96,10 +114,6 @@ pub fn of_card(card: &Card) -> Option<Need> {
 pub fn within(card: &Card, context: usize) -> Option<Need> {
     let Shape { layers, hidden, intermediate, heads, kv_heads, head_dim, vocab, experts, delta_net } =
         card.shape?;
-    // No GPU computes these layers.
-    if delta_net.is_some() {
-        return None;
-    }
     let is_dense = experts.is_none_or(|experts| experts.dense_layers > 0);
     let experts = experts.map(|experts| ExpertSizes {
         n: experts.count,
@@ -108,7 +122,7 @@ pub fn within(card: &Card, context: usize) -> Option<Need> {
         shared_width: experts.shared_width,
     });
     let sizes = Sizes {
-        n_layers: layers,
+        n_attention_layers: layers - delta_net.map_or(0, |delta_net| delta_net.layers.min(layers)),
         hidden,
         intermediate: if is_dense { intermediate } else { 0 },
         n_heads: heads,
@@ -117,6 +131,8 @@ pub fn within(card: &Card, context: usize) -> Option<Need> {
         vocab,
         context: card.context.min(context),
         experts,
+        gated_attention: delta_net.is_some(),
+        delta_net: delta_net.map(delta_net_sizes),
     };
     Some(Need::new(sizes, usize::try_from(card.weight_bytes()?).ok()?, &Options::for_gpu()))
 }

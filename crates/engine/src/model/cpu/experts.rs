@@ -19,7 +19,7 @@ use super::{
 };
 use crate::model::{
     Error, Weights,
-    backend::Matrices,
+    backend::{Cut, Matrices},
     config::{self, Activation, Routing, SharedExpert},
 };
 
@@ -316,8 +316,9 @@ impl Shared {
         let at = |part: &str| format!("{module}.shared_experts.{part}_proj");
         let gate_up = [(at("gate"), shared.width), (at("up"), shared.width)];
         let down = [(at("down"), hidden)];
-        let linear =
-            |parts: &[(String, usize)], k| Linear::load(weights, Matrices { parts, k, unit: 1 }, compute);
+        let linear = |parts: &[(String, usize)], k| {
+            Linear::load(weights, Matrices { parts, k, cut: Cut::Anywhere }, compute)
+        };
         let gate = format!("{module}.shared_expert_gate.weight");
         Ok(Self {
             gate_up: linear(&gate_up, hidden)?,

@@ -5,8 +5,13 @@
 //! ```text
 //! numbers | stream | wanted stream | normed | product       | queries, attended | sums | semaphores | panel | hidden | noted | tail | routing | whole
 //!                                           | splits, peaks | gated, experts    |                                                         | logits
+//!                                                           | mixed             |
 //! ```
-//! Buffers below each other share their place: one of the two is no longer read when the other is written.
+//! Buffers below each other share their place: one of them is no longer read when another is written.
+
+mod sizes;
+pub(super) use sizes::ROUTER_PARTS;
+pub use sizes::{DeltaNetSizes, ExpertSizes, Sizes};
 
 use cudarc::driver::CudaContext;
 use std::sync::Arc;
@@ -17,101 +22,18 @@ use super::{
     memory::Memory,
     products::{self, SPLIT_TOKENS, SplitK, grouped::most_tiles_of_any},
     tail::{CHOICE_BYTES, FOUND_BYTES, WANT_BYTES},
-    work_tiles::{self, Heads, SPLIT},
+    work_tiles::SPLIT,
 };
-use crate::model::{BLOCK, Config, step::StepLimits};
+use crate::model::{BLOCK, step::StepLimits};
 
-/// The most memory for attention split by split.
-const SPLIT_BYTES: usize = 256 << 20;
 /// Rows whose hidden states are gathered before they are fetched.
 const NOTED_ROWS: usize = 1024;
 /// Log-probabilities that are computed at a time for each row of logits that there is room for.
 const LOGPROBS: usize = 16;
 /// The most rows of logits, counted once for each log-probability, that are reduced at a time where fewer are wanted.
 const FOUND_AT_ONCE: usize = 4096;
-/// The most bf16 matrices that a router is the sum of: three have the bits of f32.
-pub(super) const ROUTER_PARTS: usize = 3;
 /// Where buffers begin, as an allocation of the driver does.
 const ALIGNED: usize = 256;
-
-/// The sizes of a model that decide what it needs beside its weights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sizes {
-    pub n_layers: usize,
-    pub hidden: usize,
-    pub intermediate: usize,
-    pub n_heads: usize,
-    pub n_kv_heads: usize,
-    pub head_dim: usize,
-    pub vocab: usize,
-    /// Positions that the model was made for.
-    pub context: usize,
-    /// `None` where all feed-forward halves are dense.
-    pub experts: Option<ExpertSizes>,
-}
-
-/// The sizes of a layer's experts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExpertSizes {
-    /// Those that a router chooses from.
-    pub n: usize,
-    /// Those that a row takes.
-    pub top_k: usize,
-    /// Columns between the two products of an expert, and of the shared expert; 0 without one.
-    pub width: usize,
-    pub shared_width: usize,
-}
-
-impl From<&Config> for Sizes {
-    fn from(config: &Config) -> Self {
-        let Config { n_layers, hidden, n_heads, n_kv_heads, head_dim, vocab, context, .. } = *config;
-        let intermediate = config.dense_width();
-        let experts = config.experts.as_ref().map(|experts| ExpertSizes {
-            n: experts.n,
-            top_k: experts.routing.top_k,
-            width: experts.width,
-            shared_width: experts.shared.map_or(0, |shared| shared.width),
-        });
-        Self { n_layers, hidden, intermediate, n_heads, n_kv_heads, head_dim, vocab, context, experts }
-    }
-}
-
-impl Sizes {
-    fn query_width(self) -> usize {
-        self.n_heads * self.head_dim
-    }
-
-    fn qkv_width(self) -> usize {
-        self.query_width() + 2 * self.n_kv_heads * self.head_dim
-    }
-
-    fn heads(self) -> Heads {
-        Heads { n_heads: self.n_heads, n_kv_heads: self.n_kv_heads, head_dim: self.head_dim }
-    }
-
-    /// The most KV splits of attention in a step.
-    pub(super) fn most_splits(self) -> usize {
-        SPLIT_BYTES / work_tiles::split_bytes(self.heads())
-    }
-
-    /// Values of a row in the widest product but that of the logits.
-    fn widest_product(self) -> usize {
-        let of_experts =
-            self.experts.map_or(0, |experts| (ROUTER_PARTS * (experts.n + 1)).max(2 * experts.shared_width));
-        self.qkv_width().max(2 * self.intermediate).max(self.hidden).max(of_experts)
-    }
-
-    /// Pairs of row and expert.
-    fn pairs(self, rows: usize) -> usize {
-        rows * self.experts.map_or(0, |experts| experts.top_k)
-    }
-
-    /// Rows of logits that take no more memory than the widest product of so many rows.
-    #[must_use]
-    pub fn logits_of(self, rows: usize) -> usize {
-        rows * self.qkv_width().max(2 * self.intermediate) / self.vocab.max(1)
-    }
-}
 
 /// What a model's weights add to the memory of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -151,6 +73,10 @@ impl Extra {
             let shared = experts.shared_width;
             [(experts.n, hidden), (2 * shared, hidden), (hidden, shared)]
         });
+        let delta_net = sizes.delta_net.map_or([(0, 0); 3], |delta_net| {
+            let [projected, gates] = delta_net.products();
+            [(projected, hidden), (gates, hidden), (hidden, delta_net.values)]
+        });
         let shapes = [
             (sizes.qkv_width(), hidden),
             (hidden, heads),
@@ -159,7 +85,7 @@ impl Extra {
             (vocab, hidden),
         ];
         let mut extra = Self::default();
-        for (n, k) in shapes.into_iter().chain(experts).filter(|(n, k)| n * k > 0) {
+        for (n, k) in shapes.into_iter().chain(experts).chain(delta_net).filter(|(n, k)| n * k > 0) {
             extra.add_weight(n, k, products::k_slice(n, k));
         }
         extra
@@ -210,8 +136,9 @@ impl Extent {
         let attention = |rows: usize| 3 * rows + 2 * (4 * rows + 8 * splits + rows);
         let arrays = 6 * (rows + 1) + wanted + attention(rows) + attention(wanted) + 2 * items * ITEM;
         let of_blocks = sequences * context.div_ceil(BLOCK) + 2 * sequences;
+        let of_states = sizes.delta_net.map_or(0, |_| rows + 4 * sequences.next_power_of_two());
         // Each array begins at a multiple of four numbers.
-        Self { rows, wanted, numbers: arrays + of_blocks + 256, splits, items }
+        Self { rows, wanted, numbers: arrays + of_blocks + of_states + 256, splits, items }
     }
 
     /// Whether a step of that extent fits.
@@ -247,7 +174,13 @@ pub(super) enum Slot {
     Queries,
     WantedQueries,
     Attended,
+    /// Gates of attended values; their wanted rows.
+    Gates,
+    WantedGates,
     Gated,
+    /// What a DeltaNet layer computes: its convolved inputs, and its output.
+    Mixed,
+    MixedOut,
     /// Partial sums of split-K products.
     Sums,
     /// Semaphores of split-K reductions in kernels: zeros between products.
@@ -307,6 +240,7 @@ impl Places {
         let ExpertSizes { n, width, shared_width, .. } = sizes.experts.unwrap_or(none);
         let (pairs, has_experts) = (sizes.pairs(rows), usize::from(sizes.experts.is_some()));
         let tiles = 16 * most_tiles_of_any(pairs, n);
+        let (mixed, mixed_out) = sizes.delta_net.map_or((0, 0), |sizes| (sizes.mixed(), sizes.values));
         let n_logprobs = wanted * LOGPROBS;
         let alternatives: [&[&[(Slot, usize)]]; 22] = [
             &[&[(Slot::Numbers, 4 * numbers)]],
@@ -322,12 +256,15 @@ impl Places {
                     (Slot::Queries, 2 * rows * queries),
                     (Slot::WantedQueries, 2 * wanted * queries),
                     (Slot::Attended, 2 * rows * queries),
+                    (Slot::Gates, 4 * rows * sizes.gates()),
+                    (Slot::WantedGates, 4 * wanted * sizes.gates()),
                 ],
                 &[
                     (Slot::Gated, 2 * rows * intermediate.max(shared_width)),
                     (Slot::ExpertGated, 2 * pairs * width),
                     (Slot::ExpertOutputs, 4 * pairs * own_hidden),
                 ],
+                &[(Slot::Mixed, 4 * rows * mixed), (Slot::MixedOut, 2 * rows * mixed_out)],
             ],
             &[&[(Slot::Sums, 4 * sums)]],
             &[&[(Slot::Semaphores, SplitK::SEMAPHORE_BYTES)]],

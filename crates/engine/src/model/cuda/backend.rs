@@ -6,9 +6,11 @@
 mod adapt;
 mod attend;
 mod begin;
+mod cache;
 mod experts;
 mod gate;
 mod heads;
+mod mix;
 mod multiply;
 mod norm;
 mod room;
@@ -27,11 +29,12 @@ use cudarc::driver::{CudaStream, result};
 use super::{
     Error, Gpu,
     arena::{Arena, Extra, Slot},
+    delta_net::{self, DeltaNet, States},
     driver::failed,
     experts::Experts,
     graphs::{Graphs, Run},
     launch::{Argument, Shape, Start},
-    memory::{CACHE, Memory, WEIGHTS},
+    memory::{Memory, WEIGHTS},
     plan::Plan,
     rope_table::RopeTable,
     shard::Shard,
@@ -43,7 +46,7 @@ use super::{
     weights::{Linear, Table, embed_kernel},
 };
 use crate::model::{
-    self, BLOCK, Config, KvType, Weights,
+    self, Config, KvType, Weights,
     backend::{Added, Backend, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
     config,
     sampler::{SampleRequest, SampledToken},
@@ -66,9 +69,11 @@ pub struct Cuda {
     config: Config,
     shard: Shard,
     weight_upload: Mutex<WeightUpload>,
-    /// `[layers][keys, values][n_blocks][kv heads][BLOCK][head_dim]`, bf16.
+    /// `[layers that attend][keys, values][n_blocks][kv heads][BLOCK][head_dim]`, bf16.
     cache: Option<Memory>,
     n_blocks: usize,
+    /// `None` of a model without recurrent layers.
+    states: Option<States>,
     angles: RopeTable,
     local_angles: Option<RopeTable>,
     plan: Plan,
@@ -101,6 +106,7 @@ impl Cuda {
         if whole.head_dim > tiles::MOST_DIMS || !whole.head_dim.is_multiple_of(16) {
             return Err(Error::Heads { dims: whole.head_dim, most: tiles::MOST_DIMS });
         }
+        whole.delta_net.as_ref().map(delta_net::rule).transpose()?;
         let context = gpu.context();
         context.bind_to_thread().map_err(failed("use the device"))?;
         // SAFETY: all work on this context's memory is on `stream`, or on streams that `stream` waits for by events of
@@ -115,6 +121,7 @@ impl Cuda {
             extra: Mutex::new(Extra { shard: shard.buffers(whole), ..Extra::default() }),
             cache: None,
             n_blocks: 0,
+            states: None,
             angles: rope_table(&whole.rope),
             local_angles: whole.local_rope.as_ref().map(rope_table),
             plan: Plan::default(),
@@ -177,18 +184,6 @@ impl Cuda {
         self.slot(Slot::Numbers, 4 * self.plan.numbers.values.len())
     }
 
-    /// A layer's keys and values.
-    fn cached(&self, layer: usize) -> (u64, u64) {
-        let half = (self.n_blocks * self.block_elements() * 2) as u64;
-        let start = self.cache.as_ref().map_or(0, Memory::at);
-        (start + 2 * layer as u64 * half, start + (2 * layer as u64 + 1) * half)
-    }
-
-    /// Numbers of a block in one layer's keys, or in its values.
-    fn block_elements(&self) -> usize {
-        self.config.n_kv_heads * self.config.head_dim * BLOCK
-    }
-
     fn eps(&self) -> Argument {
         Argument::Float(self.config.norm_eps as f32)
     }
@@ -236,7 +231,7 @@ impl Backend for Cuda {
     type Linear = Linear;
     type Table = Table;
     type Experts = Experts;
-    type DeltaNet = ();
+    type DeltaNet = DeltaNet;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, model::Error> {
         let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -261,6 +256,7 @@ impl Backend for Cuda {
             weights,
             matrices,
             self.shard,
+            self.config.delta_net.as_ref(),
             &mut self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner),
         )?;
         self.add_linear(&linear);
@@ -284,22 +280,8 @@ impl Backend for Cuda {
         Ok(experts)
     }
 
-    fn delta_net(&self, _weights: DeltaNetWeights) -> Result<Self::DeltaNet, model::Error> {
-        Err(model::Error::Step("GPUs do not compute linear attention".into()))
-    }
-
-    fn reserve_states(&mut self, _n_slots: usize) -> Result<(), model::Error> {
-        Ok(())
-    }
-
-    fn mix(
-        &mut self,
-        _: usize,
-        _: &Self::Input,
-        _: &Self::Linear,
-        (): &(),
-    ) -> Result<Self::Input, model::Error> {
-        Err(model::Error::Step("GPUs do not compute linear attention".into()))
+    fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet, model::Error> {
+        self.delta_net_weights(&weights)
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear, model::Error> {
@@ -328,16 +310,11 @@ impl Backend for Cuda {
     }
 
     fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), model::Error> {
-        if kv != KvType::Bf16 {
-            return Err(Error::Cache(kv.name()).into());
-        }
-        self.here()?;
-        self.forget_recordings();
-        self.cache = None;
-        let bytes = n_blocks * kv.block_bytes(&self.config);
-        self.cache = Some(Memory::new(self.gpu.context(), bytes, CACHE)?);
-        self.n_blocks = n_blocks;
-        Ok(())
+        Ok(self.make_cache(n_blocks, kv)?)
+    }
+
+    fn reserve_states(&mut self, n_slots: usize) -> Result<(), model::Error> {
+        self.make_states(n_slots)
     }
 
     fn begin(&mut self, step: Step) -> Result<StepStatus, model::Error> {
@@ -421,14 +398,7 @@ impl Backend for Cuda {
         if self.plan.takes_all() {
             return Ok((x, queries));
         }
-        self.plan.adapted = self.plan.wanted_adapted;
-        let (n, hidden, width) = (self.plan.n_wanted, self.config.hidden, self.query_width());
-        let wanted = self.plan.wanted.from(self.numbers()?);
-        let of_stream = self.values(Slot::WantedStream, n, 4 * hidden)?;
-        let of_queries = self.values(Slot::WantedQueries, n, 2 * width)?;
-        self.take_rows(&x, wanted, &of_stream, hidden, 4)?;
-        self.take_rows(&queries, wanted, &of_queries, width, 2)?;
-        Ok((of_stream, of_queries))
+        Ok(self.take_wanted_rows(&x, &queries)?)
     }
 
     fn attend(
@@ -439,6 +409,16 @@ impl Backend for Cuda {
         reach: Reach,
     ) -> Result<Self::Input, model::Error> {
         Ok(self.attention(layer, &queries, rows, reach)?)
+    }
+
+    fn mix(
+        &mut self,
+        layer: usize,
+        h: &Self::Input,
+        projections: &Self::Linear,
+        delta_net: &Self::DeltaNet,
+    ) -> Result<Self::Input, model::Error> {
+        Ok(self.mixed(layer, h, projections, delta_net)?)
     }
 
     fn gated_product(

@@ -121,6 +121,19 @@ static SMALL_EXPERTS: LazyLock<Value> = LazyLock::new(|| {
 });
 const LAYERS_OF_EXPERTS: u64 = 0x8d8d_ac95_97b1_85e2;
 
+/// A hybrid: Gated DeltaNet, then gated attention, each with experts and a gated shared one; heads rotated in part.
+static SMALL_HYBRID: LazyLock<Value> = LazyLock::new(|| {
+    serde_json::json!({"architectures": ["Qwen3_5MoeForCausalLM"], "hidden_size": 256, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 512,
+    "max_position_embeddings": 512, "rms_norm_eps": 1e-6, "tie_word_embeddings": false, "hidden_act": "silu",
+    "model_type": "qwen3_5_moe_text", "attention_bias": false, "layer_types": ["linear_attention", "full_attention"],
+    "linear_conv_kernel_dim": 4, "linear_key_head_dim": 128, "linear_value_head_dim": 128, "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4, "moe_intermediate_size": 96, "shared_expert_intermediate_size": 64,
+    "num_experts": 16, "num_experts_per_tok": 4,
+    "rope_parameters": {"rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25}})
+});
+const LAYERS_OF_HYBRID: u64 = 0x312a_a6a9_efe7_cd4b;
+
 /// Tiles of each draw.
 const TILES: usize = 400;
 
@@ -252,6 +265,7 @@ impl Gpu {
         for (what, json, known) in [
             ("two layers of a small model", &*SMALL, SMALL_LAYERS),
             ("two layers of a small model with experts", &*SMALL_EXPERTS, LAYERS_OF_EXPERTS),
+            ("two layers of a small hybrid", &*SMALL_HYBRID, LAYERS_OF_HYBRID),
         ] {
             let config = from_json("a small model", json)?;
             let logits = logits(&mut *super::load(self, &Weights::seeded(config, 11))?)?;
@@ -273,6 +287,10 @@ impl Gpu {
         if let Some(experts) = &mut config.experts {
             experts.layers = vec![config.n_layers < 2, true];
         }
+        // Of a hybrid, both kinds of layers.
+        if let Some(delta_net) = &mut config.delta_net {
+            delta_net.layers = (1..=config.n_layers).map(|layer| layer < config.n_layers).collect();
+        }
         let weights = Weights::seeded(config, 11);
         let run = |gpu: &Self| {
             let mut model = super::load(gpu, &weights)?;
@@ -293,6 +311,10 @@ impl Gpu {
 fn logits(model: &mut dyn Model) -> Result<Vec<Vec<f32>>, crate::model::Error> {
     let blocks_of = |n: usize| (n + ANSWER).div_ceil(BLOCK);
     model.reserve(PROMPTS.iter().map(|&n| blocks_of(n)).sum(), KvType::Bf16)?;
+    let has_states = model.config().delta_net.is_some();
+    if has_states {
+        model.reserve_states(PROMPTS.len())?;
+    }
     let mut all = Vec::new();
     for step in 0..=ANSWER {
         let mut first = 0;
@@ -307,14 +329,14 @@ fn logits(model: &mut dyn Model) -> Result<Vec<Vec<f32>>, crate::model::Error> {
             })
             .collect();
         let step = Step::new(
-            parts.iter().map(|(tokens, position, blocks)| Part {
+            parts.iter().enumerate().map(|(i, (tokens, position, blocks))| Part {
                 tokens,
                 position: *position,
                 blocks,
                 logits_from: tokens.len() - 1,
                 states_from: tokens.len(),
                 adapter: None,
-                state: None,
+                state: has_states.then_some(i as u32),
             }),
             Vec::new(),
         );

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::model::{
     Error, Weights,
-    backend::Matrices,
+    backend::{Cut, Matrices},
     config::{self, Routing, SharedExpert},
     weights::{Format, floats, seeded::Fill},
 };
@@ -119,7 +119,7 @@ impl Shared {
         let gate_up = [(at("gate"), shared.width), (at("up"), shared.width)];
         let down = [(at("down"), hidden)];
         let mut linear = |parts: &[(String, usize)], k| {
-            Linear::load(weights, Matrices { parts, k, unit: 1 }, shard, upload)
+            Linear::load(weights, Matrices { parts, k, cut: Cut::Anywhere }, shard, None, upload)
         };
         Ok(Self {
             gate_up: linear(&gate_up, hidden)?,

@@ -2,10 +2,9 @@
 //! no GPU and loads nothing.
 
 use super::{
-    Error, Gpu,
+    Error, Gpu, Sizes,
     peers::{self, Access},
-    possible_cards,
-    shard::Shard,
+    shard::{Shard, SharedHeads},
 };
 use crate::model::Config;
 
@@ -96,10 +95,10 @@ impl Group {
     /// # Errors
     /// A number of GPUs that the model cannot be sharded over.
     pub fn config(&self, whole: &Config) -> Result<Config, Error> {
-        let (n_cards, n_heads, n_kv_heads) = (self.gpus.len(), whole.n_heads, whole.n_kv_heads);
-        let possible = possible_cards(n_heads, n_kv_heads);
+        let (n_cards, heads) = (self.gpus.len(), SharedHeads::from(Sizes::from(whole)));
+        let possible = heads.possible_cards();
         if !possible.contains(&n_cards) {
-            return Err(Error::Cards { n_cards, n_heads, n_kv_heads, possible });
+            return Err(Error::Cards { n_cards, heads, possible });
         }
         Ok(Shard { card: 0, n_cards }.config(whole))
     }

@@ -24,6 +24,8 @@ pub(super) const WEIGHTS: Purpose = Purpose {
 };
 pub(super) const CACHE: Purpose =
     Purpose { name: "the KV cache", hint: "a smaller `--kv-cache`, or a shorter `--context`" };
+pub(super) const STATES: Purpose =
+    Purpose { name: "the states of sequences", hint: "a smaller `--kv-cache` or `--batch`" };
 pub(super) const STEPS: Purpose =
     Purpose { name: "the activations of a step", hint: "a smaller `--kv-cache` or `--batch`" };
 pub(super) const MEASURED: Purpose =

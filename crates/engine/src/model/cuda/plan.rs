@@ -19,6 +19,8 @@ use crate::model::{
 
 /// The slot of a row that is not stored, as `kernels/rotate.cu` has it.
 const NOT_STORED: u32 = u32::MAX;
+/// No sequence of a row, in `kernels/delta_net.cu`.
+const NO_SEQUENCE: u32 = u32::MAX;
 /// No adapter, and no row, in an item of `kernels/adapter.cu`.
 const NONE: u32 = u32::MAX;
 
@@ -97,6 +99,8 @@ pub(super) struct Plan {
     pub n_noted: usize,
     pub n_copies: usize,
     pub copies: At,
+    /// Slots of states to copy, from and to, one after another.
+    pub state_copies: Vec<(u32, u32)>,
     pub tokens: At,
     pub positions: At,
     pub slots: At,
@@ -106,6 +110,8 @@ pub(super) struct Plan {
     pub noted: At,
     pub block_starts: At,
     pub blocks: At,
+    /// The sequences as recurrent layers read them; `None` of a model without any.
+    pub recurrent: Option<Recurrent>,
     /// How all rows attend, and how the wanted ones do where they are not all.
     all: Queries,
     of_wanted: Option<Queries>,
@@ -114,6 +120,16 @@ pub(super) struct Plan {
     pub wanted_adapted: Adapted,
     /// The layout of a padded step.
     pub layout: Option<Layout>,
+}
+
+/// Sequences as recurrent layers read them.
+#[derive(Clone, Copy)]
+pub(super) struct Recurrent {
+    /// The sequence of each row.
+    pub of_rows: At,
+    /// First row, rows and slot of each sequence; padding has no rows.
+    pub sequences: At,
+    pub n_sequences: usize,
 }
 
 /// Rows of queries, and how they attend to all keys and through the model's window.
@@ -175,6 +191,7 @@ impl Plan {
             n_wanted: step.wanted.len(),
             n_noted: step.noted.len(),
             n_copies: step.copies.len(),
+            state_copies: step.state_copies.clone(),
             tokens: n.push_padded(step.tokens.iter().copied(), rows, 0),
             positions: n.push_padded(step.positions.iter().copied(), rows, 0),
             slots: n.push_padded(step.slots.iter().copied(), rows, NOT_STORED),
@@ -183,6 +200,7 @@ impl Plan {
                 n.push_padded(factors, rows, 1.0_f32.to_bits())
             }),
             block_starts: n.push_padded(step.block_starts.iter().copied(), rows + 1, 0),
+            recurrent: config.delta_net.as_ref().map(|_| Recurrent::new(step, rows, room, n)),
             all: Queries::new(frame, &every, &step.order, n),
             adapted: Adapted::new(&step.adapted(), room, n),
             ..Self::default()
@@ -234,7 +252,30 @@ impl Plan {
         };
         let of_both = [&self.all.global, &self.all.local].map(attention);
         let Adapted { n_items, items } = self.adapted;
-        Layout([vec![self.n_rows, self.blocks.0, n_items, items.0], of_both.concat()].concat())
+        let n_sequences = self.recurrent.map_or(0, |recurrent| recurrent.n_sequences);
+        Layout([vec![self.n_rows, self.blocks.0, n_items, items.0, n_sequences], of_both.concat()].concat())
+    }
+}
+
+impl Recurrent {
+    fn new(step: &Step, n_rows: usize, room: Room, numbers: &mut Numbers) -> Self {
+        let mut first = 0;
+        let parts: Vec<[u32; 4]> = step
+            .sequences
+            .chunk_by(|a, b| a == b)
+            .map(|rows| {
+                let part = [first, rows.len() as u32, step.state_slots[rows[0] as usize], 0];
+                first += rows.len() as u32;
+                part
+            })
+            .collect();
+        let of_rows = parts.iter().enumerate().flat_map(|(i, part)| (0..part[1]).map(move |_| i as u32));
+        let n_sequences = room.pieces(parts.len(), usize::MAX);
+        Self {
+            of_rows: numbers.push_padded(of_rows, n_rows, NO_SEQUENCE),
+            sequences: numbers.push_padded(parts.concat(), 4 * n_sequences, 0),
+            n_sequences,
+        }
     }
 }
 

@@ -23,12 +23,11 @@ mod operations;
 use cudarc::driver::{CudaEvent, sys::CUevent_flags};
 
 use super::{
-    Error, Group,
+    Error, Group, Sizes,
     backend::Cuda,
     driver::failed,
     graphs::{Graphs, Run},
-    possible_cards,
-    shard::Shard,
+    shard::{Shard, SharedHeads},
 };
 use crate::model::{self, Config, backend::StepStatus};
 use detour::Detour;
@@ -70,7 +69,7 @@ impl Card {
 fn without(lost: usize, group: &Group, whole: &Config) -> String {
     let others = group.gpus().iter().map(super::Gpu::ordinal).filter(|ordinal| *ordinal != lost);
     let others: Vec<String> = others.map(|ordinal| ordinal.to_string()).collect();
-    let possible = possible_cards(whole.n_heads, whole.n_kv_heads);
+    let possible = SharedHeads::from(Sizes::from(whole)).possible_cards();
     let n_cards = possible.into_iter().filter(|n| *n <= others.len()).max().unwrap_or(1);
     format!("cuda:{} --tensor-parallel {n_cards}", others[..n_cards].join(","))
 }

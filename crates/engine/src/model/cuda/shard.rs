@@ -8,10 +8,14 @@
 
 use std::ops::Range;
 
-use super::{arena::ShardBuffers, quant_layout::STRIP};
+use super::{
+    arena::{ShardBuffers, Sizes},
+    quant_layout::STRIP,
+};
 use crate::model::{
     Config,
-    config::{Experts, SharedExpert},
+    backend::{Cut, Matrices},
+    config::{DeltaNet, Experts, SharedExpert},
 };
 
 /// The most cards of one model: `kernels/gather.cu` takes so many pieces.
@@ -22,6 +26,22 @@ pub const MOST_CARDS: usize = 8;
 pub(super) struct Shard {
     pub card: usize,
     pub n_cards: usize,
+}
+
+/// Neighbouring outputs of a matrix that a card computes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Section {
+    pub outputs: Range<usize>,
+    /// How many there are on all cards.
+    pub whole: usize,
+}
+
+impl Section {
+    /// As many outputs as all of some sections, from the first one on.
+    pub(super) fn hull(sections: &[Self]) -> Range<usize> {
+        let first = sections.first().map_or(0, |section| section.outputs.start);
+        first..first + sections.iter().map(|section| section.outputs.len()).sum::<usize>()
+    }
 }
 
 impl Shard {
@@ -42,11 +62,47 @@ impl Shard {
         first * unit..(first + (n / unit / n_cards).max(1)) * unit
     }
 
+    /// The outputs that this card computes of each of some matrices. `own` are the heads of its layers of Gated DeltaNet.
+    pub(super) fn sections(self, matrices: Matrices<'_>, own: Option<&DeltaNet>) -> Vec<Vec<Section>> {
+        if let (Cut::DeltaNet, Some(own)) = (matrices.cut, own)
+            && self.n_cards > 1
+        {
+            let of_gates = vec![self.heads(0, own, own.n_value_heads / own.n_key_heads)];
+            return vec![self.channels(own).to_vec(), vec![self.values(0, own)], of_gates.clone(), of_gates];
+        }
+        let unit = if let Cut::Heads(outputs) = matrices.cut { outputs } else { 1 };
+        let section = |n| Section { outputs: self.outputs(n, unit), whole: n };
+        matrices.parts.iter().map(|part| vec![section(part.1)]).collect()
+    }
+
+    /// This card's channels of the convolution in a layer of Gated DeltaNet: queries, keys, values.
+    pub(super) fn channels(self, own: &DeltaNet) -> [Section; 3] {
+        let keys = own.n_key_heads * self.n_cards * own.key_dim;
+        [self.heads(0, own, own.key_dim), self.heads(keys, own, own.key_dim), self.values(2 * keys, own)]
+    }
+
+    /// Its value heads, as so many numbers from `first` on.
+    pub(super) fn value_heads(self, own: &DeltaNet) -> Range<usize> {
+        self.heads(0, own, own.n_value_heads / own.n_key_heads).outputs
+    }
+
+    fn values(self, first: usize, own: &DeltaNet) -> Section {
+        self.heads(first, own, own.n_value_heads / own.n_key_heads * own.value_dim)
+    }
+
+    /// Outputs from `first` on, so many of each key head.
+    fn heads(self, first: usize, own: &DeltaNet, outputs: usize) -> Section {
+        let of_card = own.n_key_heads * outputs;
+        let start = first + self.card * of_card;
+        Section { outputs: start..start + of_card, whole: self.n_cards * of_card }
+    }
+
     /// The buffers that this card needs beside those of its shard; `None` for a card that has the whole model.
     pub(super) fn buffers(self, whole: &Config) -> Option<ShardBuffers> {
         (self.n_cards > 1).then(|| ShardBuffers {
             widest: (whole.n_heads * whole.head_dim)
                 .max(whole.dense_width())
+                .max(whole.delta_net.as_ref().map_or(0, |delta_net| delta_net.widths()[2]))
                 .max(whole.experts.as_ref().map_or(0, widest_of_experts)),
             own_hidden: self.outputs(whole.hidden, 1).len(),
             own_logits: self.outputs(whole.vocab, 1).len(),
@@ -67,6 +123,11 @@ impl Shard {
                     .map(|shared| SharedExpert { width: self.outputs(shared.width, 1).len(), ..shared }),
                 ..experts.clone()
             }),
+            delta_net: whole.delta_net.as_ref().map(|delta_net| DeltaNet {
+                n_key_heads: delta_net.n_key_heads / self.n_cards,
+                n_value_heads: delta_net.n_value_heads / self.n_cards,
+                ..delta_net.clone()
+            }),
             ..whole.clone()
         }
     }
@@ -77,15 +138,48 @@ fn widest_of_experts(experts: &Experts) -> usize {
     (experts.routing.top_k * experts.width).max(experts.shared.map_or(0, |shared| shared.width))
 }
 
-/// The numbers of cards that a model with these heads can be sharded over: those that divide its heads, and of its
-/// heads of keys and values either divide the number or are divided by it. In the second case several cards have the
-/// same ones.
-#[must_use]
-pub fn possible_cards(n_heads: usize, n_kv_heads: usize) -> Vec<usize> {
-    let divides = |n: &usize| {
-        n_heads.is_multiple_of(*n) && (n_kv_heads.is_multiple_of(*n) || n.is_multiple_of(n_kv_heads))
-    };
-    (1..=MOST_CARDS).filter(divides).collect()
+/// The heads of a model that cards share out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedHeads {
+    pub n_heads: usize,
+    pub n_kv_heads: usize,
+    /// Key heads of DeltaNet layers, each with neighbouring value heads: 1 where value heads are tiled, so that those of a
+    /// key head are not neighbours. `None` of a model without such layers.
+    pub n_key_heads: Option<usize>,
+}
+
+impl From<Sizes> for SharedHeads {
+    fn from(sizes: Sizes) -> Self {
+        let n_key_heads = sizes.delta_net.map(|delta_net| delta_net.shared_key_heads);
+        Self { n_heads: sizes.n_heads, n_kv_heads: sizes.n_kv_heads, n_key_heads }
+    }
+}
+
+impl std::fmt::Display for SharedHeads {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} heads, {} of keys and values", self.n_heads, self.n_kv_heads)?;
+        match self.n_key_heads {
+            None => Ok(()),
+            Some(1) => f.write_str(", and DeltaNet heads that one GPU has together"),
+            Some(n) => write!(f, ", and {n} key heads of DeltaNet"),
+        }
+    }
+}
+
+impl SharedHeads {
+    /// The numbers of cards that a model with these heads can be sharded over: those that divide its heads and its key
+    /// heads of DeltaNet, and of its heads of keys and values either divide the number or are divided by it. In the second
+    /// case several cards have the same ones.
+    #[must_use]
+    pub fn possible_cards(self) -> Vec<usize> {
+        let Self { n_heads, n_kv_heads, n_key_heads } = self;
+        let divides = |n: &usize| {
+            n_heads.is_multiple_of(*n)
+                && (n_kv_heads.is_multiple_of(*n) || n.is_multiple_of(n_kv_heads))
+                && n_key_heads.is_none_or(|heads| heads.is_multiple_of(*n))
+        };
+        (1..=MOST_CARDS).filter(divides).collect()
+    }
 }
 
 #[cfg(test)]
@@ -118,13 +212,17 @@ mod tests {
     #[test]
     fn numbers_of_cards_are_those_that_divide_the_heads() {
         for (name, heads, possible) in [
-            ("0.5B", (14, 2), vec![1, 2]),
-            ("7B", (28, 4), vec![1, 2, 4]),
-            ("32B", (40, 8), vec![1, 2, 4, 8]),
-            ("72B", (64, 8), vec![1, 2, 4, 8]),
-            ("Gemma 3 1B", (4, 1), vec![1, 2, 4]),
+            ("0.5B", (14, 2, None), vec![1, 2]),
+            ("7B", (28, 4, None), vec![1, 2, 4]),
+            ("32B", (40, 8, None), vec![1, 2, 4, 8]),
+            ("72B", (64, 8, None), vec![1, 2, 4, 8]),
+            ("Gemma 3 1B", (4, 1, None), vec![1, 2, 4]),
+            ("Qwen3.5 35B", (16, 2, Some(16)), vec![1, 2, 4, 8]),
+            ("tiled value heads", (16, 2, Some(1)), vec![1]),
         ] {
-            assert_eq!(possible_cards(heads.0, heads.1), possible, "{name}");
+            let (n_heads, n_kv_heads, n_key_heads) = heads;
+            let heads = SharedHeads { n_heads, n_kv_heads, n_key_heads };
+            assert_eq!(heads.possible_cards(), possible, "{name}");
         }
     }
 }

@@ -12,12 +12,13 @@ use super::{
     memory::{Memory, WEIGHTS},
     products::{self, Way},
     quant_layout::{QuantLayout, STRIP},
-    shard::Shard,
+    shard::{Section, Shard},
     weight_upload::WeightUpload,
 };
 use crate::model::{
     self, Weights,
     backend::Matrices,
+    config::DeltaNet,
     weights::{Format, seeded::Fill},
 };
 
@@ -30,7 +31,8 @@ pub struct Linear {
     pub(super) k: usize,
     /// `[n]`, zeros for parts without one.
     pub(super) bias: Option<Memory>,
-    /// Which outputs of each matrix these are: all, where a card has the whole model.
+    /// Which outputs of each matrix these are: all, where a card has the whole model. Those of several sections, which are
+    /// not neighbours, are counted from the first one on.
     pub(super) outputs: Vec<Range<usize>>,
     pub(super) adapters: Adapters,
 }
@@ -79,7 +81,7 @@ enum Source<'a> {
 struct Found<'a> {
     from: Source<'a>,
     format: Format,
-    /// Rows of the whole matrix, and which of them are sent.
+    /// Rows of the whole matrix, or of one of its sections, and which are sent of the matrix.
     n: usize,
     rows: Range<usize>,
     k: usize,
@@ -168,7 +170,7 @@ pub(super) fn bf16_bits(format: Format) -> Option<Write> {
 }
 
 impl Linear {
-    /// Loads a card's shard of each matrix.
+    /// Loads a card's shard of each matrix; `delta_net` are the heads of this card's layers of Gated DeltaNet.
     ///
     /// # Errors
     /// A missing tensor, another shape, a type that is not supported, or no memory.
@@ -176,15 +178,21 @@ impl Linear {
         weights: &Weights,
         matrices: Matrices<'_>,
         shard: Shard,
+        delta_net: Option<&DeltaNet>,
         upload: &mut WeightUpload,
     ) -> Result<Self, model::Error> {
         let name = |part: &(String, usize)| format!("{}.weight", part.0);
-        let outputs: Vec<Range<usize>> =
-            matrices.parts.iter().map(|part| shard.outputs(part.1, matrices.unit)).collect();
-        let find = |(part, rows): (&(String, usize), &Range<usize>)| {
-            Found::new(weights, &name(part), [part.1, matrices.k], rows.clone())
+        let sections = shard.sections(matrices, delta_net);
+        let find = |(part, sections): (&(String, usize), &Vec<Section>)| {
+            let find = |section: &Section| {
+                let shape = [part.1, matrices.k];
+                let found = Found::new(weights, &name(part), shape, section.outputs.clone())?;
+                Ok(Found { n: section.whole, ..found })
+            };
+            sections.iter().map(find).collect::<Result<Vec<_>, model::Error>>()
         };
-        let found = matrices.parts.iter().zip(&outputs).map(find).collect::<Result<Vec<_>, _>>()?;
+        let found = matrices.parts.iter().zip(&sections).map(find).collect::<Result<Vec<_>, _>>()?;
+        let found: Vec<Found<'_>> = found.into_iter().flatten().collect();
         let mut parts = Vec::new();
         let mut first = 0;
         // What is one weight on one card has the slices of one on every card.
@@ -206,7 +214,8 @@ impl Linear {
         for part in matrices.parts {
             weights.used(&name(part));
         }
-        let bias = bias(weights, matrices, &outputs, upload)?;
+        let outputs: Vec<Range<usize>> = sections.iter().map(|sections| Section::hull(sections)).collect();
+        let bias = bias(weights, matrices, &sections, upload)?;
         let adapters = Adapters::new(outputs.iter().map(Range::len).collect());
         Ok(Self { parts, n: first, k: matrices.k, bias, outputs, adapters })
     }
@@ -228,7 +237,7 @@ impl Linear {
 fn bias(
     weights: &Weights,
     matrices: Matrices<'_>,
-    outputs: &[Range<usize>],
+    sections: &[Vec<Section>],
     upload: &mut WeightUpload,
 ) -> Result<Option<Memory>, model::Error> {
     let name = |part: &(String, usize)| format!("{}.bias", part.0);
@@ -236,10 +245,12 @@ fn bias(
         return Ok(None);
     }
     let mut all = Vec::new();
-    for (part, outputs) in matrices.parts.iter().zip(outputs) {
+    for (part, sections) in matrices.parts.iter().zip(sections) {
         let known = weights.contains(&name(part));
         let values = if known { weights.floats(&name(part), part.1)? } else { vec![0.0; part.1] };
-        all.extend_from_slice(&values[outputs.clone()]);
+        for section in sections {
+            all.extend_from_slice(&values[section.outputs.clone()]);
+        }
     }
     let bytes: Vec<u8> = all.iter().flat_map(|x: &f32| x.to_le_bytes()).collect();
     let memory = upload.bytes(&bytes, WEIGHTS)?;

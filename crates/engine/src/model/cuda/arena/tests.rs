@@ -33,7 +33,7 @@ fn step(drawn: &[Drawn]) -> Step {
         (rows, wanted) = (rows - n, wanted - n_logits);
         if n > 0 {
             let (logits_from, states_from) = (n - n_logits, n - n_states.min(n));
-            let state = None;
+            let state = Some(parts.len() as u32);
             parts.push(Part {
                 tokens: &tokens[..n],
                 position,
@@ -68,14 +68,14 @@ fn limits(shared_bytes: usize, splits: usize) -> Limits {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Four times 2,500 steps: no step of an allowed size needs more than what is made room for.
+    /// Six times 2,500 steps: no step of an allowed size needs more than what is made room for.
     #[test]
     fn no_step_is_larger_than_what_is_reckoned(drawn in drawn(), pads in any::<bool>()) {
-        thread_local!(static CONFIGS: [Config; 2] = [config("qwen2"), config("gemma3")]);
-        for i in 0..4 {
+        thread_local!(static CONFIGS: [Config; 3] = ["qwen2", "gemma3", "qwen3-5"].map(config));
+        for i in 0..6 {
             CONFIGS.with(|configs| {
-                let config = &configs[i % 2];
-                let shared_bytes = if i < 2 { 227 << 10 } else { 0 };
+                let config = &configs[i % 3];
+                let shared_bytes = if i < 3 { 227 << 10 } else { 0 };
                 let most = Extent::of(MOST, config.into(), 3);
                 let step = step(&drawn);
                 let plan = Plan::new(&step, config, limits(shared_bytes, most.splits), pads);
@@ -97,7 +97,11 @@ const SLOTS: [Slot; N_SLOTS] = [
     Slot::Queries,
     Slot::WantedQueries,
     Slot::Attended,
+    Slot::Gates,
+    Slot::WantedGates,
     Slot::Gated,
+    Slot::Mixed,
+    Slot::MixedOut,
     Slot::Sums,
     Slot::Semaphores,
     Slot::Panel,
@@ -123,7 +127,7 @@ const SLOTS: [Slot; N_SLOTS] = [
 /// Slots that are in use at the same time share no byte, and all of them lie in the arena.
 #[test]
 fn what_is_in_use_together_lies_apart() {
-    for name in ["qwen2", "glm4-moe"] {
+    for name in ["qwen2", "glm4-moe", "qwen3-5-moe"] {
         check_places((&config(name)).into());
     }
 }
@@ -134,12 +138,14 @@ fn check_places(sizes: Sizes) {
     let places = Places::new(Extent::of(MOST, sizes, 3), sizes, extra);
     let shares = |a: Slot, b: Slot| {
         let of = |slot, some: &[Slot]| some.contains(&slot);
-        let pairs: [(&[Slot], &[Slot]); 2] = [
+        let attention = [Slot::Queries, Slot::WantedQueries, Slot::Attended, Slot::Gates, Slot::WantedGates];
+        let feed = [Slot::Gated, Slot::ExpertGated, Slot::ExpertOutputs];
+        let mixed = [Slot::Mixed, Slot::MixedOut];
+        let pairs: [(&[Slot], &[Slot]); 4] = [
             (&[Slot::Product], &[Slot::Splits, Slot::Peaks]),
-            (
-                &[Slot::Gated, Slot::ExpertGated, Slot::ExpertOutputs],
-                &[Slot::Queries, Slot::WantedQueries, Slot::Attended],
-            ),
+            (&feed, &attention),
+            (&feed, &mixed),
+            (&mixed, &attention),
         ];
         pairs.iter().any(|(one, other)| of(a, one) && of(b, other) || of(b, one) && of(a, other))
     };
@@ -159,7 +165,7 @@ fn check_places(sizes: Sizes) {
 #[test]
 fn published_shapes_take_what_they_took() {
     let qwen_7b = Sizes {
-        n_layers: 28,
+        n_attention_layers: 28,
         hidden: 3584,
         intermediate: 18944,
         n_heads: 28,
@@ -168,9 +174,17 @@ fn published_shapes_take_what_they_took() {
         vocab: 152_064,
         context: 32_768,
         experts: None,
+        delta_net: None,
+        gated_attention: false,
     };
-    let qwen_32b =
-        Sizes { n_layers: 64, hidden: 5120, intermediate: 27648, n_heads: 40, n_kv_heads: 8, ..qwen_7b };
+    let qwen_32b = Sizes {
+        n_attention_layers: 64,
+        hidden: 5120,
+        intermediate: 27648,
+        n_heads: 40,
+        n_kv_heads: 8,
+        ..qwen_7b
+    };
     let mib = |sizes: Sizes, tokens: usize| {
         let rows = tokens + 256;
         let most =

@@ -31,8 +31,24 @@ impl Cuda {
             let outputs = [out.at()];
             self.attend_work_tiles(layer, queries, attention, launch, launch.tile.rows, &outputs, window)?;
         }
+        self.attend_splits(layer, queries, attention, &out, window)?;
+        if self.config.gated_attention {
+            self.gate_attended(&out, rows)?;
+        }
+        Ok(out)
+    }
+
+    /// Attention of the rows whose keys are split, and the merge of their splits.
+    fn attend_splits(
+        &self,
+        layer: usize,
+        queries: &Values,
+        attention: &Attention,
+        out: &Values,
+        window: usize,
+    ) -> Result<(), Error> {
         if attention.splits.is_empty() {
-            return Ok(out);
+            return Ok(());
         }
         let Config { n_heads, head_dim, .. } = self.config;
         let splits = self.slot(Slot::Splits, attention.n_splits * n_heads * head_dim * 4)?;
@@ -57,8 +73,41 @@ impl Cuda {
         // SAFETY: `splits` is [n_splits, heads, head_dim] and `peaks` [n_splits, heads, 2] in f32, 256-byte aligned
         // places of the arena, which is freed only after the stream is synchronised; each row with splits has the index
         // of its first.
-        unsafe { self.launch(("attend_merge", "attend_merge"), shape, &[&pointers[..], &sizes].concat())? };
-        Ok(out)
+        unsafe { self.launch(("attend_merge", "attend_merge"), shape, &[&pointers[..], &sizes].concat()) }
+    }
+
+    /// Multiplies attended values by the sigmoids of their gates.
+    fn gate_attended(&self, attended: &Values, rows: Rows) -> Result<(), Error> {
+        let (n_rows, width) = (attended.n_rows, self.query_width());
+        let is_taken = rows == Rows::Wanted && !self.plan.takes_all();
+        let gates = if is_taken { Slot::WantedGates } else { Slot::Gates };
+        let pointers = [attended.at(), self.slot(gates, 4 * n_rows * width)?].map(Argument::At);
+        let sizes = [n_rows, width].map(Argument::size);
+        let shape = Shape::new([n_rows, width.div_ceil(1024)], 256);
+        // SAFETY: the attended values are [rows, width] bf16 and the gates as many f32, 256-byte aligned places of the
+        // arena; the width is a multiple of 16.
+        unsafe { self.launch(("attend_gate", "attend_gate"), shape, &[&pointers[..], &sizes].concat()) }
+    }
+
+    /// The wanted rows of the stream, of the queries and of the gates of attended values.
+    pub(super) fn take_wanted_rows(
+        &mut self,
+        x: &Values,
+        queries: &Values,
+    ) -> Result<(Values, Values), Error> {
+        self.plan.adapted = self.plan.wanted_adapted;
+        let (n, hidden, width) = (self.plan.n_wanted, self.config.hidden, self.query_width());
+        let wanted = self.plan.wanted.from(self.numbers()?);
+        let of_stream = self.values(Slot::WantedStream, n, 4 * hidden)?;
+        let of_queries = self.values(Slot::WantedQueries, n, 2 * width)?;
+        self.take_rows(x, wanted, &of_stream, hidden, 4)?;
+        self.take_rows(queries, wanted, &of_queries, width, 2)?;
+        if self.config.gated_attention {
+            let all = self.values(Slot::Gates, queries.n_rows, 4 * width)?;
+            let of_gates = self.values(Slot::WantedGates, n, 4 * width)?;
+            self.take_rows(&all, wanted, &of_gates, width, 4)?;
+        }
+        Ok((of_stream, of_queries))
     }
 
     /// Attention of one launch's work tiles, to `outputs`.

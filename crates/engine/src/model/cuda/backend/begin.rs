@@ -1,13 +1,10 @@
 //! How a step begins: its plan is made and sent, and blocks of the cache are copied.
 
-#![expect(unsafe_code, reason = "kernel launches trust their arguments")]
-
 use std::sync::PoisonError;
 
 use super::{
     super::{
         Error,
-        launch::{Argument, Shape},
         plan::{Layout, Plan},
     },
     Cuda, tail,
@@ -18,6 +15,9 @@ impl Cuda {
     /// Makes ready for a step.
     pub(in crate::model::cuda) fn expect(&mut self, step: &Step) -> Result<(), model::Error> {
         step.check(self.n_blocks, self.config.vocab)?;
+        if self.config.delta_net.is_some() {
+            step.check_states(self.states.as_ref().map_or(0, |states| states.n_slots))?;
+        }
         self.here()?;
         self.logits = None;
         if let Some(graphs) = &mut self.graphs {
@@ -33,13 +33,14 @@ impl Cuda {
         Plan::new(step, &self.config, self.limits(), as_graph)
     }
 
-    /// Sends a step's plan and copies its blocks.
+    /// Sends a step's plan, and copies its blocks and states.
     pub(in crate::model::cuda) fn start(&mut self, plan: Plan) -> Result<(), Error> {
         self.plan = plan;
         self.hold(self.plan.extent())?;
         self.noted = tail::Noted::default();
         self.send()?;
-        self.copy_blocks()
+        self.copy_blocks()?;
+        self.copy_states()
     }
 
     /// Whether memory that recordings name has moved since this was last asked.
@@ -56,16 +57,6 @@ impl Cuda {
     pub(in crate::model::cuda) fn set_whole(&mut self, at: u64) {
         self.gpu.count_whole_step();
         self.logits = Some(at);
-    }
-
-    fn copy_blocks(&self) -> Result<(), Error> {
-        let (n, halves) = (self.plan.n_copies, 2 * self.config.n_layers);
-        let sizes = [n, self.block_elements(), self.n_blocks, halves].map(Argument::size);
-        let pointers = [self.cached(0).0, self.plan.copies.from(self.numbers()?)].map(Argument::At);
-        let shape = Shape::new([n, halves], 256);
-        // SAFETY: the step was checked: its copies are pairs of blocks of the cache, whose halves are 256-byte aligned;
-        // a block is a multiple of 16 bytes.
-        unsafe { self.launch(("copy_blocks", "copy_blocks"), shape, &[&pointers[..], &sizes].concat()) }
     }
 
     /// Sends the step's numbers. Recordings name the memory where they lie.

@@ -30,7 +30,9 @@ impl Cuda {
     ) -> Result<Option<Values>, Error> {
         let Config { n_heads, n_kv_heads, head_dim, .. } = self.config;
         let [part] = &w.parts[..] else { return Ok(None) };
-        let is_plain = self.config.rotary_dim == head_dim && self.config.query_growth.is_none();
+        let is_plain = self.config.rotary_dim == head_dim
+            && self.config.query_growth.is_none()
+            && !self.config.gated_attention;
         // What adapters add precedes the rotation.
         if !is_plain || self.adds_adapters(w) || !matches!(part.way, Way::Direct(Kind::Bf16) | Way::Panel(_))
         {
@@ -79,15 +81,18 @@ impl Cuda {
         let norms = [q_norm, k_norm].map(|norm| norm.map_or(0, Memory::at));
         let places = self.places_of_heads(layer, &queries, reach)?;
         let growth = self.plan.growth.map_or(Ok(0), |at| self.numbers().map(|numbers| at.from(numbers)))?;
+        let is_gated = self.config.gated_attention;
+        let gates = if is_gated { self.slot(Slot::Gates, qkv.n_rows * self.query_width() * 4)? } else { 0 };
         let (tables, written) = places.split_at(4);
-        let pointers = [&[qkv.at()][..], &norms, tables, &[growth], written].concat();
+        let pointers = [&[qkv.at()][..], &norms, tables, &[growth], written, &[gates]].concat();
         let pointers: Vec<Argument> = pointers.into_iter().map(Argument::At).collect();
         let rotary = self.config.rotary_dim;
         let sizes = [qkv.n_rows, n_heads, n_kv_heads, head_dim, rotary].map(Argument::size);
         let last = [Argument::Int(i32::from(self.config.norm_after_rotation)), self.eps()];
-        let grid = [qkv.n_rows as u32, (n_heads + 2 * n_kv_heads).div_ceil(4) as u32, 1];
-        // SAFETY: qkv is [rows, heads dimensions] f32 and the queries [rows, heads, head_dim] bf16, 256-byte aligned
-        // places of the arena; the rotary tables cover every position of the step, which was checked: its slots are in
+        let all_heads = n_heads + 2 * n_kv_heads + if is_gated { n_heads } else { 0 };
+        let grid = [qkv.n_rows as u32, all_heads.div_ceil(4) as u32, 1];
+        // SAFETY: qkv is [rows, heads dimensions] f32, the queries are [rows, heads, head_dim] bf16 and the gates as many
+        // f32, 256-byte aligned places of the arena; the rotary tables cover every position of the step, which was checked: its slots are in
         // the cache. All are freed only after the stream is synchronised.
         unsafe {
             let shape = Shape { grid, block: [32, 4], shared_bytes: 0 };

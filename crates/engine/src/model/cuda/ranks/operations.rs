@@ -4,6 +4,7 @@ use super::{
     super::{
         arena::Slot,
         backend::{Add, Values},
+        delta_net::DeltaNet,
         experts::Experts,
         graphs::Graphs,
         memory::Memory,
@@ -78,7 +79,7 @@ impl Backend for Ranks {
     type Linear = Vec<Linear>;
     type Table = Vec<Table>;
     type Experts = Vec<Experts>;
-    type DeltaNet = ();
+    type DeltaNet = Vec<DeltaNet>;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, model::Error> {
         self.each(|_, cuda| cuda.vector(values.clone()))
@@ -101,22 +102,8 @@ impl Backend for Ranks {
         self.each(|_, cuda| cuda.experts(weights, module, experts))
     }
 
-    fn delta_net(&self, _weights: DeltaNetWeights) -> Result<Self::DeltaNet, model::Error> {
-        Err(model::Error::Step("GPUs do not compute linear attention".into()))
-    }
-
-    fn reserve_states(&mut self, _n_slots: usize) -> Result<(), model::Error> {
-        Ok(())
-    }
-
-    fn mix(
-        &mut self,
-        _: usize,
-        _: &Self::Input,
-        _: &Self::Linear,
-        (): &(),
-    ) -> Result<Self::Input, model::Error> {
-        Err(model::Error::Step("GPUs do not compute linear attention".into()))
+    fn delta_net(&self, weights: DeltaNetWeights) -> Result<Self::DeltaNet, model::Error> {
+        self.each(|_, cuda| cuda.delta_net(weights.clone()))
     }
 
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear, model::Error> {
@@ -140,6 +127,11 @@ impl Backend for Ranks {
     fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), model::Error> {
         self.finish()?;
         self.each_mut(|_, cuda| cuda.reserve(n_blocks, kv)).map(|_| ())
+    }
+
+    fn reserve_states(&mut self, n_slots: usize) -> Result<(), model::Error> {
+        self.finish()?;
+        self.each_mut(|_, cuda| cuda.reserve_states(n_slots)).map(|_| ())
     }
 
     fn begin(&mut self, step: Step) -> Result<StepStatus, model::Error> {
@@ -222,6 +214,19 @@ impl Backend for Ranks {
         let attended = self.each_mut(|i, cuda| cuda.attend(layer, queries[i], rows, reach))?;
         let of_card = 2 * self.whole.n_heads * self.whole.head_dim / self.cards.len();
         self.whole_rows(&attended, (1..=self.cards.len()).map(|n| n * of_card).collect())
+    }
+
+    fn mix(
+        &mut self,
+        layer: usize,
+        h: &Self::Input,
+        projections: &Self::Linear,
+        delta_net: &Self::DeltaNet,
+    ) -> Result<Self::Input, model::Error> {
+        let mixed = self.each_mut(|i, cuda| cuda.mix(layer, &h[i], &projections[i], &delta_net[i]))?;
+        let values = self.whole.delta_net.as_ref().map_or(0, |delta_net| delta_net.widths()[2]);
+        let of_card = 2 * values / self.cards.len();
+        self.whole_rows(&mixed, (1..=self.cards.len()).map(|n| n * of_card).collect())
     }
 
     fn gated_product(
