@@ -280,8 +280,14 @@ fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
             cell.of_peak
         )?;
     }
+    state_passes(&passes, out)?;
+    writeln!(out, "log-sum-exp of 151,936 logits: {:.0} us", softmax * 1e6)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn state_passes(passes: &[ops::StatePass], out: &mut dyn Write) -> Result<()> {
     writeln!(out, "pass of linear attention over the states of a layer, 32 heads of 128 by 128:")?;
-    for pass in &passes {
+    for pass in passes {
         writeln!(
             out,
             "  {:3} tokens  {:.0} us a token, {:.2} of the memory bandwidth",
@@ -290,8 +296,7 @@ fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
             pass.of_memory
         )?;
     }
-    writeln!(out, "log-sum-exp of 151,936 logits: {:.0} us", softmax * 1e6)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn shape(text: &str) -> Result<(usize, usize)> {
