@@ -315,7 +315,7 @@ impl Places {
 }
 
 /// Bytes that the steps of a model take on a GPU, none larger than `most`: all that is allocated beside weights and
-/// cache. Exact for weights that have a product of their own, without adapters.
+/// cache. Exact for weights that have a product of their own, without adapters, and heads that are rotated whole.
 #[must_use]
 pub fn step_bytes(sizes: Sizes, most: StepLimits) -> usize {
     let table = (4 * most.context * (sizes.head_dim / 2)).next_multiple_of(ALIGNED);
