@@ -103,7 +103,7 @@ fn fsp_runs_end_to_end_and_what_goes_wrong_is_said() {
     assert_eq!(verdicts("lost"), verdicts("whole"));
 }
 
-/// Mixtures of experts judge from text to verdicts, with the same bytes on one card and on two, whatever the batch; so do
+/// Mixtures of experts and hybrids judge from text to verdicts, with the same bytes on one card and on two, whatever the batch; so do
 /// dense models whose scores are capped, normed late or scaled by position.
 #[test]
 fn models_of_2026_judge_end_to_end() {
@@ -118,7 +118,7 @@ fn models_of_2026_judge_end_to_end() {
         assert!(matches!(run.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&run.stderr));
         std::fs::read_to_string(out.join("verdicts.jsonl")).unwrap()
     };
-    for name in ["qwen3-moe", "glm4-moe"] {
+    for name in ["qwen3-moe", "glm4-moe", "qwen3-5"] {
         let model = with_long_context(name, folder.path());
         for method in ["fsp:shots=0", "gemba-mqm"] {
             let out = |how: &str| format!("{name}-{}-{how}", &method[..3]);
