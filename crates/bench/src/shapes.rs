@@ -72,15 +72,17 @@ impl Shape {
         Ok(Engine::over(&Weights::seeded(self.config.clone(), 1), tokenizer, options)?)
     }
 
-    /// The weights `[n, k]` of the products of a layer, and that of the output.
+    /// The weights `[n, k]` of the products of a layer of attention, and that of the output.
     #[must_use]
     pub fn products(&self) -> Vec<(&'static str, [usize; 2])> {
         let c = &self.config;
         let heads = c.n_heads * c.head_dim;
-        let qkv = heads + 2 * c.n_kv_heads * c.head_dim;
+        let gate = if c.gated_attention { heads } else { 0 };
+        let qkv = heads + gate + 2 * c.n_kv_heads * c.head_dim;
         // Of a mixture, the experts of one token.
-        let width =
-            c.experts.as_ref().map_or(c.intermediate, |experts| experts.routing.top_k * experts.width);
+        let width = c.experts.as_ref().map_or(c.intermediate, |experts| {
+            experts.routing.top_k * experts.width + experts.shared.map_or(0, |shared| shared.width)
+        });
         vec![
             ("qkv", [qkv, c.hidden]),
             ("o", [c.hidden, heads]),
@@ -93,8 +95,14 @@ impl Shape {
     /// Parameters that every token is multiplied with, and those of the output matrix, which is applied only to rows
     /// whose logits are needed.
     fn parameters(&self) -> (f64, f64) {
+        let c = &self.config;
         let sizes: Vec<f64> = self.products().iter().map(|(_, [n, k])| (n * k) as f64).collect();
-        (self.config.n_layers as f64 * sizes[..4].iter().sum::<f64>(), sizes[4])
+        let (attention, feed) = (sizes[0] + sizes[1], sizes[2] + sizes[3]);
+        let linear = c.delta_net.as_ref().map_or(0, |delta| {
+            delta.n_layers() * c.hidden * (delta.channels() + 2 * delta.widths()[2] + 2 * delta.n_value_heads)
+        });
+        let mixers = c.n_attention_layers() as f64 * attention + linear as f64;
+        (mixers + c.n_layers as f64 * feed, sizes[4])
     }
 
     /// Operations of a prompt of `n` tokens; a multiplication and an addition count as two.
@@ -102,18 +110,18 @@ impl Shape {
     pub fn prefill_operations(&self, n: usize) -> f64 {
         let (each, output) = self.parameters();
         let (c, n) = (&self.config, n as f64);
-        let attention = 2.0 * n * n * (c.n_layers * c.n_heads * c.head_dim) as f64;
+        let attention = 2.0 * n * n * (c.n_attention_layers() * c.n_heads * c.head_dim) as f64;
         2.0 * (n * each + output) + attention
     }
 
-    /// Bytes that a step of `rows` answers reads when each of them has `length` tokens before it: weights once, keys and
-    /// values of every row.
+    /// Bytes that a step of `rows` answers reads when each of them has `length` tokens before it: weights once, keys,
+    /// values and recurrent states of every row.
     #[must_use]
     pub fn decode_bytes(&self, rows: usize, length: f64) -> f64 {
         let (each, output) = self.parameters();
         let c = &self.config;
-        let cached = 2.0 * 2.0 * (c.n_layers * c.n_kv_heads * c.head_dim) as f64;
-        2.0 * (each + output) + rows as f64 * length * cached
+        let cached = 2.0 * 2.0 * (c.n_attention_layers() * c.n_kv_heads * c.head_dim) as f64;
+        2.0 * (each + output) + rows as f64 * (length * cached + c.state_bytes() as f64)
     }
 }
 
@@ -131,6 +139,8 @@ mod tests {
             ("qwen2.5-72b", 71.46),
             ("llama-3.1-8b", 7.50),
             ("qwen3-30b-a3b", 3.04),
+            ("qwen3.5-4b", 4.20),
+            ("qwen3.6-35b-a3b", 2.92),
             ("tiny", 0.00007),
         ] {
             // Without an embedding table that is not the output matrix.
@@ -138,7 +148,7 @@ mod tests {
             let ours = (each + output) / 1e9;
             assert!((ours / billions - 1.0).abs() < 0.02, "{name}: {ours}");
         }
-        assert_eq!(names().len(), 9);
+        assert_eq!(names().len(), 12);
         let error = Shape::named("qwen2.5-8b").unwrap_err().to_string();
         assert!(error.contains("`qwen2.5-8b`") && error.contains("qwen2.5-7b"), "{error}");
         assert!(Shape::named("tiny:q4_k").unwrap().is_quantised() && Shape::named("tiny:q4_0").is_err());

@@ -192,12 +192,9 @@ impl Family {
                 return format!("blk.{layer}.exp_probs_b.bias");
             }
             "mlp.gate" => "ffn_gate_inp",
-            "mlp.shared_experts.gate_proj" => "ffn_gate_shexp",
-            "mlp.shared_experts.up_proj" => "ffn_up_shexp",
-            "mlp.shared_experts.down_proj" => "ffn_down_shexp",
-            "mlp.shared_expert.gate_proj" => "ffn_gate_shexp",
-            "mlp.shared_expert.up_proj" => "ffn_up_shexp",
-            "mlp.shared_expert.down_proj" => "ffn_down_shexp",
+            "mlp.shared_experts.gate_proj" | "mlp.shared_expert.gate_proj" => "ffn_gate_shexp",
+            "mlp.shared_experts.up_proj" | "mlp.shared_expert.up_proj" => "ffn_up_shexp",
+            "mlp.shared_experts.down_proj" | "mlp.shared_expert.down_proj" => "ffn_down_shexp",
             "mlp.shared_expert_gate" => "ffn_gate_inp_shexp",
             "linear_attn.in_proj_qkv" => "attn_qkv",
             "linear_attn.in_proj_z" => "attn_gate",
