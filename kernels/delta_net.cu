@@ -1,4 +1,4 @@
-// Gated DeltaNet: the token mixer of a layer that keeps a state in the place of keys and values. For each row of a
+// Gated DeltaNet: the token mixer of a layer that keeps a state instead of keys and values. For each row of a
 // sequence, in the order of positions p:
 //
 //   x[c]     = silu(conv[c][0] * in[p - 3][c] + .. + conv[c][3] * in[p][c])                       delta_conv
@@ -22,7 +22,7 @@
 //   states    slots of `slot` f32, of a layer [3, C] inputs, the earliest first, and [HV, V / 8, K / 8, 32, 2] of S:
 //             lane l of a warp has the columns 2 (l / 8) and one more of its eight, and every eighth group of k (Lane)
 //   mixed     [rows, W]            f32: q, k, x[v] of all heads, then g and beta of each value head;
-//                                  W = C + 2 HV, rounded up to 4. delta_rule puts o in the place of x[v]
+//                                  W = C + 2 HV, rounded up to 4. delta_rule overwrites x[v] with o
 //   out       [rows, HV V]         bf16
 //
 // Launch: delta_conv: block (32, 4), grid (ceil(rows / 4), 2 HK + ceil(HV V / 128) + 1): a warp has one head, 128

@@ -279,6 +279,11 @@ pub(super) fn floats(dtype: Format, bytes: &[u8]) -> Option<Vec<f32>> {
 }
 
 impl Turns {
+    /// Those of one range.
+    fn one(period: usize, range: Range<usize>) -> Self {
+        Self { period, ranges: vec![range] }
+    }
+
     /// Rows that are taken of so many.
     fn n_rows(&self, n: usize) -> usize {
         n / self.period * self.ranges.iter().map(ExactSizeIterator::len).sum::<usize>()

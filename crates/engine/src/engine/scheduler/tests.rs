@@ -103,9 +103,11 @@ impl Harness {
         Self { scheduler, slots: Slots::default(), asked, cancelled, computed: 0, passed: Passed::new() }
     }
 
-    /// The same for a model with recurrent states.
-    fn with_states(mut self, n_slots: usize) -> Self {
-        self.scheduler = self.scheduler.with_states(n_slots);
+    /// The same for a model with recurrent states, where there are slots for them.
+    fn with_states(mut self, n_slots: impl Into<Option<usize>>) -> Self {
+        if let Some(n_slots) = n_slots.into() {
+            self.scheduler = self.scheduler.with_states(n_slots);
+        }
         self
     }
 
@@ -247,10 +249,7 @@ proptest! {
     ) {
         // A device with little room takes what does not fit in the next step.
         let (max_rows, max_logits) = room;
-        let mut harness = Harness::new(Limits { max_rows, max_logits, prefix_cache, ..LIMITS }, n_blocks);
-        if let Some(n_slots) = n_slots {
-            harness = harness.with_states(n_slots);
-        }
+        let mut harness = Harness::new(Limits { max_rows, max_logits, prefix_cache, ..LIMITS }, n_blocks).with_states(n_slots);
         for ((family, own, n_own), variant, plan, steps) in asks {
             harness.add_with(variant, prompt(family, own, n_own), plan);
             for _ in 0..steps {
@@ -302,10 +301,7 @@ proptest! {
         prefix_cache in any::<bool>(),
         n_slots in prop::option::of(2_usize..12),
     ) {
-        let mut harness = Harness::new(Limits { prefix_cache, ..LIMITS }, n_blocks);
-        if let Some(n_slots) = n_slots {
-            harness = harness.with_states(n_slots);
-        }
+        let mut harness = Harness::new(Limits { prefix_cache, ..LIMITS }, n_blocks).with_states(n_slots);
         play(&mut harness, asks);
         harness.drain();
         prop_assert_eq!(harness.scheduler.radix.n_available(), n_blocks, "every block can be had again");
@@ -318,10 +314,7 @@ proptest! {
         prefix_cache in any::<bool>(),
         n_slots in prop::option::of(2_usize..12),
     ) {
-        let mut harness = Harness::new(Limits { prefix_cache, ..LIMITS }, n_blocks);
-        if let Some(n_slots) = n_slots {
-            harness = harness.with_states(n_slots);
-        }
+        let mut harness = Harness::new(Limits { prefix_cache, ..LIMITS }, n_blocks).with_states(n_slots);
         play(&mut harness, asks);
         let left = harness.asked.iter().filter(|(_, (.., given))| *given != usize::MAX);
         harness.cancelled = left.map(|(id, _)| *id).collect();
@@ -365,13 +358,15 @@ fn distinct(prompts: &[Vec<u32>]) -> usize {
 
 #[test]
 fn shared_prompts_are_computed_once_though_all_come_at_once() {
-    let mut harness = Harness::new(LIMITS, 400);
-    let prompts: Vec<Vec<u32>> = (0..20).map(|own| prompt(8, own, 5)).collect();
-    for tokens in &prompts {
-        harness.add(tokens.clone(), Plan::of(1));
+    for n_slots in [None, Some(8)] {
+        let mut harness = Harness::new(LIMITS, 400).with_states(n_slots);
+        let prompts: Vec<Vec<u32>> = (0..20).map(|own| prompt(8, own, 5)).collect();
+        for tokens in &prompts {
+            harness.add(tokens.clone(), Plan::of(1));
+        }
+        harness.drain();
+        assert_eq!(harness.computed, distinct(&prompts));
     }
-    harness.drain();
-    assert_eq!(harness.computed, distinct(&prompts));
 }
 
 #[test]
@@ -396,14 +391,16 @@ fn a_sequence_that_fills_the_cache_can_share_part_of_a_block() {
 
 #[test]
 fn the_next_turn_finds_the_answer_that_it_quotes() {
-    let mut harness = Harness::new(LIMITS, 40);
-    harness.add(prompt(6, 1, 9), Plan::of(21));
-    harness.drain();
-    let before = harness.computed;
-    let answer = (1..=20).map(|i| 1 << 8 | i);
-    harness.add(prompt(6, 1, 9).into_iter().chain(answer).chain([5, 6, 7]).collect(), Plan::of(1));
-    harness.drain();
-    assert_eq!(harness.computed - before, 3);
+    for n_slots in [None, Some(4)] {
+        let mut harness = Harness::new(LIMITS, 40).with_states(n_slots);
+        harness.add(prompt(6, 1, 9), Plan::of(21));
+        harness.drain();
+        let before = harness.computed;
+        let answer = (1..=20).map(|i| 1 << 8 | i);
+        harness.add(prompt(6, 1, 9).into_iter().chain(answer).chain([5, 6, 7]).collect(), Plan::of(1));
+        harness.drain();
+        assert_eq!(harness.computed - before, 3);
+    }
 }
 
 #[test]
@@ -424,17 +421,6 @@ fn a_forced_answer_is_found_again_and_half_of_one_is_not_waited_for() {
 }
 
 #[test]
-fn shared_prompts_of_a_recurrent_model_are_computed_once() {
-    let mut harness = Harness::new(LIMITS, 400).with_states(8);
-    let prompts: Vec<Vec<u32>> = (0..20).map(|own| prompt(8, own, 5)).collect();
-    for tokens in &prompts {
-        harness.add(tokens.clone(), Plan::of(3));
-    }
-    harness.drain();
-    assert_eq!(harness.computed, distinct(&prompts) + 2 * prompts.len());
-}
-
-#[test]
 fn a_prompt_that_comes_late_computes_its_prefix_once_more_and_leaves_a_snapshot() {
     let mut harness = Harness::new(LIMITS, 400).with_states(8);
     for (own, expected) in [(0, 62), (1, 62), (2, 6), (3, 6)] {
@@ -443,18 +429,6 @@ fn a_prompt_that_comes_late_computes_its_prefix_once_more_and_leaves_a_snapshot(
         harness.drain();
         assert_eq!(harness.computed - before, expected, "prompt {own}");
     }
-}
-
-#[test]
-fn the_next_turn_of_a_recurrent_model_begins_where_the_answer_ended() {
-    let mut harness = Harness::new(LIMITS, 40).with_states(4);
-    harness.add(prompt(6, 1, 9), Plan::of(21));
-    harness.drain();
-    let before = harness.computed;
-    let answer = (1..=20).map(|i| 1 << 8 | i);
-    harness.add(prompt(6, 1, 9).into_iter().chain(answer).chain([5, 6, 7]).collect(), Plan::of(1));
-    harness.drain();
-    assert_eq!(harness.computed - before, 3);
 }
 
 #[test]

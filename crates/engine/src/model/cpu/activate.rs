@@ -6,11 +6,16 @@ use super::{
     on_isa,
 };
 
+/// `x = silu(x)`.
+pub fn silu(isa: Isa, x: &mut [f32]) {
+    on_isa!(isa, silu_alone<>(x: &mut [f32]));
+}
+
 /// `gate = silu(gate) * up`.
 ///
 /// Shape: both of the same length, a multiple of 16 or not.
 pub fn silu_mul(isa: Isa, gate: &mut [f32], up: &[f32]) {
-    on_isa!(isa, silu<>(gate: &mut [f32], up: &[f32]));
+    on_isa!(isa, silu_times<>(gate: &mut [f32], up: &[f32]));
 }
 
 /// `gate = gelu(gate) * up`, with GELU's tanh approximation.
@@ -63,13 +68,24 @@ impl Nonlinearity for GeluTanh {
 }
 
 #[inline(always)]
-fn silu<L: Lanes>(gate: &mut [f32], up: &[f32]) {
+fn silu_times<L: Lanes>(gate: &mut [f32], up: &[f32]) {
     by_lanes::<L, Silu>(gate, up);
 }
 
 #[inline(always)]
 fn logistic<L: Lanes>(gate: &mut [f32], up: &[f32]) {
     by_lanes::<L, Logistic>(gate, up);
+}
+
+#[inline(always)]
+fn silu_alone<L: Lanes>(x: &mut [f32]) {
+    let (whole, tail) = x.as_chunks_mut::<WIDTH>();
+    let mut last = [0.0; WIDTH];
+    last[..tail.len()].copy_from_slice(tail);
+    for lanes in whole.iter_mut().chain([&mut last]) {
+        Silu::apply(L::load(lanes)).store(lanes);
+    }
+    tail.copy_from_slice(&last[..tail.len()]);
 }
 
 #[inline(always)]

@@ -12,7 +12,7 @@ use super::{
     linear::{Compute, Linear, Table},
     norm,
     rotary::{Heads, LayerCache, Rotary},
-    sampler, softmax,
+    routing, sampler, softmax,
     states::States,
 };
 use crate::model::{
@@ -305,12 +305,14 @@ impl Backend for Cpu {
         delta_net: &Self::DeltaNet,
     ) -> Result<Self::Input, Error> {
         let parts = self.product(h, projections)?;
-        let (Ok([qkv, z, b, a]), Some(shape)) = (<[Floats; 4]>::try_from(parts), &self.config.delta_net)
+        let (Ok([qkv, z, mut beta, times]), Some(shape)) =
+            (<[Floats; 4]>::try_from(parts), &self.config.delta_net)
         else {
             return Err(Error::Step("expected the four projections of linear attention".into()));
         };
+        routing::logistic(self.compute.tier, &mut beta.values);
         let mixed = Mixed { isa: self.compute.tier, shape, step: &self.step, eps: self.eps() };
-        let inputs = delta_net::Inputs { qkv: &qkv.values, b: &b.values, a: &a.values };
+        let inputs = delta_net::Inputs { qkv: &qkv.values, beta: &beta.values, times: &times.values };
         let (width, mut gate) = (z.width, z.values);
         mixed.apply(delta_net, &inputs, &mut gate, self.states.layer(layer));
         Ok(Floats { values: gate, width })

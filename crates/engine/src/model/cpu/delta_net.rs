@@ -12,7 +12,7 @@ use rayon::prelude::*;
 
 use super::{
     Isa, activate,
-    lanes::{Lanes, WIDTH, sigmoid},
+    lanes::{Lanes, WIDTH},
     norm, on_isa,
     shared::Shared,
     states::LayerStates,
@@ -41,9 +41,11 @@ pub struct DeltaNet {
 pub(super) struct Inputs<'a> {
     /// Shape: `[rows, channels]`.
     pub qkv: &'a [f32],
+    /// How far each value is corrected, from 0 to 1, and the times of the decay.
+    ///
     /// Shape: `[rows, value heads]`, each.
-    pub b: &'a [f32],
-    pub a: &'a [f32],
+    pub beta: &'a [f32],
+    pub times: &'a [f32],
 }
 
 /// One layer over the rows of a step.
@@ -146,7 +148,7 @@ impl Mixed<'_> {
                 };
                 add_tap(self.isa, out, input, weights);
             }
-            silu(self.isa, out);
+            activate::silu(self.isa, out);
             let (keys, scale) = (self.shape.widths()[0], 1.0 / (self.shape.key_dim as f32).sqrt());
             for (head, scale) in [(0..keys, scale), (keys..2 * keys, 1.0)] {
                 for head in out[head].chunks_exact_mut(self.shape.key_dim) {
@@ -195,8 +197,8 @@ impl Mixed<'_> {
                     q: &of_row[q..q + key_dim],
                     k: &of_row[keys + q..keys + q + key_dim],
                     v: &of_row[v..v + value_dim],
-                    decay: decay(net.decay[head], inputs.a[gate] + net.dt_bias[head]),
-                    beta: strength(inputs.b[gate]),
+                    decay: decay(net.decay[head], inputs.times[gate] + net.dt_bias[head]),
+                    beta: inputs.beta[gate],
                 }
             };
             let tokens: Vec<Token<'_>> = run.rows.clone().map(token).collect();
@@ -221,11 +223,6 @@ fn decay(decay: f32, time: f32) -> f32 {
     (f64::from(decay) * softplus).exp() as f32
 }
 
-/// The logistic function of a logit.
-fn strength(logit: f32) -> f32 {
-    (1.0 / (1.0 + (-f64::from(logit)).exp())) as f32
-}
-
 /// `out += weights * input`.
 fn add_tap(isa: Isa, out: &mut [f32], input: &[f32], weights: &[f32]) {
     on_isa!(isa, tap<>(out: &mut [f32], input: &[f32], weights: &[f32]));
@@ -237,18 +234,6 @@ fn tap<L: Lanes>(out: &mut [f32], input: &[f32], weights: &[f32]) {
     let vectors = out.as_chunks_mut::<WIDTH>().0.iter_mut().zip(input.as_chunks::<WIDTH>().0);
     for ((out, input), weights) in vectors.zip(weights.as_chunks::<WIDTH>().0) {
         L::load(input).mul_add(L::load(weights), L::load(out)).store(out);
-    }
-}
-
-fn silu(isa: Isa, x: &mut [f32]) {
-    on_isa!(isa, silu_of<>(x: &mut [f32]));
-}
-
-#[inline(always)]
-fn silu_of<L: Lanes>(x: &mut [f32]) {
-    for x in x.as_chunks_mut::<WIDTH>().0 {
-        let lanes = L::load(x);
-        lanes.mul(sigmoid(lanes)).store(x);
     }
 }
 

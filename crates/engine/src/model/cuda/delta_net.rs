@@ -18,7 +18,7 @@ const TAPS: usize = 4;
 /// The kernel of the delta rule for these heads.
 ///
 /// # Errors
-/// There is none.
+/// Sizes that no kernel takes.
 pub(super) fn rule(heads: &config::DeltaNet) -> Result<&'static str, Error> {
     let config::DeltaNet { key_dim, value_dim, .. } = *heads;
     let kernel = match key_dim {

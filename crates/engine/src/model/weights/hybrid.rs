@@ -4,7 +4,7 @@
 //! key head after key head, rows of queries, keys, values and their gates in one tensor, and the two small projections in
 //! another.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::collections::BTreeMap;
 
 use super::{Entry, Turns};
 use crate::model::{Config, config::DeltaNet};
@@ -26,11 +26,13 @@ pub(super) fn split(config: &Config, index: &mut BTreeMap<String, Entry>) {
             cut(index, &at("in_proj_ba"), ba.map(|(part, turns)| (at(part), turns)));
         } else if config.gated_attention {
             let d = config.head_dim;
-            let turns =
-                |first: usize| Turns { period: 2 * d, ranges: std::iter::once(first..first + d).collect() };
             for kind in ["weight", "bias"] {
                 let at = |part: &str| format!("model.layers.{layer}.self_attn.{part}.{kind}");
-                cut(index, &at("q_proj"), [(at("q_proj"), turns(0)), (at("gate_proj"), turns(d))]);
+                cut(
+                    index,
+                    &at("q_proj"),
+                    [(at("q_proj"), Turns::one(2 * d, 0..d)), (at("gate_proj"), Turns::one(2 * d, d..2 * d))],
+                );
             }
         }
     }
@@ -40,13 +42,11 @@ pub(super) fn split(config: &Config, index: &mut BTreeMap<String, Entry>) {
 fn of_key_heads(delta: &DeltaNet) -> [[(&'static str, Turns); 2]; 2] {
     let (keys, each) = (delta.key_dim, delta.n_value_heads / delta.n_key_heads);
     let values = each * delta.value_dim;
-    let turns = |period, ranges| Turns { period, ranges };
-    let one = |range: Range<usize>| -> Vec<Range<usize>> { std::iter::once(range).collect() };
     let (z, all) = (2 * keys + values, 2 * (keys + values));
-    let qkv = vec![0..keys, keys..2 * keys, 2 * keys..z];
+    let qkv = Turns { period: all, ranges: vec![0..keys, keys..2 * keys, 2 * keys..z] };
     [
-        [("in_proj_qkv", turns(all, qkv)), ("in_proj_z", turns(all, one(z..all)))],
-        [("in_proj_b", turns(2 * each, one(0..each))), ("in_proj_a", turns(2 * each, one(each..2 * each)))],
+        [("in_proj_qkv", qkv), ("in_proj_z", Turns::one(all, z..all))],
+        [("in_proj_b", Turns::one(2 * each, 0..each)), ("in_proj_a", Turns::one(2 * each, each..2 * each))],
     ]
 }
 
@@ -112,7 +112,7 @@ mod tests {
         };
         let [[(_, qkv), (_, z)], [(_, b), (_, a)]] = of_key_heads(&delta);
         assert_eq!((qkv.period, qkv.ranges), (160, vec![0..16, 16..32, 32..96]));
-        assert_eq!((z.ranges.len(), z.ranges[0].clone()), (1, 96..160));
-        assert_eq!((b.period, b.ranges[0].clone(), a.ranges[0].clone()), (4, 0..2, 2..4));
+        assert_eq!(z, Turns::one(160, 96..160));
+        assert_eq!((b, a), (Turns::one(4, 0..2), Turns::one(4, 2..4)));
     }
 }

@@ -1,6 +1,6 @@
 //! Gated DeltaNet from a `config.json`.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     super::{Arch, DeltaNet},
@@ -15,9 +15,16 @@ pub fn delta_net(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<Option
     if !arch.is_hybrid() {
         return Ok(None);
     }
-    for (key, only) in [("attn_output_gate", Value::Bool(true)), ("mamba_ssm_dtype", Value::from("float32"))]
-    {
-        if let Some(value) = s.given(key).filter(|value| **value != only) {
+    // The second three are settings of Qwen3-Next, which reads them; the classes after it compute as if they were these.
+    let fixed = [
+        ("attn_output_gate", json!(true)),
+        ("mamba_ssm_dtype", json!("float32")),
+        ("norm_topk_prob", json!(true)),
+        ("decoder_sparse_step", json!(1)),
+        ("mlp_only_layers", json!([])),
+    ];
+    for (key, only) in &fixed[..if arch == Arch::Qwen3Next { 2 } else { 5 }] {
+        if let Some(value) = s.given(key).filter(|value| *value != only) {
             return Err(s.bad(key, format!("is {}; only `{only}` is supported", shown(value))));
         }
     }

@@ -1,7 +1,5 @@
 //! Experts from a `config.json`.
 
-use serde_json::json;
-
 use super::{
     super::{Arch, Experts, Routing, Scoring, SharedExpert},
     settings::{Settings, shown},
@@ -49,13 +47,6 @@ fn hybrid(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<Experts, Erro
         Arch::Qwen3Next => (s.flag("norm_topk_prob")?, sparse_layers(s, n_layers)?),
         _ => (true, vec![true; n_layers]),
     };
-    for (key, neutral) in
-        [("norm_topk_prob", json!(true)), ("decoder_sparse_step", json!(1)), ("mlp_only_layers", json!([]))]
-    {
-        if let Some(value) = s.given(key).filter(|value| arch != Arch::Qwen3Next && **value != neutral) {
-            return Err(s.bad(key, format!("is {}; `{}` has no such setting", shown(value), s.class.name)));
-        }
-    }
     Ok(Experts {
         n,
         width: s.needed_size("moe_intermediate_size")?,

@@ -49,6 +49,17 @@ const READ: [&str; 11] = [
     "original_max_position_embeddings",
 ];
 
+/// Settings that are read of all hybrids more.
+const OF_HYBRIDS: [&str; 7] = [
+    "full_attention_interval",
+    "attn_output_gate",
+    "mamba_ssm_dtype",
+    "output_gate_type",
+    "norm_topk_prob",
+    "decoder_sparse_step",
+    "mlp_only_layers",
+];
+
 /// Settings that are read of one class more.
 fn read_of(arch: Arch) -> &'static [&'static str] {
     match arch {
@@ -57,19 +68,9 @@ fn read_of(arch: Arch) -> &'static [&'static str] {
         // All layers slide where one does.
         Arch::Qwen3Moe => &["max_window_layers", "num_local_experts"],
         Arch::Glm4Moe => &["num_local_experts"],
-        Arch::Qwen35 | Arch::Qwen35Moe | Arch::Qwen3Next => &[
-            "full_attention_interval",
-            "attn_output_gate",
-            "mamba_ssm_dtype",
-            "output_gate_type",
-            "num_local_experts",
-            "intermediate_size",
-            "norm_topk_prob",
-            "decoder_sparse_step",
-            "mlp_only_layers",
-        ],
+        Arch::Qwen35Moe | Arch::Qwen3Next => &["num_local_experts", "intermediate_size"],
         Arch::Mistral | Arch::Ministral3 | Arch::Gemma2 => &["use_sliding_window"],
-        Arch::Qwen2 | Arch::Qwen3 | Arch::Hunyuan => &[],
+        Arch::Qwen2 | Arch::Qwen3 | Arch::Hunyuan | Arch::Qwen35 => &[],
     }
 }
 
@@ -80,7 +81,8 @@ const UNREAD: [&str; 3] =
 fn is_read(key: &str, s: &Settings<'_>, arch: Arch) -> bool {
     let is_unread = UNREAD.contains(&key) && !(arch == Arch::Gemma2 && key.ends_with("_softcapping"));
     let of_class = s.class.defaults.contains_key(key) && !is_unread;
-    of_class || READ.contains(&key) || read_of(arch).contains(&key)
+    let of_hybrid = arch.is_hybrid() && OF_HYBRIDS.contains(&key);
+    of_class || of_hybrid || READ.contains(&key) || read_of(arch).contains(&key)
 }
 
 /// Rejects unknown keys, and known ones whose value is neither read nor neutral.

@@ -462,7 +462,16 @@ fn a_hybrid_is_read_with_the_settings_of_published_files() {
     assert_eq!((c.rotary_dim, c.rope.theta, c.n_attention_layers()), (64, 1e7, 16));
     // 48 layers, each with 48 matrices of 128 x 128 and three inputs of 10,240 channels.
     assert_eq!(c.state_bytes(), 48 * (48 * 128 * 128 + 3 * 10_240) * 4);
-    for (key, value) in [("output_gate_type", "sigmoid"), ("mamba_ssm_dtype", "bfloat16")] {
-        refused(&nested(&with(&text, json!({ key: value }))), &[&format!("`text_config.{key}`"), value]);
+    for (key, value, shown) in [
+        ("output_gate_type", json!("sigmoid"), "sigmoid"),
+        ("mamba_ssm_dtype", json!("bfloat16"), "bfloat16"),
+        ("attn_output_gate", json!(false), "only `true`"),
+        ("mlp_only_layers", json!([1]), "only `[]`"),
+        ("num_local_experts", json!(64), "not known"),
+        ("linear_num_value_heads", json!(24), "not a multiple of `linear_num_key_heads`, 16"),
+        ("layer_types", json!(vec!["sliding_attention"; 64]), "`linear_attention` are known"),
+    ] {
+        refused(&nested(&with(&text, json!({ key: value }))), &[&format!("`text_config.{key}`"), shown]);
     }
+    refused(&nested(&with(&text, json!({"full_attention_interval": 5}))), &["end in linear attention"]);
 }
