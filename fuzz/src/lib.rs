@@ -73,7 +73,9 @@ pub fn config(bytes: &[u8]) {
     if let Ok(json) = serde_json::from_slice(bytes)
         && let Ok(config) = config::from_json("config.json", &json)
     {
-        let _ = config.rope.frequencies(config.head_dim);
+        for attention in config.attentions() {
+            let _ = attention.rope.frequencies(attention.rotary_dim);
+        }
     }
 }
 

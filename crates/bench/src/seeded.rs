@@ -216,13 +216,13 @@ impl Seeded {
         add("embedding_length", size(c.hidden));
         add("feed_forward_length", size(c.intermediate));
         add("attention.head_count", size(c.n_heads));
-        add("attention.head_count_kv", size(c.n_kv_heads));
-        add("attention.key_length", size(c.head_dim));
-        add("attention.value_length", size(c.head_dim));
+        add("attention.head_count_kv", size(c.full.n_kv_heads));
+        add("attention.key_length", size(c.full.head_dim));
+        add("attention.value_length", size(c.full.head_dim));
         add("attention.layer_norm_rms_epsilon", Value::F32(c.norm_eps as f32));
-        add("rope.freq_base", Value::F32(c.rope.theta as f32));
+        add("rope.freq_base", Value::F32(c.full.rope.theta as f32));
         if let Some(delta) = &c.delta_net {
-            add("rope.dimension_count", size(c.rotary_dim));
+            add("rope.dimension_count", size(c.full.rotary_dim));
             add("rope.dimension_sections", Value::Array([11, 11, 10, 0].map(Value::I32).to_vec()));
             add("full_attention_interval", size(period(c)));
             add("ssm.conv_kernel", size(delta.conv));
@@ -263,9 +263,9 @@ fn mixer(c: &Config, layer: usize, finer: GgmlDType, add: &mut impl FnMut(&str, 
         add("ssm_norm", &[delta.value_dim], GgmlDType::F32);
         return add("ssm_out", &[c.hidden, values], GgmlDType::Q4K);
     }
-    let (q, kv) = (c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim);
-    add("attn_q_norm", &[c.head_dim], GgmlDType::F32);
-    add("attn_k_norm", &[c.head_dim], GgmlDType::F32);
+    let (q, kv) = (c.n_heads * c.full.head_dim, c.full.kv_width());
+    add("attn_q_norm", &[c.full.head_dim], GgmlDType::F32);
+    add("attn_k_norm", &[c.full.head_dim], GgmlDType::F32);
     add("attn_q", &[if c.gated_attention { 2 * q } else { q }, c.hidden], GgmlDType::Q4K);
     add("attn_k", &[kv, c.hidden], GgmlDType::Q4K);
     add("attn_v", &[kv, c.hidden], finer);
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(config.experts, shape.config.experts);
         for (name, k) in [("self_attn.q_proj", 256), ("mlp.experts.3.down_proj", 256)] {
             let name = format!("model.layers.0.{name}.weight");
-            let n = if name.contains("down") { config.hidden } else { config.n_heads * config.head_dim };
+            let n = if name.contains("down") { config.hidden } else { config.n_heads * config.full.head_dim };
             let stored = weights.get(&name, &[n, k]).unwrap();
             let packed = crate::model::cpu::Packed::pack(stored.dtype, n, k, &stored.bytes).unwrap();
             let (mut sum, mut squares, mut row) = (0.0_f64, 0.0_f64, vec![0.0; k]);
@@ -384,7 +384,7 @@ mod tests {
         let is_tiled =
             crate::model::config::DeltaNet { is_tiled: true, ..of_shape.delta_net.clone().unwrap() };
         assert_eq!((&config.delta_net, &config.experts), (&Some(is_tiled), &of_shape.experts));
-        assert_eq!(config.rotary_dim, of_shape.rotary_dim);
+        assert_eq!(config.full.rotary_dim, of_shape.full.rotary_dim);
         let refused = Seeded::new(Shape::named("tiny").unwrap(), 2, 7).write(&again).unwrap_err();
         assert!(refused.to_string().contains("Qwen3"), "{refused}");
     }

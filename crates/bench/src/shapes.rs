@@ -76,9 +76,9 @@ impl Shape {
     #[must_use]
     pub fn products(&self) -> Vec<(&'static str, [usize; 2])> {
         let c = &self.config;
-        let heads = c.n_heads * c.head_dim;
+        let heads = c.n_heads * c.full.head_dim;
         let gate = if c.gated_attention { heads } else { 0 };
-        let qkv = heads + gate + 2 * c.n_kv_heads * c.head_dim;
+        let qkv = heads + gate + c.full.cached();
         // Of a mixture, the experts of one token.
         let width = c.experts.as_ref().map_or(c.intermediate, |experts| {
             experts.routing.top_k * experts.width + experts.shared.map_or(0, |shared| shared.width)
@@ -110,7 +110,7 @@ impl Shape {
     pub fn prefill_operations(&self, n: usize) -> f64 {
         let (each, output) = self.parameters();
         let (c, n) = (&self.config, n as f64);
-        let attention = 2.0 * n * n * (c.n_attention_layers() * c.n_heads * c.head_dim) as f64;
+        let attention = 2.0 * n * n * (c.n_attention_layers() * c.n_heads * c.full.head_dim) as f64;
         2.0 * (n * each + output) + attention
     }
 
@@ -120,7 +120,7 @@ impl Shape {
     pub fn decode_bytes(&self, rows: usize, length: f64) -> f64 {
         let (each, output) = self.parameters();
         let c = &self.config;
-        let cached = 2.0 * 2.0 * (c.n_attention_layers() * c.n_kv_heads * c.head_dim) as f64;
+        let cached = 2.0 * c.cached() as f64;
         2.0 * (each + output) + rows as f64 * (length * cached + c.state_bytes() as f64)
     }
 }

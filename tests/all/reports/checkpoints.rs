@@ -45,7 +45,10 @@ fn gemma_3_without_its_defaults_is_whole() {
     let Some(model) = report("gemma3-class-defaults") else { return };
     let weights = Weights::open(&model).unwrap();
     let c = weights.config();
-    assert_eq!((c.n_heads, c.n_kv_heads, c.head_dim, c.context), (8, 4, 256, 131_072));
-    assert_eq!((c.rope.theta, &c.rope.scaling, c.window), (1e6, &Scaling::Linear(8.0), Some(1024)));
+    assert_eq!((c.n_heads, c.full.n_kv_heads, c.full.head_dim, c.context), (8, 4, 256, 131_072));
+    assert_eq!(
+        (c.full.rope.theta, &c.full.rope.scaling, c.window()),
+        (1e6, &Scaling::Linear(8.0), Some(1024))
+    );
     check(&model, [(219, -4.8292), (151, -4.9074)]);
 }

@@ -159,7 +159,7 @@ impl Adapter {
                         "it has weights for layer {idx}'s `{name}`, where the model has linear attention"
                     )));
                 }
-                let [n_out, n_in] = module.shape(model);
+                let [n_out, n_in] = module.shape(model, idx);
                 if (part.n_out, part.n_in) != (n_out, n_in) {
                     let name = module.path();
                     let ours = format!("[{}, {}]", part.n_out, part.n_in);
@@ -210,8 +210,9 @@ impl Module {
 
     /// Outputs and inputs of the model's matrix: `[n_out, n_in]`.
     #[must_use]
-    pub fn shape(self, model: &Config) -> [usize; 2] {
-        let (q, kv) = (model.n_heads * model.head_dim, model.n_kv_heads * model.head_dim);
+    pub fn shape(self, model: &Config, layer: usize) -> [usize; 2] {
+        let kind = model.kind_of(layer);
+        let (q, kv) = (model.query_width(kind), model.attention(kind).kv_width());
         match self {
             // A gate beside the queries.
             Self::Q if model.gated_attention => [2 * q, model.hidden],

@@ -7,7 +7,7 @@
 use super::{
     Error, KvType, Weights,
     adapter::LowRank,
-    config::Experts,
+    config::{AttentionKind, Experts},
     sampler::{SampleRequest, SampledToken},
     step::{Step, StepLimits},
 };
@@ -41,15 +41,6 @@ pub struct Added<'a> {
 
 /// The norms of a layer's query and key heads, where the architecture has them.
 pub type HeadNorms<'a, V> = (Option<&'a V>, Option<&'a V>);
-
-/// The attention of a layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// Full attention: all earlier keys.
-    Global,
-    /// Sliding-window attention, with a rotary embedding of its own in some models.
-    Local,
-}
 
 /// The weights of a [`super::config::DeltaNet`] beside its projections, f32.
 #[derive(Clone, Debug)]
@@ -228,7 +219,7 @@ pub trait Backend: Send + Sync + Sized + 'static {
         h: &Self::Input,
         qkv: &Self::Linear,
         norms: HeadNorms<'_, Self::Vector>,
-        reach: Reach,
+        kind: AttentionKind,
     ) -> Result<Self::Queries, Error>;
 
     /// Only the wanted rows of the stream and of the queries.
@@ -251,7 +242,7 @@ pub trait Backend: Send + Sync + Sized + 'static {
         layer: usize,
         queries: Self::Queries,
         rows: Rows,
-        reach: Reach,
+        kind: AttentionKind,
     ) -> Result<Self::Input, Error>;
 
     /// Gated DeltaNet over normed rows: each row's queries, keys and values are convolved with those of earlier rows of

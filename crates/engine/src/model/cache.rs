@@ -37,6 +37,6 @@ impl KvType {
     /// Bytes that one block takes over all layers of a model that have keys and values.
     #[must_use]
     pub fn block_bytes(self, config: &Config) -> usize {
-        2 * config.n_attention_layers() * config.n_kv_heads * config.head_dim * BLOCK * self.bytes()
+        config.cached() * BLOCK * self.bytes()
     }
 }

@@ -1,6 +1,7 @@
 //! What differs between the decoders: sizes, rope, norms, windows. Read from a Hugging Face `config.json`
 //! or from GGUF metadata; it loads no weights.
 
+mod attention;
 mod delta_net;
 mod experts;
 pub mod gguf;
@@ -8,6 +9,7 @@ mod hf;
 
 use crate::model::Error;
 
+pub use attention::{Attention, AttentionKind};
 pub use delta_net::DeltaNet;
 pub use experts::{Experts, MAX_EXPERTS, Routing, Scoring, SharedExpert};
 pub use gguf::from_gguf;
@@ -40,9 +42,14 @@ pub struct Config {
     pub hidden: usize,
     pub intermediate: usize,
     pub n_layers: usize,
+    /// Heads of queries.
     pub n_heads: usize,
-    pub n_kv_heads: usize,
-    pub head_dim: usize,
+    /// The attention of layers that see all keys.
+    pub full: Attention,
+    /// The attention of layers with a window, where there are any.
+    pub sliding: Option<Attention>,
+    /// For each layer, whether it is one of those.
+    pub slides: Vec<bool>,
     pub norm_eps: f64,
     /// Norms multiply by 1 more than the weights that the files hold (safetensors of Gemma and of Qwen's hybrids; GGUF
     /// files have the 1 added already).
@@ -67,15 +74,6 @@ pub struct Config {
     pub score_softcap: Option<f32>,
     /// Logits become `c tanh(logit / c)` (Gemma 2).
     pub logit_softcap: Option<f32>,
-    pub rope: Rope,
-    /// Values of a head that are rotated, from its first on; all of them but in GLM and Qwen's hybrids.
-    pub rotary_dim: usize,
-    /// Rope of the sliding layers where it is another one (Gemma 3).
-    pub local_rope: Option<Rope>,
-    /// Keys that a sliding layer sees, its own included.
-    pub window: Option<usize>,
-    /// For each layer, whether the window is in force.
-    pub sliding: Vec<bool>,
     pub activation: Activation,
     /// Queries have a gate beside them: attended values are multiplied by its logistic function (Qwen's hybrids).
     pub gated_attention: bool,
@@ -267,7 +265,7 @@ impl Config {
     /// `path` is for the message.
     pub fn check_context(&self, path: &str, context: usize) -> Result<(), Error> {
         let is_dynamic = |rope: &Rope| rope.scaling == Scaling::Dynamic;
-        if context <= self.context || !std::iter::once(&self.rope).chain(&self.local_rope).any(is_dynamic) {
+        if context <= self.context || !self.attentions().any(|attention| is_dynamic(&attention.rope)) {
             return Ok(());
         }
         let reason = format!(
@@ -319,8 +317,6 @@ fn check(path: &str, config: Config) -> Result<Config, Error> {
         ("intermediate size", c.intermediate, 1 << 22),
         ("number of layers", c.n_layers, MAX_LAYERS),
         ("number of heads", c.n_heads, 1 << 12),
-        ("number of kv heads", c.n_kv_heads, 1 << 12),
-        ("head size", c.head_dim, 1 << 12),
         ("vocabulary size", c.vocab, 1 << 24),
         ("context length", c.context, 1 << 30),
     ] {
@@ -328,26 +324,8 @@ fn check(path: &str, config: Config) -> Result<Config, Error> {
             return bad(key, &format!("is {size}; a number from 1 to {limit} was expected"));
         }
     }
-    if !c.n_heads.is_multiple_of(c.n_kv_heads) {
-        return bad("number of kv heads", "does not divide the number of heads");
-    }
-    if !c.head_dim.is_multiple_of(16) {
-        return bad("head size", &format!("is {}, not a multiple of 16", c.head_dim));
-    }
-    if !c.rotary_dim.is_multiple_of(2) || c.rotary_dim == 0 || c.rotary_dim > c.head_dim {
-        let reason = format!("is {} of a head's {}; an even number was expected", c.rotary_dim, c.head_dim);
-        return bad("number of values that are rotated", &reason);
-    }
+    attention::check(path, c)?;
     experts::check(path, c)?;
     delta_net::check(path, c)?;
-    for rope in std::iter::once(&c.rope).chain(&c.local_rope) {
-        if let Scaling::Factors(by) = &rope.scaling
-            && by.len() != c.rotary_dim / 2
-        {
-            let reason =
-                format!("has {} values; one for each of {} was expected", by.len(), c.rotary_dim / 2);
-            return bad("rope_freqs.weight", &reason);
-        }
-    }
     Ok(config)
 }

@@ -4,8 +4,8 @@
 use super::{
     Adapter, Config, Error, KvType, Weights,
     adapter::{AdapterLayer, Module},
-    backend::{Added, Backend, Cut, DeltaNetWeights, LogitsStatus, Matrices, Reach, Rows, StepStatus},
-    config::DeltaNet,
+    backend::{Added, Backend, Cut, DeltaNetWeights, LogitsStatus, Matrices, Rows, StepStatus},
+    config::{AttentionKind, DeltaNet},
     sampler::{SampleRequest, SampledToken},
     step::{Step, StepLimits},
 };
@@ -120,7 +120,7 @@ enum Mixer<B: Backend> {
         qkv: B::Linear,
         q_norm: Option<B::Vector>,
         k_norm: Option<B::Vector>,
-        reach: Reach,
+        kind: AttentionKind,
     },
     /// A recurrent state.
     DeltaNet { projections: B::Linear, delta_net: B::DeltaNet },
@@ -196,14 +196,14 @@ impl<B: Backend> Decoder<B> {
         let is_last = idx + 1 == self.layers.len();
         let (backend, layer) = (&mut self.backend, &self.layers[idx]);
         let mixed = match &layer.mixer {
-            Mixer::Attention { qkv, q_norm, k_norm, reach } => {
+            Mixer::Attention { qkv, q_norm, k_norm, kind } => {
                 let norms = (q_norm.as_ref(), k_norm.as_ref());
-                let mut queries = backend.project(idx, h, qkv, norms, *reach)?;
+                let mut queries = backend.project(idx, h, qkv, norms, *kind)?;
                 if is_last {
                     (x, queries) = backend.take_wanted(x, queries)?;
                 }
                 let rows = if is_last { Rows::Wanted } else { Rows::All };
-                backend.attend(idx, queries, rows, *reach)? // [rows, heads head_dim]
+                backend.attend(idx, queries, rows, *kind)? // [rows, heads head_dim]
             }
             // Never the last layer: the configuration is checked.
             Mixer::DeltaNet { projections, delta_net } => backend.mix(idx, h, projections, delta_net)?,
@@ -226,8 +226,8 @@ impl<B: Backend> Decoder<B> {
     fn remember(&mut self, idx: usize, h: &B::Input) -> Result<(), Error> {
         let backend = &mut self.backend;
         match &self.layers[idx].mixer {
-            Mixer::Attention { qkv, q_norm, k_norm, reach } => {
-                backend.project(idx, h, qkv, (q_norm.as_ref(), k_norm.as_ref()), *reach).map(drop)
+            Mixer::Attention { qkv, q_norm, k_norm, kind } => {
+                backend.project(idx, h, qkv, (q_norm.as_ref(), k_norm.as_ref()), *kind).map(drop)
             }
             Mixer::DeltaNet { projections, delta_net } => {
                 backend.mix(idx, h, projections, delta_net).map(drop)
@@ -258,12 +258,16 @@ impl<B: Backend> Model for Decoder<B> {
             let backend = &mut self.backend;
             match &mut layer.mixer {
                 Mixer::Attention { qkv, .. } if self.config.gated_attention => {
-                    let halves = layer_parts.get(&Module::Q).map(|both| both.halves(self.config.head_dim));
+                    let halves = layer_parts
+                        .get(&Module::Q)
+                        .map(|both| both.halves(self.config.attention_of(idx).head_dim));
                     let half = |i: usize| halves.as_ref().map(|halves| Added { matrices: &halves[i], scale });
                     backend.adapt(qkv, &[half(0), added(Module::K), added(Module::V), half(1)])?;
                 }
                 Mixer::Attention { qkv, .. } => {
-                    backend.adapt(qkv, &[Module::Q, Module::K, Module::V].map(added))?;
+                    let values_are_keys = self.config.attention_of(idx).values_are_keys;
+                    let values = if values_are_keys { Module::K } else { Module::V };
+                    backend.adapt(qkv, &[Module::Q, Module::K, values].map(added))?;
                 }
                 Mixer::DeltaNet { projections, .. } => backend.adapt(projections, &[None; 4])?,
             }
@@ -368,7 +372,11 @@ impl<B: Backend> Load<'_, B> {
             Some(delta) => {
                 (self.delta_net(delta, &at("linear_attn"))?, "linear_attn.out_proj", delta.widths()[2])
             }
-            None => (self.attention(layer, &at("self_attn"))?, "self_attn.o_proj", c.n_heads * c.head_dim),
+            None => (
+                self.attention(layer, &at("self_attn"))?,
+                "self_attn.o_proj",
+                c.query_width(c.kind_of(layer)),
+            ),
         };
         Ok(Layer {
             input_layernorm: self.norm(&at("input_layernorm"), c.hidden)?,
@@ -383,14 +391,17 @@ impl<B: Backend> Load<'_, B> {
     fn attention(&self, layer: usize, module: &str) -> Result<Mixer<B>, Error> {
         let c = self.config;
         let at = |part: &str| format!("{module}.{part}");
-        let (q, kv) = (c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim);
-        let mut qkv = vec![(at("q_proj"), q), (at("k_proj"), kv), (at("v_proj"), kv)];
+        let kind = c.kind_of(layer);
+        let attention = c.attention(kind);
+        let (q, kv) = (c.query_width(kind), attention.kv_width());
+        let values = if attention.values_are_keys { "k_proj" } else { "v_proj" };
+        let mut qkv = vec![(at("q_proj"), q), (at("k_proj"), kv), (at(values), kv)];
         qkv.extend(c.gated_attention.then(|| (at("gate_proj"), q)));
         Ok(Mixer::Attention {
-            qkv: self.linear(&qkv, c.hidden, Cut::Heads(c.head_dim))?,
-            q_norm: self.head_norm(&at("q_norm"))?,
-            k_norm: self.head_norm(&at("k_norm"))?,
-            reach: if c.sliding[layer] { Reach::Local } else { Reach::Global },
+            qkv: self.linear(&qkv, c.hidden, Cut::Heads(attention.head_dim))?,
+            q_norm: self.head_norm(&at("q_norm"), attention.head_dim)?,
+            k_norm: self.head_norm(&at("k_norm"), attention.head_dim)?,
+            kind,
         })
     }
 
@@ -438,8 +449,8 @@ impl<B: Backend> Load<'_, B> {
         self.backend.linear(self.weights, Matrices { parts, k, cut })
     }
 
-    fn head_norm(&self, name: &str) -> Result<Option<B::Vector>, Error> {
-        self.config.qk_norm.then(|| self.norm(name, self.config.head_dim)).transpose()
+    fn head_norm(&self, name: &str, head_dim: usize) -> Result<Option<B::Vector>, Error> {
+        self.config.qk_norm.then(|| self.norm(name, head_dim)).transpose()
     }
 
     /// Norm weights in f32.

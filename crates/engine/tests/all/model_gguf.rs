@@ -297,13 +297,13 @@ fn a_type_that_is_not_read_is_named_with_its_first_tensor() {
 fn settings_are_followed() {
     let plain = Open::small().config();
     let with = |key: &str, value| Open::small().with(&format!("llama.{key}"), value).config();
-    let rope = |open: Open| open.config().rope;
+    let rope = |open: Open| open.config().full.rope;
     let linear = Rope { theta: 1e4, scaling: Scaling::Linear(4.0) };
     let key = "llama.rope.scaling.factor";
     assert_eq!(rope(Open::small().with(key, Value::F32(4.0))), linear, "linear is what no type means");
     assert_eq!(rope(Open::small().with("llama.rope.scale_linear", Value::F32(4.0))), linear, "its old name");
     let none = |open: Open| open.with("llama.rope.scaling.type", Value::String("none".into()));
-    assert_eq!(rope(none(Open::small().with(key, Value::F32(4.0)))), plain.rope, "a factor of nothing");
+    assert_eq!(rope(none(Open::small().with(key, Value::F32(4.0)))), plain.full.rope, "a factor of nothing");
     let yarn = |more: &[(&str, f32)]| {
         let mut open = Open::small().with(key, Value::F32(4.0));
         open = open.with("llama.rope.scaling.type", Value::String("yarn".into()));
@@ -327,7 +327,7 @@ fn settings_are_followed() {
     assert_eq!(Some(with("attention.scale", Value::F32(0.25)).attention_scale), Some(0.25));
     assert_eq!(with("embedding_scale", Value::F32(12.0)).embedding_scale, Some(12.0));
     let mistral = with("attention.sliding_window", Value::U32(32));
-    assert_eq!((mistral.window, mistral.sliding), (Some(32), vec![true, true]));
+    assert_eq!((mistral.window(), mistral.slides), (Some(32), vec![true, true]));
     assert_eq!(with("attention.sliding_window", Value::U32(128)), plain, "a window of the whole context");
     let heads = Value::Array(vec![Value::I32(2), Value::I32(2)]);
     assert_eq!(with("attention.head_count_kv", heads), plain, "the same in all layers");

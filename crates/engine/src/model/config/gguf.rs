@@ -1,6 +1,6 @@
 //! [`Config`] from GGUF metadata; it reads no tensor. A setting that the decoder cannot follow is refused by name.
 
-use super::{Activation, Arch, Config, QueryGrowth, Rope, Scaling};
+use super::{Activation, Arch, Attention, Config, QueryGrowth, Rope, Scaling};
 use crate::{
     gguf::{Value, in_words, number, shown},
     model::Error,
@@ -72,15 +72,31 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Co
     let rotary_dim = read.check_heads(arch, head_dim)?;
     let context = read.size("context_length")?;
     let gemma = matches!(arch, Arch::Gemma2 | Arch::Gemma3);
-    let (window, sliding) = read.windows(arch, n_layers, context)?;
+    let (window, slides) = read.windows(arch, n_layers, context)?;
+    let full = Attention {
+        head_dim,
+        n_kv_heads: read.optional_size("attention.head_count_kv")?.unwrap_or(n_heads),
+        rope: read.rope(arch, tensors.factors)?,
+        rotary_dim,
+        window: None,
+        values_are_keys: false,
+    };
+    let sliding = match window {
+        Some(window) => {
+            let rope = if arch == Arch::Gemma3 { read.local_rope()? } else { full.rope.clone() };
+            Some(Attention { rope, window: Some(window), ..full.clone() })
+        }
+        None => None,
+    };
     let config = Config {
         vocab: tensors.vocab,
         hidden,
         intermediate: read.intermediate(arch)?,
         n_layers,
         n_heads,
-        n_kv_heads: read.optional_size("attention.head_count_kv")?.unwrap_or(n_heads),
-        head_dim,
+        full,
+        sliding,
+        slides,
         norm_eps: read.number("attention.layer_norm_rms_epsilon")?,
         norm_plus_one: false,
         post_norms: gemma,
@@ -93,11 +109,6 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Co
         score_softcap: read.softcap(arch, "attn_logit_softcapping", 50.0)?,
         logit_softcap: read.softcap(arch, "final_logit_softcapping", 30.0)?,
         attention_scale: read.attention_scale(arch, n_layers, (per_head, head_dim))?,
-        rope: read.rope(arch, tensors.factors)?,
-        rotary_dim,
-        local_rope: if arch == Arch::Gemma3 { Some(read.local_rope()?) } else { None },
-        window,
-        sliding,
         activation: if gemma { Activation::GeluTanh } else { Activation::Silu },
         gated_attention: arch.is_hybrid(),
         delta_net: read.delta_net(arch, n_layers)?,

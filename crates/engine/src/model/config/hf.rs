@@ -12,7 +12,7 @@ mod settings;
 
 use serde_json::{Map, Value};
 
-use super::{Activation, Arch, Config};
+use super::{Activation, Arch, Attention, Config};
 use crate::model::Error;
 
 use classes::{Class, Wrapper};
@@ -62,20 +62,34 @@ pub fn read(path: &str, json: &Value) -> Result<FileConfig, Error> {
     let head_dim = s.size("head_dim")?.unwrap_or(hidden / n_heads.max(1));
     let gemma = matches!(arch, Arch::Gemma2 | Arch::Gemma3);
     let delta_net = delta_net::delta_net(&s, arch, n_layers)?;
-    let (window, sliding) = layers::windows(&s, arch, n_layers)?;
-    let (rope, local_rope) = rope::ropes(&s, arch)?;
+    let (window, slides) = layers::windows(&s, arch, n_layers)?;
+    let (rope, sliding_rope) = rope::ropes(&s, arch)?;
     let scalar = if gemma { s.needed_positive("query_pre_attn_scalar")? } else { head_dim as f64 };
     let has_switch = !matches!(arch, Arch::Qwen2 | Arch::Mistral | Arch::Ministral3);
     let has_biases = has_switch && s.flag("attention_bias")?;
     let softcap = |key| if arch == Arch::Gemma2 { s.positive(key) } else { Ok(None) };
+    let full = Attention {
+        head_dim,
+        n_kv_heads: s.size("num_key_value_heads")?.unwrap_or(n_heads),
+        rope,
+        rotary_dim: rope::rotary_dim(&s, arch, head_dim)?,
+        window: None,
+        values_are_keys: false,
+    };
+    let sliding = window.map(|window| Attention {
+        rope: sliding_rope.unwrap_or_else(|| full.rope.clone()),
+        window: Some(window),
+        ..full.clone()
+    });
     let config = Config {
         vocab: s.needed_size("vocab_size")?,
         hidden,
         intermediate: experts::intermediate(&s, arch)?,
         n_layers,
         n_heads,
-        n_kv_heads: s.size("num_key_value_heads")?.unwrap_or(n_heads),
-        head_dim,
+        full,
+        sliding,
+        slides,
         norm_eps: s.needed_positive("rms_norm_eps")?,
         norm_plus_one: gemma || arch.is_hybrid(),
         post_norms: gemma,
@@ -88,11 +102,6 @@ pub fn read(path: &str, json: &Value) -> Result<FileConfig, Error> {
         score_softcap: softcap("attn_logit_softcapping")?.map(|cap| cap as f32),
         logit_softcap: softcap("final_logit_softcapping")?.map(|cap| cap as f32),
         attention_scale: scalar.powf(-0.5) as f32,
-        rope,
-        rotary_dim: rope::rotary_dim(&s, arch, head_dim)?,
-        local_rope,
-        window,
-        sliding,
         activation: activation(&s)?,
         gated_attention: arch.is_hybrid(),
         delta_net,

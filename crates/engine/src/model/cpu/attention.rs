@@ -9,7 +9,11 @@ use super::{
     lanes::Stored,
     shared::Shared,
 };
-use crate::model::{Config, step::Step};
+use crate::model::{
+    Config,
+    config::{Attention, AttentionKind},
+    step::Step,
+};
 
 /// The rows of one attention.
 pub(super) struct Queries<'a> {
@@ -25,27 +29,27 @@ pub(super) struct Queries<'a> {
 ///
 /// Shape: as the queries.
 pub(super) fn attended<S: Stored>(
-    config: &Config,
+    (config, kind): (&Config, AttentionKind),
     isa: Isa,
     step: &Step,
     queries: &Queries<'_>,
     cache: (&[S], &[S]),
-    window: Option<usize>,
 ) -> Vec<f32> {
-    let group = config.n_heads / config.n_kv_heads;
-    let (width, part) = (config.n_heads * config.head_dim, group * config.head_dim);
+    let &Attention { n_kv_heads, head_dim, window, .. } = config.attention(kind);
+    let group = config.n_heads / n_kv_heads;
+    let (width, part) = (config.n_heads * head_dim, group * head_dim);
     let cached = Cached {
         keys: cache.0,
         values: cache.1,
-        n_kv_heads: config.n_kv_heads,
-        head_dim: config.head_dim,
+        n_kv_heads,
+        head_dim,
         window,
         softcap: config.score_softcap,
     };
     let tasks: Vec<(&[u32], usize)> = queries
         .order
         .chunks(rows_a_tile(group))
-        .flat_map(|tile| (0..config.n_kv_heads).map(move |head| (tile, head)))
+        .flat_map(|tile| (0..n_kv_heads).map(move |head| (tile, head)))
         .collect();
     let mut out = vec![0.0; queries.values.len()];
     let places = Shared::new(&mut out);

@@ -18,8 +18,8 @@ use super::{
 use crate::model::{
     Config, Error, KvType, Weights,
     angles::Angles,
-    backend::{Added, Backend, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
-    config::{self, Activation},
+    backend::{Added, Backend, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, StepStatus},
+    config::{self, Activation, Attention, AttentionKind},
     sampler::{SampleRequest, SampledToken},
     step::{Adapted, Step},
 };
@@ -38,7 +38,7 @@ pub struct Cpu {
     /// The step's rows by the block that they write to.
     runs: Vec<Range<usize>>,
     angles: Angles,
-    local_angles: Option<Angles>,
+    sliding_angles: Option<Angles>,
     /// All rows, and their wanted ones, as attention takes them.
     all: RowOrder,
     wanted: RowOrder,
@@ -86,7 +86,7 @@ impl Cpu {
     /// A processor without a cache yet.
     #[must_use]
     pub fn new(config: &Config, compute: Compute) -> Self {
-        let angles = |rope| Angles::new(rope, config.rotary_dim);
+        let angles = |attention: &Attention| Angles::new(&attention.rope, attention.rotary_dim);
         Self {
             compute,
             cache: Cache::new(config, 0, KvType::default()),
@@ -94,8 +94,8 @@ impl Cpu {
             states: States::new(config, 0),
             step: Step::default(),
             runs: Vec::new(),
-            angles: angles(&config.rope),
-            local_angles: config.local_rope.as_ref().map(angles),
+            angles: angles(&config.full),
+            sliding_angles: config.sliding.as_ref().map(angles),
             all: RowOrder::default(),
             wanted: RowOrder::default(),
             adapted: Vec::new(),
@@ -185,7 +185,7 @@ impl Backend for Cpu {
         }
         let furthest = step.positions.iter().max().map_or(0, |&position| position as usize + 1);
         self.angles.reach(furthest);
-        if let Some(angles) = &mut self.local_angles {
+        if let Some(angles) = &mut self.sliding_angles {
             angles.reach(furthest);
         }
         self.all = RowOrder { rows: (0..step.n_rows() as u32).collect(), order: step.order.clone() };
@@ -237,17 +237,18 @@ impl Backend for Cpu {
         h: &Self::Input,
         qkv: &Self::Linear,
         (q_norm, k_norm): HeadNorms<'_, Self::Vector>,
-        reach: Reach,
+        kind: AttentionKind,
     ) -> Result<Self::Queries, Error> {
         let mut qkv = self.product(h, qkv)?;
         let gate = if self.config.gated_attention { qkv.pop() } else { None };
         let Ok([mut q, mut k, v]) = <[Floats; 3]>::try_from(qkv) else {
             return Err(Error::Step("expected the fused query, key and value projections".into()));
         };
-        let angles = if reach == Reach::Local { self.local_angles.as_ref() } else { None };
+        let angles = if kind == AttentionKind::Sliding { self.sliding_angles.as_ref() } else { None };
         let rotary = Rotary {
             isa: self.compute.tier,
             config: &self.config,
+            attention: self.config.attention(kind),
             angles: angles.unwrap_or(&self.angles),
             q_norm: q_norm.map(Vec::as_slice),
             k_norm: k_norm.map(Vec::as_slice),
@@ -279,15 +280,14 @@ impl Backend for Cpu {
         layer: usize,
         queries: Self::Queries,
         rows: Rows,
-        reach: Reach,
+        kind: AttentionKind,
     ) -> Result<Self::Input, Error> {
         let places = if rows == Rows::Wanted { &self.wanted } else { &self.all };
-        let window = self.config.window.filter(|_| reach == Reach::Local);
         let Queries { values: queries, gate } = queries;
         let tile = attention::Queries { values: &queries.values, rows: &places.rows, order: &places.order };
         let values = with_halves!(&self.cache, halves => {
             let cache = (halves.keys[layer].as_slice(), halves.values[layer].as_slice());
-            attention::attended(&self.config, self.compute.tier, &self.step, &tile, cache, window)
+            attention::attended((&self.config, kind), self.compute.tier, &self.step, &tile, cache)
         });
         let attended = Floats { values, width: queries.width };
         let Some(mut gate) = gate else { return Ok(attended) };

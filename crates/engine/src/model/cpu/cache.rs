@@ -18,8 +18,8 @@ pub(super) enum Cache {
 pub(super) struct Halves<S> {
     pub keys: Vec<Vec<S>>,
     pub values: Vec<Vec<S>>,
-    /// Numbers that a block takes in one layer's keys, or in its values.
-    block: usize,
+    /// Numbers that a block takes in each layer's keys, or in its values; 0 for a layer that has none.
+    blocks: Vec<usize>,
 }
 
 /// Does the same with a cache of any type.
@@ -37,14 +37,19 @@ pub(super) use with_halves;
 impl Cache {
     /// Zeros that take no memory until they are written to: the system hands out such pages lazily.
     pub(super) fn new(config: &Config, n_blocks: usize, kv: KvType) -> Self {
-        let block = config.n_kv_heads * config.head_dim * BLOCK;
-        let n = n_blocks * block;
-        let layers: Vec<bool> =
-            (0..config.n_layers).map(|layer| config.delta_net_of(layer).is_none()).collect();
+        let block = |layer| match config.delta_net_of(layer) {
+            Some(_) => 0,
+            None => config.attention_of(layer).kv_width() * BLOCK,
+        };
+        let blocks: Vec<usize> = (0..config.n_layers).map(block).collect();
         match kv {
-            KvType::Bf16 => Self::Bf16(Halves::new(&layers, block, || vec![0_u16; n].reinterpret_into())),
-            KvType::F16 => Self::F16(Halves::new(&layers, block, || vec![0_u16; n].reinterpret_into())),
-            KvType::F32 => Self::F32(Halves::new(&layers, block, || vec![0.0; n])),
+            KvType::Bf16 => {
+                Self::Bf16(Halves::new(blocks, |block| vec![0_u16; n_blocks * block].reinterpret_into()))
+            }
+            KvType::F16 => {
+                Self::F16(Halves::new(blocks, |block| vec![0_u16; n_blocks * block].reinterpret_into()))
+            }
+            KvType::F32 => Self::F32(Halves::new(blocks, |block| vec![0.0; n_blocks * block])),
         }
     }
 
@@ -55,16 +60,16 @@ impl Cache {
 }
 
 impl<S: Copy> Halves<S> {
-    /// `layers` says which of them have keys and values.
-    fn new(layers: &[bool], block: usize, zeros: impl Fn() -> Vec<S>) -> Self {
-        let layers = || layers.iter().map(|has| if *has { zeros() } else { Vec::new() }).collect();
-        Self { keys: layers(), values: layers(), block }
+    fn new(blocks: Vec<usize>, zeros: impl Fn(usize) -> Vec<S>) -> Self {
+        let layers = || blocks.iter().map(|&block| zeros(block)).collect();
+        Self { keys: layers(), values: layers(), blocks }
     }
 
     fn copy_block(&mut self, from: usize, to: usize) {
-        let (from, to) = (from * self.block..(from + 1) * self.block, to * self.block);
-        for layer in self.keys.iter_mut().chain(&mut self.values).filter(|layer| !layer.is_empty()) {
-            layer.copy_within(from.clone(), to);
+        for half in [&mut self.keys, &mut self.values] {
+            for (layer, &block) in half.iter_mut().zip(&self.blocks) {
+                layer.copy_within(from * block..(from + 1) * block, to * block);
+            }
         }
     }
 }

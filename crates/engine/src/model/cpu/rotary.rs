@@ -11,7 +11,7 @@ use super::{
     norm, on_isa,
     shared::Shared,
 };
-use crate::model::{BLOCK, Config, angles::Angles, step::Step};
+use crate::model::{BLOCK, Config, angles::Angles, config::Attention, step::Step};
 
 /// Rotates the two halves of one head by the angles of a position.
 fn rotate(isa: Isa, (cos, sin): (&[f32], &[f32]), head: &mut [f32]) {
@@ -37,6 +37,7 @@ fn rotate_lanes<L: Lanes>(cos: &[f32], sin: &[f32], head: &mut [f32]) {
 pub(super) struct Rotary<'a> {
     pub isa: Isa,
     pub config: &'a Config,
+    pub attention: &'a Attention,
     pub angles: &'a Angles,
     pub q_norm: Option<&'a [f32]>,
     pub k_norm: Option<&'a [f32]>,
@@ -67,8 +68,7 @@ impl Rotary<'_> {
         heads: &mut Heads<'_>,
         cache: &mut LayerCache<'_, S>,
     ) {
-        let (q_width, kv_width) =
-            (self.config.n_heads * self.config.head_dim, self.config.n_kv_heads * self.config.head_dim);
+        let (q_width, kv_width) = (self.config.n_heads * self.attention.head_dim, self.attention.kv_width());
         let (q, k) = (Shared::new(heads.q), Shared::new(heads.k));
         let (keys, values) = (Shared::new(cache.keys), Shared::new(cache.values));
         let block_size = kv_width * BLOCK;
@@ -97,7 +97,7 @@ impl Rotary<'_> {
 
     fn queries(&self, position: u32, row: &mut [f32]) {
         let growth = self.config.query_growth.map_or(1.0, |growth| growth.at(position));
-        for head in row.chunks_exact_mut(self.config.head_dim) {
+        for head in row.chunks_exact_mut(self.attention.head_dim) {
             self.norm_and_rotate(self.q_norm, position, head);
             for x in head {
                 *x *= self.config.attention_scale;
@@ -107,7 +107,7 @@ impl Rotary<'_> {
     }
 
     fn keys<S: Stored>(&self, position: u32, offset: usize, row: &mut [f32], block: &mut [S]) {
-        let dim = self.config.head_dim;
+        let dim = self.attention.head_dim;
         for (key, cached) in row.chunks_exact_mut(dim).zip(block.chunks_exact_mut(dim * BLOCK)) {
             self.norm_and_rotate(self.k_norm, position, key);
             for (d, &x) in key.iter().enumerate() {
@@ -117,7 +117,7 @@ impl Rotary<'_> {
     }
 
     fn values<S: Stored>(&self, offset: usize, row: &[f32], block: &mut [S]) {
-        let dim = self.config.head_dim;
+        let dim = self.attention.head_dim;
         for (value, cached) in row.chunks_exact(dim).zip(block.chunks_exact_mut(dim * BLOCK)) {
             for (d, &x) in value.iter().enumerate() {
                 let at = value_at::<S>(offset, d, dim);

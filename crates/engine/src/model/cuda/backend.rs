@@ -47,8 +47,8 @@ use super::{
 };
 use crate::model::{
     self, Config, KvType, Weights,
-    backend::{Added, Backend, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
-    config,
+    backend::{Added, Backend, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, StepStatus},
+    config::{self, Attention, AttentionKind},
     sampler::{SampleRequest, SampledToken},
     step::{Step, StepLimits},
 };
@@ -75,7 +75,7 @@ pub struct Cuda {
     /// `None` of a model without recurrent layers.
     states: Option<States>,
     angles: RopeTable,
-    local_angles: Option<RopeTable>,
+    sliding_angles: Option<RopeTable>,
     plan: Plan,
     step_upload: StepUpload,
     /// `None` where every kernel is launched by itself, and on a card that has a shard: recordings are of all cards.
@@ -103,8 +103,8 @@ impl Cuda {
     /// # Errors
     /// The device fails.
     pub(super) fn sharded(gpu: &Gpu, whole: &Config, shard: Shard) -> Result<Self, Error> {
-        if whole.head_dim > tiles::MOST_DIMS || !whole.head_dim.is_multiple_of(16) {
-            return Err(Error::Heads { dims: whole.head_dim, most: tiles::MOST_DIMS });
+        if whole.full.head_dim > tiles::MOST_DIMS || !whole.full.head_dim.is_multiple_of(16) {
+            return Err(Error::Heads { dims: whole.full.head_dim, most: tiles::MOST_DIMS });
         }
         whole.delta_net.as_ref().map(delta_net::rule).transpose()?;
         let context = gpu.context();
@@ -113,7 +113,7 @@ impl Cuda {
         // its own.
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().map_err(failed("a stream"))?;
-        let rope_table = |rope| RopeTable::new(rope, whole.rotary_dim);
+        let rope_table = |attention: &Attention| RopeTable::new(&attention.rope, attention.rotary_dim);
         Ok(Self {
             weight_upload: Mutex::new(WeightUpload::new(gpu, &stream)?),
             arena: None,
@@ -122,8 +122,8 @@ impl Cuda {
             cache: None,
             n_blocks: 0,
             states: None,
-            angles: rope_table(&whole.rope),
-            local_angles: whole.local_rope.as_ref().map(rope_table),
+            angles: rope_table(&whole.full),
+            sliding_angles: whole.sliding.as_ref().map(rope_table),
             plan: Plan::default(),
             step_upload: StepUpload::new(gpu)?,
             graphs: (gpu.records() && shard == Shard::WHOLE).then(|| Graphs::new(&stream)),
@@ -218,7 +218,7 @@ impl Cuda {
     }
 
     fn query_width(&self) -> usize {
-        self.config.n_heads * self.config.head_dim
+        self.config.n_heads * self.config.full.head_dim
     }
 }
 
@@ -378,16 +378,16 @@ impl Backend for Cuda {
         h: &Self::Input,
         qkv: &Self::Linear,
         norms: HeadNorms<'_, Self::Vector>,
-        reach: Reach,
+        kind: AttentionKind,
     ) -> Result<Self::Queries, model::Error> {
         if norms.0.is_none()
             && norms.1.is_none()
-            && let Some(queries) = self.multiply_heads(layer, h, qkv, reach)?
+            && let Some(queries) = self.multiply_heads(layer, h, qkv, kind)?
         {
             return Ok(queries);
         }
         let qkv = self.product(h, qkv)?;
-        Ok(self.rotate(layer, &qkv, norms, reach)?)
+        Ok(self.rotate(layer, &qkv, norms, kind)?)
     }
 
     fn take_wanted(
@@ -406,9 +406,9 @@ impl Backend for Cuda {
         layer: usize,
         queries: Self::Queries,
         rows: Rows,
-        reach: Reach,
+        kind: AttentionKind,
     ) -> Result<Self::Input, model::Error> {
-        Ok(self.attention(layer, &queries, rows, reach)?)
+        Ok(self.attention(layer, &queries, rows, kind)?)
     }
 
     fn mix(

@@ -13,7 +13,8 @@ use super::{
 };
 use crate::model::{
     Config,
-    backend::{Reach, Rows},
+    backend::Rows,
+    config::AttentionKind,
     step::{self, Step},
 };
 
@@ -218,10 +219,10 @@ impl Plan {
         Self { numbers, ..plan }
     }
 
-    pub(super) fn attention(&self, rows: Rows, reach: Reach) -> &Attention {
+    pub(super) fn attention(&self, rows: Rows, kind: AttentionKind) -> &Attention {
         let of_wanted = self.of_wanted.as_ref().filter(|_| rows == Rows::Wanted);
         let queries = of_wanted.unwrap_or(&self.all);
-        if reach == Reach::Local { &queries.local } else { &queries.global }
+        if kind == AttentionKind::Sliding { &queries.local } else { &queries.global }
     }
 
     /// What decides how much memory the step takes.
@@ -314,13 +315,11 @@ impl Queries {
         let at = [order, &positions, &sequences]
             .map(|values| numbers.push_padded(values.iter().copied(), room.rows(rows.len()), 0));
         let mut attention = |window| Attention::new(frame, queries, window, at, numbers);
-        let has_windows = config.window.is_some() && config.sliding.contains(&true);
-        let local = if has_windows { attention(config.window) } else { Attention::default() };
-        let global = if config.sliding.contains(&false) || !has_windows {
-            attention(None)
-        } else {
-            Attention::default()
+        let mut used = |kind| {
+            let is_used = (0..config.n_layers).any(|layer| config.kind_of(layer) == kind);
+            if is_used { attention(config.attention(kind).window) } else { Attention::default() }
         };
+        let (local, global) = (used(AttentionKind::Sliding), used(AttentionKind::Full));
         Self { global, local }
     }
 }
@@ -355,8 +354,12 @@ impl Attention {
 
 /// A model's heads, as attention is cut by them.
 pub(super) fn heads(config: &Config) -> work_tiles::Heads {
-    let Config { n_heads, n_kv_heads, head_dim, .. } = *config;
-    work_tiles::Heads { n_heads, n_kv_heads, head_dim }
+    let attention = &config.full;
+    work_tiles::Heads {
+        n_heads: config.n_heads,
+        n_kv_heads: attention.n_kv_heads,
+        head_dim: attention.head_dim,
+    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::{
 use crate::model::{
     Config,
     backend::{Cut, Matrices},
-    config::{DeltaNet, Experts, SharedExpert},
+    config::{Attention, DeltaNet, Experts, SharedExpert},
 };
 
 /// The most cards of one model: `kernels/gather.cu` takes so many pieces.
@@ -100,7 +100,7 @@ impl Shard {
     /// The buffers that this card needs beside those of its shard; `None` for a card that has the whole model.
     pub(super) fn buffers(self, whole: &Config) -> Option<ShardBuffers> {
         (self.n_cards > 1).then(|| ShardBuffers {
-            widest: (whole.n_heads * whole.head_dim)
+            widest: (whole.n_heads * whole.full.head_dim)
                 .max(whole.dense_width())
                 .max(whole.delta_net.as_ref().map_or(0, |delta_net| delta_net.widths()[2]))
                 .max(whole.experts.as_ref().map_or(0, widest_of_experts)),
@@ -110,11 +110,16 @@ impl Shard {
         })
     }
 
+    fn attention(self, whole: &Attention) -> Attention {
+        Attention { n_kv_heads: (whole.n_kv_heads / self.n_cards).max(1), ..whole.clone() }
+    }
+
     /// The model as this card computes it: its heads, and its columns between the two feed-forward products.
     pub(super) fn config(self, whole: &Config) -> Config {
         Config {
             n_heads: whole.n_heads / self.n_cards,
-            n_kv_heads: (whole.n_kv_heads / self.n_cards).max(1),
+            full: self.attention(&whole.full),
+            sliding: whole.sliding.as_ref().map(|sliding| self.attention(sliding)),
             intermediate: self.outputs(whole.intermediate, 1).len(),
             experts: whole.experts.as_ref().map(|experts| Experts {
                 width: self.outputs(experts.width, 1).len(),

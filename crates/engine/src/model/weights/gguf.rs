@@ -68,7 +68,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     drop_predicting(&mut index, metadata, arch, config.n_layers);
     check_index(&paths[0], &index, config.n_layers, config.qkv_bias)?;
     if matches!(arch, "llama" | "mistral3") {
-        interleaved(&mut index, config.n_heads, config.n_kv_heads);
+        interleaved(&mut index, config.n_heads, config.full.n_kv_heads);
     }
     let metadata = headers.into_iter().next().map(|header| header.metadata);
     let remarks = remark.into_iter().collect();

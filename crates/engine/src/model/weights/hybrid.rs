@@ -25,7 +25,7 @@ pub(super) fn split(config: &Config, index: &mut BTreeMap<String, Entry>) {
             cut(index, &at("in_proj_qkvz"), qkvz.map(|(part, turns)| (at(part), turns)));
             cut(index, &at("in_proj_ba"), ba.map(|(part, turns)| (at(part), turns)));
         } else if config.gated_attention {
-            let d = config.head_dim;
+            let d = config.attention_of(layer).head_dim;
             for kind in ["weight", "bias"] {
                 let at = |part: &str| format!("model.layers.{layer}.self_attn.{part}.{kind}");
                 cut(

@@ -33,7 +33,6 @@ pub fn weights(config: Config, seed: u32) -> Weights {
 
 /// Every tensor that the decoder reads, by its name in checkpoints of this architecture.
 fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
-    let (q, kv) = (c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim);
     let mut all = vec![
         ("model.embed_tokens".to_owned(), vec![c.vocab, c.hidden]),
         ("model.norm".to_owned(), vec![c.hidden]),
@@ -63,17 +62,20 @@ fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
         let n = c.delta_net_of(i).map(|delta| delta.n_value_heads);
         n.into_iter().flat_map(move |n| [(part("A_log"), vec![n]), (part("dt_bias"), vec![n])])
     }));
-    let biases = [
-        (c.qkv_bias, "self_attn.q", q),
-        (c.qkv_bias, "self_attn.k", kv),
-        (c.qkv_bias, "self_attn.v", kv),
-        (c.o_bias, "self_attn.o", c.hidden),
-        (c.mlp_bias, "mlp.gate", c.intermediate),
-        (c.mlp_bias, "mlp.up", c.intermediate),
-        (c.mlp_bias, "mlp.down", c.hidden),
-    ];
-    for (_, part, n) in biases.into_iter().filter(|(there, ..)| *there) {
-        named.extend((0..c.n_layers).map(|i| (format!("model.layers.{i}.{part}_proj.bias"), vec![n])));
+    for i in 0..c.n_layers {
+        let kind = c.kind_of(i);
+        let (q, kv) = (c.query_width(kind), c.attention(kind).kv_width());
+        let biases = [
+            (c.qkv_bias, "self_attn.q", q),
+            (c.qkv_bias, "self_attn.k", kv),
+            (c.qkv_bias, "self_attn.v", kv),
+            (c.o_bias, "self_attn.o", c.hidden),
+            (c.mlp_bias, "mlp.gate", c.intermediate),
+            (c.mlp_bias, "mlp.up", c.intermediate),
+            (c.mlp_bias, "mlp.down", c.hidden),
+        ];
+        let there = biases.into_iter().filter(|(there, ..)| *there);
+        named.extend(there.map(|(_, part, n)| (format!("model.layers.{i}.{part}_proj.bias"), vec![n])));
     }
     named
 }
@@ -92,7 +94,8 @@ fn mixer(c: &Config, layer: usize) -> Vec<(&'static str, Vec<usize>)> {
             ("linear_attn.out_proj", vec![c.hidden, values]),
         ];
     }
-    let (q, kv) = (c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim);
+    let attention = c.attention_of(layer);
+    let (q, kv) = (c.n_heads * attention.head_dim, attention.kv_width());
     let mut all = vec![
         ("self_attn.q_proj", vec![q, c.hidden]),
         ("self_attn.k_proj", vec![kv, c.hidden]),
@@ -103,8 +106,8 @@ fn mixer(c: &Config, layer: usize) -> Vec<(&'static str, Vec<usize>)> {
         all.push(("self_attn.gate_proj", vec![q, c.hidden]));
     }
     if c.qk_norm {
-        all.push(("self_attn.q_norm", vec![c.head_dim]));
-        all.push(("self_attn.k_norm", vec![c.head_dim]));
+        all.push(("self_attn.q_norm", vec![attention.head_dim]));
+        all.push(("self_attn.k_norm", vec![attention.head_dim]));
     }
     all
 }

@@ -137,7 +137,7 @@ fn steps_and_states_take_what_is_reckoned() {
         (shape(8, 16, 16, 32, false), true),
         (shape(16, 128, 32, 128, false), true),
     ] {
-        config.rotary_dim = config.head_dim; // sizes know no other
+        config.full.rotary_dim = config.full.head_dim; // sizes know no other
         let sizes = (&config).into();
         let mut model =
             Device::Cuda(gpu.clone()).load(&Weights::seeded(config, 3), Compute::default()).unwrap();

@@ -7,7 +7,7 @@ use tribunal_engine::{
     model::{
         Adapter, Compute, Config, Device, KvType, Model, Weights,
         adapter::{LowRank, Module},
-        config::from_json,
+        config::{Attention, from_json},
     },
 };
 
@@ -29,7 +29,7 @@ const NUMBERS: &[usize] = &[2, 4, 8];
 fn of_eight_heads(name: &str, n_kv_heads: usize) -> Config {
     let file = std::fs::read(tiny(name).join("config.json")).unwrap();
     let tiny = from_json("config.json", &serde_json::from_slice(&file).unwrap()).unwrap();
-    Config { n_heads: 8, n_kv_heads, ..tiny }
+    Config { n_heads: 8, full: Attention { n_kv_heads, ..tiny.full.clone() }, ..tiny }
 }
 
 fn load(device: &Device, name: &str, n_kv_heads: usize) -> Box<dyn Model> {
@@ -101,7 +101,7 @@ fn weights_of_every_kind_and_replies_have_the_bits_of_one_gpu() {
 /// A golden adapter's shape and numbers, over and over, for a model of eight heads.
 fn wide(name: &str, config: &Config) -> Adapter {
     let mut adapter = adapter(name);
-    let (queries, keys) = (config.n_heads * config.head_dim, config.n_kv_heads * config.head_dim);
+    let (queries, keys) = (config.n_heads * config.full.head_dim, config.full.kv_width());
     let rank = adapter.config.rank;
     let again = |values: &[f32], n: usize| values.iter().copied().cycle().take(n).collect::<Vec<f32>>();
     for (module, part) in adapter.layers.iter_mut().flatten() {

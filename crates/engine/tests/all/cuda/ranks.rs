@@ -7,7 +7,10 @@ use std::process::Command;
 use candle_core::quantized::GgmlDType as T;
 use tribunal_engine::{
     engine::{Engine, Options},
-    model::{Config, Device, KvType, Weights, config::from_json},
+    model::{
+        Config, Device, KvType, Weights,
+        config::{Attention, from_json},
+    },
 };
 
 use super::{
@@ -102,7 +105,11 @@ fn long_sums(n_kv_heads: usize) -> Config {
     let file = std::fs::read(tiny("qwen2").join("config.json")).unwrap();
     let tiny = from_json("config.json", &serde_json::from_slice(&file).unwrap()).unwrap();
     let (head_dim, rotary_dim) = (32, 32);
-    let sizes = Config { n_heads: 64, n_kv_heads, head_dim, rotary_dim, ..tiny };
+    let sizes = Config {
+        n_heads: 64,
+        full: Attention { n_kv_heads, head_dim, rotary_dim, ..tiny.full.clone() },
+        ..tiny
+    };
     Config { intermediate: 4112, vocab: 333, tied: false, ..sizes }
 }
 

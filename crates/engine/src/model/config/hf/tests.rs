@@ -54,14 +54,22 @@ fn what_a_file_leaves_out_is_the_default_of_its_class() {
         ("gemma3_text", [262_208, 2304, 9216, 26, 8, 4, 256, 131_072], 1e6),
     ] {
         let c = ok(&json!({"model_type": model_type}));
-        let read =
-            [c.vocab, c.hidden, c.intermediate, c.n_layers, c.n_heads, c.n_kv_heads, c.head_dim, c.context];
+        let read = [
+            c.vocab,
+            c.hidden,
+            c.intermediate,
+            c.n_layers,
+            c.n_heads,
+            c.full.n_kv_heads,
+            c.full.head_dim,
+            c.context,
+        ];
         assert_eq!(read, sizes, "{model_type}");
-        assert_eq!((c.norm_eps, c.rope.theta), (1e-6, theta), "{model_type}");
+        assert_eq!((c.norm_eps, c.full.rope.theta), (1e-6, theta), "{model_type}");
         let gemma = model_type == "gemma3_text";
         assert_eq!(c.tied, gemma);
-        assert_eq!(c.window, (gemma || model_type == "mistral").then_some(4096));
-        assert_eq!(c.local_rope.map(|rope| rope.theta), gemma.then_some(1e4));
+        assert_eq!(c.window(), (gemma || model_type == "mistral").then_some(4096));
+        assert_eq!(c.sliding.map(|sliding| sliding.rope.theta), gemma.then_some(1e4));
         // 256 to the power of -1/2, or the heads' size.
         let scale = if gemma { 0.0625 } else { 128_f32.powf(-0.5) };
         assert_eq!(c.attention_scale.to_bits(), scale.to_bits());
@@ -101,10 +109,13 @@ fn a_nested_file_has_the_defaults_of_its_text_class() {
     let file =
         json!({"model_type": "gemma3", "text_config": text, "eos_token_id": [1, 106], "vision_config": {}});
     let c = ok(&file);
-    assert_eq!((c.n_heads, c.n_kv_heads, c.head_dim, c.context, c.vocab), (8, 4, 256, 131_072, 262_208));
-    assert_eq!((c.rope.theta, c.rope.scaling.clone()), (1e6, Scaling::Linear(8.0)));
-    assert_eq!((c.tied, c.window, c.stop_ids.clone()), (true, Some(1024), vec![1, 106]));
-    assert_eq!(c.sliding[..6], [true, true, true, true, true, false]);
+    assert_eq!(
+        (c.n_heads, c.full.n_kv_heads, c.full.head_dim, c.context, c.vocab),
+        (8, 4, 256, 131_072, 262_208)
+    );
+    assert_eq!((c.full.rope.theta, c.full.rope.scaling.clone()), (1e6, Scaling::Linear(8.0)));
+    assert_eq!((c.tied, c.window(), c.stop_ids.clone()), (true, Some(1024), vec![1, 106]));
+    assert_eq!(c.slides[..6], [true, true, true, true, true, false]);
     // `Mistral3Config` ties by its own default, `VoxtralConfig` has none.
     for (wrapper, text, tied) in [("mistral3", "mistral", true), ("voxtral", "llama", false)] {
         let c = ok(&json!({"model_type": wrapper, "text_config": {}}));
@@ -124,7 +135,7 @@ fn a_rope_is_the_same_wherever_it_stands() {
     let whole = with(&scaling, json!({"rope_theta": 5e5}));
     let expected = ok(&with(&llama(), json!({"rope_theta": 5e5, "rope_scaling": scaling})));
     assert_eq!(
-        (expected.rope.theta, expected.rope.scaling.clone()),
+        (expected.full.rope.theta, expected.full.rope.scaling.clone()),
         (5e5, Scaling::Llama3 { factor: 8.0, low: 1.0, high: 4.0, original: 64.0 })
     );
     for rope in [
@@ -150,7 +161,10 @@ fn sliding_layers_have_a_rope_of_their_own() {
     let scaling = json!({"rope_type": "linear", "factor": 8});
     let old = json!({"rope_theta": 2e6, "rope_local_base_freq": 2e4, "rope_scaling": scaling});
     let expected = ok(&with(&gemma(), old));
-    assert_eq!(expected.local_rope, Some(Rope { theta: 2e4, scaling: Scaling::None }));
+    assert_eq!(
+        expected.sliding.clone().map(|sliding| sliding.rope),
+        Some(Rope { theta: 2e4, scaling: Scaling::None })
+    );
     for rope in [
         json!({"rope_parameters": {"full_attention": full, "sliding_attention": {"rope_theta": 2e4}}}),
         json!({"rope_parameters": {"full_attention": full}, "rope_local_base_freq": 2e4}),
@@ -160,8 +174,11 @@ fn sliding_layers_have_a_rope_of_their_own() {
     }
     let local = json!({"rope_parameters": {"sliding_attention": {"type": "linear", "factor": 2.0, "rope_theta": 3e4}}});
     let c = ok(&with(&gemma(), local));
-    assert_eq!(c.local_rope, Some(Rope { theta: 3e4, scaling: Scaling::Linear(2.0) }));
-    assert_eq!(c.rope, Rope { theta: 1e6, scaling: Scaling::None });
+    assert_eq!(
+        c.sliding.map(|sliding| sliding.rope),
+        Some(Rope { theta: 3e4, scaling: Scaling::Linear(2.0) })
+    );
+    assert_eq!(c.full.rope, Rope { theta: 1e6, scaling: Scaling::None });
     // Its class reads `rope_parameters` by layer type only.
     let flat = |theta: f64| {
         with(&gemma(), json!({"rope_parameters": {"rope_theta": theta, "rope_type": "default"}}))
@@ -204,7 +221,7 @@ fn ropes_that_contradict_each_other_are_refused_by_name() {
 fn every_number_of_yarn_is_obeyed() {
     let yarn = |more: Value| {
         let rope = json!({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32});
-        match ok(&with(&llama(), json!({"rope_scaling": with(&rope, more)}))).rope.scaling {
+        match ok(&with(&llama(), json!({"rope_scaling": with(&rope, more)}))).full.rope.scaling {
             Scaling::Yarn { factor, beta_fast, beta_slow, attention, truncate, .. } => {
                 (factor, beta_fast, beta_slow, attention, truncate)
             }
@@ -358,23 +375,23 @@ fn harmless_keys_change_nothing() {
 #[test]
 fn layers_are_as_the_class_lays_them_out() {
     let qwen = json!({"model_type": "qwen2", "num_hidden_layers": 3, "use_sliding_window": true, "sliding_window": 8});
-    assert_eq!(ok(&qwen).sliding, [false; 3], "`max_window_layers` is 28 by default");
-    assert_eq!(ok(&with(&qwen, json!({"max_window_layers": 1}))).sliding, [false, true, true]);
+    assert_eq!(ok(&qwen).slides, [false; 3], "`max_window_layers` is 28 by default");
+    assert_eq!(ok(&with(&qwen, json!({"max_window_layers": 1}))).slides, [false, true, true]);
     let types = json!({"layer_types": ["sliding_attention", "attention", "full_attention"]});
-    assert_eq!(ok(&with(&qwen, types)).sliding, [true, false, false]);
+    assert_eq!(ok(&with(&qwen, types)).slides, [true, false, false]);
     let mistral = json!({"model_type": "mistral", "num_hidden_layers": 2});
-    assert_eq!(ok(&mistral).sliding, [true; 2]);
+    assert_eq!(ok(&mistral).slides, [true; 2]);
     let none = ok(&with(
         &mistral,
         json!({"sliding_window": null, "layer_types": ["full_attention", "full_attention"]}),
     ));
-    assert_eq!((none.window, none.sliding), (None, vec![false; 2]));
+    assert_eq!((none.window(), none.slides), (None, vec![false; 2]));
 }
 
 #[test]
 fn a_dynamic_rope_ends_with_the_model() {
     let c = ok(&with(&llama(), json!({"rope_scaling": {"type": "dynamic", "factor": 2}})));
-    assert_eq!(c.rope.frequencies(128), ok(&llama()).rope.frequencies(128));
+    assert_eq!(c.full.rope.frequencies(128), ok(&llama()).full.rope.frequencies(128));
     assert!(c.check_context("config.json", 512).is_ok());
     let error = c.check_context("config.json", 513).unwrap_err().to_string();
     assert!(error.contains("`dynamic`") && error.contains("`--context 512`"), "{error}");
@@ -402,7 +419,7 @@ fn experts_are_those_of_published_files() {
         "n_shared_experts": 1, "routed_scaling_factor": 1.0, "num_experts_per_tok": 8, "first_k_dense_replace": 1,
         "num_hidden_layers": 46, "num_key_value_heads": 8, "num_nextn_predict_layers": 1, "use_qk_norm": false});
     let c = ok(&glm);
-    assert_eq!((c.rotary_dim, c.qk_norm, c.qkv_bias, c.o_bias), (64, false, true, false));
+    assert_eq!((c.full.rotary_dim, c.qk_norm, c.qkv_bias, c.o_bias), (64, false, true, false));
     let experts = c.experts.unwrap();
     let shared = SharedExpert { width: 1408, is_gated: false };
     assert_eq!((experts.n, experts.width, experts.shared), (128, 1408, Some(shared)));
@@ -421,10 +438,10 @@ fn attention_of_small_families_is_read() {
         &json!({"model_type": "gemma2", "hidden_act": "gelu_pytorch_tanh", "cache_implementation": "hybrid"}),
     );
     assert_eq!(
-        (gemma.score_softcap, gemma.logit_softcap, gemma.window),
+        (gemma.score_softcap, gemma.logit_softcap, gemma.window()),
         (Some(50.0), Some(30.0), Some(4096))
     );
-    assert_eq!(gemma.sliding[..3], [true, false, true]);
+    assert_eq!(gemma.slides[..3], [true, false, true]);
     let uncapped = json!({"model_type": "gemma2", "attn_logit_softcapping": null});
     assert_eq!(ok(&uncapped).score_softcap, None);
     refused(
@@ -433,7 +450,7 @@ fn attention_of_small_families_is_read() {
     );
     let scaling = json!({"type": "dynamic", "alpha": 1000.0, "factor": 1.0, "beta_fast": 32, "mscale": 1.0});
     let hunyuan = json!({"model_type": "hunyuan_v1_dense", "rope_scaling": scaling, "use_cla": false});
-    assert_eq!(ok(&hunyuan).rope.scaling, Scaling::NtkAlpha(1000.0));
+    assert_eq!(ok(&hunyuan).full.rope.scaling, Scaling::NtkAlpha(1000.0));
     assert!(ok(&hunyuan).norm_after_rotation);
     refused(&with(&hunyuan, json!({"use_cla": true})), &["`use_cla` is `true`"]);
     refused(&with(&llama(), json!({"rope_scaling": scaling})), &["rope_scaling.alpha"]);
@@ -459,7 +476,7 @@ fn a_hybrid_is_read_with_the_settings_of_published_files() {
         "partial_rotary_factor": 0.25, "rope_theta": 1e7, "rope_type": "default"}});
     let nested = |t: &Value| json!({"model_type": "qwen3_5", "text_config": t, "language_model_only": false});
     let c = ok(&nested(&text));
-    assert_eq!((c.rotary_dim, c.rope.theta, c.n_attention_layers()), (64, 1e7, 16));
+    assert_eq!((c.full.rotary_dim, c.full.rope.theta, c.n_attention_layers()), (64, 1e7, 16));
     // 48 layers, each with 48 matrices of 128 x 128 and three inputs of 10,240 channels.
     assert_eq!(c.state_bytes(), 48 * (48 * 128 * 128 + 3 * 10_240) * 4);
     for (key, value, shown) in [

@@ -5,7 +5,7 @@ use super::super::{
     quant_layout::STRIP,
     work_tiles::{self, Heads},
 };
-use crate::model::Config;
+use crate::model::{Config, config::Attention};
 
 /// The most memory for attention split by split.
 const SPLIT_BYTES: usize = 256 << 20;
@@ -80,7 +80,8 @@ impl DeltaNetSizes {
 
 impl From<&Config> for Sizes {
     fn from(config: &Config) -> Self {
-        let Config { hidden, n_heads, n_kv_heads, head_dim, vocab, context, .. } = *config;
+        let Config { hidden, n_heads, vocab, context, .. } = *config;
+        let Attention { n_kv_heads, head_dim, .. } = config.full;
         let intermediate = config.dense_width();
         let experts = config.experts.as_ref().map(|experts| ExpertSizes {
             n: experts.n,

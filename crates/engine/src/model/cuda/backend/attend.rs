@@ -11,8 +11,8 @@ use super::{
     Cuda, Values,
 };
 use crate::model::{
-    Config,
-    backend::{Reach, Rows},
+    backend::Rows,
+    config::{self, AttentionKind},
 };
 
 impl Cuda {
@@ -22,16 +22,16 @@ impl Cuda {
         layer: usize,
         queries: &Values,
         rows: Rows,
-        reach: Reach,
+        kind: AttentionKind,
     ) -> Result<Values, Error> {
         let out = self.values(Slot::Attended, queries.n_rows, 2 * self.query_width())?;
-        let attention = self.plan.attention(rows, reach);
-        let window = self.config.window.filter(|_| reach == Reach::Local).unwrap_or(0);
+        let attention = self.plan.attention(rows, kind);
+        let heads = self.config.attention(kind);
         for launch in &attention.rows {
             let outputs = [out.at()];
-            self.attend_work_tiles(layer, queries, attention, launch, launch.tile.rows, &outputs, window)?;
+            self.attend_work_tiles(layer, queries, attention, launch, launch.tile.rows, &outputs, heads)?;
         }
-        self.attend_splits(layer, queries, attention, &out, window)?;
+        self.attend_splits(layer, queries, attention, &out, heads)?;
         if self.config.gated_attention {
             self.gate_attended(&out, rows)?;
         }
@@ -45,27 +45,19 @@ impl Cuda {
         queries: &Values,
         attention: &Attention,
         out: &Values,
-        window: usize,
+        heads: &config::Attention,
     ) -> Result<(), Error> {
         if attention.splits.is_empty() {
             return Ok(());
         }
-        let Config { n_heads, head_dim, .. } = self.config;
+        let (n_heads, head_dim, window) = (self.config.n_heads, heads.head_dim, heads.window.unwrap_or(0));
         let splits = self.slot(Slot::Splits, attention.n_splits * n_heads * head_dim * 4)?;
         let peaks = self.slot(Slot::Peaks, attention.n_splits * n_heads * 8)?;
         let numbers = self.numbers()?;
         let [starts, positions] = [attention.split_starts, attention.positions].map(|at| at.from(numbers));
         for launch in &attention.splits {
             let outputs = [splits, peaks, starts];
-            self.attend_work_tiles(
-                layer,
-                queries,
-                attention,
-                launch,
-                launch.tile.split_kv,
-                &outputs,
-                window,
-            )?;
+            self.attend_work_tiles(layer, queries, attention, launch, launch.tile.split_kv, &outputs, heads)?;
         }
         let pointers = [splits, peaks, starts, positions, out.at()].map(Argument::At);
         let sizes = [queries.n_rows, n_heads, head_dim, window].map(Argument::size);
@@ -120,9 +112,10 @@ impl Cuda {
         launch: &plan::Launch,
         kernel: &'static str,
         outputs: &[u64],
-        window: usize,
+        heads: &config::Attention,
     ) -> Result<(), Error> {
-        let Config { n_heads, n_kv_heads, head_dim, attention_scale, .. } = self.config;
+        let &config::Attention { n_kv_heads, head_dim, window, .. } = heads;
+        let (n_heads, attention_scale) = (self.config.n_heads, self.config.attention_scale);
         let (keys, values) = self.cached(layer);
         let Attention { order, positions, sequences, .. } = *attention;
         let steps =
@@ -130,7 +123,8 @@ impl Cuda {
         let numbers = self.numbers()?;
         let steps = steps.map(|at| at.from(numbers));
         let pointers = [&[queries.at(), keys, values][..], &steps, outputs].concat();
-        let sizes = [launch.n_work_tiles, n_heads, n_kv_heads, head_dim, window].map(Argument::size);
+        let sizes =
+            [launch.n_work_tiles, n_heads, n_kv_heads, head_dim, window.unwrap_or(0)].map(Argument::size);
         let pointers: Vec<Argument> = pointers.into_iter().map(Argument::At).collect();
         let cap = self.config.score_softcap.map_or([0.0, 0.0], |cap| [cap, -2.0 / cap]);
         let floats = [attention_scale, cap[0], cap[1]].map(Argument::Float);

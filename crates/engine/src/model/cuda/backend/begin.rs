@@ -70,7 +70,7 @@ impl Cuda {
         let furthest = step.positions.iter().max().map_or(0, |&position| position as usize + 1);
         let upload = self.weight_upload.get_mut().unwrap_or_else(PoisonError::into_inner);
         let mut moved = self.angles.reach(furthest, upload)?;
-        if let Some(angles) = &mut self.local_angles {
+        if let Some(angles) = &mut self.sliding_angles {
             moved |= angles.reach(furthest, upload)?;
         }
         if moved {

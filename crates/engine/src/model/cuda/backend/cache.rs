@@ -35,7 +35,7 @@ impl Cuda {
 
     /// Numbers of a block in one layer's keys, or in its values.
     fn block_elements(&self) -> usize {
-        self.config.n_kv_heads * self.config.head_dim * BLOCK
+        self.config.full.kv_width() * BLOCK
     }
 
     /// Copies the step's blocks.

@@ -14,8 +14,8 @@ use super::{
     Cuda, Values,
 };
 use crate::model::{
-    Config,
-    backend::{HeadNorms, Reach},
+    backend::HeadNorms,
+    config::{Attention, AttentionKind},
 };
 
 impl Cuda {
@@ -26,13 +26,13 @@ impl Cuda {
         layer: usize,
         x: &Values,
         w: &Linear,
-        reach: Reach,
+        kind: AttentionKind,
     ) -> Result<Option<Values>, Error> {
-        let Config { n_heads, n_kv_heads, head_dim, .. } = self.config;
+        let n_heads = self.config.n_heads;
+        let &Attention { n_kv_heads, head_dim, rotary_dim, .. } = self.config.attention(kind);
         let [part] = &w.parts[..] else { return Ok(None) };
-        let is_plain = self.config.rotary_dim == head_dim
-            && self.config.query_growth.is_none()
-            && !self.config.gated_attention;
+        let is_plain =
+            rotary_dim == head_dim && self.config.query_growth.is_none() && !self.config.gated_attention;
         // What adapters add precedes the rotation.
         if !is_plain || self.adds_adapters(w) || !matches!(part.way, Way::Direct(Kind::Bf16) | Way::Panel(_))
         {
@@ -55,7 +55,7 @@ impl Cuda {
             semaphores = self.slot(Slot::Semaphores, launch.n_semaphores(m, n) * 4)?;
         }
         let bias = w.bias.as_ref().map_or(0, Memory::at);
-        let places = self.places_of_heads(layer, &queries, reach)?;
+        let places = self.places_of_heads(layer, &queries, kind)?;
         let pointers = [&[bias][..], &places, &[parts, semaphores]].concat();
         let pointers: Vec<Argument> = pointers.into_iter().map(Argument::At).collect();
         let sizes = [m, n, k, launch.k_slice, n_heads, n_kv_heads, head_dim].map(Argument::size);
@@ -74,20 +74,20 @@ impl Cuda {
         layer: usize,
         qkv: &Values,
         (q_norm, k_norm): HeadNorms<'_, Memory>,
-        reach: Reach,
+        kind: AttentionKind,
     ) -> Result<Values, Error> {
-        let Config { n_heads, n_kv_heads, head_dim, .. } = self.config;
+        let n_heads = self.config.n_heads;
+        let &Attention { n_kv_heads, head_dim, rotary_dim, .. } = self.config.attention(kind);
         let queries = self.values(Slot::Queries, qkv.n_rows, 2 * self.query_width())?;
         let norms = [q_norm, k_norm].map(|norm| norm.map_or(0, Memory::at));
-        let places = self.places_of_heads(layer, &queries, reach)?;
+        let places = self.places_of_heads(layer, &queries, kind)?;
         let growth = self.plan.growth.map_or(Ok(0), |at| self.numbers().map(|numbers| at.from(numbers)))?;
         let is_gated = self.config.gated_attention;
         let gates = if is_gated { self.slot(Slot::Gates, qkv.n_rows * self.query_width() * 4)? } else { 0 };
         let (tables, written) = places.split_at(4);
         let pointers = [&[qkv.at()][..], &norms, tables, &[growth], written, &[gates]].concat();
         let pointers: Vec<Argument> = pointers.into_iter().map(Argument::At).collect();
-        let rotary = self.config.rotary_dim;
-        let sizes = [qkv.n_rows, n_heads, n_kv_heads, head_dim, rotary].map(Argument::size);
+        let sizes = [qkv.n_rows, n_heads, n_kv_heads, head_dim, rotary_dim].map(Argument::size);
         let last = [Argument::Int(i32::from(self.config.norm_after_rotation)), self.eps()];
         let all_heads = n_heads + 2 * n_kv_heads + if is_gated { n_heads } else { 0 };
         let grid = [qkv.n_rows as u32, all_heads.div_ceil(4) as u32, 1];
@@ -102,9 +102,14 @@ impl Cuda {
     }
 
     /// The rotation of heads and their destinations: cosines, sines, positions, slots, queries, keys, values.
-    fn places_of_heads(&self, layer: usize, queries: &Values, reach: Reach) -> Result<[u64; 7], Error> {
-        let local = if reach == Reach::Local { self.local_angles.as_ref() } else { None };
-        let (cos, sin) = local.unwrap_or(&self.angles).at();
+    fn places_of_heads(
+        &self,
+        layer: usize,
+        queries: &Values,
+        kind: AttentionKind,
+    ) -> Result<[u64; 7], Error> {
+        let sliding = if kind == AttentionKind::Sliding { self.sliding_angles.as_ref() } else { None };
+        let (cos, sin) = sliding.unwrap_or(&self.angles).at();
         let (keys, values) = self.cached(layer);
         let (numbers, plan) = (self.numbers()?, &self.plan);
         let [positions, slots] = [plan.positions, plan.slots].map(|at| at.from(numbers));

@@ -96,7 +96,7 @@ impl Cuda {
     pub(super) fn bytes_of_steps(&self, most: StepLimits) -> usize {
         let extra = self.extra();
         let extent = Extent::of(most, self.sizes(), extra.n_adapters);
-        let ropes = std::iter::once(&self.angles).chain(&self.local_angles);
+        let ropes = std::iter::once(&self.angles).chain(&self.sliding_angles);
         let ropes: usize = ropes.map(|rope| rope.bytes(most.context)).sum();
         Places::new(extent, self.sizes(), extra).bytes + ropes
     }
@@ -107,7 +107,7 @@ impl Cuda {
         let extent = Extent::of(most, self.sizes(), self.extra().n_adapters);
         self.make(extent)?;
         let upload = self.weight_upload.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for rope in std::iter::once(&mut self.angles).chain(&mut self.local_angles) {
+        for rope in std::iter::once(&mut self.angles).chain(&mut self.sliding_angles) {
             rope.make(most.context, upload)?;
         }
         self.step_upload.reserve(extent.numbers)?;

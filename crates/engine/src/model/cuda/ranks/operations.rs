@@ -15,8 +15,8 @@ use super::{
 };
 use crate::model::{
     self, KvType, Weights,
-    backend::{Added, Backend, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Reach, Rows, StepStatus},
-    config,
+    backend::{Added, Backend, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, StepStatus},
+    config::{self, AttentionKind},
     sampler::{SampleRequest, SampledToken},
     step::{Step, StepLimits},
 };
@@ -188,11 +188,11 @@ impl Backend for Ranks {
         h: &Self::Input,
         qkv: &Self::Linear,
         (q_norm, k_norm): HeadNorms<'_, Self::Vector>,
-        reach: Reach,
+        kind: AttentionKind,
     ) -> Result<Self::Queries, model::Error> {
         self.each_mut(|i, cuda| {
             let norms = (q_norm.map(|norm| &norm[i]), k_norm.map(|norm| &norm[i]));
-            cuda.project(layer, &h[i], &qkv[i], norms, reach)
+            cuda.project(layer, &h[i], &qkv[i], norms, kind)
         })
     }
 
@@ -209,10 +209,10 @@ impl Backend for Ranks {
         layer: usize,
         queries: Self::Queries,
         rows: Rows,
-        reach: Reach,
+        kind: AttentionKind,
     ) -> Result<Self::Input, model::Error> {
-        let attended = self.each_mut(|i, cuda| cuda.attend(layer, queries[i], rows, reach))?;
-        let of_card = 2 * self.whole.n_heads * self.whole.head_dim / self.cards.len();
+        let attended = self.each_mut(|i, cuda| cuda.attend(layer, queries[i], rows, kind))?;
+        let of_card = 2 * self.whole.query_width(kind) / self.cards.len();
         self.whole_rows(&attended, (1..=self.cards.len()).map(|n| n * of_card).collect())
     }
 

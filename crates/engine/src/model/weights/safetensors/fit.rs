@@ -12,8 +12,9 @@ use crate::model::{Error, config::FileConfig};
 /// Names the first size that differs.
 pub fn check(path: &Path, reading: &FileConfig, index: &BTreeMap<String, Entry>) -> Result<(), Error> {
     let c = &reading.config;
-    let attention = (0..c.n_layers).find(|&layer| c.delta_net_of(layer).is_none()).unwrap_or(0);
-    let of_attention = |part: &str| format!("model.layers.{attention}.self_attn.{part}.weight");
+    let first = (0..c.n_layers).find(|&layer| c.delta_net_of(layer).is_none()).unwrap_or(0);
+    let attention = c.attention_of(first);
+    let of_attention = |part: &str| format!("model.layers.{first}.self_attn.{part}.weight");
     let (q, k, q_norm) = (of_attention("q_proj"), of_attention("k_proj"), of_attention("q_norm"));
     let gate = "model.layers.0.mlp.gate_proj.weight".to_owned();
     let sparse =
@@ -27,9 +28,9 @@ pub fn check(path: &Path, reading: &FileConfig, index: &BTreeMap<String, Entry>)
         (&["intermediate_size"], c.intermediate, &gate, 0),
         (&["number of experts"], n_experts, &router, 0),
         (&["moe_intermediate_size"], width, &expert, 0),
-        (&["head_dim"], c.head_dim, &q_norm, 0),
-        (&["num_attention_heads", "head_dim"], c.n_heads * c.head_dim, &q, 0),
-        (&["num_key_value_heads", "head_dim"], c.n_kv_heads * c.head_dim, &k, 0),
+        (&["head_dim"], attention.head_dim, &q_norm, 0),
+        (&["num_attention_heads", "head_dim"], c.n_heads * attention.head_dim, &q, 0),
+        (&["num_key_value_heads", "head_dim"], attention.kv_width(), &k, 0),
     ] {
         let Some(shape) = index.get(tensor).map(|entry| &entry.shape) else { continue };
         if shape.get(dim) != Some(&size) {
