@@ -11,7 +11,7 @@ The table has, by `model_type`:
 
   classes   the classes whose decoder the engine has: name, base of the rope, and every field with its default; `null`
             where the default is that nothing is set
-  wrappers  multimodal classes that keep one of these decoders' settings under `text_config`: name, the `model_type` of
+  wrappers  multimodal classes (not those of assistants, which draft for another model) that keep one of these decoders' settings under `text_config`: name, the `model_type` of
             `text_config` where the file does not say it, and the default of `tie_word_embeddings`; `null` where the
             class has no such field
 
@@ -43,6 +43,9 @@ FAMILIES = [
     "qwen3_5_text",
     "qwen3_5_moe_text",
     "qwen3_next",
+    "gemma4_text",
+    "gemma4_unified_text",
+    "gpt_oss",
 ]
 
 
@@ -71,7 +74,7 @@ def wrappers():
     for model_type in sorted(CONFIG_MAPPING.keys()):
         cls = CONFIG_MAPPING[model_type]
         text = (getattr(cls, "sub_configs_defaults", None) or {}).get("text_config")
-        if text is not None and text.model_type in FAMILIES:
+        if text is not None and text.model_type in FAMILIES and not model_type.endswith("_assistant"):
             tie = [field.default for field in fields(cls) if field.name == "tie_word_embeddings"]
             found[model_type] = {
                 "class": cls.__name__,

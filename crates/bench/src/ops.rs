@@ -130,8 +130,15 @@ pub fn attention(keys: usize, rows: usize, tier: Isa, limits: &Limits, during: D
     let cache: Vec<bf16> =
         inputs(n_blocks * BLOCK, head_dim).into_iter().map(|x| bf16::from_f32(x / 8.0)).collect();
     let blocks: Vec<u32> = (0..n_blocks as u32).collect();
-    let cached =
-        Cached { keys: &cache, values: &cache, n_kv_heads: 1, head_dim, window: None, softcap: None };
+    let cached = Cached {
+        keys: &cache,
+        values: &cache,
+        n_kv_heads: 1,
+        head_dim,
+        window: None,
+        softcap: None,
+        sinks: None,
+    };
     let places: Vec<Row<'_>> =
         (0..rows).map(|i| Row { position: keys - rows + i, blocks: &blocks }).collect();
     let queries = inputs(rows * group, head_dim);

@@ -49,7 +49,7 @@ const KINDS: &[(u32, &str, bool)] = &[
     (36, "IQ4_NL_4_4", false),
     (37, "IQ4_NL_4_8", false),
     (38, "IQ4_NL_8_8", false),
-    (39, "MXFP4", false),
+    (39, "MXFP4", true),
     (40, "NVFP4", false),
     (41, "Q1_0", false),
     (42, "Q2_0", false),

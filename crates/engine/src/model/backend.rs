@@ -39,8 +39,45 @@ pub struct Added<'a> {
     pub scale: f32,
 }
 
-/// The norms of a layer's query and key heads, where the architecture has them.
-pub type HeadNorms<'a, V> = (Option<&'a V>, Option<&'a V>);
+/// The norms of a layer's heads, where the architecture has them.
+#[derive(Debug)]
+pub struct HeadNorms<'a, V> {
+    pub q: Option<&'a V>,
+    pub k: Option<&'a V>,
+    pub v: Option<&'a V>,
+}
+
+/// What follows the output `y` of a half layer: `x = (x + norm(y)) factor`, and the norm of this x by the weight `next`.
+#[derive(Debug)]
+pub struct After<'a, V> {
+    /// `None` where the architecture has no norm there.
+    pub norm: Option<&'a V>,
+    /// 1 where it has no factor.
+    pub factor: f32,
+    pub next: &'a V,
+}
+
+/// Experts that stand beside a dense half. All of it starts from the residual stream.
+pub struct Beside<'a, B: Backend> {
+    /// The dense half before its second product, and the weights of that product.
+    pub gated: &'a B::Input,
+    pub down: &'a B::Linear,
+    pub experts: &'a B::Experts,
+    pub norms: &'a BesideNorms<B::Vector>,
+}
+
+/// Norms of a dense half and the experts beside it.
+#[derive(Debug)]
+pub struct BesideNorms<V> {
+    /// Of the dense half's output.
+    pub dense: V,
+    /// Of the stream, before the experts.
+    pub input: V,
+    /// Of the stream, before the router.
+    pub router: V,
+    /// Of the experts' output.
+    pub experts: V,
+}
 
 /// The weights of a [`super::config::DeltaNet`] beside its projections, f32.
 #[derive(Clone, Debug)]
@@ -194,8 +231,7 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// The device fails.
     fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product, Error>;
 
-    /// `x += norm(h w^T + b)`, with what a row's adapter adds to the product, or without a norm where the
-    /// architecture has none. Gives the norm of the new x by the weight `next`.
+    /// Adds `h w^T + b`, with what a row's adapter adds to it, to the stream as [`After`] says.
     ///
     /// # Errors
     /// The device fails.
@@ -204,12 +240,12 @@ pub trait Backend: Send + Sync + Sized + 'static {
         x: &mut Self::Stream,
         h: &Self::Input,
         w: &Self::Linear,
-        norm: Option<&Self::Vector>,
-        next: &Self::Vector,
+        after: After<'_, Self::Vector>,
     ) -> Result<Self::Input, Error>;
 
-    /// The fused QKV projection of normed rows, with the gate as its fourth part where attention is gated: queries and keys are normed by head and rotated, keys and values are written to
-    /// one layer of the cache. Returns the queries.
+    /// The fused QKV projection of normed rows, with the gate as its fourth part where attention is gated: queries and keys are
+    /// normed by head and rotated, values normed, where there are such norms; keys and values are written to one layer of
+    /// the cache. Returns the queries.
     ///
     /// # Errors
     /// The device fails.
@@ -233,7 +269,8 @@ pub trait Backend: Send + Sync + Sized + 'static {
     ) -> Result<(Self::Stream, Self::Queries), Error>;
 
     /// Softmax of queries and one layer's cached keys, times its cached values; times the logistic function of the gate
-    /// where attention is gated.
+    /// where attention is gated. Sinks, one for each query head, join the softmax as scores of keys without a value: a
+    /// query's running softmax starts at its sink, with a total of 1.
     ///
     /// # Errors
     /// The device fails.
@@ -243,6 +280,7 @@ pub trait Backend: Send + Sync + Sized + 'static {
         queries: Self::Queries,
         rows: Rows,
         kind: AttentionKind,
+        sinks: Option<&Self::Vector>,
     ) -> Result<Self::Input, Error>;
 
     /// Gated DeltaNet over normed rows: each row's queries, keys and values are convolved with those of earlier rows of
@@ -270,9 +308,8 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// The device fails.
     fn gated_product(&mut self, x: &Self::Input, gate_up: &Self::Linear) -> Result<Self::Input, Error>;
 
-    /// `x += norm(y)`, or without a norm where the architecture has none. For each row, y is the sum of its chosen
-    /// experts' outputs, each times its weight, in the order of their numbers, in f32, and then that of the shared
-    /// expert. Gives the norm of the new x by the weight `next`.
+    /// Adds y to the stream as [`After`] says. For each row, y is the sum of its chosen experts' outputs, each times its
+    /// weight, in the order of their numbers, in f32, and then that of the shared expert.
     ///
     /// The step's pairs of row and expert are sorted by expert, so that each expert's weights are read once. Logits of
     /// the router are products in f32, whatever the type that it is stored in. A row whose logits are not numbers has
@@ -285,8 +322,20 @@ pub trait Backend: Send + Sync + Sized + 'static {
         x: &mut Self::Stream,
         h: &Self::Input,
         experts: &Self::Experts,
-        norm: Option<&Self::Vector>,
-        next: &Self::Vector,
+        after: After<'_, Self::Vector>,
+    ) -> Result<Self::Input, Error>;
+
+    /// Adds the normed output of a dense half and that of the experts beside it, `norms.dense(gated down^T) +
+    /// norms.experts(y)`, to the stream as [`After`] says; y as in [`Backend::add_experts`], from the stream normed by
+    /// `norms.input`, routed by the stream normed by `norms.router`.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn add_beside(
+        &mut self,
+        x: &mut Self::Stream,
+        beside: Beside<'_, Self>,
+        after: After<'_, Self::Vector>,
     ) -> Result<Self::Input, Error>;
 
     /// The values of a stream.

@@ -31,6 +31,8 @@ pub const ARCHITECTURES: &[&str] = &[
     "qwen3_5",
     "qwen3_5_moe",
     "qwen3_next",
+    "gemma4",
+    "gpt_oss",
 ];
 
 /// Sizes and switches of one decoder.
@@ -58,6 +60,12 @@ pub struct Config {
     pub post_norms: bool,
     /// Each head of q and k has a norm (Qwen3, Gemma 3).
     pub qk_norm: bool,
+    /// Each head of v has a norm without weights (Gemma 4).
+    pub value_norm: bool,
+    /// Each head has a learnt logit without a value that joins the softmax (gpt-oss).
+    pub sinks: bool,
+    /// Each layer's output is multiplied by a number of its own (Gemma 4).
+    pub layer_scalars: bool,
     /// q, k and v have biases (Qwen2).
     pub qkv_bias: bool,
     /// The attention's output has a bias.
@@ -116,6 +124,9 @@ enum Arch {
     Qwen35Moe,
     /// Their forerunner, Qwen3-Next.
     Qwen3Next,
+    /// Gemma 4, dense or with experts beside the dense half.
+    Gemma4,
+    GptOss,
 }
 
 impl Arch {
@@ -128,8 +139,11 @@ impl Arch {
     fn has_head_norms(self, glm: bool) -> bool {
         match self {
             Self::Glm4Moe => glm,
-            Self::Llama | Self::Mistral | Self::Qwen2 | Self::Gemma2 | Self::Ministral3 => false,
+            Self::Llama | Self::Mistral | Self::Qwen2 | Self::Gemma2 | Self::Ministral3 | Self::GptOss => {
+                false
+            }
             Self::Gemma3
+            | Self::Gemma4
             | Self::Qwen3
             | Self::Qwen3Moe
             | Self::Hunyuan
@@ -146,11 +160,16 @@ impl Arch {
 }
 
 /// The nonlinearity of the feed-forward half.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Activation {
     Silu,
     /// GELU in its tanh approximation.
     GeluTanh,
+    /// `(up + 1) gate / (1 + e^(-alpha gate))`, with `gate` cut at `limit` and `up` at `-limit` and `limit` (gpt-oss).
+    ClampedSilu {
+        alpha: f32,
+        limit: f32,
+    },
 }
 
 /// Queries at `position` are multiplied by `1 + beta ln(1 + floor(position / original))`.
@@ -201,6 +220,9 @@ pub enum Scaling {
     },
     /// A divisor per frequency (GGUF's `rope_freqs.weight`).
     Factors(Vec<f32>),
+    /// The first pairs of a head are rotated, with frequencies that are divided by a factor; the others stay as they are
+    /// (full layers of Gemma 4).
+    Proportional { pairs: usize, factor: f64 },
 }
 
 impl Rope {
@@ -221,6 +243,9 @@ impl Rope {
             }
             Scaling::Linear(factor) => (all(&|i| plain(i) / factor), 1.0),
             Scaling::Factors(by) => (all(&|i| plain(i) / f64::from(by[i])), 1.0),
+            Scaling::Proportional { pairs, factor } => {
+                (all(&|i| if i < *pairs { plain(i) / factor } else { 0.0 }), 1.0)
+            }
             Scaling::Llama3 { factor, low, high, original } => {
                 (all(&|i| llama3(plain(i), *factor, *low, *high, *original)), 1.0)
             }

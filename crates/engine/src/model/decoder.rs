@@ -4,7 +4,10 @@
 use super::{
     Adapter, Config, Error, KvType, Weights,
     adapter::{AdapterLayer, Module},
-    backend::{Added, Backend, Cut, DeltaNetWeights, LogitsStatus, Matrices, Rows, StepStatus},
+    backend::{
+        Added, After, Backend, Beside, BesideNorms, Cut, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices,
+        Rows, StepStatus,
+    },
     config::{AttentionKind, DeltaNet},
     sampler::{SampleRequest, SampledToken},
     step::{Step, StepLimits},
@@ -110,6 +113,8 @@ struct Layer<B: Backend> {
     feed: Feed<B>,
     /// Gemma's norms of each half's output.
     post_norms: Option<(B::Vector, B::Vector)>,
+    /// What the layer's output is multiplied by.
+    factor: f32,
 }
 
 /// How a layer's tokens see earlier ones.
@@ -118,8 +123,8 @@ enum Mixer<B: Backend> {
     Attention {
         /// Queries, keys, values and, where attention is gated, the gate.
         qkv: B::Linear,
-        q_norm: Option<B::Vector>,
-        k_norm: Option<B::Vector>,
+        norms: [Option<B::Vector>; 3],
+        sinks: Option<B::Vector>,
         kind: AttentionKind,
     },
     /// A recurrent state.
@@ -128,8 +133,23 @@ enum Mixer<B: Backend> {
 
 /// The feed-forward half of a layer.
 enum Feed<B: Backend> {
-    Dense { gate_up: B::Linear, down_proj: B::Linear },
+    Dense {
+        gate_up: B::Linear,
+        down_proj: B::Linear,
+    },
     Experts(B::Experts),
+    /// Both, side by side.
+    Beside {
+        gate_up: B::Linear,
+        down_proj: B::Linear,
+        experts: B::Experts,
+        norms: BesideNorms<B::Vector>,
+    },
+}
+
+/// The norms of heads as an operation takes them.
+fn head_norms<V>([q, k, v]: &[Option<V>; 3]) -> HeadNorms<'_, V> {
+    HeadNorms { q: q.as_ref(), k: k.as_ref(), v: v.as_ref() }
 }
 
 impl<B: Backend> Decoder<B> {
@@ -196,28 +216,31 @@ impl<B: Backend> Decoder<B> {
         let is_last = idx + 1 == self.layers.len();
         let (backend, layer) = (&mut self.backend, &self.layers[idx]);
         let mixed = match &layer.mixer {
-            Mixer::Attention { qkv, q_norm, k_norm, kind } => {
-                let norms = (q_norm.as_ref(), k_norm.as_ref());
-                let mut queries = backend.project(idx, h, qkv, norms, *kind)?;
+            Mixer::Attention { qkv, norms, sinks, kind } => {
+                let mut queries = backend.project(idx, h, qkv, head_norms(norms), *kind)?;
                 if is_last {
                     (x, queries) = backend.take_wanted(x, queries)?;
                 }
                 let rows = if is_last { Rows::Wanted } else { Rows::All };
-                backend.attend(idx, queries, rows, *kind)? // [rows, heads head_dim]
+                backend.attend(idx, queries, rows, *kind, sinks.as_ref())? // [rows, heads head_dim]
             }
             // Never the last layer: the configuration is checked.
             Mixer::DeltaNet { projections, delta_net } => backend.mix(idx, h, projections, delta_net)?,
         };
         let post_norms = layer.post_norms.as_ref();
-        let after_attention = post_norms.map(|norms| &norms.0);
-        let h = backend.add_product(&mut x, &mixed, &layer.o_proj, after_attention, &layer.mlp_norm)?;
-        let after_feed = post_norms.map(|norms| &norms.1);
+        let after = After { norm: post_norms.map(|norms| &norms.0), factor: 1.0, next: &layer.mlp_norm };
+        let h = backend.add_product(&mut x, &mixed, &layer.o_proj, after)?;
+        let after = After { norm: post_norms.map(|norms| &norms.1), factor: layer.factor, next };
         let h = match &layer.feed {
             Feed::Dense { gate_up, down_proj } => {
                 let gated = backend.gated_product(&h, gate_up)?; // [rows, intermediate]
-                backend.add_product(&mut x, &gated, down_proj, after_feed, next)?
+                backend.add_product(&mut x, &gated, down_proj, after)?
             }
-            Feed::Experts(experts) => backend.add_experts(&mut x, &h, experts, after_feed, next)?,
+            Feed::Experts(experts) => backend.add_experts(&mut x, &h, experts, after)?,
+            Feed::Beside { gate_up, down_proj, experts, norms } => {
+                let gated = &backend.gated_product(&h, gate_up)?; // [rows, intermediate]
+                backend.add_beside(&mut x, Beside { gated, down: down_proj, experts, norms }, after)?
+            }
         };
         Ok((x, h))
     }
@@ -226,8 +249,8 @@ impl<B: Backend> Decoder<B> {
     fn remember(&mut self, idx: usize, h: &B::Input) -> Result<(), Error> {
         let backend = &mut self.backend;
         match &self.layers[idx].mixer {
-            Mixer::Attention { qkv, q_norm, k_norm, kind } => {
-                backend.project(idx, h, qkv, (q_norm.as_ref(), k_norm.as_ref()), *kind).map(drop)
+            Mixer::Attention { qkv, norms, kind, .. } => {
+                backend.project(idx, h, qkv, head_norms(norms), *kind).map(drop)
             }
             Mixer::DeltaNet { projections, delta_net } => {
                 backend.mix(idx, h, projections, delta_net).map(drop)
@@ -272,7 +295,9 @@ impl<B: Backend> Model for Decoder<B> {
                 Mixer::DeltaNet { projections, .. } => backend.adapt(projections, &[None; 4])?,
             }
             backend.adapt(&mut layer.o_proj, &[added(Module::O)])?;
-            if let Feed::Dense { gate_up, down_proj } = &mut layer.feed {
+            if let Feed::Dense { gate_up, down_proj } | Feed::Beside { gate_up, down_proj, .. } =
+                &mut layer.feed
+            {
                 backend.adapt(gate_up, &[Module::Gate, Module::Up].map(added))?;
                 backend.adapt(down_proj, &[added(Module::Down)])?;
             }
@@ -385,6 +410,7 @@ impl<B: Backend> Load<'_, B> {
             mlp_norm: self.norm(&at(mlp_norm), c.hidden)?,
             feed: self.feed(layer, &at("mlp"))?,
             post_norms,
+            factor: if c.layer_scalars { self.weights.floats(&at("layer_scalar"), 1)?[0] } else { 1.0 },
         })
     }
 
@@ -399,8 +425,16 @@ impl<B: Backend> Load<'_, B> {
         qkv.extend(c.gated_attention.then(|| (at("gate_proj"), q)));
         Ok(Mixer::Attention {
             qkv: self.linear(&qkv, c.hidden, Cut::Heads(attention.head_dim))?,
-            q_norm: self.head_norm(&at("q_norm"), attention.head_dim)?,
-            k_norm: self.head_norm(&at("k_norm"), attention.head_dim)?,
+            norms: [
+                self.head_norm(&at("q_norm"), attention.head_dim)?,
+                self.head_norm(&at("k_norm"), attention.head_dim)?,
+                c.value_norm.then(|| self.backend.vector(vec![1.0; attention.head_dim])).transpose()?,
+            ],
+            sinks: if c.sinks {
+                Some(self.backend.vector(self.weights.floats(&at("sinks"), c.n_heads)?)?)
+            } else {
+                None
+            },
             kind,
         })
     }
@@ -434,14 +468,33 @@ impl<B: Backend> Load<'_, B> {
 
     fn feed(&self, layer: usize, module: &str) -> Result<Feed<B>, Error> {
         let c = self.config;
-        if let Some(experts) = c.experts_of(layer) {
-            return self.backend.experts(self.weights, module, experts).map(Feed::Experts);
-        }
+        let experts = c.experts_of(layer);
+        let is_beside = experts.is_some_and(|experts| experts.beside_dense);
+        let experts =
+            experts.map(|experts| self.backend.experts(self.weights, module, experts)).transpose()?;
+        let experts = match experts {
+            Some(experts) if !is_beside => return Ok(Feed::Experts(experts)),
+            experts => experts,
+        };
         let at = |part: &str| format!("{module}.{part}_proj");
         let gate_up = [(at("gate"), c.intermediate), (at("up"), c.intermediate)];
-        Ok(Feed::Dense {
-            gate_up: self.linear(&gate_up, c.hidden, Cut::Anywhere)?,
-            down_proj: self.linear(&[(at("down"), c.hidden)], c.intermediate, Cut::Anywhere)?,
+        let gate_up = self.linear(&gate_up, c.hidden, Cut::Anywhere)?;
+        let down_proj = self.linear(&[(at("down"), c.hidden)], c.intermediate, Cut::Anywhere)?;
+        let Some(experts) = experts else { return Ok(Feed::Dense { gate_up, down_proj }) };
+        Ok(Feed::Beside { gate_up, down_proj, experts, norms: self.beside_norms(layer, module)? })
+    }
+
+    fn beside_norms(&self, layer: usize, module: &str) -> Result<BesideNorms<B::Vector>, Error> {
+        let hidden = self.config.hidden;
+        let norm = |part: &str| self.norm(&format!("model.layers.{layer}.{part}"), hidden);
+        let mut router = self.weights.floats(&format!("{module}.gate.scale"), hidden)?;
+        let root = (hidden as f32).sqrt();
+        router.iter_mut().for_each(|scale| *scale /= root);
+        Ok(BesideNorms {
+            dense: norm("post_feedforward_layernorm_1")?,
+            input: norm("pre_feedforward_layernorm_2")?,
+            router: self.backend.vector(router)?,
+            experts: norm("post_feedforward_layernorm_2")?,
         })
     }
 

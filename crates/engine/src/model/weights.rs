@@ -75,6 +75,8 @@ enum Source {
     Plain,
     /// GGUF's llama files keep the two rotary halves of each of so many heads interleaved.
     Interleaved(usize),
+    /// A matrix `[k, n]` where `[n, k]` is meant, of so many rows n.
+    Transposed(usize),
     /// Several tensors of a quantisation library.
     Quantised(Arc<Quantised>),
 }
@@ -194,11 +196,21 @@ impl Weights {
         let bytes: Result<Cow<'_, [u8]>, String> = match &entry.source {
             Source::Plain => whole().map(Cow::from),
             Source::Interleaved(heads) => whole().map(|bytes| deinterleave(bytes, shape[0], *heads).into()),
+            Source::Transposed(n) => {
+                whole().map(|bytes| transpose(bytes, *n, entry.dtype.block_bytes()).into())
+            }
             Source::Quantised(matrix) => {
                 matrix.blocks(|piece| bytes(piece.file, piece.start, piece.end)).map(Cow::from)
             }
         };
         let bytes = bytes.map_err(|reason| self.bad(name, &reason))?;
+        if entry.dtype == Format::Mxfp4
+            && let Some(exponent) = ggml::unheld_exponent(&bytes)
+        {
+            let reason =
+                format!("has a block with the exponent {exponent}; those from 104 to 143 are supported");
+            return Err(self.bad(name, &reason));
+        }
         let row_bytes =
             shape[1..].iter().product::<usize>() / entry.dtype.block() * entry.dtype.block_bytes();
         let bytes = match &entry.rows {
@@ -243,6 +255,9 @@ impl Weights {
     /// What GPUs do not compute in this version; `None` for a model that runs on them.
     #[must_use]
     pub fn only_on_cpu(&self) -> Option<String> {
+        if self.config.value_norm || self.config.sinks {
+            return Some("its attention has norms of values, or sinks".into());
+        }
         let format = self.index.values().map(|entry| entry.dtype).find(|format| !format.is_on_gpus());
         format.map(|format| format!("it has tensors of {}", format.name()))
     }
@@ -299,6 +314,22 @@ impl Turns {
             .copied()
             .collect()
     }
+}
+
+/// The transpose of a matrix with rows of `n` values of so many bytes.
+fn transpose(bytes: &[u8], n: usize, each: usize) -> Vec<u8> {
+    let k = bytes.len() / (n * each);
+    let mut out = vec![0; bytes.len()];
+    // Squares that stay in the cache.
+    const SIDE: usize = 32;
+    for (rows, columns) in (0..k).step_by(SIDE).flat_map(|i| (0..n).step_by(SIDE).map(move |j| (i, j))) {
+        for (i, j) in
+            (rows..k.min(rows + SIDE)).flat_map(|i| (columns..n.min(columns + SIDE)).map(move |j| (i, j)))
+        {
+            out[(j * k + i) * each..][..each].copy_from_slice(&bytes[(i * n + j) * each..][..each]);
+        }
+    }
+    out
 }
 
 /// Row `2 i + half` of each head goes back to row `half * head_dim / 2 + i`.

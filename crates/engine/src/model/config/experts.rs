@@ -21,6 +21,10 @@ pub struct Experts {
     pub width: usize,
     pub routing: Routing,
     pub shared: Option<SharedExpert>,
+    /// Gate, up and down of each expert have biases (gpt-oss).
+    pub biases: bool,
+    /// The experts stand beside a dense half, each of the two with norms of its own (Gemma 4).
+    pub beside_dense: bool,
     /// For each layer, whether it has experts.
     pub layers: Vec<bool>,
 }
@@ -56,6 +60,10 @@ pub struct Routing {
     pub normalised: Option<f32>,
     /// The weights are multiplied by this.
     pub scale: f32,
+    /// A bias for each expert is added to its logit (gpt-oss).
+    pub logit_bias: bool,
+    /// The weight of each expert is multiplied by a factor of its own (Gemma 4).
+    pub expert_factors: bool,
 }
 
 /// How logits become scores.
@@ -73,7 +81,17 @@ impl Routing {
     pub fn softmax(top_k: usize, is_normalised: bool) -> Self {
         let normalised = is_normalised.then_some(0.0);
         let scoring = Scoring::Softmax;
-        Self { scoring, top_k, has_bias: false, n_groups: 1, top_groups: 1, normalised, scale: 1.0 }
+        Self {
+            scoring,
+            top_k,
+            has_bias: false,
+            n_groups: 1,
+            top_groups: 1,
+            normalised,
+            scale: 1.0,
+            logit_bias: false,
+            expert_factors: false,
+        }
     }
 }
 
@@ -87,7 +105,8 @@ impl Config {
     /// Columns of the dense feed-forward halves; 0 where every layer has experts.
     #[must_use]
     pub fn dense_width(&self) -> usize {
-        let is_dense = (0..self.n_layers).any(|layer| self.experts_of(layer).is_none());
+        let is_dense =
+            (0..self.n_layers).any(|layer| self.experts_of(layer).is_none_or(|experts| experts.beside_dense));
         if is_dense { self.intermediate } else { 0 }
     }
 }

@@ -21,6 +21,8 @@ pub struct Tensors {
     pub tied: bool,
     /// Heads of the first layer have norms, and its queries have biases.
     pub has_head_norms: bool,
+    /// Layers that have no projection of values: the keys' gives them, too.
+    pub without_values: Vec<usize>,
     pub has_query_bias: bool,
     /// The values of `rope_freqs.weight`, where the model has one.
     pub factors: Option<Vec<f32>>,
@@ -50,6 +52,8 @@ fn arch(path: &str, name: &str) -> Result<Arch, Error> {
         "qwen35moe" => Ok(Arch::Qwen35Moe),
         "qwen3next" => Ok(Arch::Qwen3Next),
         "gemma3" => Ok(Arch::Gemma3),
+        "gemma4" => Ok(Arch::Gemma4),
+        "gpt-oss" => Ok(Arch::GptOss),
         other => Err(Error::Architecture { path: path.into(), arch: shown(other) }),
     }
 }
@@ -71,23 +75,24 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Co
     let head_dim = read.optional_size("attention.key_length")?.unwrap_or(per_head);
     let rotary_dim = read.check_heads(arch, head_dim)?;
     let context = read.size("context_length")?;
-    let gemma = matches!(arch, Arch::Gemma2 | Arch::Gemma3);
+    let gemma = matches!(arch, Arch::Gemma2 | Arch::Gemma3 | Arch::Gemma4);
     let (window, slides) = read.windows(arch, n_layers, context)?;
+    let [full_kv_heads, sliding_kv_heads] = read.kv_heads(arch, &slides, n_heads)?;
+    let first_full = slides.iter().position(|slides| !slides);
     let full = Attention {
         head_dim,
-        n_kv_heads: read.optional_size("attention.head_count_kv")?.unwrap_or(n_heads),
+        n_kv_heads: full_kv_heads,
         rope: read.rope(arch, tensors.factors)?,
         rotary_dim,
         window: None,
-        values_are_keys: false,
+        values_are_keys: arch == Arch::Gemma4
+            && first_full.is_some_and(|first| tensors.without_values.contains(&first)),
     };
     let sliding = match window {
-        Some(window) => {
-            let rope = if arch == Arch::Gemma3 { read.local_rope()? } else { full.rope.clone() };
-            Some(Attention { rope, window: Some(window), ..full.clone() })
-        }
+        Some(window) => Some(read.sliding_attention(arch, &full, window, sliding_kv_heads)?),
         None => None,
     };
+    let is_oss = arch == Arch::GptOss;
     let config = Config {
         vocab: tensors.vocab,
         hidden,
@@ -100,16 +105,24 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Co
         norm_eps: read.number("attention.layer_norm_rms_epsilon")?,
         norm_plus_one: false,
         post_norms: gemma,
+        value_norm: arch == Arch::Gemma4,
+        sinks: arch == Arch::GptOss,
+        layer_scalars: arch == Arch::Gemma4,
         qk_norm: arch.has_head_norms(tensors.has_head_norms),
-        qkv_bias: arch == Arch::Qwen2 || (arch == Arch::Glm4Moe && tensors.has_query_bias),
-        o_bias: false,
+        qkv_bias: arch == Arch::Qwen2 || is_oss || (arch == Arch::Glm4Moe && tensors.has_query_bias),
+        o_bias: is_oss,
         mlp_bias: false,
         norm_after_rotation: arch == Arch::Hunyuan,
         query_growth: read.query_growth(arch)?,
         score_softcap: read.softcap(arch, "attn_logit_softcapping", 50.0)?,
         logit_softcap: read.softcap(arch, "final_logit_softcapping", 30.0)?,
         attention_scale: read.attention_scale(arch, n_layers, (per_head, head_dim))?,
-        activation: if gemma { Activation::GeluTanh } else { Activation::Silu },
+        activation: match arch {
+            // The constants of llama.cpp, too.
+            Arch::GptOss => Activation::ClampedSilu { alpha: 1.702, limit: 7.0 },
+            _ if gemma => Activation::GeluTanh,
+            _ => Activation::Silu,
+        },
         gated_attention: arch.is_hybrid(),
         delta_net: read.delta_net(arch, n_layers)?,
         experts: read.experts(arch, n_layers)?,
@@ -190,6 +203,9 @@ impl Reader<'_> {
 
     /// What scores are multiplied by.
     fn attention_scale(&self, arch: Arch, n_layers: usize, widths: (usize, usize)) -> Result<f32, Error> {
+        if arch == Arch::Gemma4 {
+            return Ok(1.0);
+        }
         // Gemma 2 and 3 27B scale by the width per head, all others by the head's width; GGUF does not say which.
         let is_27b = matches!((arch, n_layers), (Arch::Gemma2, 46) | (Arch::Gemma3, 62));
         let scalar = if is_27b { widths.0 } else { widths.1 };
@@ -197,12 +213,13 @@ impl Reader<'_> {
         Ok(scale.unwrap_or_else(|| (scalar as f64).powf(-0.5)) as f32)
     }
 
-    /// A softcap of Gemma 2, with llama.cpp's default.
+    /// A softcap of Gemma 2, with llama.cpp's default, or of Gemma 4, which has none without the key.
     fn softcap(&self, arch: Arch, key: &str, default: f32) -> Result<Option<f32>, Error> {
-        if arch != Arch::Gemma2 {
-            return Ok(None);
+        match arch {
+            Arch::Gemma2 => Ok(Some(self.above_zero(key)?.map_or(default, |cap| cap as f32))),
+            Arch::Gemma4 if key.starts_with("final") => Ok(self.above_zero(key)?.map(|cap| cap as f32)),
+            _ => Ok(None),
         }
-        Ok(Some(self.above_zero(key)?.map_or(default, |cap| cap as f32)))
     }
 
     /// Layers that predict further tokens, which are not computed.
@@ -212,14 +229,17 @@ impl Reader<'_> {
 
     /// How many values of a head are rotated: all, but in GLM and Qwen's hybrids. Heads of values are as wide as those of keys.
     fn check_heads(&self, arch: Arch, head_dim: usize) -> Result<usize, Error> {
-        for key in ["attention.value_length", "attention.key_length_swa", "attention.value_length_swa"] {
+        let own = ["attention.value_length", "attention.key_length_swa", "attention.value_length_swa"];
+        // Sliding layers of Gemma 4 have heads of their own.
+        let n = if arch == Arch::Gemma4 { 1 } else { own.len() };
+        for key in &own[..n] {
             let width = self.optional_size(key)?.unwrap_or(head_dim);
             if width != head_dim {
                 let reason = format!("is {width}, and a head of keys has {head_dim}; one width is supported");
                 return Err(self.bad(key, reason));
             }
         }
-        for key in ["rope.dimension_count", "rope.dimension_count_swa"] {
+        for key in &["rope.dimension_count", "rope.dimension_count_swa"][..n.min(2)] {
             let rotated = self.optional_size(key)?.unwrap_or(head_dim);
             if arch.rotates_in_part() {
                 return Ok(rotated);
@@ -233,6 +253,53 @@ impl Reader<'_> {
         Ok(head_dim)
     }
 
+    /// Heads of keys and values of full and of sliding layers.
+    fn kv_heads(&self, arch: Arch, slides: &[bool], n_heads: usize) -> Result<[usize; 2], Error> {
+        let key = "attention.head_count_kv";
+        let Some(Value::Array(layers)) = self.value(key).filter(|_| arch == Arch::Gemma4) else {
+            return Ok([self.optional_size(key)?.unwrap_or(n_heads); 2]);
+        };
+        let sizes: Option<Vec<usize>> = layers.iter().map(whole).collect();
+        let sizes = sizes.filter(|sizes| sizes.len() == slides.len());
+        let sizes = sizes.ok_or_else(|| {
+            self.bad(key, format!("is not a list of whole numbers for each of {} layers", slides.len()))
+        })?;
+        let of = |kind: bool| {
+            let mut sizes =
+                sizes.iter().zip(slides).filter(|(_, slides)| **slides == kind).map(|(size, _)| *size);
+            let first = sizes.next().unwrap_or(n_heads);
+            if sizes.any(|size| size != first) {
+                return Err(self.bad(key, "differs between layers of one type, which is not supported"));
+            }
+            Ok(first)
+        };
+        Ok([of(false)?, of(true)?])
+    }
+
+    /// The attention of sliding layers, where `full` is that of the others.
+    fn sliding_attention(
+        &self,
+        arch: Arch,
+        full: &Attention,
+        window: usize,
+        n_kv_heads: usize,
+    ) -> Result<Attention, Error> {
+        let has_rope = matches!(arch, Arch::Gemma3 | Arch::Gemma4);
+        let rope = if has_rope { self.local_rope()? } else { full.rope.clone() };
+        let common =
+            Attention { n_kv_heads, rope, window: Some(window), values_are_keys: false, ..full.clone() };
+        if arch != Arch::Gemma4 {
+            return Ok(common);
+        }
+        let head_dim = self.size("attention.key_length_swa")?;
+        for key in ["attention.value_length_swa", "rope.dimension_count_swa"] {
+            if self.optional_size(key)?.is_some_and(|size| size != head_dim) {
+                return Err(self.bad(key, format!("is not {head_dim}, the head size of sliding layers")));
+            }
+        }
+        Ok(Attention { head_dim, rotary_dim: head_dim, ..common })
+    }
+
     /// How many keys a sliding layer sees, and which layers slide.
     fn windows(
         &self,
@@ -242,21 +309,23 @@ impl Reader<'_> {
     ) -> Result<(Option<usize>, Vec<bool>), Error> {
         let key = "attention.sliding_window";
         // A window that holds every position is none, but for Gemma's sliding layers, which have a rope of their own.
-        let matters = |window: &usize| *window > 0 && (arch == Arch::Gemma3 || *window < context);
+        let has_two = matches!(arch, Arch::Gemma3 | Arch::Gemma4);
+        let matters = |window: &usize| *window > 0 && (has_two || *window < context);
         // As llama.cpp has it.
         let default = (arch == Arch::Gemma2).then_some(4096);
         let Some(window) = self.optional_size(key)?.or(default).filter(matters) else {
             return Ok((None, vec![false; n_layers]));
         };
-        if !matches!(arch, Arch::Llama | Arch::Mistral | Arch::Ministral3 | Arch::Gemma2 | Arch::Gemma3) {
+        let says_which = has_two || matches!(arch, Arch::Llama | Arch::Mistral | Arch::Ministral3);
+        if !says_which && !matches!(arch, Arch::Gemma2 | Arch::GptOss) {
             let reason = format!("is {window}, and the file does not say which layers slide");
             return Err(self.bad(key, reason));
         }
         Ok((Some(window), self.sliding(arch, n_layers)?))
     }
 
-    /// Which layers slide: every one of Mistral, every other of Gemma 2, all but each sixth of Gemma 3, unless the file
-    /// says otherwise.
+    /// Which layers slide: every one of Mistral, every other of Gemma 2 and gpt-oss, all but each sixth of Gemma 3, unless
+    /// the file says otherwise. Gemma 4's says it.
     fn sliding(&self, arch: Arch, n_layers: usize) -> Result<Vec<bool>, Error> {
         let key = "attention.sliding_window_pattern";
         let period = match self.value(key) {
@@ -267,8 +336,9 @@ impl Reader<'_> {
                 });
             }
             Some(_) => self.size(key)?,
-            None if arch == Arch::Gemma2 => 2,
+            None if matches!(arch, Arch::Gemma2 | Arch::GptOss) => 2,
             None if arch == Arch::Gemma3 => 6,
+            None if arch == Arch::Gemma4 => return Err(self.bad(key, "is missing")),
             None => 0,
         };
         Ok((1..=n_layers).map(|layer| period == 0 || !layer.is_multiple_of(period)).collect())

@@ -1,9 +1,11 @@
 //! [`Config`] from a Hugging Face `config.json`; it reads no other file. Missing keys have the defaults of the model's
 //! class in `transformers`; every setting is obeyed or refused by name.
 
+mod attention;
 mod classes;
 mod delta_net;
 mod experts;
+mod gemma4;
 mod known;
 mod layers;
 mod quantization;
@@ -12,7 +14,7 @@ mod settings;
 
 use serde_json::{Map, Value};
 
-use super::{Activation, Arch, Attention, Config};
+use super::{Activation, Arch, Config};
 use crate::model::Error;
 
 use classes::{Class, Wrapper};
@@ -59,28 +61,21 @@ pub fn read(path: &str, json: &Value) -> Result<FileConfig, Error> {
     known::check(&s, arch)?;
     let (hidden, n_heads) = (s.needed_size("hidden_size")?, s.needed_size("num_attention_heads")?);
     let n_layers = super::layers(path, "num_hidden_layers", s.needed_size("num_hidden_layers")?)?;
-    let head_dim = s.size("head_dim")?.unwrap_or(hidden / n_heads.max(1));
     let gemma = matches!(arch, Arch::Gemma2 | Arch::Gemma3);
+    if arch == Arch::Gemma4 {
+        gemma4::check(&s)?;
+    }
     let delta_net = delta_net::delta_net(&s, arch, n_layers)?;
-    let (window, slides) = layers::windows(&s, arch, n_layers)?;
-    let (rope, sliding_rope) = rope::ropes(&s, arch)?;
-    let scalar = if gemma { s.needed_positive("query_pre_attn_scalar")? } else { head_dim as f64 };
+    let attention::Layers { full, sliding, slides } = attention::read(&s, arch, n_layers)?;
+    let scalar = match arch {
+        Arch::Gemma2 | Arch::Gemma3 => s.needed_positive("query_pre_attn_scalar")?,
+        Arch::Gemma4 => 1.0,
+        _ => full.head_dim as f64,
+    };
     let has_switch = !matches!(arch, Arch::Qwen2 | Arch::Mistral | Arch::Ministral3);
     let has_biases = has_switch && s.flag("attention_bias")?;
-    let softcap = |key| if arch == Arch::Gemma2 { s.positive(key) } else { Ok(None) };
-    let full = Attention {
-        head_dim,
-        n_kv_heads: s.size("num_key_value_heads")?.unwrap_or(n_heads),
-        rope,
-        rotary_dim: rope::rotary_dim(&s, arch, head_dim)?,
-        window: None,
-        values_are_keys: false,
-    };
-    let sliding = window.map(|window| Attention {
-        rope: sliding_rope.unwrap_or_else(|| full.rope.clone()),
-        window: Some(window),
-        ..full.clone()
-    });
+    let softcap = |key| if s.class.defaults.contains_key(key) { s.positive(key) } else { Ok(None) };
+    let is_capped = matches!(arch, Arch::Gemma2 | Arch::Gemma4);
     let config = Config {
         vocab: s.needed_size("vocab_size")?,
         hidden,
@@ -92,21 +87,24 @@ pub fn read(path: &str, json: &Value) -> Result<FileConfig, Error> {
         slides,
         norm_eps: s.needed_positive("rms_norm_eps")?,
         norm_plus_one: gemma || arch.is_hybrid(),
-        post_norms: gemma,
+        post_norms: gemma || arch == Arch::Gemma4,
+        value_norm: arch == Arch::Gemma4,
+        sinks: arch == Arch::GptOss,
+        layer_scalars: arch == Arch::Gemma4,
         qk_norm: arch.has_head_norms(arch == Arch::Glm4Moe && s.flag("use_qk_norm")?),
         qkv_bias: arch == Arch::Qwen2 || has_biases,
         o_bias: has_biases && arch != Arch::Glm4Moe,
         mlp_bias: arch == Arch::Llama && s.flag("mlp_bias")?,
         norm_after_rotation: arch == Arch::Hunyuan,
         query_growth: rope::query_growth(&s, arch)?,
-        score_softcap: softcap("attn_logit_softcapping")?.map(|cap| cap as f32),
-        logit_softcap: softcap("final_logit_softcapping")?.map(|cap| cap as f32),
+        score_softcap: softcap("attn_logit_softcapping")?.filter(|_| is_capped).map(|cap| cap as f32),
+        logit_softcap: softcap("final_logit_softcapping")?.filter(|_| is_capped).map(|cap| cap as f32),
         attention_scale: scalar.powf(-0.5) as f32,
-        activation: activation(&s)?,
+        activation: activation(&s, arch)?,
         gated_attention: arch.is_hybrid(),
         delta_net,
         experts: experts::experts(&s, arch, n_layers)?,
-        embedding_scale: gemma.then(|| (hidden as f64).sqrt() as f32),
+        embedding_scale: (gemma || arch == Arch::Gemma4).then(|| (hidden as f64).sqrt() as f32),
         tied: file.tied()?,
         context: s.needed_size("max_position_embeddings")?,
         stop_ids: stop_ids(path, file.outside.get("eos_token_id").or_else(|| s.given("eos_token_id")))?,
@@ -146,6 +144,10 @@ impl<'a> File<'a> {
         let quantization = quantization::read(path, [Some(outside), text])?;
         let model_type = |object: &'a Map<String, Value>| object.get("model_type").and_then(Value::as_str);
         let outer_type = model_type(outside).unwrap_or("");
+        if outer_type.ends_with("_assistant") {
+            // It drafts tokens for another model, whose keys and values it reads.
+            return Err(Error::Architecture { path: path.into(), arch: outer_type.into() });
+        }
         let wrapper = Wrapper::of(outer_type).filter(|_| text.is_some());
         let name = match text {
             Some(text) => model_type(text).or(wrapper.map(|wrapper| wrapper.text.as_str())),
@@ -155,6 +157,8 @@ impl<'a> File<'a> {
         // Text-only files may keep the multimodal model's name.
         let name = match name {
             Some("gemma3") => "gemma3_text",
+            Some("gemma4") => "gemma4_text",
+            Some("gemma4_unified") => "gemma4_unified_text",
             Some("qwen3_5") => "qwen3_5_text",
             Some("qwen3_5_moe") => "qwen3_5_moe_text",
             name => name.unwrap_or(""),
@@ -183,6 +187,8 @@ impl<'a> File<'a> {
             "qwen3_5_moe_text" => Some(Arch::Qwen35Moe),
             "qwen3_next" => Some(Arch::Qwen3Next),
             "gemma3_text" => Some(Arch::Gemma3),
+            "gemma4_text" | "gemma4_unified_text" => Some(Arch::Gemma4),
+            "gpt_oss" => Some(Arch::GptOss),
             _ => None,
         }
     }
@@ -224,7 +230,7 @@ fn check_heads(path: &str, object: &Map<String, Value>) -> Result<(), Error> {
     }
 }
 
-fn activation(s: &Settings<'_>) -> Result<Activation, Error> {
+fn activation(s: &Settings<'_>, arch: Arch) -> Result<Activation, Error> {
     let own = if s.class.defaults.contains_key("hidden_act") { "hidden_act" } else { "hidden_activation" };
     let named = |key| match s.text(key)? {
         None => Ok(None),
@@ -240,7 +246,14 @@ fn activation(s: &Settings<'_>) -> Result<Activation, Error> {
     if named(other)?.is_some_and(|other| other != activation) {
         return Err(s.bad(other, format!("contradicts `{own}`; hint: remove one of them")));
     }
-    Ok(activation)
+    if arch != Arch::GptOss {
+        return Ok(activation);
+    }
+    if activation != Activation::Silu {
+        return Err(s.bad(own, "is not `silu`, the only one that is supported for this class"));
+    }
+    let (alpha, limit) = (s.needed_positive("swiglu_alpha")?, s.needed_positive("swiglu_limit")?);
+    Ok(Activation::ClampedSilu { alpha: alpha as f32, limit: limit as f32 })
 }
 
 /// The token ids of `eos_token_id`: one, or a list.

@@ -5,6 +5,7 @@ use super::{
     lanes::{Lanes, WIDTH, sigmoid},
     on_isa,
 };
+use crate::model::config::Activation;
 
 /// `x = silu(x)`.
 pub fn silu(isa: Isa, x: &mut [f32]) {
@@ -23,6 +24,24 @@ pub fn silu_mul(isa: Isa, gate: &mut [f32], up: &[f32]) {
 /// Shape: as [`silu_mul`].
 pub fn gelu_mul(isa: Isa, gate: &mut [f32], up: &[f32]) {
     on_isa!(isa, gelu<>(gate: &mut [f32], up: &[f32]));
+}
+
+/// `gate = (up + 1) gate logistic(alpha gate)`, with `gate` cut at `limit` and `up` at `-limit` and `limit`.
+///
+/// Shape: as [`silu_mul`].
+pub fn clamped_silu_mul(isa: Isa, gate: &mut [f32], up: &[f32], alpha: f32, limit: f32) {
+    on_isa!(isa, clamped<>(gate: &mut [f32], up: &[f32], alpha: f32, limit: f32));
+}
+
+/// `gate = activation(gate, up)`.
+///
+/// Shape: as [`silu_mul`].
+pub fn apply(activation: Activation, isa: Isa, gate: &mut [f32], up: &[f32]) {
+    match activation {
+        Activation::Silu => silu_mul(isa, gate, up),
+        Activation::GeluTanh => gelu_mul(isa, gate, up),
+        Activation::ClampedSilu { alpha, limit } => clamped_silu_mul(isa, gate, up, alpha, limit),
+    }
 }
 
 /// `gate = logistic(gate) * up`.
@@ -75,6 +94,33 @@ fn silu_times<L: Lanes>(gate: &mut [f32], up: &[f32]) {
 #[inline(always)]
 fn logistic<L: Lanes>(gate: &mut [f32], up: &[f32]) {
     by_lanes::<L, Logistic>(gate, up);
+}
+
+/// The smaller of `x` and `limit`; what is not a number stays so.
+#[inline(always)]
+fn at_most<L: Lanes>(x: L, limit: f32) -> L {
+    let zero = L::splat(0.0);
+    zero.sub(L::splat(-limit).max(zero.sub(x)))
+}
+
+#[inline(always)]
+fn clamped<L: Lanes>(gate: &mut [f32], up: &[f32], alpha: f32, limit: f32) {
+    let one = |gate: &[f32; WIDTH], up: &[f32; WIDTH]| {
+        let gate = at_most(L::load(gate), limit);
+        let up = L::splat(-limit).max(at_most(L::load(up), limit));
+        up.add(L::splat(1.0)).mul(gate.mul(sigmoid(gate.mul(L::splat(alpha)))))
+    };
+    let (gates, gate_tail) = gate.as_chunks_mut::<WIDTH>();
+    let (ups, up_tail) = up.as_chunks::<WIDTH>();
+    for (gate, up) in gates.iter_mut().zip(ups) {
+        one(gate, up).store(gate);
+    }
+    let mut padded = [[0.0; WIDTH]; 2];
+    padded[0][..gate_tail.len()].copy_from_slice(gate_tail);
+    padded[1][..up_tail.len()].copy_from_slice(up_tail);
+    let mut last = [0.0; WIDTH];
+    one(&padded[0], &padded[1]).store(&mut last);
+    gate_tail.copy_from_slice(&last[..gate_tail.len()]);
 }
 
 #[inline(always)]

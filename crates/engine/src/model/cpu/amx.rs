@@ -23,7 +23,7 @@ use super::avx512::{
     scales::{Minimum, Plain, Scales, Sixteen, Super, Zero},
 };
 use super::input::{Int8Tile, ROWS, Sums};
-use super::layout::{self, BLOCK, LANES, PAIR, Panel};
+use super::layout::{self, BLOCK, FLOAT4, IQ4, LANES, PAIR, Panel};
 use super::portable::Lanes;
 use tile::{Configured, INTEGERS, Shape};
 
@@ -78,8 +78,9 @@ impl<'a> Weights<'a> {
                 Format::Q5K => unpack::<Five, Super>(panels, buffers),
                 Format::Q6K => unpack::<Six, Sixteen<5>>(panels, buffers),
                 Format::Q3K => unpack::<Four, Sixteen<2>>(panels, buffers),
-                Format::Iq4Nl => unpack::<Uneven, Plain<7>>(panels, buffers),
-                Format::Iq4Xs => unpack::<Uneven, Sixteen<7>>(panels, buffers),
+                Format::Iq4Nl => unpack::<Uneven<IQ4>, Plain<7>>(panels, buffers),
+                Format::Mxfp4 => unpack::<Uneven<FLOAT4>, Plain<7>>(panels, buffers),
+                Format::Iq4Xs => unpack::<Uneven<IQ4>, Sixteen<7>>(panels, buffers),
                 Format::U4 => unpack::<Four, Zero>(panels, buffers),
                 format => unreachable!("{format:?} is multiplied as floats"),
             }

@@ -39,6 +39,8 @@ pub struct Cached<'a, S> {
     pub window: Option<usize>,
     /// Scores become `c tanh(score / c)`.
     pub softcap: Option<f32>,
+    /// For each query head, a score that joins the softmax without a value.
+    pub sinks: Option<&'a [f32]>,
 }
 
 /// Where dimension `d` of the key at `offset` stands in its block: `[head_dim / UNIT][BLOCK][UNIT]`.
@@ -141,6 +143,11 @@ fn tile<L: Lanes, S: Stored>(
     scratch.total.resize(n_queries, 0.0);
     out.fill(0.0);
     let group = n_queries / rows.len();
+    if let Some(sinks) = cached.sinks {
+        let of_group = &sinks[head * group..][..group];
+        scratch.peak.chunks_exact_mut(group).for_each(|peaks| peaks.copy_from_slice(of_group));
+        scratch.total.fill(1.0);
+    }
     let last = rows.iter().map(|row| row.position / SPLIT).max().unwrap_or(0);
     for split in 0..=last {
         let mut from = 0;

@@ -29,7 +29,7 @@ pub(super) struct Queries<'a> {
 ///
 /// Shape: as the queries.
 pub(super) fn attended<S: Stored>(
-    (config, kind): (&Config, AttentionKind),
+    (config, kind, sinks): (&Config, AttentionKind, Option<&[f32]>),
     isa: Isa,
     step: &Step,
     queries: &Queries<'_>,
@@ -45,6 +45,7 @@ pub(super) fn attended<S: Stored>(
         head_dim,
         window,
         softcap: config.score_softcap,
+        sinks,
     };
     let tasks: Vec<(&[u32], usize)> = queries
         .order

@@ -9,7 +9,7 @@ mod scales;
 
 use super::Format;
 use super::input::Int8Tile;
-use super::layout::Panel;
+use super::layout::{FLOAT4, IQ4, Panel};
 use super::portable::Lanes;
 use super::unpack;
 use codes::{Codes, Eight, Five, Four, Six, Split, Uneven, UnevenSplit};
@@ -39,7 +39,7 @@ kernel!(fours, "avx2,fma,f16c,avxvnni");
 
 /// Runs the kernel of a format: `$eight` are the codes of 8 bits, `$uneven` those that become so many.
 macro_rules! by_format {
-    ($kernel:ident, $arithmetic:ty, $eight:ty, $uneven:ty, $panels:expr, $tile:expr, $sums:expr) => {
+    ($kernel:ident, $arithmetic:ty, $eight:ty, $uneven:ident, $panels:expr, $tile:expr, $sums:expr) => {
         match $panels[0].format {
             Format::Q8_0 => $kernel::<$arithmetic, $eight, Plain<7>>($panels, $tile, $sums),
             Format::Q4_0 => $kernel::<$arithmetic, Four, Plain<3>>($panels, $tile, $sums),
@@ -50,8 +50,9 @@ macro_rules! by_format {
             Format::Q5K => $kernel::<$arithmetic, Five, Super>($panels, $tile, $sums),
             Format::Q6K => $kernel::<$arithmetic, Six, Sixteen<5>>($panels, $tile, $sums),
             Format::Q3K => $kernel::<$arithmetic, Four, Sixteen<2>>($panels, $tile, $sums),
-            Format::Iq4Nl => $kernel::<$arithmetic, $uneven, Plain<7>>($panels, $tile, $sums),
-            Format::Iq4Xs => $kernel::<$arithmetic, $uneven, Sixteen<7>>($panels, $tile, $sums),
+            Format::Iq4Nl => $kernel::<$arithmetic, $uneven<IQ4>, Plain<7>>($panels, $tile, $sums),
+            Format::Iq4Xs => $kernel::<$arithmetic, $uneven<IQ4>, Sixteen<7>>($panels, $tile, $sums),
+            Format::Mxfp4 => $kernel::<$arithmetic, $uneven<FLOAT4>, Plain<7>>($panels, $tile, $sums),
             Format::U4 => $kernel::<$arithmetic, Four, Zero>($panels, $tile, $sums),
             format => unreachable!("{format:?} is multiplied as floats"),
         }

@@ -10,7 +10,7 @@ use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
 use super::Format;
 use super::input::Int8Tile;
-use super::layout::Panel;
+use super::layout::{FLOAT4, IQ4, Panel};
 use super::portable::Lanes;
 use codes::{Eight, Five, Four, Six, Uneven};
 use scales::{Minimum, Plain, Sixteen, Super, Zero};
@@ -48,8 +48,9 @@ pub(super) unsafe fn int8(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes])
             Format::Q5K => int8::product::<Five, Super>(panels, tile, sums),
             Format::Q6K => int8::product::<Six, Sixteen<5>>(panels, tile, sums),
             Format::Q3K => int8::product::<Four, Sixteen<2>>(panels, tile, sums),
-            Format::Iq4Nl => int8::product::<Uneven, Plain<7>>(panels, tile, sums),
-            Format::Iq4Xs => int8::product::<Uneven, Sixteen<7>>(panels, tile, sums),
+            Format::Iq4Nl => int8::product::<Uneven<IQ4>, Plain<7>>(panels, tile, sums),
+            Format::Mxfp4 => int8::product::<Uneven<FLOAT4>, Plain<7>>(panels, tile, sums),
+            Format::Iq4Xs => int8::product::<Uneven<IQ4>, Sixteen<7>>(panels, tile, sums),
             Format::U4 => int8::product::<Four, Zero>(panels, tile, sums),
             format => unreachable!("{format:?} is multiplied as floats"),
         }
@@ -75,8 +76,9 @@ pub(super) unsafe fn widen(panel: &Panel, k0: usize, weights: &mut [Lanes]) {
             Format::Q5K => widen::blocks::<Five, Super>(panel, k0, weights),
             Format::Q6K => widen::blocks::<Six, Sixteen<5>>(panel, k0, weights),
             Format::Q3K => widen::blocks::<Four, Sixteen<2>>(panel, k0, weights),
-            Format::Iq4Nl => widen::blocks::<Uneven, Plain<7>>(panel, k0, weights),
-            Format::Iq4Xs => widen::blocks::<Uneven, Sixteen<7>>(panel, k0, weights),
+            Format::Iq4Nl => widen::blocks::<Uneven<IQ4>, Plain<7>>(panel, k0, weights),
+            Format::Mxfp4 => widen::blocks::<Uneven<FLOAT4>, Plain<7>>(panel, k0, weights),
+            Format::Iq4Xs => widen::blocks::<Uneven<IQ4>, Sixteen<7>>(panel, k0, weights),
             Format::U4 => widen::blocks::<Four, Zero>(panel, k0, weights),
             Format::Q2K => widen::two_bits(panel, k0, weights),
             Format::F8E4M3 => widen::eight_bit_floats(panel, k0, weights),

@@ -18,8 +18,10 @@ use super::{
 use crate::model::{
     Config, Error, KvType, Weights,
     angles::Angles,
-    backend::{Added, Backend, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, StepStatus},
-    config::{self, Activation, Attention, AttentionKind},
+    backend::{
+        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, StepStatus,
+    },
+    config::{self, Attention, AttentionKind},
     sampler::{SampleRequest, SampledToken},
     step::{Adapted, Step},
 };
@@ -107,6 +109,25 @@ impl Cpu {
 
     fn eps(&self) -> f32 {
         self.config.norm_eps as f32
+    }
+
+    /// Adds the output of a half layer to the stream.
+    fn add(&mut self, x: &mut Floats, mut y: Vec<f32>, after: &After<'_, Vec<f32>>) -> Result<Floats, Error> {
+        let (isa, norm) = (self.compute.tier, after.norm.map(|weight| (weight.as_slice(), self.eps())));
+        norm::add(isa, &mut x.values, &mut y, x.width, norm);
+        // A factor of 1 changes no bit.
+        if after.factor.to_bits() != 1.0_f32.to_bits() {
+            norm::scale(isa, &mut x.values, x.width, after.factor);
+        }
+        self.norm(x, after.next)
+    }
+
+    /// The sums of rows' experts.
+    ///
+    /// Shape: `[rows, hidden]`.
+    fn mixed(&self, experts: &Experts, input: &Floats, router: &[f32]) -> Vec<f32> {
+        let how = How { activation: self.config.activation, compute: self.compute };
+        experts.forward(experts::Rows { x: &input.values, m: input.n_rows(), router }, how)
     }
 
     fn rows_of_logits(&self) -> impl IndexedParallelIterator<Item = &[f32]> {
@@ -221,14 +242,10 @@ impl Backend for Cpu {
         x: &mut Self::Stream,
         h: &Self::Input,
         w: &Self::Linear,
-        norm: Option<&Self::Vector>,
-        next: &Self::Vector,
+        after: After<'_, Self::Vector>,
     ) -> Result<Self::Input, Error> {
-        let norm = norm.map(|weight| (weight.as_slice(), self.eps()));
-        for mut part in w.forward(&h.values, h.n_rows(), &self.adapted, self.compute) {
-            norm::add(self.compute.tier, &mut x.values, &mut part, x.width, norm);
-        }
-        self.norm(x, next)
+        let product = w.forward(&h.values, h.n_rows(), &self.adapted, self.compute).pop().unwrap_or_default();
+        self.add(x, product, &after)
     }
 
     fn project(
@@ -236,12 +253,12 @@ impl Backend for Cpu {
         layer: usize,
         h: &Self::Input,
         qkv: &Self::Linear,
-        (q_norm, k_norm): HeadNorms<'_, Self::Vector>,
+        norms: HeadNorms<'_, Self::Vector>,
         kind: AttentionKind,
     ) -> Result<Self::Queries, Error> {
         let mut qkv = self.product(h, qkv)?;
         let gate = if self.config.gated_attention { qkv.pop() } else { None };
-        let Ok([mut q, mut k, v]) = <[Floats; 3]>::try_from(qkv) else {
+        let Ok([mut q, mut k, mut v]) = <[Floats; 3]>::try_from(qkv) else {
             return Err(Error::Step("expected the fused query, key and value projections".into()));
         };
         let angles = if kind == AttentionKind::Sliding { self.sliding_angles.as_ref() } else { None };
@@ -250,10 +267,11 @@ impl Backend for Cpu {
             config: &self.config,
             attention: self.config.attention(kind),
             angles: angles.unwrap_or(&self.angles),
-            q_norm: q_norm.map(Vec::as_slice),
-            k_norm: k_norm.map(Vec::as_slice),
+            q_norm: norms.q.map(Vec::as_slice),
+            k_norm: norms.k.map(Vec::as_slice),
+            v_norm: norms.v.map(Vec::as_slice),
         };
-        let mut heads = Heads { q: &mut q.values, k: &mut k.values, v: &v.values };
+        let mut heads = Heads { q: &mut q.values, k: &mut k.values, v: &mut v.values };
         with_halves!(&mut self.cache, halves => {
             let mut cache = LayerCache { keys: &mut halves.keys[layer], values: &mut halves.values[layer] };
             rotary.apply(&self.step, &self.runs, &mut heads, &mut cache);
@@ -281,13 +299,14 @@ impl Backend for Cpu {
         queries: Self::Queries,
         rows: Rows,
         kind: AttentionKind,
+        sinks: Option<&Self::Vector>,
     ) -> Result<Self::Input, Error> {
         let places = if rows == Rows::Wanted { &self.wanted } else { &self.all };
         let Queries { values: queries, gate } = queries;
         let tile = attention::Queries { values: &queries.values, rows: &places.rows, order: &places.order };
         let values = with_halves!(&self.cache, halves => {
             let cache = (halves.keys[layer].as_slice(), halves.values[layer].as_slice());
-            attention::attended((&self.config, kind), self.compute.tier, &self.step, &tile, cache)
+            attention::attended((&self.config, kind, sinks.map(Vec::as_slice)), self.compute.tier, &self.step, &tile, cache)
         });
         let attended = Floats { values, width: queries.width };
         let Some(mut gate) = gate else { return Ok(attended) };
@@ -324,10 +343,8 @@ impl Backend for Cpu {
             return Err(Error::Step("expected the fused gate and up projections".into()));
         };
         let (n, isa, activation) = (gate.width, self.compute.tier, self.config.activation);
-        gate.values.par_chunks_mut(n).zip(up.values.par_chunks(n)).for_each(|(gate, up)| match activation {
-            Activation::Silu => activate::silu_mul(isa, gate, up),
-            Activation::GeluTanh => activate::gelu_mul(isa, gate, up),
-        });
+        let rows = gate.values.par_chunks_mut(n).zip(up.values.par_chunks(n));
+        rows.for_each(|(gate, up)| activate::apply(activation, isa, gate, up));
         Ok(gate)
     }
 
@@ -336,14 +353,26 @@ impl Backend for Cpu {
         x: &mut Self::Stream,
         h: &Self::Input,
         experts: &Self::Experts,
-        norm: Option<&Self::Vector>,
-        next: &Self::Vector,
+        after: After<'_, Self::Vector>,
     ) -> Result<Self::Input, Error> {
-        let how = How { activation: self.config.activation, compute: self.compute };
-        let mut sums = experts.forward(experts::Rows { x: &h.values, m: h.n_rows() }, how);
-        let norm = norm.map(|weight| (weight.as_slice(), self.eps()));
-        norm::add(self.compute.tier, &mut x.values, &mut sums, x.width, norm);
-        self.norm(x, next)
+        let sums = self.mixed(experts, h, &h.values);
+        self.add(x, sums, &after)
+    }
+
+    fn add_beside(
+        &mut self,
+        x: &mut Self::Stream,
+        Beside { gated, down, experts, norms }: Beside<'_, Self>,
+        after: After<'_, Self::Vector>,
+    ) -> Result<Self::Input, Error> {
+        let (input, router) = (self.norm(x, &norms.input)?, self.norm(x, &norms.router)?);
+        let mut sums = self.mixed(experts, &input, &router.values);
+        let dense = down.forward(&gated.values, gated.n_rows(), &self.adapted, self.compute);
+        let dense = dense.into_iter().next().unwrap_or_default();
+        let mut both = norm::rows(self.compute.tier, &dense, &norms.dense, self.eps());
+        let norm = Some((norms.experts.as_slice(), self.eps()));
+        norm::add(self.compute.tier, &mut both, &mut sums, x.width, norm);
+        self.add(x, both, &after)
     }
 
     fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, Error> {

@@ -37,6 +37,10 @@ pub struct Experts {
     pub(super) up: Stack,
     pub(super) down: Stack,
     pub(super) shared: Option<Shared>,
+    /// Added to the router's logits; empty where there are none.
+    pub(super) logit_bias: Vec<f32>,
+    /// What each expert's weight is multiplied by; empty where there are none.
+    pub(super) factors: Vec<f32>,
 }
 
 /// The matrices of all experts, one after another.
@@ -44,6 +48,8 @@ pub(super) struct Stack {
     pub weights: Packed,
     /// Outputs of one of them.
     pub n: usize,
+    /// Shape: `[experts, n]`; empty where there are none.
+    pub bias: Vec<f32>,
 }
 
 /// The shared expert.
@@ -67,6 +73,8 @@ pub(super) struct Rows<'a> {
     /// Shape: `[m, hidden]`.
     pub x: &'a [f32],
     pub m: usize,
+    /// The same rows as the router takes them.
+    pub router: &'a [f32],
 }
 
 impl Experts {
@@ -81,16 +89,26 @@ impl Experts {
         let (n, width) = (experts.n, experts.width);
         let all = format!("{module}.experts");
         let stack = |part: &str, shape| Stack::load(weights, (&all, part), (n, shape), compute);
-        let bias = if experts.routing.has_bias {
-            weights.floats(&format!("{module}.gate.e_score_correction_bias"), n)?
-        } else {
-            Vec::new()
+        let routing = experts.routing;
+        let of_router = |there: bool, part: &str| match there {
+            true => weights.floats(&format!("{module}.gate.{part}"), n),
+            false => Ok(Vec::new()),
+        };
+        let stack = |part: &str, shape: [usize; 2]| -> Result<Stack, Error> {
+            let mut stack = stack(part, shape)?;
+            if experts.biases {
+                let name = format!("{all}.{part}.bias");
+                stack.bias = weights.float_tensor(&name, &[n * shape[0], 1])?;
+            }
+            Ok(stack)
         };
         let shared = experts.shared.map(|shared| Shared::load(weights, module, (shared, hidden), compute));
         Ok(Self {
             routing: experts.routing,
             router: exact(weights, &format!("{module}.gate.weight"), [n, hidden])?,
-            bias,
+            bias: of_router(routing.has_bias, "e_score_correction_bias")?,
+            logit_bias: of_router(routing.logit_bias, "bias")?,
+            factors: of_router(routing.expert_factors, "per_expert_scale")?,
             gate: stack("gate_proj", [width, hidden])?,
             up: stack("up_proj", [width, hidden])?,
             down: stack("down_proj", [hidden, width])?,
@@ -127,10 +145,17 @@ impl Experts {
 
     /// The experts of each row, row after row.
     fn route(&self, rows: Rows<'_>, isa: Isa) -> Vec<Chosen> {
-        let input = Input::new(rows.x, rows.m, self.router.k(), Coding::F32, isa);
-        let logits = gemm(&[&self.router], &input).pop().unwrap_or_default(); // [m, experts]
-        let choose = |logits: &[f32]| choose(&self.routing, logits, &self.bias, isa);
-        logits.par_chunks_exact(self.router.n()).flat_map_iter(choose).collect()
+        let input = Input::new(rows.router, rows.m, self.router.k(), Coding::F32, isa);
+        let mut logits = gemm(&[&self.router], &input).pop().unwrap_or_default(); // [m, experts]
+        let choose = |logits: &mut [f32]| {
+            add_bias(logits, &self.logit_bias);
+            let mut chosen = choose(&self.routing, logits, &self.bias, isa);
+            if !self.factors.is_empty() {
+                chosen.iter_mut().for_each(|chosen| chosen.weight *= self.factors[chosen.expert as usize]);
+            }
+            chosen
+        };
+        logits.par_chunks_exact_mut(self.router.n()).flat_map_iter(choose).collect()
     }
 
     /// The outputs of some experts, each for its rows; nothing for one that has none.
@@ -143,7 +168,9 @@ impl Experts {
         let mut products = gemm_each(&items).into_iter();
         let mut outs = vec![Vec::new(); experts.len()];
         for &expert in &active {
-            outs[expert - experts.start] = products.next().unwrap_or_default();
+            let mut out = products.next().unwrap_or_default();
+            add_bias(&mut out, self.down.bias_of(expert));
+            outs[expert - experts.start] = out;
         }
         outs
     }
@@ -161,12 +188,14 @@ impl Experts {
         let mut gates = gemm_each(&items);
         let ups = gates.split_off(active.len());
         let (width, coding) = (self.gate.n, coding(&self.down));
-        let gated = |(gate, up): (Vec<f32>, Vec<f32>)| {
+        let gated = |((mut gate, mut up), &expert): ((Vec<f32>, Vec<f32>), &usize)| {
             let m = gate.len() / width;
+            add_bias(&mut gate, self.gate.bias_of(expert));
+            add_bias(&mut up, self.up.bias_of(expert));
             let gated = gate_mul(activation, isa, gate, &up, m);
             Arc::new(Input::new(&gated, m, width, coding, isa))
         };
-        gates.into_par_iter().zip(ups).map(gated).collect()
+        gates.into_par_iter().zip(ups).zip(active).map(gated).collect()
     }
 }
 
@@ -218,7 +247,12 @@ impl Stack {
             weights.used(&name);
         }
         let weights = stack.ok_or_else(|| weights.bad(&name(0), "is missing"))?;
-        Ok(Self { weights, n })
+        Ok(Self { weights, n, bias: Vec::new() })
+    }
+
+    /// The biases of one expert, or nothing.
+    fn bias_of(&self, expert: usize) -> &[f32] {
+        self.bias.get(expert * self.n..(expert + 1) * self.n).unwrap_or(&[])
     }
 
     /// The products of some experts with their inputs.
@@ -229,6 +263,13 @@ impl Stack {
             input,
         };
         active.iter().zip(inputs).map(item).collect()
+    }
+}
+
+/// Adds a bias to each row of its length.
+fn add_bias(rows: &mut [f32], bias: &[f32]) {
+    if !bias.is_empty() {
+        rows.chunks_exact_mut(bias.len()).for_each(|row| row.iter_mut().zip(bias).for_each(|(x, b)| *x += b));
     }
 }
 
@@ -328,7 +369,7 @@ impl Shared {
     }
 
     /// Adds its output to each row's sum.
-    fn add(&self, sums: &mut [f32], Rows { x, m }: Rows<'_>, How { activation, compute }: How) {
+    fn add(&self, sums: &mut [f32], Rows { x, m, .. }: Rows<'_>, How { activation, compute }: How) {
         let isa = compute.tier;
         let Ok([gate, up]) = <[Vec<f32>; 2]>::try_from(self.gate_up.forward(x, m, &[], compute)) else {
             return;
@@ -353,9 +394,8 @@ impl Shared {
 /// `activation(gate) * up`, row by row.
 fn gate_mul(activation: Activation, isa: Isa, mut gate: Vec<f32>, up: &[f32], m: usize) -> Vec<f32> {
     let width = (up.len() / m.max(1)).max(1);
-    gate.par_chunks_mut(width).zip(up.par_chunks(width)).for_each(|(gate, up)| match activation {
-        Activation::Silu => activate::silu_mul(isa, gate, up),
-        Activation::GeluTanh => activate::gelu_mul(isa, gate, up),
-    });
+    gate.par_chunks_mut(width)
+        .zip(up.par_chunks(width))
+        .for_each(|(gate, up)| activate::apply(activation, isa, gate, up));
     gate
 }

@@ -27,8 +27,8 @@ use half::{bf16, f16};
 use memmap2::MmapMut;
 
 use super::{Activations, Coding, Error, Format};
-use crate::model::weights::ggml::UNEVEN;
 pub(super) use crate::model::weights::ggml::{BLOCK, SUPER};
+use crate::model::weights::ggml::{FP4, UNEVEN};
 
 /// Outputs in a panel.
 pub(super) const LANES: usize = 16;
@@ -47,8 +47,9 @@ pub(super) enum Codes {
     Five,
     /// Nibbles and two lines of fifth and sixth bits.
     Six,
-    /// Nibbles that stand for uneven values.
+    /// Nibbles that stand for uneven values: `IQ4`'s, or 4-bit floats.
     Uneven,
+    Fp4,
     /// Pairs of bits.
     Two,
 }
@@ -105,6 +106,7 @@ impl Format {
             Self::Q6K => (Codes::Six, Scales::Sixteen),
             Self::Q3K => (Codes::Four, Scales::Sixteen),
             Self::Iq4Nl => (Codes::Uneven, Scales::Plain),
+            Self::Mxfp4 => (Codes::Fp4, Scales::Plain),
             Self::Iq4Xs => (Codes::Uneven, Scales::Sixteen),
             Self::Q2K => (Codes::Two, Scales::Fours),
             Self::U4 => (Codes::Four, Scales::Zero),
@@ -114,22 +116,28 @@ impl Format {
 }
 
 /// What the codes of uneven values become before they are multiplied: bytes, 128 above the values.
-pub(super) const UNEVEN_BYTES: [u8; 16] = {
+pub(super) const UNEVEN_BYTES: [[u8; 16]; 2] = [above(UNEVEN), above(FP4)];
+
+/// The places of `IQ4`'s values and of 4-bit floats in [`UNEVEN_BYTES`].
+pub(super) const IQ4: usize = 0;
+pub(super) const FLOAT4: usize = 1;
+
+const fn above(values: [i8; 16]) -> [u8; 16] {
     let mut bytes = [0; 16];
     let mut i = 0;
     while i < 16 {
-        bytes[i] = UNEVEN[i] as u8 ^ 0x80;
+        bytes[i] = values[i] as u8 ^ 0x80;
         i += 1;
     }
     bytes
-};
+}
 
 impl Codes {
     /// Bytes of the codes of one block of 32 for 16 outputs.
     pub(super) const fn bytes(self) -> usize {
         match self {
             Self::Eight => 512,
-            Self::Four | Self::Uneven => 256,
+            Self::Four | Self::Uneven | Self::Fp4 => 256,
             Self::Five => 320,
             Self::Six => 384,
             Self::Two => 128,

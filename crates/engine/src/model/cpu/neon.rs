@@ -9,7 +9,7 @@ mod scales;
 
 use super::Format;
 use super::input::Int8Tile;
-use super::layout::Panel;
+use super::layout::{FLOAT4, IQ4, Panel};
 use super::portable::Lanes;
 use codes::{Eight, Five, Four, Six, Uneven};
 use scales::{Minimum, Plain, Sixteen, Super, Zero};
@@ -29,8 +29,9 @@ macro_rules! by_format {
             Format::Q5K => int8::product::<$arithmetic, Five, Super>($panels, $tile, $sums),
             Format::Q6K => int8::product::<$arithmetic, Six, Sixteen<32>>($panels, $tile, $sums),
             Format::Q3K => int8::product::<$arithmetic, Four, Sixteen<4>>($panels, $tile, $sums),
-            Format::Iq4Nl => int8::product::<$arithmetic, Uneven, Plain<0>>($panels, $tile, $sums),
-            Format::Iq4Xs => int8::product::<$arithmetic, Uneven, Sixteen<0>>($panels, $tile, $sums),
+            Format::Iq4Nl => int8::product::<$arithmetic, Uneven<IQ4>, Plain<0>>($panels, $tile, $sums),
+            Format::Mxfp4 => int8::product::<$arithmetic, Uneven<FLOAT4>, Plain<0>>($panels, $tile, $sums),
+            Format::Iq4Xs => int8::product::<$arithmetic, Uneven<IQ4>, Sixteen<0>>($panels, $tile, $sums),
             Format::U4 => int8::product::<$arithmetic, Four, Zero>($panels, $tile, $sums),
             format => unreachable!("{format:?} is multiplied as floats"),
         }

@@ -33,6 +33,13 @@ pub(super) fn unit(isa: Isa, head: &mut [f32], eps: f32, scale: f32) {
     on_isa!(isa, to_unit<>(head: &mut [f32], eps: f32, scale: f32));
 }
 
+/// `sums *= factor`, row by row of `cols` values.
+pub(super) fn scale(isa: Isa, sums: &mut [f32], cols: usize, factor: f32) {
+    sums.par_chunks_mut(cols)
+        .with_min_len(MIN_ELEMENTS.div_ceil(cols))
+        .for_each(|sums| on_isa!(isa, scaled<>(sums: &mut [f32], factor: f32)));
+}
+
 /// `sums += more`, row by row; each row of `more` is normed first where there are weights for it.
 ///
 /// Shape: both `[rows, cols]`.
@@ -70,6 +77,15 @@ fn to_unit<L: Lanes>(head: &mut [f32], eps: f32, scale: f32) {
     for x in tail {
         *x *= by;
     }
+}
+
+#[inline(always)]
+fn scaled<L: Lanes>(sums: &mut [f32], factor: f32) {
+    let (whole, tail) = sums.as_chunks_mut::<WIDTH>();
+    for lanes in whole {
+        L::load(lanes).mul(L::splat(factor)).store(lanes);
+    }
+    tail.iter_mut().for_each(|x| *x *= factor);
 }
 
 #[inline(always)]

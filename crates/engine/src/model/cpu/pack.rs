@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::layout::{BLOCK, Codes, LANES, SUPER, Scales, Storage, panel_bytes};
 use super::{Error, Format};
-use crate::model::weights::ggml::{read_codes, scale_and_minimum, scales_of_sixteen};
+use crate::model::weights::ggml::{half_power, read_codes, scale_and_minimum, scales_of_sixteen};
 
 /// Packs `n` rows of `k` values.
 pub(super) fn pack(format: Format, n: usize, k: usize, rows: &[u8]) -> Result<Storage, Error> {
@@ -118,6 +118,8 @@ fn write_scales(format: Format, block: &[u8], lane: usize, group: &mut [u8]) {
     let mut half = |column: usize, bytes: &[u8]| group[column * 32 + lane * 2..][..2].copy_from_slice(bytes);
     match format {
         Format::Q8_0 | Format::Q4_0 | Format::Q5_0 | Format::Iq4Nl => half(0, &block[..2]),
+        // Checked before.
+        Format::Mxfp4 => half(0, &half_power(block[0]).unwrap_or_default().to_le_bytes()),
         Format::Q4_1 | Format::Q5_1 => {
             half(0, &block[..2]);
             half(1, &block[2..4]);

@@ -41,6 +41,7 @@ pub(super) struct Rotary<'a> {
     pub angles: &'a Angles,
     pub q_norm: Option<&'a [f32]>,
     pub k_norm: Option<&'a [f32]>,
+    pub v_norm: Option<&'a [f32]>,
 }
 
 /// The rows' queries, keys and values.
@@ -49,7 +50,7 @@ pub(super) struct Rotary<'a> {
 pub(super) struct Heads<'a> {
     pub q: &'a mut [f32],
     pub k: &'a mut [f32],
-    pub v: &'a [f32],
+    pub v: &'a mut [f32],
 }
 
 /// One layer of the cache.
@@ -59,8 +60,8 @@ pub(super) struct LayerCache<'a, S> {
 }
 
 impl Rotary<'_> {
-    /// Norms, rotates and scales the queries in place; writes the keys, normed and rotated, and the values to their
-    /// slots.
+    /// Norms, rotates and scales the queries in place; writes the keys, normed and rotated, and the values, normed, to
+    /// their slots.
     pub(super) fn apply<S: Stored>(
         &self,
         step: &Step,
@@ -69,7 +70,7 @@ impl Rotary<'_> {
         cache: &mut LayerCache<'_, S>,
     ) {
         let (q_width, kv_width) = (self.config.n_heads * self.attention.head_dim, self.attention.kv_width());
-        let (q, k) = (Shared::new(heads.q), Shared::new(heads.k));
+        let (q, k, v) = (Shared::new(heads.q), Shared::new(heads.k), Shared::new(heads.v));
         let (keys, values) = (Shared::new(cache.keys), Shared::new(cache.values));
         let block_size = kv_width * BLOCK;
         runs.par_iter().for_each(|rows| {
@@ -78,10 +79,11 @@ impl Rotary<'_> {
             // SAFETY: runs have no row in common, and `Step::check` has made sure that each block is written by one
             // run, so that no two tasks get overlapping ranges; each range is inside its slice, which panics
             // otherwise.
-            let (q, k, keys, values) = unsafe {
+            let (q, k, v, keys, values) = unsafe {
                 (
                     q.part(rows.start * q_width..rows.end * q_width),
                     k.part(rows.start * kv_width..rows.end * kv_width),
+                    v.part(rows.start * kv_width..rows.end * kv_width),
                     keys.part(block.clone()),
                     values.part(block),
                 )
@@ -90,7 +92,7 @@ impl Rotary<'_> {
                 let (position, offset) = (step.positions[row], step.slots[row] as usize % BLOCK);
                 self.queries(position, &mut q[i * q_width..][..q_width]);
                 self.keys(position, offset, &mut k[i * kv_width..][..kv_width], keys);
-                self.values(offset, &heads.v[row * kv_width..][..kv_width], values);
+                self.values(offset, &mut v[i * kv_width..][..kv_width], values);
             }
         });
     }
@@ -116,9 +118,12 @@ impl Rotary<'_> {
         }
     }
 
-    fn values<S: Stored>(&self, offset: usize, row: &[f32], block: &mut [S]) {
+    fn values<S: Stored>(&self, offset: usize, row: &mut [f32], block: &mut [S]) {
         let dim = self.attention.head_dim;
-        for (value, cached) in row.chunks_exact(dim).zip(block.chunks_exact_mut(dim * BLOCK)) {
+        for (value, cached) in row.chunks_exact_mut(dim).zip(block.chunks_exact_mut(dim * BLOCK)) {
+            if let Some(weight) = self.v_norm {
+                norm::in_place(self.isa, value, weight, self.config.norm_eps as f32);
+            }
             for (d, &x) in value.iter().enumerate() {
                 let at = value_at::<S>(offset, d, dim);
                 cached[at] = S::narrow(x);

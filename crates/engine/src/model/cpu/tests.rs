@@ -39,7 +39,7 @@ impl Random {
     fn blocks(&mut self, format: Format, n: usize, k: usize) -> Vec<u8> {
         let mut bytes: Vec<u8> = (0..n * format.row_bytes(k)).map(|_| self.next() as u8).collect();
         let places: &[usize] = match format {
-            Format::F32 | Format::Bf16 | Format::F16 | Format::F8E4M3 => &[],
+            Format::F32 | Format::Bf16 | Format::F16 | Format::F8E4M3 | Format::Mxfp4 => &[],
             Format::Q8_0 | Format::Q4_0 | Format::Q5_0 | Format::Iq4Nl | Format::Iq4Xs | Format::U4 => &[0],
             Format::Q4_1 | Format::Q5_1 | Format::Q4K | Format::Q5K => &[0, 2],
             Format::Q6K => &[208],
@@ -52,6 +52,7 @@ impl Random {
                 Format::Bf16 => block.copy_from_slice(&half::bf16::from_f32(self.unit()).to_le_bytes()),
                 Format::F16 => block.copy_from_slice(&f16::from_f32(self.unit()).to_le_bytes()),
                 Format::F8E4M3 => self.eight_bit_floats(block),
+                Format::Mxfp4 => block[0] = 115 + (self.next() % 8) as u8,
                 _ => places.iter().for_each(|&at| {
                     block[at..at + 2].copy_from_slice(&f16::from_f32(0.02 * self.unit()).to_le_bytes());
                 }),
@@ -228,6 +229,7 @@ fn extremes_are_exact() {
                 match format {
                     Format::Q6K => block[208..].copy_from_slice(&one),
                     Format::Q3K => block[108..].copy_from_slice(&one),
+                    Format::Mxfp4 => block[0] = 128,
                     Format::Q2K => {
                         block[80..82].copy_from_slice(&one);
                         block[82..].copy_from_slice(&one);

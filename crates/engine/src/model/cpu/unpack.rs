@@ -4,7 +4,7 @@
 //! same bits.
 
 use super::Format;
-use super::layout::{BLOCK, Codes, LANES, Panel, SUPER, Scales, UNEVEN_BYTES};
+use super::layout::{BLOCK, Codes, FLOAT4, IQ4, LANES, Panel, SUPER, Scales, UNEVEN_BYTES};
 
 /// The codes of a block: `[group][lane]`, each word the four codes of one group, lowest byte first.
 #[repr(align(64))]
@@ -47,10 +47,10 @@ pub(super) fn codes(kind: Codes, panel: &Panel, b: usize, block: &mut Block) {
     }
     match kind {
         Codes::Eight | Codes::Four | Codes::Two => {}
-        Codes::Uneven => {
+        Codes::Uneven | Codes::Fp4 => {
+            let table = UNEVEN_BYTES[if kind == Codes::Fp4 { FLOAT4 } else { IQ4 }];
             for word in block.0.as_flattened_mut() {
-                *word =
-                    u32::from_le_bytes(word.to_le_bytes().map(|code| UNEVEN_BYTES[usize::from(code & 15)]));
+                *word = u32::from_le_bytes(word.to_le_bytes().map(|code| table[usize::from(code & 15)]));
             }
         }
         Codes::Five => {

@@ -47,7 +47,9 @@ use super::{
 };
 use crate::model::{
     self, Config, KvType, Weights,
-    backend::{Added, Backend, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, StepStatus},
+    backend::{
+        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, StepStatus,
+    },
     config::{self, Attention, AttentionKind},
     sampler::{SampleRequest, SampledToken},
     step::{Step, StepLimits},
@@ -358,8 +360,7 @@ impl Backend for Cuda {
         x: &mut Self::Stream,
         h: &Self::Input,
         w: &Self::Linear,
-        norm: Option<&Self::Vector>,
-        next: &Self::Vector,
+        After { norm, next, .. }: After<'_, Self::Vector>,
     ) -> Result<Self::Input, model::Error> {
         if let Some(weight) = norm {
             let values = &self.product(h, w)?;
@@ -380,8 +381,9 @@ impl Backend for Cuda {
         norms: HeadNorms<'_, Self::Vector>,
         kind: AttentionKind,
     ) -> Result<Self::Queries, model::Error> {
-        if norms.0.is_none()
-            && norms.1.is_none()
+        if norms.q.is_none()
+            && norms.k.is_none()
+            && norms.v.is_none()
             && let Some(queries) = self.multiply_heads(layer, h, qkv, kind)?
         {
             return Ok(queries);
@@ -407,6 +409,7 @@ impl Backend for Cuda {
         queries: Self::Queries,
         rows: Rows,
         kind: AttentionKind,
+        _sinks: Option<&Self::Vector>,
     ) -> Result<Self::Input, model::Error> {
         Ok(self.attention(layer, &queries, rows, kind)?)
     }
@@ -434,10 +437,19 @@ impl Backend for Cuda {
         x: &mut Self::Stream,
         h: &Self::Input,
         experts: &Self::Experts,
-        norm: Option<&Self::Vector>,
-        next: &Self::Vector,
+        After { norm, next, .. }: After<'_, Self::Vector>,
     ) -> Result<Self::Input, model::Error> {
         Ok(self.sum_of_experts(x, h, experts, norm, next)?)
+    }
+
+    fn add_beside(
+        &mut self,
+        _x: &mut Self::Stream,
+        _beside: Beside<'_, Self>,
+        _after: After<'_, Self::Vector>,
+    ) -> Result<Self::Input, model::Error> {
+        // `Weights::check_gpu` refuses such models before they are loaded.
+        Err(model::Error::Step("experts beside a dense half are computed on the CPU".into()))
     }
 
     fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, model::Error> {

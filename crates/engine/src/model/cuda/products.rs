@@ -109,7 +109,13 @@ impl Way {
             Format::Q5_0 => Self::Panel("dequantize_q5_0"),
             Format::Q5_1 => Self::Panel("dequantize_q5_1"),
             Format::Q5K => Self::Panel("dequantize_q5_k"),
-            Format::Q2K | Format::Q3K | Format::Iq4Nl | Format::Iq4Xs | Format::U4 | Format::F8E4M3 => {
+            Format::Q2K
+            | Format::Q3K
+            | Format::Iq4Nl
+            | Format::Iq4Xs
+            | Format::Mxfp4
+            | Format::U4
+            | Format::F8E4M3 => {
                 unreachable!("refused before a tensor is read")
             }
         }

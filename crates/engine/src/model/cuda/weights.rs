@@ -308,7 +308,13 @@ pub(super) fn embed_kernel(format: Format) -> &'static str {
         Format::Q4K => "embed_q4_k",
         Format::Q5K => "embed_q5_k",
         Format::Q6K => "embed_q6_k",
-        Format::Q2K | Format::Q3K | Format::Iq4Nl | Format::Iq4Xs | Format::U4 | Format::F8E4M3 => {
+        Format::Q2K
+        | Format::Q3K
+        | Format::Iq4Nl
+        | Format::Iq4Xs
+        | Format::Mxfp4
+        | Format::U4
+        | Format::F8E4M3 => {
             unreachable!("refused before a tensor is read")
         }
     }

@@ -6,8 +6,77 @@
 
 use std::collections::BTreeMap;
 
-use super::Entry;
-use crate::model::config::MAX_EXPERTS;
+use super::{Entry, Source, Turns};
+use crate::model::{Config, config::MAX_EXPERTS};
+
+/// The same of gpt-oss: rows of gates and of ups in turns, in floats as the transposes `[experts, k, n]`; and the biases
+/// of all experts of a layer, `[experts, n]`, as one column.
+pub(super) fn split_in_turns(config: &Config, index: &mut BTreeMap<String, Entry>) {
+    if !config.experts.as_ref().is_some_and(|experts| experts.biases) {
+        return;
+    }
+    for layer in 0..config.n_layers {
+        let at = |part: &str| format!("model.layers.{layer}.mlp.experts.{part}");
+        for (from, part) in [("gate_up_proj_bias", "gate_up_proj.bias"), ("down_proj_bias", "down_proj.bias")]
+        {
+            if let Some(mut entry) = index.remove(&at(from)) {
+                entry.shape = vec![entry.shape.iter().product(), 1];
+                cut(index, entry, |part| at(&format!("{part}.bias")), part.starts_with("gate_up"));
+            }
+        }
+        for part in ["gate_up_proj", "down_proj"] {
+            let Some(entry) = index.get(&at(part)).filter(|entry| entry.shape.len() == 3) else { continue };
+            let (n_experts, k, n) = (entry.shape[0], entry.shape[1], entry.shape[2]);
+            let each = (entry.end - entry.start) / n_experts.max(1);
+            if n_experts > MAX_EXPERTS || each != k * n * entry.dtype.block_bytes() {
+                continue;
+            }
+            let Some(entry) = index.remove(&at(part)) else { continue };
+            for expert in 0..n_experts {
+                let start = entry.start + expert * each;
+                let matrix = Entry {
+                    file: entry.file,
+                    start,
+                    end: start + each,
+                    dtype: entry.dtype,
+                    shape: vec![n, k],
+                    rows: None,
+                    source: Source::Transposed(n),
+                };
+                cut(index, matrix, |part| at(&format!("{expert}.{part}.weight")), part == "gate_up_proj");
+            }
+        }
+        for expert in 0..config.experts.as_ref().map_or(0, |experts| experts.n) {
+            let name = at(&format!("{expert}.gate_up_proj.weight"));
+            if let Some(matrix) = index.remove(&name) {
+                cut(index, matrix, |part| at(&format!("{expert}.{part}.weight")), true);
+            }
+        }
+    }
+}
+
+/// Enters a tensor as gates and ups, whose rows it has in turns, or as downs.
+fn cut(index: &mut BTreeMap<String, Entry>, entry: Entry, name: impl Fn(&str) -> String, is_gate_up: bool) {
+    if !is_gate_up {
+        index.insert(name("down_proj"), entry);
+        return;
+    }
+    for (i, part) in ["gate_proj", "up_proj"].into_iter().enumerate() {
+        let mut shape = entry.shape.clone();
+        shape[0] /= 2;
+        let (file, start, end, dtype) = (entry.file, entry.start, entry.end, entry.dtype);
+        let (rows, source) = (Some(Turns::one(2, i..i + 1)), entry.source.clone());
+        index.insert(name(part), Entry { file, start, end, dtype, shape, rows, source });
+    }
+}
+
+/// The biases of all experts of a layer as one column, as [`split_in_turns`] leaves them.
+pub(super) fn columns(index: &mut BTreeMap<String, Entry>) {
+    let is_bias = |name: &str| name.ends_with(".bias") && name.contains(".mlp.experts.");
+    for (_, entry) in index.iter_mut().filter(|(name, _)| is_bias(name)) {
+        entry.shape = vec![entry.shape.iter().product(), 1];
+    }
+}
 
 /// Replaces each tensor `[experts, n, k]` by the matrices `[n, k]` in it. One that cannot be cut stays, and the
 /// matrices are missing.

@@ -28,6 +28,7 @@ pub enum Format {
     Iq4Nl,
     Iq4Xs,
     Q2K,
+    Mxfp4,
     U4,
     F8E4M3,
 }
@@ -36,9 +37,12 @@ pub enum Format {
 pub(in crate::model) const UNEVEN: [i8; 16] =
     [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
+/// Twice the values that the codes of `MXFP4` mean.
+pub(in crate::model) const FP4: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::F32,
         Self::F16,
         Self::Bf16,
@@ -54,6 +58,7 @@ impl Format {
         Self::Iq4Nl,
         Self::Iq4Xs,
         Self::Q2K,
+        Self::Mxfp4,
         Self::U4,
         Self::F8E4M3,
     ];
@@ -69,6 +74,7 @@ impl Format {
             | Self::Q5_0
             | Self::Q5_1
             | Self::Iq4Nl
+            | Self::Mxfp4
             | Self::U4
             | Self::F8E4M3 => BLOCK,
             Self::Q2K | Self::Q3K | Self::Q4K | Self::Q5K | Self::Q6K | Self::Iq4Xs => BLOCK * SUPER,
@@ -92,6 +98,7 @@ impl Format {
             Self::Q3K => 110,
             Self::Iq4Xs => 136,
             Self::Q2K => 84,
+            Self::Mxfp4 => 17,
             Self::U4 => 19,
             Self::F8E4M3 => 36,
         }
@@ -128,6 +135,7 @@ impl Format {
             Self::Iq4Nl => 20,
             Self::Iq4Xs => 23,
             Self::Bf16 => 30,
+            Self::Mxfp4 => 39,
             Self::U4 | Self::F8E4M3 => return None,
         }))
     }
@@ -151,14 +159,17 @@ impl Format {
     /// Whether GPUs have products of it in this version.
     #[must_use]
     pub fn is_on_gpus(self) -> bool {
-        !matches!(self, Self::Q2K | Self::Q3K | Self::Iq4Nl | Self::Iq4Xs | Self::U4 | Self::F8E4M3)
+        !matches!(
+            self,
+            Self::Q2K | Self::Q3K | Self::Iq4Nl | Self::Iq4Xs | Self::Mxfp4 | Self::U4 | Self::F8E4M3
+        )
     }
 
     /// The offset of a code above its value, a power of two; 0 for formats with a minimum.
     pub(in crate::model) fn offset(self) -> i32 {
         match self {
             // Codes of uneven values become bytes that stand so far above them.
-            Self::Q8_0 | Self::Iq4Nl | Self::Iq4Xs => 128,
+            Self::Q8_0 | Self::Iq4Nl | Self::Iq4Xs | Self::Mxfp4 => 128,
             Self::Q4_0 => 8,
             Self::Q5_0 => 16,
             Self::Q6K => 32,
@@ -169,7 +180,7 @@ impl Format {
 }
 
 /// The codes of 32 values: the whole of a small block, or part `part` of a block of 256. `Q8_0`'s are 128 above the
-/// value that they mean, those of `IQ4_NL` and `IQ4_XS` places in [`UNEVEN`], those of `F8E4M3` the bits of floats.
+/// value that they mean, those of `IQ4_NL` and `IQ4_XS` places in [`UNEVEN`], those of `MXFP4` in [`FP4`], those of `F8E4M3` the bits of floats.
 #[inline]
 pub(in crate::model) fn read_codes(format: Format, block: &[u8], part: usize) -> [u8; BLOCK] {
     let mut codes = [0; BLOCK];
@@ -177,6 +188,7 @@ pub(in crate::model) fn read_codes(format: Format, block: &[u8], part: usize) ->
         Format::Q8_0 => codes.iter_mut().zip(&block[2..]).for_each(|(code, &byte)| *code = byte ^ 0x80),
         Format::Q4_0 | Format::Iq4Nl => small_nibbles(&mut codes, &block[2..]),
         Format::U4 => small_nibbles(&mut codes, &block[3..]),
+        Format::Mxfp4 => small_nibbles(&mut codes, &block[1..]),
         Format::F8E4M3 => codes.copy_from_slice(&block[4..36]),
         Format::Q4_1 => small_nibbles(&mut codes, &block[4..]),
         Format::Q5_0 => {
@@ -255,6 +267,22 @@ fn two_bits(codes: &mut [u8; BLOCK], bytes: &[u8], part: usize) {
     for (code, &pairs) in codes.iter_mut().zip(&bytes[part / 4 * BLOCK..]) {
         *code = pairs >> (2 * (part % 4)) & 3;
     }
+}
+
+/// The scale of a block of `MXFP4` for the values of [`FP4`]: half of 2^(e - 127). `None` where f16 does not hold it
+/// (`e` below 104 or above 143), as no weights that are published need it.
+#[inline]
+pub(in crate::model) fn half_power(e: u8) -> Option<half::f16> {
+    // 0 below the smallest subnormal, infinite above the largest power.
+    let scale = half::f16::from_f64(2.0_f64.powi(i32::from(e) - 128));
+    (scale.is_finite() && scale.to_f32() > 0.0).then_some(scale)
+}
+
+/// The exponent of the first block of `MXFP4` whose values [`half_power`] does not hold; blocks of zeros need none.
+pub(in crate::model) fn unheld_exponent(blocks: &[u8]) -> Option<u8> {
+    let is_zero = |byte: &u8| byte & 0x77 == 0;
+    let is_held = |block: &&[u8]| half_power(block[0]).is_some() || block[1..].iter().all(is_zero);
+    blocks.chunks_exact(Format::Mxfp4.block_bytes()).find(|block| !is_held(block)).map(|block| block[0])
 }
 
 /// The integer scales of the first and the last 16 values of one part of a block of 256.

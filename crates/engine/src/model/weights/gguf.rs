@@ -50,6 +50,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
         }
     }
     experts::split(&mut index);
+    experts::columns(&mut index);
     let bytes = |e: &Entry| {
         let values = floats(e.dtype, &maps[e.file].map[e.start..e.end]);
         let reason = || format!("is {:?}, floats were expected", e.dtype);
@@ -60,6 +61,10 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
         vocab: index.get("model.embed_tokens.weight").and_then(|e| e.shape.first().copied()).unwrap_or(0),
         tied: !index.contains_key("lm_head.weight"),
         has_head_norms: index.contains_key("model.layers.0.self_attn.q_norm.weight"),
+        without_values: (0..)
+            .take_while(|layer| index.contains_key(&format!("model.layers.{layer}.self_attn.q_proj.weight")))
+            .filter(|layer| !index.contains_key(&format!("model.layers.{layer}.self_attn.v_proj.weight")))
+            .collect(),
         has_query_bias: index.contains_key("model.layers.0.self_attn.q_proj.bias"),
         factors: index.get("rope_freqs.weight").map(bytes).transpose()?,
     };

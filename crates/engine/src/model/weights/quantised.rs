@@ -7,6 +7,7 @@
 //! | AWQ | `qweight` i32 `[k, n / 8]`, columns 0, 2, 4, 6, 1, 3, 5, 7 from the lowest bits up | `[groups, n]` | `qzeros` likewise |
 //! | compressed-tensors | `weight_packed` i32 `[n, k / c]` | `[n, groups]` | `weight_zero_point` i32 `[n / c, groups]` |
 //! | FP8 | `weight` e4m3 `[n, k]` | of tiles, rows or the tensor | none |
+//! | MXFP4 | `_blocks` u8 `[n, k / 32, 16]`, two values in a byte | `_scales` u8 `[n, k / 32]`, exponents | none |
 //!
 //! with `b` bits and `c = 32 / b` codes in a word. `w = scale (code - zero)`.
 
@@ -54,6 +55,8 @@ pub(super) enum Storage {
     Float {
         tile: [usize; 2],
     },
+    /// Two neighbouring 4-bit floats in a byte, the first in its low half; exponents as scales.
+    Mxfp4,
 }
 
 impl Storage {
@@ -61,7 +64,7 @@ impl Storage {
     pub(super) fn bits(self) -> u32 {
         match self {
             Self::Gptq { bits, .. } | Self::Compressed { bits } => bits,
-            Self::Awq => 4,
+            Self::Awq | Self::Mxfp4 => 4,
             Self::Float { .. } => 8,
         }
     }
@@ -110,6 +113,19 @@ impl Quantised {
         }
         let row_bytes = self.format.row_bytes(k);
         let mut out = vec![0; n * row_bytes];
+        if self.storage == Storage::Mxfp4 {
+            let blocks = out.par_chunks_exact_mut(self.format.block_bytes());
+            let given = bytes.codes.par_chunks_exact(BLOCK / 2).zip(bytes.scales);
+            blocks.with_min_len(1 << 10).zip(given).for_each(|(block, (codes, scale))| {
+                block[0] = *scale;
+                for i in 0..BLOCK / 4 {
+                    let (low, high) = (codes[i], codes[i + BLOCK / 4]);
+                    block[1 + 2 * i] = low & 15 | high << 4;
+                    block[2 + 2 * i] = low >> 4 | high & 0xf0;
+                }
+            });
+            return Ok(out);
+        }
         let parts = out.par_chunks_mut(ROWS * row_bytes).enumerate();
         if let Storage::Float { tile } = self.storage {
             let scales = FloatScales::new(&self.scales, bytes.scales, (self.shape, tile))?;

@@ -37,8 +37,9 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     for (name, piece) in pieces {
         index.insert(name, plain(&files[piece.file].path, piece)?);
     }
-    experts::split(&mut index);
     let mut config = reading.config.clone();
+    experts::split_in_turns(&config, &mut index);
+    experts::split(&mut index);
     hybrid::split(&config, &mut index);
     tie(&mut config, &files, &mut index);
     fit::check(&config_path, &reading, &index)?;
@@ -125,6 +126,15 @@ fn canonical(name: &str) -> String {
         Some(rest) => format!("model.{rest}"),
         None => name.strip_prefix("language_model.").unwrap_or(name).to_owned(),
     };
+    // As the files of Gemma 4 and gpt-oss call them.
+    let name = match name.split_once(".experts.") {
+        Some((layer, rest)) if !layer.ends_with(".mlp") => format!("{layer}.mlp.experts.{rest}"),
+        _ => name,
+    };
+    let name = name
+        .replace(".mlp.router.", ".mlp.gate.")
+        .replace(".router.proj.", ".mlp.gate.")
+        .replace(".router.", ".mlp.gate.");
     // As the files of Hunyuan and of Qwen's hybrids call them.
     name.replace(".mlp.shared_expert.", ".mlp.shared_experts.")
         .replace(".self_attn.query_layernorm.", ".self_attn.q_norm.")
@@ -156,7 +166,9 @@ fn tie(config: &mut Config, files: &[Mapped], index: &mut BTreeMap<String, Entry
 /// Drops biases that the configuration does not have, as the reference does.
 fn drop_biases(config: &Config, index: &mut BTreeMap<String, Entry>) {
     index.retain(|name, _| {
-        let Some(module) = name.strip_suffix(".bias") else { return true };
+        let Some(module) = name.strip_suffix(".bias").filter(|name| !name.contains(".experts.")) else {
+            return true;
+        };
         match module.rsplit('.').next() {
             Some("q_proj" | "k_proj" | "v_proj") => config.qkv_bias,
             Some("o_proj") => config.o_bias,

@@ -10,6 +10,8 @@ use crate::model::{
 
 /// `LLAMA_EXPERT_GATING_FUNC_TYPE_SOFTMAX`.
 const SOFTMAX: usize = 1;
+/// `LLAMA_EXPERT_GATING_FUNC_TYPE_SOFTMAX_WEIGHT`.
+const SOFTMAX_WEIGHT: usize = 3;
 /// `LLAMA_EXPERT_GATING_FUNC_TYPE_SIGMOID`.
 const SIGMOID: usize = 2;
 
@@ -20,6 +22,16 @@ impl Reader<'_> {
             Arch::Qwen3Moe => self.qwen3(n_layers).map(Some),
             Arch::Glm4Moe => self.glm4(n_layers).map(Some),
             Arch::Qwen35Moe | Arch::Qwen3Next => self.hybrid(n_layers).map(Some),
+            Arch::Gemma4 if self.optional_size("expert_count")?.unwrap_or(0) > 0 => {
+                let experts = self.qwen3(n_layers)?;
+                let routing = Routing { expert_factors: true, ..experts.routing };
+                Ok(Some(Experts { routing, beside_dense: true, ..experts }))
+            }
+            Arch::GptOss => {
+                let experts = Experts { biases: true, ..self.weighted_softmax(n_layers)? };
+                let routing = Routing { logit_bias: true, ..experts.routing };
+                Ok(Some(Experts { routing, ..experts }))
+            }
             _ => Ok(None),
         }
     }
@@ -28,7 +40,7 @@ impl Reader<'_> {
     pub(super) fn intermediate(&self, arch: Arch) -> Result<usize, Error> {
         let key = "feed_forward_length";
         match self.optional_size(key)? {
-            None if matches!(arch, Arch::Qwen3Moe | Arch::Qwen35Moe | Arch::Qwen3Next) => {
+            None if matches!(arch, Arch::Qwen3Moe | Arch::Qwen35Moe | Arch::Qwen3Next | Arch::GptOss) => {
                 self.size("expert_feed_forward_length")
             }
             None => self.size(key),
@@ -36,9 +48,19 @@ impl Reader<'_> {
         }
     }
 
+    /// A softmax over the chosen logits, which is one over all that is normalised.
+    fn weighted_softmax(&self, n_layers: usize) -> Result<Experts, Error> {
+        self.check_gating(SOFTMAX_WEIGHT)?;
+        self.normalised(n_layers)
+    }
+
     /// Every layer has experts, and their weights add up to one.
     fn qwen3(&self, n_layers: usize) -> Result<Experts, Error> {
         self.check_gating(SOFTMAX)?;
+        self.normalised(n_layers)
+    }
+
+    fn normalised(&self, n_layers: usize) -> Result<Experts, Error> {
         self.check_switch("expert_weights_norm", true)?;
         let top_k = self.size("expert_used_count")?;
         let routing = Routing { scale: self.expert_scale()?, ..Routing::softmax(top_k, true) };
@@ -47,6 +69,8 @@ impl Reader<'_> {
             width: self.size("expert_feed_forward_length")?,
             routing,
             shared: None,
+            biases: false,
+            beside_dense: false,
             layers: vec![true; n_layers],
         })
     }
@@ -79,9 +103,13 @@ impl Reader<'_> {
                 top_groups: groups("expert_group_used_count")?,
                 normalised: is_normalised.then_some(1e-20),
                 scale: self.expert_scale()?,
+                logit_bias: false,
+                expert_factors: false,
             },
             shared: (n_shared > 0)
                 .then_some(SharedExpert { width: n_shared.saturating_mul(width), is_gated: false }),
+            biases: false,
+            beside_dense: false,
             layers: (0..n_layers).map(|layer| layer >= first).collect(),
         })
     }

@@ -101,6 +101,39 @@ const GEMMA3: &[(&str, Key)] = &[
     ("rope.local.freq_base", Read),
 ];
 
+/// Further keys of Gemma 4.
+const GEMMA4: &[(&str, Key)] = &[
+    ("attention.sliding_window_pattern", Read),
+    ("attention.key_length_swa", Read),
+    ("attention.value_length_swa", Read),
+    ("rope.dimension_count_swa", Read),
+    ("rope.freq_base_swa", Read),
+    ("final_logit_softcapping", Read),
+    // Embeddings for each layer, which the E models have.
+    ("embedding_length_per_layer_input", Zero),
+    ("expert_count", Read),
+    ("expert_used_count", Read),
+    ("expert_feed_forward_length", Read),
+    ("expert_gating_func", Read),
+    ("expert_weights_norm", Read),
+    ("expert_weights_scale", Read),
+    ("expert_group_count", One),
+    ("expert_group_used_count", One),
+];
+
+/// Further keys of gpt-oss.
+const GPT_OSS: &[(&str, Key)] = &[
+    ("attention.sliding_window_pattern", Read),
+    ("expert_count", Read),
+    ("expert_used_count", Read),
+    ("expert_feed_forward_length", Read),
+    ("expert_gating_func", Read),
+    ("expert_weights_norm", Read),
+    ("expert_weights_scale", Read),
+    ("expert_group_count", One),
+    ("expert_group_used_count", One),
+];
+
 /// Further keys of Qwen3 with experts.
 const QWEN3_MOE: &[(&str, Key)] = &[
     ("expert_count", Read),
@@ -180,9 +213,11 @@ pub fn objection(arch: &str, key: &str, value: &Value) -> Option<String> {
         "mistral3" => MISTRAL3,
         "qwen35" | "qwen35moe" | "qwen3next" => HYBRID,
         "gemma3" => GEMMA3,
+        "gemma4" => GEMMA4,
+        "gpt-oss" => GPT_OSS,
         _ => &[],
     };
-    if arch == "gemma3" && OF_IMAGES.iter().any(|of_images| key.starts_with(of_images)) {
+    if matches!(arch, "gemma3" | "gemma4") && OF_IMAGES.iter().any(|of_images| key.starts_with(of_images)) {
         return None;
     }
     let is_zero = || match value {

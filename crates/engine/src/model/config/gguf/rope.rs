@@ -13,7 +13,7 @@ use crate::{
 impl Reader<'_> {
     /// The rope of all layers but the sliding ones of Gemma.
     pub(super) fn rope(&self, arch: Arch, factors: Option<Vec<f32>>) -> Result<Rope, Error> {
-        let default = if arch == Arch::Gemma3 { 1e6 } else { 1e4 };
+        let default = if matches!(arch, Arch::Gemma3 | Arch::Gemma4) { 1e6 } else { 1e4 };
         let theta = self.base(&["rope.freq_base", "rope.global.freq_base"], default)?;
         let attn_factor = self.above_zero("rope.scaling.attn_factor")?.unwrap_or(1.0);
         let kind = match self.value("rope.scaling.type") {
@@ -26,25 +26,29 @@ impl Reader<'_> {
             self.check_only_yarn(attn_factor)?;
         }
         let factor = self.factor()?;
-        let scaling = match (kind, factors) {
-            ("none", None) => Scaling::None,
-            ("none", Some(factors)) => Scaling::Factors(factors),
-            ("linear", Some(factors)) => {
-                Scaling::Factors(factors.into_iter().map(|by| (f64::from(by) * factor) as f32).collect())
-            }
-            ("linear", None) if same(factor, 1.0) => Scaling::None,
-            ("linear", None) => Scaling::Linear(factor),
-            ("yarn", None) => self.yarn(factor, attn_factor)?,
-            ("yarn", Some(_)) => {
-                let reason = "is `yarn` beside a tensor `rope_freqs.weight`, which is not supported";
-                return Err(self.bad("rope.scaling.type", reason));
-            }
-            (other, _) => {
-                return Err(
-                    self.bad("rope.scaling.type", format!("is `{}`, which is not supported", shown(other)))
-                );
-            }
-        };
+        let scaling =
+            match (kind, factors) {
+                ("none", None) => Scaling::None,
+                ("none", Some(factors)) => Scaling::Factors(factors),
+                ("linear", Some(factors)) if arch == Arch::Gemma4 => proportional(&factors, factor)
+                    .ok_or_else(|| {
+                        self.bad("rope.freq_base", "stands beside a `rope_freqs.weight` that is not known")
+                    })?,
+                ("linear", Some(factors)) => {
+                    Scaling::Factors(factors.into_iter().map(|by| (f64::from(by) * factor) as f32).collect())
+                }
+                ("linear", None) if same(factor, 1.0) => Scaling::None,
+                ("linear", None) => Scaling::Linear(factor),
+                ("yarn", None) => self.yarn(arch, factor, attn_factor)?,
+                ("yarn", Some(_)) => {
+                    let reason = "is `yarn` beside a tensor `rope_freqs.weight`, which is not supported";
+                    return Err(self.bad("rope.scaling.type", reason));
+                }
+                (other, _) => {
+                    return Err(self
+                        .bad("rope.scaling.type", format!("is `{}`, which is not supported", shown(other))));
+                }
+            };
         Ok(Rope { theta, scaling })
     }
 
@@ -69,7 +73,7 @@ impl Reader<'_> {
         }
     }
 
-    fn yarn(&self, factor: f64, attn_factor: f64) -> Result<Scaling, Error> {
+    fn yarn(&self, arch: Arch, factor: f64, attn_factor: f64) -> Result<Scaling, Error> {
         let original = self.original()?;
         // Negative is how it is left out.
         let ext_factor = self.optional("rope.scaling.yarn_ext_factor")?.filter(|factor| *factor >= 0.0);
@@ -93,7 +97,8 @@ impl Reader<'_> {
             beta_fast: self.above_zero("rope.scaling.yarn_beta_fast")?.unwrap_or(32.0),
             beta_slow: self.above_zero("rope.scaling.yarn_beta_slow")?.unwrap_or(1.0),
             attention: is_stated.then_some(attention),
-            truncate: true,
+            // As the model has it; the format has no key for it.
+            truncate: arch != Arch::GptOss,
         })
     }
 
@@ -153,4 +158,12 @@ impl Reader<'_> {
             number => Ok(number),
         }
     }
+}
+
+/// Divisors of the first frequencies that are 1, of all others so large that these pairs stay as they are.
+fn proportional(factors: &[f32], factor: f64) -> Option<Scaling> {
+    const NEVER: f32 = 1e20;
+    let pairs = factors.iter().take_while(|by| same(f64::from(**by), 1.0)).count();
+    let others = factors[pairs..].iter().all(|by| *by >= NEVER);
+    others.then_some(Scaling::Proportional { pairs, factor })
 }

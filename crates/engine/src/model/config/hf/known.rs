@@ -70,6 +70,8 @@ fn read_of(arch: Arch) -> &'static [&'static str] {
         Arch::Glm4Moe => &["num_local_experts"],
         Arch::Qwen35Moe | Arch::Qwen3Next => &["num_local_experts", "intermediate_size"],
         Arch::Mistral | Arch::Ministral3 | Arch::Gemma2 => &["use_sliding_window"],
+        Arch::Gemma4 => &["global_head_dim", "num_global_key_value_heads", "per_layer_config"],
+        Arch::GptOss => &["num_experts", "experts_per_token", "initial_context_length"],
         Arch::Qwen2 | Arch::Qwen3 | Arch::Hunyuan | Arch::Qwen35 => &[],
     }
 }
@@ -79,7 +81,12 @@ const UNREAD: [&str; 3] =
     ["attn_logit_softcapping", "final_logit_softcapping", "use_bidirectional_attention"];
 
 fn is_read(key: &str, s: &Settings<'_>, arch: Arch) -> bool {
-    let is_unread = UNREAD.contains(&key) && !(arch == Arch::Gemma2 && key.ends_with("_softcapping"));
+    let is_read_here = match arch {
+        Arch::Gemma2 => key.ends_with("_softcapping"),
+        Arch::Gemma4 => key != "attn_logit_softcapping",
+        _ => false,
+    };
+    let is_unread = UNREAD.contains(&key) && !is_read_here;
     let of_class = s.class.defaults.contains_key(key) && !is_unread;
     let of_hybrid = arch.is_hybrid() && OF_HYBRIDS.contains(&key);
     of_class || of_hybrid || READ.contains(&key) || read_of(arch).contains(&key)

@@ -17,12 +17,19 @@ pub fn windows(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<(Option<
     let stated = layer_types(s, n_layers)?;
     let window = window(s, arch)?;
     let sliding = match (arch, stated) {
-        (Arch::Qwen2 | Arch::Qwen3 | Arch::Gemma2 | Arch::Gemma3, Some(stated)) => stated,
+        (Arch::Qwen2 | Arch::Qwen3 | Arch::Gemma2 | Arch::Gemma3 | Arch::GptOss, Some(stated)) => stated,
+        (Arch::Gemma4, stated) => {
+            let mut slides =
+                stated.unwrap_or_else(|| (1..=n_layers).map(|layer| !layer.is_multiple_of(6)).collect());
+            // The class makes the last layer a full one, whatever the file says.
+            slides.iter_mut().last().into_iter().for_each(|last| *last = false);
+            slides
+        }
         (Arch::Qwen2 | Arch::Qwen3, None) => {
             let first = s.needed_size("max_window_layers")?;
             (0..n_layers).map(|layer| window.is_some() && layer >= first).collect()
         }
-        (Arch::Gemma2, None) => (0..n_layers).map(|layer| layer.is_multiple_of(2)).collect(),
+        (Arch::Gemma2 | Arch::GptOss, None) => (0..n_layers).map(|layer| layer.is_multiple_of(2)).collect(),
         (Arch::Gemma3, None) => {
             let pattern = pattern(s)?;
             (0..n_layers).map(|layer| !(layer + 1).is_multiple_of(pattern)).collect()
@@ -48,7 +55,9 @@ fn window(s: &Settings<'_>, arch: Arch) -> Result<Option<usize>, Error> {
         Arch::Llama | Arch::Glm4Moe | Arch::Hunyuan | Arch::Qwen35 | Arch::Qwen35Moe | Arch::Qwen3Next => {
             None
         }
-        Arch::Mistral | Arch::Ministral3 | Arch::Gemma2 | Arch::Gemma3 => s.size("sliding_window")?,
+        Arch::Mistral | Arch::Ministral3 | Arch::Gemma2 | Arch::Gemma3 | Arch::Gemma4 | Arch::GptOss => {
+            s.size("sliding_window")?
+        }
         Arch::Qwen2 | Arch::Qwen3 | Arch::Qwen3Moe => {
             if s.flag("use_sliding_window")? {
                 s.size("sliding_window")?

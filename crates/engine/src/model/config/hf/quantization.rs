@@ -17,6 +17,8 @@ pub enum Quantization {
     Compressed { bits: u32, tile: Option<[usize; 2]> },
     /// 8-bit floats with scales of such tiles; without tiles, of rows or of the tensor.
     Float { tile: Option<[usize; 2]> },
+    /// Experts in 4-bit floats, with a power of two as the scale of 32 of them (gpt-oss).
+    Mxfp4,
 }
 
 /// An object of settings; each is read, has one of the values that are supported, or says nothing of the weights.
@@ -76,6 +78,7 @@ const FLOAT: [&str; 6] = [
     "ignored_layers",
     "dequantize",
 ];
+const MXFP4: [&str; 3] = ["quant_method", "modules_to_not_convert", "dequantize"];
 const COMPRESSED: [&str; 4] = ["quant_method", "ignore", "global_compression_ratio", "version"];
 const COMPRESSED_WEIGHTS: [&str; 8] = [
     "strategy",
@@ -124,6 +127,7 @@ fn of_value(path: &str, key: &str, value: &Value) -> Result<Quantization, Error>
         "awq" => object.awq(),
         "fp8" => object.float(),
         "compressed-tensors" => object.compressed(),
+        "mxfp4" => object.check(&[], &MXFP4, &json!({})).map(|()| Quantization::Mxfp4),
         _ => Err(bad(format!("names `{method}`, a format that is not read; {HINT}"))),
     }
 }

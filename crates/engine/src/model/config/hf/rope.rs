@@ -19,7 +19,7 @@ const COMMON: [&str; 5] =
     ["rope_theta", "rope_type", "partial_rotary_factor", "original_max_position_embeddings", "finetuned"];
 
 /// Types of rope, each with the further keys that it reads.
-const TYPES: [(&str, &[&str]); 5] = [
+const TYPES: [(&str, &[&str]); 6] = [
     ("default", &[]),
     ("linear", &["factor"]),
     ("dynamic", &["factor", "alpha"]),
@@ -28,6 +28,7 @@ const TYPES: [(&str, &[&str]); 5] = [
         "yarn",
         &["factor", "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate"],
     ),
+    ("proportional", &["factor"]),
 ];
 
 /// Keys beside those of YaRN that Hunyuan's files give to a rope of constant alpha; it reads none of them.
@@ -47,6 +48,25 @@ static OF_MINISTRAL_CLASS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
     rope.as_object().cloned().unwrap_or_default()
 });
 
+/// The ropes of `Gemma4TextConfig` where the file has none.
+static OF_GEMMA4_CLASS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
+    let ropes = json!({SLIDING: {"rope_type": "default", "rope_theta": 1e4},
+        FULL: {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6}});
+    ropes.as_object().cloned().unwrap_or_default()
+});
+
+/// The rope of `GptOssConfig` where the file has none.
+static OF_GPT_OSS_CLASS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
+    let rope = json!({"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": false,
+        "original_max_position_embeddings": 4096});
+    rope.as_object().cloned().unwrap_or_default()
+});
+
+/// Whether full and sliding layers have ropes of their own.
+fn has_two(arch: Arch) -> bool {
+    matches!(arch, Arch::Gemma3 | Arch::Gemma4)
+}
+
 /// How queries grow with their position.
 pub fn query_growth(s: &Settings<'_>, arch: Arch) -> Result<Option<QueryGrowth>, Error> {
     if arch != Arch::Ministral3 {
@@ -62,25 +82,32 @@ pub fn query_growth(s: &Settings<'_>, arch: Arch) -> Result<Option<QueryGrowth>,
     Ok(Some(QueryGrowth { beta, original: stated.original()? }))
 }
 
-/// The rope of full layers and, where it differs, of sliding layers.
-pub fn ropes(s: &Settings<'_>, arch: Arch) -> Result<(Rope, Option<Rope>), Error> {
+/// The rope of full layers, whose heads have `head_dim` values, and, where it differs, of sliding layers.
+pub fn ropes(s: &Settings<'_>, arch: Arch, head_dim: usize) -> Result<(Rope, Option<Rope>), Error> {
     let full = Stated::of(s, arch, FULL)?;
-    let rope = full.rope(FULL)?;
-    if arch != Arch::Gemma3 {
+    let rope = full.rope(FULL, head_dim)?;
+    if !has_two(arch) {
         return Ok((rope, None));
     }
     full.covers_what_is_flat(&rope)?;
-    let local = Stated::of(s, arch, SLIDING)?.rope(SLIDING)?;
-    Ok((rope, Some(local)))
+    let sliding = Stated::of(s, arch, SLIDING)?;
+    if sliding.kind()? == "proportional" {
+        return Err(sliding.bad("rope_type", "is `proportional`; that is supported for full layers only"));
+    }
+    Ok((rope, Some(sliding.rope(SLIDING, head_dim)?)))
 }
 
 /// The values of a head that are rotated.
 pub fn rotary_dim(s: &Settings<'_>, arch: Arch, head_dim: usize) -> Result<usize, Error> {
     for layer_type in [FULL, SLIDING] {
-        if layer_type == SLIDING && arch != Arch::Gemma3 {
+        if layer_type == SLIDING && !has_two(arch) {
             continue;
         }
         let stated = Stated::of(s, arch, layer_type)?;
+        if stated.kind()? == "proportional" {
+            // All values are rotated, most of them by nothing.
+            continue;
+        }
         let Some((place, value)) = stated.by_key.get("partial_rotary_factor") else { continue };
         if arch.rotates_in_part() {
             let factor = settings::positive(value).filter(|factor| *factor <= 1.0);
@@ -109,7 +136,7 @@ struct Stated<'a> {
 impl<'a> Stated<'a> {
     fn of(settings: &'a Settings<'a>, arch: Arch, layer_type: &str) -> Result<Self, Error> {
         let mut stated = Self { settings, arch, by_key: BTreeMap::new() };
-        let has_two = arch == Arch::Gemma3;
+        let has_two = has_two(arch);
         let theta = if layer_type == SLIDING { "rope_local_base_freq" } else { "rope_theta" };
         for (key, place) in [
             ("rope_theta", theta),
@@ -121,8 +148,14 @@ impl<'a> Stated<'a> {
             }
         }
         let objects = ["rope_scaling", "rope_parameters"];
-        if arch == Arch::Ministral3 && objects.iter().all(|place| settings.given(place).is_none()) {
-            for (key, value) in OF_MINISTRAL_CLASS.iter() {
+        let of_class = match arch {
+            Arch::Ministral3 => Some(&*OF_MINISTRAL_CLASS),
+            Arch::GptOss => Some(&*OF_GPT_OSS_CLASS),
+            Arch::Gemma4 => OF_GEMMA4_CLASS.get(layer_type).and_then(Value::as_object),
+            _ => None,
+        };
+        if objects.iter().all(|place| settings.given(place).is_none()) {
+            for (key, value) in of_class.into_iter().flatten() {
                 stated.by_key.entry(key).or_insert((format!("rope_parameters.{key}"), value));
             }
         }
@@ -188,12 +221,12 @@ impl<'a> Stated<'a> {
         Ok(())
     }
 
-    fn rope(&self, layer_type: &str) -> Result<Rope, Error> {
+    fn rope(&self, layer_type: &str, head_dim: usize) -> Result<Rope, Error> {
         let theta = match self.positive("rope_theta")? {
             Some(theta) => theta,
             None => self.settings.class.rope_theta(layer_type).expect("a test reads both of every class"),
         };
-        Ok(Rope { theta, scaling: self.scaling()? })
+        Ok(Rope { theta, scaling: self.scaling(head_dim)? })
     }
 
     fn kind(&self) -> Result<&'a str, Error> {
@@ -203,7 +236,7 @@ impl<'a> Stated<'a> {
         kind.ok_or_else(|| self.settings.bad(place, format!("is {}; known are {}", shown(value), known())))
     }
 
-    fn scaling(&self) -> Result<Scaling, Error> {
+    fn scaling(&self, head_dim: usize) -> Result<Scaling, Error> {
         let kind = self.kind()?;
         self.check_keys(kind)?;
         Ok(match kind {
@@ -224,6 +257,20 @@ impl<'a> Stated<'a> {
                 Scaling::Llama3 { factor: self.needed("factor")?, low, high, original: self.original()? }
             }
             "yarn" => self.yarn()?,
+            "proportional" if self.arch == Arch::Gemma4 => {
+                let part = self.positive("partial_rotary_factor")?.unwrap_or(1.0);
+                if part > 1.0 {
+                    return Err(
+                        self.bad("partial_rotary_factor", format!("is {part}; at most 1 was expected"))
+                    );
+                }
+                let pairs = (part * head_dim as f64 / 2.0) as usize;
+                Scaling::Proportional { pairs, factor: self.positive("factor")?.unwrap_or(1.0) }
+            }
+            "proportional" => {
+                let reason = "is `proportional`, which is supported for Gemma 4 only";
+                return Err(self.bad("rope_type", reason));
+            }
             _ => Scaling::None,
         })
     }

@@ -345,7 +345,7 @@ fn a_value_of_another_type_is_refused_and_never_passed_over() {
 
 #[test]
 fn quantised_formats_are_refused_by_name() {
-    for method in ["bitsandbytes", "mxfp4", "hqq", "aqlm"] {
+    for method in ["bitsandbytes", "nvfp4", "hqq", "aqlm"] {
         let file = with(&llama(), json!({"quantization_config": {"quant_method": method}}));
         refused(&file, &["`quantization_config`", &format!("`{method}`"), "bf16", "GGUF"]);
     }

@@ -44,10 +44,10 @@ pub(super) struct Five;
 pub(super) struct Six;
 /// Nibbles that become bytes.
 #[derive(Clone, Copy)]
-pub(super) struct Uneven;
+pub(super) struct Uneven<const TABLE: usize>;
 /// The same, as nibbles of these bytes: in lines as those of [`Split`].
 #[derive(Clone, Copy)]
-pub(super) struct UnevenSplit;
+pub(super) struct UnevenSplit<const TABLE: usize>;
 
 /// # Safety
 /// The machine has AVX2; line `i` from `at` can be read.
@@ -175,18 +175,24 @@ const fn nibbles_of(bytes: [u8; 16], high: bool) -> [u8; 16] {
     nibbles
 }
 
-impl Codes for Uneven {
+impl<const TABLE: usize> Codes for Uneven<TABLE> {
     const BYTES: usize = layout::Codes::Uneven.bytes();
     const IN_16_BITS: usize = 0;
 
     #[inline(always)]
     unsafe fn line(at: *const u8, line: usize, half: usize) -> __m256i {
         // SAFETY: a block has four lines of 64 bytes, `Self::BYTES` in all, which `Four` reads.
-        unsafe { looked_up(&layout::UNEVEN_BYTES, Four::line(at, line, half)) }
+        unsafe { looked_up(&layout::UNEVEN_BYTES[TABLE], Four::line(at, line, half)) }
     }
 }
 
-impl Codes for UnevenSplit {
+/// The low and the high nibbles of the bytes of each table.
+const HALVES: [[[u8; 16]; 2]; 2] = {
+    let [iq4, float4] = layout::UNEVEN_BYTES;
+    [[nibbles_of(iq4, false), nibbles_of(iq4, true)], [nibbles_of(float4, false), nibbles_of(float4, true)]]
+};
+
+impl<const TABLE: usize> Codes for UnevenSplit<TABLE> {
     const BYTES: usize = layout::Codes::Uneven.bytes();
     const LINES: usize = 16;
     const ROWS: usize = 2;
@@ -194,9 +200,7 @@ impl Codes for UnevenSplit {
 
     #[inline(always)]
     unsafe fn line(at: *const u8, line: usize, half: usize) -> __m256i {
-        const TABLES: [[u8; 16]; 2] =
-            [nibbles_of(layout::UNEVEN_BYTES, false), nibbles_of(layout::UNEVEN_BYTES, true)];
         // SAFETY: a block has four lines of 64 bytes, `Self::BYTES` in all, which `Four` reads; `line % 8 < 8`.
-        unsafe { looked_up(&TABLES[line / 8], Four::line(at, line % 8, half)) }
+        unsafe { looked_up(&HALVES[TABLE][line / 8], Four::line(at, line % 8, half)) }
     }
 }

@@ -25,7 +25,7 @@ pub(in crate::model::cpu) struct Four;
 pub(in crate::model::cpu) struct Five;
 pub(in crate::model::cpu) struct Six;
 /// Nibbles that become bytes.
-pub(in crate::model::cpu) struct Uneven;
+pub(in crate::model::cpu) struct Uneven<const TABLE: usize>;
 
 /// # Safety
 /// Line `i` from `at` can be read.
@@ -119,7 +119,7 @@ impl Codes for Six {
     }
 }
 
-impl Codes for Uneven {
+impl<const TABLE: usize> Codes for Uneven<TABLE> {
     const BYTES: usize = layout::Codes::Uneven.bytes();
 
     #[inline]
@@ -128,7 +128,7 @@ impl Codes for Uneven {
         // SAFETY: a block has four lines of 64 bytes, `Self::BYTES` in all, which `Four` reads; the table has 16 bytes,
         // and its load needs no alignment.
         unsafe {
-            let bytes = _mm512_broadcast_i32x4(_mm_loadu_si128(layout::UNEVEN_BYTES.as_ptr().cast()));
+            let bytes = _mm512_broadcast_i32x4(_mm_loadu_si128(layout::UNEVEN_BYTES[TABLE].as_ptr().cast()));
             let mut groups = Four::unpack(at);
             for group in &mut groups {
                 *group = _mm512_shuffle_epi8(bytes, *group);

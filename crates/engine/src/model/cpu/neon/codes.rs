@@ -6,7 +6,10 @@ use std::arch::aarch64::{
     vreinterpretq_s8_u8, vshlq_n_u8, vshrq_n_u8,
 };
 
-use crate::model::{cpu::layout, weights::ggml::UNEVEN};
+use crate::model::{
+    cpu::layout,
+    weights::ggml::{FP4, UNEVEN},
+};
 
 /// Bytes of the codes of four values of 16 outputs.
 pub(super) const LINE: usize = 64;
@@ -34,7 +37,7 @@ pub(super) struct Five;
 pub(super) struct Six;
 /// Nibbles that stand for uneven values, as these values.
 #[derive(Clone, Copy)]
-pub(super) struct Uneven;
+pub(super) struct Uneven<const TABLE: usize>;
 
 /// # Safety
 /// Line `i` from `at` can be read.
@@ -127,12 +130,15 @@ impl Codes for Six {
     }
 }
 
-impl Codes for Uneven {
+/// The values of each table.
+const TABLES: [[i8; 16]; 2] = [UNEVEN, FP4];
+
+impl<const TABLE: usize> Codes for Uneven<TABLE> {
     const BYTES: usize = layout::Codes::Uneven.bytes();
 
     #[inline(always)]
     unsafe fn group(at: *const u8, j: usize, quarter: usize) -> int8x16_t {
         // SAFETY: a block has four lines of 64 bytes, `Self::BYTES` in all; the table has 16 values.
-        unsafe { vqtbl1q_s8(vld1q_s8(UNEVEN.as_ptr()), nibbles(at, j, quarter)) }
+        unsafe { vqtbl1q_s8(vld1q_s8(TABLES[TABLE].as_ptr()), nibbles(at, j, quarter)) }
     }
 }

@@ -93,8 +93,15 @@ fn attended<S: Stored>(isa: Isa) -> u64 {
     let rows = [row(300, &blocks[..]), row(301, &blocks), row(511, &blocks), row(37, &others)];
     let mut all = Vec::new();
     for (group, window) in [(1, None), (1, Some(70)), (3, None), (7, Some(300))] {
-        let cached =
-            Cached { keys: &keys, values: &values, n_kv_heads: 2, head_dim: DIM, window, softcap: None };
+        let cached = Cached {
+            keys: &keys,
+            values: &values,
+            n_kv_heads: 2,
+            head_dim: DIM,
+            window,
+            softcap: None,
+            sinks: None,
+        };
         let queries = random.rows(rows.len() * group, DIM);
         let mut scratch = Scratch::default();
         scratch.queries.extend(queries.into_iter().map(|x| 0.1 * x));

@@ -16,10 +16,12 @@ const WIDTH: usize = 256;
 const HIDDEN: usize = 256;
 
 fn experts(random: &mut Random, format: Format, routing: Routing) -> Experts {
-    let mut stack = |n, k| Stack { weights: random.packed(format, N * n, k), n };
+    let mut stack = |n, k| Stack { weights: random.packed(format, N * n, k), n, bias: Vec::new() };
     let (gate, up, down) = (stack(WIDTH, HIDDEN), stack(WIDTH, HIDDEN), stack(HIDDEN, WIDTH));
     let bias = if routing.has_bias { random.rows(1, N) } else { Vec::new() };
-    Experts { routing, router: random.packed(Format::F32, N, HIDDEN), bias, gate, up, down, shared: None }
+    let router = random.packed(Format::F32, N, HIDDEN);
+    let (logit_bias, factors) = (Vec::new(), Vec::new());
+    Experts { routing, router, bias, gate, up, down, shared: None, logit_bias, factors }
 }
 
 fn how(isa: Isa, activations: Activations) -> How {
@@ -28,7 +30,7 @@ fn how(isa: Isa, activations: Activations) -> How {
 
 fn bits(experts: &Experts, x: &[f32], how: How) -> Vec<Vec<u32>> {
     let m = x.len() / HIDDEN;
-    let out = experts.forward(Rows { x, m }, how);
+    let out = experts.forward(Rows { x, m, router: x }, how);
     out.chunks(HIDDEN).map(|row| row.iter().map(|x| x.to_bits()).collect()).collect()
 }
 
@@ -144,7 +146,7 @@ fn outputs_are_the_weighted_sums_of_the_experts() {
     for format in Format::ALL {
         let experts = experts(&mut random, format, Routing::softmax(2, true));
         let x = random.rows(3, HIDDEN);
-        let found = experts.forward(Rows { x: &x, m: 3 }, how(Isa::detect(), Activations::Float));
+        let found = experts.forward(Rows { x: &x, m: 3, router: &x }, how(Isa::detect(), Activations::Float));
         let logits = reference(&experts.router, &x, Activations::Float);
         let [gates, ups] =
             [&experts.gate, &experts.up].map(|s| reference(&s.weights, &x, Activations::Float));

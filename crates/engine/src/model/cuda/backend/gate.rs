@@ -63,6 +63,8 @@ impl Cuda {
         let kernel = match self.config.activation {
             Activation::Silu => "gate_silu",
             Activation::GeluTanh => "gate_gelu",
+            // `Weights::check_gpu` refuses such models before they are loaded.
+            Activation::ClampedSilu { .. } => unreachable!("such models are computed on the CPU"),
         };
         let pointers = [gate_up.at(), out.at()].map(Argument::At);
         let sizes = [rows, n].map(Argument::size);

@@ -73,13 +73,13 @@ impl Cuda {
         &self,
         layer: usize,
         qkv: &Values,
-        (q_norm, k_norm): HeadNorms<'_, Memory>,
+        HeadNorms { q, k, .. }: HeadNorms<'_, Memory>,
         kind: AttentionKind,
     ) -> Result<Values, Error> {
         let n_heads = self.config.n_heads;
         let &Attention { n_kv_heads, head_dim, rotary_dim, .. } = self.config.attention(kind);
         let queries = self.values(Slot::Queries, qkv.n_rows, 2 * self.query_width())?;
-        let norms = [q_norm, k_norm].map(|norm| norm.map_or(0, Memory::at));
+        let norms = [q, k].map(|norm| norm.map_or(0, Memory::at));
         let places = self.places_of_heads(layer, &queries, kind)?;
         let growth = self.plan.growth.map_or(Ok(0), |at| self.numbers().map(|numbers| at.from(numbers)))?;
         let is_gated = self.config.gated_attention;

@@ -32,6 +32,7 @@ pub fn launch_gated(
         (Activation::GeluTanh, 64) => "gemm_gelu_tma_64x128",
         (Activation::GeluTanh, 128) => "gemm_gelu_tma_128x128",
         (Activation::GeluTanh, _) => "gemm_gelu_tma_256x128",
+        (Activation::ClampedSilu { .. }, _) => return None,
     };
     Some(Launch { kernel, ..tile.launch_whole([m, n, k], k_slice) })
 }

@@ -15,7 +15,9 @@ use super::{
 };
 use crate::model::{
     self, KvType, Weights,
-    backend::{Added, Backend, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, StepStatus},
+    backend::{
+        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, StepStatus,
+    },
     config::{self, AttentionKind},
     sampler::{SampleRequest, SampledToken},
     step::{Step, StepLimits},
@@ -169,8 +171,7 @@ impl Backend for Ranks {
         x: &mut Self::Stream,
         h: &Self::Input,
         w: &Self::Linear,
-        norm: Option<&Self::Vector>,
-        next: &Self::Vector,
+        After { norm, next, .. }: After<'_, Self::Vector>,
     ) -> Result<Self::Input, model::Error> {
         let Some(norm) = norm else {
             self.whole_sums(h, w, x, true)?;
@@ -187,11 +188,12 @@ impl Backend for Ranks {
         layer: usize,
         h: &Self::Input,
         qkv: &Self::Linear,
-        (q_norm, k_norm): HeadNorms<'_, Self::Vector>,
+        norms: HeadNorms<'_, Self::Vector>,
         kind: AttentionKind,
     ) -> Result<Self::Queries, model::Error> {
         self.each_mut(|i, cuda| {
-            let norms = (q_norm.map(|norm| &norm[i]), k_norm.map(|norm| &norm[i]));
+            let [q, k, v] = [norms.q, norms.k, norms.v].map(|norm| norm.map(|norm| &norm[i]));
+            let norms = HeadNorms { q, k, v };
             cuda.project(layer, &h[i], &qkv[i], norms, kind)
         })
     }
@@ -210,8 +212,10 @@ impl Backend for Ranks {
         queries: Self::Queries,
         rows: Rows,
         kind: AttentionKind,
+        sinks: Option<&Self::Vector>,
     ) -> Result<Self::Input, model::Error> {
-        let attended = self.each_mut(|i, cuda| cuda.attend(layer, queries[i], rows, kind))?;
+        let attended = self
+            .each_mut(|i, cuda| cuda.attend(layer, queries[i], rows, kind, sinks.map(|sinks| &sinks[i])))?;
         let of_card = 2 * self.whole.query_width(kind) / self.cards.len();
         self.whole_rows(&attended, (1..=self.cards.len()).map(|n| n * of_card).collect())
     }
@@ -243,8 +247,7 @@ impl Backend for Ranks {
         x: &mut Self::Stream,
         h: &Self::Input,
         experts: &Self::Experts,
-        norm: Option<&Self::Vector>,
-        next: &Self::Vector,
+        After { norm, next, .. }: After<'_, Self::Vector>,
     ) -> Result<Self::Input, model::Error> {
         self.sum_of_experts(h, experts)?;
         let Some(norm) = norm else {
@@ -255,6 +258,16 @@ impl Backend for Ranks {
         let y = self.each(|i, cuda| cuda.values(Slot::Product, h[i].n_rows(), row_bytes))?;
         self.whole_experts(experts, &y, false)?;
         self.add_normed(x, &y, norm, next)
+    }
+
+    fn add_beside(
+        &mut self,
+        _x: &mut Self::Stream,
+        _beside: Beside<'_, Self>,
+        _after: After<'_, Self::Vector>,
+    ) -> Result<Self::Input, model::Error> {
+        // `Weights::check_gpu` refuses such models before they are loaded.
+        Err(model::Error::Step("experts beside a dense half are computed on the CPU".into()))
     }
 
     fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, model::Error> {

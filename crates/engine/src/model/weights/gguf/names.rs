@@ -15,16 +15,20 @@ pub enum Named {
 
 /// What a tensor of this name is in a model of an architecture.
 pub fn named(arch: &str, name: &str) -> Named {
-    let gemma = matches!(arch, "gemma2" | "gemma3");
+    let gemma4 = arch == "gemma4";
+    let gemma = gemma4 || matches!(arch, "gemma2" | "gemma3");
+    let oss = arch == "gpt-oss";
     let read = |name: &str| Named::Read(name.into());
     match name {
         "token_embd.weight" => return read("model.embed_tokens.weight"),
         "output_norm.weight" => return read("model.norm.weight"),
         "output.weight" => return read("lm_head.weight"),
         "output.bias" => return read("lm_head.bias"),
-        "rope_freqs.weight" if !gemma => return read(name),
+        "rope_freqs.weight" if !gemma || gemma4 => return read(name),
         // The vision tower, and what joins it to the text.
-        _ if arch == "gemma3" && (name.starts_with("v.") || name.starts_with("mm.")) => return Named::Unused,
+        _ if (gemma4 || arch == "gemma3") && (name.starts_with("v.") || name.starts_with("mm.")) => {
+            return Named::Unused;
+        }
         _ => {}
     }
     let part = name.strip_prefix("blk.").and_then(|rest| rest.split_once('.'));
@@ -37,13 +41,17 @@ pub fn named(arch: &str, name: &str) -> Named {
     let Some((stem, kind)) = part.rsplit_once('.') else { return Named::Unknown };
     let hybrid = is_hybrid(arch);
     let glm = arch == "glm4moe";
-    let has_head_norms = glm || hybrid || matches!(arch, "qwen3" | "qwen3moe" | "gemma3" | "hunyuan-dense");
-    let has_experts = glm || matches!(arch, "qwen3moe" | "qwen35moe" | "qwen3next");
+    let has_head_norms =
+        glm || hybrid || gemma4 || matches!(arch, "qwen3" | "qwen3moe" | "gemma3" | "hunyuan-dense");
+    let has_experts = glm || gemma4 || oss || matches!(arch, "qwen3moe" | "qwen35moe" | "qwen3next");
     let has_shared = glm || matches!(arch, "qwen35moe" | "qwen3next");
     if let Some(stem) = of_linear_attention(arch, stem, kind) {
         // The bias of the times has no module of its own.
         let kind = if stem == "dt_bias" { "" } else { ".weight" };
         return Named::Read(format!("model.layers.{layer}.linear_attn.{stem}{kind}"));
+    }
+    if let Some(name) = of_parallel_experts(arch, stem, kind) {
+        return Named::Read(format!("model.layers.{layer}.{name}"));
     }
     let stem = match (stem, kind) {
         ("ffn_gate_inp_shexp", "weight") if hybrid && has_shared => "mlp.shared_expert_gate",
@@ -62,8 +70,8 @@ pub fn named(arch: &str, name: &str) -> Named {
         ("attn_k_norm", "weight") if has_head_norms => "self_attn.k_norm",
         ("attn_norm", "weight") => "input_layernorm",
         ("ffn_norm", "weight") if gemma => "pre_feedforward_layernorm",
-        ("ffn_norm", "weight") if !glm && !hybrid => "post_attention_layernorm",
-        ("post_attention_norm", "weight") if gemma || glm || hybrid => "post_attention_layernorm",
+        ("ffn_norm", "weight") if !glm && !hybrid && !oss => "post_attention_layernorm",
+        ("post_attention_norm", "weight") if gemma || glm || hybrid || oss => "post_attention_layernorm",
         ("post_ffw_norm", "weight") if gemma => "post_feedforward_layernorm",
         ("ffn_gate_inp", "weight") if has_experts => "mlp.gate",
         ("ffn_gate_exps", "weight") if has_experts => "mlp.experts.gate_proj",
@@ -73,12 +81,30 @@ pub fn named(arch: &str, name: &str) -> Named {
         ("ffn_gate_shexp", "weight") if has_shared => "mlp.shared_experts.gate_proj",
         ("ffn_up_shexp", "weight") if has_shared => "mlp.shared_experts.up_proj",
         ("ffn_down_shexp", "weight") if has_shared => "mlp.shared_experts.down_proj",
-        ("ffn_gate", "weight" | "bias") => "mlp.gate_proj",
-        ("ffn_up", "weight" | "bias") => "mlp.up_proj",
-        ("ffn_down", "weight" | "bias") => "mlp.down_proj",
+        ("ffn_gate", "weight" | "bias") if !oss => "mlp.gate_proj",
+        ("ffn_up", "weight" | "bias") if !oss => "mlp.up_proj",
+        ("ffn_down", "weight" | "bias") if !oss => "mlp.down_proj",
         _ => return Named::Unknown,
     };
     Named::Read(format!("model.layers.{layer}.{stem}.{kind}"))
+}
+
+/// A tensor that only layers of Gemma 4 or of gpt-oss have.
+fn of_parallel_experts(arch: &str, stem: &str, kind: &str) -> Option<&'static str> {
+    Some(match (arch, stem, kind) {
+        ("gemma4", "layer_output_scale", "weight") => "layer_scalar",
+        ("gemma4", "pre_ffw_norm_2", "weight") => "pre_feedforward_layernorm_2.weight",
+        ("gemma4", "post_ffw_norm_1", "weight") => "post_feedforward_layernorm_1.weight",
+        ("gemma4", "post_ffw_norm_2", "weight") => "post_feedforward_layernorm_2.weight",
+        ("gemma4", "ffn_gate_inp", "scale") => "mlp.gate.scale",
+        ("gemma4", "ffn_down_exps", "scale") => "mlp.gate.per_expert_scale",
+        ("gpt-oss", "attn_sinks", "weight") => "self_attn.sinks",
+        ("gpt-oss", "ffn_gate_inp", "bias") => "mlp.gate.bias",
+        ("gpt-oss", "ffn_gate_exps", "bias") => "mlp.experts.gate_proj.bias",
+        ("gpt-oss", "ffn_up_exps", "bias") => "mlp.experts.up_proj.bias",
+        ("gpt-oss", "ffn_down_exps", "bias") => "mlp.experts.down_proj.bias",
+        _ => return None,
+    })
 }
 
 /// A tensor of a layer of linear attention.

@@ -94,7 +94,7 @@ impl<'a> Integers<'a> {
                     }
                 }
             }
-            Storage::Compressed { .. } | Storage::Float { .. } => {
+            Storage::Compressed { .. } | Storage::Float { .. } | Storage::Mxfp4 => {
                 let of_row = k.div_ceil(of_word);
                 for (r, row) in out.chunks_exact_mut(k).enumerate() {
                     for (i, codes) in row.chunks_mut(of_word).enumerate() {
@@ -141,7 +141,7 @@ fn zeros(
             Storage::Gptq { stored, .. } => {
                 (word(bytes, (g * n + row) / of_word) >> (bits * (row % of_word) as u32)) + stored
             }
-            Storage::Float { .. } => unreachable!("floats have no zero points"),
+            Storage::Float { .. } | Storage::Mxfp4 => unreachable!("floats have no zero points"),
         }
     };
     let expected = match matrix.storage {

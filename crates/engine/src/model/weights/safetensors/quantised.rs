@@ -8,7 +8,7 @@ use super::super::{
     Entry, Format, Source,
     quantised::{Piece, Quantised, Storage},
 };
-use crate::model::config::Quantization;
+use crate::model::config::{MAX_EXPERTS, Quantization};
 
 /// The name of a tensor that does not fit, and why.
 type Misfit = (String, String);
@@ -28,6 +28,9 @@ pub fn gather(
     let mut index = BTreeMap::new();
     let Some(quantization) = quantization else { return Ok(index) };
     pieces.retain(|name, _| !UNUSED.iter().any(|ending| name.ends_with(ending)));
+    if quantization == Quantization::Mxfp4 {
+        return four_bit_floats(pieces);
+    }
     let names: Vec<String> = pieces.keys().cloned().collect();
     for name in names {
         let Some((module, what)) = name.rsplit_once('.') else { continue };
@@ -37,10 +40,61 @@ pub fn gather(
             Quantization::Gptq { .. } | Quantization::Awq => what == "qweight",
             Quantization::Compressed { .. } => what == "weight_packed" || is_eight_bits(piece, what),
             Quantization::Float { .. } => is_eight_bits(piece, what),
+            Quantization::Mxfp4 => false,
         };
         if is_codes {
             let matrix = matrix(pieces, (module, what), quantization)?;
             index.insert(format!("{module}.weight"), entry(matrix));
+        }
+    }
+    Ok(index)
+}
+
+/// The experts of gpt-oss: of each matrix, blocks of codes `[experts, n, k / 32, 16]` and their scales
+/// `[experts, n, k / 32]`.
+fn four_bit_floats(pieces: &mut BTreeMap<String, Piece>) -> Result<BTreeMap<String, Entry>, Misfit> {
+    let names: Vec<String> = pieces.keys().filter(|name| name.ends_with("_blocks")).cloned().collect();
+    let mut index = BTreeMap::new();
+    for name in names {
+        let stem = name.trim_end_matches("_blocks");
+        let (module, part) = stem.rsplit_once('.').unwrap_or(("", stem));
+        let misfit = |reason: &str| (name.clone(), reason.to_owned());
+        let (codes, scales) = pieces
+            .remove(&name)
+            .zip(pieces.remove(&format!("{stem}_scales")))
+            .ok_or_else(|| misfit("has no scales"))?;
+        let [n_experts, n, n_blocks, bytes] = codes.shape[..] else {
+            return Err(misfit(&format!("has shape {:?}; four dimensions were expected", codes.shape)));
+        };
+        let is_sound = codes.dtype == Dtype::U8
+            && scales.dtype == Dtype::U8
+            && bytes == 16
+            && n_experts <= MAX_EXPERTS
+            && scales.shape == [n_experts, n, n_blocks];
+        if !is_sound {
+            let (of_codes, of_scales) = (&codes.shape, &scales.shape);
+            return Err(misfit(&format!(
+                "is {:?} {of_codes:?} with scales of {:?} {of_scales:?}; U8 [experts, n, k / 32, 16] and [experts, n, \
+                 k / 32] were expected",
+                codes.dtype, scales.dtype
+            )));
+        }
+        for expert in 0..n_experts {
+            let slice = |piece: &Piece| {
+                let each = (piece.end - piece.start) / n_experts;
+                let start = piece.start + expert * each;
+                Piece { start, end: start + each, shape: piece.shape[1..].to_vec(), ..piece.clone() }
+            };
+            let matrix = Quantised {
+                storage: Storage::Mxfp4,
+                format: Format::Mxfp4,
+                shape: [n, n_blocks * 32],
+                codes: slice(&codes),
+                scales: slice(&scales),
+                zeros: None,
+                groups: None,
+            };
+            index.insert(format!("{module}.{expert}.{part}.weight"), entry(matrix));
         }
     }
     Ok(index)
@@ -91,7 +145,7 @@ fn matrix(
         Quantization::Compressed { bits, .. } => {
             (Storage::Compressed { bits }, zeros.is_none(), [rows, columns * 32 / bits as usize])
         }
-        Quantization::Float { .. } => {
+        Quantization::Float { .. } | Quantization::Mxfp4 => {
             return Err(misfit("is of integers; `quantization_config` names floats"));
         }
     };
