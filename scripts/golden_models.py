@@ -1,6 +1,6 @@
 # /// script
 # requires-python = ">=3.10"
-# dependencies = ["torch==2.15.0", "transformers==5.24.0", "safetensors>=0.5", "tokenizers>=0.22"]
+# dependencies = ["torch==2.15.0", "transformers==5.24.0", "safetensors>=0.5", "tokenizers>=0.22", "gguf>=0.19"]
 # ///
 """Makes the tiny models of every architecture and the logits that `transformers` computes with them.
 
@@ -484,18 +484,140 @@ model(
     norm_topk_prob={"norm_topk_prob": False},
 )
 
+# Full layers have one head of keys and values, 32 wide and both at once, a quarter of it rotated; sliding ones two of 16.
+GEMMA4 = {
+    **NARROW,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "rms_norm_eps": 1e-6,
+    "num_hidden_layers": 4,
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
+    "head_dim": 16,
+    "global_head_dim": 32,
+    "num_global_key_value_heads": 1,
+    "attention_k_eq_v": True,
+    "sliding_window": 24,
+    "rope_parameters": {
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+        "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000.0},
+    },
+    "final_logit_softcapping": 5.0,
+    "hidden_size_per_layer_input": 0,
+    "num_kv_shared_layers": 0,
+    "tie_word_embeddings": True,
+}
+OFF_GEMMA4 = {
+    "scalars_of_layers": buffers("layer_scalar", 1.0),
+    "all_rotated": {"rope_parameters.full_attention.partial_rotary_factor": 1.0},
+    "window": {"sliding_window": 512},
+    "softcap": {"final_logit_softcapping": None},
+    "q_norm": weights("q_norm.weight", 1.0),
+}
+model(
+    "gemma4",
+    {**GEMMA4, "architectures": ["Gemma4ForCausalLM"], "model_type": "gemma4_text"},
+    **OFF_GEMMA4,
+)
+# Values of their own in all layers, and eight experts beside each dense half.
+model(
+    "gemma4-moe",
+    {
+        **GEMMA4,
+        "architectures": ["Gemma4ForCausalLM"],
+        "model_type": "gemma4_text",
+        "num_hidden_layers": 3,
+        "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
+        "attention_k_eq_v": False,
+        "enable_moe_block": True,
+        "num_experts": 8,
+        "top_k_experts": 3,
+        "moe_intermediate_size": 16,
+    },
+    **OFF_GEMMA4,
+    factors_of_experts=weights("per_expert_scale", 1.0),
+    scale_of_router=weights("router.scale", 1.0),
+    three_experts={"top_k_experts": 2},
+    norm_of_experts=weights("post_feedforward_layernorm_2.weight", 0.0),
+)
+# Sinks, a window on the first layer, biases everywhere; the experts' weights are ones that MXFP4 holds.
+model(
+    "gpt-oss",
+    {
+        **WIDE,
+        "architectures": ["GptOssForCausalLM"],
+        "model_type": "gpt_oss",
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-5,
+        "head_dim": 16,
+        "attention_bias": True,
+        "num_local_experts": 8,
+        "num_experts_per_tok": 3,
+        "experts_per_token": 3,
+        "sliding_window": 24,
+        "layer_types": ["sliding_attention", "full_attention"],
+        "swiglu_limit": 7.0,
+        "rope_theta": 150000.0,
+        "initial_context_length": 64,
+        "rope_scaling": {
+            "rope_type": "yarn",
+            "factor": 8.0,
+            "beta_fast": 32.0,
+            "beta_slow": 1.0,
+            "original_max_position_embeddings": 64,
+            "truncate": False,
+        },
+        "output_router_logits": False,
+        "router_aux_loss_coef": 0.9,
+        "tie_word_embeddings": False,
+    },
+    sinks=weights("sinks", -30.0),
+    window={"sliding_window": 512},
+    limit={"swiglu_limit": 100.0},
+    bias_of_router=weights("router.bias", 0.0),
+    bias_of_gates=weights("gate_up_proj_bias", 0.0),
+    bias_of_downs=weights("down_proj_bias", 0.0),
+    bias_of_queries=weights("q_proj.bias", 0.0),
+    bias_of_outputs=weights("o_proj.bias", 0.0),
+    yarn={"rope_scaling.factor": 1.0},
+    cut_bounds={"rope_scaling.truncate": True},
+    three_experts={"num_experts_per_tok": 2, "experts_per_token": 2},
+)
+
+FP4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+
+
+def four_bits(values):
+    """Rows of values in MXFP4: codes `[.., k / 32, 32]` and exponents `[.., k / 32]`."""
+    blocks = values.unflatten(-1, (-1, 32))
+    exponents = torch.floor(torch.log2(blocks.abs().amax(-1).clamp_min(2.0**-20))) - 2
+    scaled = blocks / 2.0 ** exponents[..., None]
+    codes = (scaled[..., None] - FP4).abs().argmin(-1)
+    return codes, (exponents + 127).to(torch.uint8)
+
+
+def as_floats(codes, exponents):
+    return (FP4[codes] * 2.0 ** (exponents.float()[..., None] - 127)).flatten(-2)
+
 
 def fill(net):
     """Seeded weights: matrices keep the size of what passes through, norms and biases are not trivial."""
-    plus_one = any(family in type(net).__name__ for family in ("Gemma", "Qwen3_5", "Qwen3Next"))
+    plus_one = any(family in type(net).__name__ for family in ("Gemma2", "Gemma3", "Qwen3_5", "Qwen3Next"))
     for name, p in net.named_parameters():
         g = torch.Generator().manual_seed(SEED + zlib.crc32(name.encode()))
         draw = torch.randn(p.shape, generator=g, dtype=torch.float32)
-        if name.endswith("norm.weight"):
+        if name.endswith(("norm.weight", "norm_1.weight", "norm_2.weight")):
             centre = 0.0 if plus_one and not name.endswith("linear_attn.norm.weight") else 1.0
             p.data = centre + 0.25 * draw
+            if "Gemma4" in type(net).__name__ and name.endswith("q_norm.weight"):
+                p.data *= 0.4  # scores are not scaled
         elif name.endswith("bias"):
             p.data = 0.5 * draw
+        elif name.endswith(("router.scale", "per_expert_scale")):
+            p.data = 1.0 + 0.5 * draw
+        elif name.endswith("sinks"):
+            p.data = 1.0 + draw
+        elif type(net).__name__.startswith("GptOss") and name.endswith(("gate_up_proj", "down_proj")):
+            rows = 4.0 / math.sqrt(p.shape[1]) * draw.transpose(1, 2)
+            p.data = as_floats(*four_bits(rows)).transpose(1, 2).contiguous()
         elif name.endswith("A_log"):
             p.data = draw - 3.0  # states that outlast the sequences, and some that do not
         elif "embed_tokens" in name or "lm_head" in name:
@@ -506,14 +628,19 @@ def fill(net):
         if name.endswith("e_score_correction_bias"):
             g = torch.Generator().manual_seed(SEED + zlib.crc32(name.encode()))
             b.data = 0.25 * torch.randn(b.shape, generator=g, dtype=torch.float32)
+        if name.endswith("layer_scalar"):
+            g = torch.Generator().manual_seed(SEED + zlib.crc32(name.encode()))
+            b.data = 0.5 + torch.rand(b.shape, generator=g, dtype=torch.float32)
 
 
 def stored(net):
-    """The tensors of a file: each expert's matrices under a name of their own; a tied lm_head is not among them."""
-    tensors = {n: b.data for n, b in net.named_buffers() if n.endswith("e_score_correction_bias")}
+    """The tensors of a file: each expert's matrices under a name of their own, where the hub has them so; a tied lm_head
+    is not among them."""
+    of_files = ("e_score_correction_bias", "layer_scalar")
+    tensors = {n: b.data for n, b in net.named_buffers() if n.endswith(of_files)}
     for name, p in net.named_parameters():
         module, _, part = name.partition(".mlp.experts.")
-        if part not in ("gate_up_proj", "down_proj"):
+        if type(net).__name__.startswith("GptOss") or part not in ("gate_up_proj", "down_proj"):
             tensors[name] = p.data.contiguous()
             continue
         parts = ("gate_proj", "up_proj") if part == "gate_up_proj" else (part,)
@@ -673,6 +800,81 @@ def make_sharded(source, target, tensors):
     assert torch.equal(logits(load(source), ids), logits(load(target), ids)), "the shards are another model"
 
 
+def make_mxfp4(source, target, tensors):
+    """The same weights as gpt-oss is published: experts in MXFP4."""
+    copy_texts(source, target)
+    config = json.loads((source / "config.json").read_text())
+    config["quantization_config"] = {
+        "quant_method": "mxfp4",
+        "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router", "lm_head"],
+    }
+    write_json(target / "config.json", config)
+    packed = {}
+    for name, tensor in tensors.items():
+        if not name.endswith(("gate_up_proj", "down_proj")):
+            packed[name] = tensor
+            continue
+        codes, exponents = four_bits(tensor.transpose(1, 2))
+        assert torch.equal(as_floats(codes, exponents), tensor.transpose(1, 2)), "the weights are not held exactly"
+        codes = codes.to(torch.uint8)
+        packed[f"{name}_blocks"] = (codes[..., ::2] | codes[..., 1::2] << 4).contiguous()
+        packed[f"{name}_scales"] = exponents.contiguous()
+    save_file(packed, target / "model.safetensors", metadata={"format": "pt"})
+
+
+def make_gguf(source, target, tensors):
+    """The same weights as llama.cpp's converter writes them: experts in MXFP4, everything else in f32."""
+    import gguf
+
+    target.mkdir(parents=True, exist_ok=True)
+    config = json.loads((source / "config.json").read_text())
+    writer = gguf.GGUFWriter(target / "model.gguf", "gpt-oss")
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_expert_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(config["num_attention_heads"])
+    writer.add_head_count_kv(config["num_key_value_heads"])
+    writer.add_key_length(config["head_dim"])
+    writer.add_value_length(config["head_dim"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_sliding_window(config["sliding_window"])
+    writer.add_expert_count(config["num_local_experts"])
+    writer.add_expert_used_count(config["num_experts_per_tok"])
+    writer.add_rope_freq_base(config["rope_theta"])
+    rope = config["rope_scaling"]
+    writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+    writer.add_rope_scaling_factor(rope["factor"])
+    writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+    writer.add_rope_scaling_yarn_beta_fast(rope["beta_fast"])
+    writer.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.GPT_OSS, config["num_hidden_layers"])
+
+    def named(name):
+        kind = ".bias" if name.endswith("bias") else ".weight"
+        module = name.removesuffix(".weight").removesuffix(".bias").removesuffix("_bias")
+        return names.get_name(module) + kind
+
+    for name, tensor in tensors.items():
+        parts = {name: tensor}
+        if "gate_up_proj" in name:
+            parts = {name.replace("gate_up", part): tensor[..., i::2] for i, part in enumerate(("gate", "up"))}
+        for part, values in parts.items():
+            if not part.endswith("_proj"):
+                writer.add_tensor(named(part), values.contiguous().numpy())
+                continue
+            codes, exponents = four_bits(values.transpose(1, 2))
+            codes = codes.to(torch.uint8)
+            blocks = torch.cat((exponents[..., None], codes[..., :16] | codes[..., 16:] << 4), -1).flatten(-2)
+            kind = gguf.GGMLQuantizationType.MXFP4
+            writer.add_tensor(named(part), blocks.contiguous().numpy(), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def make_multimodal(source, target, tensors):
     """The same text model as Qwen3.5 is published: `text_config`, a prefix, a vision tower, a layer that predicts."""
     copy_texts(source, target)
@@ -744,6 +946,9 @@ def main():
         make_nested(args.models / "gemma3", args.models / "gemma3-nested", made["gemma3"])
     if "qwen3-5" in made:
         make_multimodal(args.models / "qwen3-5", args.models / "qwen3-5-multimodal", made["qwen3-5"])
+    if "gpt-oss" in made:
+        make_mxfp4(args.models / "gpt-oss", args.models / "gpt-oss-mxfp4", made["gpt-oss"])
+        make_gguf(args.models / "gpt-oss", args.models / "gpt-oss-gguf", made["gpt-oss"])
 
 
 if __name__ == "__main__":

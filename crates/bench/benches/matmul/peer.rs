@@ -26,7 +26,7 @@ impl Layer {
             Format::Q4K => GgmlDType::Q4K,
             Format::Q5K => GgmlDType::Q5K,
             Format::Q6K => GgmlDType::Q6K,
-            Format::Iq4Nl | Format::Iq4Xs | Format::U4 | Format::F8E4M3 => return None,
+            Format::Iq4Nl | Format::Iq4Xs | Format::Mxfp4 | Format::U4 | Format::F8E4M3 => return None,
         };
         let storage = QStorage::from_data(Cow::Borrowed(blocks), &Device::Cpu, dtype).ok()?;
         let tensor = QTensor::new(storage, (n, k)).ok()?;

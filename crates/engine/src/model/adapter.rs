@@ -145,19 +145,9 @@ impl Adapter {
         }
         for (idx, layer) in self.layers.iter().enumerate() {
             for (module, part) in layer {
-                if matches!(module, Module::Gate | Module::Up | Module::Down)
-                    && model.experts_of(idx).is_some()
-                {
+                if let Some(what) = module.absent(model, idx) {
                     let name = module.path();
-                    return Err(bad(format!(
-                        "it has weights for layer {idx}'s `{name}`, where the model has experts"
-                    )));
-                }
-                if module.is_of_attention() && model.delta_net_of(idx).is_some() {
-                    let name = module.path();
-                    return Err(bad(format!(
-                        "it has weights for layer {idx}'s `{name}`, where the model has linear attention"
-                    )));
+                    return Err(bad(format!("it has weights for layer {idx}'s `{name}`, where {what}")));
                 }
                 let [n_out, n_in] = module.shape(model, idx);
                 if (part.n_out, part.n_in) != (n_out, n_in) {
@@ -206,6 +196,18 @@ impl Module {
 
     fn is_of_attention(self) -> bool {
         matches!(self, Self::Q | Self::K | Self::V | Self::O)
+    }
+
+    /// Why a layer has no such matrix; `None` where it has one.
+    fn absent(self, model: &Config, layer: usize) -> Option<&'static str> {
+        if !self.is_of_attention() {
+            let has_dense = model.experts_of(layer).is_none_or(|experts| experts.beside_dense);
+            return (!has_dense).then_some("the model has experts");
+        }
+        if model.delta_net_of(layer).is_some() {
+            return Some("the model has linear attention");
+        }
+        (self == Self::V && model.attention_of(layer).values_are_keys).then_some("the keys are the values")
     }
 
     /// Outputs and inputs of the model's matrix: `[n_out, n_in]`.

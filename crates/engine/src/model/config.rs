@@ -320,7 +320,7 @@ fn llama3(frequency: f64, factor: f64, low: f64, high: f64, original: f64) -> f6
 }
 
 /// The most layers that a checkpoint can have: refused before anything is made for each of them.
-const MAX_LAYERS: usize = 1 << 10;
+pub(super) const MAX_LAYERS: usize = 1 << 10;
 
 /// The number of layers, if any checkpoint has so many.
 fn layers(path: &str, key: &str, n: usize) -> Result<usize, Error> {

@@ -489,7 +489,9 @@ impl<B: Backend> Load<'_, B> {
         let norm = |part: &str| self.norm(&format!("model.layers.{layer}.{part}"), hidden);
         let mut router = self.weights.floats(&format!("{module}.gate.scale"), hidden)?;
         let root = (hidden as f32).sqrt();
-        router.iter_mut().for_each(|scale| *scale /= root);
+        for scale in &mut router {
+            *scale /= root;
+        }
         Ok(BesideNorms {
             dense: norm("post_feedforward_layernorm_1")?,
             input: norm("pre_feedforward_layernorm_2")?,

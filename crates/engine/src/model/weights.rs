@@ -318,10 +318,10 @@ impl Turns {
 
 /// The transpose of a matrix with rows of `n` values of so many bytes.
 fn transpose(bytes: &[u8], n: usize, each: usize) -> Vec<u8> {
+    /// The side of squares that stay in the cache.
+    const SIDE: usize = 32;
     let k = bytes.len() / (n * each);
     let mut out = vec![0; bytes.len()];
-    // Squares that stay in the cache.
-    const SIDE: usize = 32;
     for (rows, columns) in (0..k).step_by(SIDE).flat_map(|i| (0..n).step_by(SIDE).map(move |j| (i, j))) {
         for (i, j) in
             (rows..k.min(rows + SIDE)).flat_map(|i| (columns..n.min(columns + SIDE)).map(move |j| (i, j)))

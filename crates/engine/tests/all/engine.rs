@@ -83,7 +83,9 @@ const HYBRIDS: [&str; 3] = ["qwen3-5", "qwen3-5-moe", "qwen3-next"];
 
 #[test]
 fn replies_do_not_depend_on_batch_cache_threads_or_order() {
-    for model in ["qwen2", "gemma3", "qwen3-moe", "glm4-moe", "gemma2", "qwen3-5", "qwen3-next"] {
+    for model in
+        ["qwen2", "gemma3", "qwen3-moe", "glm4-moe", "gemma2", "qwen3-5", "qwen3-next", "gemma4", "gpt-oss"]
+    {
         let forward: Vec<usize> = (0..24).collect();
         let backward: Vec<usize> = forward.iter().rev().copied().collect();
         let plain = Options { n_rows: 1, prefix_cache: false, drafts: false, threads: Some(1), ..options() };

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use tribunal_engine::model::{BLOCK, Compute, Device, KvType, Model, Part, Step, Weights};
+use tribunal_engine::model::{BLOCK, Compute, Device, KvType, Model, Part, Step, Weights, cpu::Activations};
 
 pub fn root() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
@@ -101,7 +101,8 @@ impl<'a> Desk<'a> {
 }
 
 fn check_against_transformers(model: &str, golden: &str) {
-    let mut decoder = load(model);
+    let compute = Compute { activations: Activations::Float, ..Compute::default() };
+    let mut decoder = Device::Cpu.load(&Weights::open(&tiny(model)).unwrap(), compute).unwrap();
     for Golden { ids, logits } in goldens(golden) {
         let mut desk = Desk::new(&mut *decoder, std::slice::from_ref(&ids), KvType::F32);
         let ours = desk.step(&[(0, ids.len())]);
@@ -114,7 +115,7 @@ fn check_against_transformers(model: &str, golden: &str) {
 }
 
 /// A model of each architecture.
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 18] = [
     "llama",
     "smollm2",
     "mistral",
@@ -130,6 +131,9 @@ const NAMES: [&str; 15] = [
     "qwen3-5",
     "qwen3-5-moe",
     "qwen3-next",
+    "gemma4",
+    "gemma4-moe",
+    "gpt-oss",
 ];
 
 #[test]
@@ -140,6 +144,8 @@ fn logits_equal_those_of_transformers() {
     check_against_transformers("mistral-sharded", "mistral");
     check_against_transformers("gemma3-nested", "gemma3");
     check_against_transformers("qwen3-5-multimodal", "qwen3-5");
+    check_against_transformers("gpt-oss-mxfp4", "gpt-oss");
+    check_against_transformers("gpt-oss-gguf", "gpt-oss");
 }
 
 /// The bits of a whole prefill of each sequence alone.

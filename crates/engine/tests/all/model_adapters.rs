@@ -106,8 +106,8 @@ fn logits_equal_those_of_merged_weights() {
     }
 }
 
-/// Parts for the attention of the last layer, whose queries have a gate beside them, and for its feed-forward half.
-fn of_hybrid() -> Adapter {
+/// Parts of the last of some layers: matrices with their outputs and inputs.
+fn of_last(n_layers: usize, parts: &[(Module, usize, usize)]) -> Adapter {
     let numbers = |seed: usize, n: usize| -> Vec<f32> {
         (0..n).map(|i| ((i * 37 + seed * 101) % 19) as f32 / 60.0 - 0.15).collect()
     };
@@ -117,8 +117,7 @@ fn of_hybrid() -> Adapter {
         n_in,
         n_out,
     };
-    let attention = [(Module::Q, 256, 32), (Module::K, 64, 32), (Module::O, 32, 128), (Module::Up, 64, 32)];
-    let layer = attention.iter().map(|&(module, n_out, n_in)| (module, part(n_out, n_out, n_in))).collect();
+    let layer = parts.iter().map(|&(module, n_out, n_in)| (module, part(n_out, n_out, n_in))).collect();
     let config = AdapterConfig {
         base: String::new(),
         rank: 2,
@@ -127,12 +126,36 @@ fn of_hybrid() -> Adapter {
         dropout: 0.0,
         numbers: Numbers::F32,
     };
-    Adapter { config, layers: vec![AdapterLayer::new(), AdapterLayer::new(), layer] }
+    let mut layers: Vec<AdapterLayer> = (1..n_layers).map(|_| AdapterLayer::new()).collect();
+    layers.push(layer);
+    Adapter { config, layers }
+}
+
+/// The keys' projection of this layer gives its values, too.
+#[test]
+fn an_adapter_of_keys_adds_to_values_that_are_keys() {
+    let parts = [(Module::Q, 128, 32), (Module::K, 32, 32), (Module::O, 32, 128), (Module::Up, 64, 32)];
+    let (adapter, ids) = (of_last(4, &parts), (0..90).map(|i| i * 37 % 300).collect::<Vec<u32>>());
+    let dir = merged("gemma4", &adapter);
+    let weights = Weights::open(dir.path()).unwrap();
+    let mut whole = Device::Cpu.load(&weights, Compute::default()).unwrap();
+    let mut model = load("gemma4");
+    let plain = logits(&mut *model, &ids, KvType::F32, None);
+    let number = model.adapt(&adapter).unwrap();
+    let ours = logits(&mut *model, &ids, KvType::F32, Some(number));
+    let by = worst(&ours, &logits(&mut *whole, &ids, KvType::F32, None));
+    assert!(by <= 1e-4, "logits differ by {by}");
+    assert!(worst(&ours, &plain) > 0.1, "the adapter must matter");
+
+    let said = of_last(4, &[(Module::V, 32, 32)]).check(model.config()).unwrap_err().to_string();
+    assert!(said.contains("layer 3's `self_attn.v_proj`, where the keys are the values"), "{said}");
 }
 
 #[test]
 fn an_adapter_of_gated_attention_adds_to_queries_and_gate() {
-    let (adapter, ids) = (of_hybrid(), (0..90).map(|i| i * 37 % 300).collect::<Vec<u32>>());
+    // Queries have a gate beside them.
+    let parts = [(Module::Q, 256, 32), (Module::K, 64, 32), (Module::O, 32, 128), (Module::Up, 64, 32)];
+    let (adapter, ids) = (of_last(3, &parts), (0..90).map(|i| i * 37 % 300).collect::<Vec<u32>>());
     let dir = merged("qwen3-5", &adapter);
     let weights = Weights::open(dir.path()).unwrap();
     let mut whole = Device::Cpu.load(&weights, Compute::default()).unwrap();

@@ -16,15 +16,17 @@ use tribunal_engine::model::{Compute, Device, KvType, Weights, cpu::Activations}
 use crate::model::{Desk, Golden, goldens, tiny};
 
 /// An architecture as the two formats have it.
-struct Family {
+pub struct Family {
     /// The tiny model's folder.
-    tiny: &'static str,
-    arch: &'static str,
+    pub tiny: &'static str,
+    pub arch: &'static str,
     /// Settings beside those that all have.
-    settings: Vec<(&'static str, Value)>,
+    pub settings: Vec<(&'static str, Value)>,
     /// What is behind the attention and before the feed-forward half is called.
-    mlp_norm: &'static str,
+    pub mlp_norm: &'static str,
 }
+
+mod beside;
 
 fn size(n: u32) -> Value {
     Value::U32(n)
@@ -166,6 +168,9 @@ impl Family {
         if let Some(module) = name.strip_suffix(".linear_attn.dt_bias") {
             return format!("{}.ssm_dt.bias", module.replace("model.layers.", "blk."));
         }
+        if let Some(name) = beside::named(name) {
+            return name;
+        }
         let (module, kind) = name.rsplit_once('.').unwrap();
         match module {
             "model.embed_tokens" => return format!("token_embd.{kind}"),
@@ -223,6 +228,10 @@ impl Family {
         all.sort_by(|a, b| a.0.cmp(&b.0));
         let (mut tensors, mut experts): (BTreeMap<_, _>, BTreeMap<String, Vec<Tensor>>) = Default::default();
         for (name, tensor) in all {
+            if let Some(of_file) = beside::tensors(&name, &tensor) {
+                tensors.extend(of_file);
+                continue;
+            }
             if let Some((module, of_expert)) = name.split_once(".mlp.experts.") {
                 let part = of_expert.split('.').nth(1).unwrap().strip_suffix("_proj").unwrap();
                 let layer = module.strip_prefix("model.layers.").unwrap();
@@ -248,12 +257,13 @@ impl Family {
             };
             tensors.insert(self.named(&name), tensor);
         }
+        tensors.extend(beside::factors(self.arch));
         tensors.extend(experts.into_iter().map(|(name, all)| (name, Tensor::stack(&all, 0).unwrap())));
         tensors
     }
 
     /// Writes the file with the settings that all have, its own, and others.
-    fn write(&self, path: &Path, layers: usize, others: &[(&'static str, Value)]) {
+    pub fn write(&self, path: &Path, layers: usize, others: &[(&'static str, Value)]) {
         self.write_from(&tiny(self.tiny), path, layers, others);
     }
 
@@ -315,13 +325,14 @@ fn logits(path: &Path, ids: &[u32]) -> Vec<Vec<f32>> {
 #[test]
 fn a_gguf_file_computes_what_transformers_computes_with_the_folder() {
     let folder = tempfile::tempdir().unwrap();
-    for family in [glm4(), gemma2(), hunyuan(), ministral3(), qwen35(false), qwen35(true)] {
-        let path = folder.path().join(format!("{}.gguf", family.arch));
+    let families = [glm4(), gemma2(), hunyuan(), ministral3(), qwen35(false), qwen35(true)];
+    for family in families.into_iter().chain(beside::families()) {
+        let path = folder.path().join(format!("{}.gguf", family.tiny));
         family.write(&path, 4, &[]);
         for Golden { ids, logits: expected } in goldens(family.tiny) {
             for (ours, theirs) in logits(&path, &ids).iter().zip(&expected) {
                 let worst = ours.iter().zip(theirs).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-                assert!(worst <= 1e-4, "{} differs by {worst}", family.arch);
+                assert!(worst <= 1e-4, "{} differs by {worst}", family.tiny);
             }
         }
     }

@@ -275,7 +275,7 @@ fn a_type_that_is_not_read_is_named_with_its_first_tensor() {
     Open::small().write(&path);
     let bytes = fs::read(&path).unwrap();
     for (number, name) in
-        [(16_u32, "IQ2_XXS"), (18, "IQ3_XXS"), (21, "IQ3_S"), (39, "MXFP4"), (99, "number 99")]
+        [(16_u32, "IQ2_XXS"), (18, "IQ3_XXS"), (21, "IQ3_S"), (40, "NVFP4"), (99, "number 99")]
     {
         let mut bytes = bytes.clone();
         for tensor in ["blk.0.attn_k.weight", "blk.1.ffn_up.weight"] {
@@ -287,7 +287,7 @@ fn a_type_that_is_not_read_is_named_with_its_first_tensor() {
         let said = refusal(&path);
         let type_of = format!("tensor `blk.0.attn_k.weight` is of type {name}, which is not supported");
         assert!(said.contains(&type_of), "{said}");
-        assert!(said.contains("Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, BF16"), "{said}");
+        assert!(said.contains("Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, BF16, MXFP4"), "{said}");
         let shown = inspect::describe(&path).unwrap();
         assert_eq!(shown.tensors[&format!("{name} (not supported)")].0, 2);
     }

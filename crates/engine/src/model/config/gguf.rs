@@ -1,11 +1,12 @@
 //! [`Config`] from GGUF metadata; it reads no tensor. A setting that the decoder cannot follow is refused by name.
 
-use super::{Activation, Arch, Attention, Config, QueryGrowth, Rope, Scaling};
+use super::{Activation, Arch, Config, QueryGrowth, Rope, Scaling};
 use crate::{
     gguf::{Value, in_words, number, shown},
     model::Error,
 };
 
+mod attention;
 mod delta_net;
 mod experts;
 mod keys;
@@ -62,7 +63,7 @@ fn arch(path: &str, name: &str) -> Result<Arch, Error> {
 ///
 /// # Errors
 /// Names the key that is missing, has an unexpected value or is not known; `path` is for the message.
-pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Config, Error> {
+pub fn from_gguf(path: &str, metadata: &Metadata, tensors: &Tensors) -> Result<Config, Error> {
     let name = architecture(path, metadata)?;
     let arch = arch(path, name)?;
     let read = Reader { path, metadata, prefix: name };
@@ -73,25 +74,10 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: Tensors) -> Result<Co
     let n_layers = super::layers(path, "block_count", n_blocks)?;
     let per_head = hidden / n_heads.max(1);
     let head_dim = read.optional_size("attention.key_length")?.unwrap_or(per_head);
-    let rotary_dim = read.check_heads(arch, head_dim)?;
     let context = read.size("context_length")?;
     let gemma = matches!(arch, Arch::Gemma2 | Arch::Gemma3 | Arch::Gemma4);
-    let (window, slides) = read.windows(arch, n_layers, context)?;
-    let [full_kv_heads, sliding_kv_heads] = read.kv_heads(arch, &slides, n_heads)?;
-    let first_full = slides.iter().position(|slides| !slides);
-    let full = Attention {
-        head_dim,
-        n_kv_heads: full_kv_heads,
-        rope: read.rope(arch, tensors.factors)?,
-        rotary_dim,
-        window: None,
-        values_are_keys: arch == Arch::Gemma4
-            && first_full.is_some_and(|first| tensors.without_values.contains(&first)),
-    };
-    let sliding = match window {
-        Some(window) => Some(read.sliding_attention(arch, &full, window, sliding_kv_heads)?),
-        None => None,
-    };
+    let attention::Layers { full, sliding, slides } =
+        read.attention(arch, (n_layers, n_heads, head_dim), tensors)?;
     let is_oss = arch == Arch::GptOss;
     let config = Config {
         vocab: tensors.vocab,
@@ -251,53 +237,6 @@ impl Reader<'_> {
             }
         }
         Ok(head_dim)
-    }
-
-    /// Heads of keys and values of full and of sliding layers.
-    fn kv_heads(&self, arch: Arch, slides: &[bool], n_heads: usize) -> Result<[usize; 2], Error> {
-        let key = "attention.head_count_kv";
-        let Some(Value::Array(layers)) = self.value(key).filter(|_| arch == Arch::Gemma4) else {
-            return Ok([self.optional_size(key)?.unwrap_or(n_heads); 2]);
-        };
-        let sizes: Option<Vec<usize>> = layers.iter().map(whole).collect();
-        let sizes = sizes.filter(|sizes| sizes.len() == slides.len());
-        let sizes = sizes.ok_or_else(|| {
-            self.bad(key, format!("is not a list of whole numbers for each of {} layers", slides.len()))
-        })?;
-        let of = |kind: bool| {
-            let mut sizes =
-                sizes.iter().zip(slides).filter(|(_, slides)| **slides == kind).map(|(size, _)| *size);
-            let first = sizes.next().unwrap_or(n_heads);
-            if sizes.any(|size| size != first) {
-                return Err(self.bad(key, "differs between layers of one type, which is not supported"));
-            }
-            Ok(first)
-        };
-        Ok([of(false)?, of(true)?])
-    }
-
-    /// The attention of sliding layers, where `full` is that of the others.
-    fn sliding_attention(
-        &self,
-        arch: Arch,
-        full: &Attention,
-        window: usize,
-        n_kv_heads: usize,
-    ) -> Result<Attention, Error> {
-        let has_rope = matches!(arch, Arch::Gemma3 | Arch::Gemma4);
-        let rope = if has_rope { self.local_rope()? } else { full.rope.clone() };
-        let common =
-            Attention { n_kv_heads, rope, window: Some(window), values_are_keys: false, ..full.clone() };
-        if arch != Arch::Gemma4 {
-            return Ok(common);
-        }
-        let head_dim = self.size("attention.key_length_swa")?;
-        for key in ["attention.value_length_swa", "rope.dimension_count_swa"] {
-            if self.optional_size(key)?.is_some_and(|size| size != head_dim) {
-                return Err(self.bad(key, format!("is not {head_dim}, the head size of sliding layers")));
-            }
-        }
-        Ok(Attention { head_dim, rotary_dim: head_dim, ..common })
     }
 
     /// How many keys a sliding layer sees, and which layers slide.

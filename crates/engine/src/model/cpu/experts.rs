@@ -90,9 +90,8 @@ impl Experts {
         let all = format!("{module}.experts");
         let stack = |part: &str, shape| Stack::load(weights, (&all, part), (n, shape), compute);
         let routing = experts.routing;
-        let of_router = |there: bool, part: &str| match there {
-            true => weights.floats(&format!("{module}.gate.{part}"), n),
-            false => Ok(Vec::new()),
+        let of_router = |there: bool, part: &str| {
+            if there { weights.floats(&format!("{module}.gate.{part}"), n) } else { Ok(Vec::new()) }
         };
         let stack = |part: &str, shape: [usize; 2]| -> Result<Stack, Error> {
             let mut stack = stack(part, shape)?;
@@ -151,7 +150,9 @@ impl Experts {
             add_bias(logits, &self.logit_bias);
             let mut chosen = choose(&self.routing, logits, &self.bias, isa);
             if !self.factors.is_empty() {
-                chosen.iter_mut().for_each(|chosen| chosen.weight *= self.factors[chosen.expert as usize]);
+                for chosen in &mut chosen {
+                    chosen.weight *= self.factors[chosen.expert as usize];
+                }
             }
             chosen
         };

@@ -85,7 +85,9 @@ fn scaled<L: Lanes>(sums: &mut [f32], factor: f32) {
     for lanes in whole {
         L::load(lanes).mul(L::splat(factor)).store(lanes);
     }
-    tail.iter_mut().for_each(|x| *x *= factor);
+    for x in tail {
+        *x *= factor;
+    }
 }
 
 #[inline(always)]

@@ -72,7 +72,8 @@ fn cut(index: &mut BTreeMap<String, Entry>, entry: Entry, name: impl Fn(&str) ->
 
 /// The biases of all experts of a layer as one column, as [`split_in_turns`] leaves them.
 pub(super) fn columns(index: &mut BTreeMap<String, Entry>) {
-    let is_bias = |name: &str| name.ends_with(".bias") && name.contains(".mlp.experts.");
+    let is_bias =
+        |name: &str| name.strip_suffix(".bias").is_some_and(|module| module.contains(".mlp.experts."));
     for (_, entry) in index.iter_mut().filter(|(name, _)| is_bias(name)) {
         entry.shape = vec![entry.shape.iter().product(), 1];
     }

@@ -11,7 +11,7 @@ use crate::{
     model::{
         Error,
         config::{
-            from_gguf,
+            MAX_LAYERS, from_gguf,
             gguf::{Tensors, architecture},
         },
     },
@@ -61,14 +61,14 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
         vocab: index.get("model.embed_tokens.weight").and_then(|e| e.shape.first().copied()).unwrap_or(0),
         tied: !index.contains_key("lm_head.weight"),
         has_head_norms: index.contains_key("model.layers.0.self_attn.q_norm.weight"),
-        without_values: (0..)
+        without_values: (0..MAX_LAYERS)
             .take_while(|layer| index.contains_key(&format!("model.layers.{layer}.self_attn.q_proj.weight")))
             .filter(|layer| !index.contains_key(&format!("model.layers.{layer}.self_attn.v_proj.weight")))
             .collect(),
         has_query_bias: index.contains_key("model.layers.0.self_attn.q_proj.bias"),
         factors: index.get("rope_freqs.weight").map(bytes).transpose()?,
     };
-    let config = from_gguf(&shown_path, metadata, tensors)?;
+    let config = from_gguf(&shown_path, metadata, &tensors)?;
     hybrid::split(&config, &mut index);
     drop_predicting(&mut index, metadata, arch, config.n_layers);
     check_index(&paths[0], &index, config.n_layers, config.qkv_bias)?;

@@ -128,7 +128,7 @@ fn canonical(name: &str) -> String {
     };
     // As the files of Gemma 4 and gpt-oss call them.
     let name = match name.split_once(".experts.") {
-        Some((layer, rest)) if !layer.ends_with(".mlp") => format!("{layer}.mlp.experts.{rest}"),
+        Some((layer, rest)) if layer.strip_suffix(".mlp").is_none() => format!("{layer}.mlp.experts.{rest}"),
         _ => name,
     };
     let name = name

@@ -90,3 +90,6 @@ fn of_layer(s: &Settings<'_>, layer: usize, own: Heads, settings: &Value) -> Res
     }
     Ok(heads)
 }
+
+#[cfg(test)]
+mod tests;

@@ -86,6 +86,13 @@ pub fn query_growth(s: &Settings<'_>, arch: Arch) -> Result<Option<QueryGrowth>,
 pub fn ropes(s: &Settings<'_>, arch: Arch, head_dim: usize) -> Result<(Rope, Option<Rope>), Error> {
     let full = Stated::of(s, arch, FULL)?;
     let rope = full.rope(FULL, head_dim)?;
+    let key = "initial_context_length";
+    if let (Arch::GptOss, Some(initial)) = (arch, s.size(key)?)
+        && full.original()?.total_cmp(&(initial as f64)).is_ne()
+    {
+        let reason = format!("is {initial}, not the positions of pretraining that the rope has");
+        return Err(s.bad(key, reason));
+    }
     if !has_two(arch) {
         return Ok((rope, None));
     }

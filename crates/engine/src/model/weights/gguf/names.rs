@@ -13,23 +13,30 @@ pub enum Named {
     Unknown,
 }
 
+/// A tensor that belongs to no layer.
+fn outside_layers(arch: &str, name: &str) -> Option<Named> {
+    let has_ropes = !matches!(arch, "gemma2" | "gemma3");
+    Some(match name {
+        "token_embd.weight" => Named::Read("model.embed_tokens.weight".into()),
+        "output_norm.weight" => Named::Read("model.norm.weight".into()),
+        "output.weight" => Named::Read("lm_head.weight".into()),
+        "output.bias" => Named::Read("lm_head.bias".into()),
+        "rope_freqs.weight" if has_ropes => Named::Read(name.into()),
+        // The vision tower, and what joins it to the text.
+        _ if matches!(arch, "gemma3" | "gemma4") && (name.starts_with("v.") || name.starts_with("mm.")) => {
+            Named::Unused
+        }
+        _ => return None,
+    })
+}
+
 /// What a tensor of this name is in a model of an architecture.
 pub fn named(arch: &str, name: &str) -> Named {
     let gemma4 = arch == "gemma4";
     let gemma = gemma4 || matches!(arch, "gemma2" | "gemma3");
     let oss = arch == "gpt-oss";
-    let read = |name: &str| Named::Read(name.into());
-    match name {
-        "token_embd.weight" => return read("model.embed_tokens.weight"),
-        "output_norm.weight" => return read("model.norm.weight"),
-        "output.weight" => return read("lm_head.weight"),
-        "output.bias" => return read("lm_head.bias"),
-        "rope_freqs.weight" if !gemma || gemma4 => return read(name),
-        // The vision tower, and what joins it to the text.
-        _ if (gemma4 || arch == "gemma3") && (name.starts_with("v.") || name.starts_with("mm.")) => {
-            return Named::Unused;
-        }
-        _ => {}
+    if let Some(named) = outside_layers(arch, name) {
+        return named;
     }
     let part = name.strip_prefix("blk.").and_then(|rest| rest.split_once('.'));
     let Some((layer, part)) = part.filter(|(layer, _)| layer.parse::<u32>().is_ok()) else {
