@@ -12,7 +12,7 @@ import re
 import statistics
 import sys
 
-from llama_cpp import run
+from pairs import run
 
 N, K = 4096, 14336
 FORMATS = {"f32": "f32", "f16": "f16", "bf16": "bf16", "q8_0": "q8_0", "q4_0": "q4_0", "q4_1": "q4_1", "q5_0": "q5_0",

@@ -11,7 +11,7 @@ import os
 import statistics
 import sys
 
-from llama_cpp import run, weights
+from pairs import run, weights
 
 
 def arguments():

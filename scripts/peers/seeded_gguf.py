@@ -144,8 +144,9 @@ class Writer:
         others = [byte for byte in range(256) if byte not in printable]
         names = [chr(byte) for byte in printable] + [chr(256 + i) for i in range(len(others))]
         vocab = self.shape["vocab"]
+        names.append(names[0] + names[1])  # of the one merge
         tokens = names + [f"[unused {i}]" for i in range(len(names), vocab)]
-        kinds = [gguf.TokenType.NORMAL] * 256 + [gguf.TokenType.UNUSED] * (vocab - 256)
+        kinds = [gguf.TokenType.NORMAL] * len(names) + [gguf.TokenType.UNUSED] * (vocab - len(names))
         for place, name in ((257, "<|im_start|>"), (258, "<|im_end|>")):
             tokens[place], kinds[place] = name, gguf.TokenType.CONTROL
         self.out.add_tokenizer_model("gpt2")
