@@ -90,6 +90,14 @@ printf '{"src": "Good morning.", "mt": "Guten Morgen.", "lp": "en-de"}\n' > "$qu
 step "the table of methods"
 if command -v python3 >/dev/null; then
   python3 scripts/methods_table.py --check --tribunal "$tribunal"
+  # Comparisons with other engines start; those that need packages are only compiled.
+  for script in scripts/peers/*.py; do
+    if grep -qE '^(import|from) (torch|transformers|gguf|numpy)' "$script"; then
+      python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$script"
+    else
+      python3 "$script" --help > /dev/null
+    fi
+  done
 else
   echo "not checked: there is no python3 on this machine"
 fi
