@@ -92,8 +92,7 @@ mod tests {
         assert!(KINDS.iter().enumerate().all(|(i, (number, ..))| i == *number as usize));
         let names: Vec<String> = [0, 12, 23, 30, 39, 41, 77].map(|n| Kind(n).to_string()).into();
         assert_eq!(names, ["F32", "Q4_K", "IQ4_XS", "BF16", "MXFP4", "Q1_0", "number 77"]);
-        let read =
-            "F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, BF16";
+        let read = "F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS, BF16, MXFP4";
         assert_eq!(Kind::all_read().join(", "), read);
     }
 }

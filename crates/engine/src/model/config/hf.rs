@@ -224,7 +224,10 @@ fn check_heads(path: &str, object: &Map<String, Value>) -> Result<(), Error> {
         Some(name) if names.iter().all(is_other) => Err(Error::Config {
             path: path.into(),
             key: "architectures".into(),
-            reason: format!("is {}, which has no language-model head", shown(name)),
+            reason: format!(
+                "is {}, which has no language-model head; reward and classification models are not read",
+                shown(name)
+            ),
         }),
         _ => Ok(()),
     }

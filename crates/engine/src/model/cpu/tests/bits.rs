@@ -206,6 +206,8 @@ const PRODUCTS: &[(&str, u64)] = &[
     ("Iq4Xs Float", 0x9719_0b29_001c_1198),
     ("Q2K Q8", 0x3005_1b34_621c_d2c0),
     ("Q2K Float", 0x3005_1b34_621c_d2c0),
+    ("Mxfp4 Q8", 0xb14b_f366_e46e_1c41),
+    ("Mxfp4 Float", 0x268d_1440_5855_7417),
     ("U4 Q8", 0xb778_4512_d6df_f257),
     ("U4 Float", 0x11e0_5e62_be08_3d53),
     ("F8E4M3 Q8", 0xfaa5_450f_4a22_e2cd),
