@@ -4,12 +4,12 @@
 //   attend_rows_dD_tT      out[row] for every row of a work tile, its splits in order: chunks of prompts
 //   attend_split_kv_dD_tT  one KV split of every row of a work tile, for attend_merge: decoding, and shared prefixes
 //
-// for heads of D in 16, 32, 64, 80, 96, 128, 256 and tiles of T in 16, 32, 64 queries (256: 16 and 32). A work tile's
+// for heads of D in 16, 32, 64, 80, 96, 128, 256, 512 and tiles of T in 16, 32, 64 queries (from 256 on: 16 and 32). A work tile's
 // rows times H / KV queries fill one tile at most. Arguments, shapes and work tiles are attend_plain.cu's, and so are
 // all bits, for every T; in addition all rows of a work tile read the same blocks, each as far as it sees (in
 // attend_split_kv: of its split). Work tiles of no rows pad a list: nothing is written for them.
 //
-// Launch: block 128, grid (n_work_tiles, KV), dynamic shared memory as Plan::kSharedBytes says (beyond 48 KiB it has to
+// Launch: block 128 (512 with T = 32: 256), grid (n_work_tiles, KV), dynamic shared memory as Plan::kSharedBytes says (beyond 48 KiB it has to
 // be asked for; crates/engine/src/model/cuda/tiles.rs has it too). D is part of the name, and the argument D is not
 // read. q, keys and values 16-byte aligned; positions below 2^25.
 //
@@ -29,8 +29,8 @@
 namespace attention {
 
 template <int D, int T>
-__device__ __forceinline__ void attend_rows(const Arguments& in, const int* work, bf16* __restrict__ out,
-                                            unsigned char* bytes) {
+__device__ __forceinline__ void attend_rows(const Arguments& in, const int* work, const float* sinks,
+                                            bf16* __restrict__ out, unsigned char* bytes) {
   using P = Plan<D, T>;
   const Shared<D, T> shared(bytes);
   const Cache cache = {in.keys, in.values, in.n_kv_heads, D};
@@ -49,7 +49,8 @@ __device__ __forceinline__ void attend_rows(const Arguments& in, const int* work
 
   float so_far[P::kTilesM][P::kTilesOfWarp][4] = {}, part[P::kTilesM][P::kTilesOfWarp][4];
   const int mine = threadIdx.x;  // thread i keeps the softmax of query i
-  Softmax running = no_softmax();
+  const int head = mine < T ? max(shared.place[mine], 0) % in.n_heads : 0;
+  Softmax running = begin_softmax(sinks, head);
   for (int split = stream.split; split <= stream.last_split; split++) {
     const Range range(split, stream.first, stream.end);
     attend_split<D, T>(in, shared, ring, queries, range, part, [&] {
@@ -121,20 +122,20 @@ __device__ __forceinline__ void attend_split_kv(const Arguments& in, const int* 
 }  // namespace attention
 
 #define ATTEND(D, T)                                                                                                               \
-  extern "C" __global__ void __launch_bounds__(attention::kThreads, attention::Plan<D, T>::kBlocksOnSm) attend_rows_d##D##_t##T(   \
+  extern "C" __global__ void __launch_bounds__(attention::Plan<D, T>::kThreads, attention::Plan<D, T>::kBlocksOnSm) attend_rows_d##D##_t##T(   \
       const bf16* q, const bf16* keys, const bf16* values,                                  \
       const int* work_tiles, const int* order, const int* positions,                        \
       const int* seq_of_row, const int* block_start, const int* blocks,                     \
-      bf16* __restrict__ out, int n_work_tiles, int H, int KV, int, int window, float scale, float cap, float cap_by) { \
+      const float* sinks, bf16* __restrict__ out, int n_work_tiles, int H, int KV, int, int window, float scale, float cap, float cap_by) { \
     await_earlier();                                                                                                               \
     DYNAMIC_SHARED(unsigned char, bytes);                                                                                          \
     if (static_cast<int>(blockIdx.x) >= n_work_tiles) return;                                                                      \
     const int* work = work_tiles + 2 * static_cast<size_t>(blockIdx.x);                                                            \
     if (work[1] == 0) return;                                                                                                      \
     const attention::Arguments in = {q, keys, values, order, positions, seq_of_row, block_start, blocks, H, KV, window, scale, cap, cap_by}; \
-    attention::attend_rows<D, T>(in, work, out, bytes);                                                                            \
+    attention::attend_rows<D, T>(in, work, sinks, out, bytes);                                                                            \
   }                                                                                                                                \
-  extern "C" __global__ void __launch_bounds__(attention::kThreads, attention::Plan<D, T>::kBlocksOnSm) attend_split_kv_d##D##_t##T(\
+  extern "C" __global__ void __launch_bounds__(attention::Plan<D, T>::kThreads, attention::Plan<D, T>::kBlocksOnSm) attend_split_kv_d##D##_t##T(\
       const bf16* q, const bf16* keys, const bf16* values,                                  \
       const int* work_tiles, const int* order, const int* positions,                        \
       const int* seq_of_row, const int* block_start, const int* blocks,                     \

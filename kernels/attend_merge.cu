@@ -7,6 +7,7 @@
 //   split_start  [R]               the index of a row's first split; the others follow. -1: the row has none, and its
 //                                  output is not written (attend_rows writes it)
 //   positions    [R]
+//   sinks        [H]               f32 or null
 //   out          [R, H, D]         bf16
 //
 // Launch: block 128, grid (R, ceil(H D / 512)): a thread takes four dimensions of one head (D is a multiple of 16).
@@ -25,7 +26,7 @@ struct __align__(8) FourBf16 {
 
 extern "C" __global__ void __launch_bounds__(128)
     attend_merge(const float* splits, const float* peaks, const int* split_start,
-                 const int* positions, bf16* __restrict__ out, int R, int H, int D, int window) {
+                 const int* positions, const float* sinks, bf16* __restrict__ out, int R, int H, int D, int window) {
   await_earlier();
   const int row = blockIdx.x, at = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x) * 4;
   if (row >= R || at >= H * D || split_start[row] < 0) return;
@@ -33,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(128)
   const int n_splits = position / kSplit - first_seen(position, window) / kSplit + 1;
   const size_t first = split_start[row], width = static_cast<size_t>(H) * D;
   float so_far[4] = {};
-  Softmax running = no_softmax();
+  Softmax running = begin_softmax(sinks, head);
   for (int i = 0; i < n_splits; i++) {
     const float2 softmax = *reinterpret_cast<const float2*>(peaks + ((first + i) * H + head) * 2);
     const float4 part = *reinterpret_cast<const float4*>(splits + (first + i) * width + at);

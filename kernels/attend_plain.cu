@@ -1,5 +1,5 @@
 // Attention as attention.cuh defines it, one row after another: the reference of attend.cuh, and what serves head sizes
-// that attend.cuh has no tile for. Same arguments, same bits, any D that is a multiple of 16 up to 256.
+// that attend.cuh has no tile for. Same arguments, same bits, any D that is a multiple of 16 up to 512.
 //
 //   attend_rows_plain      out[row] for every row of a work tile, split after split
 //   attend_split_kv_plain  one KV split of every row of a work tile, for attend_merge
@@ -13,6 +13,7 @@
 //   seq_of_row   [R]    block_start [S + 1], blocks: the blocks of sequence s are blocks[block_start[s]..]
 //   out          [R, H, D]                bf16
 //   splits       [n_splits, H, D], peaks [n_splits, H, 2] (peak, sum)   f32
+//   sinks        [H]                      f32, or null: no sinks
 //   cap          the softcap on scores, 0 for none; cap_by is -2 / cap
 //   split_start  [R]    the index of (row, split) is split_start[row] + split - first_seen(position) / 256
 //
@@ -24,7 +25,7 @@
 
 namespace plain {
 
-constexpr int kMostDims = 256, kQueries = 16;
+constexpr int kMostDims = 512, kQueries = 8;  // the other half of mma_bf16's rows are zeros
 
 struct Shared {
   float scores[kQueries][kSplit];
@@ -34,7 +35,7 @@ struct Shared {
   Factors factors[kQueries];
 };
 
-// Up to 16 query heads of one row, and what they see of one split.
+// Up to kQueries query heads of one row, and what they see of one split.
 struct Tile {
   const bf16* q;  // [n, D]
   int n;
@@ -69,9 +70,9 @@ __device__ __forceinline__ void score(const Cache& cache, const Tile& tile, cons
       for (int i = 0; i < 2; i++) b[i] = k ? pair_at(k + k0 + t + i * 8) : 0;
       mma_bf16(d, a, b);
     }
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 2; i++) {
       const float scaled = __fmul_rn(d[i], step.scale);
-      shared.scores[g + i / 2 * 8][n0 + t + i % 2] = step.cap > 0.0f ? capped(scaled, step.cap, step.cap_by) : scaled;
+      shared.scores[g][n0 + t + i] = step.cap > 0.0f ? capped(scaled, step.cap, step.cap_by) : scaled;
     }
   }
   __syncwarp();
@@ -114,7 +115,7 @@ __device__ __forceinline__ void weigh(const Cache& cache, const Tile& tile, cons
     float d[4] = {};
     for (int k0 = (tile.first - tile.base) / kBlock * kBlock; k0 < tile.end - tile.base; k0 += kBlock) {
       uint32_t a[4], b[2];
-      for (int i = 0; i < 4; i++) a[i] = pair_at(&shared.weights[g + i % 2 * 8][k0 + t + i / 2 * 8]);
+      for (int i = 0; i < 4; i++) a[i] = i % 2 == 0 ? pair_at(&shared.weights[g][k0 + t + i / 2 * 8]) : 0;
       for (int i = 0; i < 2; i++) {
         b[i] = 0;
         for (int j = 0; j < 2; j++) {
@@ -125,12 +126,12 @@ __device__ __forceinline__ void weigh(const Cache& cache, const Tile& tile, cons
       }
       mma_bf16(d, a, b);
     }
-    for (int i = 0; i < 4; i++)
-      if (g + i / 2 * 8 < tile.n) take(g + i / 2 * 8, n0 + t + i % 2, d[i]);
+    for (int i = 0; i < 2; i++)
+      if (g < tile.n) take(g, n0 + t + i, d[i]);
   }
 }
 
-// Calls `row_heads(row, position, first query head, tile)` for the rows of a work tile, 16 heads at a time.
+// Calls `row_heads(row, position, first query head, tile)` for the rows of a work tile, kQueries heads at a time.
 template <typename Each>
 __device__ __forceinline__ void for_each_tile(const Step& step, const Cache& cache, int first, int n, Each each) {
   const int head = blockIdx.y, group = step.n_heads / cache.n_kv_heads;
@@ -160,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(32)
     attend_rows_plain(const bf16* q, const bf16* keys, const bf16* values,
                       const int* work_tiles, const int* order, const int* positions,
                       const int* seq_of_row, const int* block_start,
-                      const int* blocks, bf16* __restrict__ out, int n_work_tiles, int H, int KV, int D,
+                      const int* blocks, const float* sinks, bf16* __restrict__ out, int n_work_tiles, int H, int KV, int D,
                       int window, float scale, float cap, float cap_by) {
   await_earlier();
   using namespace plain;
@@ -172,7 +173,7 @@ extern "C" __global__ void __launch_bounds__(32)
   const int lane = threadIdx.x;
   for_each_tile(step, cache, work[0], work[1], [&](int row, int position, int query_head, Tile tile) {
     for (int i = lane; i < kQueries * D; i += 32) shared.out[i / D][i % D] = 0.0f;
-    Softmax running = no_softmax();  // lane i's is query i's
+    Softmax running = begin_softmax(sinks, query_head + min(lane, tile.n - 1));  // lane i's is query i's
     for (int split = first_seen(position, window) / kSplit; split <= position / kSplit; split++) {
       enter(tile, split, position, window);
       score(cache, tile, step, shared);

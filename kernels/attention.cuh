@@ -11,7 +11,8 @@
 //   sum       = the weights in the order of sum_of_slices
 //   part[d]   = sum_j weight[j] v[j][d]  mma_bf16 along the keys, a block of 16 at a time in order, from 0
 //
-// and the splits are folded in order into a running peak, total and output (fold, folded); out = output / total.
+// and the splits are folded in order into a running peak, total and output (fold, folded); out = output / total. The
+// running softmax begins with nothing, or with the query head's sink (begin_softmax), which so counts once for a query.
 // Every operand that is not seen enters a product as a weight of 0 (and a value of 0 where no row of the tile sees it),
 // and mma_bf16 leaves a sum as it is under products of 0. So a query's bits depend on its own keys alone: not on the
 // tile, on the rows beside it, on where blocks begin to be shared, or on whether its splits met in registers or in
@@ -63,7 +64,11 @@ __device__ __forceinline__ float sum_of_slices(float s0, float s1, float s2, flo
 struct Softmax {
   float peak, total;
 };
-__device__ __forceinline__ Softmax no_softmax() { return {-INFINITY, 0.0f}; }
+// Before the first split: nothing, or a head's sink, a learnt score of weight 1 and without a value.
+__device__ __forceinline__ Softmax begin_softmax(const float* sinks, int head) {
+  if (sinks == nullptr) return {-INFINITY, 0.0f};
+  return {sinks[head], 1.0f};
+}
 
 // What the output so far and a split's part are multiplied with.
 struct Factors {

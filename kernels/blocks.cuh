@@ -1,4 +1,4 @@
-// The eleven formats in which a checkpoint stores weights, read value by value from the file's own bytes.
+// The twelve formats in which a checkpoint stores weights, read value by value from the file's own bytes.
 //
 // A row of k values is k / Block<F>::values blocks of Block<F>::bytes bytes, one after another. Byte order is little
 // endian; `half` is an IEEE f16. Offsets are in bytes from the start of a block; i is the value within the block.
@@ -17,21 +17,23 @@
 //   q5_k       256   176  as q4_k, but 32 bytes of fifth bits @16, nibbles @48    (d scale) code - dmin min
 //   q6_k       256   210  128 bytes of nibbles @0, 64 bytes of bit pairs @128,    (d scale) (code - 32)
 //                         16 signed scales @192, half d @208
+//   mxfp4       32    17  exponent e @0, nibbles @1                               2^(e - 127) table[nibble]
 //
 // Nibbles of 32 values stand in 16 bytes: the low ones are values 0 to 15, the high ones 16 to 31. In blocks of 256,
 // each 32 bytes hold 64 values: the low nibbles the first 32, the high ones the next. q4_k and q5_k have one scale and
-// one minimum per 32 values, q6_k one scale per 16.
+// one minimum per 32 values, q6_k one scale per 16. mxfp4's table is that of FP4 (e2m1): 0, 0.5, 1, 1.5, 2, 3, 4, 6, then
+// their negatives; its values are exact in bf16.
 //
 // Each product and sum is rounded by itself, in the order written above, so that a value has the bits that
 // crates/engine/src/model/cpu/unpack.rs gives it. A block may start at any even address (22, 34 and 210 bytes are no multiples of
-// four), so nothing wider than a half is loaded at once; rows that a product reads again and again are laid out anew.
+// four), mxfp4's at any, so nothing wider than a half is loaded at once; rows that a product reads again and again are laid out anew.
 //
 // Proved by kernels/tests/blocks.cpp: random blocks of each format against a reading of their own, unpacked whole.
 #pragma once
 
 #include "common.cuh"
 
-enum class Format { kF32, kF16, kBf16, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ4_K, kQ5_K, kQ6_K };
+enum class Format { kF32, kF16, kBf16, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ4_K, kQ5_K, kQ6_K, kMxfp4 };
 
 namespace blocks {
 
@@ -169,6 +171,19 @@ struct Block<Format::kQ6_K> {
     const float scale = static_cast<float>(static_cast<signed char>(block[192 + i / 16]));
     const float d = __fmul_rn(blocks::half_at(block + 208), scale);
     return __fmul_rn(d, static_cast<float>((low | high << 4) - 32));
+  }
+};
+
+template <>
+struct Block<Format::kMxfp4> {
+  static constexpr int values = 32, bytes = 17;
+  static __device__ __forceinline__ float value(const unsigned char* block, int i) {
+    const int code = blocks::nibble(block + 1, i), e = block[0];
+    // Twice the table's numbers, for the codes of one sign, are 0, 1, 2, 3, 4, 6, 8, 12.
+    const int doubled = (0xc8643210u >> (4 * (code & 7))) & 15;
+    const float size = __fmul_rn(static_cast<float>(doubled), 0.5f);
+    const float scale = __int_as_float(e == 0 ? 0x00400000 : e << 23);  // 2^-127 is subnormal
+    return __fmul_rn(code & 8 ? -size : size, scale);
   }
 };
 

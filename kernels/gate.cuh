@@ -12,13 +12,36 @@ __device__ __forceinline__ float sigmoid(float x) {
   return x >= 0.0f ? above : __fmul_rn(e, above);
 }
 
+// Each gives a gate's value times what it lets through.
 struct Silu {
   static __device__ __forceinline__ float of(float x) { return __fmul_rn(x, sigmoid(x)); }
+  __device__ __forceinline__ float operator()(float gate, float up) const { return __fmul_rn(of(gate), up); }
 };
 
 struct GeluTanh {
   static __device__ __forceinline__ float of(float x) {
     const float cubic = __fmaf_rn(__fmul_rn(__fmul_rn(x, x), x), 0.044715f, x);
     return __fmul_rn(x, sigmoid(__fmul_rn(cubic, 1.5957691f)));
+  }
+  __device__ __forceinline__ float operator()(float gate, float up) const { return __fmul_rn(of(gate), up); }
+};
+
+// What is not a number stays so.
+struct ClampedSwiglu {
+  float limit, alpha;
+  __device__ __forceinline__ float operator()(float gate, float up) const {
+    const float g = gate > limit ? limit : gate;
+    const float u = up > limit ? limit : up < -limit ? -limit : up;
+    return __fmul_rn(__fadd_rn(u, 1.0f), __fmul_rn(g, sigmoid(__fmul_rn(alpha, g))));
+  }
+};
+
+// One that is chosen when the kernel runs: 0 silu, 1 gelu, 2 clamped.
+struct AnyGate {
+  int which;
+  float limit, alpha;
+  __device__ __forceinline__ float operator()(float gate, float up) const {
+    if (which == 2) return ClampedSwiglu{limit, alpha}(gate, up);
+    return which == 1 ? GeluTanh()(gate, up) : Silu()(gate, up);
   }
 };

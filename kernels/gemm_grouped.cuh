@@ -1,8 +1,8 @@
 // Grouped products: the rows of each expert times that expert's weights, in one launch. The sum is gemm.cuh's, in one
 // slice, so that a row's bits are those of a product with the expert's weights alone.
 //
-//   NAME_grouped   y[p][o]   = sum over k of x[row of p][k] w[expert of p][o][k]
-//   NAME_gated     out[p][c] = bf16(f(gate) * up), gate and up the sums of outputs 16 (c / 8) + c % 8 and 8 more
+//   NAME_grouped   y[p][o]   = sum over k of x[row of p][k] w[expert of p][o][k]  (+ bias[expert of p][o])
+//   NAME_gated     out[p][c] = bf16(f(gate, up)), gate and up those y of outputs 16 (c / 8) + c % 8 and 8 more
 //
 //   x      [*, K]          bf16
 //   rows   [pairs]         the row of x of each pair of row and expert; null: that of the pair's number
@@ -10,8 +10,9 @@
 //                          NAME_gated, rows 16 i to 16 i + 7 are gates, the next eight the ups of the same columns
 //   tiles  [*, 4]          expert, first pair, pairs, 0: pairs of one expert, at most as many as NAME has tokens; none:
 //                          nothing is done (experts.cu writes them)
+//   bias   [experts, N]    f32 or null
 //   y      [pairs, N]      f32
-//   out    [pairs, N / 2]  bf16; f is silu, or gelu where `gelu` is not 0 (gate.cu)
+//   out    [pairs, N / 2]  bf16; f of gate.cu: 0 silu, 1 gelu, 2 clamped
 //
 // Launch: threads and shared memory of the kernel NAME, grid (tiles x outputs / OUTPUTS rounded up): the output tiles
 // of one tile of pairs are neighbours, which then read its rows from the second-level cache, and so do the next tiles
@@ -45,6 +46,7 @@ struct GroupedInput {
   const int* rows;
   const void* w;
   const int* tiles;
+  const float* bias;
   int N, K;
 };
 
@@ -55,7 +57,8 @@ __device__ __forceinline__ Group group_of(const GroupedInput& in, int outputs) {
   const unsigned char* const w = static_cast<const unsigned char*>(in.w) + tile.x * Layout::bytes(in.N, in.K);
   const bool gathers = in.rows != nullptr;
   const bf16* const x = gathers ? in.x : in.x + static_cast<size_t>(tile.y) * in.K;
-  const Problem p = {x, w, nullptr, nullptr, tile.z, in.N, in.K, in.K, in.N, 0, gathers ? in.rows + tile.y : nullptr};
+  const float* const bias = in.bias == nullptr ? nullptr : in.bias + static_cast<size_t>(tile.x) * in.N;
+  const Problem p = {x, w, bias, nullptr, tile.z, in.N, in.K, in.K, in.N, 0, gathers ? in.rows + tile.y : nullptr};
   return {p, tile.y, static_cast<int>(blockIdx.x) % down * outputs};
 }
 
@@ -71,10 +74,11 @@ struct Sums {
 };
 struct Gated {
   bf16* out;
-  int gelu;
+  AnyGate gate;
   template <int I, int J>
   __device__ __forceinline__ void put(const Group& g, const float (&sum)[I][J][4], int token, int output) const {
     const int lane = threadIdx.x % 32, n = g.p.N / 2;
+    const float* const bias = g.p.bias == nullptr ? nullptr : g.p.bias + output + lane / 4;
     token = unknown(token + lane % 4 * 2), output = unknown(output / 2 + lane / 4);
 #pragma unroll
     for (int j = 0; j < J; j++)
@@ -85,9 +89,9 @@ struct Gated {
 #pragma unroll
         for (int i = 0; i < I; i++) {
           if (row >= g.p.M || output + 8 * i >= n) continue;
-          const float gate = sum[i][j][t];
-          const float by = gelu ? GeluTanh::of(gate) : Silu::of(gate);
-          narrow(__fmul_rn(by, sum[i][j][2 + t]), to[8 * i]);
+          float of_gate = sum[i][j][t], up = sum[i][j][2 + t];
+          if (bias != nullptr) of_gate = __fadd_rn(of_gate, bias[16 * i]), up = __fadd_rn(up, bias[16 * i + 8]);
+          narrow(gate(of_gate, up), to[8 * i]);
         }
       }
   }
@@ -120,12 +124,13 @@ __device__ __forceinline__ void grouped_plain(const GroupedInput& in, To to) {
 
 #define GROUPED_BY(NAME, BOUNDS, RUN)                                                                                 \
   extern "C" __global__ void BOUNDS NAME##_grouped(const bf16* x, const int* rows, const void* w, const int* tiles,   \
-                                                   float* __restrict__ y, int N, int K) {                             \
+                                                   const float* bias, float* __restrict__ y, int N, int K) {          \
     await_earlier();                                                                                                  \
-    RUN({x, rows, w, tiles, N, K}, gemm::Sums{y});                                                                    \
+    RUN({x, rows, w, tiles, bias, N, K}, gemm::Sums{y});                                                              \
   }                                                                                                                   \
   extern "C" __global__ void BOUNDS NAME##_gated(const bf16* x, const int* rows, const void* w, const int* tiles,     \
-                                                 bf16* __restrict__ out, int N, int K, int gelu) {                    \
+                                                 const float* bias, bf16* __restrict__ out, int N, int K, int gate,   \
+                                                 float limit, float alpha) {                                          \
     await_earlier();                                                                                                  \
-    RUN({x, rows, w, tiles, N, K}, gemm::Gated{out, gelu});                                                           \
+    RUN({x, rows, w, tiles, bias, N, K}, gemm::Gated{out, {gate, limit, alpha}});                                     \
   }

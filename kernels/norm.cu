@@ -1,21 +1,27 @@
 // Addition to the residual stream and root-mean-square norm, in one reading of each row:
 //
 //   if add:     x[r] += add_norm ? rms(add[r]) * add_norm : add[0][r] + .. + add[n_add - 1][r] (+ bias), term by term
+//               x[r] *= scale
 //   if weight:  out[r] = bf16(rms(x[r]) * weight)
 //   rms(v)      = v / sqrt(mean(v^2) + eps)
 //
-//   x         [rows, cols]  f32, written only where there is something to add
+//   x         [rows, cols]  f32, written only where there is something to add or scale is not 1
 //   add       [n_add, rows, cols]  f32 or null: of a product, the sums of its slices (gemm.cuh), so that x has the bits
 //             that gemm_merge.cu gives it; n_add is 1 with add_norm
 //   bias      [cols]        f32 or null
 //   add_norm  [cols]        f32 or null: the norm of a half's output, as Gemma has it
 //   weight    [cols]        f32 or null (Gemma's 1 is in it)
 //   out       [rows, cols]  bf16
+//   scale     of a layer's output; 1 changes no bit
+//
+//   normed_sum:  to[r] = rms(a[r]) * a_norm + rms(b[r]) * b_norm
+//
+//   a b to    [rows, cols]  f32; `to` may be one of the others
 //
 // `residual_norm`, because CUDA's math library has a `norm` of its own.
 //
 // Launch: block 256, grid (rows), dynamic shared memory 4 * cols rounded up to 16 bytes (more than 48 KiB only beyond
-// 12,288 columns). x, add and out 16-byte aligned. One block owns a row and reads nothing of another.
+// 12,288 columns); none of normed_sum. x, add, a, b, to and out 16-byte aligned. One block owns a row and reads nothing of another.
 // The sum of squares has one order: thread t adds columns 4 t to 4 t + 3, then those 1024 further on; threads are added
 // by block_sum. Squares are fused with their sum; the other products and sums are rounded one by one.
 // Moves per row, for columns n: 4 n (x), with add 4 n + 4 n n_add more, with weight 2 n more; weights stay in the cache.
@@ -103,7 +109,7 @@ __device__ __forceinline__ float inverse_root(float squares, int cols, float eps
 extern "C" __global__ void __launch_bounds__(kThreads)
     residual_norm(float* __restrict__ x, const float* add, int n_add, const float* bias,
                   const float* add_norm, const float* weight, bf16* __restrict__ out, int rows,
-                  int cols, float eps) {
+                  int cols, float eps, float scale) {
   await_earlier();
   // What a thread has read of the row; no other thread touches it.
   DYNAMIC_SHARED(float4, held);
@@ -130,6 +136,9 @@ extern "C" __global__ void __launch_bounds__(kThreads)
     if (add) {
       v = add_norm ? sum(v, scaled(held[c / 4], by, load(add_norm, c, cols)))
                    : added(v, add + at, n_add, static_cast<size_t>(rows) * cols, bias, c, cols);
+    }
+    if (add || scale != 1.0f) {
+      v = {__fmul_rn(v.x, scale), __fmul_rn(v.y, scale), __fmul_rn(v.z, scale), __fmul_rn(v.w, scale)};
       store(x, c, cols, v);
     }
     squares = add_squares(squares, v);
@@ -139,4 +148,24 @@ extern "C" __global__ void __launch_bounds__(kThreads)
   by = inverse_root(squares, cols, eps, scratch);
   for (int c = first; c < cols; c += 4 * kThreads)
     store(out + at, c, cols, scaled(held[c / 4], by, load(weight, c, cols)));
+}
+
+extern "C" __global__ void __launch_bounds__(kThreads)
+    normed_sum(const float* a, const float* a_norm, const float* b, const float* b_norm, float* to, int rows, int cols,
+               float eps) {
+  await_earlier();
+  __shared__ float scratch[32];
+  if (static_cast<int>(blockIdx.x) >= rows) return;
+  const size_t at = static_cast<size_t>(blockIdx.x) * cols;
+  const int first = static_cast<int>(threadIdx.x) * 4;
+  const auto inverse_root_of = [&](const float* row) {
+    float squares = 0.0f;
+    for (int c = first; c < cols; c += 4 * kThreads) squares = add_squares(squares, load(row, c, cols));
+    return inverse_root(squares, cols, eps, scratch);
+  };
+  a += at, b += at;
+  const float by_a = inverse_root_of(a), by_b = inverse_root_of(b);
+  for (int c = first; c < cols; c += 4 * kThreads)
+    store(to + at, c, cols,
+          sum(scaled(load(a, c, cols), by_a, load(a_norm, c, cols)), scaled(load(b, c, cols), by_b, load(b_norm, c, cols))));
 }

@@ -10,6 +10,7 @@
 //   q8_0     544         512    32         -                  8.5   (8.5)
 //   q4_k     288         256    32         64: d, dmin        4.75  (4.5)
 //   q6_k     416         256 low + 128 high, 32   32: d       6.625 (6.5625)
+//   mxfp4    288         256    32         -                  4.5   (4.25)
 //
 // Codes stand as mma.sync m16n8k16 wants its 16x16 operand. With lane = 4 g + t, a unit's step s (of two, 16 values
 // each) and pair p (of four registers), a lane holds the two codes of
@@ -20,16 +21,18 @@
 //   q4_k  word s of the 8 bytes at 8 lane: nibble p the first, nibble 4 + p the second
 //   q6_k  the low four bits as q4_k; the high two in the word at 256 + 4 lane: with j = 4 s + p, bits 2 j and 2 j + 1 of
 //         its low half are the first's, of its high half the second's; the code is 32 more than what it means
+//   mxfp4  as q4_k; the code is twice the value of FP4 (e2m1) that the nibble stands for
 //
 // Behind the codes stand the scales, four bytes for each g, those of output g before those of output g + 8:
 //
 //   q8_0  two halves d
 //   q4_k  two pairs of bytes (scale, minimum);               super: two pairs of halves (d, dmin), 8 bytes for each g
 //   q6_k  for each of two steps, two signed bytes (scale);   super: two halves d, 4 bytes for each g
+//   mxfp4 two bf16: half of the block's power of two
 //
 // What is added to the slice's sum (gemm.cuh), in f32:
 //
-//   q8_0  for each 32 values: fma(d, sum of x code, total)
+//   q8_0, mxfp4  for each 32 values: fma(d, sum of x code, total)
 //   q4_k  for each 32 values: fma(d scale, sum of x code, total), then fma(-(dmin minimum), sum of x, total)
 //   q6_k  for each 16 values: fma(d scale, sum of x code, total)
 //
@@ -59,6 +62,11 @@ struct Q4_K {
 struct Q6_K {
   static constexpr int codes_bytes = 384, super_bytes = 32;
   static constexpr int scaled = 16;
+  static constexpr bool minima = false;
+};
+struct Mxfp4 {
+  static constexpr int codes_bytes = 256, super_bytes = 0;
+  static constexpr int scaled = 32;
   static constexpr bool minima = false;
 };
 
@@ -99,6 +107,10 @@ __device__ __forceinline__ int code(Q6_K, const unsigned char* unit, Place at) {
   const int high = word_at(unit + 256 + at.lane * 4) >> (2 * (at.step * 4 + at.pair) + 16 * at.second) & 3;
   return (nibble(unit, at) | high << 4) - 32;
 }
+__device__ __forceinline__ int code(Mxfp4, const unsigned char* unit, Place at) {
+  const int bits = nibble(unit, at), size = 0xc8643210u >> (4 * (bits & 7)) & 15;
+  return bits & 8 ? -size : size;
+}
 
 // The scale of output `output` (of 16) and of the values around k, and the minimum where there is one.
 struct Scales {
@@ -118,6 +130,10 @@ __device__ __forceinline__ Scales scales(Q6_K, const unsigned char* unit, const 
   const unsigned char* at = unit + Q6_K::codes_bytes + output % 8 * 4 + k % kUnit / 16 * 2 + output / 8;
   const float d = half_at(super + output % 8 * 4 + output / 8 * 2);
   return {__fmul_rn(d, static_cast<float>(static_cast<signed char>(*at))), 0.0f};
+}
+__device__ __forceinline__ Scales scales(Mxfp4, const unsigned char* unit, const unsigned char*, int output, int) {
+  const unsigned char* at = unit + Mxfp4::codes_bytes + output % 8 * 4 + output / 8 * 2;
+  return {__bfloat162float(*reinterpret_cast<const bf16*>(at)), 0.0f};
 }
 
 // One strip of a weight.

@@ -5,12 +5,12 @@
 //   out[i + R/2]   = head[i + R/2] * cos[p][i] + head[i] * sin[p][i]
 //   out[i]         = head[i]                                                    (i >= R)
 //
-// Where `norm_last`, the norm comes after the rotation. Queries are multiplied by the row's `growth`. Values are only
-// rounded. Keys and values go to the row's slot, queries (not scaled) to q_out. Of gated attention, each head has a gate
+// Where `norm_last`, the norm comes after the rotation. Queries are multiplied by the row's `growth`. Values are not
+// rotated; they have a norm where there is `v_norm`, by the same formula. Keys and values go to the row's slot, queries (not scaled) to q_out. Of gated attention, each head has a gate
 // behind the values, whose sigmoid goes to `gates`, for attend_gate.cu.
 //
 //   qkv           [n_rows, (H + 2 KV) D]  f32: queries, keys, values; H more heads where there are gates
-//   q_norm k_norm [D]                     f32 or null
+//   q_norm k_norm v_norm  [D]             f32 or null
 //   cos sin       [context, R / 2]        f32, the rope's own scale in them
 //   positions     [n_rows]                rows of cos and sin
 //   slots         [n_rows]                block * 16 + offset, each in one row only; -1: the row is not stored
@@ -26,7 +26,7 @@
 // the values behind them that are l more than a multiple of 32.
 // Moves per row: 6 (H + 2 KV) D bytes and a row of cos and of sin; 8 H D more with gates. All pointers 16-byte aligned, D a multiple of 16, R even.
 //
-// Proved by kernels/tests/rotate.cpp: against f64 for each head size with and without norms; other slots untouched;
+// Proved by kernels/tests/rotate.cpp: against f64 for each head size with and without norms, of values too; other slots untouched;
 // a row alone as in a batch; a row without a slot leaves the cache unchanged; gates.
 #include "gate.cuh"
 #include "rotary.cuh"
@@ -125,16 +125,25 @@ __device__ __forceinline__ void rotate_part(const float* head, const float* norm
   for (int i = rotary + lane; i < dim; i += 32) put(i, at(i));
 }
 
+// Values: a head without a rotation, normed where there is a norm.
 template <int V>
-__device__ __forceinline__ void round_only(const float* head, bf16* __restrict__ out, int dim) {
-  for (int i = V * static_cast<int>(threadIdx.x); i < dim / 2; i += 32 * V) {
-    store<V>(load<V>(head + i), out + i);
-    store<V>(load<V>(head + dim / 2 + i), out + dim / 2 + i);
-  }
+__device__ __forceinline__ void store_value(const float* head, const float* norm, bf16* __restrict__ out, int dim,
+                                            float eps) {
+  const float by = norm ? inverse_root<V>(head, dim, eps) : 1.0f;
+  const auto put = [&](int i) {
+    auto values = load<V>(head + i);
+    if (norm) {
+      const auto weight = load<V>(norm + i);
+#pragma unroll
+      for (int v = 0; v < V; v++) values.values[v] = __fmul_rn(__fmul_rn(values.values[v], by), weight.values[v]);
+    }
+    store<V>(values, out + i);
+  };
+  for (int i = V * static_cast<int>(threadIdx.x); i < dim / 2; i += 32 * V) put(i), put(dim / 2 + i);
 }
 
 struct Step {
-  const float *qkv, *q_norm, *k_norm, *cos, *sin;
+  const float *qkv, *q_norm, *k_norm, *v_norm, *cos, *sin;
   const int *positions, *slots;
   const float* growth;
   bf16 *q_out, *keys, *values;
@@ -172,20 +181,20 @@ __device__ __forceinline__ void rotate_head(const Step& step, int row, int head,
   if (is_key)
     rotate_to(from, step.k_norm, angle, 1.0f, step.keys + at);
   else
-    round_only<V>(from, step.values + at, dim);
+    store_value<V>(from, step.v_norm, step.values + at, dim, eps);
 }
 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(32 * kHeadsInBlock)
-    rotate(const float* qkv, const float* q_norm, const float* k_norm,
+    rotate(const float* qkv, const float* q_norm, const float* k_norm, const float* v_norm,
            const float* cos, const float* sin, const int* positions,
            const int* slots, const float* growth, bf16* __restrict__ q_out, bf16* __restrict__ keys,
            bf16* __restrict__ values, float* __restrict__ gates, int n_rows, int H, int KV, int D, int R, int norm_last, float eps) {
   await_earlier();
   const int row = blockIdx.x, head = blockIdx.y * kHeadsInBlock + threadIdx.y;
   if (row >= n_rows || head >= H + 2 * KV + (gates != nullptr ? H : 0)) return;  // the same for all lanes of a warp
-  const Step step = {qkv, q_norm, k_norm, cos, sin, positions, slots, growth, q_out, keys, values, gates, R, norm_last};
+  const Step step = {qkv, q_norm, k_norm, v_norm, cos, sin, positions, slots, growth, q_out, keys, values, gates, R, norm_last};
   if (D % 256 == 0)
     rotate_head<4>(step, row, head, H, KV, D, eps);
   else if (D % 128 == 0)

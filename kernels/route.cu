@@ -4,14 +4,14 @@
 //   by[e]     = score[e] (+ bias[e])
 //   of `groups` groups of neighbouring experts, the `top_groups` with the largest sums of their two largest `by`
 //   of their experts, the `top_k` with the largest `by`; of equal ones the lower numbers, of groups as of experts
-//   weight[e] = score[e] (/ (sum of the chosen scores + more)) * scale
+//   weight[e] = score[e] (/ (sum of the chosen scores + more)) * scale (* factor[e])
 //
 // The chosen experts are in the order of their numbers, and so is the sum. Where a logit or a bias is not a number, or
 // a softmax has no finite largest logit, the first experts are chosen, with weights that are not numbers.
 //
 //   logits   [rows, parts, width]  f32: products with the parts of the router's weights, which add up to them
 //            (crates/engine/src/model/cuda/experts.rs); width is n, or n + 1 with a shared expert's gate
-//   bias     [n]                   f32 or null
+//   bias, factor  [n]              f32 or null
 //   slots    [rows]                or null; -1: padding, which takes no expert
 //   chosen   [rows, top_k]         experts; -1 for padding
 //   weights  [rows, top_k]         f32
@@ -148,7 +148,7 @@ __device__ __forceinline__ void choose(const Experts& of, const Routing& routing
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(kRouteThreads)
-    route(const float* logits, const float* bias, const int* slots, float* __restrict__ factors,
+    route(const float* logits, const float* bias, const float* factor, const int* slots, float* __restrict__ factors,
           int* __restrict__ places, float* __restrict__ weights, int* __restrict__ chosen, int rows, int n,
           int parts, int width, int top_k, int is_sigmoid, int groups, int top_groups, int is_normalised, float more,
           float scale) {
@@ -182,7 +182,8 @@ extern "C" __global__ void __launch_bounds__(kRouteThreads)
   total = __fadd_rn(total, more);
   for (int i = threadIdx.x; i < top_k; i += kRouteThreads) {
     const float score = of.chosen_scores[i];
+    const float weight = __fmul_rn(is_normalised ? __fdiv_rn(score, total) : score, scale);
     chosen[first + i] = of.chosen[i];
-    weights[first + i] = __fmul_rn(is_normalised ? __fdiv_rn(score, total) : score, scale);
+    weights[first + i] = factor != nullptr ? __fmul_rn(weight, factor[of.chosen[i]]) : weight;
   }
 }

@@ -7,6 +7,9 @@
 //   q6_k  0x4300 | nibble | two bits << 4  - 160
 //   q8_0  0x4300 | low seven bits          - 128, or - 256 where the sign bit is set: 0xc300 | sign bit
 //
+// mxfp4's nibble has a sign, two bits of exponent and one of mantissa. In their places of a bf16 they are 2^126 times
+// smaller than they mean, subnormal numbers among them; one exact product makes them twice what they mean.
+//
 // Proved by kernels/tests/gemm.cpp.
 #pragma once
 
@@ -27,6 +30,20 @@ __device__ __forceinline__ uint32_t add_exact(uint32_t x, uint32_t y) {
   uint32_t sums;
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sums) : "r"(x), "r"(0x3f803f80u), "r"(y));
   return sums;
+#endif
+}
+
+// x 2^127 for two bf16 at once, where no product rounds.
+__device__ __forceinline__ uint32_t times_2_127(uint32_t x) {
+#ifdef HOST_KERNEL_TEST
+  uint32_t products = 0;
+  for (int shift = 0; shift < 32; shift += 16)
+    products |= __float_as_uint(__uint_as_float(x >> shift << 16) * 0x1p127f) >> 16 << shift;
+  return products;
+#else
+  uint32_t products;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(products) : "r"(x), "r"(0x7f007f00u), "r"(0x80008000u));
+  return products;
 #endif
 }
 
@@ -93,6 +110,23 @@ struct Codes<Q6_K> {
   }
 };
 
+template <>
+struct Codes<Mxfp4> {
+  uint2 nibbles;
+  __device__ __forceinline__ void load(const unsigned char* unit, int lane) {
+    nibbles = *reinterpret_cast<const uint2*>(unit + lane * 8);
+  }
+  __device__ __forceinline__ void unpack(uint32_t (&a)[4], int step) const {
+    const uint32_t word = step == 0 ? nibbles.x : nibbles.y;
+#pragma unroll
+    for (int p = 0; p < 4; p++) {
+      // The nibble's lowest bit belongs at 6, its highest at 15.
+      const uint32_t size = 4 * p < 6 ? word << (6 - 4 * p) : word >> (4 * p - 6);
+      a[p] = times_2_127(bits_within(size, 0x01c001c0u, word << (12 - 4 * p) & 0x80008000u));
+    }
+  }
+};
+
 __device__ __forceinline__ float low_half(uint32_t word) {
   return __half2float(__ushort_as_half(static_cast<unsigned short>(word)));
 }
@@ -124,6 +158,18 @@ struct UnitScales<Q8_0> {
   }
   __device__ __forceinline__ void at(int, Scales& first, Scales& second) const {
     first = {low_half(halves), 0.0f}, second = {high_half(halves), 0.0f};
+  }
+};
+
+template <>
+struct UnitScales<Mxfp4> {
+  uint32_t two;  // bf16
+  __device__ __forceinline__ void load_super(const unsigned char*, int) {}
+  __device__ __forceinline__ void load(const unsigned char* unit, int g) {
+    two = word_at(unit + Mxfp4::codes_bytes + g * 4);
+  }
+  __device__ __forceinline__ void at(int, Scales& first, Scales& second) const {
+    first = {__uint_as_float(two << 16), 0.0f}, second = {__uint_as_float(two & 0xffff0000u), 0.0f};
   }
 };
 

@@ -5,6 +5,7 @@
 #include "../attend_d16.cu"
 #include "../attend_d256.cu"
 #include "../attend_d32.cu"
+#include "../attend_d512.cu"
 #include "../attend_d64.cu"
 #include "../attend_d80.cu"
 #include "../attend_d96.cu"
@@ -31,7 +32,7 @@ std::vector<bf16> by_rows(const Case& c, const Kernel& k, const std::vector<int>
   const int n = int(work_tiles.size() / 2);
   host::launch(dim3(n, s.kv_heads), dim3(k.threads), k.shared_bytes, [&] {
     k.rows(c.q.data(), c.keys.data(), c.values.data(), work_tiles.data(), c.order.data(), c.positions.data(),
-           c.seq_of_row.data(), c.block_start.data(), c.blocks.data(), out.data(), n, s.heads, s.kv_heads, s.dim,
+           c.seq_of_row.data(), c.block_start.data(), c.blocks.data(), c.sinks_or_null(), out.data(), n, s.heads, s.kv_heads, s.dim,
            s.window, s.scale, s.cap, s.cap_by());
   });
   return out;
@@ -54,7 +55,8 @@ Splits by_splits(const Case& c, const Kernel& k, const std::vector<int>& work_ti
             s.cap_by());
   });
   host::launch(dim3(c.rows(), (s.heads * s.dim + 511) / 512), dim3(128), 0, [&] {
-    attend_merge(splits.data(), peaks.data(), c.split_start.data(), c.positions.data(), out.data(), c.rows(), s.heads,
+    attend_merge(splits.data(), peaks.data(), c.split_start.data(), c.positions.data(), c.sinks_or_null(), out.data(), c.rows(),
+                 s.heads,
                  s.dim, s.window);
   });
   return {splits, peaks, out};
@@ -63,7 +65,7 @@ Splits by_splits(const Case& c, const Kernel& k, const std::vector<int>& work_ti
 const Kernel kPlain = {"plain", 32, 0, 64, attend_rows_plain, attend_split_kv_plain};
 
 #define TILE(D, T) \
-  { "tile of " #T, 128, attention::Plan<D, T>::kSharedBytes, T, attend_rows_d##D##_t##T, attend_split_kv_d##D##_t##T }
+  { "tile of " #T, attention::Plan<D, T>::kThreads, attention::Plan<D, T>::kSharedBytes, T, attend_rows_d##D##_t##T, attend_split_kv_d##D##_t##T }
 
 std::vector<Kernel> tiles(int dim) {
   switch (dim) {
@@ -73,7 +75,8 @@ std::vector<Kernel> tiles(int dim) {
     case 80: return {TILE(80, 16), TILE(80, 32), TILE(80, 64)};
     case 96: return {TILE(96, 16), TILE(96, 32), TILE(96, 64)};
     case 128: return {TILE(128, 16), TILE(128, 32), TILE(128, 64)};
-    default: return {TILE(256, 16), TILE(256, 32)};
+    case 256: return {TILE(256, 16), TILE(256, 32)};
+    default: return {TILE(512, 16), TILE(512, 32)};
   }
 }
 
@@ -85,12 +88,12 @@ std::vector<Sequence> mixed() {
 
 std::vector<Shape> shapes(int dim) {
   const float scale = 1 / std::sqrt(float(dim));
-  return {{4, 2, dim, 0, scale}, {7, 1, dim, 24, scale}, {3, 3, dim, 270, 3 * scale, 2}};
+  return {{4, 2, dim, 0, scale}, {7, 1, dim, 24, scale, 0, true}, {3, 3, dim, 270, 3 * scale, 2}, {12, 1, dim, 0, scale, 0, true}};
 }
 
 std::string name_of(const Shape& s) {
   return std::to_string(s.heads) + " heads over " + std::to_string(s.kv_heads) + " of " + std::to_string(s.dim) +
-         ", window " + std::to_string(s.window) + (s.cap > 0 ? ", capped" : "");
+         ", window " + std::to_string(s.window) + (s.cap > 0 ? ", capped" : "") + (s.sinks ? ", sinks" : "");
 }
 
 // Plain attention, alone and together; what all others must give.
@@ -186,14 +189,15 @@ void test_shared_memory(Tally& tally) {
   int rows = 0;
   for (std::string line; std::getline(file, line);) {
     if (line[0] == '#') continue;
-    int dim = 0, queries = 0, bytes = 0;
-    std::istringstream(line) >> dim >> queries >> bytes;
+    int dim = 0, queries = 0, bytes = 0, threads = 0;
+    std::istringstream(line) >> dim >> queries >> bytes >> threads;
     const auto all = tiles(dim);
     const auto tile = std::find_if(all.begin(), all.end(), [&](const Kernel& k) { return k.most_rows == queries; });
-    tally.check(tile != all.end() && tile->shared_bytes == bytes, "attend_shared.txt: " + line);
+    tally.check(tile != all.end() && tile->shared_bytes == bytes && tile->threads == threads,
+                "attend_shared.txt: " + line);
     rows++;
   }
-  tally.check(rows == 20, "kernels/tests/attend_shared.txt is missing or short");
+  tally.check(rows == 22, "kernels/tests/attend_shared.txt is missing or short");
 }
 
 }  // namespace
@@ -203,8 +207,9 @@ int main(int argc, char** argv) {
   test_shared_memory(tally);
   test_both(tally);
   // Heads that have no tile.
-  for (const int dim : {48, 112}) test_plain(tally, make_case(shapes(dim)[1], mixed(), {1, true}));
-  for (const int dim : {16, 32, 64, 80, 96, 128, 256}) {
+  for (const int dim : {48, 112})
+    for (const int shape : {1, 3}) test_plain(tally, make_case(shapes(dim)[shape], mixed(), {1, true}));
+  for (const int dim : {16, 32, 64, 80, 96, 128, 256, 512}) {
     if (argc > 2 && std::atoi(argv[2]) != dim) continue;
     if (kFewer > 1 && dim != 32) continue;
     for (const Shape& s : shapes(dim)) test_tiles(tally, s);

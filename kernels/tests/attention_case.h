@@ -16,6 +16,7 @@ struct Sequence {
 struct Shape {
   int heads, kv_heads, dim, window;
   float scale, cap = 0;
+  bool sinks = false;
   float cap_by() const { return cap > 0 ? -2 / cap : 0; }
 };
 
@@ -23,8 +24,10 @@ struct Case {
   Shape shape;
   std::vector<Sequence> sequences;
   std::vector<bf16> q, keys, values;
+  std::vector<float> sinks;  // of each head
   std::vector<int> order, positions, seq_of_row, block_start, blocks, split_start;
   int n_splits = 0;
+  const float* sinks_or_null() const { return sinks.empty() ? nullptr : sinks.data(); }
   int rows() const { return int(positions.size()); }
   const int* blocks_of(int row) const { return blocks.data() + block_start[seq_of_row[row]]; }
   int first_split(int row) const { return first_seen(positions[row], shape.window) / kSplit; }
@@ -59,7 +62,9 @@ inline void poison(Case& c) {
 }
 
 inline Case make_case(const Shape& shape, const std::vector<Sequence>& sequences, Layout layout) {
-  Case c = {shape, sequences, {}, {}, {}, {}, {}, {}, {0}, {}, {}, 0};
+  Case c = {shape, sequences, {}, {}, {}, {}, {}, {}, {}, {0}, {}, {}, 0};
+  // Some far above every score, some far below, the others among them.
+  for (int head = 0; head < shape.heads && shape.sinks; head++) c.sinks.push_back(float(head % 5 * 3 - 6) * 1.37f);
   int n_blocks = 0;
   for (const Sequence& s : sequences) n_blocks += (s.length + kBlock - 1) / kBlock;
   std::vector<int> pool(n_blocks + 3);
@@ -161,7 +166,7 @@ inline double worst_error(const Case& c, const std::vector<bf16>& out) {
       const int kv = head / (s.heads / s.kv_heads), first = first_seen(c.positions[row], s.window);
       const bf16* q = &c.q[(size_t(row) * s.heads + head) * s.dim];
       std::vector<double> sum(s.dim);
-      double total = 0;
+      double total = c.sinks.empty() ? 0 : std::exp(double(c.sinks[head]));
       for (int p = first; p <= c.positions[row]; p++) {
         const size_t at = ((size_t(c.blocks_of(row)[p / kBlock]) * s.kv_heads + kv) * kBlock + p % kBlock) * s.dim;
         double dot = 0;

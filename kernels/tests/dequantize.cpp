@@ -27,6 +27,10 @@ void one_format(Tally& tally, const char* name, Kernel kernel) {
       if (r < n) right &= got == __bfloat16_as_ushort(value);
       if (r == n) untouched &= __bfloat162float(panel[r * k + i]) == -7.0f;
     }
+  bool exact = true;
+  for (int i = 0; i < n * k; i++)
+    exact &= __bfloat162float(panel[i]) == value_of_row<F>(w + (first + i / k) * row_bytes<F>(k), i % k);
+  if (F == Format::kMxfp4) tally.check(exact, "mxfp4: a value is rounded");
   tally.check(right, std::string(name) + ": another value than the block's");
   tally.check(untouched, std::string(name) + ": wrote behind the panel");
 
@@ -51,5 +55,6 @@ int main() {
   one_format<Format::kQ5_0>(tally, "q5_0", dequantize_q5_0);
   one_format<Format::kQ5_1>(tally, "q5_1", dequantize_q5_1);
   one_format<Format::kQ5_K>(tally, "q5_k", dequantize_q5_k);
+  one_format<Format::kMxfp4>(tally, "mxfp4", dequantize_mxfp4);
   return tally.end();
 }

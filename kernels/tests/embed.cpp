@@ -18,6 +18,7 @@ auto kernel_of() {
   if constexpr (F == Format::kQ4_K) return embed_q4_k;
   if constexpr (F == Format::kQ5_K) return embed_q5_k;
   if constexpr (F == Format::kQ6_K) return embed_q6_k;
+  if constexpr (F == Format::kMxfp4) return embed_mxfp4;
 }
 
 struct Check {

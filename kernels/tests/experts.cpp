@@ -2,6 +2,7 @@
 // and what is not a number; pairs sorted and tiled; each grouped product against the product with the expert's weights
 // alone, bit for bit, however rows share tiles; the sum of a row's experts.
 #include "../gemm_bf16.cu"
+#include "../gemm_mxfp4.cu"
 #include "../gemm_q4_k.cu"
 #include "../gemm_q6_k.cu"
 #include "../gemm_q8_0.cu"
@@ -18,9 +19,10 @@ namespace {
 
 struct Router {
   int n, top_k, sigmoid = 0, groups = 1, top_groups = 1, normalised = 1, parts = 1;
-  bool biased = false, gated = false;
+  bool biased = false, gated = false, factors = false;
   float more = 0, scale = 1;
   int width() const { return n + gated; }
+  float factor(int e) const { return factors ? 1.0f + float(e % 7) / 8 : 1.0f; }
 };
 
 struct Routed {
@@ -32,8 +34,10 @@ Routed run(const Router& r, const std::vector<float>& logits, const std::vector<
   const int rows = int(slots.size());
   Routed out{std::vector<int>(rows * r.top_k, -7), std::vector<int>(rows * r.top_k, -7), std::vector<float>(rows * r.top_k, NAN),
              std::vector<float>(rows, NAN)};
+  std::vector<float> factors;
+  for (int e = 0; e < r.n && r.factors; e++) factors.push_back(r.factor(e));
   host::launch(dim3(rows), dim3(128), 16 * r.n + 8 * r.top_k, [&] {
-    route(logits.data(), r.biased ? bias.data() : nullptr, slots.data(), out.factors.data(), out.places.data(),
+    route(logits.data(), r.biased ? bias.data() : nullptr, r.factors ? factors.data() : nullptr, slots.data(), out.factors.data(), out.places.data(),
           out.weights.data(), out.chosen.data(), rows, r.n, r.parts, r.width(), r.top_k, r.sigmoid, r.groups, r.top_groups,
           r.normalised, r.more, r.scale);
   });
@@ -78,7 +82,7 @@ std::pair<std::vector<int>, std::vector<double>> wanted(const Router& r, const f
   const std::vector<int> chosen = best(by, among, r.top_k);
   std::vector<double> weights;
   for (const int e : chosen) sum += scores[e];
-  for (const int e : chosen) weights.push_back((r.normalised ? scores[e] / sum : scores[e]) * r.scale);
+  for (const int e : chosen) weights.push_back((r.normalised ? scores[e] / sum : scores[e]) * r.scale * r.factor(e));
   return {chosen, weights};
 }
 
@@ -211,8 +215,8 @@ void one_sort(Tally& tally, int rows, int top_k, int n, Load load) {
 }
 
 using Whole = void (*)(const bf16*, const void*, const float*, float*, int, int, int, int, int, int);
-using Grouped = void (*)(const bf16*, const int*, const void*, const int*, float*, int, int);
-using GatedProduct = void (*)(const bf16*, const int*, const void*, const int*, bf16*, int, int, int);
+using Grouped = void (*)(const bf16*, const int*, const void*, const int*, const float*, float*, int, int);
+using GatedProduct = void (*)(const bf16*, const int*, const void*, const int*, const float*, bf16*, int, int, int, float, float);
 
 struct Kernel {
   std::string name, format;
@@ -231,6 +235,7 @@ const std::vector<Kernel> kernels = {
     PLAIN(bf16), TILE(bf16, Bf16_16x64, 16x64), TILE(bf16, Bf16_64x64, 64x64), TILE(bf16, Bf16_128x128, 128x128),
     PLAIN(q8_0), TILE(q8_0, Q8_0_8x64, 8x64), TILE(q8_0, Q8_0_32x64, 32x64), TILE(q8_0, Q8_0_64x128, 64x128),
     PLAIN(q4_k), TILE(q4_k, Q4_K_8x64, 8x64), TILE(q4_k, Q4_K_32x64, 32x64), TILE(q4_k, Q4_K_64x128, 64x128),
+    PLAIN(mxfp4), TILE(mxfp4, Mxfp4_8x64, 8x64), TILE(mxfp4, Mxfp4_32x64, 32x64), TILE(mxfp4, Mxfp4_64x128, 64x128),
     PLAIN(q6_k), TILE(q6_k, Q6_K_8x64, 8x64), TILE(q6_k, Q6_K_32x64, 32x64), TILE(q6_k, Q6_K_64x128, 64x128),
 };
 
@@ -246,7 +251,7 @@ struct Stack {
   }
 };
 
-float silu(float x, int gelu) { return gelu ? GeluTanh::of(x) : Silu::of(x); }
+constexpr int kGates = 3;
 
 void one_product(Tally& tally, const Kernel& k, int rows, int N, int K, Load load, const std::vector<unsigned>& orders) {
   const int n = 5, top_k = 2;
@@ -262,20 +267,23 @@ void one_product(Tally& tally, const Kernel& k, int rows, int N, int K, Load loa
     host::launch(dim3((rows + 7) / 8 * ((N + 15) / 16)), dim3(32), 0,
                  [&] { k.plain(x.data(), w.data(), nullptr, alone.back().data(), rows, N, K, (K + 255) / 256 * 256, N, 0); });
   }
-  std::vector<float> expected(size_t(pairs) * N);
-  std::vector<bf16> narrowed[2];
+  std::vector<float> expected(size_t(pairs) * N), biased = expected, biases;
+  for (int i = 0; i < n * N; i++) biases.push_back(noise.next());
+  std::vector<bf16> narrowed[2][kGates];  // without and with biases
   test::Tokens of_pairs{pairs, K, std::vector<uint4>((size_t(pairs) * K * 2 + 15) / 16)};
   for (int e = 0; e < n; e++)
     for (int p = s.starts[e]; p < s.starts[e + 1]; p++) {
       std::copy_n(alone[e].begin() + size_t(s.pairs[p]) * N, N, expected.begin() + size_t(p) * N);
+      for (int o = 0; o < N; o++) biased[size_t(p) * N + o] = __fadd_rn(expected[size_t(p) * N + o], biases[e * N + o]);
       std::copy_n(x.data() + size_t(s.pairs[p]) * K, K, of_pairs.data() + size_t(p) * K);
     }
-  for (const int gelu : {0, 1})
-    for (int p = 0; p < pairs; p++)
-      for (int c = 0; c < N / 2; c++) {
-        const float* sums = expected.data() + size_t(p) * N + c / 8 * 16 + c % 8;
-        narrowed[gelu].push_back(test::to_bf16(__fmul_rn(silu(sums[0], gelu), sums[8])));
-      }
+  for (const bool with_bias : {false, true})
+    for (int gate = 0; gate < kGates; gate++)
+      for (int p = 0; p < pairs; p++)
+        for (int c = 0; c < N / 2; c++) {
+          const float* sums = (with_bias ? biased : expected).data() + size_t(p) * N + c / 8 * 16 + c % 8;
+          narrowed[with_bias][gate].push_back(test::to_bf16(AnyGate{gate, 7, 1.702f}(sums[0], sums[8])));
+        }
   const std::string shape = k.name + " of " + std::to_string(rows) + " rows by [" + std::to_string(N) + ", " + std::to_string(K) + "]";
   const dim3 grid(unsigned(s.tiles[0].size()) * ((N + k.outputs - 1) / k.outputs));
   const int* tiles = reinterpret_cast<const int*>(s.tiles[0].data());
@@ -283,18 +291,24 @@ void one_product(Tally& tally, const Kernel& k, int rows, int N, int K, Load loa
     host::order() = order;
     const std::string when = shape + ", order " + std::to_string(order);
     std::vector<float> y(size_t(pairs) * N + 1, NAN);
-    const auto launch = [&](const bf16* from, const int* gathered) {
+    const auto launch = [&](const bf16* from, const int* gathered, bool with_bias = false) {
+      const float* const bias = with_bias ? biases.data() : nullptr;
       std::fill(y.begin(), y.end(), NAN), y.back() = 7;
-      host::launch(grid, dim3(k.threads), k.shared, [&] { k.grouped(from, gathered, stack.memory.data(), tiles, y.data(), N, K); });
-      return std::memcmp(y.data(), expected.data(), expected.size() * 4) == 0 && y.back() == 7;
+      host::launch(grid, dim3(k.threads), k.shared, [&] { k.grouped(from, gathered, stack.memory.data(), tiles, bias, y.data(), N, K); });
+      return std::memcmp(y.data(), (with_bias ? biased : expected).data(), expected.size() * 4) == 0 && y.back() == 7;
     };
     tally.check(launch(x.data(), s.pairs.data()), when + ": not the bits of each expert alone");
     tally.check(launch(of_pairs.data(), nullptr), when + ": other bits where rows are side by side");
-    for (const int gelu : {0, 1}) {
-      std::vector<bf16> out(narrowed[gelu].size(), nan_bf16());
-      host::launch(grid, dim3(k.threads), k.shared,
-                   [&] { k.gated(x.data(), s.pairs.data(), stack.memory.data(), tiles, out.data(), N, K, gelu); });
-      tally.check(same_bits(out, narrowed[gelu]), when + ": gated otherwise");
+    tally.check(launch(x.data(), s.pairs.data(), true), when + ": other bits with biases");
+    for (int i = 0; i < 2 * kGates; i++) {
+      const int gate = i / 2, with_bias = i % 2;
+      if (gate == 2 && !with_bias) continue;  // with biases alone
+      std::vector<bf16> out(narrowed[with_bias][gate].size(), nan_bf16());
+      host::launch(grid, dim3(k.threads), k.shared, [&] {
+        k.gated(x.data(), s.pairs.data(), stack.memory.data(), tiles, with_bias ? biases.data() : nullptr, out.data(), N, K, gate, 7,
+                1.702f);
+      });
+      tally.check(same_bits(out, narrowed[with_bias][gate]), when + ": gated otherwise, gate " + std::to_string(gate));
     }
   }
   host::order() = 0;
@@ -345,7 +359,9 @@ int main() {
   one_router(tally, {8, 3}, "softmax");
   Router softmax{128, 8};
   one_router(tally, softmax, "softmax of 128");
-  softmax.normalised = 0, softmax.scale = 2.5f, softmax.parts = 3, softmax.gated = true;
+  softmax.factors = true;
+  one_router(tally, softmax, "softmax of 128, a factor for each expert");
+  softmax.factors = false, softmax.normalised = 0, softmax.scale = 2.5f, softmax.parts = 3, softmax.gated = true;
   one_router(tally, softmax, "softmax in parts, with a shared expert");
   Router sigmoid{160, 8, 1};
   sigmoid.biased = true, sigmoid.more = 1e-20f, sigmoid.scale = 2.5f;

@@ -52,6 +52,14 @@ inline void q6_block(float* out, const unsigned char* block) {
     }
 }
 
+inline void mxfp4_block(float* out, const unsigned char* block) {
+  const float table[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  for (int i = 0; i < 32; i++) {
+    const int code = i < 16 ? block[1 + i] & 15 : block[1 + i - 16] >> 4;
+    out[i] = std::ldexp(code < 8 ? table[code] : -table[code - 8], block[0] - 127);
+  }
+}
+
 // All values of one block.
 template <Format F>
 std::vector<float> unpacked(const unsigned char* block) {
@@ -72,6 +80,7 @@ std::vector<float> unpacked(const unsigned char* block) {
   if (F == Format::kQ4_K) super_block(to, block, block + 16, nullptr);
   if (F == Format::kQ5_K) super_block(to, block, block + 48, block + 16);
   if (F == Format::kQ6_K) q6_block(to, block);
+  if (F == Format::kMxfp4) mxfp4_block(to, block);
   return out;
 }
 
@@ -85,6 +94,11 @@ std::vector<unsigned char> random_blocks(Random& random, size_t n) {
   };
   for (size_t b = 0; b < n; b++) {
     unsigned char* block = out.data() + b * Block<F>::bytes;
+    if (F == Format::kMxfp4) {
+      if (block[0] > 250) block[0] = 250;
+      if (b == 0) block[0] = 0;  // subnormal
+      continue;
+    }
     if (F == Format::kF32 || F == Format::kBf16) {
       block[Block<F>::bytes - 1] &= 0xbf;
       continue;
@@ -102,4 +116,5 @@ void for_each_format(Run run) {
   run.template of<Format::kQ4_0>("q4_0"), run.template of<Format::kQ4_1>("q4_1");
   run.template of<Format::kQ5_0>("q5_0"), run.template of<Format::kQ5_1>("q5_1"), run.template of<Format::kQ8_0>("q8_0");
   run.template of<Format::kQ4_K>("q4_k"), run.template of<Format::kQ5_K>("q5_k"), run.template of<Format::kQ6_K>("q6_k");
+  run.template of<Format::kMxfp4>("mxfp4");
 }

@@ -1,12 +1,17 @@
-// gate.cu: both nonlinearities against f64, far from zero too, at widths that are no multiples of anything.
+// gate.cu: each nonlinearity against f64, far from zero too, at widths that are no multiples of anything.
 #include "../gate.cu"
 
 #include "random.h"
 
 namespace {
 
-double silu(double x) { return x / (1 + std::exp(-x)); }
-double gelu(double x) { return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+double silu(double x, double up) { return x / (1 + std::exp(-x)) * up; }
+double gelu(double x, double up) { return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))) * up; }
+double clamped(double x, double up) {
+  const double g = std::min(x, 7.0), u = std::min(std::max(up, -7.0), 7.0);
+  return (u + 1) * g / (1 + std::exp(-1.702 * g));
+}
+void gate_clamped_at_7(const float* gate_up, bf16* out, int rows, int n) { gate_clamped(gate_up, out, rows, n, 7, 1.702f); }
 
 template <typename F>
 std::vector<bf16> run(F kernel, const std::vector<float>& gate_up, int rows, int n) {
@@ -16,7 +21,7 @@ std::vector<bf16> run(F kernel, const std::vector<float>& gate_up, int rows, int
 }
 
 template <typename F>
-void one_case(Tally& tally, F kernel, double (*wanted)(double), const char* name, int rows, int n) {
+void one_case(Tally& tally, F kernel, double (*wanted)(double, double), const char* name, int rows, int n, double floor = 1e-30) {
   Random random{uint64_t(n)};
   auto gate_up = random.numbers(size_t(rows) * 2 * n);
   for (size_t i = 0; i < gate_up.size(); i += 7) gate_up[i] *= 50;
@@ -25,7 +30,7 @@ void one_case(Tally& tally, F kernel, double (*wanted)(double), const char* name
   for (int r = 0; r < rows; r++)
     for (int c = 0; c < n; c++) {
       const double gate = gate_up[size_t(r) * 2 * n + c], up = gate_up[size_t(r) * 2 * n + n + c];
-      error = std::max(error, roundings(widen(out[size_t(r) * n + c]), wanted(gate) * up, 1e-30));
+      error = std::max(error, roundings(widen(out[size_t(r) * n + c]), wanted(gate, up), floor));
     }
   // One is the rounding to bf16 itself; the rest of what is allowed covers f32's part in it.
   tally.check(error <= 1.01, std::string(name) + " of " + std::to_string(n) + " columns is wrong by " +
@@ -51,5 +56,11 @@ int main() {
   }
   extremes(tally, gate_silu, "silu");
   extremes(tally, gate_gelu, "gelu");
+  // Near an up of -1 the sum has few bits of its own.
+  for (const int n : {1, 16, 30, 1028}) one_case(tally, gate_clamped_at_7, clamped, "clamped", 3, n, 1e-3);
+  const float inf = INFINITY, nan = NAN;
+  const auto out = run(gate_clamped_at_7, {inf, -1e30f, nan, 1, 100, inf, 1, 1, nan, -inf}, 1, 5);
+  tally.check(std::fabs(widen(out[0]) - 56) < 0.2 && widen(out[1]) == 0 && std::fabs(widen(out[4]) + 42) < 0.2, "clamped at its ends");
+  tally.check(widen(out[2]) != widen(out[2]) && widen(out[3]) != widen(out[3]), "clamped of NaN");
   return tally.end();
 }

@@ -4,6 +4,7 @@
 
 #include "../gemm_bf16.cu"
 #include "../gemm_merge.cu"
+#include "../gemm_mxfp4.cu"
 #include "../gemm_q4_k.cu"
 #include "../gemm_q6_k.cu"
 #include "../gemm_q8_0.cu"
@@ -52,6 +53,12 @@ const std::vector<Kernel>& kernels() {
       {"gemm_q8_0_16x64", "q8_0", gemm_q8_0_16x64, gemm_q8_0_16x64_split, Q8_0_16x64()},
       {"gemm_q8_0_32x64", "q8_0", gemm_q8_0_32x64, gemm_q8_0_32x64_split, Q8_0_32x64()},
       {"gemm_q8_0_64x128", "q8_0", gemm_q8_0_64x128, gemm_q8_0_64x128_split, Q8_0_64x128()},
+      {"gemm_mxfp4", "mxfp4", gemm_mxfp4, gemm_mxfp4_split},
+      {"gemm_mxfp4_8x16", "mxfp4", gemm_mxfp4_8x16, gemm_mxfp4_8x16_split, Mxfp4_8x16()},
+      {"gemm_mxfp4_8x64", "mxfp4", gemm_mxfp4_8x64, gemm_mxfp4_8x64_split, Mxfp4_8x64()},
+      {"gemm_mxfp4_16x64", "mxfp4", gemm_mxfp4_16x64, gemm_mxfp4_16x64_split, Mxfp4_16x64()},
+      {"gemm_mxfp4_32x64", "mxfp4", gemm_mxfp4_32x64, gemm_mxfp4_32x64_split, Mxfp4_32x64()},
+      {"gemm_mxfp4_64x128", "mxfp4", gemm_mxfp4_64x128, gemm_mxfp4_64x128_split, Mxfp4_64x128()},
       {"gemm_q4_k", "q4_k", gemm_q4_k, gemm_q4_k_split},
       {"gemm_q4_k_8x16", "q4_k", gemm_q4_k_8x16, gemm_q4_k_8x16_split, Q4_K_8x16()},
       {"gemm_q4_k_8x64", "q4_k", gemm_q4_k_8x64, gemm_q4_k_8x64_split, Q4_K_8x64()},
@@ -245,10 +252,10 @@ void fast_kernels(Tally& tally) {
     one_fast_case(tally, k, t, o, 512, 512);
     one_fast_case(tally, k, t + 3, o + 24, 1280, 512);
     one_fast_case(tally, k, 2 * t - 1, o - 9, 768, 256);
-    one_fast_case(tally, k, 18 * t - 5, o + 1, k.format == "bf16" || k.format == "q8_0" ? 32 : 256, 256, {77});
+    one_fast_case(tally, k, 18 * t - 5, o + 1, k.format == "q4_k" || k.format == "q6_k" ? 256 : 32, 256, {77});
     if (k.format == "bf16")
       for (const int K : {16, 48, 272, 1104}) one_fast_case(tally, k, t / 2 + 1, o + 5, K, 512);
-    if (k.format == "q8_0")
+    if (k.format == "q8_0" || k.format == "mxfp4")
       for (const int K : {32, 96, 544}) one_fast_case(tally, k, t / 2 + 1, o + 5, K, 256);
   }
 }

@@ -55,6 +55,10 @@ inline void put_halves(planes::Q6_K, Noise& n, unsigned char*, unsigned char* su
   for (int i = 0; i < 16; i++) put_half(super + 2 * i, number(n, 0.0005f));
 }
 
+inline void put_halves(planes::Mxfp4, Noise& n, unsigned char* unit, unsigned char*) {
+  for (int i = 0; i < 16; i++) reinterpret_cast<bf16*>(unit + planes::Mxfp4::codes_bytes)[i] = to_bf16(std::ldexp(1.0f, -6 - byte(n) % 5));
+}
+
 template <class F>
 Weight quantised_weight(const char* name, Noise& noise, int N, int K) {
   const int strips = (N + 15) / 16;
@@ -78,6 +82,7 @@ inline Weight weight(const std::string& format, Noise& noise, int N, int K) {
   if (format == "q8_0") return quantised_weight<planes::Q8_0>("q8_0", noise, N, K);
   if (format == "q4_k") return quantised_weight<planes::Q4_K>("q4_k", noise, N, K);
   if (format == "q6_k") return quantised_weight<planes::Q6_K>("q6_k", noise, N, K);
+  if (format == "mxfp4") return quantised_weight<planes::Mxfp4>("mxfp4", noise, N, K);
   return bf16_weight(noise, N, K);
 }
 

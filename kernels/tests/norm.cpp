@@ -20,11 +20,11 @@ struct Result {
   std::vector<bf16> out;
 };
 
-Result run(const Rows& in, bool add, bool add_norm, bool weight) {
+Result run(const Rows& in, bool add, bool add_norm, bool weight, float scale) {
   Result r = {in.x, std::vector<bf16>(in.x.size(), nan_bf16())};
   host::launch(dim3(in.n()), dim3(256), (in.cols + 3) / 4 * 16, [&] {
     residual_norm(r.x.data(), add ? in.add.data() : nullptr, 1, nullptr, add_norm ? in.add_norm.data() : nullptr,
-         weight ? in.weight.data() : nullptr, r.out.data(), in.n(), in.cols, kEps);
+         weight ? in.weight.data() : nullptr, r.out.data(), in.n(), in.cols, kEps, scale);
   });
   return r;
 }
@@ -36,7 +36,7 @@ double inverse_root(const double* v, int n) {
 }
 
 // The largest errors: of x in units of 2^-20, of out in roundings.
-void compare(Tally& tally, const Rows& in, const Result& r, bool add, bool add_norm, bool weight,
+void compare(Tally& tally, const Rows& in, const Result& r, bool add, bool add_norm, bool weight, float scale,
              const std::string& name) {
   double x_error = 0, out_error = 0;
   for (int row = 0; row < in.n(); row++) {
@@ -45,11 +45,12 @@ void compare(Tally& tally, const Rows& in, const Result& r, bool add, bool add_n
     for (int c = 0; c < in.cols; c++) x[c] = in.x[at + c], more[c] = in.add[at + c];
     const double by = inverse_root(more.data(), in.cols);
     for (int c = 0; add && c < in.cols; c++) x[c] += add_norm ? more[c] * by * in.add_norm[c] : more[c];
-    const double scale = inverse_root(x.data(), in.cols);
+    for (double& v : x) v *= scale;
+    const double by_x = inverse_root(x.data(), in.cols);
     for (int c = 0; c < in.cols; c++) {
       x_error = std::max(x_error, std::fabs(r.x[at + c] - x[c]) / std::ldexp(1.0, -20));
       if (weight)
-        out_error = std::max(out_error, roundings(widen(r.out[at + c]), x[c] * scale * in.weight[c], 1e-3));
+        out_error = std::max(out_error, roundings(widen(r.out[at + c]), x[c] * by_x * in.weight[c], 1e-3));
     }
   }
   tally.check(x_error <= 1.0, name + ": x is wrong by " + std::to_string(x_error));
@@ -57,20 +58,20 @@ void compare(Tally& tally, const Rows& in, const Result& r, bool add, bool add_n
   bool untouched = true;
   for (const bf16 v : r.out) untouched &= widen(v) != widen(v);
   if (!weight) tally.check(untouched, name + ": writes an output without a weight");
-  if (!add) tally.check(same_bits(r.x, in.x), name + ": changes x with nothing to add");
+  if (!add && scale == 1) tally.check(same_bits(r.x, in.x), name + ": changes x with nothing to add");
 }
 
-void one_case(Tally& tally, int rows, int cols, bool add, bool add_norm, bool weight) {
+void one_case(Tally& tally, int rows, int cols, bool add, bool add_norm, bool weight, float scale = 1) {
   Random random{uint64_t(cols)};
   const size_t n = size_t(rows) * cols;
   const Rows in = {random.numbers(n), random.numbers(n), random.numbers(cols), random.numbers(cols), cols};
   const std::string name = "[" + std::to_string(rows) + ", " + std::to_string(cols) + "] add " + std::to_string(add) +
-                           " add_norm " + std::to_string(add_norm) + " weight " + std::to_string(weight);
-  const Result all = run(in, add, add_norm, weight);
-  compare(tally, in, all, add, add_norm, weight, name);
+                           " add_norm " + std::to_string(add_norm) + " weight " + std::to_string(weight) + " scale " + std::to_string(scale);
+  const Result all = run(in, add, add_norm, weight, scale);
+  compare(tally, in, all, add, add_norm, weight, scale, name);
   for (int row = 0; row < rows; row++) {
     const auto part = [&](const auto& v) { return std::decay_t<decltype(v)>(v.begin() + row * cols, v.begin() + (row + 1) * cols); };
-    const Result one = run({part(in.x), part(in.add), in.add_norm, in.weight, cols}, add, add_norm, weight);
+    const Result one = run({part(in.x), part(in.add), in.add_norm, in.weight, cols}, add, add_norm, weight, scale);
     tally.check(same_bits(one.x, part(all.x)) && same_bits(one.out, part(all.out)), name + ": a row alone differs");
   }
 }
@@ -84,15 +85,39 @@ void segments_case(Tally& tally, int rows, int cols, int n_add, bool biased) {
   const float* const more = biased ? bias.data() : nullptr;
   std::vector<bf16> out(n, nan_bf16()), expected(n, nan_bf16());
   host::launch(dim3(rows), dim3(256), (cols + 3) / 4 * 16, [&] {
-    residual_norm(x.data(), add.data(), n_add, more, nullptr, weight.data(), out.data(), rows, cols, kEps);
+    residual_norm(x.data(), add.data(), n_add, more, nullptr, weight.data(), out.data(), rows, cols, kEps, 1);
   });
   host::launch(dim3(rows, (cols + 255) / 256), dim3(256), 0,
                [&] { gemm_merge(add.data(), more, merged.data(), rows, cols, n_add, cols, 1); });
   host::launch(dim3(rows), dim3(256), (cols + 3) / 4 * 16, [&] {
-    residual_norm(merged.data(), nullptr, 0, nullptr, nullptr, weight.data(), expected.data(), rows, cols, kEps);
+    residual_norm(merged.data(), nullptr, 0, nullptr, nullptr, weight.data(), expected.data(), rows, cols, kEps, 1);
   });
   tally.check(same_bits(x, merged) && same_bits(out, expected),
               std::to_string(n_add) + " slices of " + std::to_string(cols) + " columns: not gemm_merge's bits");
+}
+
+// The sum of two norms, also where it replaces what is normed; a row alone as in a batch.
+void normed_sum_case(Tally& tally, int rows, int cols) {
+  Random random{uint64_t(cols) * 5};
+  const size_t n = size_t(rows) * cols;
+  const std::vector<float> a = random.numbers(n), b = random.numbers(n), a_norm = random.numbers(cols), b_norm = random.numbers(cols);
+  std::vector<float> to(n, NAN), own = a, alone(b.end() - cols, b.end());
+  const auto launch = [&](const float* x, const float* y, float* out, int count) {
+    host::launch(dim3(count), dim3(256), 0, [&] { normed_sum(x, a_norm.data(), y, b_norm.data(), out, count, cols, kEps); });
+  };
+  launch(a.data(), b.data(), to.data(), rows), launch(own.data(), b.data(), own.data(), rows);
+  launch(a.data() + n - cols, alone.data(), alone.data(), 1);
+  double error = 0;
+  for (int row = 0; row < rows; row++) {
+    const std::vector<double> x(a.begin() + row * cols, a.begin() + (row + 1) * cols), y(b.begin() + row * cols, b.begin() + (row + 1) * cols);
+    const double by_x = inverse_root(x.data(), cols), by_y = inverse_root(y.data(), cols);
+    for (int c = 0; c < cols; c++)
+      error = std::max(error, std::fabs(to[size_t(row) * cols + c] - (x[c] * by_x * a_norm[c] + y[c] * by_y * b_norm[c])));
+  }
+  const std::string name = "the sum of two norms of " + std::to_string(cols);
+  tally.check(error < std::ldexp(1.0, -19), name + " is wrong by " + std::to_string(error));
+  tally.check(same_bits(own, to), name + ": in place");
+  tally.check(same_bits(alone, std::vector<float>(to.end() - cols, to.end())), name + ": a row alone differs");
 }
 
 }  // namespace
@@ -107,6 +132,9 @@ int main() {
     one_case(tally, 3, cols, true, true, true);
     one_case(tally, 2, cols, true, true, false);
     one_case(tally, 2, cols, true, false, false);
+    one_case(tally, 3, cols, true, true, true, 0.37f);
+    one_case(tally, 3, cols, false, false, true, 1.62f);
+    normed_sum_case(tally, 3, cols);
   }
   one_case(tally, 2, 8192, true, true, true);
   return tally.end();

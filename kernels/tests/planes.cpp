@@ -51,8 +51,9 @@ int main() {
     formats++;
     if (name == "q8_0") one_format<planes::Q8_0, Format::kQ8_0>(tally, name, n, k, rows, strips);
     if (name == "q4_k") one_format<planes::Q4_K, Format::kQ4_K>(tally, name, n, k, rows, strips);
+    if (name == "mxfp4") one_format<planes::Mxfp4, Format::kMxfp4>(tally, name, n, k, rows, strips);
     if (name == "q6_k") one_format<planes::Q6_K, Format::kQ6_K>(tally, name, n, k, rows, strips);
   }
-  tally.check(formats == 3, "tests/golden/planes.snap has not three formats");
+  tally.check(formats == 4, "tests/golden/planes.snap has not four formats");
   return tally.end();
 }

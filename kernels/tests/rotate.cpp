@@ -10,12 +10,12 @@ constexpr float kEps = 1e-6f;
 
 struct Shape {
   int heads, kv_heads, dim, rotary;
-  bool norm_last = false;
+  bool norm_last = false, norms_values = false;
   int width() const { return (heads + 2 * kv_heads) * dim; }
 };
 
 struct Input {
-  std::vector<float> qkv, q_norm, k_norm, cos, sin;
+  std::vector<float> qkv, q_norm, k_norm, v_norm, cos, sin;
   std::vector<int> positions, slots;
   std::vector<float> growth;  // empty: none
 };
@@ -32,8 +32,8 @@ Output run(const Shape& s, const Input& in, bool norm) {
   Output out = {std::vector<bf16>(size_t(rows) * s.heads * s.dim, nan_bf16()), std::vector<bf16>(cache, nan_bf16()),
                 std::vector<bf16>(cache, nan_bf16())};
   host::launch(dim3(rows, (s.heads + 2 * s.kv_heads + 3) / 4), dim3(32, 4), 0, [&] {
-    rotate(in.qkv.data(), norm ? in.q_norm.data() : nullptr, norm ? in.k_norm.data() : nullptr, in.cos.data(),
-           in.sin.data(), in.positions.data(), in.slots.data(),
+    rotate(in.qkv.data(), norm ? in.q_norm.data() : nullptr, norm ? in.k_norm.data() : nullptr,
+           s.norms_values ? in.v_norm.data() : nullptr, in.cos.data(), in.sin.data(), in.positions.data(), in.slots.data(),
            in.growth.empty() ? nullptr : in.growth.data(), out.q.data(), out.keys.data(), out.values.data(), nullptr, rows,
            s.heads, s.kv_heads, s.dim, s.rotary, s.norm_last, kEps);
   });
@@ -70,12 +70,12 @@ double worst(const std::vector<double>& wanted, const bf16* got) {
 void one_case(Tally& tally, const Shape& s, bool norm, bool grows = false) {
   const int rows = 3;
   Random random{uint64_t(s.dim)};
-  const Input in = {random.numbers(size_t(rows) * s.width()), random.numbers(s.dim), random.numbers(s.dim),
+  const Input in = {random.numbers(size_t(rows) * s.width()), random.numbers(s.dim), random.numbers(s.dim), random.numbers(s.dim),
                     random.numbers(size_t(kContext) * s.rotary / 2), random.numbers(size_t(kContext) * s.rotary / 2),
                     {39, 0, 17}, {47, 0, 18},
                     grows ? std::vector<float>{1.5f, 1.0f, 1.25f} : std::vector<float>{}};
   const std::string name = std::to_string(s.heads) + "+" + std::to_string(s.kv_heads) + " heads of " +
-                           std::to_string(s.dim) + (norm ? " with norms" : "") + (s.norm_last ? " after" : "") + ", " +
+                           std::to_string(s.dim) + (norm ? " with norms" : "") + (s.norm_last ? " after" : "") + (s.norms_values ? " and of values, " : ", ") +
                            std::to_string(s.rotary) + " rotated" + (grows ? ", queries that grow" : "");
   const Output out = run(s, in, norm);
   double error = 0;
@@ -93,8 +93,12 @@ void one_case(Tally& tally, const Shape& s, bool norm, bool grows = false) {
                                     out.keys.data() + at));
       for (int d = 0; d < s.dim; d++) {
         wanted_places.keys[at + d] = out.keys[at + d];
-        narrow(value[d], wanted_places.values[at + d]);
+        if (s.norms_values) wanted_places.values[at + d] = out.values[at + d];
+        else narrow(value[d], wanted_places.values[at + d]);
       }
+      std::vector<double> normed(value, value + s.dim);
+      norm_of(normed, in.v_norm.data());
+      if (s.norms_values) error = std::max(error, worst(normed, out.values.data() + at));
     }
   }
   tally.check(error <= 1.01, name + ": wrong by " + std::to_string(error) + " roundings");
@@ -130,7 +134,7 @@ void one_case(Tally& tally, const Shape& s, bool norm, bool grows = false) {
 void gates(Tally& tally, const Shape& s) {
   const int rows = 5, width = s.width() + s.heads * s.dim;
   Random random{uint64_t(s.dim) * 3};
-  const Input in = {random.numbers(size_t(rows) * s.width()), random.numbers(s.dim), random.numbers(s.dim),
+  const Input in = {random.numbers(size_t(rows) * s.width()), random.numbers(s.dim), random.numbers(s.dim), random.numbers(s.dim),
                     random.numbers(size_t(kContext) * s.rotary / 2), random.numbers(size_t(kContext) * s.rotary / 2),
                     {39, 0, 17, 3, 4}, {47, 0, 18, 1, -1}, {}};
   std::vector<float> wide, of_gates = random.numbers(size_t(rows) * s.heads * s.dim), got(of_gates.size() + 1, 7.0f);
@@ -143,7 +147,8 @@ void gates(Tally& tally, const Shape& s) {
   Output out = {std::vector<bf16>(without.q.size(), nan_bf16()), std::vector<bf16>(without.keys.size(), nan_bf16()),
                 std::vector<bf16>(without.keys.size(), nan_bf16())};
   host::launch(dim3(rows, (2 * s.heads + 2 * s.kv_heads + 3) / 4), dim3(32, 4), 0, [&] {
-    rotate(wide.data(), in.q_norm.data(), in.k_norm.data(), in.cos.data(), in.sin.data(), in.positions.data(), in.slots.data(),
+    rotate(wide.data(), in.q_norm.data(), in.k_norm.data(), nullptr, in.cos.data(), in.sin.data(), in.positions.data(),
+           in.slots.data(),
            nullptr, out.q.data(), out.keys.data(), out.values.data(), got.data(), rows, s.heads, s.kv_heads, s.dim, s.rotary,
            s.norm_last, kEps);
   });
@@ -161,7 +166,7 @@ void gates(Tally& tally, const Shape& s) {
 int main() {
   Tally tally{"rotate"};
   for (const int dim : {16, 80, 128, 256}) gates(tally, {4, 2, dim, dim / 4 / 2 * 2}), gates(tally, {3, 1, dim, dim});
-  for (const int dim : {16, 32, 48, 64, 80, 96, 112, 128, 256})
+  for (const int dim : {16, 32, 48, 64, 80, 96, 112, 128, 256, 512})
     for (const bool norm : {false, true}) {
       one_case(tally, {4, 2, dim, dim}, norm);
       one_case(tally, {7, 1, dim, dim}, norm);
@@ -170,6 +175,7 @@ int main() {
       one_case(tally, {3, 3, dim, dim, true}, norm);
       one_case(tally, {3, 1, dim, dim / 2, true}, norm, true);
       one_case(tally, {4, 2, dim, dim}, norm, true);
+      one_case(tally, {4, 2, dim, dim, false, true}, norm);
     }
   return tally.end();
 }

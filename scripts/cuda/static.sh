@@ -105,7 +105,7 @@ tile() { # tile NAME: threads and dynamic shared memory of a product, also of th
   case $1 in
     attend_*_d*_t*)
       local sizes=${1#attend_*_d}
-      awk -v dim="${sizes%_t*}" -v queries="${sizes#*_t}" '$1 == dim && $2 == queries { print 128, $3 }' kernels/tests/attend_shared.txt
+      awk -v dim="${sizes%_t*}" -v queries="${sizes#*_t}" '$1 == dim && $2 == queries { print $4, $3 }' kernels/tests/attend_shared.txt
       ;;
     tail | sort_pairs) echo 1024 0 ;;
     gemm_silu_tma_* | gemm_gelu_tma_*) tile "gemm_bf16_tma_${1#gemm_????_tma_}" ;;
