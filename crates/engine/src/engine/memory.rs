@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Error, MAX_CONTEXT, Options};
 use crate::model::{BLOCK, Device, KvType, StepLimits, Weights, cuda};
 
-pub use crate::model::cuda::{DeltaNetSizes, ExpertSizes, Sizes};
+pub use crate::model::cuda::{AttentionSizes, DeltaNetSizes, ExpertSizes, Sizes};
 
 /// Bytes that programs can still allocate without swapping; `None` where the system does not say.
 pub fn available() -> Option<usize> {
@@ -106,21 +106,23 @@ impl Need {
     #[must_use]
     pub fn new(sizes: Sizes, weights: usize, options: &Options) -> Self {
         let context = options.context.unwrap_or_else(|| sizes.context.min(MAX_CONTEXT));
-        let of_position =
-            2 * sizes.n_attention_layers * sizes.n_kv_heads * sizes.head_dim * KvType::Bf16.bytes();
+        let of_position = |cached: usize| cached * KvType::Bf16.bytes() * context.next_multiple_of(BLOCK);
         let limits = step_limits(sizes, LEAST_TOKENS.min(options.step_tokens), options.n_rows, context);
         let steps = cuda::step_bytes(sizes, limits) + SPARE;
-        let cache = of_position * context.next_multiple_of(BLOCK);
+        let cache = of_position(sizes.cached());
         let states = LEAST_SLOTS * sizes.delta_net.map_or(0, |delta_net| delta_net.state_bytes);
         // Each has the whole table of embeddings, and whole rows of what goes into a product.
         let table = 2 * sizes.vocab * sizes.hidden;
         let of_experts = sizes.experts.map_or(0, |experts| experts.top_k * experts.width);
         let of_delta_net = sizes.delta_net.map_or(0, |delta_net| delta_net.values);
-        let widest = sizes.intermediate.max(sizes.n_heads * sizes.head_dim).max(of_experts).max(of_delta_net);
+        let widest = sizes.intermediate.max(sizes.query_width()).max(of_experts).max(of_delta_net);
         let rows = 2 * limits.rows * widest;
         let mut on_each = [None; cuda::MOST_CARDS];
         for n in cuda::SharedHeads::from(sizes).possible_cards() {
-            let own_cache = cache / sizes.n_kv_heads.max(1) * (sizes.n_kv_heads / n).max(1);
+            let own = |attention: AttentionSizes| {
+                attention.cached() / attention.n_kv_heads.max(1) * (attention.n_kv_heads / n).max(1)
+            };
+            let own_cache = of_position(sizes.attentions().map(own).sum());
             let beside = if n == 1 { 0 } else { table - table / n + rows };
             on_each[n - 1] = Some(weights / n + own_cache + states / n + steps + beside);
         }
@@ -203,20 +205,24 @@ mod tests {
 
     /// Published sizes of Qwen2.5.
     const QWEN_72B: Sizes = Sizes {
-        n_attention_layers: 80,
         hidden: 8192,
         intermediate: 29568,
         n_heads: 64,
-        n_kv_heads: 8,
-        head_dim: 128,
+        full: AttentionSizes { n_layers: 80, n_kv_heads: 8, head_dim: 128, rotary_dim: 128 },
+        sliding: None,
         vocab: 152_064,
         context: 32_768,
         experts: None,
         delta_net: None,
         gated_attention: false,
     };
-    const QWEN_32B: Sizes =
-        Sizes { n_attention_layers: 64, hidden: 5120, intermediate: 27648, n_heads: 40, ..QWEN_72B };
+    const QWEN_32B: Sizes = Sizes {
+        hidden: 5120,
+        intermediate: 27648,
+        n_heads: 40,
+        full: AttentionSizes { n_layers: 64, ..QWEN_72B.full },
+        ..QWEN_72B
+    };
     /// What an 80 GB card has for programs.
     const CARD: usize = 79 << 30;
 

@@ -12,7 +12,7 @@ mod check;
 pub use check::Difference;
 
 mod arena;
-pub use arena::{DeltaNetSizes, ExpertSizes, Sizes, step_bytes};
+pub use arena::{AttentionSizes, DeltaNetSizes, ExpertSizes, Sizes, step_bytes};
 
 mod group;
 pub use group::Group;
@@ -124,7 +124,7 @@ pub enum Error {
         "a model with {heads}, cannot be spread over {n_cards} GPUs; hint: `--tensor-parallel` {}",
         in_words(possible)
     )]
-    Cards { n_cards: usize, heads: SharedHeads, possible: Vec<usize> },
+    Cards { n_cards: usize, heads: Box<SharedHeads>, possible: Vec<usize> },
     #[error("GPU {ordinal}: {source}")]
     Card { ordinal: usize, source: Box<Self> },
     /// A GPU of several that have a model together.

@@ -255,9 +255,6 @@ impl Weights {
     /// What GPUs do not compute in this version; `None` for a model that runs on them.
     #[must_use]
     pub fn only_on_cpu(&self) -> Option<String> {
-        if self.config.value_norm || self.config.sinks {
-            return Some("its attention has norms of values, or sinks".into());
-        }
         let format = self.index.values().map(|entry| entry.dtype).find(|format| !format.is_on_gpus());
         format.map(|format| format!("it has tensors of {}", format.name()))
     }

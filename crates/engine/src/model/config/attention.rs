@@ -72,6 +72,22 @@ impl Config {
         self.attention(self.kind_of(layer))
     }
 
+    /// Layers that attend in this way.
+    #[must_use]
+    pub fn n_layers_of(&self, kind: AttentionKind) -> usize {
+        let attends = |&layer: &usize| self.delta_net_of(layer).is_none() && self.kind_of(layer) == kind;
+        (0..self.n_layers).filter(attends).count()
+    }
+
+    /// Whether sliding layers rotate by other angles than the full ones.
+    #[must_use]
+    pub fn has_sliding_angles(&self) -> bool {
+        let is_other = |sliding: &Attention| {
+            (&sliding.rope, sliding.rotary_dim) != (&self.full.rope, self.full.rotary_dim)
+        };
+        self.sliding.as_ref().is_some_and(is_other)
+    }
+
     /// Keys that a query of a sliding layer sees; `None` where there are no such layers.
     #[must_use]
     pub fn window(&self) -> Option<usize> {

@@ -11,7 +11,7 @@
 
 mod sizes;
 pub(super) use sizes::ROUTER_PARTS;
-pub use sizes::{DeltaNetSizes, ExpertSizes, Sizes};
+pub use sizes::{AttentionSizes, DeltaNetSizes, ExpertSizes, Sizes};
 
 use cudarc::driver::CudaContext;
 use std::sync::Arc;
@@ -68,7 +68,6 @@ impl Extra {
     /// Of weights that have a product of their own, without adapters.
     fn of(sizes: Sizes) -> Self {
         let Sizes { hidden, intermediate, vocab, .. } = sizes;
-        let heads = sizes.query_width();
         let experts = sizes.experts.map_or([(0, 0); 3], |experts| {
             let shared = experts.shared_width;
             [(experts.n, hidden), (2 * shared, hidden), (hidden, shared)]
@@ -77,15 +76,14 @@ impl Extra {
             let [projected, gates] = delta_net.products();
             [(projected, hidden), (gates, hidden), (hidden, delta_net.values)]
         });
-        let shapes = [
-            (sizes.qkv_width(), hidden),
-            (hidden, heads),
-            (2 * intermediate, hidden),
-            (hidden, intermediate),
-            (vocab, hidden),
-        ];
+        let of_attention = sizes.attentions().flat_map(|attention| {
+            let queries = sizes.n_heads * attention.head_dim;
+            [(sizes.qkv_width_of(attention), hidden), (hidden, queries)]
+        });
+        let shapes = [(2 * intermediate, hidden), (hidden, intermediate), (vocab, hidden)];
         let mut extra = Self::default();
-        for (n, k) in shapes.into_iter().chain(experts).chain(delta_net).filter(|(n, k)| n * k > 0) {
+        let shapes = shapes.into_iter().chain(of_attention).chain(experts).chain(delta_net);
+        for (n, k) in shapes.filter(|(n, k)| n * k > 0) {
             extra.add_weight(n, k, products::k_slice(n, k));
         }
         extra
@@ -206,6 +204,8 @@ pub(super) enum Slot {
     /// Tiles of the experts' first products, and of their second ones.
     GateTiles,
     DownTiles,
+    /// The output of a dense half with experts beside it.
+    Beside,
     /// Gated values of each pair, and its output.
     ExpertGated,
     ExpertOutputs,
@@ -229,27 +229,26 @@ pub(super) struct Places {
 impl Places {
     pub(super) fn new(extent: Extent, sizes: Sizes, extra: Extra) -> Self {
         let Extent { rows, wanted, numbers, splits, items } = extent;
-        let Sizes { hidden, intermediate, n_heads, head_dim, vocab, .. } = sizes;
-        let queries = sizes.query_width();
-        let product = rows * sizes.widest_product();
+        let Sizes { hidden, intermediate, n_heads, vocab, .. } = sizes;
+        let (queries, product) = (sizes.query_width(), rows * sizes.widest_product());
         let one = ShardBuffers { widest: 0, own_hidden: hidden, own_logits: vocab, all_logits: 0 };
         let ShardBuffers { widest, own_hidden, own_logits, all_logits } = extra.shard.unwrap_or(one);
         let sums = (rows.min(SPLIT_TOKENS) * extra.sums).max(extra.split_k.partial_len(rows));
-        let mask = 4 * vocab.div_ceil(32);
-        let none = ExpertSizes { n: 0, top_k: 0, width: 0, shared_width: 0 };
-        let ExpertSizes { n, width, shared_width, .. } = sizes.experts.unwrap_or(none);
+        let ExpertSizes { n, width, shared_width, beside_dense, .. } =
+            sizes.experts.unwrap_or(ExpertSizes::NONE);
         let (pairs, has_experts) = (sizes.pairs(rows), usize::from(sizes.experts.is_some()));
         let tiles = 16 * most_tiles_of_any(pairs, n);
+        let beside = usize::from(beside_dense) * hidden;
         let (mixed, mixed_out) = sizes.delta_net.map_or((0, 0), |sizes| (sizes.mixed(), sizes.values));
         let n_logprobs = wanted * LOGPROBS;
-        let alternatives: [&[&[(Slot, usize)]]; 22] = [
+        let alternatives: [&[&[(Slot, usize)]]; 23] = [
             &[&[(Slot::Numbers, 4 * numbers)]],
             &[&[(Slot::Stream, 4 * rows * hidden)]],
             &[&[(Slot::WantedStream, 4 * wanted * hidden)]],
             &[&[(Slot::Normed, 2 * rows * hidden)]],
             &[
                 &[(Slot::Product, 4 * product.max(wanted * own_logits))],
-                &[(Slot::Splits, 4 * splits * n_heads * head_dim), (Slot::Peaks, 8 * splits * n_heads)],
+                &[(Slot::Splits, 4 * splits * queries), (Slot::Peaks, 8 * splits * n_heads)],
             ],
             &[
                 &[
@@ -272,7 +271,7 @@ impl Places {
             &[&[(Slot::Hidden, 4 * items * extra.ranks * ITEM_ROWS)]],
             &[&[(Slot::Noted, 4 * rows.min(NOTED_ROWS) * hidden)]],
             &[&[
-                (Slot::Wants, (wanted * (WANT_BYTES + mask)).max(n_logprobs * WANT_BYTES)),
+                (Slot::Wants, (wanted * (WANT_BYTES + 4 * vocab.div_ceil(32))).max(n_logprobs * WANT_BYTES)),
                 (Slot::Choices, n_logprobs * CHOICE_BYTES),
                 (Slot::Found, n_logprobs.min(FOUND_AT_ONCE).max(wanted) * FOUND_BYTES),
             ]],
@@ -284,6 +283,7 @@ impl Places {
             &[&[(Slot::SharedFactors, 4 * has_experts * rows)]],
             &[&[(Slot::GateTiles, tiles)]],
             &[&[(Slot::DownTiles, tiles)]],
+            &[&[(Slot::Beside, 4 * rows * beside)]],
             &[&[(Slot::Whole, 2 * rows * widest)]],
             &[&[(Slot::Logits, 4 * wanted * all_logits)]],
         ];
@@ -315,11 +315,12 @@ impl Places {
 }
 
 /// Bytes that the steps of a model take on a GPU, none larger than `most`: all that is allocated beside weights and
-/// cache. Exact for weights that have a product of their own, without adapters, and heads that are rotated whole.
+/// cache. Exact for weights that have a product of their own, without adapters.
 #[must_use]
 pub fn step_bytes(sizes: Sizes, most: StepLimits) -> usize {
-    let table = (4 * most.context * (sizes.head_dim / 2)).next_multiple_of(ALIGNED);
-    Places::new(Extent::of(most, sizes, 0), sizes, Extra::of(sizes)).bytes + 2 * table
+    let table = |sizes: AttentionSizes| (4 * most.context * (sizes.rotary_dim / 2)).next_multiple_of(ALIGNED);
+    let tables: usize = sizes.attentions().map(table).sum();
+    Places::new(Extent::of(most, sizes, 0), sizes, Extra::of(sizes)).bytes + 2 * tables
 }
 
 /// Memory for steps of some extent.

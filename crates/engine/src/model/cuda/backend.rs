@@ -20,11 +20,11 @@ mod values;
 pub(super) use experts::Merged;
 pub(super) use multiply::inputs;
 pub(super) use norm::Add;
-pub use values::Values;
+pub use values::{Queries, Values};
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cudarc::driver::{CudaStream, result};
+use cudarc::driver::CudaStream;
 
 use super::{
     Error, Gpu,
@@ -105,8 +105,9 @@ impl Cuda {
     /// # Errors
     /// The device fails.
     pub(super) fn sharded(gpu: &Gpu, whole: &Config, shard: Shard) -> Result<Self, Error> {
-        if whole.full.head_dim > tiles::MOST_DIMS || !whole.full.head_dim.is_multiple_of(16) {
-            return Err(Error::Heads { dims: whole.full.head_dim, most: tiles::MOST_DIMS });
+        let computes = |dims: usize| dims <= tiles::MOST_DIMS && dims.is_multiple_of(16);
+        if let Some(heads) = whole.attentions().find(|heads| !computes(heads.head_dim)) {
+            return Err(Error::Heads { dims: heads.head_dim, most: tiles::MOST_DIMS });
         }
         whole.delta_net.as_ref().map(delta_net::rule).transpose()?;
         let context = gpu.context();
@@ -125,7 +126,7 @@ impl Cuda {
             n_blocks: 0,
             states: None,
             angles: rope_table(&whole.full),
-            sliding_angles: whole.sliding.as_ref().map(rope_table),
+            sliding_angles: whole.sliding.as_ref().filter(|_| whole.has_sliding_angles()).map(rope_table),
             plan: Plan::default(),
             step_upload: StepUpload::new(gpu)?,
             graphs: (gpu.records() && shard == Shard::WHOLE).then(|| Graphs::new(&stream)),
@@ -207,28 +208,13 @@ impl Cuda {
     pub(super) fn set_logits(&mut self, at: u64) {
         self.logits = Some(at);
     }
-
-    /// Copies bytes from the device, and waits for them.
-    fn fetch(&self, at: u64, bytes: usize) -> Result<Vec<u8>, Error> {
-        let mut fetched = vec![0_u8; bytes];
-        // SAFETY: callers pass the address of at least `bytes` bytes of the arena; the stream is synchronised before
-        // `fetched` is read or dropped.
-        unsafe { result::memcpy_dtoh_async(&mut fetched, at, self.stream.cu_stream()) }
-            .map_err(failed("fetch results"))?;
-        self.stream.synchronize().map_err(failed("run a step"))?;
-        Ok(fetched)
-    }
-
-    fn query_width(&self) -> usize {
-        self.config.n_heads * self.config.full.head_dim
-    }
 }
 
 impl Backend for Cuda {
     type Stream = Values;
     type Input = Values;
     type Product = Values;
-    type Queries = Values;
+    type Queries = Queries;
     type Vector = Memory;
     type Linear = Linear;
     type Table = Table;
@@ -346,7 +332,7 @@ impl Backend for Cuda {
     }
 
     fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input, model::Error> {
-        Ok(self.residual_norm(x, Add::Nothing, weight)?)
+        Ok(self.residual_norm(x, (Add::Nothing, 1.0), weight)?)
     }
 
     fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product, model::Error> {
@@ -360,17 +346,17 @@ impl Backend for Cuda {
         x: &mut Self::Stream,
         h: &Self::Input,
         w: &Self::Linear,
-        After { norm, next, .. }: After<'_, Self::Vector>,
+        After { norm, factor, next }: After<'_, Self::Vector>,
     ) -> Result<Self::Input, model::Error> {
         if let Some(weight) = norm {
             let values = &self.product(h, w)?;
-            return Ok(self.residual_norm(x, Add::Normed { values, weight }, next)?);
+            return Ok(self.residual_norm(x, (Add::Normed { values, weight }, factor), next)?);
         }
         if let Some(sums) = self.multiply_apart(h, w)? {
-            return Ok(self.residual_norm(x, Add::Sums(sums), next)?);
+            return Ok(self.residual_norm(x, (Add::Sums(sums), factor), next)?);
         }
         self.multiply(h, w, (x.at(), w.n), true)?;
-        Ok(self.residual_norm(x, Add::Nothing, next)?)
+        Ok(self.residual_norm(x, (Add::Nothing, factor), next)?)
     }
 
     fn project(
@@ -381,9 +367,8 @@ impl Backend for Cuda {
         norms: HeadNorms<'_, Self::Vector>,
         kind: AttentionKind,
     ) -> Result<Self::Queries, model::Error> {
-        if norms.q.is_none()
-            && norms.k.is_none()
-            && norms.v.is_none()
+        let norms = [norms.q, norms.k, norms.v];
+        if norms.iter().all(Option::is_none)
             && let Some(queries) = self.multiply_heads(layer, h, qkv, kind)?
         {
             return Ok(queries);
@@ -400,7 +385,7 @@ impl Backend for Cuda {
         if self.plan.takes_all() {
             return Ok((x, queries));
         }
-        Ok(self.take_wanted_rows(&x, &queries)?)
+        Ok(self.take_wanted_rows(&x, queries)?)
     }
 
     fn attend(
@@ -408,10 +393,10 @@ impl Backend for Cuda {
         layer: usize,
         queries: Self::Queries,
         rows: Rows,
-        kind: AttentionKind,
-        _sinks: Option<&Self::Vector>,
+        _kind: AttentionKind,
+        sinks: Option<&Self::Vector>,
     ) -> Result<Self::Input, model::Error> {
-        Ok(self.attention(layer, &queries, rows, kind)?)
+        Ok(self.attention(layer, &queries, rows, sinks)?)
     }
 
     fn mix(
@@ -437,19 +422,18 @@ impl Backend for Cuda {
         x: &mut Self::Stream,
         h: &Self::Input,
         experts: &Self::Experts,
-        After { norm, next, .. }: After<'_, Self::Vector>,
+        after: After<'_, Self::Vector>,
     ) -> Result<Self::Input, model::Error> {
-        Ok(self.sum_of_experts(x, h, experts, norm, next)?)
+        Ok(self.sum_of_experts(x, h, experts, after)?)
     }
 
     fn add_beside(
         &mut self,
-        _x: &mut Self::Stream,
-        _beside: Beside<'_, Self>,
-        _after: After<'_, Self::Vector>,
+        x: &mut Self::Stream,
+        beside: Beside<'_, Self>,
+        after: After<'_, Self::Vector>,
     ) -> Result<Self::Input, model::Error> {
-        // `Weights::check_gpu` refuses such models before they are loaded.
-        Err(model::Error::Step("experts beside a dense half are computed on the CPU".into()))
+        Ok(self.dense_and_experts(x, &beside, &after)?)
     }
 
     fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, model::Error> {

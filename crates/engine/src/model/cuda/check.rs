@@ -84,6 +84,10 @@ impl Draw {
             _ => &[0],
         };
         for block in bytes.chunks_exact_mut(format.block_bytes()) {
+            if format == Format::Mxfp4 {
+                block[0] = 115 + block[0] % 8;
+                continue;
+            }
             for &at in halves {
                 block[at..at + 2].copy_from_slice(&f16::from_f32(0.01 * self.number()).to_le_bytes());
             }
@@ -133,6 +137,20 @@ static SMALL_HYBRID: LazyLock<Value> = LazyLock::new(|| {
     "rope_parameters": {"rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25}})
 });
 const LAYERS_OF_HYBRID: u64 = 0x312a_a6a9_efe7_cd4b;
+
+/// Gemma 4's heads of two sizes, norms of values, and experts beside a dense half.
+static SMALL_BESIDE: LazyLock<Value> = LazyLock::new(|| {
+    serde_json::json!({"architectures": ["Gemma4ForCausalLM"], "hidden_size": 256, "intermediate_size": 512,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 256, "global_head_dim": 512,
+    "num_global_key_value_heads": 1, "attention_k_eq_v": true, "sliding_window": 24, "vocab_size": 512,
+    "max_position_embeddings": 512, "rms_norm_eps": 1e-6, "tie_word_embeddings": true, "model_type": "gemma4_text",
+    "hidden_activation": "gelu_pytorch_tanh", "layer_types": ["sliding_attention", "full_attention"],
+    "final_logit_softcapping": 30.0, "hidden_size_per_layer_input": 0, "num_kv_shared_layers": 0,
+    "enable_moe_block": true, "num_experts": 16, "top_k_experts": 4, "moe_intermediate_size": 96,
+    "rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+    "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6}}})
+});
+const LAYERS_BESIDE: u64 = 0x3507_2ce6_30d0_69a2;
 
 /// Tiles of each draw.
 const TILES: usize = 400;
@@ -210,6 +228,7 @@ impl Gpu {
         let kinds = [
             (Kind::Bf16, Format::Bf16),
             (Kind::Q8_0, Format::Q8_0),
+            (Kind::Mxfp4, Format::Mxfp4),
             (Kind::Q4K, Format::Q4K),
             (Kind::Q6K, Format::Q6K),
         ];
@@ -266,6 +285,7 @@ impl Gpu {
             ("two layers of a small model", &*SMALL, SMALL_LAYERS),
             ("two layers of a small model with experts", &*SMALL_EXPERTS, LAYERS_OF_EXPERTS),
             ("two layers of a small hybrid", &*SMALL_HYBRID, LAYERS_OF_HYBRID),
+            ("two layers of a small model with experts beside a dense half", &*SMALL_BESIDE, LAYERS_BESIDE),
         ] {
             let config = from_json("a small model", json)?;
             let logits = logits(&mut *super::load(self, &Weights::seeded(config, 11))?)?;
@@ -286,6 +306,10 @@ impl Gpu {
         let mut config = Config { n_layers: config.n_layers.min(2), ..config.clone() };
         if let Some(experts) = &mut config.experts {
             experts.layers = vec![config.n_layers < 2, true];
+        }
+        // Both kinds of attention.
+        if config.sliding.is_some() {
+            config.slides = (1..=config.n_layers).map(|layer| layer < config.n_layers).collect();
         }
         // Of a hybrid, both kinds of layers.
         if let Some(delta_net) = &mut config.delta_net {

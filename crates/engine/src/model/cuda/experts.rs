@@ -38,6 +38,8 @@ pub struct Experts {
     pub(super) router_parts: usize,
     /// The correction bias, `[n]`.
     pub(super) bias: Option<Memory>,
+    /// Factors on the weights of experts, `[n]`.
+    pub(super) factors: Option<Memory>,
     pub(super) gate_up: Stack,
     pub(super) down: Stack,
     pub(super) shared: Option<Shared>,
@@ -50,6 +52,8 @@ pub(super) struct Stack {
     /// Outputs of one of them that this card computes, and inputs.
     pub n: usize,
     pub k: usize,
+    /// `[experts, n]` f32, in the order of the outputs.
+    pub bias: Option<Memory>,
 }
 
 /// The shared expert.
@@ -67,6 +71,7 @@ struct Source<'a> {
     weights: &'a Weights,
     module: &'a str,
     n_experts: usize,
+    has_biases: bool,
     shard: Shard,
 }
 
@@ -87,18 +92,19 @@ impl Experts {
             experts.shared.map(|shared| Shared::load(weights, module, (shared, hidden), shard, upload));
         let shared = shared.transpose()?;
         let is_gated = shared.as_ref().is_some_and(|shared| shared.is_gated);
-        let (router, router_parts) = router(weights, module, (n, is_gated, hidden), upload)?;
-        let bias = experts.routing.has_bias.then(|| {
-            let values = weights.floats(&format!("{module}.gate.e_score_correction_bias"), n)?;
-            let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-            upload.bytes(&bytes, WEIGHTS).map_err(Error::from)
-        });
-        let bias = bias.transpose()?;
-        let source = Source { weights, module, n_experts: n, shard };
+        let routing = experts.routing;
+        let mut of_router = |is_there: bool, part: &str| {
+            let values = is_there.then(|| weights.floats(&format!("{module}.gate.{part}"), n)).transpose()?;
+            values.map(|values| send_floats(&values, upload)).transpose()
+        };
+        let bias = of_router(routing.has_bias, "e_score_correction_bias")?;
+        let factors = of_router(routing.expert_factors, "per_expert_scale")?;
+        let (router, router_parts) = router(weights, module, (experts, is_gated, hidden), upload)?;
+        let source = Source { weights, module, n_experts: n, has_biases: experts.biases, shard };
         let gate_up = source.gate_up([width, hidden], upload)?;
         let down = source.down([hidden, width], upload)?;
         upload.finish()?;
-        Ok(Self { routing: experts.routing, n, router, router_parts, bias, gate_up, down, shared })
+        Ok(Self { routing, n, router, router_parts, bias, factors, gate_up, down, shared })
     }
 
     /// Logits of a row, of one part of the router.
@@ -134,7 +140,7 @@ impl Shared {
 fn router(
     weights: &Weights,
     module: &str,
-    (n_experts, is_gated, hidden): (usize, bool, usize),
+    (experts, is_gated, hidden): (&config::Experts, bool, usize),
     upload: &mut WeightUpload,
 ) -> Result<(Linear, usize), Error> {
     let read = |name: &str, n: usize| {
@@ -143,7 +149,7 @@ fn router(
         floats(stored.dtype, &stored.bytes).ok_or_else(wrong)
     };
     let name = format!("{module}.gate.weight");
-    let mut values = read(&name, n_experts)?;
+    let mut values = read(&name, experts.n)?;
     weights.used(&name);
     if is_gated {
         values.extend(read(&format!("{module}.shared_expert_gate.weight"), 1)?);
@@ -157,8 +163,23 @@ fn router(
     let way = Way::Direct(Kind::Bf16);
     let part = Part { memory, offset: 0, way, first: 0, n, k_slice: products::k_slice(n, k) };
     let outputs = std::iter::once(0..n).collect();
-    let linear = Linear { parts: vec![part], n, k, bias: None, outputs, adapters: Adapters::default() };
+    let bias = experts.routing.logit_bias.then(|| {
+        // It is added to the logits' first part alone.
+        let mut bias = weights.floats(&format!("{module}.gate.bias"), experts.n)?;
+        bias.resize(n, 0.0);
+        send_floats(&bias, upload)
+    });
+    let bias = bias.transpose()?;
+    let linear = Linear { parts: vec![part], n, k, bias, outputs, adapters: Adapters::default() };
     Ok((linear, parts.len()))
+}
+
+/// f32 numbers on the device.
+fn send_floats(values: &[f32], upload: &mut WeightUpload) -> Result<Memory, Error> {
+    let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let memory = upload.bytes(&bytes, WEIGHTS)?;
+    upload.finish()?;
+    Ok(memory)
 }
 
 /// Numbers as sums of bf16 ones, the largest first: one where all are bf16, three where all bits of f32 are in use.
@@ -284,7 +305,9 @@ impl Source<'_> {
                 self.weights.used(name);
             }
         }
-        self.stack(stack, (2 * own.len(), k), "gate")
+        let mut stack = self.stack(stack, (2 * own.len(), k), "gate")?;
+        stack.bias = self.biases(&["gate", "up"], n, upload)?;
+        Ok(stack)
     }
 
     fn down(&self, [n, k]: [usize; 2], upload: &mut WeightUpload) -> Result<Stack, Error> {
@@ -307,14 +330,37 @@ impl Source<'_> {
             }
             self.weights.used(&name);
         }
-        self.stack(stack, (own.len(), k), "down")
+        let mut stack = self.stack(stack, (own.len(), k), "down")?;
+        stack.bias = self.biases(&["down"], n, upload)?;
+        Ok(stack)
+    }
+
+    /// The biases of each expert's outputs that this card computes, of several matrices interleaved as their rows are.
+    fn biases(&self, parts: &[&str], n: usize, upload: &mut WeightUpload) -> Result<Option<Memory>, Error> {
+        if !self.has_biases {
+            return Ok(None);
+        }
+        let name = |part: &&str| format!("{}.experts.{part}_proj.bias", self.module);
+        let read = |part| self.weights.float_tensor(&name(part), &[self.n_experts * n, 1]);
+        let all = parts.iter().map(read).collect::<Result<Vec<Vec<f32>>, _>>()?;
+        let own = self.shard.outputs(n, 1);
+        let mut values = Vec::with_capacity(parts.len() * self.n_experts * own.len());
+        for expert in 0..self.n_experts {
+            for first in own.clone().step_by(HALF) {
+                let at = expert * n + first;
+                for of_part in &all {
+                    values.extend_from_slice(&of_part[at..at + HALF]);
+                }
+            }
+        }
+        send_floats(&values, upload).map(Some)
     }
 
     fn stack(&self, loaded: Loaded, (n, k): (usize, usize), part: &str) -> Result<Stack, Error> {
         let Some((encoding, memory)) = loaded else {
             return Err(self.weights.bad(&self.name(0, part), "is missing"));
         };
-        Ok(Stack { memory, way: Way::of(encoding.format), n, k })
+        Ok(Stack { memory, way: Way::of(encoding.format), n, k, bias: None })
     }
 }
 

@@ -98,7 +98,7 @@ impl Group {
         let (n_cards, heads) = (self.gpus.len(), SharedHeads::from(Sizes::from(whole)));
         let possible = heads.possible_cards();
         if !possible.contains(&n_cards) {
-            return Err(Error::Cards { n_cards, heads, possible });
+            return Err(Error::Cards { n_cards, heads: Box::new(heads), possible });
         }
         Ok(Shard { card: 0, n_cards }.config(whole))
     }

@@ -314,10 +314,9 @@ impl Queries {
         };
         let at = [order, &positions, &sequences]
             .map(|values| numbers.push_padded(values.iter().copied(), room.rows(rows.len()), 0));
-        let mut attention = |window| Attention::new(frame, queries, window, at, numbers);
         let mut used = |kind| {
-            let is_used = (0..config.n_layers).any(|layer| config.kind_of(layer) == kind);
-            if is_used { attention(config.attention(kind).window) } else { Attention::default() }
+            let is_used = config.n_layers_of(kind) > 0;
+            if is_used { Attention::new(frame, queries, kind, at, numbers) } else { Attention::default() }
         };
         let (local, global) = (used(AttentionKind::Sliding), used(AttentionKind::Full));
         Self { global, local }
@@ -328,11 +327,11 @@ impl Attention {
     fn new(
         Frame { config, limits, room, .. }: Frame<'_>,
         queries: work_tiles::Queries<'_>,
-        window: Option<usize>,
+        kind: AttentionKind,
         [order, positions, sequences]: [At; 3],
         numbers: &mut Numbers,
     ) -> Self {
-        let planned = work_tiles::plan(queries, heads(config), window, limits);
+        let planned = work_tiles::plan(queries, heads(config, kind), config.attention(kind).window, limits);
         let mut launch = |launch: work_tiles::Launch| {
             let width = launch.work_tiles.len() / launch.n_work_tiles;
             let n_work_tiles = room.pieces(launch.n_work_tiles, usize::MAX);
@@ -352,9 +351,9 @@ impl Attention {
     }
 }
 
-/// A model's heads, as attention is cut by them.
-pub(super) fn heads(config: &Config) -> work_tiles::Heads {
-    let attention = &config.full;
+/// The heads of one kind of attention, as it is cut by them.
+fn heads(config: &Config, kind: AttentionKind) -> work_tiles::Heads {
+    let attention = config.attention(kind);
     work_tiles::Heads {
         n_heads: config.n_heads,
         n_kv_heads: attention.n_kv_heads,

@@ -75,6 +75,7 @@ pub fn check(n: usize, k: usize) -> Result<(), Error> {
 pub enum Kind {
     Bf16,
     Q8_0,
+    Mxfp4,
     Q4K,
     Q6K,
 }
@@ -102,6 +103,7 @@ impl Way {
         match format {
             Format::Bf16 | Format::F16 | Format::F32 => Self::Direct(Kind::Bf16),
             Format::Q8_0 => Self::Direct(Kind::Q8_0),
+            Format::Mxfp4 => Self::Direct(Kind::Mxfp4),
             Format::Q4K => Self::Direct(Kind::Q4K),
             Format::Q6K => Self::Direct(Kind::Q6K),
             Format::Q4_0 => Self::Panel("dequantize_q4_0"),
@@ -109,13 +111,7 @@ impl Way {
             Format::Q5_0 => Self::Panel("dequantize_q5_0"),
             Format::Q5_1 => Self::Panel("dequantize_q5_1"),
             Format::Q5K => Self::Panel("dequantize_q5_k"),
-            Format::Q2K
-            | Format::Q3K
-            | Format::Iq4Nl
-            | Format::Iq4Xs
-            | Format::Mxfp4
-            | Format::U4
-            | Format::F8E4M3 => {
+            Format::Q2K | Format::Q3K | Format::Iq4Nl | Format::Iq4Xs | Format::U4 | Format::F8E4M3 => {
                 unreachable!("refused before a tensor is read")
             }
         }

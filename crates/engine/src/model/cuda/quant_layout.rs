@@ -1,6 +1,7 @@
 //! Quantised weights as they lie in a GPU's memory: from the blocks of a file to strips of 16 outputs, bits moved and
 //! none lost. `kernels/planes.cuh` draws the layout and reads it. No CUDA is needed here, and nothing is multiplied.
 
+use half::bf16;
 use rayon::prelude::*;
 
 use crate::model::weights::ggml::{Format, read_codes, scale_and_minimum};
@@ -26,12 +27,13 @@ pub struct QuantLayout {
 }
 
 impl QuantLayout {
-    /// The layout of a format that has a product of its own and is not kept as in the file: `Q8_0`, `Q4_K` and
-    /// `Q6_K`. `None` for the others, and where rows of `k` values are not whole blocks.
+    /// The layout of a format that has a product of its own and is not kept as in the file: `Q8_0`, `MXFP4`, `Q4_K`
+    /// and `Q6_K`. `None` for the others, and where rows of `k` values are not whole blocks.
     #[must_use]
     pub fn of(format: Format, k: usize) -> Option<Self> {
         let (codes_bytes, super_bytes) = match format {
             Format::Q8_0 => (512, 0),
+            Format::Mxfp4 => (256, 0),
             Format::Q4K => (256, 64),
             Format::Q6K => (384, 32),
             _ => return None,
@@ -111,6 +113,9 @@ impl QuantLayout {
         let second = output / 8;
         match self.format {
             Format::Q8_0 => scales[2 * second..][..2].copy_from_slice(&block[..2]),
+            Format::Mxfp4 => {
+                scales[2 * second..][..2].copy_from_slice(&half_power(block[0]).to_le_bytes());
+            }
             Format::Q4K => {
                 let (scale, minimum) = scale_and_minimum(&block[4..16], part);
                 scales[2 * second..][..2].copy_from_slice(&[scale, minimum]);
@@ -122,6 +127,15 @@ impl QuantLayout {
     fn write_super(&self, output: usize, block: &[u8], at: &mut [u8]) {
         let halves = if self.format == Format::Q4K { &block[..4] } else { &block[208..210] };
         at[(output % 8 * 2 + output / 8) * halves.len()..][..halves.len()].copy_from_slice(halves);
+    }
+}
+
+/// Half of 2^(e - 127), of which bf16 holds all.
+fn half_power(e: u8) -> bf16 {
+    match e {
+        0 => bf16::from_bits(1 << 5), // subnormal, as the next one
+        1 => bf16::from_bits(1 << 6),
+        _ => bf16::from_bits(u16::from(e - 1) << 7),
     }
 }
 

@@ -100,7 +100,8 @@ impl Shard {
     /// The buffers that this card needs beside those of its shard; `None` for a card that has the whole model.
     pub(super) fn buffers(self, whole: &Config) -> Option<ShardBuffers> {
         (self.n_cards > 1).then(|| ShardBuffers {
-            widest: (whole.n_heads * whole.full.head_dim)
+            widest: Sizes::from(whole)
+                .query_width()
                 .max(whole.dense_width())
                 .max(whole.delta_net.as_ref().map_or(0, |delta_net| delta_net.widths()[2]))
                 .max(whole.experts.as_ref().map_or(0, widest_of_experts)),
@@ -148,6 +149,8 @@ fn widest_of_experts(experts: &Experts) -> usize {
 pub struct SharedHeads {
     pub n_heads: usize,
     pub n_kv_heads: usize,
+    /// Those of layers with a window, where they have others.
+    pub n_sliding_kv_heads: Option<usize>,
     /// Key heads of DeltaNet layers, each with neighbouring value heads: 1 where value heads are tiled, so that those of a
     /// key head are not neighbours. `None` of a model without such layers.
     pub n_key_heads: Option<usize>,
@@ -156,13 +159,23 @@ pub struct SharedHeads {
 impl From<Sizes> for SharedHeads {
     fn from(sizes: Sizes) -> Self {
         let n_key_heads = sizes.delta_net.map(|delta_net| delta_net.shared_key_heads);
-        Self { n_heads: sizes.n_heads, n_kv_heads: sizes.n_kv_heads, n_key_heads }
+        let n_kv_heads = sizes.full.n_kv_heads;
+        let of_sliding = sizes.sliding.map(|sliding| sliding.n_kv_heads);
+        Self {
+            n_heads: sizes.n_heads,
+            n_kv_heads,
+            n_sliding_kv_heads: of_sliding.filter(|n| *n != n_kv_heads),
+            n_key_heads,
+        }
     }
 }
 
 impl std::fmt::Display for SharedHeads {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} heads, {} of keys and values", self.n_heads, self.n_kv_heads)?;
+        if let Some(n) = self.n_sliding_kv_heads {
+            write!(f, " ({n} in layers with a window)")?;
+        }
         match self.n_key_heads {
             None => Ok(()),
             Some(1) => f.write_str(", and DeltaNet heads that one GPU has together"),
@@ -177,10 +190,12 @@ impl SharedHeads {
     /// case several cards have the same ones.
     #[must_use]
     pub fn possible_cards(self) -> Vec<usize> {
-        let Self { n_heads, n_kv_heads, n_key_heads } = self;
+        let Self { n_heads, n_kv_heads, n_sliding_kv_heads, n_key_heads } = self;
         let divides = |n: &usize| {
+            let shares = |heads: usize| heads.is_multiple_of(*n) || n.is_multiple_of(heads);
             n_heads.is_multiple_of(*n)
-                && (n_kv_heads.is_multiple_of(*n) || n.is_multiple_of(n_kv_heads))
+                && shares(n_kv_heads)
+                && n_sliding_kv_heads.is_none_or(shares)
                 && n_key_heads.is_none_or(|heads| heads.is_multiple_of(*n))
         };
         (1..=MOST_CARDS).filter(divides).collect()
@@ -226,8 +241,12 @@ mod tests {
             ("tiled value heads", (16, 2, Some(1)), vec![1]),
         ] {
             let (n_heads, n_kv_heads, n_key_heads) = heads;
-            let heads = SharedHeads { n_heads, n_kv_heads, n_key_heads };
+            let heads = SharedHeads { n_heads, n_kv_heads, n_sliding_kv_heads: None, n_key_heads };
             assert_eq!(heads.possible_cards(), possible, "{name}");
         }
+        let gemma =
+            SharedHeads { n_heads: 24, n_kv_heads: 4, n_sliding_kv_heads: Some(6), n_key_heads: None };
+        assert_eq!(gemma.possible_cards(), [1, 2], "four divide 24 and 4, and not 6");
+        assert_eq!(gemma.to_string(), "24 heads, 4 of keys and values (6 in layers with a window)");
     }
 }

@@ -21,7 +21,7 @@ pub struct Tile {
 }
 
 /// The largest head.
-pub const MOST_DIMS: usize = 256;
+pub const MOST_DIMS: usize = 512;
 
 /// The plain kernels: any size of head, any number of queries, a row after the other.
 pub const PLAIN: Tile = Tile {
@@ -42,7 +42,7 @@ macro_rules! tiles {
             module: concat!("attend_d", $dim),
             rows: concat!("attend_rows_d", $dim, "_t", $queries),
             split_kv: concat!("attend_split_kv_d", $dim, "_t", $queries),
-            threads: 128,
+            threads: threads($dim, $queries),
             shared_bytes: shared_bytes($dim, $queries),
         },)+)+]
     };
@@ -57,14 +57,22 @@ pub const TILES: &[Tile] = tiles! {
     96: 16 32 64,
     128: 16 32 64,
     256: 16 32,
+    512: 16 32,
 };
 
 /// `Plan::kSharedBytes` in `kernels/attend.cuh`; a table holds both to the same answers.
 const fn shared_bytes(dim: usize, queries: usize) -> u32 {
-    let (row, weight_row, stage) = (dim + 8, 256 + 8, 64);
-    let buffers = if queries == 64 || dim == 256 { 2 } else { 3 };
+    let columns = if dim == 512 { 256 } else { dim };
+    let (row, stage_row, weight_row, stage) = (dim + 8, columns + 8, 256 + 8, 64);
+    let buffers = if queries == 64 || dim >= 256 { 2 } else { 3 };
     let of_query = 2 * 4 * 4 + 8 + 3 * 4;
-    (queries * row * 2 + queries * weight_row * 2 + buffers * stage * row * 2 + queries * of_query) as u32
+    (queries * row * 2 + queries * weight_row * 2 + buffers * stage * stage_row * 2 + queries * of_query)
+        as u32
+}
+
+/// `Plan::kThreads` in `kernels/attend.cuh`.
+const fn threads(dim: usize, queries: usize) -> u32 {
+    if dim == 512 && queries == 32 { 256 } else { 128 }
 }
 
 /// The tiles for heads of `dim` whose blocks have at most `shared_bytes` of shared memory and that hold a row of `group`
@@ -79,20 +87,20 @@ pub fn tiles(dim: usize, group: usize, shared_bytes: usize) -> Vec<&'static Tile
 
 #[cfg(test)]
 mod tests {
-    use super::{PLAIN, TILES, shared_bytes, tiles};
+    use super::{PLAIN, TILES, Tile, tiles};
 
     #[test]
     fn shared_memory_is_that_of_the_kernels() {
         let table = include_str!("../../../../../kernels/tests/attend_shared.txt");
         let rows = table.lines().filter(|line| !line.starts_with('#'));
-        let rows: Vec<[usize; 3]> = rows
+        let rows: Vec<[usize; 4]> = rows
             .map(|row| {
                 let numbers: Vec<usize> = row.split(' ').map(|word| word.parse().unwrap()).collect();
                 numbers.try_into().unwrap()
             })
             .collect();
-        let ours: Vec<[usize; 3]> =
-            TILES.iter().map(|t| [t.dim, t.queries, shared_bytes(t.dim, t.queries) as usize]).collect();
+        let ours = |t: &Tile| [t.dim, t.queries, t.shared_bytes as usize, t.threads as usize];
+        let ours: Vec<[usize; 4]> = TILES.iter().map(ours).collect();
         assert_eq!(rows, ours);
     }
 
@@ -104,6 +112,8 @@ mod tests {
         assert_eq!(queries(128, 7, 227 << 10), [16, 32, 64]);
         assert_eq!(queries(128, 24, 227 << 10), [32, 64]);
         assert_eq!(queries(256, 4, 99 << 10), [16], "a card of compute capability 8.9");
+        assert_eq!(queries(512, 8, 99 << 10), [16], "a card of compute capability 8.9");
+        assert_eq!(queries(512, 8, 227 << 10), [16, 32]);
         assert_eq!(tiles(64, 2, 227 << 10)[2].split_kv, "attend_split_kv_d64_t64");
         assert_eq!(tiles(112, 1, 227 << 10), [&PLAIN]);
         assert_eq!(tiles(128, 128, 227 << 10), [&PLAIN], "no tile holds a row of 128 queries");

@@ -305,16 +305,11 @@ pub(super) fn embed_kernel(format: Format) -> &'static str {
         Format::Q5_0 => "embed_q5_0",
         Format::Q5_1 => "embed_q5_1",
         Format::Q8_0 => "embed_q8_0",
+        Format::Mxfp4 => "embed_mxfp4",
         Format::Q4K => "embed_q4_k",
         Format::Q5K => "embed_q5_k",
         Format::Q6K => "embed_q6_k",
-        Format::Q2K
-        | Format::Q3K
-        | Format::Iq4Nl
-        | Format::Iq4Xs
-        | Format::Mxfp4
-        | Format::U4
-        | Format::F8E4M3 => {
+        Format::Q2K | Format::Q3K | Format::Iq4Nl | Format::Iq4Xs | Format::U4 | Format::F8E4M3 => {
             unreachable!("refused before a tensor is read")
         }
     }

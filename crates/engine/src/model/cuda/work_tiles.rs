@@ -51,8 +51,8 @@ pub struct Limits {
 
 /// Bytes of one row's KV split: its sums, its peaks and its totals.
 #[must_use]
-pub fn split_bytes(heads: Heads) -> usize {
-    heads.n_heads * (heads.head_dim + 2) * 4
+pub fn split_bytes(n_heads: usize, head_dim: usize) -> usize {
+    n_heads * (head_dim + 2) * 4
 }
 
 /// One launch: the kernels of a tile, and its work tiles.

@@ -159,10 +159,7 @@ impl Format {
     /// Whether GPUs have products of it in this version.
     #[must_use]
     pub fn is_on_gpus(self) -> bool {
-        !matches!(
-            self,
-            Self::Q2K | Self::Q3K | Self::Iq4Nl | Self::Iq4Xs | Self::Mxfp4 | Self::U4 | Self::F8E4M3
-        )
+        !matches!(self, Self::Q2K | Self::Q3K | Self::Iq4Nl | Self::Iq4Xs | Self::U4 | Self::F8E4M3)
     }
 
     /// The offset of a code above its value, a power of two; 0 for formats with a minimum.

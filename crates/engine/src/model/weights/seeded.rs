@@ -51,12 +51,19 @@ fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
         );
         let of_layer = layer.iter().cloned().chain(mixer(c, i));
         all.extend(of_layer.map(|(part, shape)| (format!("model.layers.{i}.{part}"), shape)));
+        let beside = BESIDE.into_iter().filter(|_| is_beside(c, i));
+        all.extend(beside.map(|part| (format!("model.layers.{i}.{part}"), vec![c.hidden])));
     }
     let mut named: Vec<_> = all.into_iter().map(|(part, shape)| (format!("{part}.weight"), shape)).collect();
     named.extend((0..c.n_layers).filter_map(|i| {
         let experts = c.experts_of(i).filter(|experts| experts.routing.has_bias)?;
         Some((format!("model.layers.{i}.mlp.gate.e_score_correction_bias"), vec![experts.n]))
     }));
+    for i in 0..c.n_layers {
+        named.extend(
+            unsuffixed(c, i).into_iter().map(|(part, shape)| (format!("model.layers.{i}.{part}"), shape)),
+        );
+    }
     named.extend((0..c.n_layers).flat_map(|i| {
         let part = move |part: &str| format!("model.layers.{i}.linear_attn.{part}");
         let n = c.delta_net_of(i).map(|delta| delta.n_value_heads);
@@ -80,6 +87,38 @@ fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
     named
 }
 
+/// Norms of a dense half and the experts beside it.
+const BESIDE: [&str; 3] =
+    ["post_feedforward_layernorm_1", "pre_feedforward_layernorm_2", "post_feedforward_layernorm_2"];
+
+fn is_beside(c: &Config, layer: usize) -> bool {
+    c.experts_of(layer).is_some_and(|experts| experts.beside_dense)
+}
+
+/// Tensors of a layer whose names do not end in `.weight`.
+fn unsuffixed(c: &Config, layer: usize) -> Vec<(String, Vec<usize>)> {
+    let mut all = Vec::new();
+    if c.layer_scalars {
+        all.push(("layer_scalar".to_owned(), vec![1]));
+    }
+    if c.sinks {
+        all.push(("self_attn.sinks".to_owned(), vec![c.n_heads]));
+    }
+    let Some(experts) = c.experts_of(layer) else { return all };
+    let of_router = [
+        (experts.routing.logit_bias, "bias", experts.n),
+        (experts.routing.expert_factors, "per_expert_scale", experts.n),
+        (experts.beside_dense, "scale", c.hidden),
+    ];
+    let there = of_router.into_iter().filter(|(there, ..)| *there);
+    all.extend(there.map(|(_, part, n)| (format!("mlp.gate.{part}"), vec![n])));
+    if experts.biases {
+        let parts = [("gate", experts.width), ("up", experts.width), ("down", c.hidden)];
+        all.extend(parts.map(|(part, n)| (format!("mlp.experts.{part}_proj.bias"), vec![experts.n * n, 1])));
+    }
+    all
+}
+
 /// The tensors of a layer's token mixer.
 fn mixer(c: &Config, layer: usize) -> Vec<(&'static str, Vec<usize>)> {
     if let Some(delta) = c.delta_net_of(layer) {
@@ -99,9 +138,11 @@ fn mixer(c: &Config, layer: usize) -> Vec<(&'static str, Vec<usize>)> {
     let mut all = vec![
         ("self_attn.q_proj", vec![q, c.hidden]),
         ("self_attn.k_proj", vec![kv, c.hidden]),
-        ("self_attn.v_proj", vec![kv, c.hidden]),
         ("self_attn.o_proj", vec![c.hidden, q]),
     ];
+    if !attention.values_are_keys {
+        all.push(("self_attn.v_proj", vec![kv, c.hidden]));
+    }
     if c.gated_attention {
         all.push(("self_attn.gate_proj", vec![q, c.hidden]));
     }
@@ -122,6 +163,9 @@ fn feed(c: &Config, layer: usize) -> Vec<(String, Vec<usize>)> {
     };
     let Some(experts) = c.experts_of(layer) else { return gated("", c.intermediate).into() };
     let mut all = vec![("gate".to_owned(), vec![experts.n, c.hidden])];
+    if experts.beside_dense {
+        all.extend(gated("", c.intermediate));
+    }
     all.extend((0..experts.n).flat_map(|expert| gated(&format!("experts.{expert}."), experts.width)));
     if let Some(shared) = experts.shared {
         all.extend(gated("shared_experts.", shared.width));
@@ -131,16 +175,17 @@ fn feed(c: &Config, layer: usize) -> Vec<(String, Vec<usize>)> {
 }
 
 /// How the numbers of one tensor are made: matrices so that a product keeps the spread of its input; `None` for the
-/// weights of norms, which are ones.
+/// weights of norms and for factors, which are ones.
 #[must_use]
 pub fn fill(seed: u32, name: &str, shape: &[usize]) -> Option<Fill> {
-    if name.ends_with("norm.weight") {
+    let factors = ["norm.weight", "layer_scalar", "per_expert_scale", "gate.scale"];
+    if factors.into_iter().any(|factor| name.ends_with(factor)) || name.contains("layernorm_") {
         return None;
     }
     // FNV-1a, 32 bits: each tensor has numbers of its own.
     let hash = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     let seed = name.bytes().fold(0x811c_9dc5 ^ seed, hash);
-    let scale = shape.get(1).map_or(0.02, |&k| 1.0 / (k as f32).sqrt());
+    let scale = shape.get(1).filter(|&&k| k > 1).map_or(0.02, |&k| 1.0 / (k as f32).sqrt());
     Some(Fill { seed, scale })
 }
 

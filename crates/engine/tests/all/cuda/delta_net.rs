@@ -132,12 +132,11 @@ fn steps_and_states_take_what_is_reckoned() {
     const MOST: StepLimits = StepLimits { rows: 44, wanted: 20, sequences: 12, context: 320 };
     let Some(Device::Cuda(gpu)) = gpu().filter(|_| is_emulated()) else { return };
     let gpu = gpu.with_buffers_in_one();
-    for (mut config, exact) in [
+    for (config, exact) in [
         (shape(2, 16, 4, 32, false), false),
         (shape(8, 16, 16, 32, false), true),
         (shape(16, 128, 32, 128, false), true),
     ] {
-        config.full.rotary_dim = config.full.head_dim; // sizes know no other
         let sizes = (&config).into();
         let mut model =
             Device::Cuda(gpu.clone()).load(&Weights::seeded(config, 3), Compute::default()).unwrap();

@@ -40,6 +40,10 @@ impl Noise {
             _ => &[0],
         };
         for block in bytes.chunks_exact_mut(format.block_bytes()) {
+            if format == Format::Mxfp4 {
+                block[0] = 115 + block[0] % 8;
+                continue;
+            }
             for &at in halves {
                 block[at..at + 2].copy_from_slice(&f16::from_f32(0.01 * self.number()).to_le_bytes());
             }
@@ -101,6 +105,7 @@ fn every_kernel_of_a_product_has_the_same_bits() {
     for (kind, format) in [
         (Kind::Bf16, Format::Bf16),
         (Kind::Q8_0, Format::Q8_0),
+        (Kind::Mxfp4, Format::Mxfp4),
         (Kind::Q4K, Format::Q4K),
         (Kind::Q6K, Format::Q6K),
     ] {
@@ -108,4 +113,5 @@ fn every_kernel_of_a_product_has_the_same_bits() {
     }
     check(&gpu, Kind::Bf16, Format::Bf16, [9, 33, 48]);
     check(&gpu, Kind::Q8_0, Format::Q8_0, [3, 20, 96]);
+    check(&gpu, Kind::Mxfp4, Format::Mxfp4, [3, 20, 96]);
 }

@@ -2,7 +2,8 @@
 
 use super::{
     super::{Arch, Attention},
-    gemma4, layers, rope,
+    gemma4::{self, Heads},
+    layers, rope,
     settings::Settings,
 };
 use crate::model::Error;
@@ -13,13 +14,6 @@ pub struct Layers {
     pub sliding: Option<Attention>,
     /// For each layer, whether it slides.
     pub slides: Vec<bool>,
-}
-
-/// The heads of one kind of layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Heads {
-    pub head_dim: usize,
-    pub n_kv_heads: usize,
 }
 
 pub fn read(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<Layers, Error> {

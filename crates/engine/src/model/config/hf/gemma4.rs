@@ -2,14 +2,18 @@
 
 use serde_json::{Map, Value};
 
-use super::{
-    attention::Heads,
-    settings::{Settings, shown},
-};
+use super::settings::{Settings, shown};
 use crate::model::Error;
 
 /// The default of `global_head_dim`, which is no field of the class.
 const GLOBAL_HEAD_DIM: usize = 512;
+
+/// The heads of one kind of layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heads {
+    pub head_dim: usize,
+    pub n_kv_heads: usize,
+}
 
 /// Rejects what the decoder does not compute: embeddings for each layer and shared keys and values (the E models), and
 /// attention to later tokens.

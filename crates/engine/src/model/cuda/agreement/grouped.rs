@@ -63,13 +63,14 @@ impl Gpu {
             shape: [n, k],
         };
         let [mut sums, mut gated] = [Vec::new(), Vec::new()];
+        let silu = [Argument::Int(0), Argument::Float(0.0), Argument::Float(0.0)];
         for by in of_kind(kind) {
             let tiles = self.sent(&numbers(&tiles(of_experts, by.tile.tokens)))?;
             let n_tiles = of_experts.iter().map(|rows| rows.len().div_ceil(by.tile.tokens)).sum();
             let bytes = operands.run((&by, by.sums), (&tiles, n_tiles), 4 * n, &[])?;
             let of_4 = bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
             sums.push((by.sums, of_4.collect()));
-            let bytes = operands.run((&by, by.gated), (&tiles, n_tiles), n, &[Argument::Int(0)])?;
+            let bytes = operands.run((&by, by.gated), (&tiles, n_tiles), n, &silu)?;
             let of_2 = bytes.as_chunks::<2>().0.iter().map(|bytes| bf16::from_le_bytes(*bytes).to_f32());
             gated.push((by.gated, of_2.collect()));
         }
@@ -101,7 +102,8 @@ impl Operands<'_> {
             block: [by.tile.threads, 1],
             shared_bytes: by.tile.shared_bytes,
         };
-        let pointers = [&self.x, &self.rows, &self.w, tiles, &out].map(|memory| Argument::At(memory.at()));
+        let inputs = [&self.x, &self.rows, &self.w, tiles].map(|memory| Argument::At(memory.at()));
+        let pointers = [&inputs[..], &[Argument::At(0), Argument::At(out.at())]].concat(); // no bias
         let arguments = [&pointers[..], &[n, k].map(Argument::size), more].concat();
         let (stream, names) = ((self.stream.cu_stream(), Start::After), (by.tile.module(), kernel));
         let mut fetched = vec![0_u8; bytes];

@@ -1,11 +1,11 @@
 //! The sizes of a model that decide what it needs beside its weights, from its configuration or from a card. It
 //! allocates nothing.
 
-use super::super::{
-    quant_layout::STRIP,
-    work_tiles::{self, Heads},
+use super::super::{quant_layout::STRIP, work_tiles};
+use crate::model::{
+    Config,
+    config::{Attention, AttentionKind},
 };
-use crate::model::{Config, config::Attention};
 
 /// The most memory for attention split by split.
 const SPLIT_BYTES: usize = 256 << 20;
@@ -15,13 +15,14 @@ pub(in crate::model::cuda) const ROUTER_PARTS: usize = 3;
 /// The sizes of a model that decide what it needs beside its weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Layers that have keys and values.
-    pub n_attention_layers: usize,
     pub hidden: usize,
     pub intermediate: usize,
+    /// Heads of queries.
     pub n_heads: usize,
-    pub n_kv_heads: usize,
-    pub head_dim: usize,
+    /// Layers that see all keys.
+    pub full: AttentionSizes,
+    /// Layers with a window; `None` where there are none.
+    pub sliding: Option<AttentionSizes>,
     pub vocab: usize,
     /// Positions that the model was made for.
     pub context: usize,
@@ -31,6 +32,28 @@ pub struct Sizes {
     pub delta_net: Option<DeltaNetSizes>,
     /// Whether each head of attention has a gate.
     pub gated_attention: bool,
+}
+
+/// The sizes of the layers with one kind of attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttentionSizes {
+    pub n_layers: usize,
+    pub n_kv_heads: usize,
+    pub head_dim: usize,
+    /// Values of a head that are rotated by angles of this kind's own; 0 where the other kind's are the same.
+    pub rotary_dim: usize,
+}
+
+impl AttentionSizes {
+    /// Numbers that one token adds to the cache.
+    #[must_use]
+    pub fn cached(self) -> usize {
+        2 * self.n_layers * self.kv_width()
+    }
+
+    fn kv_width(self) -> usize {
+        self.n_kv_heads * self.head_dim
+    }
 }
 
 /// The sizes of a layer's experts.
@@ -43,6 +66,13 @@ pub struct ExpertSizes {
     /// Columns between the two products of an expert, and of the shared expert; 0 without one.
     pub width: usize,
     pub shared_width: usize,
+    /// Whether they stand beside a dense half, whose output waits for theirs.
+    pub beside_dense: bool,
+}
+
+impl ExpertSizes {
+    /// Those of a layer without experts.
+    pub(super) const NONE: Self = Self { n: 0, top_k: 0, width: 0, shared_width: 0, beside_dense: false };
 }
 
 /// The sizes of Gated DeltaNet layers.
@@ -81,13 +111,13 @@ impl DeltaNetSizes {
 impl From<&Config> for Sizes {
     fn from(config: &Config) -> Self {
         let Config { hidden, n_heads, vocab, context, .. } = *config;
-        let Attention { n_kv_heads, head_dim, .. } = config.full;
         let intermediate = config.dense_width();
         let experts = config.experts.as_ref().map(|experts| ExpertSizes {
             n: experts.n,
             top_k: experts.routing.top_k,
             width: experts.width,
             shared_width: experts.shared.map_or(0, |shared| shared.width),
+            beside_dense: experts.beside_dense,
         });
         let delta_net = config.delta_net.as_ref().map(|delta_net| DeltaNetSizes {
             channels: delta_net.channels(),
@@ -97,12 +127,11 @@ impl From<&Config> for Sizes {
             shared_key_heads: if delta_net.is_tiled { 1 } else { delta_net.n_key_heads },
         });
         Self {
-            n_attention_layers: config.n_attention_layers(),
             hidden,
             intermediate,
             n_heads,
-            n_kv_heads,
-            head_dim,
+            full: attention(config, AttentionKind::Full),
+            sliding: config.sliding.as_ref().map(|_| attention(config, AttentionKind::Sliding)),
             vocab,
             context,
             experts,
@@ -112,13 +141,48 @@ impl From<&Config> for Sizes {
     }
 }
 
+/// The layers of one kind. The two kinds share tables of angles that are the same.
+fn attention(config: &Config, kind: AttentionKind) -> AttentionSizes {
+    let &Attention { n_kv_heads, head_dim, rotary_dim, .. } = config.attention(kind);
+    let is_shared = kind == AttentionKind::Sliding && !config.has_sliding_angles();
+    AttentionSizes {
+        n_layers: config.n_layers_of(kind),
+        n_kv_heads,
+        head_dim,
+        rotary_dim: if is_shared { 0 } else { rotary_dim },
+    }
+}
+
 impl Sizes {
-    pub(super) fn query_width(self) -> usize {
-        self.n_heads * self.head_dim
+    /// Both kinds of attention, or the one that there is.
+    pub fn attentions(self) -> impl Iterator<Item = AttentionSizes> {
+        std::iter::once(self.full).chain(self.sliding)
     }
 
+    /// Numbers that one token adds to the cache.
+    #[must_use]
+    pub fn cached(self) -> usize {
+        self.attentions().map(AttentionSizes::cached).sum()
+    }
+
+    /// The widest queries of a row.
+    #[must_use]
+    pub fn query_width(self) -> usize {
+        self.n_heads * self.widest_head()
+    }
+
+    fn widest_head(self) -> usize {
+        self.attentions().map(|attention| attention.head_dim).max().unwrap_or(0)
+    }
+
+    /// Outputs of the widest fused projection of queries, keys and values.
     pub(super) fn qkv_width(self) -> usize {
-        self.query_width() + 2 * self.n_kv_heads * self.head_dim + self.gates()
+        self.attentions().map(|attention| self.qkv_width_of(attention)).max().unwrap_or(0)
+    }
+
+    pub(super) fn qkv_width_of(self, attention: AttentionSizes) -> usize {
+        let gates = if self.gated_attention { self.n_heads * attention.head_dim } else { 0 };
+        self.n_heads * attention.head_dim + 2 * attention.kv_width() + gates
     }
 
     /// Gates of the attended values of a row.
@@ -126,13 +190,9 @@ impl Sizes {
         if self.gated_attention { self.query_width() } else { 0 }
     }
 
-    pub(super) fn heads(self) -> Heads {
-        Heads { n_heads: self.n_heads, n_kv_heads: self.n_kv_heads, head_dim: self.head_dim }
-    }
-
     /// The most KV splits of attention in a step.
     pub(in crate::model::cuda) fn most_splits(self) -> usize {
-        SPLIT_BYTES / work_tiles::split_bytes(self.heads())
+        SPLIT_BYTES / work_tiles::split_bytes(self.n_heads, self.widest_head())
     }
 
     /// Values of a row in the widest product but that of the logits.

@@ -118,6 +118,7 @@ const SLOTS: [Slot; N_SLOTS] = [
     Slot::SharedFactors,
     Slot::GateTiles,
     Slot::DownTiles,
+    Slot::Beside,
     Slot::ExpertGated,
     Slot::ExpertOutputs,
     Slot::Whole,
@@ -165,12 +166,11 @@ fn check_places(sizes: Sizes) {
 #[test]
 fn published_shapes_take_what_they_took() {
     let qwen_7b = Sizes {
-        n_attention_layers: 28,
         hidden: 3584,
         intermediate: 18944,
         n_heads: 28,
-        n_kv_heads: 4,
-        head_dim: 128,
+        full: AttentionSizes { n_layers: 28, n_kv_heads: 4, head_dim: 128, rotary_dim: 128 },
+        sliding: None,
         vocab: 152_064,
         context: 32_768,
         experts: None,
@@ -178,11 +178,10 @@ fn published_shapes_take_what_they_took() {
         gated_attention: false,
     };
     let qwen_32b = Sizes {
-        n_attention_layers: 64,
         hidden: 5120,
         intermediate: 27648,
         n_heads: 40,
-        n_kv_heads: 8,
+        full: AttentionSizes { n_layers: 64, n_kv_heads: 8, ..qwen_7b.full },
         ..qwen_7b
     };
     let mib = |sizes: Sizes, tokens: usize| {

@@ -5,72 +5,79 @@ use super::{
         Error,
         arena::Slot,
         launch::{Argument, Shape},
+        memory::Memory,
         plan::{self, Attention},
         work_tiles::Limits,
     },
-    Cuda, Values,
+    Cuda, Queries, Values,
 };
-use crate::model::{
-    backend::Rows,
-    config::{self, AttentionKind},
-};
+use crate::model::{backend::Rows, config};
+
+/// Some rows' queries of one layer, and what they attend to.
+struct Attended<'a> {
+    layer: usize,
+    queries: &'a Queries,
+    heads: &'a config::Attention,
+    plan: &'a Attention,
+    /// The sinks of this card's heads; 0 without any.
+    sinks: u64,
+}
 
 impl Cuda {
     /// Softmax of queries and one layer's cached keys, times its cached values.
     pub(super) fn attention(
         &self,
         layer: usize,
-        queries: &Values,
+        queries: &Queries,
         rows: Rows,
-        kind: AttentionKind,
+        sinks: Option<&Memory>,
     ) -> Result<Values, Error> {
-        let out = self.values(Slot::Attended, queries.n_rows, 2 * self.query_width())?;
-        let attention = self.plan.attention(rows, kind);
-        let heads = self.config.attention(kind);
-        for launch in &attention.rows {
-            let outputs = [out.at()];
-            self.attend_work_tiles(layer, queries, attention, launch, launch.tile.rows, &outputs, heads)?;
+        let kind = queries.kind;
+        let out = self.values(Slot::Attended, queries.values.n_rows, 2 * self.config.query_width(kind))?;
+        let first_head = self.shard.card * self.config.n_heads;
+        let attended = Attended {
+            layer,
+            queries,
+            heads: self.config.attention(kind),
+            plan: self.plan.attention(rows, kind),
+            sinks: sinks.map_or(0, |sinks| sinks.at() + 4 * first_head as u64),
+        };
+        for launch in &attended.plan.rows {
+            self.attend_work_tiles(&attended, launch, launch.tile.rows, &[attended.sinks, out.at()])?;
         }
-        self.attend_splits(layer, queries, attention, &out, heads)?;
+        self.attend_splits(&attended, &out)?;
         if self.config.gated_attention {
-            self.gate_attended(&out, rows)?;
+            self.gate_attended(&out, rows, self.config.query_width(kind))?;
         }
         Ok(out)
     }
 
     /// Attention of the rows whose keys are split, and the merge of their splits.
-    fn attend_splits(
-        &self,
-        layer: usize,
-        queries: &Values,
-        attention: &Attention,
-        out: &Values,
-        heads: &config::Attention,
-    ) -> Result<(), Error> {
-        if attention.splits.is_empty() {
+    fn attend_splits(&self, attended: &Attended<'_>, out: &Values) -> Result<(), Error> {
+        let &Attended { plan, heads, sinks, .. } = attended;
+        if plan.splits.is_empty() {
             return Ok(());
         }
         let (n_heads, head_dim, window) = (self.config.n_heads, heads.head_dim, heads.window.unwrap_or(0));
-        let splits = self.slot(Slot::Splits, attention.n_splits * n_heads * head_dim * 4)?;
-        let peaks = self.slot(Slot::Peaks, attention.n_splits * n_heads * 8)?;
+        let splits = self.slot(Slot::Splits, plan.n_splits * n_heads * head_dim * 4)?;
+        let peaks = self.slot(Slot::Peaks, plan.n_splits * n_heads * 8)?;
         let numbers = self.numbers()?;
-        let [starts, positions] = [attention.split_starts, attention.positions].map(|at| at.from(numbers));
-        for launch in &attention.splits {
-            let outputs = [splits, peaks, starts];
-            self.attend_work_tiles(layer, queries, attention, launch, launch.tile.split_kv, &outputs, heads)?;
+        let [starts, positions] = [plan.split_starts, plan.positions].map(|at| at.from(numbers));
+        for launch in &plan.splits {
+            self.attend_work_tiles(attended, launch, launch.tile.split_kv, &[splits, peaks, starts])?;
         }
-        let pointers = [splits, peaks, starts, positions, out.at()].map(Argument::At);
-        let sizes = [queries.n_rows, n_heads, head_dim, window].map(Argument::size);
-        let shape = Shape::new([queries.n_rows, (n_heads * head_dim).div_ceil(512)], 128);
+        let pointers = [splits, peaks, starts, positions, sinks, out.at()].map(Argument::At);
+        let sizes = [out.n_rows, n_heads, head_dim, window].map(Argument::size);
+        let shape = Shape::new([out.n_rows, (n_heads * head_dim).div_ceil(512)], 128);
         // SAFETY: `splits` is [n_splits, heads, head_dim] and `peaks` [n_splits, heads, 2] in f32, 256-byte aligned
         // places of the arena, which is freed only after the stream is synchronised; each row with splits has the index
-        // of its first.
+        // of its first; there is a sink for each head, or none.
         unsafe { self.launch(("attend_merge", "attend_merge"), shape, &[&pointers[..], &sizes].concat()) }
     }
 
     /// Multiplies attended values by the sigmoids of their gates.
-    fn gate_attended(&self, attended: &Values, rows: Rows) -> Result<(), Error> {
-        let (n_rows, width) = (attended.n_rows, self.query_width());
+    fn gate_attended(&self, attended: &Values, rows: Rows, width: usize) -> Result<(), Error> {
+        let n_rows = attended.n_rows;
         let is_taken = rows == Rows::Wanted && !self.plan.takes_all();
         let gates = if is_taken { Slot::WantedGates } else { Slot::Gates };
         let pointers = [attended.at(), self.slot(gates, 4 * n_rows * width)?].map(Argument::At);
@@ -85,44 +92,41 @@ impl Cuda {
     pub(super) fn take_wanted_rows(
         &mut self,
         x: &Values,
-        queries: &Values,
-    ) -> Result<(Values, Values), Error> {
+        queries: Queries,
+    ) -> Result<(Values, Queries), Error> {
         self.plan.adapted = self.plan.wanted_adapted;
-        let (n, hidden, width) = (self.plan.n_wanted, self.config.hidden, self.query_width());
+        let (n, hidden) = (self.plan.n_wanted, self.config.hidden);
+        let width = self.config.query_width(queries.kind);
         let wanted = self.plan.wanted.from(self.numbers()?);
         let of_stream = self.values(Slot::WantedStream, n, 4 * hidden)?;
         let of_queries = self.values(Slot::WantedQueries, n, 2 * width)?;
         self.take_rows(x, wanted, &of_stream, hidden, 4)?;
-        self.take_rows(queries, wanted, &of_queries, width, 2)?;
+        self.take_rows(&queries.values, wanted, &of_queries, width, 2)?;
         if self.config.gated_attention {
-            let all = self.values(Slot::Gates, queries.n_rows, 4 * width)?;
+            let all = self.values(Slot::Gates, queries.values.n_rows, 4 * width)?;
             let of_gates = self.values(Slot::WantedGates, n, 4 * width)?;
             self.take_rows(&all, wanted, &of_gates, width, 4)?;
         }
-        Ok((of_stream, of_queries))
+        Ok((of_stream, Queries { values: of_queries, ..queries }))
     }
 
     /// Attention of one launch's work tiles, to `outputs`.
-    #[expect(clippy::too_many_arguments, reason = "attention reads that much")]
     fn attend_work_tiles(
         &self,
-        layer: usize,
-        queries: &Values,
-        attention: &Attention,
+        attended: &Attended<'_>,
         launch: &plan::Launch,
         kernel: &'static str,
         outputs: &[u64],
-        heads: &config::Attention,
     ) -> Result<(), Error> {
-        let &config::Attention { n_kv_heads, head_dim, window, .. } = heads;
+        let &config::Attention { n_kv_heads, head_dim, window, .. } = attended.heads;
         let (n_heads, attention_scale) = (self.config.n_heads, self.config.attention_scale);
-        let (keys, values) = self.cached(layer);
-        let Attention { order, positions, sequences, .. } = *attention;
+        let (keys, values) = self.cached(attended.layer);
+        let Attention { order, positions, sequences, .. } = *attended.plan;
         let steps =
             [launch.work_tiles, order, positions, sequences, self.plan.block_starts, self.plan.blocks];
         let numbers = self.numbers()?;
         let steps = steps.map(|at| at.from(numbers));
-        let pointers = [&[queries.at(), keys, values][..], &steps, outputs].concat();
+        let pointers = [&[attended.queries.values.at(), keys, values][..], &steps, outputs].concat();
         let sizes =
             [launch.n_work_tiles, n_heads, n_kv_heads, head_dim, window.unwrap_or(0)].map(Argument::size);
         let pointers: Vec<Argument> = pointers.into_iter().map(Argument::At).collect();

@@ -17,7 +17,10 @@ use super::{
     Cuda, Values,
     norm::Add,
 };
-use crate::model::config::{Activation, Routing, Scoring};
+use crate::model::{
+    backend::{After, Beside},
+    config::{Activation, Routing, Scoring},
+};
 
 /// Threads of a block in `kernels/route.cu` and of `sort_pairs`.
 const ROUTE_THREADS: u32 = 128;
@@ -32,6 +35,15 @@ pub(in crate::model::cuda) struct Merged {
     pub adds: bool,
 }
 
+/// The gate in `kernels/gate.cuh`, with its limit and alpha.
+fn gate_of(activation: Activation) -> (i32, [f32; 2]) {
+    match activation {
+        Activation::Silu => (0, [0.0; 2]),
+        Activation::GeluTanh => (1, [0.0; 2]),
+        Activation::ClampedSilu { alpha, limit } => (2, [limit, alpha]),
+    }
+}
+
 impl Cuda {
     /// `x += norm(sum of experts)`, and the norm of the new x.
     pub(super) fn sum_of_experts(
@@ -39,8 +51,7 @@ impl Cuda {
         x: &Values,
         h: &Values,
         experts: &Experts,
-        norm: Option<&Memory>,
-        next: &Memory,
+        After { norm, factor, next }: After<'_, Memory>,
     ) -> Result<Values, Error> {
         self.route(h, experts)?;
         if let Some(gated) = self.shared_gated(h, experts)? {
@@ -50,11 +61,31 @@ impl Cuda {
         self.expert_outputs(&gated, experts)?;
         let Some(weight) = norm else {
             self.merge_experts(h.n_rows, experts, Merged { to: x.at(), adds: true })?;
-            return self.residual_norm(x, Add::Nothing, next);
+            return self.residual_norm(x, (Add::Nothing, factor), next);
         };
         let values = self.values(Slot::Product, h.n_rows, 4 * self.config.hidden)?;
         self.merge_experts(h.n_rows, experts, Merged { to: values.at(), adds: false })?;
-        self.residual_norm(x, Add::Normed { values: &values, weight }, next)
+        self.residual_norm(x, (Add::Normed { values: &values, weight }, factor), next)
+    }
+
+    /// `x += norm(norm(dense half) + norm(experts))`, and the norm of the new x. The dense half goes first: its input and
+    /// those of the experts and of their router share a place.
+    pub(super) fn dense_and_experts(
+        &self,
+        x: &Values,
+        &Beside { gated, down, experts, norms }: &Beside<'_, Self>,
+        &After { norm, factor, next }: &After<'_, Memory>,
+    ) -> Result<Values, Error> {
+        let hidden = 4 * self.config.hidden;
+        let dense = self.values(Slot::Beside, x.n_rows, hidden)?;
+        self.multiply(gated, down, (dense.at(), down.n), false)?;
+        self.route(&self.residual_norm(x, (Add::Nothing, 1.0), &norms.router)?, experts)?;
+        let h = self.residual_norm(x, (Add::Nothing, 1.0), &norms.input)?;
+        let gated = self.gated_experts(&h, experts)?;
+        self.expert_outputs(&gated, experts)?;
+        let values = self.values(Slot::Product, x.n_rows, hidden)?;
+        self.merge_experts(x.n_rows, experts, Merged { to: values.at(), adds: false })?;
+        self.add_both(x, [&dense, &values], [&norms.dense, &norms.experts], (norm, factor, next))
     }
 
     /// The experts of each row and their weights, and the pairs sorted by expert.
@@ -67,8 +98,9 @@ impl Cuda {
         let pairs = rows * top_k;
         let [chosen, weights, places] = self.choices(pairs)?;
         let factors = self.slot(Slot::SharedFactors, 4 * rows)?;
-        let bias = experts.bias.as_ref().map_or(0, Memory::at);
-        let pointers = [logits.at(), bias, slots, factors, places, weights, chosen].map(Argument::At);
+        let [bias, by_expert] = [&experts.bias, &experts.factors].map(|of| of.as_ref().map_or(0, Memory::at));
+        let pointers =
+            [logits.at(), bias, by_expert, slots, factors, places, weights, chosen].map(Argument::At);
         let sizes = [rows, n, experts.router_parts, experts.n_logits(), top_k].map(Argument::size);
         let is_sigmoid = Argument::Int(i32::from(scoring == Scoring::Sigmoid));
         let is_normalised = Argument::Int(i32::from(normalised.is_some()));
@@ -77,8 +109,8 @@ impl Cuda {
         let how = [&[is_sigmoid][..], &groups, &[is_normalised], &floats].concat();
         let shared_bytes = (16 * n + 8 * top_k) as u32;
         let shape = Shape { shared_bytes, ..Shape::new([rows, 1], ROUTE_THREADS) };
-        // SAFETY: the logits are [rows, parts, n_logits], the bias [n] f32, the plan has a slot for each padded row,
-        // and the slots have `pairs` and `rows` numbers; all are 256-byte aligned and freed only after the stream is
+        // SAFETY: the logits are [rows, parts, n_logits], bias and factors of experts [n] f32, the plan has a slot for each
+        // padded row, and the slots have `pairs` and `rows` numbers; all are 256-byte aligned and freed only after the stream is
         // synchronised.
         unsafe { self.launch(("route", "route"), shape, &[&pointers[..], &sizes, &how].concat())? };
         self.sort_pairs(rows, experts)
@@ -124,9 +156,10 @@ impl Cuda {
         let out = self.values(Slot::ExpertGated, pairs, stack.n)?; // [pairs, n / 2]
         let rows = self.slot(Slot::PairRows, 4 * pairs)?;
         let by = self.tile_of(stack, pairs, experts.n);
-        let gelu = Argument::Int(i32::from(self.config.activation == Activation::GeluTanh));
+        let (which, [limit, alpha]) = gate_of(self.config.activation);
+        let how = [Argument::Int(which), Argument::Float(limit), Argument::Float(alpha)];
         let tiles = (Slot::GateTiles, experts.n);
-        self.grouped(stack, (by, by.gated, tiles), [h.at(), rows, out.at()], pairs, &[gelu])?;
+        self.grouped(stack, (by, by.gated, tiles), [h.at(), rows, out.at()], pairs, &how)?;
         Ok(out)
     }
 
@@ -160,10 +193,11 @@ impl Cuda {
             block: [by.tile.threads, 1],
             shared_bytes: by.tile.shared_bytes,
         };
-        let pointers = [x, rows, weights, tiles, out].map(Argument::At);
+        let bias = stack.bias.as_ref().map_or(0, Memory::at);
+        let pointers = [x, rows, weights, tiles, bias, out].map(Argument::At);
         let sizes = [stack.n, stack.k].map(Argument::size);
-        // SAFETY: x has rows of k bf16 for all pairs, the weights are [n_experts, n, k] of their kind, the slots have
-        // the rows of all pairs and the tiles, and `out` room for n columns of all pairs (n / 2 gated ones); all are
+        // SAFETY: x has rows of k bf16 for all pairs, the weights are [n_experts, n, k] of their kind, the bias
+        // [n_experts, n] f32, the slots have the rows of all pairs and the tiles, and `out` room for n columns of all pairs (n / 2 gated ones); all are
         // 16-byte aligned and freed only after the stream is synchronised.
         unsafe { self.launch((by.tile.module(), kernel), shape, &[&pointers[..], &sizes, more].concat()) }
     }

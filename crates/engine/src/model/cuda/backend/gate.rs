@@ -60,18 +60,18 @@ impl Cuda {
     fn gate(&self, gate_up: &Values, n: usize) -> Result<Values, Error> {
         let rows = gate_up.n_rows;
         let out = self.values(Slot::Gated, rows, 2 * n)?;
-        let kernel = match self.config.activation {
-            Activation::Silu => "gate_silu",
-            Activation::GeluTanh => "gate_gelu",
-            // `Weights::check_gpu` refuses such models before they are loaded.
-            Activation::ClampedSilu { .. } => unreachable!("such models are computed on the CPU"),
+        let (kernel, how) = match self.config.activation {
+            Activation::Silu => ("gate_silu", vec![]),
+            Activation::GeluTanh => ("gate_gelu", vec![]),
+            Activation::ClampedSilu { alpha, limit } => ("gate_clamped", vec![limit, alpha]),
         };
+        let how: Vec<Argument> = how.into_iter().map(Argument::Float).collect();
         let pointers = [gate_up.at(), out.at()].map(Argument::At);
         let sizes = [rows, n].map(Argument::size);
         // SAFETY: gate_up is [rows, 2 n] f32, out [rows, n] bf16, 256-byte aligned places of the arena.
         unsafe {
             let shape = Shape::new([rows, n.div_ceil(1024)], 256);
-            self.launch(("gate", kernel), shape, &[&pointers[..], &sizes].concat())?;
+            self.launch(("gate", kernel), shape, &[&pointers[..], &sizes, &how].concat())?;
         }
         Ok(out)
     }

@@ -11,12 +11,9 @@ use super::{
         tensor_map::TensorMap,
         weights::Linear,
     },
-    Cuda, Values,
+    Cuda, Queries, Values,
 };
-use crate::model::{
-    backend::HeadNorms,
-    config::{Attention, AttentionKind},
-};
+use crate::model::config::{Attention, AttentionKind};
 
 impl Cuda {
     /// Queries of a QKV product with fused rotary embedding and KV store, for heads without norms; its sums are never
@@ -27,7 +24,7 @@ impl Cuda {
         x: &Values,
         w: &Linear,
         kind: AttentionKind,
-    ) -> Result<Option<Values>, Error> {
+    ) -> Result<Option<Queries>, Error> {
         let n_heads = self.config.n_heads;
         let &Attention { n_kv_heads, head_dim, rotary_dim, .. } = self.config.attention(kind);
         let [part] = &w.parts[..] else { return Ok(None) };
@@ -43,7 +40,7 @@ impl Cuda {
         let Some(launch) = fused::launch_heads(by, [m, n, k], part.k_slice, head_dim) else {
             return Ok(None);
         };
-        let queries = self.values(Slot::Queries, m, 2 * self.query_width())?;
+        let queries = self.values(Slot::Queries, m, 2 * self.config.query_width(kind))?;
         let (_, weights) = self.weights_of(part, k)?;
         let maps = [
             TensorMap::rows(x.at(), m, k, launch.tile.tokens)?,
@@ -65,25 +62,26 @@ impl Cuda {
             let (names, shape) = ((launch.tile.module(), launch.kernel), launch.shape());
             self.launch_over(names, shape, &maps, &[&pointers[..], &sizes].concat())?;
         }
-        Ok(Some(queries))
+        Ok(Some(Queries { values: queries, kind }))
     }
 
-    /// Rotates and stores heads that are in memory.
+    /// Rotates and stores heads that are in memory; `norms` are those of queries, keys and values.
     pub(super) fn rotate(
         &self,
         layer: usize,
         qkv: &Values,
-        HeadNorms { q, k, .. }: HeadNorms<'_, Memory>,
+        norms: [Option<&Memory>; 3],
         kind: AttentionKind,
-    ) -> Result<Values, Error> {
+    ) -> Result<Queries, Error> {
         let n_heads = self.config.n_heads;
         let &Attention { n_kv_heads, head_dim, rotary_dim, .. } = self.config.attention(kind);
-        let queries = self.values(Slot::Queries, qkv.n_rows, 2 * self.query_width())?;
-        let norms = [q, k].map(|norm| norm.map_or(0, Memory::at));
+        let width = self.config.query_width(kind);
+        let queries = self.values(Slot::Queries, qkv.n_rows, 2 * width)?;
+        let norms = norms.map(|norm| norm.map_or(0, Memory::at));
         let places = self.places_of_heads(layer, &queries, kind)?;
         let growth = self.plan.growth.map_or(Ok(0), |at| self.numbers().map(|numbers| at.from(numbers)))?;
         let is_gated = self.config.gated_attention;
-        let gates = if is_gated { self.slot(Slot::Gates, qkv.n_rows * self.query_width() * 4)? } else { 0 };
+        let gates = if is_gated { self.slot(Slot::Gates, qkv.n_rows * width * 4)? } else { 0 };
         let (tables, written) = places.split_at(4);
         let pointers = [&[qkv.at()][..], &norms, tables, &[growth], written, &[gates]].concat();
         let pointers: Vec<Argument> = pointers.into_iter().map(Argument::At).collect();
@@ -98,7 +96,7 @@ impl Cuda {
             let shape = Shape { grid, block: [32, 4], shared_bytes: 0 };
             self.launch(("rotate", "rotate"), shape, &[&pointers[..], &sizes, &last].concat())?;
         }
-        Ok(queries)
+        Ok(Queries { values: queries, kind })
     }
 
     /// The rotation of heads and their destinations: cosines, sines, positions, slots, queries, keys, values.

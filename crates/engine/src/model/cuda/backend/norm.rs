@@ -34,11 +34,11 @@ pub(in crate::model::cuda) struct Sums<'a> {
 }
 
 impl Cuda {
-    /// Adds to `x`; gives the norm of the sum.
+    /// Adds to `x` and multiplies the sum by `scale`; gives the norm of that.
     pub(in crate::model::cuda) fn residual_norm(
         &self,
         x: &Values,
-        add: Add<'_>,
+        (add, scale): (Add<'_>, f32),
         weight: &Memory,
     ) -> Result<Values, Error> {
         let cols = self.config.hidden;
@@ -53,10 +53,42 @@ impl Cuda {
         let added = [Argument::At(added), Argument::size(n_added)];
         let pointers = [bias, norm, weight.at(), out.at()].map(Argument::At);
         let sizes = [x.n_rows, cols].map(Argument::size);
-        let arguments = [&[Argument::At(x.at())][..], &added, &pointers, &sizes, &[self.eps()]].concat();
+        let floats = [self.eps(), Argument::Float(scale)];
+        let arguments = [&[Argument::At(x.at())][..], &added, &pointers, &sizes, &floats].concat();
         // SAFETY: x is [rows, cols] f32, the added sums [n_added, rows, cols] f32, out [rows, cols] bf16, weights and
         // bias are [cols] f32; all are 256-byte aligned and freed only after the stream is synchronised.
         unsafe { self.launch(("norm", "residual_norm"), shape, &arguments)? };
         Ok(out)
+    }
+
+    /// Adds a dense half and the experts beside it to `x`: each normed, and their sum where there is such a norm. Gives
+    /// the norm of the new x.
+    pub(in crate::model::cuda) fn add_both(
+        &self,
+        x: &Values,
+        [dense, experts]: [&Values; 2],
+        norms: [&Memory; 2],
+        (norm, factor, next): (Option<&Memory>, f32, &Memory),
+    ) -> Result<Values, Error> {
+        self.normed_sum((dense, norms[0]), (experts, norms[1]))?;
+        let add = match norm {
+            Some(weight) => Add::Normed { values: dense, weight },
+            None => Add::Sums(Sums { at: dense.at(), n: 1, bias: None }),
+        };
+        self.residual_norm(x, (add, factor), next)
+    }
+
+    /// `norm(a) + norm(b)` instead of `a`, each by a weight of its own.
+    pub(in crate::model::cuda) fn normed_sum(
+        &self,
+        (a, a_norm): (&Values, &Memory),
+        (b, b_norm): (&Values, &Memory),
+    ) -> Result<(), Error> {
+        let pointers = [a.at(), a_norm.at(), b.at(), b_norm.at(), a.at()].map(Argument::At);
+        let sizes = [a.n_rows, self.config.hidden].map(Argument::size);
+        let arguments = [&pointers[..], &sizes, &[self.eps()]].concat();
+        // SAFETY: a and b are [rows, cols] f32, the weights [cols] f32; all are 256-byte aligned and freed only after
+        // the stream is synchronised.
+        unsafe { self.launch(("norm", "normed_sum"), Shape::new([a.n_rows, 1], 256), &arguments) }
     }
 }

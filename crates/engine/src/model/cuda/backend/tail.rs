@@ -67,6 +67,17 @@ impl Staging {
 }
 
 impl Cuda {
+    /// Copies bytes from the device, and waits for them.
+    pub(super) fn fetch(&self, at: u64, bytes: usize) -> Result<Vec<u8>, Error> {
+        let mut fetched = vec![0_u8; bytes];
+        // SAFETY: callers pass the address of at least `bytes` bytes of the arena; the stream is synchronised before
+        // `fetched` is read or dropped.
+        unsafe { result::memcpy_dtoh_async(&mut fetched, at, self.stream.cu_stream()) }
+            .map_err(failed("fetch results"))?;
+        self.stream.synchronize().map_err(failed("run a step"))?;
+        Ok(fetched)
+    }
+
     /// The model's softcap on logits, in place.
     pub(in crate::model::cuda) fn cap_logits(&self, logits: &Values) -> Result<(), Error> {
         let Some(cap) = self.config.logit_softcap else { return Ok(()) };

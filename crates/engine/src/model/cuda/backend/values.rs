@@ -1,5 +1,7 @@
 //! Rows of values on the device.
 
+use crate::model::config::AttentionKind;
+
 /// Rows on the device; of f32 in the stream, of bf16 elsewhere.
 #[derive(Clone, Copy)]
 pub struct Values {
@@ -20,4 +22,11 @@ impl Values {
     pub(in crate::model::cuda) fn at(self) -> u64 {
         self.at
     }
+}
+
+/// Rows of queries, in bf16: as wide as one kind of attention has them.
+#[derive(Clone, Copy)]
+pub struct Queries {
+    pub(super) values: Values,
+    pub(super) kind: AttentionKind,
 }

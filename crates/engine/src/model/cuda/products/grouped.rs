@@ -3,7 +3,7 @@
 
 use super::{Kernels, Kind, TILES, Tile};
 use Kernels::{MmaSync, Reference};
-use Kind::{Bf16, Q4K, Q6K, Q8_0};
+use Kind::{Bf16, Mxfp4, Q4K, Q6K, Q8_0};
 
 /// A tile with kernels for experts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +26,7 @@ macro_rules! names {
 }
 
 /// All of them, those for few tokens first.
-const NAMES: [Names; 16] = [
+const NAMES: [Names; 20] = [
     names!(Reference, Bf16, "gemm_bf16"),
     names!(MmaSync, Bf16, "gemm_bf16_16x64"),
     names!(MmaSync, Bf16, "gemm_bf16_64x64"),
@@ -35,6 +35,10 @@ const NAMES: [Names; 16] = [
     names!(MmaSync, Q8_0, "gemm_q8_0_8x64"),
     names!(MmaSync, Q8_0, "gemm_q8_0_32x64"),
     names!(MmaSync, Q8_0, "gemm_q8_0_64x128"),
+    names!(Reference, Mxfp4, "gemm_mxfp4"),
+    names!(MmaSync, Mxfp4, "gemm_mxfp4_8x64"),
+    names!(MmaSync, Mxfp4, "gemm_mxfp4_32x64"),
+    names!(MmaSync, Mxfp4, "gemm_mxfp4_64x128"),
     names!(Reference, Q4K, "gemm_q4_k"),
     names!(MmaSync, Q4K, "gemm_q4_k_8x64"),
     names!(MmaSync, Q4K, "gemm_q4_k_32x64"),
@@ -87,7 +91,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_plain_kernel_and_tiles() {
-        let found: usize = [Bf16, Q8_0, Q4K, Q6K].into_iter().map(|kind| of_kind(kind).count()).sum();
+        let found: usize = [Bf16, Q8_0, Mxfp4, Q4K, Q6K].into_iter().map(|kind| of_kind(kind).count()).sum();
         assert_eq!(found, NAMES.len());
         for &(kernels, kind, name, ..) in &NAMES {
             let found = TILES.iter().find(|tile| tile.whole == name).unwrap();

@@ -130,7 +130,7 @@ fn heads_are_fused_where_a_tile_holds_all_sums() {
 /// Every tile covers the product, and the partial sums stay small whatever the weight.
 #[test]
 fn launches_cover_the_product() {
-    for kind in [Kind::Bf16, Kind::Q8_0, Kind::Q4K, Kind::Q6K] {
+    for kind in [Kind::Bf16, Kind::Q8_0, Kind::Mxfp4, Kind::Q4K, Kind::Q6K] {
         for m in [1, 2, 7, 8, 9, 16, 17, 33, 64, 65, 128, 300, 4096] {
             for (n, k) in [(16, 16), (320, 64), (896, 4864), (3584, 18944), (37888, 3584), (32001, 4096)] {
                 let of = |kernels| launch(kernels, kind, [m, n, k], k_slice(n, k));

@@ -3,7 +3,7 @@
 
 use super::{
     Kernels::{self, MmaSync, Reference, Tma, Wgmma},
-    Kind::{self, Bf16, Q4K, Q6K, Q8_0},
+    Kind::{self, Bf16, Mxfp4, Q4K, Q6K, Q8_0},
     PERSISTENT, STRIP,
 };
 use crate::model::cuda::launch::Shape;
@@ -33,7 +33,7 @@ pub struct Tile {
 
 /// Every kernel that [`super::launch`] may choose, and the plain ones: `kernels/tests/tiles.txt`, which the kernels' host test
 /// compares with what they declare.
-pub static TILES: [Tile; 29] = [
+pub static TILES: [Tile; 35] = [
     Tile { kind: Bf16, whole: "gemm_bf16", split: Some("gemm_bf16_split"), ..REFERENCE },
     Tile {
         kind: Bf16,
@@ -151,6 +151,53 @@ pub static TILES: [Tile; 29] = [
         tokens: 64,
         outputs: 128,
         shared_bytes: 67_584,
+        ..MMA_SYNC
+    },
+    Tile { kind: Mxfp4, whole: "gemm_mxfp4", split: Some("gemm_mxfp4_split"), ..REFERENCE },
+    Tile {
+        kind: Mxfp4,
+        whole: "gemm_mxfp4_8x16",
+        split: Some("gemm_mxfp4_8x16_split"),
+        tokens: 8,
+        outputs: 16,
+        threads: 32,
+        shared_bytes: 19_200,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Mxfp4,
+        whole: "gemm_mxfp4_8x64",
+        split: Some("gemm_mxfp4_8x64_split"),
+        tokens: 8,
+        outputs: 64,
+        shared_bytes: 39_936,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Mxfp4,
+        whole: "gemm_mxfp4_16x64",
+        split: Some("gemm_mxfp4_16x64_split"),
+        tokens: 16,
+        outputs: 64,
+        shared_bytes: 52_224,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Mxfp4,
+        whole: "gemm_mxfp4_32x64",
+        split: Some("gemm_mxfp4_32x64_split"),
+        tokens: 32,
+        outputs: 64,
+        shared_bytes: 51_200,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Mxfp4,
+        whole: "gemm_mxfp4_64x128",
+        split: Some("gemm_mxfp4_64x128_split"),
+        tokens: 64,
+        outputs: 128,
+        shared_bytes: 64_000,
         ..MMA_SYNC
     },
     Tile { kind: Q4K, whole: "gemm_q4_k", split: Some("gemm_q4_k_split"), ..REFERENCE },
@@ -295,6 +342,7 @@ impl Tile {
             (Tma, _) => "gemm_tma",
             (_, Bf16) => "gemm_bf16",
             (_, Q8_0) => "gemm_q8_0",
+            (_, Mxfp4) => "gemm_mxfp4",
             (_, Q4K) => "gemm_q4_k",
             (_, Q6K) => "gemm_q6_k",
         }

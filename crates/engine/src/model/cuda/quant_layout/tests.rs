@@ -2,14 +2,17 @@
 
 use std::fmt::Write as _;
 
-use half::f16;
+use half::{bf16, f16};
 
 use tribunal_core::digest::hex;
 
 use super::{QuantLayout, STRIP};
-use crate::model::{cpu::Packed, weights::Format};
+use crate::model::{
+    cpu::Packed,
+    weights::{Format, ggml::FP4},
+};
 
-const FORMATS: [Format; 3] = [Format::Q8_0, Format::Q4K, Format::Q6K];
+const FORMATS: [Format; 4] = [Format::Q8_0, Format::Mxfp4, Format::Q4K, Format::Q6K];
 
 /// Blocks with every code and integer scale; only their `f16` scales are plausible.
 fn blocks(format: Format, n: usize, k: usize) -> Vec<u8> {
@@ -25,6 +28,10 @@ fn blocks(format: Format, n: usize, k: usize) -> Vec<u8> {
         _ => &[0],
     };
     for block in bytes.chunks_exact_mut(format.block_bytes()) {
+        if format == Format::Mxfp4 {
+            block[0] = 104 + block[0] % 40; // those that are supported
+            continue;
+        }
         for &at in places {
             let d = f16::from_f32(0.02 * (next() as f32 / (1u32 << 23) as f32 - 1.0));
             block[at..at + 2].copy_from_slice(&d.to_le_bytes());
@@ -53,7 +60,7 @@ fn half(bytes: &[u8], at: usize) -> f32 {
 fn values(format: Format, k: usize, strip: &[u8]) -> Vec<Vec<f32>> {
     let codes_bytes = match format {
         Format::Q8_0 => 512,
-        Format::Q4K => 256,
+        Format::Q4K | Format::Mxfp4 => 256,
         _ => 384,
     };
     let unit_bytes = codes_bytes + 32;
@@ -68,6 +75,11 @@ fn values(format: Format, k: usize, strip: &[u8]) -> Vec<Vec<f32>> {
                 Format::Q8_0 => {
                     let byte = 16 * lane + 4 * (2 * step + pair / 2) + pair % 2 + 2 * second;
                     half(unit, scales + 2 * (pair % 2)) * f32::from(unit[byte] as i8)
+                }
+                Format::Mxfp4 => {
+                    let bytes = &unit[scales + 2 * (pair % 2)..][..2];
+                    let scale = bf16::from_le_bytes(bytes.try_into().unwrap()).to_f32();
+                    f32::from(FP4[nibble() as usize]) * scale
                 }
                 Format::Q4K => {
                     let of_output = &unit[scales + 2 * (pair % 2)..];
@@ -117,6 +129,7 @@ fn every_value_is_the_one_that_the_cpu_unpacks() {
     }
     check(Format::Q8_0, 5, 96);
     check(Format::Q8_0, 17, 32);
+    check(Format::Mxfp4, 17, 96);
 }
 
 #[test]
@@ -157,9 +170,12 @@ fn strips_are_aligned_and_take_little_more_than_the_file() {
 #[test]
 fn the_golden_file_of_the_kernels() {
     let mut lines = String::new();
-    for (name, format, n, k) in
-        [("q8_0", Format::Q8_0, 18, 96), ("q4_k", Format::Q4K, 3, 512), ("q6_k", Format::Q6K, 3, 512)]
-    {
+    for (name, format, n, k) in [
+        ("q8_0", Format::Q8_0, 18, 96),
+        ("mxfp4", Format::Mxfp4, 18, 96),
+        ("q4_k", Format::Q4K, 3, 512),
+        ("q6_k", Format::Q6K, 3, 512),
+    ] {
         let rows = blocks(format, n, k);
         writeln!(lines, "{name} {n} {k} {} {}", hex(&rows), hex(&written(format, k, &rows))).unwrap();
     }

@@ -19,10 +19,15 @@ use crate::model::{self, config};
 impl Ranks {
     /// The outputs of the experts that each row takes, and of the shared one: of each card's columns.
     pub(super) fn sum_of_experts(&mut self, h: &[Values], experts: &[Experts]) -> Result<(), model::Error> {
+        self.each(|i, cuda| cuda.route(&h[i], &experts[i]))?;
+        self.sum_of_routed(h, experts)
+    }
+
+    /// The same for rows whose experts are chosen.
+    pub(super) fn sum_of_routed(&mut self, h: &[Values], experts: &[Experts]) -> Result<(), model::Error> {
         let Some(config::Experts { width, shared, .. }) = self.whole.experts else {
             return Err(model::Error::Step("experts of a model without any".into()));
         };
-        self.each(|i, cuda| cuda.route(&h[i], &experts[i]))?;
         if let Some(shared) = shared {
             let gated = self.each(|i, cuda| cuda.shared_gated(&h[i], &experts[i]))?;
             let gated: Vec<Values> = gated.into_iter().flatten().collect();

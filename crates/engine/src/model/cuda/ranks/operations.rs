@@ -3,7 +3,7 @@
 use super::{
     super::{
         arena::Slot,
-        backend::{Add, Values},
+        backend::{Add, Queries, Values},
         delta_net::DeltaNet,
         experts::Experts,
         graphs::Graphs,
@@ -60,15 +60,27 @@ impl Ranks {
         x: &[Values],
         y: &[Values],
         norm: &[Memory],
-        next: &[Memory],
+        (factor, next): (f32, &[Memory]),
     ) -> Result<Vec<Values>, model::Error> {
-        if self.detour.is_none() {
-            // The next product is written where others may still read this one.
-            self.synchronize()?;
-        }
+        self.await_readers()?;
         self.each(|i, cuda| {
-            cuda.residual_norm(&x[i], Add::Normed { values: &y[i], weight: &norm[i] }, &next[i])
+            let add = Add::Normed { values: &y[i], weight: &norm[i] };
+            cuda.residual_norm(&x[i], (add, factor), &next[i])
         })
+    }
+
+    /// The next product is written where others may still read this one.
+    fn await_readers(&self) -> Result<(), model::Error> {
+        if self.detour.is_none() { self.synchronize() } else { Ok(()) }
+    }
+
+    /// The norm of whole rows to which all has been added, times a factor.
+    fn norm_times(
+        &self,
+        x: &[Values],
+        (factor, next): (f32, &[Memory]),
+    ) -> Result<Vec<Values>, model::Error> {
+        self.each(|i, cuda| cuda.residual_norm(&x[i], (Add::Nothing, factor), &next[i]))
     }
 }
 
@@ -76,7 +88,7 @@ impl Backend for Ranks {
     type Stream = Vec<Values>;
     type Input = Vec<Values>;
     type Product = Vec<Values>;
-    type Queries = Vec<Values>;
+    type Queries = Vec<Queries>;
     type Vector = Vec<Memory>;
     type Linear = Vec<Linear>;
     type Table = Vec<Table>;
@@ -171,16 +183,16 @@ impl Backend for Ranks {
         x: &mut Self::Stream,
         h: &Self::Input,
         w: &Self::Linear,
-        After { norm, next, .. }: After<'_, Self::Vector>,
+        After { norm, factor, next }: After<'_, Self::Vector>,
     ) -> Result<Self::Input, model::Error> {
         let Some(norm) = norm else {
             self.whole_sums(h, w, x, true)?;
-            return self.norm(x, next);
+            return self.norm_times(x, (factor, next));
         };
         let row_bytes = 4 * self.whole.hidden;
         let y = self.each(|i, cuda| cuda.values(Slot::Product, h[i].n_rows(), row_bytes))?;
         self.whole_sums(h, w, &y, false)?;
-        self.add_normed(x, &y, norm, next)
+        self.add_normed(x, &y, norm, (factor, next))
     }
 
     fn project(
@@ -188,11 +200,11 @@ impl Backend for Ranks {
         layer: usize,
         h: &Self::Input,
         qkv: &Self::Linear,
-        norms: HeadNorms<'_, Self::Vector>,
+        HeadNorms { q, k, v }: HeadNorms<'_, Self::Vector>,
         kind: AttentionKind,
     ) -> Result<Self::Queries, model::Error> {
         self.each_mut(|i, cuda| {
-            let [q, k, v] = [norms.q, norms.k, norms.v].map(|norm| norm.map(|norm| &norm[i]));
+            let [q, k, v] = [q, k, v].map(|norm| norm.map(|norm| &norm[i]));
             let norms = HeadNorms { q, k, v };
             cuda.project(layer, &h[i], &qkv[i], norms, kind)
         })
@@ -214,8 +226,10 @@ impl Backend for Ranks {
         kind: AttentionKind,
         sinks: Option<&Self::Vector>,
     ) -> Result<Self::Input, model::Error> {
-        let attended = self
-            .each_mut(|i, cuda| cuda.attend(layer, queries[i], rows, kind, sinks.map(|sinks| &sinks[i])))?;
+        let attended = self.each_mut(|i, cuda| {
+            let sinks = sinks.map(|sinks| &sinks[i]);
+            cuda.attend(layer, queries[i], rows, kind, sinks)
+        })?;
         let of_card = 2 * self.whole.query_width(kind) / self.cards.len();
         self.whole_rows(&attended, (1..=self.cards.len()).map(|n| n * of_card).collect())
     }
@@ -247,27 +261,43 @@ impl Backend for Ranks {
         x: &mut Self::Stream,
         h: &Self::Input,
         experts: &Self::Experts,
-        After { norm, next, .. }: After<'_, Self::Vector>,
+        After { norm, factor, next }: After<'_, Self::Vector>,
     ) -> Result<Self::Input, model::Error> {
         self.sum_of_experts(h, experts)?;
         let Some(norm) = norm else {
             self.whole_experts(experts, x, true)?;
-            return self.norm(x, next);
+            return self.norm_times(x, (factor, next));
         };
         let row_bytes = 4 * self.whole.hidden;
         let y = self.each(|i, cuda| cuda.values(Slot::Product, h[i].n_rows(), row_bytes))?;
         self.whole_experts(experts, &y, false)?;
-        self.add_normed(x, &y, norm, next)
+        self.add_normed(x, &y, norm, (factor, next))
     }
 
     fn add_beside(
         &mut self,
-        _x: &mut Self::Stream,
-        _beside: Beside<'_, Self>,
-        _after: After<'_, Self::Vector>,
+        x: &mut Self::Stream,
+        Beside { gated, down, experts, norms }: Beside<'_, Self>,
+        After { norm, factor, next }: After<'_, Self::Vector>,
     ) -> Result<Self::Input, model::Error> {
-        // `Weights::check_gpu` refuses such models before they are loaded.
-        Err(model::Error::Step("experts beside a dense half are computed on the CPU".into()))
+        let row_bytes = 4 * self.whole.hidden;
+        let rows_in = |ranks: &Self, slot| ranks.each(|i, cuda| cuda.values(slot, x[i].n_rows(), row_bytes));
+        let dense = rows_in(self, Slot::Beside)?;
+        self.whole_sums(gated, down, &dense, false)?;
+        self.each(|i, cuda| {
+            let router = cuda.residual_norm(&x[i], (Add::Nothing, 1.0), &norms.router[i])?;
+            cuda.route(&router, &experts[i])
+        })?;
+        let h = self.norm(x, &norms.input)?;
+        self.sum_of_routed(&h, experts)?;
+        let y = rows_in(self, Slot::Product)?;
+        self.whole_experts(experts, &y, false)?;
+        self.await_readers()?;
+        self.each(|i, cuda| {
+            let norms = [&norms.dense[i], &norms.experts[i]];
+            let after = (norm.map(|norm| &norm[i]), factor, &next[i]);
+            cuda.add_both(&x[i], [&dense[i], &y[i]], norms, after)
+        })
     }
 
     fn floats(&self, x: &Self::Stream) -> Result<Vec<f32>, model::Error> {

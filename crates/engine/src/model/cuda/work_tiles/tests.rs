@@ -166,7 +166,7 @@ fn a_shared_prefix_is_read_once_for_a_tile_of_rows() {
     let judges = vec![Sequence { family: 1, shared: 32, before: 600, n: 1 }; 9];
     let work_tiles = check(&step(&judges), HEADS, None, LIMITS);
     assert_eq!(words(&work_tiles), ["attend_split_kv_d64_t16: 9", "attend_split_kv_d64_t64: 2"]);
-    assert_eq!(work_tiles.n_splits * split_bytes(HEADS), 27 * 14 * 66 * 4);
+    assert_eq!(work_tiles.n_splits * split_bytes(HEADS.n_heads, HEADS.head_dim), 27 * 14 * 66 * 4);
 }
 
 #[test]
