@@ -100,6 +100,7 @@ fn heading(out: &mut String, number: usize, of: usize, call: &CallLine) {
         Finish::Stop => "",
         Finish::Length => ", cut off at its budget",
         Finish::Form => ", complete in its form",
+        Finish::Open => ", which ended the turn",
     };
     let again = if call.attempt > 0 { ", asked again" } else { "" };
     let outcome = call.outcome.as_ref().map_or_else(String::new, |outcome| format!(": {outcome}"));

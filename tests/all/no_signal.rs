@@ -34,6 +34,7 @@ const REQUESTS: &[&str] = &[
     "rate:rounds=2",
     "difficulty",
     "thinking:budget=8",
+    "gemba-da:reasoning=low,reasoning-budget=8",
 ];
 
 /// What a broken model does with every prompt.

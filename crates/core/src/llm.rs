@@ -10,6 +10,7 @@ mod chance;
 mod layout;
 mod linear_probe;
 mod prefixes;
+mod reasoning;
 mod written;
 
 pub use cancellation::CancellationToken;
@@ -17,6 +18,7 @@ pub use chance::is_chance;
 pub use layout::Layout;
 pub use linear_probe::{LinearProbe, Reading, States};
 pub use prefixes::PrefixTracker;
+pub use reasoning::{Effort, Reasoning, ReasoningOptions};
 
 /// A language model: the in-process engine, or a scripted one in tests.
 pub trait Llm: Sync + Send {
@@ -48,6 +50,11 @@ pub trait Llm: Sync + Send {
     /// As [`Llm::read`].
     fn states(&self, _chat: &Chat, _text: &str, _depths: &[usize]) -> Result<States, Error> {
         Err(hidden())
+    }
+
+    /// Whether it can reason before an answer ([`Chat::thought`]): whether its chat template marks reasoning.
+    fn reasons(&self) -> bool {
+        true
     }
 
     /// Its token counts without running it; `None` if it has none.
@@ -136,22 +143,13 @@ impl Default for Prompt {
 #[serde(from = "written::Chat", into = "written::Chat")]
 pub struct Chat {
     pub prompt: Prompt,
-    /// What the assistant thinks before it answers, for models that think; it comes before the prefill. Only for
+    /// The assistant's reasoning before the answer, for models that reason; it comes before the prefill. Only for
     /// [`Prompt::Messages`]: other prompts contain their own.
     pub thought: Option<Reasoning>,
+    /// How much it reasons; it has no effect without [`Chat::thought`].
+    pub effort: Option<Effort>,
     /// Text of the assistant's answer that is already there; the reply continues it.
     pub prefill: String,
-}
-
-/// The thinking that comes before an answer, between `<think>` and `</think>`, which act as control tokens where
-/// the model has them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Reasoning {
-    /// The reply is the thought.
-    Open,
-    /// The reply is the answer after this thought.
-    Closed(String),
 }
 
 impl Chat {
@@ -336,6 +334,8 @@ pub enum Finish {
     Length,
     /// The form was complete and allowed nothing more.
     Form,
+    /// The model ended its turn within its reasoning ([`Reasoning::Open`]), which nothing closed.
+    Open,
 }
 
 /// The tokens of one request.
@@ -423,6 +423,12 @@ pub enum Error {
          whole, and is its chat template the right one?"
     )]
     NoSignal,
+    /// The reasoning before an answer reached its budget. Unit: tokens.
+    #[error("the reasoning ended at its budget of {0} tokens, so that there is no answer")]
+    ReasoningBudget(usize),
+    /// The model ended its turn within its reasoning ([`Finish::Open`]).
+    #[error("the model ended its turn while reasoning, so that there is no answer")]
+    ReasoningOpen,
     #[error("the engine failed: {0}")]
     Engine(String),
     /// No further requests are possible: the device is lost, or its thread has ended.

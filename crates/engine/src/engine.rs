@@ -70,7 +70,7 @@ pub use crate::model::{
     weights::Format,
 };
 
-pub use memory::{DeltaNetSizes, ExpertSizes, Need, Sizes, free_on_gpu};
+pub use memory::{AttentionSizes, DeltaNetSizes, ExpertSizes, Need, Sizes, free_on_gpu};
 
 use answer::{Answer, Outcome, Task};
 use branches::{Branches, Chain, Place};
@@ -387,10 +387,20 @@ impl Llm for Engine {
         let (n_more, logits_from) = (sampling.max_tokens, tokens.len() - 1);
         let request = Request { n_more, logits_from, ..Request::new(tokens, self.variant(None)) };
         let prompt = &request.tokens[..];
-        let generate = Generate::new(grammar, sampling.clone(), prompt, self.loaded.tokenizer.clone());
+        let reasoning_stop = self.loaded.template.as_ref().and_then(|template| template.reasoning_stop(chat));
+        let mut sampling = sampling.clone();
+        sampling.stop.extend(reasoning_stop.map(str::to_owned));
+        let generate = Generate::new(grammar, sampling, prompt, self.loaded.tokenizer.clone());
         let mut reply = self.send(request, Task::Generate(Box::new(generate)))?.wait()?.reply;
+        if let Some(end) = reasoning_stop {
+            reply.finish = chat::reasoning_finish(&reply, end);
+        }
         reply.is_chance = self.is_chance(&reply.tokens);
         Ok(reply)
+    }
+
+    fn reasons(&self) -> bool {
+        self.loaded.template.as_ref().is_some_and(ChatTemplate::reasons)
     }
 
     fn computed(&self) -> usize {

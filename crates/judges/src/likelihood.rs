@@ -55,6 +55,7 @@ pub const METHOD: Method = Method {
     granularities: &[Granularity::Seg, Granularity::Doc],
     presets: &[Preset::Strict],
     options: Options::CHOICES,
+    common: &[],
     ..Method::with(|settings, options| Ok(Likelihood::new(settings, &Options::read(options))?.into()))
 };
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Judge, Reads,
-    setup::{self, GivenOptions, Granularity, OptionSpec, Preset, Settings},
+    setup::{self, GivenOptions, Granularity, OptionSpec, Preset, Settings, SharedOptions},
 };
 
 /// What `tribunal methods show` says of a method.
@@ -38,6 +38,10 @@ pub struct Method {
     /// The severity weights that it uses by default; `None` when it weighs nothing.
     pub weights: Option<&'static str>,
     pub options: &'static [OptionSpec],
+    /// The options that it shares with all methods whose models write answers; empty where its own models do not, or
+    /// where it has options of its own for the same.
+    #[serde(skip)]
+    pub common: &'static [OptionSpec],
     /// The fields of a segment that it requires besides the source.
     #[serde(skip)]
     pub reads: Reads,
@@ -65,6 +69,7 @@ impl Method {
             presets: &[Preset::Paper, Preset::Code, Preset::Strict],
             weights: None,
             options: &[],
+            common: SharedOptions::CHOICES,
             reads: Reads::Translations,
             build,
         }
@@ -89,12 +94,18 @@ impl Method {
         self.system_means == SystemMeans::Rank
     }
 
+    /// Its own options, then the common ones.
+    #[must_use]
+    pub fn all_options(&self) -> Vec<OptionSpec> {
+        [self.options, self.common].concat()
+    }
+
     /// Reads `option=value,...` against the method's options.
     ///
     /// # Errors
     /// As [`GivenOptions::parse`].
     pub fn parse_options(&self, text: &str) -> Result<GivenOptions, setup::Error> {
-        GivenOptions::parse(self.name, self.options, text)
+        GivenOptions::parse(self.name, &self.all_options(), text)
     }
 }
 

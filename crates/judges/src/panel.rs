@@ -13,11 +13,14 @@ use super::{
     method::{Role, Step},
 };
 use crate::{
-    llm::{self, Chat, LinearProbe, Llm, Reply, ResponseFormat, Sampling, Scored, Usage},
+    llm::{self, Chat, LinearProbe, Llm, ReasoningOptions, Reply, ResponseFormat, Sampling, Scored, Usage},
     parallel,
 };
 
+pub mod reasoning;
 pub mod rehearsal;
+
+pub use reasoning::REASONING;
 
 /// The models of a method's roles, and how they are asked.
 #[derive(Clone)]
@@ -27,6 +30,8 @@ pub struct Panel {
     /// How every question is sampled. Judges replace its `max_tokens` by their own budget
     /// ([`super::Settings::max_tokens`] sets it).
     pub sampling: Sampling,
+    /// `None` asks for answers at once.
+    reasoning: Option<ReasoningOptions>,
     unit: Option<usize>,
     /// `None` for all.
     wanted: Option<Arc<[usize]>>,
@@ -96,7 +101,7 @@ impl Panel {
     #[must_use]
     pub fn new(default: Arc<dyn Llm>, sampling: Sampling) -> Self {
         let (assigned, record) = (BTreeMap::new(), Arc::default());
-        Self { default, assigned, sampling, unit: None, wanted: None, record }
+        Self { default, assigned, sampling, reasoning: None, unit: None, wanted: None, record }
     }
 
     /// The same panel with another model in one role.
@@ -252,11 +257,26 @@ impl Panel {
                 Some(next) => now = next,
                 None => return Err(error),
             }
-            self.mark(&step, "unusable");
+            // Without an end of the reasoning there was no answer.
+            if !matches!(error, Error::Reasoning(_)) {
+                self.mark(&step, "unusable");
+            }
         }
     }
 
+    /// Asks and records a question, after the reasoning before its answer.
     fn attempt(
+        &self,
+        role: Role,
+        step: Step,
+        (chat, form, sampling): (&Chat, &ResponseFormat, &Sampling),
+        attempt: usize,
+    ) -> Result<Reply, llm::Error> {
+        let chat = self.reasoned(role, &step, (chat, sampling), attempt)?;
+        self.asked(role, step, (&chat, form, sampling), attempt)
+    }
+
+    fn asked(
         &self,
         role: Role,
         step: Step,
@@ -290,10 +310,12 @@ impl Panel {
         chat: &Chat,
         continuations: &[String],
     ) -> Result<Vec<Scored>, llm::Error> {
+        let step = step.into();
+        let chat = self.reasoned_as_before(role, &step, chat)?;
         let start = Instant::now();
-        let asked = self.llm(role).score_continuations(chat, continuations);
+        let asked = self.llm(role).score_continuations(&chat, continuations);
         let wanted = Wanted::Scores(continuations.to_vec());
-        self.note_scored((role, step.into()), chat, wanted, said(&asked), start);
+        self.note_scored((role, step), &chat, wanted, said(&asked), start);
         asked
     }
 

@@ -67,6 +67,7 @@ pub const METHOD: Method = Method {
     presets: &[Preset::Strict],
     weights: Some("wmt"),
     options: Options::CHOICES,
+    common: &[],
     ..Method::with(|settings, options| Ok(Probe::new(settings, &Options::read(options))?.into()))
 };
 

@@ -9,9 +9,11 @@ use super::{Grouping, Unit};
 use crate::mqm::{self, Repeats, weights::Weights};
 
 pub mod options;
+pub mod shared;
 
 pub use options::{GivenOptions, OptionSpec, OptionValue, Reference};
 pub(crate) use options::{file, number, options};
+pub use shared::SharedOptions;
 
 /// Which of its descriptions a method follows where they differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -265,6 +267,11 @@ pub enum Error {
     SameSamples(usize),
     #[error("`{method}:reference=on` needs a reference for every segment, and {missing} of {of} have none")]
     MissingReferences { method: &'static str, missing: usize, of: usize },
+    #[error(
+        "the option reasoning={effort} asks `{model}` to reason, and its chat template marks no reasoning; hint: leave \
+         the option out, or take a model that reasons"
+    )]
+    NoReasoning { effort: &'static str, model: String },
     #[error("`{method}` does not show the reference that is given")]
     ReferenceNotShown { method: &'static str },
     #[error("`{method}` judges without a reference; {readers} read one")]

@@ -20,12 +20,13 @@ use super::{
     answers::errors::{AnswerFormat, Target},
     in_parallel,
     method::Calls,
+    panel::reasoning,
     prompt::{File, Prompts},
     reading,
     setup::{self, Preset, Settings, options},
 };
 use crate::{
-    llm::{Chat, Reasoning, ResponseFormat, Sampling},
+    llm::{Chat, Effort, Sampling},
     mqm::{self, weights::Weights},
     segment::Segment,
 };
@@ -53,6 +54,7 @@ pub const METHOD: Method = Method {
     presets: &[Preset::Strict],
     weights: Some("gemba"),
     options: Options::CHOICES,
+    common: &[],
     ..Method::with(|settings, options| Ok(Thinking::new(settings, &Options::read(options))?.into()))
 };
 
@@ -131,8 +133,8 @@ impl Thinking {
             return Err(Error::nothing_to_judge());
         }
         let chat = self.chat(segment)?;
-        let thought = self.think(panel, chat.clone())?;
-        self.answer(panel, chat, thought, segment)
+        let thought = self.think(panel, &chat)?;
+        self.answer(panel, &chat, &thought, segment)
     }
 
     fn sampling(&self, panel: &Panel) -> Sampling {
@@ -140,22 +142,13 @@ impl Thinking {
     }
 
     /// The thought, whole or cut at its budget.
-    fn think(&self, panel: &Panel, chat: Chat) -> Result<String, Error> {
-        let stop = vec!["</think>".into()];
-        let max_tokens = self.thought_budget;
-        let sampling = Sampling { max_tokens, stop, ..self.sampling(panel) };
-        let reply = panel.ask_with(Role::Annotator, THINK, &open(chat), &ResponseFormat::Text, &sampling)?;
-        Ok(reply.text.trim().to_owned())
+    fn think(&self, panel: &Panel, chat: &Chat) -> Result<String, Error> {
+        let sampling = Sampling { max_tokens: self.thought_budget, ..self.sampling(panel) };
+        Ok(panel.reason(Role::Annotator, THINK, (chat, Effort::default(), &sampling), 0)?.text)
     }
 
-    fn answer(
-        &self,
-        panel: &Panel,
-        chat: Chat,
-        thought: String,
-        segment: &Segment,
-    ) -> Result<Verdict, Error> {
-        let chat = Chat { thought: Some(Reasoning::Closed(thought)), ..chat };
+    fn answer(&self, panel: &Panel, chat: &Chat, thought: &str, segment: &Segment) -> Result<Verdict, Error> {
+        let chat = reasoning::answering(chat, Effort::default(), thought);
         let form = self.layout.form(&self.prompts, MAX_ERRORS, &segment.source, &segment.hypothesis)?;
         let sampling = Sampling { max_tokens: self.budget, ..self.sampling(panel) };
         let reply = panel.ask_with(Role::Annotator, ANSWER, &chat, &form, &sampling)?;
@@ -174,9 +167,4 @@ impl Thinking {
         });
         Ok(Chat::new().user(self.prompts.render(PROMPT, values)?))
     }
-}
-
-/// The same chat where the reply is the thought.
-fn open(chat: Chat) -> Chat {
-    Chat { thought: Some(Reasoning::Open), ..chat }
 }

@@ -7,8 +7,8 @@ use tribunal_core::{
     segment::Segment,
 };
 use tribunal_judges::{
-    Built, Call, Error, Panel, Preset, Role, Settings, Step, Unit, Verdict, method::Method, registry,
-    rehearse,
+    Built, Call, Error, Panel, Preset, REASONING, Role, Settings, Step, Unit, Verdict, method::Method,
+    registry, rehearse,
 };
 
 use crate::{Script, document};
@@ -32,7 +32,8 @@ pub fn judged(judge: &Built, panel: &Panel, group: &[Segment]) -> (Vec<Result<Ve
 /// Fails when a method asks at a stage, or a role, that it does not name.
 fn expect_declared<'a>(method: &Method, asked: impl Iterator<Item = (&'a Step, Role)>) {
     for (step, role) in asked {
-        assert!(method.stages.contains(&step.stage), "`{}` does not name the stage `{step}`", method.name);
+        let is_declared = method.stages.contains(&step.stage) || step.stage == REASONING;
+        assert!(is_declared, "`{}` does not name the stage `{step}`", method.name);
         assert!(
             method.roles.contains(&role),
             "`{}` does not name the role `{role}` of `{step}`",

@@ -14,6 +14,7 @@ mod chain;
 mod judging;
 mod moody;
 mod real;
+mod reasoner;
 mod reports;
 mod rule;
 mod script;
@@ -31,6 +32,7 @@ pub use self::{
     },
     moody::Moody,
     real::{not_checked, published_data},
+    reasoner::Reasoner,
     reports::report,
     rule::{Rule, Sampled},
     script::{Script, Short},

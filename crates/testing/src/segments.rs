@@ -14,6 +14,8 @@ pub fn translation(pair: (&str, &str), source: &str, hypothesis: &str) -> Segmen
         source: source.into(),
         hypothesis: hypothesis.into(),
         reference: None,
+        domain: None,
+        reference_kind: None,
     }
 }
 

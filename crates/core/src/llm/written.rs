@@ -2,13 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Message, Prompt, Reasoning};
+use super::{Effort, Message, Prompt, Reasoning};
 
 #[derive(Serialize, Deserialize)]
 pub struct Chat {
     turns: Vec<Message>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     thought: Option<Reasoning>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    effort: Option<Effort>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     prefill: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -19,30 +21,30 @@ pub struct Chat {
 }
 
 impl From<Chat> for super::Chat {
-    fn from(Chat { turns, thought, prefill, raw, inert }: Chat) -> Self {
+    fn from(Chat { turns, thought, effort, prefill, raw, inert }: Chat) -> Self {
         let prompt = match raw {
             None => Prompt::Messages(turns),
             Some(text) if inert => Prompt::Plain(text),
             Some(text) => Prompt::Raw(text),
         };
-        Self { prompt, thought, prefill }
+        Self { prompt, thought, effort, prefill }
     }
 }
 
 impl From<super::Chat> for Chat {
-    fn from(super::Chat { prompt, thought, prefill }: super::Chat) -> Self {
+    fn from(super::Chat { prompt, thought, effort, prefill }: super::Chat) -> Self {
         let (turns, raw, inert) = match prompt {
             Prompt::Messages(turns) => (turns, None, false),
             Prompt::Raw(text) => (Vec::new(), Some(text), false),
             Prompt::Plain(text) => (Vec::new(), Some(text), true),
         };
-        Self { turns, thought, prefill, raw, inert }
+        Self { turns, thought, effort, prefill, raw, inert }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::llm::Chat;
+    use crate::llm::{Chat, Effort, Reasoning};
 
     #[test]
     fn every_prompt_is_written_and_read_back() {
@@ -51,6 +53,10 @@ mod tests {
             (Chat::raw("a"), r#"{"turns":[],"raw":"a"}"#),
             (Chat::plain("a"), r#"{"turns":[],"raw":"a","inert":true}"#),
             (Chat { prefill: "{".into(), ..Chat::new() }, r#"{"turns":[],"prefill":"{"}"#),
+            (
+                Chat { thought: Some(Reasoning::Open), effort: Some(Effort::Low), ..Chat::new() },
+                r#"{"turns":[],"thought":"open","effort":"low"}"#,
+            ),
         ] {
             let json = serde_json::to_string(&chat).unwrap();
             assert_eq!(json, expected);

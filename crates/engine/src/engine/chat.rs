@@ -8,18 +8,25 @@ use minijinja::Environment;
 
 use crate::engine::tokenizer::Tokenizer;
 use crate::jinja::Template;
-use crate::llm::{self, Chat, Prompt, Reasoning};
+use crate::llm::{self, Chat, Finish, Prompt, Reply};
 
 mod guard;
 mod json;
+mod reasoning;
 mod template;
 
+pub use reasoning::variables;
 pub use template::TEMPLATE_DATE;
+
+use reasoning::Marks;
 
 /// A model's chat template, compiled.
 pub struct ChatTemplate {
     environment: Environment<'static>,
     template: Template,
+    source: String,
+    /// `None` where it marks no reasoning.
+    marks: Option<&'static Marks>,
     /// What the template may read in addition to the messages: texts of tokens by their role (`bos_token`).
     roles: BTreeMap<String, String>,
     /// Further variables, by name.
@@ -46,7 +53,8 @@ impl ChatTemplate {
 
     fn with_roles(source: &str, roles: BTreeMap<String, String>) -> Result<Self, llm::Error> {
         let (environment, template) = template::compiled(source)?;
-        Ok(Self { environment, template, roles, options: serde_json::Map::new() })
+        let (source, marks) = (source.to_owned(), Marks::of(source));
+        Ok(Self { environment, template, source, marks, roles, options: serde_json::Map::new() })
     }
 
     /// The same template with further variables (`{"enable_thinking": false}`); `null` adds none.
@@ -63,39 +71,42 @@ impl ChatTemplate {
     /// [`llm::Error::Template`] when the template refuses the chat.
     pub fn render(&self, chat: &Chat) -> Result<String, llm::Error> {
         let contents: Vec<&str> = chat.messages().iter().map(|turn| turn.content.as_str()).collect();
-        let rendered = think(template::render(self, chat, &contents)?, chat, ToOwned::to_owned);
+        let rendered = self.opened(chat, &contents, ToOwned::to_owned)?;
         Ok(rendered + &chat.prefill)
     }
+
+    /// Whether it marks reasoning.
+    #[must_use]
+    pub fn reasons(&self) -> bool {
+        self.marks.is_some()
+    }
+
+    /// The string that ends a reply which is reasoning; `None` where it is an answer.
+    #[must_use]
+    pub fn reasoning_stop(&self, chat: &Chat) -> Option<&'static str> {
+        self.marks.unwrap_or(Marks::fallback()).stop(chat)
+    }
+
+    /// A rendered chat with the reasoning behind the assistant's opening.
+    fn opened(
+        &self,
+        chat: &Chat,
+        contents: &[&str],
+        protect: impl Fn(&str) -> String,
+    ) -> Result<String, llm::Error> {
+        let mut rendered = template::render(self, chat, contents)?;
+        let asked = chat.thought.is_some().then(Marks::fallback);
+        if let Some(marks) = self.marks.or(asked) {
+            marks.write(&mut rendered, chat.thought.as_ref(), protect);
+        }
+        Ok(rendered)
+    }
 }
 
-/// The variables that a template of this source is rendered with: those given, and `enable_thinking` off where the
-/// template reads it and it is not among them. Such templates think by default; here a chat asks for reasoning by its
-/// [`Chat::thought`].
+/// How a reply that is reasoning, and which `end` closes, ended.
 #[must_use]
-pub fn variables(source: &str, given: &serde_json::Value) -> serde_json::Value {
-    const SWITCH: &str = "enable_thinking";
-    if !source.contains(SWITCH) || given.get(SWITCH).is_some() {
-        return given.clone();
-    }
-    let mut all = given.as_object().cloned().unwrap_or_default();
-    all.insert(SWITCH.into(), false.into());
-    all.into()
-}
-
-/// Opens or closes the thought after the assistant's opening. A template may have opened one itself, or closed an
-/// empty one (`enable_thinking: false`): that is undone.
-fn think(mut rendered: String, chat: &Chat, protect: impl Fn(&str) -> String) -> String {
-    let Some(thought) = &chat.thought else { return rendered };
-    let written = ["<think>\n\n</think>\n\n", "<think>\n\n</think>\n", "<think>\n", "<think>"];
-    if let Some(end) = written.into_iter().find(|end| rendered.ends_with(end)) {
-        rendered.truncate(rendered.len() - end.len());
-    }
-    rendered += "<think>\n";
-    if let Reasoning::Closed(thought) = thought {
-        rendered += &protect(thought);
-        rendered += "\n</think>\n\n";
-    }
-    rendered
+pub fn reasoning_finish(reply: &Reply, end: &str) -> Finish {
+    reasoning::finish(reply, end)
 }
 
 /// The ids of a chat, encoded as one text. Control tokens come from the template alone: what looks like one inside a
@@ -124,8 +135,7 @@ pub fn encode(
     let guard = guard::Guard::new(tokenizer, chat)?;
     let contents: Vec<String> = chat.messages().iter().map(|turn| guard.protect(&turn.content)).collect();
     let contents: Vec<&str> = contents.iter().map(String::as_str).collect();
-    let rendered = template::render(template, chat, &contents)?;
-    let rendered = think(rendered, chat, |thought| guard.protect(thought));
+    let rendered = template.opened(chat, &contents, |thought| guard.protect(thought))?;
     let (whole, breaks) = guard.release(&(rendered + &guard.protect(&chat.prefill)));
     tokenizer.encode_rendered(&whole, &breaks).map_err(failed)
 }

@@ -4,6 +4,7 @@
 mod cuda;
 mod engine;
 mod engine_forms;
+mod engine_reasoning;
 mod engine_signature;
 #[path = "../../../../tests/all/fakes/gguf.rs"]
 mod gguf;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Call, Panel, Wanted};
 use crate::{
     Judge, Role, Step,
-    llm::{Chat, Counter, Error, Finish, Llm, Reply, ResponseFormat, Sampling, Scored},
+    llm::{Chat, Counter, Error, Finish, Llm, Reasoning, Reply, ResponseFormat, Sampling, Scored},
     segment::Segment,
 };
 
@@ -16,6 +16,8 @@ type Shortest = dyn Fn(&ResponseFormat) -> Result<Option<String>, Error> + Send 
 /// A model that gives each form its shortest answer, and otherwise none.
 pub struct Rehearsal {
     shortest: Box<Shortest>,
+    /// Whether it reasons, without a word: what follows its reasoning is then asked.
+    reasons: bool,
 }
 
 /// A question that a judge would ask ([`rehearse`]).
@@ -90,7 +92,7 @@ impl Rehearsal {
     pub fn with(
         shortest: impl Fn(&ResponseFormat) -> Result<Option<String>, Error> + Send + Sync + 'static,
     ) -> Self {
-        Self { shortest: Box::new(shortest) }
+        Self { shortest: Box::new(shortest), reasons: true }
     }
 
     /// One that knows of forms what this model knows.
@@ -102,7 +104,7 @@ impl Rehearsal {
 /// One that answers nothing at all.
 impl Default for Rehearsal {
     fn default() -> Self {
-        Self::with(|_| Ok(None))
+        Self { reasons: false, ..Self::with(|_| Ok(None)) }
     }
 }
 
@@ -111,8 +113,11 @@ fn unanswered() -> Error {
 }
 
 impl Llm for Rehearsal {
-    fn ask(&self, _: &Chat, form: &ResponseFormat, _: &Sampling) -> Result<Reply, Error> {
-        let text = (self.shortest)(form)?.ok_or_else(unanswered)?;
+    fn ask(&self, chat: &Chat, form: &ResponseFormat, _: &Sampling) -> Result<Reply, Error> {
+        let text = match (self.shortest)(form)? {
+            None if self.reasons && chat.thought == Some(Reasoning::Open) => String::new(),
+            shortest => shortest.ok_or_else(unanswered)?,
+        };
         Ok(Reply { text, finish: Finish::Form, ..Reply::default() })
     }
 

@@ -7,7 +7,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{Environment, Error, ErrorKind, Value};
 
-use super::{ChatTemplate, json};
+use super::{ChatTemplate, json, reasoning};
 use crate::jinja::{self, Template};
 use crate::llm::{self, Chat, MessageRole};
 
@@ -47,6 +47,7 @@ pub(super) fn render(template: &ChatTemplate, chat: &Chat, contents: &[&str]) ->
     let mut values: BTreeMap<&str, Value> = ["tools", "documents"].map(|name| (name, Value::from(()))).into();
     values.extend(template.roles.iter().map(|(role, name)| (role.as_str(), Value::from(name.as_str()))));
     values.extend(template.options.iter().map(|(name, value)| (name.as_str(), Value::from(Serde(value)))));
+    values.extend(reasoning::chat_variables(&template.source, chat));
     values.insert("messages", messages.into());
     values.insert("add_generation_prompt", true.into());
     let rendered = template.template.render(&template.environment, values.into());

@@ -10,9 +10,10 @@ use crate::engine::tokenizer::{
     GgufVocab,
     tests::{model, not_checked, tiny, tiny_vocab},
 };
-use crate::llm::Message;
+use crate::llm::{Message, Reasoning};
 
 mod jinja;
+mod reasoning;
 mod whole;
 
 #[derive(Deserialize)]

@@ -1,0 +1,136 @@
+//! How chat templates mark the reasoning before an answer: tags, the channels of Harmony, the channel of Gemma 4. It
+//! renders no template.
+
+use crate::llm::{Chat, Effort, Finish, Reasoning, Reply};
+
+/// How a model's chat template marks reasoning. All marks act as control tokens where the vocabulary has them.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Marks {
+    /// What the source of such a template contains.
+    sign: &'static str,
+    /// Before the reasoning.
+    open: &'static str,
+    /// What ends the reasoning.
+    end: &'static str,
+    /// From the end of the reasoning to the answer.
+    close: &'static str,
+    /// Before an answer without reasoning.
+    direct: &'static str,
+    /// What a template itself may write after the assistant's opening, the longest first: an empty reasoning, or the
+    /// opening of one.
+    written: &'static [&'static str],
+}
+
+/// Qwen3, GLM, `DeepSeek` R1 and others: `<think>` and `</think>`.
+const TAGS: Marks = Marks {
+    sign: "<think>",
+    open: "<think>\n",
+    end: "</think>",
+    close: "\n</think>\n\n",
+    direct: "",
+    written: &["<think>\n\n</think>\n\n", "<think>\n\n</think>\n", "<think>\n", "<think>"],
+};
+
+/// gpt-oss: each message has a channel, and the assistant's answer is one in the channel `final`.
+///
+/// Source: the chat template of gpt-oss-120b.
+const HARMONY: Marks = Marks {
+    sign: "<|channel|>final<|message|>",
+    open: "<|channel|>analysis<|message|>",
+    end: "<|end|>",
+    close: "<|end|><|start|>assistant<|channel|>final<|message|>",
+    direct: "<|channel|>final<|message|>",
+    written: &[],
+};
+
+/// Gemma 4: the channel `thought`, which its template writes empty where `enable_thinking` is off.
+///
+/// Source: the chat template of gemma-4-31B-it.
+const GEMMA4: Marks = Marks {
+    sign: "<|channel>thought",
+    open: "<|channel>thought\n",
+    end: "<channel|>",
+    close: "\n<channel|>",
+    direct: "",
+    written: &["<|channel>thought\n<channel|>"],
+};
+
+/// The variables that switch reasoning on and say how much of it there is.
+const SWITCH: &str = "enable_thinking";
+const EFFORT: &str = "reasoning_effort";
+
+impl Marks {
+    /// Those of a template of this source; `None` where it marks no reasoning.
+    pub fn of(source: &str) -> Option<&'static Self> {
+        [&HARMONY, &GEMMA4, &TAGS].into_iter().find(|marks| source.contains(marks.sign))
+    }
+
+    /// Those of a chat with reasoning whose template marks none.
+    pub fn fallback() -> &'static Self {
+        &TAGS
+    }
+
+    /// Opens or closes the reasoning after the assistant's opening, or goes to the answer at once. What the template
+    /// itself has written of it is replaced.
+    pub fn write(
+        &self,
+        rendered: &mut String,
+        thought: Option<&Reasoning>,
+        protect: impl Fn(&str) -> String,
+    ) {
+        let Some(thought) = thought else { return rendered.push_str(self.direct) };
+        if let Some(end) = self.written.iter().find(|end| rendered.ends_with(**end)) {
+            rendered.truncate(rendered.len() - end.len());
+        }
+        rendered.push_str(self.open);
+        if let Reasoning::Closed(thought) = thought {
+            rendered.push_str(&protect(thought));
+            rendered.push_str(self.close);
+        }
+    }
+
+    /// What ends the reply to a chat in addition to the end of the turn; `None` unless the reply is the reasoning.
+    pub fn stop(&self, chat: &Chat) -> Option<&'static str> {
+        (chat.thought == Some(Reasoning::Open)).then_some(self.end)
+    }
+}
+
+/// How a reply that is reasoning ended: a turn that ended before `end` left it open.
+pub(super) fn finish(reply: &Reply, end: &str) -> Finish {
+    let text: String = reply.tokens.iter().map(|token| token.text.as_str()).collect();
+    if reply.finish == Finish::Stop && !text.contains(end) { Finish::Open } else { reply.finish }
+}
+
+/// The variables that a template of this source is rendered with: those given, and where the template reads them and
+/// they are not among them, `enable_thinking` off, and Harmony's `reasoning_effort` at its least. Such templates reason
+/// by default; here a chat asks for reasoning by its [`Chat::thought`].
+#[must_use]
+pub fn variables(source: &str, given: &serde_json::Value) -> serde_json::Value {
+    let is_missing = |name: &str| source.contains(name) && given.get(name).is_none();
+    let mut added: Vec<(&str, serde_json::Value)> = Vec::new();
+    if is_missing(SWITCH) {
+        added.push((SWITCH, false.into()));
+    }
+    if Marks::of(source) == Some(&HARMONY) && is_missing(EFFORT) {
+        added.push((EFFORT, Effort::Low.name().into()));
+    }
+    if added.is_empty() {
+        return given.clone();
+    }
+    let mut all = given.as_object().cloned().unwrap_or_default();
+    all.extend(added.into_iter().map(|(name, value)| (name.to_owned(), value)));
+    all.into()
+}
+
+/// The variables of a template of this source that a chat sets, whatever others it has: none where the chat has no
+/// reasoning. Templates whose largest effort is `xhigh` (Qwen3.8) get that for [`Effort::High`].
+pub(super) fn chat_variables(source: &str, chat: &Chat) -> Vec<(&'static str, minijinja::Value)> {
+    if chat.thought.is_none() {
+        return Vec::new();
+    }
+    let name = match chat.effort.unwrap_or_default() {
+        Effort::High if source.contains("xhigh") && !source.contains("'high'") => "xhigh",
+        effort => effort.name(),
+    };
+    vec![(SWITCH, true.into()), (EFFORT, name.into())]
+}

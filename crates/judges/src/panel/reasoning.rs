@@ -1,0 +1,104 @@
+//! Reasoning before answers: a question of its own, whose reply goes before the answer and is never read as one. It
+//! knows no method, and no marks of reasoning.
+
+use std::{borrow::Cow, sync::PoisonError};
+
+use super::Panel;
+use crate::{
+    Role, Stage, Step,
+    llm::{self, Chat, Effort, Finish, Reasoning, ReasoningOptions, Reply, ResponseFormat, Sampling},
+};
+
+/// The stage of reasoning in `calls.jsonl`: `reasoning/STEP`, where `STEP` is the answer's.
+pub const REASONING: Stage = Stage::new("reasoning");
+
+impl Panel {
+    /// The same panel and record, with reasoning before every answer; `None` asks for none.
+    #[must_use]
+    pub fn with_reasoning(&self, reasoning: Option<ReasoningOptions>) -> Self {
+        Self { reasoning, ..self.clone() }
+    }
+
+    /// Asks a role for its reasoning on a chat, of at most [`Sampling::max_tokens`], and records it. The reply may be
+    /// cut ([`Finish::Length`]), or have ended the turn ([`Finish::Open`]).
+    ///
+    /// # Errors
+    /// As [`Panel::ask`].
+    pub fn reason(
+        &self,
+        role: Role,
+        step: impl Into<Step>,
+        (chat, effort, sampling): (&Chat, Effort, &Sampling),
+        attempt: usize,
+    ) -> Result<Reply, llm::Error> {
+        let (thought, effort) = (Some(Reasoning::Open), Some(effort));
+        // The prefill belongs to the answer.
+        let chat = Chat { thought, effort, prefill: String::new(), ..chat.clone() };
+        self.asked(role, step.into(), (&chat, &ResponseFormat::Text, sampling), attempt)
+    }
+
+    /// The chat of a question with the reasoning before its answer. Where the panel asks for none it is the chat
+    /// itself, as are chats with reasoning of their own and texts without a chat template.
+    ///
+    /// # Errors
+    /// As [`Panel::ask`]; [`llm::Error::ReasoningBudget`] and [`llm::Error::ReasoningOpen`] of a reasoning without an
+    /// end.
+    pub(super) fn reasoned<'c>(
+        &self,
+        role: Role,
+        step: &Step,
+        (chat, sampling): (&'c Chat, &Sampling),
+        attempt: usize,
+    ) -> Result<Cow<'c, Chat>, llm::Error> {
+        let Some(ReasoningOptions { effort, max_tokens }) = self.reasoning else {
+            return Ok(Cow::Borrowed(chat));
+        };
+        if chat.thought.is_some() || chat.untemplated().is_some() {
+            return Ok(Cow::Borrowed(chat));
+        }
+        let own = Step { stage: REASONING, part: Some(step.to_string()), round: None };
+        let sampling = Sampling { max_tokens, stop: Vec::new(), ..sampling.clone() };
+        let reply = self.reason(role, own.clone(), (chat, effort, &sampling), attempt)?;
+        let unfinished = match reply.finish {
+            Finish::Length => llm::Error::ReasoningBudget(max_tokens),
+            Finish::Open => llm::Error::ReasoningOpen,
+            Finish::Stop | Finish::Form => return Ok(Cow::Owned(answering(chat, effort, &reply.text))),
+        };
+        self.mark(&own, "unfinished");
+        Err(unfinished)
+    }
+
+    /// As [`Panel::reasoned`], after the reasoning of the last answer to the same messages at the same seed, where
+    /// there is one: what is scored then goes with what was answered.
+    ///
+    /// # Errors
+    /// As [`Panel::reasoned`].
+    pub(super) fn reasoned_as_before<'c>(
+        &self,
+        role: Role,
+        step: &Step,
+        chat: &'c Chat,
+    ) -> Result<Cow<'c, Chat>, llm::Error> {
+        let earlier = self.reasoning.and_then(|_| {
+            let calls = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_it = |thought: &&Chat| thought.prompt == chat.prompt && chat.thought.is_none();
+            let same = calls.iter().rev().filter(|call| {
+                let is_closed = matches!(call.chat.thought, Some(Reasoning::Closed(_)));
+                let at_seed = call.sampling.seed as u32 == self.sampling.seed as u32;
+                is_closed && at_seed && (call.unit, call.role) == (self.unit, role)
+            });
+            same.map(|call| &call.chat).find(is_it).cloned()
+        });
+        match earlier {
+            Some(earlier) => Ok(Cow::Owned(Chat { prefill: chat.prefill.clone(), ..earlier })),
+            None => self.reasoned(role, step, (chat, &self.sampling), 0),
+        }
+    }
+}
+
+/// A chat whose reply is the answer after this reasoning.
+#[must_use]
+pub fn answering(chat: &Chat, effort: Effort, reasoning: &str) -> Chat {
+    let thought = Some(Reasoning::Closed(reasoning.trim().to_owned()));
+    Chat { thought, effort: Some(effort), ..chat.clone() }
+}

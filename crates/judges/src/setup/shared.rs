@@ -1,0 +1,52 @@
+//! The options that methods share: the reasoning before answers. It asks for none.
+
+use super::{Error, GivenOptions, OptionSpec, options};
+use crate::llm::{Effort, ReasoningOptions};
+
+options! {
+    /// What every method whose models write answers can be told.
+    pub struct SharedOptions {
+        "reasoning" effort: Option<Effort> = {
+            "off" => None,
+            "low" => Some(Effort::Low),
+            "medium" => Some(Effort::Medium),
+            "high" => Some(Effort::High)
+        }, "reason before each answer, for models whose chat template has reasoning";
+        "reasoning-budget" budget: Option<f64> = { "auto" => None, <number> Some },
+            "tokens of the reasoning before one answer, at most; auto: 2048, 8192 or 24576";
+    }
+}
+
+/// The reasoning that a request asks for, and its options as they are signed; `None` where it asks for none.
+///
+/// # Errors
+/// [`Error::Conflict`] for a budget without reasoning, and for one that is no number of tokens.
+pub(crate) fn reasoning(
+    common: &[OptionSpec],
+    given: &GivenOptions,
+) -> Result<Option<ReasoningOptions>, Error> {
+    if common.is_empty() {
+        return Ok(None);
+    }
+    let SharedOptions { effort, budget } = SharedOptions::read(given);
+    let conflict = |reason: &str| Err(Error::Conflict(reason.into()));
+    let Some(effort) = *effort else {
+        let hint = "`reasoning-budget` has no effect without reasoning; hint: add reasoning=low";
+        return if budget.is_given { conflict(hint) } else { Ok(None) };
+    };
+    if budget.is_some_and(|budget| budget.fract() != 0.0 || budget < 1.0) {
+        return conflict("`reasoning-budget` is a whole number of tokens from 1");
+    }
+    let max_tokens = budget.map_or_else(|| default_budget(effort), |budget| budget as usize);
+    Ok(Some(ReasoningOptions { effort, max_tokens }))
+}
+
+/// The most tokens of a reasoning whose budget is not given. The numbers are ours: the largest leaves a quarter of the
+/// default context to prompt and answer.
+fn default_budget(effort: Effort) -> usize {
+    match effort {
+        Effort::Low => 2048,
+        Effort::Medium => 8192,
+        Effort::High => 24_576,
+    }
+}
