@@ -9,6 +9,7 @@ use std::{
 
 use serde::Deserialize;
 
+pub mod cache;
 pub mod check;
 mod digest;
 pub mod hashes;
@@ -19,6 +20,7 @@ pub mod origin;
 mod packages;
 pub mod pull;
 pub mod receipt;
+mod shards;
 mod shelf;
 
 pub use home::{Identity, Local, State, Template, fingerprint};
@@ -31,8 +33,8 @@ pub struct Card {
     /// What `--model` calls it.
     pub name: String,
     pub title: String,
-    /// The decoder family: `llama`, `qwen2`, `qwen3`, `qwen3_moe`, `qwen3_5`, `qwen3_5_moe`, `glm4_moe`, `gemma3`;
-    /// `auto` when only the files can tell.
+    /// The decoder family: `llama`, `qwen2`, `qwen3`, `qwen3_moe`, `qwen3_5`, `qwen3_5_moe`, `glm4_moe`, `gemma3`,
+    /// `gemma4`, `gpt_oss`; `auto` when only the files can tell.
     pub architecture: String,
     /// Number of weights as its makers state it, `7.61B`; of the text model alone where the files hold more (Qwen3.5).
     pub parameters: String,
@@ -47,6 +49,8 @@ pub struct Card {
     /// A GGUF file among `files`, the first where the model is in parts, or `safetensors`: one file or shards, as the
     /// repository's index says.
     pub weights: String,
+    /// Unit: bytes of safetensors that are not bf16 (`MXFP4`).
+    pub safetensors_bytes: Option<u64>,
     /// `model` (inside the GGUF file) or a file among `files`.
     pub tokenizer: String,
     /// `model` (inside the model's own files) or a file in `models/templates/`.
@@ -76,6 +80,20 @@ pub struct Shape {
     pub experts: Option<ShapeExperts>,
     /// `None` where all layers have attention.
     pub delta_net: Option<ShapeDeltaNet>,
+    /// The layers that attend to all positions, where the heads of the others have another size; `None` where all are
+    /// alike.
+    pub full_attention: Option<ShapeFullAttention>,
+}
+
+/// The layers of full attention of a model whose other layers have a sliding window and other heads (Gemma 4). Their keys
+/// are their values too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShapeFullAttention {
+    /// Those of `layers` that are such layers.
+    pub layers: usize,
+    pub kv_heads: usize,
+    pub head_dim: usize,
 }
 
 /// The experts of a model's layers, as its `config.json` has them.
@@ -87,7 +105,7 @@ pub struct ShapeExperts {
     pub per_token: usize,
     /// Columns between the two products of an expert.
     pub width: usize,
-    /// The same of the shared expert; 0 without one.
+    /// The same of the shared expert, or of the dense half beside the experts (Gemma 4); 0 without one.
     #[serde(default)]
     pub shared_width: usize,
     /// Layers without experts.
@@ -215,6 +233,17 @@ pub enum Error {
     Homeless,
     #[error("`{name}` has not been pulled: it is not in `{}`\nhint: `tribunal models pull {name}`, or the folder of weights that are elsewhere", folder.display())]
     NotPulled { name: String, folder: PathBuf },
+    #[error(
+        "`{name}` is neither in `{}` nor in the hub's cache `{}`\nhint: on a connected machine `tribunal models pull {name}`, or \
+         `hf download {}`; `HF_HUB_CACHE` and `HF_HOME` name other caches",
+        folder.display(), cache.display(), repository(name)
+    )]
+    NotCached { name: String, folder: PathBuf, cache: PathBuf },
+    #[error(
+        "the hub's cache has `{name}` in `{}`, but {what}\nhint: download it again on a connected machine: `hf download {}`",
+        snapshot.display(), repository(name)
+    )]
+    Cached { name: String, snapshot: PathBuf, what: String },
     #[error("cannot {action} `{}`: {cause}", path.display())]
     Io { action: &'static str, path: PathBuf, cause: std::io::Error },
     #[error("`{path}` from {origin} does not match the card: expected sha256 {expected}, got {actual}")]
@@ -243,6 +272,12 @@ pub enum Error {
          folder (`tribunal models show {name}` says which), and name it as the model", reasons.join("\n")
     )]
     NoSource { name: String, reasons: Vec<String> },
+}
+
+/// `OWNER/NAME` of `hf:OWNER/NAME@REVISION`.
+fn repository(name: &str) -> &str {
+    let name = name.trim_start_matches("hf:");
+    name.split_once('@').map_or(name, |(repository, _)| repository)
 }
 
 impl Error {
@@ -335,6 +370,7 @@ impl Card {
             languages: "?".into(),
             context: 0,
             weights: "safetensors".into(),
+            safetensors_bytes: None,
             tokenizer: "tokenizer.json".into(),
             chat_template: "model".into(),
             chat_options: BTreeMap::new(),
@@ -354,10 +390,11 @@ impl Card {
         if self.is_safetensors() { None } else { self.files.iter().map(|f| f.size).sum() }
     }
 
-    /// Unit: bytes of the weights alone, in bf16 where they are safetensors; `None` when the card does not know.
+    /// Unit: bytes of the weights alone, in bf16 where they are safetensors of which the card does not say more; `None`
+    /// when the card does not know.
     #[must_use]
     pub fn weight_bytes(&self) -> Option<u64> {
-        if let Some(size) = self.size() {
+        if let Some(size) = self.size().or(self.safetensors_bytes) {
             return Some(size);
         }
         let billions: f64 = self.parameters.strip_suffix('B')?.parse().ok()?;

@@ -61,18 +61,28 @@ fn a_model_in_parts_is_read_whole() {
     }
 }
 
+/// The file of the report is in MXFP4, which is read; with the number of a type that is not, it is named.
 #[test]
 fn a_type_that_is_not_read_is_named() {
-    let name = "MXFP4";
-    let Some(file) = report(&format!("type-{name}.gguf")) else { return };
+    let Some(file) = report("type-MXFP4.gguf") else { return };
     let small = SmallRun::new(1);
     let (code, text) = ask(&small, &file);
+    assert!(code != 2 && text.contains("\"model\":\"type-MXFP4\""), "{text}");
+    let mut bytes = fs::read(&file).unwrap();
+    let tensor = b"blk.0.ffn_down.weight";
+    let at = bytes.windows(tensor.len()).position(|part| part == tensor).unwrap() + tensor.len();
+    // Behind a name: the number of dimensions, two dimensions, the type.
+    assert_eq!(bytes[at + 20..at + 24], 39_u32.to_le_bytes());
+    bytes[at + 20..at + 24].copy_from_slice(&40_u32.to_le_bytes());
+    let file = small.at("type-NVFP4.gguf");
+    fs::write(&file, bytes).unwrap();
+    let (code, text) = ask(&small, &file);
     assert_eq!(code, 2, "{text}");
-    let said_of = format!("tensor `blk.0.ffn_down.weight` is of type {name}, which is not supported");
-    assert!(text.replace('\n', " ").contains(&said_of), "{text}");
+    let said_of = "tensor `blk.0.ffn_down.weight` is of type NVFP4, which is not supported";
+    assert!(text.replace('\n', " ").contains(said_of), "{text}");
     assert!(text.contains("Q4_K") && !text.contains("whole GGUF file"), "{text}");
     let shown = said(small.tribunal(&["models", "show", &file.display().to_string()]));
-    assert!(shown.0 == 0 && shown.1.contains(&format!("{name} (not supported)")), "{}", shown.1);
+    assert!(shown.0 == 0 && shown.1.contains("NVFP4 (not supported)"), "{}", shown.1);
 }
 
 #[test]

@@ -40,6 +40,11 @@ cards![
     "gemma-3-4b-it",
     "gemma-3-12b-it",
     "gemma-3-27b-it",
+    "gemma-4-12b-it",
+    "gemma-4-26b-a4b-it",
+    "gemma-4-31b-it",
+    "gpt-oss-20b",
+    "gpt-oss-120b",
 ];
 
 const TEMPLATES: &[(&str, &str)] = &[("plain.j2", include_str!("../../../../models/templates/plain.j2"))];

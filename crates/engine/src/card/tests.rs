@@ -55,6 +55,8 @@ fn every_shipped_card_can_be_read_and_found() {
             "glm4_moe",
             "gemma2",
             "gemma3",
+            "gemma4",
+            "gpt_oss",
         ];
         assert!(known.contains(&card.architecture.as_str()), "{}", card.name);
     }
@@ -64,8 +66,9 @@ fn every_shipped_card_can_be_read_and_found() {
 #[test]
 fn the_shapes_of_cards_have_as_many_weights_as_they_say() {
     for card in all().unwrap() {
-        let Shape { layers, hidden, intermediate, heads, kv_heads, head_dim, vocab, experts, delta_net } =
-            card.shape.unwrap_or_else(|| panic!("{}: no shape", card.name));
+        let shape = card.shape.unwrap_or_else(|| panic!("{}: no shape", card.name));
+        let Shape { layers, hidden, intermediate, heads, kv_heads, head_dim, vocab, .. } = shape;
+        let Shape { experts, delta_net, full_attention, .. } = shape;
         let gates = if delta_net.is_some() { heads } else { 0 };
         let attention = hidden * (2 * heads + gates + 2 * kv_heads) * head_dim;
         let of_delta_net = delta_net.map_or(0, |d| {
@@ -73,7 +76,12 @@ fn the_shapes_of_cards_have_as_many_weights_as_they_say() {
             hidden * (2 * keys + 3 * values + 2 * d.value_heads)
         });
         let recurrent_layers = delta_net.map_or(0, |delta_net| delta_net.layers);
-        let mixers = (layers - recurrent_layers) * attention + recurrent_layers * of_delta_net;
+        // Where keys are values, one matrix is both.
+        let of_full = full_attention.map_or(0, |full| hidden * (2 * heads + full.kv_heads) * full.head_dim);
+        let full_layers = full_attention.map_or(0, |full| full.layers);
+        let mixers = (layers - recurrent_layers - full_layers) * attention
+            + recurrent_layers * of_delta_net
+            + full_layers * of_full;
         let dense_layers = experts.map_or(layers, |experts| experts.dense_layers);
         let of_experts =
             experts.map_or(0, |e| (layers - dense_layers) * (e.count * e.width + e.shared_width));
@@ -81,11 +89,28 @@ fn the_shapes_of_cards_have_as_many_weights_as_they_say() {
         let layer_parameters = mixers + feed;
         let stated = card.parameters.trim_end_matches('B').parse::<f64>().unwrap() * 1e9;
         // The output may be the embedding table; the Gemma 3 models from 4B on state their eyes too.
-        let eyes = if card.name.starts_with("gemma") && layers > 30 { 417e6 } else { 0.0 };
+        let eyes = if card.name.starts_with("gemma-3") && layers > 30 { 417e6 } else { 0.0 };
         let apart = [1, 2]
             .map(|tables| (layer_parameters + tables * vocab * hidden) as f64 + eyes)
             .map(|weights| (weights / stated - 1.0).abs());
         assert!(apart[0].min(apart[1]) < 0.02, "{}: {apart:?} apart", card.name);
+    }
+}
+
+/// The bytes of gpt-oss by its sizes: experts with 4.25 bits a weight, all else in bf16, with biases and sinks.
+#[test]
+fn bytes_of_mxfp4_follow_from_the_shape() {
+    for name in ["gpt-oss-20b", "gpt-oss-120b"] {
+        let card = find(name).unwrap();
+        let Shape { layers, hidden, heads, kv_heads, head_dim, vocab, experts, .. } = card.shape.unwrap();
+        let (queries, keys, experts) = (heads * head_dim, kv_heads * head_dim, experts.unwrap());
+        let of_experts = experts.count * 3 * hidden * experts.width * 17 / 32;
+        let biases = experts.count * (2 * experts.width + hidden) + queries + 2 * keys + hidden;
+        let attention = hidden * 2 * (queries + keys) + heads;
+        let router = experts.count * (hidden + 1);
+        let of_layer = of_experts + 2 * (biases + attention + router + 2 * hidden);
+        let bytes = layers * of_layer + 2 * (2 * vocab * hidden + hidden);
+        assert_eq!(card.safetensors_bytes, Some(bytes as u64), "{name}");
     }
 }
 
@@ -94,6 +119,8 @@ fn the_weights_of_a_card_are_its_file_or_two_bytes_each() {
     let bytes = |name: &str| find(name).unwrap().weight_bytes();
     assert_eq!(bytes("smollm2-135m-instruct"), Some(98_362_432));
     assert_eq!(bytes("qwen2.5-32b-instruct"), Some(65_000_000_000));
+    assert_eq!(bytes("gemma-4-31b-it"), Some(61_400_000_000));
+    assert_eq!(bytes("gpt-oss-20b"), Some(13_761_264_768));
     assert_eq!(find("hf:owner/model@main").unwrap().weight_bytes(), None);
 }
 

@@ -29,7 +29,7 @@ pub enum Error {
     Config(String),
     #[error(
         "the GGUF file names the tokenizer model `{0}`, which is not supported; \
-         hint: `gpt2` (byte-level BPE) and `llama` (SentencePiece) are"
+         hint: `gpt2` (byte-level BPE), `llama` and `gemma4` (SentencePiece) are"
     )]
     Model(String),
     #[error(
@@ -85,16 +85,19 @@ const MAX_TOKEN_BYTES: usize = 4096;
 const MAX_IDS: usize = 1 << 24;
 
 /// Control tokens that end a turn or a text wherever they exist.
-const ENDINGS: [&str; 9] = [
+const ENDINGS: [&str; 12] = [
     "<|im_end|>",
     "<|endoftext|>",
     "<|eot_id|>",
     "<|eom_id|>",
     "<|end_of_text|>",
     "<end_of_turn>",
+    "<turn|>",
     "<eos>",
     "</s>",
     "<|end|>",
+    "<|return|>",
+    "<|call|>",
 ];
 
 impl Tokenizer {
@@ -261,7 +264,7 @@ impl Tokenizer {
 /// Whether an added token is one that only a template may produce. Source: the token's own flag, or a name
 /// of the shapes that the supported models give to tokens with a function.
 fn acts_as_control(name: &str, special: bool, template: Option<&str>) -> bool {
-    let functional = (name.starts_with("<|") && name.ends_with("|>"))
+    let functional = (name.starts_with("<|") || name.ends_with("|>"))
         || ["<unused", "<start_of_", "<end_of_"].iter().any(|shape| name.starts_with(shape))
         || name == "<mask>";
     special || (is_bracketed(name) && (functional || template.is_some_and(|t| t.contains(name))))

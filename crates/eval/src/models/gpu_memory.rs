@@ -3,7 +3,7 @@
 
 use crate::{
     card::{Card, Shape, ShapeDeltaNet},
-    engine::{DeltaNetSizes, ExpertSizes, Need, Options, Sizes, free_on_gpu},
+    engine::{AttentionSizes, DeltaNetSizes, ExpertSizes, Need, Options, Sizes, free_on_gpu},
 };
 
 /// What a card sold as one of 80 GB has for programs.
@@ -112,22 +112,32 @@ fn delta_net_sizes(shape: ShapeDeltaNet) -> DeltaNetSizes {
 /// The same with at most so much context.
 #[must_use]
 pub fn within(card: &Card, context: usize) -> Option<Need> {
-    let Shape { layers, hidden, intermediate, heads, kv_heads, head_dim, vocab, experts, delta_net } =
-        card.shape?;
+    let shape = card.shape?;
+    let Shape { layers, hidden, intermediate, heads, kv_heads, head_dim, vocab, experts, delta_net, .. } =
+        shape;
+    // Sizes of one kind of attention alone are known here.
+    if shape.full_attention.is_some() {
+        return None;
+    }
     let is_dense = experts.is_none_or(|experts| experts.dense_layers > 0);
     let experts = experts.map(|experts| ExpertSizes {
         n: experts.count,
         top_k: experts.per_token,
         width: experts.width,
         shared_width: experts.shared_width,
+        beside_dense: false,
     });
     let sizes = Sizes {
-        n_attention_layers: layers - delta_net.map_or(0, |delta_net| delta_net.layers.min(layers)),
         hidden,
         intermediate: if is_dense { intermediate } else { 0 },
         n_heads: heads,
-        n_kv_heads: kv_heads,
-        head_dim,
+        full: AttentionSizes {
+            n_layers: layers - delta_net.map_or(0, |delta_net| delta_net.layers.min(layers)),
+            n_kv_heads: kv_heads,
+            head_dim,
+            rotary_dim: head_dim,
+        },
+        sliding: None,
         vocab,
         context: card.context.min(context),
         experts,

@@ -1,4 +1,4 @@
-//! A tokenizer from the metadata of a GGUF file: byte-level BPE, or SentencePiece with scores. It parses no
+//! A tokenizer from the metadata of a GGUF file: byte-level BPE, or SentencePiece with scores or merges. It parses no
 //! GGUF; the reader of weights fills [`GgufVocab`].
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use super::{Error, MAX_TOKEN_BYTES, Parts, acts_as_control, added::Added, pieces
 /// The keys `tokenizer.ggml.*` of a GGUF file, as they stand there.
 #[derive(Clone, Debug, Default)]
 pub struct GgufVocab {
-    /// `model`: `gpt2` or `llama`.
+    /// `model`: `gpt2`, `llama` or `gemma4`.
     pub model: String,
     /// `pre`: which pre-tokenizer a `gpt2` model uses; empty when the file does not say.
     pub pre: String,
@@ -27,7 +27,7 @@ pub struct GgufVocab {
     pub scores: Vec<f32>,
     /// 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte; may be empty.
     pub token_types: Vec<i32>,
-    /// Pairs separated by one space, best first (`gpt2` only).
+    /// Pairs separated by one space, best first (`gpt2` and `gemma4`).
     pub merges: Vec<String>,
     pub bos: Option<u32>,
     pub eos: Option<u32>,
@@ -54,6 +54,8 @@ const QWEN35: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 /// Mistral's: words end where an upper-case letter follows a lower-case one.
 const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+/// o200k's, of gpt-oss: as Tekken's, with contractions in their word and digits in threes.
+const O200K: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 /// Those of dense Hunyuan models: digits, then Chinese and Japanese, then the rest.
 const HUNYUAN: [&str; 3] = [
     r"\p{N}{1,3}",
@@ -69,7 +71,8 @@ pub(super) fn parts(vocab: &GgufVocab, template: Option<&str>) -> Result<Parts, 
     let template = template.or(vocab.chat_template.as_deref());
     let (mut pipeline, bytes) = match vocab.model.as_str() {
         "gpt2" => byte_level(vocab)?,
-        "llama" => sentencepiece(vocab)?,
+        "llama" => sentencepiece(vocab, merges_from_scores(vocab))?,
+        "gemma4" => sentencepiece(vocab, merges(vocab)?)?,
         other => return Err(Error::Model(shown(other))),
     };
     let mut added = Vec::new();
@@ -88,7 +91,9 @@ pub(super) fn parts(vocab: &GgufVocab, template: Option<&str>) -> Result<Parts, 
     }
     let active = added.iter().filter(|added| !added.is_control).map(|added| added.token.clone());
     pipeline.add_tokens(active).map_err(|e| Error::Vocabulary(e.to_string()))?;
-    let add_bos = vocab.add_bos.unwrap_or(vocab.model == "llama" || vocab.pre.starts_with("llama"));
+    let add_bos = vocab.add_bos.unwrap_or(vocab.is_sentencepiece() || vocab.pre.starts_with("llama"));
+    // Early files of Gemma 4 deny it.
+    let add_bos = add_bos || vocab.model == "gemma4";
     let ends = vocab.eos.into_iter().chain(vocab.eot).collect();
     let roles = vocab.roles();
     Ok(Parts { pipeline, bytes, added, bos: vocab.bos, ends, add_bos, roles })
@@ -120,6 +125,10 @@ fn check(vocab: &GgufVocab) -> Result<(), Error> {
 }
 
 impl GgufVocab {
+    fn is_sentencepiece(&self) -> bool {
+        matches!(&*self.model, "llama" | "gemma4")
+    }
+
     fn kind(&self, id: usize) -> i32 {
         match self.token_types.get(id) {
             Some(&kind) => kind,
@@ -133,7 +142,7 @@ impl GgufVocab {
     /// SentencePiece's mark as spaces.
     fn piece(&self, id: usize) -> String {
         let token = &self.tokens[id];
-        if self.model == "llama" && self.kind(id) == USER_DEFINED {
+        if self.is_sentencepiece() && self.kind(id) == USER_DEFINED {
             return token.replace(' ', &pieces::SPACE_MARK.to_string());
         }
         token.clone()
@@ -157,19 +166,21 @@ impl GgufVocab {
     }
 }
 
+/// The merges that the file has.
+fn merges(vocab: &GgufVocab) -> Result<Vec<(String, String)>, Error> {
+    let pair = |line: &String| {
+        let pair = line.split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned()));
+        pair.ok_or_else(|| Error::Vocabulary(format!("the merge `{}` is not a pair", shown(line))))
+    };
+    vocab.merges.iter().map(pair).collect()
+}
+
 fn byte_level(vocab: &GgufVocab) -> Result<(Tokenizer, TokenBytes), Error> {
-    let merges = vocab
-        .merges
-        .iter()
-        .map(|line| {
-            let pair = line.split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned()));
-            pair.ok_or_else(|| Error::Vocabulary(format!("the merge `{}` is not a pair", shown(line))))
-        })
-        .collect::<Result<Vec<_>, _>>()?;
+    let merges = merges(vocab)?;
     let (pre, normalizer) = pre_tokenizer(&vocab.pre)?;
     let model = BPE::builder()
         .vocab_and_merges(vocab.vocabulary(), merges)
-        .ignore_merges(is_llama3(&vocab.pre) || matches!(&*vocab.pre, "glm4" | "tekken"))
+        .ignore_merges(is_llama3(&vocab.pre) || matches!(&*vocab.pre, "glm4" | "tekken" | "gpt-4o"))
         .build()
         .map_err(|e| Error::Vocabulary(e.to_string()))?;
     let mut data = Tokenizer::new(model);
@@ -208,6 +219,7 @@ fn pre_tokenizer(name: &str) -> Result<(PreTokenizerWrapper, Option<NormalizerWr
         "qwen35" => Ok((split(QWEN35)?, Some(NFC.into()))),
         "glm4" | "chatglm-bpe" => Ok((split(LLAMA3)?, None)),
         "tekken" => Ok((split(TEKKEN)?, None)),
+        "gpt-4o" => Ok((split(O200K)?, None)),
         "hunyuan" => Ok((split(QWEN2)?, None)),
         "hunyuan-dense" => Ok((splits(&HUNYUAN)?, None)),
         name if is_llama3(name) => Ok((split(LLAMA3)?, None)),
@@ -215,8 +227,7 @@ fn pre_tokenizer(name: &str) -> Result<(PreTokenizerWrapper, Option<NormalizerWr
     }
 }
 
-fn sentencepiece(vocab: &GgufVocab) -> Result<(Tokenizer, TokenBytes), Error> {
-    let merges = merges_from_scores(vocab);
+fn sentencepiece(vocab: &GgufVocab, merges: Vec<(String, String)>) -> Result<(Tokenizer, TokenBytes), Error> {
     let mut builder = BPE::builder()
         .vocab_and_merges(vocab.vocabulary(), merges)
         .fuse_unk(true)
@@ -229,7 +240,7 @@ fn sentencepiece(vocab: &GgufVocab) -> Result<(Tokenizer, TokenBytes), Error> {
     let mark = pieces::SPACE_MARK.to_string();
     let replace: NormalizerWrapper =
         Replace::new(" ", mark.clone()).map_err(|e| Error::Vocabulary(e.to_string()))?.into();
-    let normalizer = if vocab.add_space_prefix.unwrap_or(true) {
+    let normalizer = if vocab.add_space_prefix.unwrap_or(vocab.model != "gemma4") {
         Normalizers::new(vec![Prepend::new(mark).into(), replace]).into()
     } else {
         replace
@@ -290,6 +301,7 @@ mod tests {
         for (name, expected) in [
             ("glm4", "It|'s| myHouse|:| |123|45| \u{6771}\u{4eac}tower|/#|x"),
             ("tekken", "It|'s| my|House|:| |1|2|3|4|5| \u{6771}\u{4eac}tower|/#|x"),
+            ("gpt-4o", "It's| my|House|:| |123|45| \u{6771}\u{4eac}tower|/#|x"),
             ("hunyuan", "It|'s| myHouse|:| |1|2|3|4|5| \u{6771}\u{4eac}tower|/#|x"),
             ("hunyuan-dense", "It|'s| myHouse|:| |123|45| |\u{6771}\u{4eac}|tower|/#|x"),
         ] {

@@ -230,6 +230,92 @@ fn a_gguf_tokenizer_survives_as_tokenizer_json() {
     }
 }
 
+/// The file that converters make of a `tokenizer.json`: its vocabulary and merges, with the kind of each token.
+fn converted(name: &str, model: &str, pre: &str) -> Option<GgufVocab> {
+    let dir = std::env::var_os("TRIBUNAL_TOKENIZERS").map(|dir| PathBuf::from(dir).join(name));
+    let Some(json) = dir.and_then(|dir| std::fs::read(dir.join("tokenizer.json")).ok()) else {
+        not_checked(&format!("there is no tokenizer.json of `{name}` in `$TRIBUNAL_TOKENIZERS`"));
+        return None;
+    };
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let id = |value: &serde_json::Value| usize::try_from(value.as_u64().unwrap()).unwrap();
+    let pieces = json["model"]["vocab"].as_object().unwrap();
+    let mut tokens: BTreeMap<usize, (String, i32)> = BTreeMap::new();
+    for (piece, at) in pieces {
+        let kind = if pieces::fallback_byte(piece).is_some() { 6 } else { 1 };
+        tokens.insert(id(at), (piece.clone(), kind));
+    }
+    for added in json["added_tokens"].as_array().unwrap() {
+        let kind = if added["special"] == true { 3 } else { 4 };
+        tokens.insert(id(&added["id"]), (added["content"].as_str().unwrap().to_owned(), kind));
+    }
+    let part = |merge: &serde_json::Value| match merge.as_array() {
+        Some(pair) => format!("{} {}", pair[0].as_str().unwrap(), pair[1].as_str().unwrap()),
+        None => merge.as_str().unwrap().to_owned(),
+    };
+    let unknown = tokens.values().position(|(token, _)| token == "<unk>").map(|at| at as u32);
+    let (tokens, token_types) = tokens.into_values().unzip();
+    let merges = json["model"]["merges"].as_array().unwrap().iter().map(part).collect();
+    let (model, pre) = (model.into(), pre.into());
+    Some(GgufVocab { model, pre, tokens, token_types, merges, unknown, ..GgufVocab::default() })
+}
+
+/// gpt-oss: o200k's pattern and Harmony's control tokens, of which those that end a turn are stops.
+#[test]
+fn a_gguf_file_of_gpt_oss_has_the_ids_of_its_tokenizer_json() {
+    let Some(vocab) = converted("gptoss", "gpt2", "gpt-4o") else { return };
+    let (from_gguf, from_json) =
+        (Tokenizer::from_gguf(&vocab, None).unwrap(), fetched("gptoss", None).unwrap());
+    let harmony =
+        "<|start|>user<|message|>It's OK<|end|><|start|>assistant<|channel|>final<|message|>x<|return|>";
+    let golden = golden();
+    for text in golden.texts.iter().chain(&golden.control_texts).map(String::as_str).chain([harmony]) {
+        assert_eq!(from_gguf.encode_data(text).unwrap(), from_json.encode_data(text).unwrap(), "{text:?}");
+        let ids = from_gguf.encode_template(text).unwrap();
+        assert_eq!(ids, from_json.encode_template(text).unwrap(), "{text:?}");
+        assert_eq!(from_gguf.decode(&ids), text);
+    }
+    assert_eq!(from_gguf.bytes, from_json.bytes);
+    for tokenizer in [&from_gguf, &from_json] {
+        let mut stops = tokenizer.stops().to_vec();
+        stops.sort_unstable();
+        assert_eq!(stops, [199_999, 200_002, 200_007, 200_012]);
+        let ids = tokenizer.encode_template("<|start|><|channel|>").unwrap();
+        assert_eq!(ids, [200_006, 200_005]);
+    }
+}
+
+/// Gemma 4 has Gemma 3's pipeline. Its files name the merges, where Gemma 3's have scores.
+#[test]
+fn a_gguf_file_with_the_merges_of_sentencepiece_equals_hugging_face() {
+    let Some(vocab) = converted("gemma3", "gemma4", "") else { return };
+    let tokenizer = Tokenizer::from_gguf(&GgufVocab { bos: Some(2), ..vocab.clone() }, None).unwrap();
+    check(&tokenizer, "gemma3");
+    check_control(&tokenizer, "gemma3");
+    for add_bos in [None, Some(false)] {
+        let vocab = GgufVocab { bos: Some(2), add_bos, ..vocab.clone() };
+        assert_eq!(Tokenizer::from_gguf(&vocab, None).unwrap().encode_raw("x").unwrap()[0], 2);
+    }
+}
+
+/// Names of Gemma 4's shape are control tokens, also those that converters mark as visible.
+#[test]
+fn marks_of_one_side_are_control_tokens() {
+    let mut vocab = tiny_vocab();
+    for (name, kind) in [("<|turn>", 3), ("<turn|>", 3), ("<|channel>", 4), ("<channel|>", 4), ("<|\"|>", 4)]
+    {
+        vocab.tokens.push(name.into());
+        vocab.token_types.push(kind);
+    }
+    let tokenizer = Tokenizer::from_gguf(&vocab, None).unwrap();
+    for name in ["<|turn>", "<turn|>", "<|channel>", "<channel|>", "<|\"|>"] {
+        assert!(tokenizer.control_id(name).is_some(), "{name}");
+        let data = tokenizer.encode_data(name).unwrap();
+        assert!(!data.iter().any(|&id| tokenizer.is_control(id)), "{name}");
+    }
+    assert!(tokenizer.stops().contains(&tokenizer.control_id("<turn|>").unwrap()));
+}
+
 /// A combining mark is part of its word in files of Qwen3.5; in those of Qwen2 it stands apart.
 #[test]
 fn marks_stand_with_their_letters_in_gguf_files_of_qwen3_5() {
