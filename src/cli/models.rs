@@ -14,6 +14,7 @@ use super::output::Printed;
 use crate::{
     card::{
         self, Card, Pin, SameBytes, Source, State,
+        cache::hub_cache,
         check::{self, Checked, Finding},
         inspect,
         origin::Access,
@@ -304,13 +305,16 @@ fn of_card(card: &Card, room: &GpuMemory) -> anyhow::Result<Fields> {
     card.sources.iter().for_each(|source| line("source", &source.to_string()));
     line("folder", &card.folder(&home).display().to_string());
     line("state", in_words(card.state_in(&home)));
-    match card.local_in(&home) {
+    match card.local_or_cached(&home, hub_cache().as_deref()) {
         Ok(local) => {
+            if local.folder != card.folder(&home) {
+                line("in the hub's cache", &local.folder.display().to_string());
+            }
             let note = if local.is_pinned { "" } else { " (unpinned)" };
             line("fingerprint", &format!("{}{note}", local.fingerprint()));
             local.revision.iter().for_each(|commit| line("commit", commit));
         }
-        Err(card::Error::NotPulled { .. }) => {}
+        Err(card::Error::NotPulled { .. } | card::Error::NotCached { .. }) => {}
         Err(error) => line("fingerprint", &error.to_string()),
     }
     Ok(fields)

@@ -2,17 +2,14 @@
 //! paths that the engine loads. It fetches nothing.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fmt::Write as _,
     fs,
     path::{Component, Path, PathBuf},
 };
 
-use super::{Card, Error, check, digest, hashes::Hashes, hub::MAX_INDEX_BYTES, receipt::Receipt};
-use crate::{
-    files::{self, Stamp},
-    gguf,
-};
+use super::{Card, Error, cache::hub_cache, check, digest, hashes::Hashes, receipt::Receipt, shards};
+use crate::{files::Stamp, gguf};
 
 /// What is read from a safetensors folder, other than the safetensors themselves.
 const READ: [&str; 6] = [
@@ -92,12 +89,28 @@ impl Card {
         home.join(self.name.replace([':', '/', '@'], "--"))
     }
 
-    /// The model's files on this machine.
+    /// The model's files on this machine: those that were pulled, else, of a repository of the hub, those in the hub's
+    /// own cache.
     ///
     /// # Errors
-    /// [`Error::NotPulled`] when one is missing; [`Error::Homeless`].
+    /// [`Error::NotPulled`] when one is missing, of a repository [`Error::NotCached`]; [`Error::Homeless`]; as
+    /// [`Card::cached_in`].
     pub fn local(&self) -> Result<Local, Error> {
-        self.local_in(&home()?)
+        self.local_or_cached(&home()?, hub_cache().as_deref())
+    }
+
+    /// As [`Card::local`], under a given home and a cache of the hub.
+    ///
+    /// # Errors
+    /// As [`Card::local`].
+    pub fn local_or_cached(&self, home: &Path, cache: Option<&Path>) -> Result<Local, Error> {
+        match (self.local_in(home), cache.filter(|_| self.name.starts_with("hf:"))) {
+            (Err(Error::NotPulled { name, folder }), Some(cache)) => {
+                let not_cached = || Error::NotCached { name, folder, cache: cache.into() };
+                self.cached_in(cache)?.ok_or_else(not_cached)
+            }
+            (pulled, _) => pulled,
+        }
     }
 
     /// As [`Card::local`], under a given home. Every file is hashed and compared with the card and the record.
@@ -323,7 +336,7 @@ fn files_read(
     folder: &Path,
     mut sha256: impl FnMut(&str) -> Result<String, Error>,
 ) -> Result<Vec<(String, String)>, Error> {
-    let mut names = weight_files(folder);
+    let mut names = shards::weight_files(folder);
     names.extend(READ.map(str::to_owned));
     let there = names.into_iter().filter(|name| folder.join(name).is_file());
     there.map(|name| Ok((name.clone(), sha256(&name)?))).collect()
@@ -336,17 +349,6 @@ fn list_hash(files: &[(String, String)]) -> String {
         writeln!(list, "{sha256}  {name}").expect("a string takes all that is written");
     }
     digest::sha256_of(list.as_bytes())
-}
-
-/// The safetensors of a folder: those that its index names, or the only one.
-fn weight_files(folder: &Path) -> BTreeSet<String> {
-    let index = files::read_at_most(&folder.join("model.safetensors.index.json"), MAX_INDEX_BYTES).ok();
-    let index: Option<serde_json::Value> = index.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    let shards = index.as_ref().and_then(|index| index["weight_map"].as_object());
-    match shards {
-        Some(shards) => shards.values().filter_map(|name| name.as_str()).map(str::to_owned).collect(),
-        None => BTreeSet::from(["model.safetensors".to_owned()]),
-    }
 }
 
 /// The path stays inside the folder it is joined to.

@@ -37,6 +37,7 @@ fn card(files: &[(&str, Option<&[u8]>)]) -> Card {
         languages: "en".into(),
         context: 8,
         weights: files[0].0.into(),
+        safetensors_bytes: None,
         tokenizer: "model".into(),
         chat_template: "model".into(),
         chat_options: std::collections::BTreeMap::new(),

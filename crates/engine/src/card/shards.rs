@@ -1,0 +1,17 @@
+//! Which files have the weights of a safetensors folder, by its index. It reads no weights.
+
+use std::{collections::BTreeSet, path::Path};
+
+use super::hub::MAX_INDEX_BYTES;
+use crate::files;
+
+/// The safetensors of a folder: those that its index names, or the only one.
+pub(super) fn weight_files(folder: &Path) -> BTreeSet<String> {
+    let index = files::read_at_most(&folder.join("model.safetensors.index.json"), MAX_INDEX_BYTES).ok();
+    let index: Option<serde_json::Value> = index.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let shards = index.as_ref().and_then(|index| index["weight_map"].as_object());
+    match shards {
+        Some(shards) => shards.values().filter_map(|name| name.as_str()).map(str::to_owned).collect(),
+        None => BTreeSet::from(["model.safetensors".to_owned()]),
+    }
+}
