@@ -194,7 +194,9 @@ pub fn segments(bytes: &[u8]) {
     let _ = read::table(&file("input.tsv", bytes), Some(&pair));
     let _ = read::table(&file("input.csv", bytes), Some(&pair));
     let _ = raters::read(&file("ratings.tsv", bytes), &pair);
-    let _ = raters::read(&file("ratings.jsonl", bytes), &pair);
+    let _ = raters::read_any(&file("ratings.jsonl", bytes), Some(&pair));
+    let _ = raters::read_any(&file("ratings.json", bytes), Some(&pair));
+    let _ = read::task(&file("task.jsonl", bytes), |_| Ok(()));
     let source = file("source.txt", bytes);
     let hypotheses = vec![file("system.txt", bytes)];
     let docs = Some(file("docs.txt", bytes));
@@ -351,6 +353,8 @@ pub fn answers(bytes: &[u8]) {
         source: "He sat on the bank.".into(),
         hypothesis: "Er saß auf der Bank.".into(),
         reference: None,
+        domain: None,
+        reference_kind: None,
     };
     for method in registry::METHODS {
         for preset in [Preset::Strict, Preset::Paper, Preset::Code] {

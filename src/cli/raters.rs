@@ -16,14 +16,14 @@ use crate::{
     run::{self, Record},
 };
 
-pub use raters::is_mqm_tsv;
+pub use raters::is_annotations;
 
 /// The verdicts of a run folder, of a `verdicts.jsonl`, or of human raters.
 ///
 /// # Errors
 /// What cannot be read, and human annotations without their languages.
 pub fn records(path: &Path, pair: Option<&Pair>) -> Result<Vec<Record>> {
-    if path.is_file() && is_mqm_tsv(path) {
+    if path.is_file() && is_annotations(path) {
         let annotations = annotations(path, pair)?;
         say_versions(path, &annotations, "these count in scores, without places where texts differ");
         return Ok(of_raters(&annotations));

@@ -163,7 +163,18 @@ mod tests {
         let (src_lang, tgt_lang) = parse_pair("de-en").unwrap();
         let [system, doc] = ["s", "d"].map(str::to_owned);
         let (source, hypothesis) = (source.into(), hypothesis.into());
-        Segment { system, doc, seg: 0, src_lang, tgt_lang, source, hypothesis, reference: None }
+        Segment {
+            system,
+            doc,
+            seg: 0,
+            src_lang,
+            tgt_lang,
+            source,
+            hypothesis,
+            reference: None,
+            domain: None,
+            reference_kind: None,
+        }
     }
 
     fn error(span: &str, start: Option<usize>, side: Side, severity: Severity) -> ErrorSpan {

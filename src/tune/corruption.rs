@@ -251,6 +251,8 @@ mod tests {
                 source: format!("第{i}条河流与花园。"),
                 hypothesis: (0..=i % 4).map(sentence).collect::<Vec<_>>().join(" "),
                 reference: None,
+                domain: None,
+                reference_kind: None,
             };
             Rated::by_one(segment, Some(Vec::new()))
         };

@@ -189,6 +189,8 @@ mod tests {
                 source: format!("s{doc}.{seg}"),
                 hypothesis: format!("t{system}{doc}.{seg}"),
                 reference: None,
+                domain: None,
+                reference_kind: None,
             };
             // One unrated segment.
             Rated::by_one(segment, ((doc, seg) != (0, 1)).then(Vec::new))

@@ -185,6 +185,8 @@ impl Line {
             source: self.source,
             hypothesis: self.hypothesis,
             reference: None,
+            domain: None,
+            reference_kind: None,
         };
         let opinions = match (self.errors, self.z) {
             (Some(marked), None) => {

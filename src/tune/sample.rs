@@ -189,6 +189,8 @@ mod tests {
                 source: format!("源{seg}。"),
                 hypothesis: format!("Segment {seg}."),
                 reference: None,
+                domain: None,
+                reference_kind: None,
             };
             let error = ErrorSpan {
                 start: Some(0),

@@ -181,6 +181,8 @@ mod tests {
                 source: (*source).into(),
                 hypothesis: "x".into(),
                 reference: None,
+                domain: None,
+                reference_kind: None,
             };
             Rated::by_one(segment, Some(Vec::new()))
         };

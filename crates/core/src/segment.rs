@@ -12,6 +12,7 @@ pub mod script;
 pub mod shifted;
 pub mod trained;
 pub mod untranslated;
+pub mod wmt;
 
 pub use corpus::{Corpus, Outline, Segments};
 pub use lang::Lang;
@@ -49,6 +50,13 @@ pub struct Segment {
     pub hypothesis: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
+    /// What the text is about or where it is from, as the input names it: `news`, `social`. `None` if the input does
+    /// not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
+    /// How the reference was made, as the input names it: `postedit`. `None` if the input does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference_kind: Option<String>,
 }
 
 impl Segment {
@@ -64,6 +72,8 @@ impl Segment {
             source: source.to_owned(),
             hypothesis: hypothesis.to_owned(),
             reference: None,
+            domain: None,
+            reference_kind: None,
         }
     }
 

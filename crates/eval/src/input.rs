@@ -45,7 +45,7 @@ pub fn read_any(spec: &InputSpec) -> Result<Input> {
         (true, None, None) => parallel(spec),
         (false, Some(file), None) => {
             table_alone(spec)?;
-            if mqm::raters::is_mqm_tsv(file) {
+            if mqm::raters::is_annotations(file) {
                 return raters::input(file, spec.pair.as_ref());
             }
             Ok(read::table(file, languages(spec).as_ref())?)
@@ -69,7 +69,7 @@ pub fn read_any(spec: &InputSpec) -> Result<Input> {
 pub fn stream_any(spec: &InputSpec) -> Result<Streamed> {
     let text = spec.source.is_some() || !spec.hypotheses.is_empty();
     match (&spec.table, text || spec.testset.is_some()) {
-        (Some(file), false) if !mqm::raters::is_mqm_tsv(file) => {
+        (Some(file), false) if !mqm::raters::is_annotations(file) => {
             table_alone(spec)?;
             Ok(read::stream(file, languages(spec).as_ref())?)
         }

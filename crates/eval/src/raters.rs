@@ -11,17 +11,20 @@ use crate::{
         weights::{self, Weights},
     },
     run::{Record, Status, UnitKey, record::Direction},
-    segment::{Segment, numbered, read::Input},
+    segment::{Lang, Segment, numbered, read::Input},
     spec::Pair,
 };
 
-/// The annotations of an MQM TSV.
+/// The annotations of a file.
 ///
 /// # Errors
 /// What cannot be read, and annotations without their languages.
 pub fn annotations(path: &Path, pair: Option<&Pair>) -> Result<Vec<Annotation>> {
-    let pair = pair.ok_or_else(|| Error::NoLanguagesOfRaters(path.into()))?;
-    Ok(raters::read(path, &(pair.src.clone(), pair.tgt.clone()))?)
+    let languages = pair.map(|pair| (pair.src.clone(), pair.tgt.clone()));
+    if languages.is_none() && !raters::names_languages(path) {
+        return Err(Error::NoLanguagesOfRaters(path.into()));
+    }
+    Ok(raters::read_any(path, languages.as_ref())?)
 }
 
 /// The translations that human raters saw, each once: of several versions that of most raters.
@@ -32,9 +35,26 @@ pub fn input(path: &Path, pair: Option<&Pair>) -> Result<Input> {
     let annotations = annotations(path, pair)?;
     let note = other_versions(path, &annotations, "the version of most raters is judged");
     let mut segments: Vec<_> = rated(&annotations).iter().map(|rated| rated.segment().clone()).collect();
-    // Raters work through a document in their own order; judges read it in the author's.
-    segments.sort_by(|a, b| (&a.system, a.seg).cmp(&(&b.system, b.seg)));
+    in_order(&mut segments);
     Ok(Input::new(segments, note.into_iter().collect(), path)?)
+}
+
+/// Sorts segments as their author wrote them; raters have an order of their own. Where numbers begin anew in each
+/// document, documents stay in the order in which they come first.
+fn in_order(segments: &mut [Segment]) {
+    let mut numbers = BTreeMap::new();
+    let mut documents: BTreeMap<(Lang, Lang, String), usize> = BTreeMap::new();
+    let document =
+        |segment: &Segment| (segment.src_lang.clone(), segment.tgt_lang.clone(), segment.doc.clone());
+    let mut begins_anew = false;
+    for segment in segments.iter() {
+        let n = documents.len();
+        let place = *documents.entry(document(segment)).or_insert(n);
+        let old = numbers.insert((segment.system.clone(), segment.seg), place);
+        begins_anew |= old.is_some_and(|old| old != place);
+    }
+    let place = |segment: &Segment| if begins_anew { documents[&document(segment)] } else { 0 };
+    segments.sort_by(|a, b| (&a.system, place(a), a.seg).cmp(&(&b.system, place(b), b.seg)));
 }
 
 /// Which raters saw another translation than most, as a sentence that ends in `what` becomes of their ratings; `None` if
@@ -103,7 +123,7 @@ pub fn rated<'a>(annotations: &'a [Annotation]) -> Vec<Rated<'a>> {
 }
 
 /// One verdict for each segment of a system, on the translation that most raters saw. Its score is the mean over all of
-/// its raters; its errors are those of all of them, without offsets where another version of the text differs.
+/// its raters, of their own scores where they gave some; its errors are those of all of them, without offsets where another version of the text differs.
 ///
 /// # Panics
 /// Never: the weights are among the presets.
@@ -146,15 +166,21 @@ fn record(segment: &Segment, annotations: &[&Annotation]) -> Record {
         let errors = weighed(&annotation.errors, weights).into_iter();
         errors.map(|error| on_version(error, &annotation.segment, segment)).collect::<Vec<_>>()
     };
-    let (mut errors, mut sum, mut n_raters) = (Vec::new(), 0.0, 0);
+    let (mut errors, mut scores, mut assessed) = (Vec::new(), Vec::new(), Vec::new());
     for rater in by_rater(annotations) {
+        assessed.extend(mean(&rater.iter().filter_map(|annotation| annotation.score).collect::<Vec<_>>()));
         let found: Vec<ErrorSpan> = rater.into_iter().flat_map(on_segment).collect();
-        sum += weights.score(&found);
-        n_raters += 1;
+        scores.push(weights.score(&found));
         errors.extend(found);
     }
-    let score = Some(sum / f64::from(n_raters) + 0.0);
-    Record { score, raw: score, errors, ..blank(segment) }
+    let quality_score = mean(&assessed);
+    let score = quality_score.or_else(|| mean(&scores));
+    Record { score, raw: score, quality_score, errors, ..blank(segment) }
+}
+
+/// `None` of no values.
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64 + 0.0)
 }
 
 /// The errors with their weights; one that the file gives stays.

@@ -1,5 +1,6 @@
-//! Human annotations in the TSV files of WMT's MQM studies and of Marot: a row for each error, its span between `<v>`
-//! and `</v>`. Scores are computed elsewhere, by the weights.
+//! Human annotations. Here are the TSV files of WMT's MQM studies and of Marot: a row for each error, its span between
+//! `<v>` and `</v>`; `json` has those of WMT's general task since 2025. Scores of errors are computed elsewhere, by the
+//! weights.
 //!
 //! Source: google/wmt-mqm-human-evaluation, `README.md`: nine columns until WMT22, ten with `docSegId`, `globalSegId`
 //! and `metadata` since; google-research/marot, `README.md` and `marot.js`: columns, ids that are all the same,
@@ -16,8 +17,10 @@ use crate::{
     segment::{Lang, Segment},
 };
 
+mod json;
 mod number;
 mod row;
+mod side_by_side;
 
 use row::{Columns, Row};
 
@@ -27,6 +30,8 @@ pub struct Annotation {
     /// The translation without the marks; `seg` counts from 0.
     pub segment: Segment,
     pub rater: String,
+    /// Direct assessment, 0 to 100, higher is better; `None` where the rater only marked errors.
+    pub score: Option<f64>,
     /// Empty where the rater found none. A weight that is not 0 is the file's own: Marot's `Trivial`, 0.1.
     pub errors: Vec<ErrorSpan>,
     /// Its first line in the file, from 1.
@@ -45,6 +50,12 @@ pub enum Error {
     Column { path: PathBuf, column: &'static str },
     #[error("`{path}` line {line}: {reason}")]
     Line { path: PathBuf, line: usize, reason: String },
+    #[error("`{0}` does not name the languages of its ratings")]
+    NoPair(PathBuf),
+    #[error("`{path}`, entry {entry} of the campaign `{campaign}`: {reason}")]
+    Entry { path: PathBuf, campaign: String, entry: usize, reason: String },
+    #[error("`{path}` has no rating of `{pair}`\nhint: its ratings are of {there}; choose one of them")]
+    OtherPairs { path: PathBuf, pair: String, there: String },
     #[error("`{0}` holds no rating")]
     Nothing(PathBuf),
 }
@@ -58,6 +69,30 @@ pub fn is_mqm_tsv(path: &Path) -> bool {
     let Ok(text) = files::text::read(path) else { return false };
     let Some(first) = text.lines().take(FIRST_LINES).find(|line| !is_left_out(line)) else { return false };
     row::is_header(first) || first.split('\t').nth(8).is_some_and(row::is_severity)
+}
+
+/// Whether a file holds human annotations: an MQM TSV, WMT25's `humeval.jsonl`, or a log of Pearmut.
+#[must_use]
+pub fn is_annotations(path: &Path) -> bool {
+    json::is_annotations(path) || is_mqm_tsv(path)
+}
+
+/// Whether the annotations of a file may name their languages themselves, so that no pair has to be given.
+#[must_use]
+pub fn names_languages(path: &Path) -> bool {
+    json::is_annotations(path)
+}
+
+/// Reads a file of any of these kinds. `pair` is needed for an MQM TSV, which names no languages; of other files it
+/// selects the pair.
+///
+/// # Errors
+/// As [`read`]; [`Error::NoPair`].
+pub fn read_any(path: &Path, pair: Option<&(Lang, Lang)>) -> Result<Vec<Annotation>, Error> {
+    if json::is_annotations(path) {
+        return json::read(path, pair);
+    }
+    read(path, pair.ok_or_else(|| Error::NoPair(path.into()))?)
 }
 
 /// Whether a line says nothing: a blank one, or a comment.
@@ -90,6 +125,7 @@ pub fn read(path: &Path, pair: &(Lang, Lang)) -> Result<Vec<Annotation>, Error> 
         rows.extend(columns.row(index + 1, line, pair).map_err(at)?);
     }
     number::number(path, &mut rows)?;
+    side_by_side::separate(&mut rows);
     let mut annotations = Annotations::default();
     for row in rows {
         annotations.add(row);
@@ -115,7 +151,13 @@ impl Annotations {
         let key = (segment.system.clone(), segment.doc.clone(), segment.seg, rater.clone(), text);
         let Some(&place) = self.places.get(&key) else {
             self.places.insert(key, self.all.len());
-            self.all.push(Annotation { segment, rater, errors: error.into_iter().collect(), line });
+            self.all.push(Annotation {
+                segment,
+                rater,
+                score: None,
+                errors: error.into_iter().collect(),
+                line,
+            });
             return;
         };
         let there = &mut self.all[place];

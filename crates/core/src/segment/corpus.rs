@@ -387,6 +387,8 @@ mod tests {
             source,
             hypothesis: "\"x\"\n\u{1f600}".into(),
             reference: (seg > 0).then(|| "r".into()),
+            domain: None,
+            reference_kind: None,
         }
     }
 

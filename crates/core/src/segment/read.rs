@@ -11,6 +11,7 @@ use crate::files::{self, text::NotText};
 
 mod csv;
 mod general;
+mod genmt;
 pub mod layout;
 mod markup;
 mod pairs;
@@ -18,12 +19,15 @@ mod parallel;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod table;
+mod task;
 mod testset;
 mod text;
 mod tsv;
 
 pub use markup::Markup;
+pub use pairs::is_meant;
 pub use parallel::{Parallel, parallel};
+pub use task::{TaskItem, is_task, task};
 pub use testset::{TestSet, testset};
 
 /// What a reader found.
@@ -197,6 +201,20 @@ pub enum Error {
          {ended}\nhint: sort the rows by document, or leave `doc` out to judge each segment alone"
     )]
     Scattered { path: PathBuf, line: usize, doc: String, ended: usize },
+    #[error(
+        "`{path}` line {line}: `doc_id` is `{id}`, which an earlier line has too\nhint: remove one of the lines"
+    )]
+    Document { path: PathBuf, line: usize, id: String },
+    #[error(
+        "`{path}` line {line}: `doc_id` is `{id}`, and neither it nor any other `doc_id` of the file is in `{sources}`\nhint: \
+         the systems' files and the sources must be of one year's test set"
+    )]
+    OtherTestSet { path: PathBuf, line: usize, id: String, sources: PathBuf },
+    #[error(
+        "`{path}` has no line with the `doc_id` `{id}` of `{sources}` line {line}: it lacks {n} of {of} documents\nhint: add \
+         the lines, or choose the other systems"
+    )]
+    LacksDocuments { path: PathBuf, n: usize, of: usize, id: String, sources: PathBuf, line: usize },
     #[error("`{0}` is given twice\nhint: every system has one file; leave one of the two out")]
     Twice(PathBuf),
     #[error("two translations are both named `{system}`: `{a}` and `{b}`\nhint: rename one of the files")]

@@ -52,7 +52,7 @@ const LETTERS: f64 = 0.8;
 /// let source = "We stayed at the Hotel Miramar for six nights in June.";
 /// # let segment = Segment {
 /// #     system: "a".into(), doc: String::new(), seg: 0, src_lang: lang("en"), tgt_lang: lang("de"),
-/// #     source: source.into(), hypothesis: source.into(), reference: None,
+/// #     source: source.into(), hypothesis: source.into(), reference: None, domain: None, reference_kind: None,
 /// # };
 /// assert_eq!(of(&segment), Some(Untranslated::Copy));
 /// ```
@@ -145,6 +145,8 @@ mod tests {
             source: source.into(),
             hypothesis: hypothesis.into(),
             reference: None,
+            domain: None,
+            reference_kind: None,
         };
         of(&segment).map(|found| found.reason(&segment.tgt_lang))
     }

@@ -305,6 +305,8 @@ mod tests {
             source: format!("source {seg}"),
             hypothesis: "x".repeat(seg * 7 % 50),
             reference: None,
+            domain: None,
+            reference_kind: None,
         }
     }
 

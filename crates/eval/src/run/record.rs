@@ -96,7 +96,7 @@ impl From<&judges::Error> for Status {
         match error {
             judges::Error::Unparsable(_) => Self::Unparsable,
             judges::Error::Refused(_) => Self::Refused,
-            judges::Error::Truncated(_) => Self::Truncated,
+            judges::Error::Truncated(_) | judges::Error::Reasoning(_) => Self::Truncated,
             judges::Error::NoSignal(_) => Self::NoSignal,
             judges::Error::TooLong(_) => Self::TooLong,
             judges::Error::Empty(_) => Self::Empty,

@@ -267,6 +267,8 @@ mod tests {
             source: format!("source {seg}"),
             hypothesis: "x".into(),
             reference: None,
+            domain: None,
+            reference_kind: None,
         }
     }
 

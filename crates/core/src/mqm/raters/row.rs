@@ -152,6 +152,8 @@ impl Columns {
             source,
             hypothesis,
             reference: None,
+            domain: None,
+            reference_kind: None,
         };
         let category = fields[self.category].trim();
         let mut error = None;

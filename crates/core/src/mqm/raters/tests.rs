@@ -1,5 +1,7 @@
 //! Tests with files as studies and tools write them.
 
+mod json;
+
 use super::*;
 use crate::{mqm::Severity, segment::lang::parse_pair};
 

@@ -87,12 +87,13 @@ impl TestsetFiles {
         text_names(&self.dir.join("system-outputs").join(&self.lp), "")
     }
 
-    /// The names of the references, sorted.
+    /// The names of the references, sorted; none where there is no such folder.
     ///
     /// # Errors
     /// An unreadable folder.
     pub fn references(&self) -> Result<Vec<String>, Error> {
-        text_names(&self.dir.join("references"), &format!("{}.", self.lp))
+        let dir = self.dir.join("references");
+        if dir.is_dir() { text_names(&dir, &format!("{}.", self.lp)) } else { Ok(Vec::new()) }
     }
 
     /// The file of the raters' scores of a level, `seg` or `sys`.
@@ -250,7 +251,11 @@ fn score_stem(file: &str) -> Option<&str> {
     file.strip_suffix(".seg.score").or_else(|| file.strip_suffix(".sys.score"))
 }
 
-fn text_names(dir: &Path, prefix: &str) -> Result<Vec<String>, Error> {
+/// The names of a folder's texts that begin with `prefix`, without it and their endings, sorted.
+///
+/// # Errors
+/// An unreadable folder.
+pub fn text_names(dir: &Path, prefix: &str) -> Result<Vec<String>, Error> {
     let files = names(dir)?;
     let stems = files.iter().filter_map(|file| {
         let stem = file.strip_suffix(".txt").or_else(|| file.strip_suffix(".jsonl"))?;

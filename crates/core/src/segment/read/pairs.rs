@@ -4,10 +4,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use super::Error;
-use crate::segment::{Lang, lang};
-
-/// What ends the pair in a document's name in WMT's general task since 2025: `en-cs_CZ_#_news_#_7`.
-const IN_DOC: &str = "_#_";
+use crate::segment::{Lang, lang, wmt};
 
 /// A language pair.
 pub type Pair = (Lang, Lang);
@@ -42,7 +39,7 @@ impl<'a> Wanted<'a> {
         let pair = named.pair(path, self.given)?;
         let Some(given) = self.given.filter(|given| **given != pair) else { return Ok(Some(pair)) };
         let name = format!("{}-{}", pair.0, pair.1);
-        if !(agree(&pair.0, &given.0) && agree(&pair.1, &given.1)) {
+        if !is_meant(&pair, (&given.0, &given.1)) {
             *self.others.entry(name).or_default() += 1;
             return Ok(None);
         }
@@ -89,6 +86,12 @@ impl<'a> Wanted<'a> {
     }
 }
 
+/// Whether a pair is the one that is wanted, with codes that may leave out script and region.
+#[must_use]
+pub fn is_meant(pair: &Pair, wanted: (&Lang, &Lang)) -> bool {
+    agree(&pair.0, wanted.0) && agree(&pair.1, wanted.1)
+}
+
 /// Whether two codes can mean one language: one of them may leave out script and region.
 fn agree(one: &Lang, other: &Lang) -> bool {
     let parts = |lang: &Lang| lang.code().split('_').skip(1).map(str::to_owned).collect::<Vec<_>>();
@@ -104,7 +107,7 @@ impl Named<'_> {
         let code = |field: &'_ Option<String>| field.clone().filter(|code| !code.trim().is_empty());
         let both = match code(&self.both) {
             Some(pair) => Some(lang::parse_pair(&pair).map_err(wrong)?),
-            None => self.doc.split_once(IN_DOC).and_then(|(pair, _)| lang::parse_pair(pair).ok()),
+            None => wmt::Id::of_document(self.doc).and_then(|id| id.pair),
         };
         let default = both.as_ref().or(given);
         let one = |field, default: Option<&Lang>| match code(field) {

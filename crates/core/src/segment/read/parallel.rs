@@ -46,6 +46,8 @@ pub fn parallel(files: &Parallel) -> Result<Input, Error> {
                 source: sources[seg].clone(),
                 hypothesis,
                 reference: references.as_ref().and_then(|lines| lines[seg].clone()),
+                domain: None,
+                reference_kind: None,
             });
         }
     }

@@ -1,7 +1,10 @@
 //! Rows with named fields, from JSONL, TSV and the readers of CSV and Parquet, as segments: one translation in each
 //! row, or those of several systems. Unknown fields are ignored.
 
-use std::{collections::HashMap, path::Path};
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+};
 
 use serde_json::{Map, Value};
 
@@ -10,7 +13,7 @@ use super::{
     pairs::{Named, Pair, Wanted},
     parallel, text,
 };
-use crate::segment::{Segment, corpus::Names, numbers};
+use crate::segment::{Segment, corpus::Names, numbers, wmt};
 
 /// One row: its line in the file (in Parquet its number, from 1) and its fields.
 pub struct Row {
@@ -21,8 +24,10 @@ pub struct Row {
 /// The names that a field may have: ours, then those of COMET, `MetricX` and mt-metrics-eval.
 const SOURCE: &[&str] = &["source", "src", "src_text"];
 const HYPOTHESIS: &[&str] = &["hypothesis", "target", "mt", "translation"];
-/// An object `{SYSTEM: TRANSLATION}`: the rows of WMT's general task since 2025, and of subset2evaluate.
-const HYPOTHESES: &[&str] = &["tgt_text", "tgt"];
+/// An object `{SYSTEM: TRANSLATION}`: the rows of WMT's tasks since 2025, and of subset2evaluate.
+const HYPOTHESES: &[&str] = &["hyps", "tgt_text", "tgt"];
+/// WMT's evaluation task since 2026: language pair, domain, document and segment in one id.
+const ITEM: &[&str] = &["item_id"];
 const REFERENCE: &[&str] = &["reference", "ref"];
 const SYSTEM: &[&str] = &["system", "system_id"];
 const DOC: &[&str] = &["doc", "document_id", "doc_id"];
@@ -31,6 +36,9 @@ const TGT_LANG: &[&str] = &["tgt_lang", "target_lang"];
 /// Both languages, as in COMET's training data and the quality estimation tasks of WMT.
 const PAIR: &[&str] = &["lp", "language_pair", "lang_pair"];
 const SEG: &[&str] = &["seg_id", "segment_id", "seg"];
+
+/// How an item's id is written, for messages.
+const ITEM_ID: &str = "an id `SRC_###_TGT_###_DOMAIN_###_DOCUMENT_###_SEGMENT` with codes such as `eng_Latn`";
 
 /// What takes rows one by one.
 pub type Visit<'a> = &'a mut dyn FnMut(Row) -> Result<(), Error>;
@@ -79,22 +87,38 @@ pub struct Segmenter<'a> {
     order: Order,
     /// The lines with an empty translation.
     empty: Vec<usize>,
+    /// Rows by the type of their reference, where rows say it.
+    references: BTreeMap<String, usize>,
 }
 
 impl<'a> Segmenter<'a> {
     /// For the rows of a file; `pair` applies to those that name no languages, and leaves out those of other pairs.
     pub fn new(path: &'a Path, pair: Option<&'a Pair>) -> Self {
         let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-        let (next_seg, order, empty) = (HashMap::new(), Order::default(), Vec::new());
-        Self { path, wanted: Wanted::new(pair), stem, next_seg, order, empty }
+        Self {
+            path,
+            wanted: Wanted::new(pair),
+            stem,
+            next_seg: HashMap::new(),
+            order: Order::default(),
+            empty: Vec::new(),
+            references: BTreeMap::new(),
+        }
     }
 
     /// The segments of a row: one, or those of several systems; none of a row of another language pair.
     pub fn take(&mut self, row: &Row) -> Result<Vec<Segment>, Error> {
         let path = self.path;
         let row = In { path, row };
-        let doc = row.name(DOC)?.unwrap_or_default();
+        let item = row.item()?;
+        let doc = match &item {
+            Some(item) => item.doc.clone(),
+            None => row.name(DOC)?.unwrap_or_default(),
+        };
         let [src, tgt, both] = [row.text(SRC_LANG)?, row.text(TGT_LANG)?, row.text(PAIR)?];
+        let domain = item.as_ref().and_then(|item| wmt::domain(&item.doc)).map(str::to_owned);
+        let both =
+            item.as_ref().and_then(|item| item.pair.as_ref()).map_or(both, |(s, t)| Some(format!("{s}-{t}")));
         let named = Named { line: row.row.line, src, tgt, both, doc: &doc };
         let pair = self.wanted.pair(path, &named);
         if matches!(pair, Ok(None)) {
@@ -105,8 +129,13 @@ impl<'a> Segmenter<'a> {
             return Err(Error::EmptySource { path: path.into(), line: row.row.line, more: String::new() });
         }
         let translations = row.translations(&self.stem)?;
-        let given = row.seg()?;
+        // An item whose id ends in no number is a document of its own.
+        let given = item.map_or_else(|| row.seg(), |item| Ok(Some(item.seg.unwrap_or(0))))?;
         let Some((src_lang, tgt_lang)) = pair? else { return Ok(Vec::new()) };
+        let reference = row.reference()?;
+        if let Some((_, Some(kind))) = &reference {
+            *self.references.entry(kind.clone()).or_default() += 1;
+        }
         let mut segments = Vec::with_capacity(translations.len());
         for (system, hypothesis) in translations {
             if hypothesis.trim().is_empty() {
@@ -125,7 +154,9 @@ impl<'a> Segmenter<'a> {
                 tgt_lang: tgt_lang.clone(),
                 source: source.clone(),
                 hypothesis,
-                reference: row.text(REFERENCE)?.filter(|r| !r.trim().is_empty()),
+                reference: reference.as_ref().map(|(text, _)| text.clone()),
+                domain: domain.clone(),
+                reference_kind: reference.as_ref().and_then(|(_, kind)| kind.clone()),
             };
             self.order.check(&segment, path, row.row.line)?;
             segments.push(segment);
@@ -145,6 +176,11 @@ impl<'a> Segmenter<'a> {
         if !self.empty.is_empty() {
             let lines = parallel::line_list(&self.empty);
             notes.push(format!("`{}` has an empty translation on {lines}", self.path.display()));
+        }
+        if !self.references.is_empty() {
+            let listed =
+                self.references.iter().map(|(kind, n)| format!("{kind} {n}")).collect::<Vec<_>>().join(", ");
+            notes.push(format!("`{}` has references of these types: {listed}", self.path.display()));
         }
         notes.extend(self.wanted.notes(self.path));
         Ok(notes)
@@ -194,9 +230,9 @@ impl Order {
 }
 
 /// A row and its file, for messages.
-struct In<'a> {
-    path: &'a Path,
-    row: &'a Row,
+pub struct In<'a> {
+    pub path: &'a Path,
+    pub row: &'a Row,
 }
 
 impl In<'_> {
@@ -204,22 +240,25 @@ impl In<'_> {
         names.iter().find_map(|name| Some(((*name).to_string(), self.row.fields.get(*name)?)))
     }
 
-    fn wrong(&self, field: String, found: &Value, wanted: &'static str) -> Error {
+    pub fn wrong(&self, field: String, found: &Value, wanted: &'static str) -> Error {
         let (path, line) = (self.path.into(), self.row.line);
         Error::Field { path, line, field, found: describe(found), wanted }
     }
 
-    fn required(&self, names: &'static [&'static str]) -> Result<String, Error> {
+    pub fn required(&self, names: &'static [&'static str]) -> Result<String, Error> {
         let (path, line) = (self.path.to_path_buf(), self.row.line);
         if let Some((field, null @ Value::Null)) = self.find(names) {
             return Err(self.wrong(field, null, "a string"));
         }
-        let hint = || format!("\nhint: it may also be called `{}`", names[1..].join("`, `"));
+        let hint = || match &names[1..] {
+            [] => String::new(),
+            others => format!("\nhint: it may also be called `{}`", others.join("`, `")),
+        };
         self.text(names)?.ok_or_else(|| Error::Missing { path, line, field: names[0], hint: hint() })
     }
 
     /// The systems with their translations: those that the row names, or the one that it is about.
-    fn translations(&self, stem: &str) -> Result<Vec<(String, String)>, Error> {
+    pub fn translations(&self, stem: &str) -> Result<Vec<(String, String)>, Error> {
         if let Some((field, Value::Object(given))) = self.find(HYPOTHESES) {
             let text = |(system, value): (&String, &Value)| match value {
                 Value::Null => None,
@@ -231,6 +270,32 @@ impl In<'_> {
         let hypothesis = self.required(HYPOTHESIS)?;
         let system = self.name(SYSTEM)?.filter(|s| !s.is_empty()).unwrap_or_else(|| stem.to_owned());
         Ok(vec![(system, hypothesis)])
+    }
+
+    /// What the id of an item of WMT's evaluation task says, where the row has one.
+    pub fn item(&self) -> Result<Option<wmt::Id>, Error> {
+        let of_a_task = self.row.fields.get(HYPOTHESES[0]).is_some_and(Value::is_object);
+        match self.find(ITEM).filter(|_| of_a_task) {
+            None => Ok(None),
+            Some((field, value)) => match value.as_str().and_then(wmt::Id::of_item) {
+                Some(id) => Ok(Some(id)),
+                None => Err(self.wrong(field, value, ITEM_ID)),
+            },
+        }
+    }
+
+    /// The reference and its type, where it has one: a text, or WMT's `{"text": .., "type": ..}`.
+    fn reference(&self) -> Result<Option<(String, Option<String>)>, Error> {
+        let Some((field, Value::Object(given))) = self.find(REFERENCE) else {
+            return Ok(self.text(REFERENCE)?.filter(|text| !text.trim().is_empty()).map(|text| (text, None)));
+        };
+        let part = |name: &str| match given.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.trim().is_empty())),
+            Some(other) => Err(self.wrong(format!("{field}.{name}"), other, "a string")),
+        };
+        let kind = part("type")?;
+        Ok(part("text")?.map(|text| (text, kind)))
     }
 
     fn text(&self, names: &[&str]) -> Result<Option<String>, Error> {

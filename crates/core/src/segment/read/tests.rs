@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+mod wmt;
+
 use super::*;
 use crate::segment::lang::parse_pair;
 

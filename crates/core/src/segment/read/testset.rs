@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    Error, Input, general,
+    Error, Input, general, genmt,
     layout::{self, TestsetFiles, names},
     parallel,
 };
@@ -33,6 +33,9 @@ pub struct TestSet {
 /// [`Error::Layout`] for a folder that is not a test set, [`Error::System`] for an unknown system, and everything that
 /// can be wrong with parallel text.
 pub fn testset(choice: &TestSet) -> Result<Input, Error> {
+    if let Some(files) = genmt::files(&choice.dir) {
+        return genmt::testset(choice, &files);
+    }
     let choice = &TestSet { dir: general::root(&choice.dir), ..choice.clone() };
     if let Some(files) = general::files(&choice.dir, &choice.pair.0)? {
         return general_task(choice, &files);
@@ -91,6 +94,8 @@ impl Texts<'_> {
                     source: self.sources[seg].clone(),
                     hypothesis,
                     reference: self.references.as_ref().and_then(|lines| lines[seg].clone()),
+                    domain: None,
+                    reference_kind: None,
                 });
             }
         }
