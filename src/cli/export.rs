@@ -12,11 +12,16 @@ use anyhow::{Context, Result, bail};
 
 use super::{output::spare_runs, raters};
 use crate::{
-    eval::Pair,
+    eval::{Pair, raters as of_raters},
     files,
+    judges::registry,
     report::{
         Formulas,
-        export::{self, Format, Job, Origin, Rows},
+        export::{
+            self, Format, Job, Origin, Rows,
+            testset::{self, Raters},
+            wmt26::{Range, TASK_THRESHOLD, Task},
+        },
     },
     run::{self, RunFile, finish::VERDICTS, trained_on},
     segment::trained::Overlap,
@@ -26,7 +31,7 @@ use crate::{
 /// Write a run in a format of the field.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// A run folder, a `verdicts.jsonl`, or the MQM TSV of human raters
+    /// A run folder, a `verdicts.jsonl`, or human annotations: an MQM TSV, WMT25's or Pearmut's
     #[arg(value_name = "DIR|FILE")]
     pub run: PathBuf,
     /// The format
@@ -41,10 +46,14 @@ pub struct Args {
     /// mtme: the reference that the judge was shown; default: src, for none
     #[arg(long, value_name = "NAME")]
     pub reference: Option<String>,
-    /// mtme: the test set's folder, which says how many segments and which domains there are
-    #[arg(long, value_name = "DIR")]
+    /// mtme: the test set's folder, which says how many segments and which domains there are; wmt26, and testset if all
+    /// its items are wanted: the task's file
+    #[arg(long, value_name = "DIR|FILE")]
     pub testset: Option<PathBuf>,
-    /// The languages of human annotations
+    /// wmt26: the score, of 0 to 100, from which a translation without an error is error-free (Task 3)
+    #[arg(long, value_name = "SCORE", default_value_t = TASK_THRESHOLD)]
+    pub threshold: f64,
+    /// The languages of human annotations that do not name them; of others the pair that is exported
     #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
     pub pair: Option<Pair>,
     /// csv: what becomes of cells that a spreadsheet would run as a formula: quote (an apostrophe before them), refuse, or
@@ -62,15 +71,19 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let signature = signature(&args.run)?;
     let name = args.name.clone().unwrap_or_else(|| export::default_name(&args.run, signature.as_ref()));
     let reference = reference(args, signature.as_ref())?;
-    let is_human = args.run.is_file() && raters::is_mqm_tsv(&args.run);
+    let is_human = args.run.is_file() && raters::is_annotations(&args.run);
+    if is_human && args.format == Format::Testset {
+        return test_set(args, out);
+    }
     let text = signature.as_ref().map(ToString::to_string);
-    let origin = Origin { signature: text.as_deref(), formulas: args.formulas };
+    let origin =
+        Origin { signature: text.as_deref(), formulas: args.formulas, task: task(args, signature.as_ref()) };
     if let Some(rows) = export::rows(args.format, &name, origin)?.filter(|_| !is_human) {
         say_replaced(&args.out);
         say_notes(&stream(args, rows)?);
         say_lost(args.format);
         written(&args.out, out)?;
-        return Ok(ExitCode::SUCCESS);
+        return checked(args);
     }
     // A score file has one score for a segment, whatever versions of a translation raters saw.
     let records = if is_human && args.format != Format::Mtme {
@@ -79,9 +92,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         raters::records(&args.run, args.pair.as_ref())?
     };
     let test_sets = match &args.testset {
-        Some(dir) => export::test_sets(dir, &args.run, &records)?,
-        None => Vec::new(),
+        Some(dir) if args.format != Format::Wmt26 => export::test_sets(dir, &args.run, &records)?,
+        _ => Vec::new(),
     };
+    let records = export::placed(records, &test_sets);
     let job = Job { records: &records, name: &name, reference: &reference, test_sets: &test_sets, origin };
     let export = export::export(args.format, &job)?;
     say_notes(&export.notes);
@@ -93,12 +107,55 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let beside = beside(args, &export.files, &trained_on)?;
     for (path, bytes) in export.files.iter().map(|(path, bytes)| (path, bytes)).chain(&beside) {
         let path = if path.as_os_str().is_empty() { args.out.clone() } else { args.out.join(path) };
-        create_parent(&path)?;
-        say_replaced(&path);
-        files::write(&path, |file| file.write_all(bytes))?;
+        write(&path, bytes)?;
         written(&path, out)?;
     }
+    checked(args)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    create_parent(path)?;
+    say_replaced(path);
+    Ok(files::write(path, |file| file.write_all(bytes))?)
+}
+
+/// Writes human annotations as a test set.
+fn test_set(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
+    let annotations = of_raters::annotations(&args.run, args.pair.as_ref())?;
+    let versions = of_raters::translations(&annotations);
+    let (name, task) = (args.name.as_deref(), args.testset.as_deref());
+    let raters = Raters { annotations: &annotations, versions: &versions, name, task };
+    let export = testset::export(&raters)?;
+    say_notes(&export.notes);
+    for (path, bytes) in &export.files {
+        write(&args.out.join(path), bytes)?;
+    }
+    written(&args.out, out)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The task of a submission, and how the run's scores are to be read.
+fn task<'a>(args: &'a Args, signature: Option<&Signature>) -> Option<Task<'a>> {
+    let file = args.testset.as_deref().filter(|_| args.format == Format::Wmt26)?;
+    let method = signature.and_then(|signature| registry::find(signature.get("method")?).ok());
+    let range = signature.zip(method).map_or(Some(Range::PERCENT), |(signature, method)| {
+        Range::of_scale(registry::scale(method, signature))
+    });
+    let marks = method.is_none_or(|method| method.weights.is_some());
+    Some(Task { file, marks, range, threshold: args.threshold })
+}
+
+/// Checks a submission that was written, and says what is wrong with it: exit code 1 where the task would not accept it.
+fn checked(args: &Args) -> Result<ExitCode> {
+    match &args.testset {
+        Some(task) if args.format == Format::Wmt26 && !files::is_stream(&args.out) => {
+            let mut said = Vec::new();
+            let code = super::submission::check(task, &args.out, &mut said)?;
+            String::from_utf8_lossy(&said).lines().for_each(|line| say!("{line}"));
+            Ok(code)
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }
 
 /// The signature of a run folder, or of the folder of its verdicts.

@@ -21,12 +21,15 @@ use crate::{
     },
 };
 
-/// Check a run.
+/// Check a run, or a submission to WMT26's evaluation task.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// A run folder, finished or not
-    #[arg(value_name = "DIR")]
+    /// A run folder, finished or not, or a submission
+    #[arg(value_name = "DIR|FILE")]
     pub dir: PathBuf,
+    /// The task's file that a submission is for
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sample", "without_model"])]
+    pub testset: Option<PathBuf>,
     /// Only K of the groups that are judged together, drawn by `--seed`, with all their calls; default: all
     #[arg(long, value_name = "K", value_parser = args::positive)]
     pub sample: Option<usize>,
@@ -47,6 +50,9 @@ pub struct Args {
 /// # Errors
 /// A folder without a run, an input or a model that cannot be read.
 pub fn run(args: &Args, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
+    if let Some(task) = &args.testset {
+        return super::submission::check(task, &args.dir, out);
+    }
     let report = match check(args, load) {
         Ok(report) => report,
         Err(error) => match error.downcast_ref() {

@@ -6,7 +6,12 @@ use std::{
 };
 
 use super::{Detail, cells};
-use crate::{run::Record, segment::numbered, signature::Signature};
+use crate::{
+    meta,
+    run::Record,
+    segment::{numbered, read},
+    signature::Signature,
+};
 
 mod checked;
 pub mod comet;
@@ -19,9 +24,11 @@ mod pearmut;
 mod ratings;
 mod table;
 mod test_sets;
+pub mod testset;
+pub mod wmt26;
 
 pub use table::HEADER;
-pub use test_sets::test_sets;
+pub use test_sets::{placed, test_sets};
 
 /// A format of the field, by its name on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -42,6 +49,10 @@ pub enum Format {
     Csv,
     /// The same with types, errors as a list
     Parquet,
+    /// A submission to WMT26's evaluation task, for all its tasks
+    Wmt26,
+    /// Of human annotations: a test set in the layout of mt-metrics-eval, for meta
+    Testset,
 }
 
 impl Format {
@@ -54,7 +65,8 @@ impl Format {
             Self::Mtme => Some("errors"),
             Self::Ratings | Self::Pearmut => Some("scores, explanations and confidences"),
             Self::CometJson => Some("categories, explanations and errors of the source"),
-            Self::Csv | Self::Parquet => None,
+            Self::Wmt26 => Some("explanations and confidences"),
+            Self::Csv | Self::Parquet | Self::Testset => None,
         }
     }
 }
@@ -79,10 +91,12 @@ pub struct Origin<'a> {
     pub signature: Option<&'a str>,
     /// What becomes of cells that spreadsheets would run.
     pub formulas: cells::Formulas,
+    /// The task that a submission is for.
+    pub task: Option<wmt26::Task<'a>>,
 }
 
 /// What score files must know of a test set.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct TestSet {
     /// The language pair as the run's records spell it.
     pub pair: String,
@@ -90,6 +104,8 @@ pub struct TestSet {
     pub lp: String,
     /// The domain of each segment.
     pub domains: Vec<String>,
+    /// Its documents and systems.
+    pub files: meta::testset::TestSet,
 }
 
 /// What an export consists of.
@@ -162,6 +178,28 @@ pub enum Error {
     Formula(#[from] cells::Formula),
     #[error("{} of `{system}` is beyond the test set, which has {n} segments for {lp}", numbered(*seg))]
     Beyond { system: String, seg: usize, n: usize, lp: String },
+    #[error(
+        "a submission is written for the items of the task's file\nhint: add `--testset mteval-test26.jsonl`, the file that \
+         the run judged"
+    )]
+    NoTask,
+    #[error(
+        "a test set is made of human annotations\nhint: `--as mtme` writes a run's scores for a test set"
+    )]
+    NotRaters,
+    #[error(
+        "{} of document `{doc}` by `{system}` is not in `{path}`\nhint: give the task's file that the run judged; another \
+         year's has other ids",
+        numbered(*seg)
+    )]
+    NotInTask { system: String, doc: String, seg: usize, path: PathBuf },
+    #[error(
+        "`{path}` line {line}: `hyps.{system}` is not the translation that the run judged\nhint: give the task's file that \
+         the run judged"
+    )]
+    OtherText { path: PathBuf, line: usize, system: String },
+    #[error(transparent)]
+    Task(#[from] read::Error),
     #[error("cannot write {format}: {reason}")]
     Write { format: &'static str, reason: String },
 }
@@ -195,6 +233,8 @@ pub fn rows(format: Format, name: &str, origin: Origin<'_>) -> Result<Option<Box
         Format::Parquet => Box::new(parquet::Parquet::new(origin.signature)?),
         #[cfg(not(feature = "parquet"))]
         Format::Parquet => return Err(Error::NoParquet),
+        Format::Wmt26 => Box::new(wmt26::Wmt26::new(origin.task.ok_or(Error::NoTask)?)),
+        Format::Testset => return Err(Error::NotRaters),
         Format::Mtme | Format::Pearmut | Format::CometJson => return Ok(None),
     };
     Ok(Some(Box::new(checked::Checked(rows))))
@@ -260,7 +300,9 @@ pub fn csv(
             let rows = super::system_rows(summary).into_iter().map(|row| formulas.row(row));
             table::write(&rows.collect::<Result<Vec<_>, _>>()?)
         }
-        Detail::Units => table::csv(records, Origin { signature: Some(&summary.signature), formulas }),
+        Detail::Units => {
+            table::csv(records, Origin { signature: Some(&summary.signature), formulas, task: None })
+        }
     }
 }
 

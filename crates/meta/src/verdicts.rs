@@ -8,6 +8,10 @@ use tribunal_core::files::text;
 use super::Error;
 use super::scores::{line_error, read_text};
 
+mod placed;
+
+pub use placed::{Placement, placed};
+
 /// One line of `verdicts.jsonl`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Verdict {

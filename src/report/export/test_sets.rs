@@ -4,7 +4,10 @@ use std::path::Path;
 
 use super::TestSet;
 use crate::{
-    meta::{self, Error, units},
+    meta::{
+        self, Error, units,
+        verdicts::{self, Placement},
+    },
     report::as_verdicts,
     run::Record,
 };
@@ -24,9 +27,26 @@ pub fn test_sets(dir: &Path, run: &Path, records: &[Record]) -> Result<Vec<TestS
         let languages = (&record.src_lang, &record.tgt_lang);
         let testset = meta::testset::TestSet::of_languages(dir, languages, &pair)?;
         let own = records.iter().filter(|r| (&r.src_lang, &r.tgt_lang) == languages).cloned();
-        units::check(run, &as_verdicts(&own.collect::<Vec<_>>()), &testset)?;
-        let domains = testset.places.into_iter().map(|place| place.domain).collect();
-        sets.push(TestSet { pair, lp: testset.lp, domains });
+        units::check(run, &verdicts::placed(as_verdicts(&own.collect::<Vec<_>>()), &testset), &testset)?;
+        let domains = testset.places.iter().map(|place| place.domain.clone()).collect();
+        sets.push(TestSet { pair, lp: testset.lp.clone(), domains, files: testset });
     }
     Ok(sets)
+}
+
+/// The records by the names and numbers of their test sets.
+#[must_use]
+pub fn placed(mut records: Vec<Record>, sets: &[TestSet]) -> Vec<Record> {
+    for set in sets {
+        let is_own = |record: &Record| format!("{}-{}", record.src_lang, record.tgt_lang) == set.pair;
+        let own = records.iter().filter(|record| is_own(record));
+        let units = own.filter_map(|record| Some((record.doc.clone(), record.seg?))).collect::<Vec<_>>();
+        let units = units.iter().map(|(doc, seg)| (doc.as_str(), *seg));
+        let placement = Placement::new(&set.files.systems, &set.files.places, &units);
+        for record in records.iter_mut().filter(|record| is_own(record)) {
+            record.seg = record.seg.map(|seg| placement.seg(&record.doc, seg));
+            record.system = placement.system(&record.system).to_owned();
+        }
+    }
+    records
 }

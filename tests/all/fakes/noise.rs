@@ -43,6 +43,19 @@ impl Llm for Babble {
     }
 }
 
+/// Answers that their budget closed count as whole.
+pub struct Closed(pub Babble);
+
+impl Llm for Closed {
+    fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, llm::Error> {
+        Ok(Reply { finish: Finish::Form, ..self.0.ask(chat, form, sampling)? })
+    }
+
+    fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
+        self.0.score_continuations(chat, continuations)
+    }
+}
+
 /// Answers of random weights, taken as if they carried a signal.
 pub struct Noise(pub Arc<Engine>);
 
