@@ -1,108 +1,122 @@
-//! Mistakes known from published numbers, recognised from the scores.
+//! Likely mistakes in collected ratings, in the texts that they are about, and in the scores of metrics. It corrects
+//! nothing.
+
+use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::Error;
-use super::align::AlignedSystems;
-use super::correlation::pearson;
-use super::eval_set::EvalSet;
-use super::scores::{Scores, SystemScoreOrigin};
-use super::statistic::Statistic;
+pub mod ratings;
+pub mod scores;
+pub mod testset;
+pub mod texts;
 
-/// The kind of a metric whose scores fall where the human ones rise.
-pub const FLIPPED_SIGN: &str = "flipped-sign";
+/// What is likely to be wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Translations that stand beside the sources of other lines.
+    ShiftedLines,
+    /// An error that does not lie in the text that the annotator saw.
+    SpanOutside,
+    /// An error without a character.
+    EmptySpan,
+    /// A score below 85 without an error.
+    LowWithoutSpan,
+    /// An annotator who never marks an error.
+    NeverMarks,
+    /// An annotator who agrees with no other one.
+    AgreesWithNone,
+    /// Equal translations that one annotator rates differently.
+    RatedApart,
+    /// Equal translations of several systems.
+    EqualTranslations,
+    /// A metric whose scores fall where the human ones rise.
+    FlippedSign,
+    /// System scores that are sums over segments.
+    SummedSystemScores,
+    /// The same score for all segments that no rater saw.
+    FillerScores,
+}
 
-/// A likely mistake.
+impl Kind {
+    /// The name in output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ShiftedLines => "shifted-lines",
+            Self::SpanOutside => "span-outside",
+            Self::EmptySpan => "empty-span",
+            Self::LowWithoutSpan => "low-without-span",
+            Self::NeverMarks => "never-marks",
+            Self::AgreesWithNone => "agrees-with-none",
+            Self::RatedApart => "rated-apart",
+            Self::EqualTranslations => "equal-translations",
+            Self::FlippedSign => "flipped-sign",
+            Self::SummedSystemScores => "summed-system-scores",
+            Self::FillerScores => "filler-scores",
+        }
+    }
+
+    /// Whether it says nothing against the data, but is good to know.
+    #[must_use]
+    pub fn is_note(self) -> bool {
+        self == Self::EqualTranslations
+    }
+}
+
+/// What is checked of one language pair.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Material {
+    pub lp: String,
+    pub texts: Vec<texts::Text>,
+    pub ratings: Vec<ratings::Rating>,
+    /// Metrics that were checked, and what was found about them.
+    pub n_metrics: usize,
+    pub findings: Vec<Finding>,
+}
+
+impl Material {
+    /// All findings: about texts, ratings, metrics.
+    #[must_use]
+    pub fn check(&self) -> Vec<Finding> {
+        let mut findings = texts::check(&self.lp, &self.texts);
+        findings.extend(ratings::check(&self.lp, &self.ratings));
+        findings.extend(self.findings.iter().cloned());
+        findings
+    }
+}
+
+/// A likely mistake, and where it is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
+    pub kind: Kind,
     pub lp: String,
-    pub metric: String,
-    pub kind: &'static str,
+    /// `None` for scores of a test set's own metrics.
+    pub file: Option<PathBuf>,
+    /// From 1.
+    pub line: Option<usize>,
+    pub system: Option<String>,
+    /// The segment's id; people see one more.
+    pub segment: Option<usize>,
+    pub annotator: Option<String>,
+    pub metric: Option<String>,
+    /// What is wrong, without its place.
     pub message: String,
 }
 
-/// Looks at every metric of an evaluation set: at all that the metric scored, as a
-/// publication about it would, whatever other metrics lack.
-///
-/// # Errors
-/// Scores that do not fit the human ones.
-pub fn lint(eval_set: &EvalSet) -> Result<Vec<Finding>, Error> {
-    let mut findings = Vec::new();
-    for metric in &eval_set.metrics {
-        let found =
-            |kind, message| Finding { lp: eval_set.lp().into(), metric: metric.name.clone(), kind, message };
-        findings.extend(flipped_sign(eval_set, metric)?.map(|message| found(FLIPPED_SIGN, message)));
-        findings
-            .extend(summed_systems(eval_set, metric).map(|message| found("summed-system-scores", message)));
-        findings.extend(filler(eval_set, metric).map(|message| found("filler-scores", message)));
-    }
-    Ok(findings)
-}
-
-fn flipped_sign(eval_set: &EvalSet, metric: &Scores) -> Result<Option<String>, Error> {
-    let level = |r: f64, level: &str| {
-        (r < -0.3).then(|| format!("Pearson is {r:.3} at {level} level; is lower better?"))
-    };
-    if let Some(segments) = eval_set.own_segments(metric)? {
-        let (gold, scores): (Vec<f64>, Vec<f64>) =
-            segments.gold.iter().zip(&segments.metric).filter_map(|(g, m)| Some(((*g)?, (*m)?))).unzip();
-        if let Some(message) = pearson(&gold, &scores).ok().and_then(|r| level(r.value, "segment")) {
-            return Ok(Some(message));
+impl Finding {
+    fn new(kind: Kind, lp: &str, message: String) -> Self {
+        let lp = lp.to_owned();
+        Self {
+            kind,
+            lp,
+            file: None,
+            line: None,
+            system: None,
+            segment: None,
+            annotator: None,
+            metric: None,
+            message,
         }
     }
-    let systems = AlignedSystems::new(&eval_set.gold, metric, &eval_set.machine)?;
-    Ok(Statistic::SystemPearson.over_systems(&systems).ok().and_then(|r| level(r.value, "system")))
-}
-
-/// System scores that are sums only rank like means where all systems have the same coverage.
-fn summed_systems(eval_set: &EvalSet, metric: &Scores) -> Option<String> {
-    if metric.system_origin == SystemScoreOrigin::MeanOfSegments {
-        return None;
-    }
-    let segments = metric.segments.as_ref()?;
-    let mut counts = Vec::new();
-    for system in &eval_set.machine {
-        let scores: Vec<f64> = segments.get(system)?.iter().flatten().copied().collect();
-        let (sum, given) = (scores.iter().sum::<f64>(), metric.systems.get(system).copied().flatten()?);
-        let is_sum = (sum - given).abs() <= 1e-6 * sum.abs().max(1.0);
-        if !is_sum || scores.len() < 2 || given == 0.0 {
-            return None;
-        }
-        counts.push(scores.len());
-    }
-    let (least, most) = (counts.iter().min()?, counts.iter().max()?);
-    Some(if least == most {
-        format!(
-            "system scores are sums over {least} segments each: they only rank like means because coverage is equal"
-        )
-    } else {
-        format!(
-            "system scores are sums over {least} to {most} segments, so they grow with a system's segments; hint: use \
-             means"
-        )
-    })
-}
-
-/// The same value at nearly all segments that no rater saw, and hardly anywhere else.
-fn filler(eval_set: &EvalSet, metric: &Scores) -> Option<String> {
-    let (gold, scores) = (eval_set.gold.segments.as_ref()?, metric.segments.as_ref()?);
-    let mut unrated = Vec::new();
-    let mut rated = Vec::new();
-    for system in &eval_set.machine {
-        for (gold, score) in gold.get(system)?.iter().zip(scores.get(system)?) {
-            if let Some(score) = score {
-                if gold.is_some() { rated.push(*score) } else { unrated.push(*score) }
-            }
-        }
-    }
-    let value = *unrated.first()?;
-    let share =
-        |scores: &[f64]| scores.iter().filter(|score| **score == value).count() as f64 / scores.len() as f64;
-    let filled = unrated.len() >= 10 && share(&unrated) > 0.99 && share(&rated) < 0.5;
-    filled.then(|| {
-        format!(
-            "{} segments without a human score all have {value}: fillers, harmless only while they are left out",
-            unrated.len()
-        )
-    })
 }

@@ -1,0 +1,97 @@
+//! Mistakes known from published numbers, recognised from the scores of metrics.
+
+use super::{Finding, Kind};
+use crate::Error;
+use crate::align::AlignedSystems;
+use crate::correlation::pearson;
+use crate::eval_set::EvalSet;
+use crate::scores::{Scores, SystemScoreOrigin};
+use crate::statistic::Statistic;
+
+/// Looks at every metric of an evaluation set: at all that the metric scored, as a
+/// publication about it would, whatever other metrics lack.
+///
+/// # Errors
+/// Scores that do not fit the human ones.
+pub fn lint(eval_set: &EvalSet) -> Result<Vec<Finding>, Error> {
+    let mut findings = Vec::new();
+    for metric in &eval_set.metrics {
+        let found = |kind, message| {
+            let metric = Some(metric.name.clone());
+            Finding { metric, ..Finding::new(kind, eval_set.lp(), message) }
+        };
+        let flipped = flipped_sign(eval_set, metric)?;
+        findings.extend(flipped.map(|message| found(Kind::FlippedSign, message)));
+        let summed = summed_systems(eval_set, metric);
+        findings.extend(summed.map(|message| found(Kind::SummedSystemScores, message)));
+        findings.extend(filler(eval_set, metric).map(|message| found(Kind::FillerScores, message)));
+    }
+    Ok(findings)
+}
+
+fn flipped_sign(eval_set: &EvalSet, metric: &Scores) -> Result<Option<String>, Error> {
+    let level = |r: f64, level: &str| {
+        (r < -0.3).then(|| format!("Pearson is {r:.3} at {level} level; is lower better?"))
+    };
+    if let Some(segments) = eval_set.own_segments(metric)? {
+        let (gold, scores): (Vec<f64>, Vec<f64>) =
+            segments.gold.iter().zip(&segments.metric).filter_map(|(g, m)| Some(((*g)?, (*m)?))).unzip();
+        if let Some(message) = pearson(&gold, &scores).ok().and_then(|r| level(r.value, "segment")) {
+            return Ok(Some(message));
+        }
+    }
+    let systems = AlignedSystems::new(&eval_set.gold, metric, &eval_set.machine)?;
+    Ok(Statistic::SystemPearson.over_systems(&systems).ok().and_then(|r| level(r.value, "system")))
+}
+
+/// System scores that are sums only rank like means where all systems have the same coverage.
+fn summed_systems(eval_set: &EvalSet, metric: &Scores) -> Option<String> {
+    if metric.system_origin == SystemScoreOrigin::MeanOfSegments {
+        return None;
+    }
+    let segments = metric.segments.as_ref()?;
+    let mut counts = Vec::new();
+    for system in &eval_set.machine {
+        let scores: Vec<f64> = segments.get(system)?.iter().flatten().copied().collect();
+        let (sum, given) = (scores.iter().sum::<f64>(), metric.systems.get(system).copied().flatten()?);
+        let is_sum = (sum - given).abs() <= 1e-6 * sum.abs().max(1.0);
+        if !is_sum || scores.len() < 2 || given == 0.0 {
+            return None;
+        }
+        counts.push(scores.len());
+    }
+    let (least, most) = (counts.iter().min()?, counts.iter().max()?);
+    Some(if least == most {
+        format!(
+            "system scores are sums over {least} segments each: they only rank like means because coverage is equal"
+        )
+    } else {
+        format!(
+            "system scores are sums over {least} to {most} segments, so they grow with a system's segments"
+        )
+    })
+}
+
+/// The same value at nearly all segments that no rater saw, and hardly anywhere else.
+fn filler(eval_set: &EvalSet, metric: &Scores) -> Option<String> {
+    let (gold, scores) = (eval_set.gold.segments.as_ref()?, metric.segments.as_ref()?);
+    let mut unrated = Vec::new();
+    let mut rated = Vec::new();
+    for system in &eval_set.machine {
+        for (gold, score) in gold.get(system)?.iter().zip(scores.get(system)?) {
+            if let Some(score) = score {
+                if gold.is_some() { rated.push(*score) } else { unrated.push(*score) }
+            }
+        }
+    }
+    let value = *unrated.first()?;
+    let share =
+        |scores: &[f64]| scores.iter().filter(|score| **score == value).count() as f64 / scores.len() as f64;
+    let filled = unrated.len() >= 10 && share(&unrated) > 0.99 && share(&rated) < 0.5;
+    filled.then(|| {
+        format!(
+            "{} segments without a human score all have {value}: fillers, harmless only while they are left out",
+            unrated.len()
+        )
+    })
+}
