@@ -53,9 +53,9 @@ pub struct Args {
     /// Judges: the language pair of the test set, or of human annotations.
     #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
     pub pair: Option<Pair>,
-    /// Judges: which human scores: the NAME of `LP.NAME.seg.score`.
-    #[arg(long, default_value = "mqm", value_name = "NAME", requires = "testset")]
-    pub gold: String,
+    /// Judges: which human scores, as of `tribunal meta`.
+    #[arg(long, default_value_t, value_name = "NAME", requires = "testset")]
+    pub gold: meta::gold::Wanted,
     /// Bootstrap, randomization and permutation resamples.
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = crate::console::args::resamples)]
     pub resamples: usize,

@@ -14,6 +14,7 @@ use crate::meta::align::MissingPolicy;
 use crate::meta::coverage::CoveragePolicy;
 use crate::meta::eval_set::EvalSet;
 use crate::meta::evaluate;
+use crate::meta::gold::Wanted;
 use crate::meta::lexical::baseline::Baseline;
 use crate::meta::scores::{is_metricx, units::Joining};
 use crate::meta::selection::{Brought, Selection};
@@ -46,9 +47,10 @@ pub struct Args {
         required = true
     )]
     pub pairs: Vec<String>,
-    /// Human scores to agree with: the NAME of `LP.NAME.seg.score`.
-    #[arg(long, default_value = "mqm", value_name = "NAME")]
-    pub gold: String,
+    /// Human scores to agree with: the NAME of `LP.NAME.seg.score`, or NAME,NAME for their mean; NAME@agreeing leaves
+    /// out annotators who agree with no other one. `std_gold`: the shared task's own, elsewhere mqm.
+    #[arg(long, default_value_t, value_name = "NAME")]
+    pub gold: Wanted,
     /// Scores from outside the folder; PATTERN may hold {lp}, {level} (seg, sys) and {system}, or be a run's
     /// folder, or the MQM TSV of human raters.
     #[arg(long, value_name = "NAME=PATTERN")]
@@ -83,13 +85,13 @@ pub struct Args {
     /// their mean.
     #[arg(long, default_value = "sum", value_name = "sum|mean")]
     pub document_gold: Joining,
-    /// Task set with its weights: wmt23, wmt24, mmad, rate, fsp.
+    /// Task set with its weights: wmt23, wmt24, wmt25, mmad, rate, fsp.
     #[arg(long, value_name = "SET")]
     pub task: Option<String>,
     /// Single statistics, LEVEL:NAME[@GROUPING], such as seg:acc-eq@item.
     #[arg(long = "stat", value_name = "STATISTIC", value_delimiter = ',')]
     pub statistics: Vec<String>,
-    /// Statistics by slice: domain, doc or length (sources of up to 12, up to 27 and more tokens).
+    /// Statistics by slice: domain, doc, length (sources of up to 12, up to 27 and more tokens) or length:N,N.
     #[arg(long, value_name = "SLICE")]
     pub by: Option<String>,
     /// Resamples of the tests.
@@ -140,7 +142,6 @@ fn note_context(args: &Args) -> NoteContext {
     let brought = brought.filter_map(|given| given.split_once('='));
     NoteContext {
         brought: brought.map(|(name, path)| (name.to_owned(), path.to_owned())).collect(),
-        lint: args.extra.wants(Part::Lint),
         significance: args.extra.wants(Part::Significance).then_some(Resampling {
             resamples: args.resamples.max(1),
             block: args.block,
@@ -150,21 +151,6 @@ fn note_context(args: &Args) -> NoteContext {
 }
 
 fn selection(args: &Args, set: &TaskSet) -> Result<Selection> {
-    let mut brought = Vec::with_capacity(args.scores.len());
-    for scores in &args.scores {
-        let (name, pattern) = scores.split_once('=').with_context(|| {
-            format!("`{scores}` is not NAME=PATTERN; hint: --scores 'M-MAD=scores/{{lp}}.{{level}}.score'")
-        })?;
-        brought.push(Brought {
-            name: name.into(),
-            pattern: pattern.into(),
-            negate: args.negate.iter().any(|n| n == name),
-            verdicts: None,
-        });
-    }
-    if let Some(unknown) = args.negate.iter().find(|name| !brought.iter().any(|one| one.name == **name)) {
-        bail!("--negate names `{unknown}`, but no --scores has that name");
-    }
     let missing = match args.missing.as_str() {
         "drop" => MissingPolicy::Drop,
         "lowest" => MissingPolicy::Lowest,
@@ -181,7 +167,7 @@ fn selection(args: &Args, set: &TaskSet) -> Result<Selection> {
     let only_brought = args.metrics == ["none"];
     Ok(Selection {
         gold: args.gold.clone(),
-        brought,
+        brought: brought(&args.scores, &args.negate)?,
         lexical: lexical?,
         metrics: if only_brought { Vec::new() } else { args.metrics.clone() },
         only_brought,
@@ -190,8 +176,32 @@ fn selection(args: &Args, set: &TaskSet) -> Result<Selection> {
         coverage,
         joining: args.document_gold,
         references: References::parse(&args.reference, &args.pairs)?,
+        seed: args.seed,
         known_as: set.testset().map(str::to_owned),
     })
+}
+
+/// Scores from outside the test set.
+///
+/// # Errors
+/// A text that is not `NAME=PATTERN`, and a name of `negate` that no scores have.
+pub fn brought(scores: &[String], negate: &[String]) -> Result<Vec<Brought>> {
+    let mut brought = Vec::with_capacity(scores.len());
+    for scores in scores {
+        let (name, pattern) = scores.split_once('=').with_context(|| {
+            format!("`{scores}` is not NAME=PATTERN; hint: --scores 'M-MAD=scores/{{lp}}.{{level}}.score'")
+        })?;
+        brought.push(Brought {
+            name: name.into(),
+            pattern: pattern.into(),
+            negate: negate.iter().any(|n| n == name),
+            verdicts: None,
+        });
+    }
+    match negate.iter().find(|name| !brought.iter().any(|one| one.name == **name)) {
+        Some(unknown) => bail!("--negate names `{unknown}`, but no --scores has that name"),
+        None => Ok(brought),
+    }
 }
 
 fn task_set(args: &Args) -> Result<TaskSet> {
@@ -225,7 +235,7 @@ fn load(args: &Args, selection: &Selection) -> Result<Vec<EvalSet>> {
                     path.display()
                 );
             }
-            if path.is_file() && raters::is_mqm_tsv(&path) {
+            if path.is_file() && raters::is_annotations(&path) {
                 one.verdicts = Some(raters::verdicts(&path, Some(&lp.parse()?))?);
             }
         }

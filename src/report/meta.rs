@@ -5,18 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     console::table::Table,
     meta::{
+        baselines::NAMES,
         coverage::Unit,
         evaluate::{SetResult, TaskResult},
     },
 };
 
+mod annotated;
 pub mod answers;
 pub mod notes;
 pub mod parts;
 pub mod plots;
 pub mod sets;
 
-/// A row for each metric, a column for each task, with ranks where they were tested.
+/// A row for each metric, a column for each task, with ranks where they were tested; then a row for each baseline.
 #[must_use]
 pub fn main_table(result: &SetResult) -> Table {
     let mut table = Table::new();
@@ -47,6 +49,15 @@ pub fn main_table(result: &SetResult) -> Table {
         }
         cells.extend(tasks.iter().map(|task| cell(task, &name)));
         table.row(cells);
+    }
+    for name in NAMES.into_iter().filter(|name| tasks.iter().any(|task| task.baselines.contains_key(*name))) {
+        let average = result.average_of_baselines.get(name).map(|value| format!("{value:.3}"));
+        let average = averaged.then(|| average.unwrap_or_else(|| "-".into()));
+        let cells = tasks.iter().map(|task| match task.baselines.get(name) {
+            Some(Ok(measured)) => format!("{:.3}", measured.value),
+            _ => "-".into(),
+        });
+        table.row(std::iter::once(name.to_owned()).chain(average).chain(cells));
     }
     table
 }

@@ -103,12 +103,15 @@ fn a_document_is_compared_with_its_own_gold() {
     statistics · DIR · human scores `mqm`
     en-de: 3 systems in the order of their names, reference refA, 5 of 5 segments rated
 
-            en-de
-            sys        seg
-    n       3 systems  3 documents
-    metric   accuracy  pearson@none  acc-eq@item
-    ────────────────────────────────────────────
-    Doc         1.000         1.000        1.000
+              en-de
+              sys        seg
+    n         3 systems  3 documents
+    metric     accuracy  pearson@none  acc-eq@item
+    ──────────────────────────────────────────────
+    Doc           1.000         1.000        1.000
+    length        0.000         0.383        0.000
+    random        0.333        -0.766        0.000
+    constant      0.000             -        0.000
 
     en-de Doc judged documents, and is compared with sums (--document-gold mean for means) of the raters' segment scores; its system scores and theirs are means over the 2 of 3 documents that every metric has wholly for every system; 1 document is only partly rated for some system, which leaves it out
     en-de: 1 of 14 rated translations left out for all metrics, because something else in the same documents is not rated or not scored (--coverage each judges each metric by what it scored)
@@ -321,7 +324,7 @@ fn spans_of_documents_are_placed_in_the_joined_text() {
     assert!(text.contains("(fsp)") && text.contains("(wmt-qe)") && !text.contains("(offsets)"), "{text}");
     let why = scored(dir.path(), &lines, &["--span-f1", "f1"]).unwrap_err();
     assert!(
-        why.contains("`f1` is not a definition of span F1; hint: it can be offsets, fsp or wmt-qe"),
+        why.contains("`f1` is not a definition of span F1; hint: it can be offsets, fsp, wmt-qe or mpp"),
         "{why}"
     );
     assert_eq!((&found["n_segments"], &found["n_verdicts"]), (&5.into(), &3.into()));

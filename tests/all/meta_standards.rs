@@ -165,13 +165,16 @@ fn a_task_set_on_one_pair_is_titled_by_that_pair() {
     wmt23 · DIR · human scores `mqm`
     en-de: 12 systems in the order of their names, reference refA, 4 of 4 segments rated
 
-            en-de
-            sys                seg
-    n       12 systems         4 segments
-    metric  accuracy  pearson  pearson@none  acc-eq@item
-    ────────────────────────────────────────────────────
-    COMET      1.000    1.000         1.000        1.000
-    Kiwi       1.000    1.000         1.000        1.000
+              en-de
+              sys                seg
+    n         12 systems         4 segments
+    metric    accuracy  pearson  pearson@none  acc-eq@item
+    ──────────────────────────────────────────────────────
+    COMET        1.000    1.000         1.000        1.000
+    Kiwi         1.000    1.000         1.000        1.000
+    length       0.000        -             -        0.000
+    random       0.621    0.361         0.203        0.568
+    constant     0.000        -             -        0.000
 
     no average: wmt23 also covers he-en, zh-en
     en-de: not compared, because they were given another reference than refA: COMET-synthetic_ref (--metrics with the full name compares one)
@@ -268,7 +271,7 @@ fn two_systems_have_no_correlation() {
         assert_eq!(task["bases"]["Good"]["systems"][0], 2);
     }
     let told = meta(dir.path(), &[&["-l", "en-de"], &arguments[..]].concat()).unwrap();
-    assert!(told.contains("n       2 systems\n"), "{told}");
+    assert!(told.contains("n         2 systems\n"), "{told}");
     assert!(
         told.contains("no value for any metric: over two values a correlation is always 1 or -1"),
         "{told}"
@@ -303,13 +306,16 @@ fn metrics_are_compared_on_what_all_of_them_scored() {
     statistics · DIR · human scores `mqm`
     en-de: 3 systems in the order of their names, reference refA, 3 of 4 segments rated
 
-            en-de
-            sys                seg
-    n       3 systems          2 segments
-    metric  accuracy  pearson  pearson@none
-    ───────────────────────────────────────
-    Good       1.000    1.000         0.999
-    Short      1.000    0.992         0.925
+              en-de
+              sys                seg
+    n         3 systems          2 segments
+    metric    accuracy  pearson  pearson@none
+    ─────────────────────────────────────────
+    Good         1.000    1.000         0.999
+    Short        1.000    0.992         0.925
+    length       0.000        -         0.047
+    random       0.333   -0.523        -0.183
+    constant     0.000        -             -
 
     en-de: 3 of 9 rated translations left out for all metrics, because not every metric scored them: Short lacks 3 (--coverage each judges each metric by what it scored)
     en-de: system scores are means over the segments without a translation left out, 2; the files' own, over all segments, are not used: Good
@@ -347,13 +353,16 @@ fn each_metric_can_be_judged_by_what_it_scored() {
     statistics · DIR · human scores `mqm`
     en-de: 3 systems in the order of their names, reference refA, 3 of 4 segments rated
 
-            en-de
-            seg
-    n       2 to 3 segments
-    metric     pearson@none
-    ───────────────────────
-    Good              0.994
-    Short         0.925 n=2
+              en-de
+              seg
+    n         2 to 3 segments
+    metric       pearson@none
+    ─────────────────────────
+    Good                0.994
+    Short           0.925 n=2
+    length              0.169
+    random             -0.339
+    constant                -
 
     en-de Short: 3 of 9 rated translations without a score, not counted for it (--coverage each)
     ");

@@ -7,6 +7,8 @@ use serde::Serialize;
 use super::correlation::{Undefined, mean, pearson};
 use crate::mqm::ratings::{Marked, Ratings};
 
+pub mod several;
+
 /// One rater: a name and scores, systems x segments, one row per system.
 #[derive(Clone, Debug)]
 pub struct Rater {

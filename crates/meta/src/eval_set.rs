@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::align::{Aligned, AlignedSystems, MissingPolicy};
+use super::baselines::baselines;
 use super::coverage::{Common, CoveragePolicy};
+use super::gold::GoldSource;
 use super::metrics::{brought_scores, folder_scores};
 use super::scores::units::Joining;
 use super::scores::{Scores, SystemScoreOrigin};
@@ -20,8 +22,11 @@ pub struct EvalSet {
     pub testset: TestSet,
     /// As the raters gave them.
     pub gold: Scores,
+    pub gold_source: GoldSource,
     /// In order of their names.
     pub metrics: Vec<Scores>,
+    /// What knows nothing of quality, to be shown beside the metrics.
+    pub baselines: Vec<Scores>,
     /// Systems without human translations.
     pub machine: BTreeSet<String>,
     /// Systems with the human translations that are neither the standard reference nor an outlier.
@@ -46,7 +51,7 @@ impl EvalSet {
     pub fn load(dir: &Path, lp: &str, selection: &Selection) -> Result<Self, Error> {
         let testset = TestSet::open(dir, lp)?;
         let rules = Rules::of(&testset, dir, selection.known_as.as_deref(), selection.references.of(lp))?;
-        let gold = testset.human(&selection.gold)?;
+        let (gold, gold_source) = GoldSource::load(&selection.gold, &testset, &rules)?;
         let (machine, with_humans) = systems(&testset, selection, &rules)?;
         check_rated(&testset, &gold, &machine)?;
         let mut metrics = brought_scores(&testset, &selection.brought)?;
@@ -75,10 +80,13 @@ impl EvalSet {
         }
         metrics.sort_by(|a, b| a.name.cmp(&b.name));
         let (joining, coverage) = (selection.joining, selection.coverage);
+        let baselines = baselines(&testset, &metrics, selection.seed);
         Ok(Self {
             testset,
             gold,
+            gold_source,
             metrics,
+            baselines,
             machine,
             with_humans,
             rules,
@@ -99,6 +107,17 @@ impl EvalSet {
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<&Scores> {
         self.metrics.iter().find(|metric| metric.name == name)
+    }
+
+    /// The baseline of that name.
+    #[must_use]
+    pub fn baseline(&self, name: &str) -> Option<&Scores> {
+        self.baselines.iter().find(|baseline| baseline.name == name)
+    }
+
+    /// The metrics, then the baselines.
+    pub fn with_baselines(&self) -> impl Iterator<Item = &Scores> {
+        self.metrics.iter().chain(&self.baselines)
     }
 
     /// Segment scores side by side, or document scores where the metric has those; `None` where one side has

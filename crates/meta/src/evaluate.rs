@@ -7,10 +7,12 @@ use serde::Serialize;
 
 use super::Error;
 use super::agreement::Agreement;
+use super::baselines::NAMES;
 use super::correlation::Undefined;
 use super::coverage::Basis;
 use super::eval_set::EvalSet;
 use super::pairwise_tests::{self, PairwiseTests};
+use super::scores::Scores;
 use super::significance::Resampling;
 use super::significance::ranks::{Ranked, assign_ranks};
 use super::statistic::{Measured, Statistic};
@@ -32,6 +34,8 @@ pub struct TaskResult {
     /// Whether the task goes into the average.
     pub counted: bool,
     pub values: BTreeMap<String, Result<Measured, Undefined>>,
+    /// The values of the baselines.
+    pub baselines: BTreeMap<String, Result<Measured, Undefined>>,
     /// What each value rests on.
     pub bases: BTreeMap<String, Basis>,
     /// Ranks and clusters, when differences were tested.
@@ -53,6 +57,8 @@ pub struct SetResult {
     pub missing_pairs: Vec<String>,
     /// Metrics that have every task, with their weighted average, best first.
     pub average: Vec<Ranked>,
+    /// The same average of the baselines that have a value for every task.
+    pub average_of_baselines: BTreeMap<String, f64>,
     /// Metrics left out of the average because some task has no value for them.
     pub incomplete: Vec<String>,
 }
@@ -86,6 +92,7 @@ pub fn run(
         missing,
         missing_pairs: missing_pairs.into_iter().collect(),
         average: Vec::new(),
+        average_of_baselines: BTreeMap::new(),
         incomplete: Vec::new(),
     };
     if result.missing.is_empty() && !set.tasks.is_empty() {
@@ -106,8 +113,12 @@ fn run_task(
     names.dedup();
     let (mut values, mut bases) = (BTreeMap::new(), BTreeMap::new());
     for name in names {
-        values.insert(name.to_owned(), measure(task, eval_sets, name)?);
+        values.insert(name.to_owned(), measure(task, eval_sets, &|set| set.metric(name))?);
         bases.insert(name.to_owned(), basis(task, eval_sets, name)?);
+    }
+    let mut baselines = BTreeMap::new();
+    for name in NAMES.into_iter().filter(|name| eval_sets.iter().any(|set| set.baseline(name).is_some())) {
+        baselines.insert(name.to_owned(), measure(task, eval_sets, &|set| set.baseline(name))?);
     }
     let contest = significance.map(|r| pairwise_tests::run(task, eval_sets, &values, r)).transpose()?;
     let scores: Vec<(String, f64)> = defined(&values);
@@ -124,6 +135,7 @@ fn run_task(
         missing,
         counted,
         values,
+        baselines,
         bases,
         ranks,
         contest,
@@ -131,10 +143,14 @@ fn run_task(
 }
 
 /// The statistic on the task's pairs, pooled where there are several; only accuracy can be pooled.
-fn measure(task: &Task, eval_sets: &[&EvalSet], name: &str) -> Result<Result<Measured, Undefined>, Error> {
+fn measure<'a>(
+    task: &Task,
+    eval_sets: &[&'a EvalSet],
+    find: &dyn Fn(&'a EvalSet) -> Option<&'a Scores>,
+) -> Result<Result<Measured, Undefined>, Error> {
     let mut agreement = Agreement::default();
     for eval_set in eval_sets {
-        let Some(metric) = eval_set.metric(name) else { return Ok(Err(Undefined::NoScores)) };
+        let Some(metric) = find(eval_set) else { return Ok(Err(Undefined::NoScores)) };
         if task.pairs.len() == 1 {
             return task.statistic.measure(eval_set, metric, task.humans);
         }
@@ -174,14 +190,18 @@ fn average(set: &TaskSet, result: &mut SetResult) {
     let mut incomplete = Vec::new();
     let names: BTreeSet<&String> = counted.iter().flat_map(|task| task.values.keys()).collect();
     for name in names {
-        match weighted_mean(set, &counted, name) {
+        match weighted_mean(set, &counted, &|task| task.values.get(name)) {
             Some(value) => averages.push((name.clone(), value)),
             None => incomplete.push(name.clone()),
         }
     }
+    let mean = |name: &&str| weighted_mean(set, &counted, &|task| task.baselines.get(*name));
+    let of_baselines = NAMES.iter().filter_map(|name| Some(((*name).to_owned(), mean(name)?)));
+    let of_baselines = of_baselines.collect();
     let contests: Option<Vec<&PairwiseTests>> = counted.iter().map(|task| task.contest.as_ref()).collect();
     let weights: Vec<f64> = set.tasks.iter().map(|task| task.weight * unit(set, task.statistic)).collect();
     let p_values = contests.map(|contests| pairwise_tests::average_p_values(&contests, &weights, &averages));
+    result.average_of_baselines = of_baselines;
     result.average = assign_ranks(&averages, &p_values.unwrap_or_default(), ALPHA);
     result.incomplete = incomplete;
 }
@@ -191,10 +211,14 @@ fn unit(set: &TaskSet, statistic: Statistic) -> f64 {
     if set.mapped && !statistic.is_accuracy() { 0.5 } else { 1.0 }
 }
 
-fn weighted_mean(set: &TaskSet, counted: &[&TaskResult], name: &str) -> Option<f64> {
+fn weighted_mean(
+    set: &TaskSet,
+    counted: &[&TaskResult],
+    value: &dyn Fn(&TaskResult) -> Option<&Result<Measured, Undefined>>,
+) -> Option<f64> {
     let (mut sum, mut weights) = (0.0, 0.0);
     for (task, result) in set.tasks.iter().zip(counted) {
-        let value = result.values.get(name)?.ok()?.value;
+        let value = value(result)?.ok()?.value;
         sum += task.weight * if set.mapped { task.statistic.mapped(value) } else { value };
         weights += task.weight;
     }

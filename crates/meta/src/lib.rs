@@ -35,6 +35,7 @@ pub mod ties;
 
 pub mod agreement;
 pub mod deviation;
+pub mod error_free;
 pub mod pcg;
 pub mod reliability;
 pub mod spa;
@@ -59,7 +60,9 @@ pub mod contents;
 pub mod distribution;
 pub mod lengths;
 
+pub mod baselines;
 pub mod coverage;
+pub mod gold;
 pub mod selection;
 pub mod standards;
 

@@ -28,6 +28,7 @@ pub fn brought_scores(testset: &TestSet, brought: &[Brought]) -> Result<Vec<Scor
         let scores = match &one.verdicts {
             Some(given) => {
                 let verdicts = verdicts::on_pair(path, given.clone(), &testset.lp)?;
+                let verdicts = verdicts::placed(verdicts, testset);
                 units::scores_of(&one.name, path, &verdicts, testset)?
             }
             None if verdicts::is_run(path) => units::scores(&one.name, path, testset)?,

@@ -2,7 +2,7 @@
 //! agreement of raters, error spans, the weight of a major error.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
@@ -11,24 +11,29 @@ use serde::Serialize;
 use super::{
     Error,
     align::Aligned,
-    annotators::{self, RaterPair},
+    annotators::RaterPair,
     average::{Coefficient, Grouping},
     contents::Contents,
     correlation::Undefined,
     distribution::{Bins, ErrorShares, Summary, bins, error_shares, summary},
+    error_free::ErrorFree,
     eval_set::EvalSet,
     fit::{FitReport, examine},
     latent::{self, Latent},
-    lint::{Finding, lint},
     scores::Scores,
     significance::williams,
     slices::By,
-    spans::report::{SpanMeans, SpanReport, compare, means},
+    spans::{
+        baseline::marks,
+        report::{SpanMeans, SpanReport, compare, means},
+    },
     statistic::{Measured, Statistic},
-    units,
-    verdicts::Verdict,
+    units::{self, Unit},
+    verdicts::{self, Verdict},
 };
-use crate::mqm::ratings::{self, Ratings};
+use crate::mqm::ratings::Ratings;
+
+pub mod human;
 
 /// Reads the verdicts of a run on a language pair.
 pub type ReadVerdicts<'a> = dyn Fn(&Path, &str) -> Result<Vec<Verdict>, Error> + 'a;
@@ -36,16 +41,14 @@ pub type ReadVerdicts<'a> = dyn Fn(&Path, &str) -> Result<Vec<Verdict>, Error> +
 /// Which parts are computed, and what of.
 #[expect(clippy::struct_excessive_bools, reason = "each is a part of its own")]
 pub struct Request<'a> {
-    /// The human scores, by the name of their files.
-    pub gold: &'a str,
     pub seed: u64,
     /// Statistics on slices; empty: Pearson, Kendall's tau-b and acc-eq. The first is what weights are searched for.
     pub statistics: &'a [Statistic],
     /// By what slices are made; `None`: no slices.
-    pub by: Option<By>,
+    pub by: Option<&'a By>,
     pub calibration: bool,
     pub williams: bool,
-    pub lint: bool,
+    pub error_free: bool,
     pub distributions: bool,
     pub annotators: bool,
     pub testset: bool,
@@ -67,14 +70,17 @@ pub struct Parts {
     pub calibration: Vec<Of<Result<FitReport, Undefined>>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub williams: Vec<Of<williams::Compared>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lint: Option<Vec<Finding>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub error_free: Vec<Of<Result<ErrorFree, Undefined>>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub distributions: Vec<Of<Distribution>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Of<ErrorShares>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotators: Option<Vec<Of<RaterPair>>>,
+    /// Where several annotators have scores of their own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub several_annotators: Vec<Of<human::Annotators>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub testset: Vec<Of<Contents>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -141,7 +147,7 @@ impl Parts {
     /// # Errors
     /// Files that cannot be read, or scores that do not fit.
     pub fn of(request: &Request<'_>, sets: &[EvalSet]) -> Result<Self, Error> {
-        let mut parts = Self { lint: request.lint.then(Vec::new), ..Self::default() };
+        let mut parts = Self::default();
         for set in sets {
             if let Some(by) = request.by {
                 parts.slices.extend(sliced(request, set, by)?);
@@ -155,19 +161,20 @@ impl Parts {
                 let pairs = williams::compare_all(set)?;
                 parts.williams.extend(pairs.into_iter().map(|pair| of(set, "pearson", pair)));
             }
-            if let Some(findings) = &mut parts.lint {
-                findings.extend(lint(set)?);
+            if request.error_free {
+                parts.error_free.extend(human::error_free(request, set)?);
             }
             if request.distributions {
                 parts.distributions.extend(distributions(set)?);
                 parts.errors.extend(rated_errors(request, set)?);
             }
             if request.annotators {
-                parts.annotators.get_or_insert_default().extend(raters(request, set)?);
+                parts.annotators.get_or_insert_default().extend(human::pairs(set)?);
+                parts.several_annotators.extend(human::several(request, set)?);
             }
             if request.testset {
                 let rows = Contents::of(&set.testset, &set.gold)?;
-                parts.testset.extend(rows.into_iter().map(|row| of(set, request.gold, row)));
+                parts.testset.extend(rows.into_iter().map(|row| of(set, &set.gold.name, row)));
             }
             spans(request, set, &mut parts)?;
             parts.latent.extend(latent_weights(request, set)?);
@@ -184,13 +191,13 @@ fn of<T>(set: &EvalSet, name: &str, found: T) -> Of<T> {
     Of { lp: set.lp().to_owned(), name: name.to_owned(), found }
 }
 
-/// The segment scores of each metric that has some.
+/// The segment scores of each metric that has some, then those of the baselines.
 ///
 /// # Errors
 /// Scores that do not fit the human ones.
 pub fn aligned(set: &EvalSet) -> Result<Vec<(&Scores, Aligned)>, Error> {
     let mut all = Vec::new();
-    for metric in &set.metrics {
+    for metric in set.with_baselines() {
         if let Some(scores) = set.segments(metric, false)? {
             all.push((metric, scores));
         }
@@ -198,7 +205,7 @@ pub fn aligned(set: &EvalSet) -> Result<Vec<(&Scores, Aligned)>, Error> {
     Ok(all)
 }
 
-fn sliced(request: &Request<'_>, set: &EvalSet, by: By) -> Result<Vec<Sliced>, Error> {
+fn sliced(request: &Request<'_>, set: &EvalSet, by: &By) -> Result<Vec<Sliced>, Error> {
     let statistics = if request.statistics.is_empty() { &SLICED } else { request.statistics };
     let slices = by.slices(&set.testset)?;
     let mut rows = Vec::new();
@@ -226,6 +233,7 @@ fn distributions(set: &EvalSet) -> Result<Vec<Of<Distribution>>, Error> {
     let mut all = Vec::new();
     let mut gold_done = false;
     let mut metrics = aligned(set)?;
+    metrics.retain(|(metric, _)| set.metric(&metric.name).is_some());
     // The raters' own scores are those of segments, where any metric has those.
     metrics.sort_by_key(|(metric, _)| metric.units.is_some());
     for (metric, scores) in metrics {
@@ -245,21 +253,16 @@ fn distribution(values: &[f64]) -> Option<Distribution> {
     Some(Distribution { summary: summary(values)?, bins: bins(values) })
 }
 
-fn rated_by(request: &Request<'_>, set: &EvalSet) -> Result<Vec<(String, Ratings)>, Error> {
-    let files = set.testset.rating_files(request.gold)?;
-    files.into_iter().map(|(rater, path)| Ok((rater, ratings::read(&path)?))).collect()
-}
-
 /// The verdicts of a run on a language pair.
 fn verdicts_of(request: &Request<'_>, path: &Path, set: &EvalSet) -> Result<Vec<Verdict>, Error> {
     let mut verdicts = (request.verdicts)(path, set.lp())?;
     verdicts.retain(|verdict| verdict.pair() == set.lp());
-    Ok(verdicts)
+    Ok(verdicts::placed(verdicts, &set.testset))
 }
 
 /// Errors of the raters, then those of each run, on the segments that were rated.
 fn rated_errors(request: &Request<'_>, set: &EvalSet) -> Result<Vec<Of<ErrorShares>>, Error> {
-    let ratings = rated_by(request, set)?;
+    let ratings = set.gold_source.ratings(&set.testset)?;
     let mut shares = Vec::new();
     if !ratings.is_empty() {
         let columns = ratings.iter().flat_map(|(_, rater)| rater.iter());
@@ -286,31 +289,41 @@ fn rated_errors(request: &Request<'_>, set: &EvalSet) -> Result<Vec<Of<ErrorShar
     Ok(shares)
 }
 
-fn raters(request: &Request<'_>, set: &EvalSet) -> Result<Vec<Of<RaterPair>>, Error> {
-    let systems: Vec<String> = set.machine.iter().cloned().collect();
-    let raters: Vec<_> = rated_by(request, set)?
-        .iter()
-        .map(|(name, ratings)| annotators::rater(name, ratings, &systems))
-        .collect();
-    let pairs = annotators::agreement(&raters);
-    Ok(pairs.into_iter().map(|pair| of(set, "human", pair)).collect())
+/// The verdicts of a run or a baseline, with what each covers.
+struct Judged {
+    name: String,
+    verdicts: Vec<Verdict>,
+    units: Vec<Unit>,
 }
 
-/// The reports of all runs, over the whole pair and over each slice.
+/// The reports of all runs, then of the baselines, over the whole pair and over each slice.
 fn spans(request: &Request<'_>, set: &EvalSet, parts: &mut Parts) -> Result<(), Error> {
     if request.spans.is_empty() {
         return Ok(());
     }
-    let ratings: Vec<Ratings> = rated_by(request, set)?.into_iter().map(|(_, ratings)| ratings).collect();
+    let ratings: Vec<Ratings> =
+        set.gold_source.ratings(&set.testset)?.into_iter().map(|(_, ratings)| ratings).collect();
     let documents: Vec<String> = set.testset.places.iter().map(|place| place.doc.clone()).collect();
     let slices = request.by.map(|by| by.slices(&set.testset)).transpose()?.unwrap_or_default();
+    let mut judged = Vec::new();
     for (name, path) in request.spans {
         let verdicts = verdicts_of(request, path, set)?;
-        if verdicts.is_empty() {
-            continue;
+        if !verdicts.is_empty() {
+            let units = units::run_units(path, &verdicts, &set.testset)?;
+            judged.push(Judged { name: name.clone(), verdicts, units });
         }
-        let units = units::run_units(path, &verdicts, &set.testset)?;
-        let report = compare(name, &verdicts, &units, &ratings, &documents).ok_or_else(|| {
+    }
+    if judged.is_empty() {
+        return Ok(());
+    }
+    let mut outputs = BTreeMap::new();
+    for system in &set.machine {
+        outputs.insert(system.clone(), set.testset.output(system)?);
+    }
+    let baselines = marks(&outputs, &ratings, set.lp(), request.seed).into_iter();
+    judged.extend(baselines.map(|(name, verdicts, units)| Judged { name: name.into(), verdicts, units }));
+    for Judged { name, verdicts, units } in &judged {
+        let report = compare(name, verdicts, units, &ratings, &documents).ok_or_else(|| {
             Error::Unsuitable(format!(
                 "no verdict of `{name}` on `{}` covers a segment that the raters marked",
                 set.lp()
@@ -320,7 +333,7 @@ fn spans(request: &Request<'_>, set: &EvalSet, parts: &mut Parts) -> Result<(), 
         for (slice, segments) in &slices {
             // A document belongs to a slice that it lies wholly within.
             let segments: BTreeSet<usize> = segments.iter().copied().collect();
-            let part = verdicts.iter().zip(&units);
+            let part = verdicts.iter().zip(units);
             let part = part.filter(|(_, unit)| unit.segs.iter().all(|seg| segments.contains(seg)));
             let (verdicts, units): (Vec<_>, Vec<_>) =
                 part.map(|(verdict, unit)| (verdict.clone(), unit.clone())).unzip();

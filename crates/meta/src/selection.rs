@@ -3,6 +3,7 @@
 
 use super::align::MissingPolicy;
 use super::coverage::CoveragePolicy;
+use super::gold::Wanted;
 use super::lexical::baseline::Baseline;
 use super::scores::units::Joining;
 use super::standards::References;
@@ -22,7 +23,7 @@ pub struct Brought {
 /// What to load of a test set.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    pub gold: String,
+    pub gold: Wanted,
     pub brought: Vec<Brought>,
     /// Metrics of the folder, by `NAME` or `NAME-REF`; empty for all of the standard reference or none.
     pub metrics: Vec<String>,
@@ -38,6 +39,8 @@ pub struct Selection {
     pub joining: Joining,
     /// References to use instead of the standard ones.
     pub references: References,
+    /// The seed of the baseline `random`.
+    pub seed: u64,
     /// The test set by its name in the shared tasks, where its folder is called something else.
     pub known_as: Option<String>,
 }

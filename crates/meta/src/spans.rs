@@ -9,7 +9,10 @@ use serde::Serialize;
 
 use crate::verdicts::JudgedError;
 
+pub mod assignment;
+pub mod baseline;
 pub mod counts;
+pub mod mpp;
 pub mod placement;
 pub mod rated;
 pub mod report;

@@ -1,5 +1,5 @@
-//! The WMT shared tasks' rules for their test sets: the standard reference, and the systems that are excluded from
-//! comparisons; and a user's overrides. It loads no data.
+//! The WMT shared tasks' rules for their test sets: the standard reference and human scores, and the systems that are
+//! excluded from comparisons; and a user's overrides. It loads no data.
 //!
 //! Source: mt-metrics-eval `meta_info.py`.
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::testset::TestSet;
 use super::{Advice, Error};
 
-/// One line a test set and language pair: name, pair, reference, outliers.
+/// One line a test set and language pair: name, pair, reference, outliers, human scores.
 const TABLE: &str = include_str!("standards.tsv");
 
 /// What is laid down for one language pair of a test set.
@@ -21,6 +21,8 @@ pub struct Standard {
     pub reference: Option<&'static str>,
     /// Systems so far from the others that they would decide a correlation by themselves.
     pub outliers: BTreeSet<&'static str>,
+    /// The names of the human scores of segments, and of systems; `None` where the pair has none.
+    pub gold: Option<(&'static str, &'static str)>,
 }
 
 /// The standard of a test set, which goes by the name of its folder in mt-metrics-eval.
@@ -29,12 +31,20 @@ pub struct Standard {
 /// use tribunal_meta::standards::standard;
 /// assert_eq!(standard("wmt23", "he-en").unwrap().reference, Some("refB"));
 /// assert!(standard("wmt24", "ja-zh").unwrap().outliers.contains("MSLC"));
+/// assert_eq!(standard("wmt25", "en-cs_CZ").unwrap().gold, Some(("esa-human1", "esa-human1")));
 /// assert!(standard("my-own", "en-de").is_none());
 /// ```
 #[must_use]
 pub fn standard(testset: &str, lp: &str) -> Option<Standard> {
     let mut rows = TABLE.lines().filter_map(row);
     rows.find(|row| row.testset == testset && row.lp == lp).map(|row| row.standard)
+}
+
+/// The language pairs of a test set that human scores are laid down for, in the order of their names.
+#[must_use]
+pub fn pairs(testset: &str) -> Vec<&'static str> {
+    let rows = TABLE.lines().filter_map(row).filter(|row| row.testset == testset);
+    rows.filter(|row| row.standard.gold.is_some()).map(|row| row.lp).collect()
 }
 
 struct Row {
@@ -51,7 +61,9 @@ fn row(line: &'static str) -> Option<Row> {
     let (testset, lp) = (fields.next()?, fields.next()?);
     let reference = fields.next().filter(|name| *name != "-");
     let outliers = fields.next()?.split(' ').filter(|name| *name != "-").collect();
-    Some(Row { testset, lp, standard: Standard { reference, outliers } })
+    let gold = fields.next()?;
+    let gold = Some(gold.split_once(' ').unwrap_or((gold, gold))).filter(|(segments, _)| *segments != "-");
+    Some(Row { testset, lp, standard: Standard { reference, outliers, gold } })
 }
 
 /// References that the user names, for single language pairs or for all.
@@ -134,6 +146,9 @@ pub struct Rules {
     pub origin: Origin,
     /// Outliers that the test set has translations of; never compared unless they are named.
     pub outliers: BTreeSet<String>,
+    /// The names of the standard human scores of segments, and of systems; `None` where no shared task has laid them
+    /// down.
+    pub gold: Option<(String, String)>,
 }
 
 impl Rules {
@@ -153,6 +168,8 @@ impl Rules {
             .or_else(|| known_as.and_then(|name| standard(name, lp)));
         let outliers = standard.iter().flat_map(|standard| &standard.outliers);
         let outliers = outliers.map(|name| (*name).to_owned()).filter(|name| testset.systems.contains(name));
+        let gold = standard.as_ref().and_then(|standard| standard.gold);
+        let gold = gold.map(|(segments, systems)| (segments.to_owned(), systems.to_owned()));
         let assumed =
             || testset.references.iter().find(|name| *name == "refA").or(testset.references.first());
         let (reference, origin) = match (named, &standard) {
@@ -166,7 +183,7 @@ impl Rules {
         if let Some(missing) = reference.as_ref().filter(|name| !known(name) && !unread) {
             return Err(no_reference(testset, missing));
         }
-        Ok(Self { reference, origin, outliers: outliers.collect() })
+        Ok(Self { reference, origin, outliers: outliers.collect(), gold })
     }
 }
 
@@ -192,7 +209,7 @@ mod tests {
         let lines: Vec<&str> = TABLE.lines().filter(|line| !line.starts_with('#')).collect();
         let rows: Vec<Row> = TABLE.lines().filter_map(row).collect();
         assert_eq!(rows.len(), lines.len());
-        assert!(lines.iter().all(|line| line.split('\t').count() == 4));
+        assert!(lines.iter().all(|line| line.split('\t').count() == 5));
         let keys: BTreeSet<_> = rows.iter().map(|row| (row.testset, row.lp)).collect();
         assert_eq!(keys.len(), rows.len(), "a pair has two lines");
     }
@@ -217,6 +234,21 @@ mod tests {
         ];
         assert_eq!(others, expected);
         assert_eq!(standard("wmt25", "en-it_IT").unwrap().reference, None);
+    }
+
+    #[test]
+    fn human_scores_of_segments_and_of_systems() {
+        let gold = |testset, lp| standard(testset, lp).unwrap().gold;
+        assert_eq!(gold("wmt20", "cs-en"), Some(("wmt-raw", "wmt-z")));
+        assert_eq!(gold("wmt25", "ja-zh_CN"), Some(("mqm", "mqm")));
+        assert_eq!(gold("wmt23", "en-he"), None);
+        let wmt25: Vec<&str> = TABLE
+            .lines()
+            .filter_map(row)
+            .filter(|row| row.testset == "wmt25")
+            .filter_map(|row| Some(row.standard.gold?.0))
+            .collect();
+        assert_eq!((wmt25.len(), wmt25.iter().filter(|name| **name == "mqm").count()), (16, 2));
     }
 
     #[test]

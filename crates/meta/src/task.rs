@@ -1,13 +1,14 @@
 //! Task sets: which statistics, on which language pairs, with which weights, make one number. It computes
 //! none of them; `evaluate` does.
 //!
-//! Source: mt-metrics-eval `tasks.py` (WMT23, WMT24); M-MAD, Table 2; RATE, Table 3; FSP, Table 3.
+//! Source: mt-metrics-eval `tasks.py` (WMT23 to WMT25); M-MAD, Table 2; RATE, Table 3; FSP, Table 3.
 
 use std::collections::BTreeSet;
 
 use super::Error;
 use super::average::{Coefficient, Grouping};
 use super::coverage::CoveragePolicy;
+use super::standards::pairs;
 use super::statistic::Statistic;
 
 /// One statistic over one language pair, or pooled over several.
@@ -49,11 +50,12 @@ impl TaskSet {
         match name {
             "wmt23" => wmt23().covering(pairs),
             "wmt24" => wmt24().covering(pairs),
+            "wmt25" => wmt25().covering(pairs),
             "mmad" => Ok(mmad(pairs)),
             "rate" => Ok(rate(pairs)),
             "fsp" => Ok(fsp(pairs)),
             _ => Err(Error::Unsuitable(format!(
-                "unknown task set `{name}`; hint: it can be wmt23, wmt24, mmad, rate or fsp"
+                "unknown task set `{name}`; hint: it can be wmt23, wmt24, wmt25, mmad, rate or fsp"
             ))),
         }
     }
@@ -78,7 +80,7 @@ impl TaskSet {
     /// whatever their folder is called.
     #[must_use]
     pub fn testset(&self) -> Option<&str> {
-        ["wmt23", "wmt24"].into_iter().find(|name| *name == self.name)
+        ["wmt23", "wmt24", "wmt25"].into_iter().find(|name| *name == self.name)
     }
 
     /// A set of single statistics without an average.
@@ -145,6 +147,20 @@ fn wmt24() -> TaskSet {
     });
     TaskSet {
         name: "wmt24".into(),
+        tasks: tasks.collect(),
+        mapped: true,
+        beside: Vec::new(),
+        source: "mt-metrics-eval tasks.py",
+        coverage: CoveragePolicy::Common,
+    }
+}
+
+/// Soft pairwise accuracy and acc-eq by item on every language pair that has human scores.
+fn wmt25() -> TaskSet {
+    let pairs = pairs("wmt25").into_iter();
+    let tasks = pairs.flat_map(|lp| [Statistic::Soft, ACC_EQ].map(|statistic| task(lp, statistic)));
+    TaskSet {
+        name: "wmt25".into(),
         tasks: tasks.collect(),
         mapped: true,
         beside: Vec::new(),
@@ -232,6 +248,7 @@ mod tests {
             |name: &str| TaskSet::named(name, &[]).unwrap().tasks.iter().map(|t| t.weight).sum::<f64>();
         assert_eq!(weight("wmt23"), 12.0);
         assert_eq!(weight("wmt24"), 6.0);
+        assert_eq!(weight("wmt25"), 32.0);
         assert!(TaskSet::named("wmt99", &[]).is_err());
     }
 

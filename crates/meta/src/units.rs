@@ -30,7 +30,8 @@ pub struct Unit {
 /// # Errors
 /// As [`verdicts::for_pair`] and [`run_units`].
 pub fn scores(name: &str, path: &Path, testset: &TestSet) -> Result<Scores, Error> {
-    scores_of(name, path, &verdicts::for_pair(path, &testset.lp)?, testset)
+    let verdicts = verdicts::placed(verdicts::for_pair(path, &testset.lp)?, testset);
+    scores_of(name, path, &verdicts, testset)
 }
 
 /// The scores of verdicts that were read from this path.

@@ -64,7 +64,7 @@ impl Input {
     fn read(path: &Path, pair: Option<&Pair>) -> Result<Self> {
         let name = path.display().to_string();
         let mut unsettled = None;
-        let judgements = if path.is_file() && raters::is_mqm_tsv(path) {
+        let judgements = if path.is_file() && raters::is_annotations(path) {
             Judgements::of(&name, raters::verdicts(path, pair)?)?
         } else if path.is_dir() && !path.join("verdicts.jsonl").exists() {
             RunFile::read(path)?;

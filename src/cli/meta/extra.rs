@@ -27,11 +27,13 @@ pub enum Part {
     Calibration,
     /// Williams' test for every two metrics' Pearson correlations, of systems and of segments
     Williams,
-    /// Known mistakes in the scores
+    /// Detection of error-free segments: MCC at a threshold calibrated on other documents
+    ErrorFree,
+    #[value(hide = true)]
     Lint,
     /// Distributions of scores, and of errors by severity and type: the raters', and those of runs
     Distributions,
-    /// Agreement of the human raters with each other
+    /// Agreement of the human raters with each other, and of metrics with each of them
     Annotators,
     /// What the test set holds and how much of it is rated: segments, documents, systems, translations, by domain
     Testset,
@@ -54,8 +56,9 @@ pub struct ExtraArgs {
     #[arg(long, hide = true, value_name = "NAME=DIR")]
     pub spans: Vec<String>,
     /// Definitions of span F1 to show: offsets (spans where the judge has them, translation and source apart), fsp (the
-    /// FSP paper's: quotes placed where the raters' spans are), wmt-qe (the quality estimation task's); by default
-    /// offsets, with `--task fsp` also fsp. JSON has all.
+    /// FSP paper's: quotes placed where the raters' spans are), wmt-qe (the quality estimation task's), mpp (WMT26's:
+    /// spans matched one to one with partial credit); by default offsets, with `--task fsp` also fsp, with `--task
+    /// wmt25` also mpp. JSON has all.
     #[arg(long, value_name = "DEFINITION", value_delimiter = ',')]
     pub span_f1: Vec<Definition>,
     /// The same as `--also latent-weight`, for a run that is not among `--scores`.
@@ -91,6 +94,9 @@ pub struct Extras {
 /// Files that cannot be read, or scores that do not fit.
 pub fn compute(args: &Args, eval_sets: &[EvalSet], result: &SetResult) -> Result<Extras> {
     let wants = |part| args.extra.wants(part);
+    if wants(Part::Lint) {
+        bail!("`--also lint` is a command of its own\nhint: tribunal lint --testset DIR -l SRC-TGT")
+    }
     let statistics: Vec<Statistic> =
         args.statistics.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
     let (mut spans, mut latent) = (named(&args.extra.spans)?, named(&args.extra.latent_weight)?);
@@ -105,14 +111,14 @@ pub fn compute(args: &Args, eval_sets: &[EvalSet], result: &SetResult) -> Result
             of.clone_from(&runs);
         }
     }
+    let by = args.by.as_deref().map(By::named).transpose()?;
     let request = Request {
-        gold: &args.gold,
         seed: args.seed,
         statistics: &statistics,
-        by: args.by.as_deref().map(By::named).transpose()?,
+        by: by.as_ref(),
         calibration: wants(Part::Calibration),
         williams: wants(Part::Williams),
-        lint: wants(Part::Lint),
+        error_free: wants(Part::ErrorFree),
         distributions: wants(Part::Distributions),
         annotators: wants(Part::Annotators),
         testset: wants(Part::Testset),
@@ -154,7 +160,7 @@ fn runs(args: &Args, spans: &[(String, PathBuf)]) -> Vec<(String, PathBuf)> {
 
 /// The verdicts of a run folder, of a file of verdicts, or of human raters.
 fn verdicts_of(path: &Path, lp: &str) -> Result<Vec<Verdict>, Error> {
-    if path.is_file() && raters::is_mqm_tsv(path) {
+    if path.is_file() && raters::is_annotations(path) {
         let pair = lp.parse().map_err(|error| Error::Unsuitable(format!("{error}")))?;
         return raters::verdicts(path, Some(&pair)).map_err(|error| Error::Unsuitable(format!("{error:#}")));
     }

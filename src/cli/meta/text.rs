@@ -10,7 +10,7 @@ use crate::{
     meta::{eval_set::EvalSet, evaluate::SetResult, spans::counts::Definition},
     report::meta::{
         answers, main_table,
-        notes::{NoteContext, message, notes, trained_on_warnings},
+        notes::{NoteContext, notes, trained_on_warnings},
         parts, sets,
     },
 };
@@ -26,7 +26,7 @@ pub fn print_tables(
     (result, extras): (&SetResult, &Extras),
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    writeln!(out, "{} · {} · human scores `{}`", result.name, args.testset.display(), args.gold)?;
+    writeln!(out, "{} · {} · human scores `{}`", result.name, args.testset.display(), gold(eval_sets))?;
     for eval_set in eval_sets {
         writeln!(out, "{}", sets::line(eval_set))?;
     }
@@ -39,18 +39,18 @@ pub fn print_tables(
     print_extras(args, extras, out)
 }
 
+/// The names of the human scores, once where all language pairs have the same.
+fn gold(eval_sets: &[EvalSet]) -> String {
+    let mut names: Vec<&str> = eval_sets.iter().map(|eval_set| eval_set.gold.name.as_str()).collect();
+    names.dedup();
+    names.join("`, `")
+}
+
 fn print_extras(args: &Args, extras: &Extras, out: &mut dyn Write) -> io::Result<()> {
     let (shown, number) = (definitions(args), |value: f64| format!("{value:.3}"));
     let answers = (!extras.answers.is_empty()).then(|| answers::table(&extras.answers, &number));
     for (title, table) in parts::tables(&extras.parts, answers, &shown, &number) {
         write!(out, "\n{title}\n\n{}", table.fitted(args.width))?;
-    }
-    if let Some(findings) = &extras.parts.lint {
-        let found = if findings.is_empty() { "nothing found" } else { "known mistakes found" };
-        writeln!(out, "\nlint: {found}")?;
-        for finding in findings {
-            writeln!(out, "{} {}: {}: {}", finding.lp, finding.metric, finding.kind, message(finding))?;
-        }
     }
     extras.plots.iter().try_for_each(|path| writeln!(out, "wrote {}", path.display()))
 }
@@ -59,6 +59,7 @@ fn print_extras(args: &Args, extras: &Extras, out: &mut dyn Write) -> io::Result
 fn definitions(args: &Args) -> Vec<Definition> {
     match (&args.extra.span_f1[..], args.task.as_deref()) {
         ([], Some("fsp")) => vec![Definition::Offsets, Definition::Fsp],
+        ([], Some("wmt25")) => vec![Definition::Offsets, Definition::Mpp],
         ([], _) => vec![Definition::Offsets],
         (named, _) => Definition::ALL.into_iter().filter(|one| named.contains(one)).collect(),
     }
@@ -77,7 +78,7 @@ pub fn print_json(
 ) -> anyhow::Result<()> {
     let object = json!({
         "testset": args.testset,
-        "gold": args.gold,
+        "gold": gold(eval_sets),
         "missing": args.missing,
         "coverage": eval_sets.first().map(|eval_set| eval_set.coverage),
         "seed": args.seed,

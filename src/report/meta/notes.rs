@@ -8,7 +8,7 @@ use crate::meta::correlation::Undefined;
 use crate::meta::coverage::CoveragePolicy;
 use crate::meta::eval_set::EvalSet;
 use crate::meta::evaluate::{SetResult, TaskResult};
-use crate::meta::lint::{FLIPPED_SIGN, Finding, lint};
+use crate::meta::lint::{Kind, scores::lint};
 use crate::meta::scores::units::Joining;
 use crate::meta::scores::{Scores, SystemScoreOrigin};
 use crate::meta::significance::Resampling;
@@ -22,8 +22,6 @@ pub struct NoteContext {
     /// The names of scores from outside the test set, and where they are; `{lp}` and `{level}` in a path stand for language
     /// pairs and levels.
     pub brought: Vec<(String, String)>,
-    /// Whether known mistakes in the scores are listed elsewhere.
-    pub lint: bool,
     /// How differences between metrics were tested; `None` where they were not.
     pub significance: Option<Resampling>,
 }
@@ -84,22 +82,15 @@ pub fn notes(context: &NoteContext, eval_sets: &[EvalSet], result: &SetResult) -
 
 /// Scores of the user's that look as if lower were better.
 fn flipped_signs(context: &NoteContext, eval_set: &EvalSet) -> Vec<String> {
-    let is_brought = |name: &str| context.brought.iter().any(|(brought, _)| brought == name);
-    let findings = if context.lint { Vec::new() } else { lint(eval_set).unwrap_or_default() };
-    let flipped =
-        findings.into_iter().filter(|found| found.kind == FLIPPED_SIGN && is_brought(&found.metric));
-    flipped.map(|found| format!("warning: {} {}: {}", found.lp, found.metric, message(&found))).collect()
-}
-
-/// What a finding says, with the option that helps.
-#[must_use]
-pub fn message(found: &Finding) -> String {
-    let hint = if found.kind == FLIPPED_SIGN {
-        format!(" hint: if so, --negate {}", found.metric)
-    } else {
-        String::new()
-    };
-    found.message.clone() + &hint
+    let findings = lint(eval_set).unwrap_or_default().into_iter();
+    let flipped = findings.filter(|found| found.kind == Kind::FlippedSign).filter_map(|found| {
+        let metric = found.metric?;
+        let is_brought = context.brought.iter().any(|(brought, _)| *brought == metric);
+        is_brought.then(|| {
+            format!("warning: {} {metric}: {} hint: if so, --negate {metric}", found.lp, found.message)
+        })
+    });
+    flipped.collect()
 }
 
 /// Judges that were trained on what they judged: those from outside the test set, and the folder's metrics.
@@ -165,6 +156,13 @@ fn rule_notes(eval_set: &EvalSet) -> Vec<String> {
         let is_rated = eval_set.gold.systems.get(*system).is_some_and(Option::is_some);
         is_rated && !eval_set.testset.references.contains(system) && !eval_set.machine.contains(*system)
     };
+    let left_out = &eval_set.gold_source.left_out;
+    if !left_out.is_empty() {
+        notes.push(format!(
+            "{lp}: the human scores leave out annotators who agree with no other one: {}",
+            left_out.join(", ")
+        ));
+    }
     let outliers: Vec<&str> = eval_set.rules.outliers.iter().filter(is_missed).map(String::as_str).collect();
     if !outliers.is_empty() {
         notes.push(format!(

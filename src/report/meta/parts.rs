@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::annotated;
 use crate::{
     console::table::Table,
     meta::{
@@ -55,6 +56,12 @@ pub fn tables(
         }
         Some(pairs) => tables.push(("agreement of the human raters".into(), raters(pairs, number))),
         None => {}
+    }
+    for of in &parts.several_annotators {
+        tables.extend(annotated::annotators(of, number));
+    }
+    if !parts.error_free.is_empty() {
+        tables.push(annotated::error_free(&parts.error_free, number));
     }
     if !parts.testset.is_empty() {
         tables.push(("what the test set holds, and what is rated of it".into(), contents(&parts.testset)));
@@ -321,7 +328,8 @@ fn spans(of: &Of<SpanReport>, shown: &[Definition], number: &dyn Fn(f64) -> Stri
     };
     for definition in shown {
         let (target, source) = report.under(*definition);
-        line(format!("characters ({definition}), {} segments{whole}", report.n_segments), target);
+        let unit = definition.unit();
+        line(format!("{unit} ({definition}), {} segments{whole}", report.n_segments), target);
         let share = 100.0 * report.gold_in_source;
         if let Some(source) = source {
             line(format!("characters of sources ({definition}), {share:.1}% of the raters'"), source);
@@ -346,7 +354,7 @@ fn spans(of: &Of<SpanReport>, shown: &[Definition], number: &dyn Fn(f64) -> Stri
     table
 }
 
-/// Characters under the definitions shown, and HiMATE's matching at a half, as its Table 3 has it.
+/// F1 under the definitions shown, and HiMATE's matching at a half, as its Table 3 has it.
 fn span_slices(slices: &[SlicedSpans], shown: &[Definition], number: &dyn Fn(f64) -> String) -> Table {
     const HALF: f64 = 0.5;
     let mut table = Table::new();

@@ -2,18 +2,20 @@
 //! definition by its name. It reads no files and compares no scores.
 //!
 //! Source: `offsets` is ours, with the conventions of span-mt-metrics-eval; `fsp` is FSP, Appendix B.5; `wmt-qe` is the
-//! script of WMT's error span task (WMT-QE-Task/qe-eval-scripts, `wmt23/task2_evaluate.py`).
+//! script of WMT's error span task (WMT-QE-Task/qe-eval-scripts, `wmt23/task2_evaluate.py`); `mpp` is in
+//! [`super::mpp`].
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
 
+use super::mpp::mpp;
 use super::placement::{Placement, Quote, place};
 use super::{Overlap, PrecisionRecall, SEVERITY_CREDIT, Span, characters, exact, partial};
 use crate::Error;
 
-/// How marked characters are counted.
+/// How marked characters, or spans, are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Definition {
@@ -26,11 +28,20 @@ pub enum Definition {
     /// WMT's quality estimation task: characters of the translation, each counted once. A character that the raters
     /// marked with both severities is right with either. Neutral errors and quotes that are nowhere do not count.
     WmtQe,
+    /// Spans instead of characters, matched one to one with partial credit, translation and source together; severities
+    /// do not count. A quote that is nowhere costs precision.
+    Mpp,
 }
 
 impl Definition {
     /// All of them, in the order of tables.
-    pub const ALL: [Self; 3] = [Self::Offsets, Self::Fsp, Self::WmtQe];
+    pub const ALL: [Self; 4] = [Self::Offsets, Self::Fsp, Self::WmtQe, Self::Mpp];
+
+    /// What is counted.
+    #[must_use]
+    pub fn unit(self) -> &'static str {
+        if self == Self::Mpp { "spans" } else { "characters" }
+    }
 
     /// The name on the command line.
     #[must_use]
@@ -39,6 +50,7 @@ impl Definition {
             Self::Offsets => "offsets",
             Self::Fsp => "fsp",
             Self::WmtQe => "wmt-qe",
+            Self::Mpp => "mpp",
         }
     }
 }
@@ -55,7 +67,7 @@ impl FromStr for Definition {
     fn from_str(text: &str) -> Result<Self, Error> {
         Self::ALL.into_iter().find(|definition| definition.name() == text).ok_or_else(|| {
             Error::Unsuitable(format!(
-                "`{text}` is not a definition of span F1; hint: it can be offsets, fsp or wmt-qe"
+                "`{text}` is not a definition of span F1; hint: it can be offsets, fsp, wmt-qe or mpp"
             ))
         })
     }
@@ -112,6 +124,8 @@ pub struct Counts {
     /// Whole spans, and shares of them, placed as under [`Definition::Offsets`].
     pub exact: BySide<Overlap>,
     pub partial: BySide<Overlap>,
+    /// Spans under [`Definition::Mpp`].
+    pub mpp: Overlap,
 }
 
 impl Counts {
@@ -142,6 +156,7 @@ impl Counts {
         cut: &dyn Fn(Span) -> Vec<Span>,
     ) {
         let places = located(named, texts);
+        let mut n_lost = 0;
         for in_source in [false, true] {
             let on_side = |spans: &[Span]| -> Vec<Span> {
                 spans.iter().filter(|span| span.in_source == in_source).copied().collect()
@@ -155,6 +170,7 @@ impl Counts {
                 lost.map(|(named, _)| named.quote.chars().count()).filter(|n| *n > 0).collect();
             let n_characters = lost.iter().sum::<usize>() as f64;
             let n_spans = lost.len() as f64;
+            n_lost += lost.len();
             self.characters.of(in_source).add(&costing(characters(&gold, &found), n_characters));
             self.exact.of(in_source).add(&costing(exact(&gold, &found), n_spans));
             self.partial.of(in_source).add(&costing(partial(&gold, &found), n_spans));
@@ -162,6 +178,8 @@ impl Counts {
                 self.wmt_qe.add(&wmt_qe(&gold, &found));
             }
         }
+        let found: Vec<Span> = places.iter().flatten().flat_map(|span| cut(*span)).collect();
+        self.mpp.add(&mpp(gold, &found, n_lost));
         self.fsp.add(&fsp(gold, named, texts.target, cut));
     }
 }

@@ -34,6 +34,8 @@ pub struct SpanReport {
     pub fsp: PrecisionRecall,
     /// Characters under [`Definition::WmtQe`].
     pub wmt_qe: PrecisionRecall,
+    /// Spans under [`Definition::Mpp`].
+    pub mpp: PrecisionRecall,
     pub exact: BySide<PrecisionRecall>,
     pub partial: BySide<PrecisionRecall>,
     /// HiMATE's Algorithm 1 at 0.1 to 0.9.
@@ -73,6 +75,7 @@ pub struct SpanMeans {
     /// As the figure has them.
     pub fsp: PrecisionRecall,
     pub wmt_qe: PrecisionRecall,
+    pub mpp: PrecisionRecall,
     pub errors_per_document: f64,
 }
 
@@ -80,7 +83,7 @@ impl SpanReport {
     /// Characters under a definition: of the translation, and of the source where the definition counts it.
     #[must_use]
     pub fn under(&self, definition: Definition) -> (&PrecisionRecall, Option<&PrecisionRecall>) {
-        under(definition, &self.characters, &self.fsp, &self.wmt_qe)
+        under(definition, &self.characters, [&self.fsp, &self.wmt_qe, &self.mpp])
     }
 }
 
@@ -88,20 +91,20 @@ impl SpanMeans {
     /// As [`SpanReport::under`].
     #[must_use]
     pub fn under(&self, definition: Definition) -> (&PrecisionRecall, Option<&PrecisionRecall>) {
-        under(definition, &self.characters, &self.fsp, &self.wmt_qe)
+        under(definition, &self.characters, [&self.fsp, &self.wmt_qe, &self.mpp])
     }
 }
 
 fn under<'a>(
     definition: Definition,
     offsets: &'a BySide<PrecisionRecall>,
-    fsp: &'a PrecisionRecall,
-    wmt_qe: &'a PrecisionRecall,
+    [fsp, wmt_qe, mpp]: [&'a PrecisionRecall; 3],
 ) -> (&'a PrecisionRecall, Option<&'a PrecisionRecall>) {
     match definition {
         Definition::Offsets => (&offsets.target, Some(&offsets.source)),
         Definition::Fsp => (fsp, None),
         Definition::WmtQe => (wmt_qe, None),
+        Definition::Mpp => (mpp, None),
     }
 }
 
@@ -142,6 +145,7 @@ pub fn compare(
         gold_in_source: in_source(&sums.counts.characters),
         fsp: sums.counts.fsp.score(),
         wmt_qe: sums.counts.wmt_qe.score(),
+        mpp: sums.counts.mpp.score(),
         exact: sums.counts.exact.scores(),
         partial: sums.counts.partial.scores(),
         himate: THRESHOLDS.into_iter().zip(sums.himate.iter().map(Overlap::score)).collect(),
@@ -256,6 +260,7 @@ pub fn means(reports: &[&SpanReport]) -> Vec<SpanMeans> {
             },
             fsp: scores(|report| &report.fsp),
             wmt_qe: scores(|report| &report.wmt_qe),
+            mpp: scores(|report| &report.mpp),
             errors_per_document: mean(&|report| report.errors.judge),
         }
     };

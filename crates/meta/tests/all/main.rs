@@ -5,3 +5,4 @@ mod meta;
 mod meta_promptcue;
 #[path = "../../../testing/src/real.rs"]
 mod real;
+mod wmt26;

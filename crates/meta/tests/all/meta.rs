@@ -16,7 +16,7 @@ use tribunal_meta::correlation::{Correlation, Undefined, kendall_b, kendall_c, p
 use tribunal_meta::eval_set::EvalSet;
 use tribunal_meta::evaluate::{self, SetResult};
 use tribunal_meta::lexical::{Bleu, Chrf, Tokenizer};
-use tribunal_meta::lint::lint;
+use tribunal_meta::lint::scores::lint;
 use tribunal_meta::pairs::kendall_like;
 use tribunal_meta::probability::student_t_tail;
 use tribunal_meta::scores::Scores;
@@ -196,8 +196,11 @@ fn eval_set(lp: &str, scores: &[(&str, &str)]) -> Option<EvalSet> {
         pattern: testset.join(pattern).display().to_string(),
         negate: false,
     };
-    let selection =
-        Selection { gold: "mqm".into(), brought: scores.iter().map(bring).collect(), ..Selection::default() };
+    let selection = Selection {
+        gold: "mqm".parse().unwrap(),
+        brought: scores.iter().map(bring).collect(),
+        ..Selection::default()
+    };
     Some(EvalSet::load(&testset, lp, &selection).unwrap())
 }
 
@@ -305,7 +308,7 @@ fn bleu_and_chrf_of_the_shared_task_are_recomputed() {
 fn computed_baselines_equal_those_of_the_shared_task() {
     let Some(dir) = published_data() else { return };
     let selection = Selection {
-        gold: "mqm".into(),
+        gold: "mqm".parse().unwrap(),
         metrics: vec!["BLEU".into(), "chrF".into()],
         lexical: ["bleu", "chrf"].map(|name| name.parse().unwrap()).to_vec(),
         ..Selection::default()
@@ -423,7 +426,11 @@ fn known_mistakes_are_recognised() {
     en_de.metrics.push(Scores { name: "COMET-flipped".into(), ..flipped });
     let findings = lint(&en_de).unwrap();
     let kinds = |metric: &str| -> Vec<&str> {
-        findings.iter().filter(|finding| finding.metric == metric).map(|finding| finding.kind).collect()
+        findings
+            .iter()
+            .filter(|finding| finding.metric.as_deref() == Some(metric))
+            .map(|finding| finding.kind.name())
+            .collect()
     };
     assert!(kinds("RATE").contains(&"summed-system-scores"));
     assert!(kinds("M-MAD").contains(&"filler-scores"));
