@@ -102,7 +102,7 @@ fn files(name: &str, preset: Preset) -> Result<Vec<InForce>> {
 /// A method for programs.
 fn described(method: &Method) -> Value {
     let Calls { least, typical, most } = method.calls;
-    let options: Vec<Value> = (method.options.iter())
+    let options: Vec<Value> = (method.all_options().iter())
         .map(|option| json!({ "name": option.name, "values": option.values, "meaning": option.meaning }))
         .collect();
     json!({
@@ -128,7 +128,8 @@ fn show(method: &Method, files: &[InForce], printed: Printed, out: &mut dyn Writ
     let rows = rows(method);
     let mut table = Table::new();
     table.head(["field", "value"]);
-    let options = method.options.iter().map(|o| (o.name, format!("{}: {}", o.values.join("|"), o.meaning)));
+    let all = method.all_options();
+    let options = all.iter().map(|o| (o.name, format!("{}: {}", o.values.join("|"), o.meaning)));
     let prompts = files.iter().map(|file| (file.name, file.text.clone()));
     let flat = rows.iter().cloned().chain(options).chain(prompts);
     flat.for_each(|(field, value)| table.row([field, value.as_str()]));
@@ -139,10 +140,10 @@ fn show(method: &Method, files: &[InForce], printed: Printed, out: &mut dyn Writ
     let title = format!("{}: {}", method.name, method.summary);
     writeln!(out, "{}\n", width.map_or_else(|| title.clone(), |width| wrap::message(&title, width)))?;
     write!(out, "{}", wrap::fields(&rows, width))?;
-    if !method.options.is_empty() {
+    if !all.is_empty() {
         writeln!(out, "\noptions")?;
     }
-    for option in method.options {
+    for option in all {
         let line = match option.values {
             many if many.len() > 4 => {
                 format!("  {}=NAME  {}: {}", option.name, option.meaning, many.join(", "))

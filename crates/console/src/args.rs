@@ -7,7 +7,7 @@ use clap::{Args, Command, builder::PossibleValuesParser};
 use crate::{
     engine::Isa,
     eval::{InputSpec, JudgeSpec, ModelSpec, Pair, Resources, SamplingSpec},
-    judges::{Granularity, LanguageCheck, Preset, Programs, Role, setup},
+    judges::{Aggregate, Granularity, LanguageCheck, Preset, Programs, Role, setup},
     llm::Sampling,
 };
 
@@ -31,7 +31,7 @@ pub struct InputArgs {
     #[arg(long, value_name = "FILE")]
     pub docs: Option<PathBuf>,
     /// A table (JSONL, TSV, CSV, Parquet) with source, hypothesis [, reference, system, doc, `seg_id`, `src_lang`,
-    /// `tgt_lang`], or the MQM TSV of human raters
+    /// `tgt_lang`], WMT26's task, or human annotations
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
     /// A test set as mt-metrics-eval or WMT lays it out
@@ -93,9 +93,9 @@ pub struct JudgeArgs {
     /// A file that replaces the method's shots; for gmicl, rated translations
     #[arg(long, value_name = "FILE|DIR")]
     pub shots: Option<PathBuf>,
-    /// Judge each unit N times, at consecutive seeds, and merge the verdicts
-    #[arg(long, default_value = "1", value_name = "N", value_parser = samples)]
-    pub samples: usize,
+    /// Judge each unit N times, at consecutive seeds, and merge the verdicts: HOW is mean, reciprocal-rank or mbr
+    #[arg(long, default_value = "1", value_name = "N[:HOW]", value_parser = samples)]
+    pub samples: (usize, Aggregate),
     /// Refuse files in another language than the pair's, mark segments that are not translated: on or off
     #[arg(long, default_value = "on", value_name = "on|off")]
     pub language_check: LanguageCheck,
@@ -112,7 +112,8 @@ impl JudgeArgs {
             weights: self.weights.clone(),
             prompts: self.prompts.clone(),
             shots: self.shots.clone(),
-            samples: self.samples,
+            samples: self.samples.0,
+            aggregate: self.samples.1,
             language_check: self.language_check,
             programs: Programs::Run,
         }
@@ -409,9 +410,11 @@ pub fn resamples(text: &str) -> Result<usize, String> {
     up_to(text, 10_000_000)
 }
 
-/// Answers to the same question.
-fn samples(text: &str) -> Result<usize, String> {
-    up_to(text, 1000)
+/// Answers to the same question, and what they come to.
+fn samples(text: &str) -> Result<(usize, Aggregate), String> {
+    let (n, aggregate) = text.split_once(':').map_or((text, None), |(n, aggregate)| (n, Some(aggregate)));
+    let aggregate = aggregate.map_or_else(|| Ok(Aggregate::default()), str::parse);
+    Ok((up_to(n, 1000)?, aggregate.map_err(|e: setup::Error| e.to_string())?))
 }
 
 /// Tokens of an answer: more than the context of any model is surely a typo.

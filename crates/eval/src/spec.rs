@@ -6,7 +6,7 @@ use std::{path::PathBuf, str::FromStr};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    judges::{Granularity, LanguageCheck, Preset, Programs, Role, Settings},
+    judges::{Aggregate, Granularity, LanguageCheck, Preset, Programs, Role, Settings},
     llm::Sampling,
     run::{CallRetention, Shard},
     segment::{Lang, lang},
@@ -108,10 +108,18 @@ pub struct JudgeSpec {
     pub shots: Option<PathBuf>,
     /// How often each unit is judged, at consecutive seeds.
     pub samples: usize,
+    /// What the verdicts at these seeds come to.
+    #[serde(skip_serializing_if = "is_mean")]
+    pub aggregate: Aggregate,
     pub language_check: LanguageCheck,
     /// Whether programs that the method's options name are run.
     #[serde(skip)]
     pub programs: Programs,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_mean(aggregate: &Aggregate) -> bool {
+    *aggregate == Aggregate::Mean
 }
 
 impl Default for JudgeSpec {
@@ -124,6 +132,7 @@ impl Default for JudgeSpec {
             prompts: None,
             shots: None,
             samples: 1,
+            aggregate: Aggregate::default(),
             language_check: LanguageCheck::On,
             programs: Programs::default(),
         }

@@ -4,4 +4,6 @@
 
 pub mod gemba_api;
 
+pub mod literals;
+
 pub mod python;

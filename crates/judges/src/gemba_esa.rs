@@ -1,6 +1,8 @@
 //! GEMBA-ESA: first the error spans, major and minor only, then a score from 0 to 100 that has seen them. Microsoft's
-//! submission to the metrics task of WMT 2024, after Kocmi and others, "Error Span Annotation: A Balanced Approach
-//! for Human Evaluation of Machine Translation" (WMT 2024). No paper describes it, so there is no preset `paper`.
+//! submission to the metrics task of WMT 2024, after Kocmi and others, "Error Span Annotation: A Balanced Approach for
+//! Human Evaluation of Machine Translation" (WMT 2024), and the baseline of WMT 2026's evaluation task
+//! (`edition=wmt26`), Ammonsh/WMT26-QE-baselines at b7e2ee0e, `run_qe_local.py`. No paper describes them, so there is
+//! no preset `paper`.
 //!
 //! Differs:
 //! - Stage 1. Code: the answer is passed on unread. `code` does the same, and its verdict lists errors where lines can
@@ -12,11 +14,26 @@
 //!   `None` as its spans, and a cut score is none. `code` does the same; see [`super::code::gemba_api`].
 //! - Examples. GEMBA-MQM's three, with their critical errors as major ones; a block without errors says `no-error`.
 //! - Beyond the code: `score=expected` (`strict`) takes the mean of the score's distribution, from the exact
-//!   probabilities of 0 to 100 as the answer of stage 2; `raw` and `quality_score` stay the number that the model wrote.
+//!   probabilities of 0 to 100 as the answer of stage 2; `raw` and `quality_score` stay the number that the model
+//!   wrote.
 //! - Score. That of stage 2; the weights (`gemba` by default) only mark the errors.
 //! - Repeats. The score knows none. `code` lists every naming of an error, `strict` as many of one span and type as the
 //!   span has occurrences.
 //! - A segment whose source and hypothesis are both empty is not asked about and has no verdict.
+//! - WMT 2026, prompts. The baseline's are published without a licence: `code` reads them from the user's copy
+//!   (`--prompts`). Those of `strict` are GEMBA-ESA's, without examples and with a layout for the answer, and with
+//!   instructions by domain in our words.
+//! - WMT 2026, reference. The baseline reads it and shows it to no model. `strict` shows it on request
+//!   (`reference=on`), with how it was made.
+//! - WMT 2026, answers. The baseline reads answers that are cut; takes from lines under a header what looks like
+//!   `category - "span"`, and drops the rest; takes a JSON object's `score`, or else the last number from 0 to 100.
+//!   `code` does the same; `strict` allows the same answers as for WMT 2024. The baseline drops a span that it does
+//!   not find in the translation and marks the first occurrence of others; spans are located here as for all methods.
+//! - WMT 2026, thinking. The baseline samples at temperature 0.6 and top-p 0.95, with 8,192 tokens for thought and
+//!   spans, and 64 for thought and score, which cuts the thought: its score is then a number out of the thought. Where
+//!   the chat template opens the thought, the baseline takes it for a part of the annotation. `code` does the same; in
+//!   `strict` both stages think within the budget, and the answer follows the thought.
+//! - WMT 2026, empty translations. The baseline scores them 0, with an omission, and asks nothing; so does `code`.
 
 use serde::Serialize;
 
@@ -29,16 +46,21 @@ use super::{
     in_parallel,
     method::{Calls, Lowest},
     pair::{Pair, PromptPair},
+    panel::reasoning,
     prompt::{File, Prompts},
     reading,
-    setup::{self, Preset, Settings, options},
+    setup::{self, GivenOptions, Preset, Reference, Settings, options},
     shots::{self, Shot},
 };
 use crate::{
-    llm::{Chat, ResponseFormat, Sampling},
+    llm::{Chat, Effort, ResponseFormat, Sampling},
     mqm::{self, ErrorSpan, weights::Weights},
-    segment::Segment,
+    segment::{Lang, Segment},
 };
+
+pub mod wmt26;
+
+use wmt26::{Domain, Shown};
 
 const SYSTEM: File = File { name: "gemba_esa/system.j2", text: include_str!("gemba_esa/system.j2") };
 const SPANS: File = File { name: "gemba_esa/spans.j2", text: include_str!("gemba_esa/spans.j2") };
@@ -54,6 +76,7 @@ const SCORE_BUDGET: usize = 64;
 const SCORE_STAGE: Stage = Stage::new("score");
 const SPANS_STAGE: Stage = Stage::new("spans");
 const EXPECT: Stage = Stage::new("expect");
+const THINK: Stage = Stage::new("think");
 
 /// The most errors that `strict` lets a block of stage 1 name: as many as WMT's annotators mark.
 const MAX_ERRORS: usize = 5;
@@ -62,16 +85,23 @@ const MAX_ERRORS: usize = 5;
 pub const METHOD: Method = Method {
     name: "gemba-esa",
     summary: "error spans first, then a score of 0 to 100 that has seen them",
-    citation: "GEMBA's published code, as submitted to the WMT 2024 metrics task",
-    stages: &[SPANS_STAGE, SCORE_STAGE, EXPECT],
+    citation: "GEMBA's published code (WMT 2024 metrics task); WMT 2026's baseline (edition=wmt26)",
+    stages: &[SPANS_STAGE, SCORE_STAGE, EXPECT, THINK],
     calls: Calls { least: 1, typical: 2, most: 12 },
     scale: "0 to 100, higher is better",
     lowest: Lowest::Quality,
     presets: &[Preset::Code, Preset::Strict],
     weights: Some("gemba"),
     options: Options::CHOICES,
-    ..Method::with(|settings, options| Ok(GembaEsa::new(settings, &Options::read(options))?.into()))
+    ..Method::with(build)
 };
+
+/// Whose prompts are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edition {
+    Wmt24,
+    Wmt26,
+}
 
 options! {
     /// What it can be told.
@@ -79,6 +109,41 @@ options! {
         "shots" has_shots: bool = { "3" => true, "0" => false }, "worked examples before the first question";
         "score" is_expected: bool = { "greedy" => false, "expected" => true },
             "the number that is written, or the mean of its distribution";
+        "edition" edition: Edition = { "wmt24" => Edition::Wmt24, "wmt26" => Edition::Wmt26 },
+            "the prompts: of WMT 2024's submission, or zero-shot with instructions by domain as in WMT 2026's baseline";
+        "domain" domain: Domain = {
+            "auto" => Domain::OfSegment,
+            "off" => Domain::Hidden,
+            "news" => Domain::Given("news"),
+            "factchecking" => Domain::Given("factchecking"),
+            "speech" => Domain::Given("speech"),
+            "social" => Domain::Given("social"),
+            "software" => Domain::Given("software"),
+            "edu" => Domain::Given("edu"),
+            "general" => Domain::Given("general")
+        }, "wmt26: the domain whose instructions are shown; auto: each segment's own";
+        "reference" reference: Reference = {
+            "off" => Reference::Off, "on" => Reference::On, "auto" => Reference::Auto
+        }, "wmt26: show the reference translation and how it was made; auto: when every segment has one";
+        "thinking" thinking: Option<f64> = {
+            "off" => None, "on" => Some(wmt26::THOUGHT_BUDGET), <number> Some
+        }, "wmt26: think before each answer, within so many tokens";
+    }
+}
+
+impl Options {
+    /// The most tokens of a thought; `None` without thinking.
+    ///
+    /// # Errors
+    /// [`setup::Error::Conflict`] for a number that is not whole or below 1.
+    fn thought_budget(&self) -> Result<Option<usize>, setup::Error> {
+        match *self.thinking {
+            Some(n) if n.fract() != 0.0 || n < 1.0 => {
+                let reason = "`thinking` is a whole number of tokens from 1, or `off`";
+                Err(setup::Error::Conflict(reason.into()))
+            }
+            n => Ok(n.map(|n| n as usize)),
+        }
     }
 }
 
@@ -90,6 +155,10 @@ pub struct GembaEsa {
     weights: &'static Weights,
     expected: bool,
     max_tokens: Option<usize>,
+    /// What the prompts of WMT 2026 show; `None` for those of WMT 2024.
+    shown: Option<Shown>,
+    /// The most tokens of a thought.
+    thinking: Option<usize>,
 }
 
 impl Protocol for GembaEsa {
@@ -100,12 +169,18 @@ impl Protocol for GembaEsa {
             }
             let panel = panel.about(idx);
             let (answer, errors) = self.spans(&panel, segment)?;
-            let raw = self.score(&panel, segment, &answer)?;
-            let score = if self.expected { self.expect(&panel, segment, &answer)? } else { raw };
+            let chat = self.thought(&panel, SCORE_STAGE, self.score_chat(segment, &answer)?)?;
+            let raw = self.score(&panel, &chat)?;
+            let mean = || expected::percent(&panel, Role::Annotator, EXPECT, &chat, "");
+            let score = if self.expected { mean()? } else { raw };
             let (source, target) = (&segment.source, &segment.hypothesis);
             let (errors, _) = mqm::assess(errors, source, target, self.preset.repeats(), self.weights);
             Ok(Verdict { raw, quality_score: Some(raw), ..Verdict::new(score, errors) })
         })
+    }
+
+    fn notes(&self, segments: &[Segment]) -> Vec<String> {
+        self.shown.as_ref().map_or_else(Vec::new, |shown| shown.domain.notes(segments))
     }
 }
 
@@ -118,9 +193,51 @@ impl From<GembaEsa> for Judge {
                 let most = 2 * room.most_calls() + usize::from(gemba_api::HOTTER);
                 Calls { most, ..Calls::exactly(2) }
             }
-            Preset::Paper | Preset::Strict => Calls::up_to(if judge.expected { 3 } else { 2 }),
+            Preset::Paper | Preset::Strict => {
+                let thoughts = if judge.thinking.is_some() { 2 } else { 0 };
+                Calls::up_to(if judge.expected { 3 } else { 2 } + thoughts)
+            }
         };
-        Self { calls: Some(calls), ..Self::new(Provenance::of(&judge.prompts), judge) }
+        let mut provenance = Provenance::of(&judge.prompts);
+        if judge.shown.is_some() {
+            provenance = provenance.with("shots", "0");
+        }
+        let sampled_at = judge.thinking.map(|_| [wmt26::TEMPERATURE, wmt26::TOP_P]);
+        Self { calls: Some(calls), sampled_at, ..Self::new(provenance, judge) }
+    }
+}
+
+fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+    let options = Options::read(options);
+    check_options(settings, &options)?;
+    let is_published = settings.preset == Preset::Code && *options.edition == Edition::Wmt26;
+    if is_published {
+        return Ok(wmt26::code::Published::new(settings, &options)?.into());
+    }
+    Ok(GembaEsa::new(settings, &options)?.into())
+}
+
+/// Refuses options that an edition does not have.
+fn check_options(settings: &Settings, options: &Options) -> Result<(), setup::Error> {
+    let conflict = |reason: String| Err(setup::Error::Conflict(reason));
+    if *options.edition == Edition::Wmt26 {
+        let has_shots = options.has_shots.is_given && *options.has_shots || settings.shots.is_some();
+        return if has_shots {
+            conflict("the prompts of WMT 2026 have no examples; hint: leave `shots` out".into())
+        } else {
+            Ok(())
+        };
+    }
+    let given = [
+        ("domain", options.domain.is_given),
+        ("reference", *options.reference != Reference::Off),
+        ("thinking", options.thinking.is_some()),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((name, _)) => {
+            conflict(format!("`{name}` belongs to the prompts of WMT 2026; hint: add `edition=wmt26`"))
+        }
+        None => Ok(()),
     }
 }
 
@@ -135,8 +252,12 @@ impl GembaEsa {
             let reason = "preset `code` has its own score; hint: leave `score` out, or use preset `strict`";
             return Err(setup::Error::Conflict(reason.into()));
         }
-        let shots_file = settings.has_shots(*options.has_shots)?.then_some(SHOTS);
-        let mut files = vec![SYSTEM, SPANS, ANSWER, SCORE];
+        let shown = (*options.edition == Edition::Wmt26)
+            .then(|| Shown { domain: *options.domain, reference: options.reference.is_shown(settings) });
+        let has_shots = shown.is_none() && settings.has_shots(*options.has_shots)?;
+        let shots_file = has_shots.then_some(SHOTS);
+        let mut files =
+            if shown.is_some() { wmt26::FILES.to_vec() } else { vec![SYSTEM, SPANS, ANSWER, SCORE] };
         files.extend(shots_file);
         let prompts = Prompts::load(&files, settings)?;
         let judge = Self {
@@ -146,8 +267,10 @@ impl GembaEsa {
             weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("gemba"))?,
             expected,
             max_tokens: settings.max_tokens,
+            shown,
+            thinking: options.thought_budget()?,
         };
-        let sample = Pair::sample();
+        let sample = sample();
         judge.spans_chat(&sample).map_err(setup::Error::from_prompt)?;
         judge.score_chat(&sample, "").map_err(setup::Error::from_prompt)?;
         Ok(judge)
@@ -155,12 +278,13 @@ impl GembaEsa {
 
     /// Stage 1: the answer as it is and the errors in it.
     fn spans(&self, panel: &Panel, segment: &Segment) -> Result<(String, Vec<ErrorSpan>), Error> {
-        let chat = self.spans_chat(&Pair::of(segment))?;
+        let chat = self.spans_chat(segment)?;
         if self.preset == Preset::Code {
             return self.spans_as_code(panel, &chat);
         }
+        let chat = self.thought(panel, SPANS_STAGE, chat)?;
         let budget = self.max_tokens.unwrap_or(SPANS_BUDGET);
-        let sampling = Sampling { max_tokens: budget, ..panel.sampling.clone() };
+        let sampling = self.sampling(panel, budget);
         let form = blocks::form(blocks::ESA, MAX_ERRORS, &segment.source, &segment.hypothesis);
         let reply = panel.ask_with(Role::Annotator, SPANS_STAGE, &chat, &form, &sampling)?;
         let answer = reading::whole(&reply, budget)?.trim();
@@ -185,44 +309,66 @@ impl GembaEsa {
     }
 
     /// Stage 2: a score that has seen the annotation.
-    fn score(&self, panel: &Panel, segment: &Segment, spans: &str) -> Result<f64, Error> {
-        let chat = self.score_chat(&Pair::of(segment), spans)?;
+    fn score(&self, panel: &Panel, chat: &Chat) -> Result<f64, Error> {
         if self.preset == Preset::Code {
             let room = TokenBudget::free(self.max_tokens);
-            return gemba_api::ask(panel, SCORE_STAGE, &chat, room, |answer, _| read_number(answer));
+            return gemba_api::ask(panel, SCORE_STAGE, chat, room, |answer, _| read_number(answer));
         }
         let budget = self.max_tokens.unwrap_or(SCORE_BUDGET);
-        let sampling = Sampling { max_tokens: budget, ..panel.sampling.clone() };
         let form = ResponseFormat::Regex("100|[1-9]?[0-9]".into());
-        let reply = panel.ask_with(Role::Annotator, SCORE_STAGE, &chat, &form, &sampling)?;
+        let reply =
+            panel.ask_with(Role::Annotator, SCORE_STAGE, chat, &form, &self.sampling(panel, budget))?;
         let answer = reading::whole(&reply, budget)?;
         read_number(answer).ok_or_else(|| reading::unusable(answer, "not a number from 0 to 100"))
     }
 
-    /// The mean of that score's distribution.
-    fn expect(&self, panel: &Panel, segment: &Segment, spans: &str) -> Result<f64, Error> {
-        let chat = self.score_chat(&Pair::of(segment), spans)?;
-        expected::percent(panel, Role::Annotator, EXPECT, &chat, "")
+    /// The question with the thought that comes before its answer; as it is without thinking.
+    fn thought(&self, panel: &Panel, stage: Stage, chat: Chat) -> Result<Chat, Error> {
+        let Some(budget) = self.thinking else { return Ok(chat) };
+        let sampling = self.sampling(panel, budget);
+        let (effort, step) = (Effort::default(), THINK.about(stage.name()));
+        let thought = panel.reason(Role::Annotator, step, (&chat, effort, &sampling), 0)?;
+        Ok(reasoning::answering(&chat, effort, &thought.text))
     }
 
-    fn spans_chat(&self, query: &Pair) -> Result<Chat, Error> {
+    fn sampling(&self, panel: &Panel, max_tokens: usize) -> Sampling {
+        let sampling = Sampling { max_tokens, ..panel.sampling.clone() };
+        if self.thinking.is_none() {
+            return sampling;
+        }
+        Sampling { temperature: wmt26::TEMPERATURE, top_p: wmt26::TOP_P, ..sampling }
+    }
+
+    fn spans_chat(&self, segment: &Segment) -> Result<Chat, Error> {
+        if let Some(shown) = &self.shown {
+            return shown.spans(&self.prompts, segment);
+        }
         let mut chat = Chat::new().system(self.prompts.render(SYSTEM, ())?);
         for shot in &self.shots {
             let answer = self.prompts.render(ANSWER, shot)?;
             let answer = if self.preset == Preset::Code { &answer } else { answer.trim_end() };
             chat = chat.user(self.prompts.render(SPANS, Pair::from_shot(shot))?).assistant(answer);
         }
-        Ok(chat.user(self.prompts.render(SPANS, query.shown(self.preset))?))
+        Ok(chat.user(self.prompts.render(SPANS, Pair::of(segment).shown(self.preset))?))
     }
 
-    fn score_chat(&self, query: &Pair, spans: &str) -> Result<Chat, Error> {
+    fn score_chat(&self, segment: &Segment, spans: &str) -> Result<Chat, Error> {
         #[derive(Serialize)]
         struct Scored<'a> {
             #[serde(flatten)]
             query: PromptPair<'a>,
             spans: &'a str,
         }
-        let query = query.shown(self.preset);
+        if let Some(shown) = &self.shown {
+            return shown.score(&self.prompts, segment, spans);
+        }
+        let query = Pair::of(segment).shown(self.preset);
         Ok(Chat::new().user(self.prompts.render(SCORE, Scored { query, spans })?))
     }
+}
+
+/// A segment that tries the prompts out before any question is asked.
+fn sample() -> Segment {
+    let lang = |code| Lang::parse(code).expect("the code is a constant that is known");
+    Segment { reference: Some("c".into()), ..Segment::new((lang("en"), lang("de")), "a", "b") }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tribunal_core::{jinja, llm, mqm, parallel, segment, signature};
 
 use crate::{
-    llm::Sampling,
+    llm::{ReasoningOptions, Sampling},
     mqm::ErrorSpan,
     segment::{Segment, trained::TrainedOn},
 };
@@ -78,10 +78,11 @@ mod reading;
 
 pub use method::{Method, Role, Stage, Step};
 pub use panel::{
-    Call, Panel, Retry, Wanted, in_parallel,
+    Call, Panel, REASONING, Retry, Wanted, in_parallel,
     rehearsal::{Question, Rehearsal, rehearse, rehearse_unanswered},
 };
 pub use registry::Built;
+pub use samples::Aggregate;
 pub use setup::{Granularity, LanguageCheck, Preset, Programs, Settings};
 
 /// The protocol of a published method: how a group of segments is judged.
@@ -119,6 +120,7 @@ pub struct Judge {
     protocol: Box<dyn Protocol>,
     /// At how many seeds it judges ([`samples`]).
     samples: usize,
+    aggregate: Aggregate,
     /// What it has read besides its settings, for the signature.
     pub provenance: Provenance,
     /// What must be judged together, in order; `run` plans, shards and resumes by these groups.
@@ -135,6 +137,8 @@ pub struct Judge {
     pub sampled_at: Option<[f32; 2]>,
     /// What becomes of segments that are not translations.
     pub untranslated: untranslated::Rule,
+    /// The reasoning before each of its answers; `None` where it asks for none.
+    pub reasoning: Option<ReasoningOptions>,
 }
 
 impl Judge {
@@ -144,6 +148,7 @@ impl Judge {
         Self {
             protocol: Box::new(protocol),
             samples: 1,
+            aggregate: Aggregate::default(),
             provenance,
             grouping: Grouping::Segment,
             unit: Unit::Segment,
@@ -152,6 +157,7 @@ impl Judge {
             trained_on: None,
             sampled_at: None,
             untranslated: untranslated::Rule::default(),
+            reasoning: None,
         }
     }
 
@@ -159,7 +165,7 @@ impl Judge {
     /// ([`untranslated`]).
     #[must_use]
     pub fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        untranslated::judge(self, panel, group)
+        untranslated::judge(self, &panel.with_reasoning(self.reasoning), group)
     }
 
     /// What makes the score of each unit of a group one to be careful with, in words without a full stop; `None` for
@@ -191,6 +197,12 @@ impl Judge {
             return Err(setup::Error::SameSamples(samples));
         }
         Ok(Self { samples: samples.max(1), ..self })
+    }
+
+    /// The same judge, whose samples come to this.
+    #[must_use]
+    pub fn aggregated(self, aggregate: Aggregate) -> Self {
+        Self { aggregate, ..self }
     }
 }
 
@@ -318,6 +330,9 @@ pub enum Error {
     Refused(String),
     #[error("the answer ended at its budget of {0} tokens")]
     Truncated(usize),
+    /// [`llm::Error::ReasoningBudget`] or [`llm::Error::ReasoningOpen`].
+    #[error("{0}")]
+    Reasoning(String),
     /// [`llm::Error::NoSignal`].
     #[error("{0}")]
     NoSignal(String),
@@ -340,7 +355,14 @@ impl Error {
     /// Whether the model's answer is at fault, so that another answer might do.
     #[must_use]
     pub fn is_of_the_answer(&self) -> bool {
-        matches!(self, Self::Unparsable(_) | Self::Refused(_) | Self::Truncated(_) | Self::NoSignal(_))
+        match self {
+            Self::Unparsable(_)
+            | Self::Refused(_)
+            | Self::Truncated(_)
+            | Self::Reasoning(_)
+            | Self::NoSignal(_) => true,
+            Self::TooLong(_) | Self::Empty(_) | Self::Failed(_) => false,
+        }
     }
 }
 
@@ -349,6 +371,7 @@ impl From<llm::Error> for Error {
         match error {
             llm::Error::TooLong { .. } => Self::TooLong(error.to_string()),
             llm::Error::NoSignal => Self::NoSignal(error.to_string()),
+            llm::Error::ReasoningBudget(_) | llm::Error::ReasoningOpen => Self::Reasoning(error.to_string()),
             _ => Self::Failed(error.to_string()),
         }
     }

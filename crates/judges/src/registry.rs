@@ -3,14 +3,19 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Judge, Provenance, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm, gemba_scales, gmft, gmicl,
-    himate, likelihood, m_mad,
+    Aggregate, Judge, Model, Panel, Provenance, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm,
+    gemba_scales, gmft, gmicl, himate, likelihood, m_mad,
     method::{Calls, Lowest, Method, Role},
     probe, rate, rubric_mqm,
-    setup::{self, GivenOptions, LanguageCheck, OptionSpec, Reference, Settings},
+    setup::{self, GivenOptions, LanguageCheck, OptionSpec, Reference, Settings, shared},
     thinking, untranslated,
 };
-use crate::{Reads, llm::Sampling, mqm, signature::Signature};
+use crate::{
+    Reads,
+    llm::{ReasoningOptions, Sampling},
+    mqm,
+    signature::Signature,
+};
 
 /// All methods, in the order of `tribunal methods list`. A new judge is one more line here.
 pub const METHODS: &[&Method] = &[
@@ -37,6 +42,9 @@ pub const METHODS: &[&Method] = &[
 /// Options that methods no longer have, with the only value that is left. It is still signed, so that the signature
 /// of existing runs stays the same.
 const RETIRED: &[(&str, &str, &str)] = &[("gemba-mqm", "threshold", "none"), ("fsp", "threshold", "none")];
+
+/// Options whose first value leaves no field in the signature, as in runs without these options.
+const UNSIGNED: &[(&str, &[&str])] = &[("gemba-esa", &["edition", "domain", "reference", "thinking"])];
 
 /// The method of this name; `gemba_mqm` and `GEMBA-MQM` are `gemba-mqm`.
 ///
@@ -188,11 +196,37 @@ impl Built {
         Ok(self)
     }
 
-    /// The model calls for one unit, over all samples.
+    /// The same judge, whose samples come to this.
+    #[must_use]
+    pub fn aggregated(mut self, aggregate: Aggregate) -> Self {
+        self.judge = self.judge.aggregated(aggregate);
+        self
+    }
+
+    /// Refuses reasoning where the chat template of a model has none.
+    ///
+    /// # Errors
+    /// [`setup::Error::NoReasoning`].
+    pub fn check_reasoning(
+        &self,
+        panel: &Panel,
+        model_of: impl Fn(Role) -> Model,
+    ) -> Result<(), setup::Error> {
+        let lacking = self.method.roles.iter().find(|role| !panel.llm(**role).reasons());
+        match (self.judge.reasoning, lacking) {
+            (Some(reasoning), Some(role)) => {
+                let (effort, model) = (reasoning.effort.name(), model_of(*role).name);
+                Err(setup::Error::NoReasoning { effort, model })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The model calls for one unit, over all samples. Reasoning is a call of its own.
     #[must_use]
     pub fn calls(&self) -> Calls {
         let Calls { least, typical, most } = self.judge.calls.unwrap_or(self.method.calls);
-        let n = self.judge.samples;
+        let n = self.judge.samples * if self.judge.reasoning.is_some() { 2 } else { 1 };
         Calls { least: least * n, typical: typical * n, most: most * n }
     }
 
@@ -215,8 +249,15 @@ impl Built {
     #[must_use]
     pub fn signature(&self) -> Signed {
         let mut signed = sign(self.method, &self.settings, &self.options, &self.judge.provenance);
+        if let Some(ReasoningOptions { effort, max_tokens }) = self.judge.reasoning {
+            let method = signed.method.with("reasoning", effort.name());
+            signed.method = method.with("reasoning-budget", max_tokens.to_string());
+        }
         if self.judge.samples > 1 {
             signed.method = signed.method.with("samples", self.judge.samples.to_string());
+            if self.judge.aggregate != Aggregate::Mean {
+                signed.method = signed.method.with("aggregate", self.judge.aggregate.name());
+            }
         }
         if !self.pairs.is_empty() {
             signed.prompts = signed.prompts.with("pairs", self.pairs.clone());
@@ -287,7 +328,11 @@ pub fn sign(method: &Method, settings: &Settings, options: &GivenOptions, proven
             ("shots", None) if shots.is_some() => "file".into(),
             _ => options.in_force(choice, settings),
         };
-        signed = signed.with(choice.name, value);
+        let of_method = UNSIGNED.iter().find(|(name, _)| *name == method.name);
+        let is_unsigned = of_method.is_some_and(|(_, options)| options.contains(&choice.name));
+        if !is_unsigned || value != choice.values[0] {
+            signed = signed.with(choice.name, value);
+        }
     }
     let retired = RETIRED.iter().filter(|(name, ..)| *name == method.name);
     signed = retired.fold(signed, |signed, (_, option, value)| signed.with(*option, *value));
@@ -336,6 +381,7 @@ pub fn build(request: &str, settings: &Settings) -> Result<Built, setup::Error> 
     }
     let mut judge = (method.build)(settings, &options)?;
     judge.untranslated = rule(method, settings, &options, &judge)?;
+    judge.reasoning = shared::reasoning(method.common, &options)?;
     Ok(Built { judge, method, settings: settings.clone(), options, pairs: String::new() })
 }
 
@@ -521,7 +567,7 @@ mod tests {
         unknown method `comet`, which is a metric, not a judge; for a score like MQM use `probe`
         hint: the methods are gemba-mqm, gemba-da, gemba-sqm, gemba-stars, gemba-classes, gemba-esa, eaprompt, rubric-mqm, fsp, gmicl, gmft, probe, likelihood, m-mad, himate, rate, difficulty, thinking
         `fsp` has no option `shot`; did you mean `shots`?
-        hint: its options are shots, explain, score, sentences, omissions, window
+        hint: its options are shots, explain, score, sentences, omissions, window, reasoning, reasoning-budget
         option `shots` of `fsp` cannot be `5`
         hint: it can be 3 or 0
         `shots` has no value
@@ -531,7 +577,7 @@ mod tests {
         hint: it can be paper or strict
         the granularity of `gemba-da` cannot be `doc`
         hint: it can be seg
-        unknown weight preset `gmba`; hint: it can be wmt, wmt-official, gemba, gemba-sum, mmad, mmad-paper, himate, marot, xcomet, rubric-mqm
+        unknown weight preset `gmba`; hint: it can be wmt, wmt-official, gemba, gemba-sum, mmad, mmad-paper, himate, marot, xcomet, rubric-mqm, gemba-v2
         `explain` and `da` are options of the JSON form; hint: add form=json
         the JSON form has no published code; hint: use preset `paper` or `strict`
         "

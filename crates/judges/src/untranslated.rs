@@ -75,14 +75,14 @@ impl Rule {
 pub(super) fn judge(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
     let mut settled = settled(judge, group);
     if settled.iter().all(Option::is_none) {
-        return samples::judge(judge.protocol(), judge.samples, panel, group);
+        return samples::judge(judge.protocol(), (judge.samples, judge.aggregate), panel, group);
     }
     let left: Vec<usize> =
         (0..settled.len()).filter(|&at| settled[at].is_none() && panel.wants(at)).collect();
     let asked = if left.is_empty() {
         settled.iter().map(|_| Err(Error::Failed("no verdict was wanted".into()))).collect()
     } else {
-        samples::judge(judge.protocol(), judge.samples, &panel.wanting(&left), group)
+        samples::judge(judge.protocol(), (judge.samples, judge.aggregate), &panel.wanting(&left), group)
     };
     let verdicts = asked.into_iter().zip(settled.iter_mut().map(Option::take));
     verdicts.map(|(asked, settled)| settled.map_or(asked, Ok)).collect()

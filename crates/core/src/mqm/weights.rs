@@ -14,6 +14,7 @@
 //! | `marot` | 5 | 5 | 1 | 0.1 | 25 | 0 | none | all |
 //! | `xcomet` | 10 | 5 | 1 | 1 | by severity | by severity | 25 | all |
 //! | `rubric-mqm` | 25 | 5 | 1 | 0.1 (at any severity) | by severity | by severity | 25 | all |
+//! | `gemba-v2` | 25 | 5 | 1 | 0.1 | by severity | by severity | none | all |
 //!
 //! Neutral errors and the category `no-error` cost nothing anywhere.
 
@@ -203,6 +204,18 @@ pub const PRESETS: &[Weights] = &[
         cap: Some(25.0),
         max_errors: None,
     },
+    Weights {
+        name: "gemba-v2",
+        source: "GEMBA-MQM V2 (Junczys-Dowmunt, WMT 2025): 25, 5 and 1, and 0.1 for minor punctuation, without a cap",
+        rules: &[
+            rule(Minor, Path("fluency/punctuation"), 0.1),
+            rule(Critical, Any, 25.0),
+            rule(Major, Any, 5.0),
+            rule(Minor, Any, 1.0),
+        ],
+        cap: None,
+        max_errors: None,
+    },
 ];
 
 /// The preset of this name.
@@ -315,6 +328,7 @@ mod tests {
             ("marot", [5.0, 5.0, 1.0, 0.1, 25.0, 25.0, 0.0, 0.0]),
             ("xcomet", [10.0, 5.0, 1.0, 1.0, 5.0, 1.0, 5.0, 0.0]),
             ("rubric-mqm", [25.0, 5.0, 1.0, 0.1, 5.0, 1.0, 5.0, 0.0]),
+            ("gemba-v2", [25.0, 5.0, 1.0, 0.1, 5.0, 1.0, 5.0, 0.0]),
         ];
         let errors = [
             (Critical, "accuracy/omission"),
@@ -354,7 +368,7 @@ mod tests {
         assert_eq!(
             message,
             "unknown weight preset `wtm`; hint: it can be wmt, wmt-official, gemba, gemba-sum, mmad, mmad-paper, \
-             himate, marot, xcomet, rubric-mqm"
+             himate, marot, xcomet, rubric-mqm, gemba-v2"
         );
     }
 }

@@ -212,6 +212,8 @@ mod tests {
             source: String::new(),
             hypothesis: String::new(),
             reference: None,
+            domain: None,
+            reference_kind: None,
         };
         let example = &read_authors(OURS, Demo::Itemized, false).unwrap()[0];
         assert!(example.is_of(&segment("en", "de")) && example.is_of(&segment("en", "de_DE")));

@@ -102,6 +102,8 @@ mod tests {
             source: source.into(),
             hypothesis: hypothesis.into(),
             reference: None,
+            domain: None,
+            reference_kind: None,
         }
     }
 

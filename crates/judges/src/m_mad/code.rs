@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Error, Judge, Panel, Protocol, Provenance, Retry, Role, Step, Verdict,
-    code::python::repr,
+    code::{literals, python::repr},
     confidence, in_parallel,
     llm::{Chat, Reply, ResponseFormat, Sampling},
     method::Calls,
@@ -26,7 +26,6 @@ use crate::{
 };
 
 pub mod authors;
-mod python;
 
 /// Answer tokens of Stage 1, as in the code, and of the later stages, where the code sets no limit.
 const STAGE_1_BUDGET: usize = 1000;
@@ -173,7 +172,7 @@ impl Published {
     }
 
     fn side(&self, role: Role, segment: &Segment, idx: usize, opening: &str) -> Side {
-        let shown = python::format(&self.texts.segment, &parts(segment));
+        let shown = literals::format(&self.texts.segment, &parts(segment));
         let chat = Chat::new().system(self.texts.debaters[idx].as_str()).user(shown).assistant(opening);
         Side { role, chat }
     }
@@ -181,7 +180,7 @@ impl Published {
     /// One statement, and the annotations that are read of it.
     fn speak(&self, panel: &Panel, step: &Step, side: &mut Side, heard: &str) -> Result<Value, Error> {
         let [before, quoted, after] = &self.texts.heard;
-        let message = format!("{before}{}{after}", python::format(quoted, &[("", heard)]));
+        let message = format!("{before}{}{after}", literals::format(quoted, &[("", heard)]));
         let chat = std::mem::take(&mut side.chat).user(message);
         let question = Question { role: side.role, step: step.clone(), budget: LATER_BUDGET };
         let text = self.ask(panel, &question, &chat, as_it_is)?;
@@ -194,7 +193,7 @@ impl Published {
     fn agree(&self, panel: &Panel, step: &Step, first: &Value, second: &Value) -> Result<bool, Error> {
         let (first, second) = (repr(first), repr(second));
         let values = [("first_annotations", first.as_str()), ("second_annotations", second.as_str())];
-        let chat = Chat::new().user(python::format(&self.texts.checker, &values));
+        let chat = Chat::new().user(literals::format(&self.texts.checker, &values));
         let question = Question { role: Role::Checker, step: step.clone(), budget: LATER_BUDGET };
         self.ask(panel, &question, &chat, |reply| Ok(reply.text.contains("yes")))
     }
@@ -317,7 +316,7 @@ fn demo(shot: Shot, texts: &Texts) -> Demo {
         ("tgt_lng", shot.target_lang.as_str()),
         ("target_segment", shot.target.as_str()),
     ];
-    let user = python::format(&texts.segment, &parts);
+    let user = literals::format(&texts.segment, &parts);
     let answer = format!("\n{}\n", annotation::answer_of(&shot));
     Demo { user, answer, shot }
 }
@@ -353,7 +352,7 @@ fn judge_chat(texts: &JudgeTexts, segment: &Segment, views: &[String]) -> Chat {
 /// What `eval` makes of an answer, from its first `{` to its last `}`.
 fn evaluated(text: &str) -> Option<Value> {
     let (open, close) = (text.find('{')?, text.rfind('}')?);
-    python::literal(text.get(open..=close)?)
+    literals::literal(text.get(open..=close)?)
 }
 
 fn listed(list: Value) -> Value {

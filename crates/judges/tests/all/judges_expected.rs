@@ -124,9 +124,9 @@ fn only_a_score_that_is_asked_for_has_a_mean() {
         hint: it can be errors, da or expected-da
         `score=da` needs the score that `da=off` does not ask for; hint: leave one out
         `gemba-mqm` has no option `threshold`
-        hint: its options are form, shots, explain, da, score
+        hint: its options are form, shots, explain, da, score, reasoning, reasoning-budget
         `fsp` has no option `threshold`
-        hint: its options are shots, explain, score, sentences, omissions, window
+        hint: its options are shots, explain, score, sentences, omissions, window, reasoning, reasoning-budget
         "
     );
 }

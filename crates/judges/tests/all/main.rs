@@ -1,6 +1,7 @@
 //! Judges before scripted models: whole conversations, every branch of their readers.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod gemba_esa_wmt26;
 mod himate_code;
 mod judges;
 mod judges_charges;
@@ -15,5 +16,6 @@ mod judges_thinking;
 mod m_mad;
 mod m_mad_code;
 mod rate;
+mod reasoning;
 mod signature;
 mod untranslated;

@@ -31,6 +31,8 @@ fn translation(system: &str, hypothesis: &str) -> Segment {
         source: "夺笋啊".into(),
         hypothesis: hypothesis.into(),
         reference: None,
+        domain: None,
+        reference_kind: None,
     }
 }
 

@@ -57,7 +57,7 @@ fn every_option_of_every_method_is_signed_or_moves_no_byte() {
             };
             let settings = Settings { preset: *preset, prompts, ..settings.clone() };
             let Ok(plain) = registry::build(method.name, &settings) else { continue };
-            for choice in method.options {
+            for choice in &method.all_options() {
                 for value in values(choice) {
                     let request = format!("{}:{}={value}", method.name, choice.name);
                     // Some options need others beside them, some are not of this preset.

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tribunal_core::files;
 
-use super::python;
-use crate::{setup, shots::Shot};
+use crate::{code::literals, setup, shots::Shot};
 
 /// The error for missing files, with the repository that has them.
 fn not_at_hand(what: String) -> setup::Error {
@@ -156,7 +155,7 @@ impl Source {
 
     fn value(&self, words: &str) -> Result<Value, setup::Error> {
         let name = words.trim().trim_end_matches('=').trim_end();
-        python::literal_after(&self.text, words)
+        literals::literal_after(&self.text, words)
             .ok_or_else(|| self.fault(&format!("it does not define `{name}`")))
     }
 
@@ -230,7 +229,7 @@ impl Source {
             "errors": self.errors(answer)?,
         }));
         let shot = shot.map_err(|e| self.fault(&format!("the answer of a shot: {e}")))?;
-        Ok(Demo { user: python::format(template, &values), answer: answer.into(), shot })
+        Ok(Demo { user: literals::format(template, &values), answer: answer.into(), shot })
     }
 
     /// The annotations of a shot's answer, as shots name them.

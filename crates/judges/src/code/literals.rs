@@ -1,5 +1,5 @@
-//! The part of Python's syntax that M-MAD's published files and their readers use: literals are read, templates
-//! are filled in. It runs nothing.
+//! The part of Python's syntax that the authors' published files use: literals are read, templates are filled in. It
+//! runs nothing.
 
 use std::{iter::Peekable, str::Chars};
 
@@ -36,6 +36,27 @@ pub fn format(template: &str, values: &[(&str, &str)]) -> String {
     text + rest
 }
 
+/// What Python makes of an f-string, or of `str.format`, with these names: `{{` and `}}` are braces. `None` if it has
+/// another name, or a format of its own.
+pub fn interpolate(template: &str, values: &[(&str, &str)]) -> Option<String> {
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some(at) = rest.find(['{', '}']) {
+        let (before, brace) = (&rest[..at], &rest[at..=at]);
+        text.push_str(before);
+        rest = &rest[at + 1..];
+        if let Some(behind) = rest.strip_prefix(brace) {
+            text.push_str(brace);
+            rest = behind;
+            continue;
+        }
+        let (name, behind) = rest.split_once('}').filter(|_| brace == "{")?;
+        text.push_str(values.iter().find(|(known, _)| *known == name)?.1);
+        rest = behind;
+    }
+    Some(text + rest)
+}
+
 struct Reader<'a> {
     chars: Peekable<Chars<'a>>,
 }
@@ -45,6 +66,7 @@ impl Reader<'_> {
         self.skip_space();
         match self.chars.peek()? {
             '"' | '\'' => self.text().map(Value::String),
+            '(' => self.joined().map(Value::String),
             '[' => self.list().map(Value::Array),
             '{' => self.fields('}', ':', Self::text).map(Value::Object),
             '-' | '0'..='9' => self.number(),
@@ -99,6 +121,17 @@ impl Reader<'_> {
             }
         }
         Some(fields)
+    }
+
+    /// Texts in brackets, one after the other, which are one text; f-strings as they stand.
+    fn joined(&mut self) -> Option<String> {
+        self.eat('(')?;
+        let mut text = String::new();
+        while self.eat(')').is_none() {
+            self.chars.next_if_eq(&'f');
+            text += &self.text()?;
+        }
+        Some(text)
     }
 
     fn number(&mut self) -> Option<Value> {
@@ -192,6 +225,8 @@ mod tests {
         check("'a\nb'", None);
         check("{\"a\": 1} and more", None);
         check("{\"a\": 1", None);
+        check("(\n    \"a\"  # one\n    f'{b}'\n)", Some(json!("a{b}")));
+        check("(\"a\", \"b\")", None);
     }
 
     #[test]
@@ -201,6 +236,16 @@ mod tests {
         assert_eq!(literal_after(file, "shots ="), Some(json!([{"a": "1", "b": "2"}])));
         assert_eq!(literal_after(file, "my_prompt ="), None, "a name is not a literal");
         assert_eq!(literal_after(file, "none ="), None);
+    }
+
+    #[test]
+    fn braces_of_f_strings() {
+        let filled = |template: &str| interpolate(template, &[("a", "{b}"), ("b", "2")]);
+        assert_eq!(filled("{a}: {{\"n\": {b}}}").unwrap(), "{b}: {\"n\": 2}");
+        assert_eq!(filled("none").unwrap(), "none");
+        for wrong in ["{c}", "{b", "b}", "{b!r}"] {
+            assert_eq!(filled(wrong), None, "{wrong}");
+        }
     }
 
     #[test]

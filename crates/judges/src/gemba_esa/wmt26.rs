@@ -1,0 +1,143 @@
+//! What the prompts of WMT 2026 show beside a translation: instructions by domain, and a reference with its kind. It
+//! asks nothing; [`super`] does.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::SYSTEM;
+use crate::{
+    Error,
+    llm::Chat,
+    pair::Pair,
+    prompt::{File, Prompts},
+    segment::Segment,
+};
+
+pub mod code;
+
+const SPANS: File = File { name: "gemba_esa/wmt26/spans.j2", text: include_str!("wmt26/spans.j2") };
+const SCORE: File = File { name: "gemba_esa/wmt26/score.j2", text: include_str!("wmt26/score.j2") };
+const DOMAINS: File = File { name: "gemba_esa/wmt26/domains.j2", text: include_str!("wmt26/domains.j2") };
+const REFERENCE: File =
+    File { name: "gemba_esa/wmt26/reference.j2", text: include_str!("wmt26/reference.j2") };
+
+/// The prompts' files.
+pub const FILES: [File; 5] = [SYSTEM, SPANS, SCORE, DOMAINS, REFERENCE];
+
+/// How a thinking model is sampled, in all stages. Source: the baseline's `run_qe_local.py`.
+pub const TEMPERATURE: f32 = 0.6;
+pub const TOP_P: f32 = 0.95;
+
+/// The most tokens of a thought. Source: as above.
+pub const THOUGHT_BUDGET: f64 = 8192.0;
+
+/// The domain that stands for all others.
+const GENERAL: &str = "general";
+
+/// The domains that have instructions.
+const KNOWN: [&str; 7] = ["news", "factchecking", "speech", "social", "software", "edu", GENERAL];
+
+/// Whose instructions a segment is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Domain {
+    /// Those of its own domain.
+    OfSegment,
+    /// Those of this domain, whatever the segment's.
+    Given(&'static str),
+    /// None.
+    Hidden,
+}
+
+impl Domain {
+    /// The domain whose instructions a segment is shown; the general one if it has none that is known.
+    fn of(self, segment: &Segment) -> Option<&str> {
+        let own = segment.domain.as_deref().filter(|domain| KNOWN.contains(domain));
+        match self {
+            Self::OfSegment => Some(own.unwrap_or(GENERAL)),
+            Self::Given(domain) => Some(domain),
+            Self::Hidden => None,
+        }
+    }
+
+    /// What to know of segments whose domains have no instructions.
+    #[must_use]
+    pub fn notes(self, segments: &[Segment]) -> Vec<String> {
+        if self != Self::OfSegment {
+            return Vec::new();
+        }
+        let known = KNOWN.join(", ");
+        let hint = format!("hint: `domain=off` shows none, `domain=NAME` those of {known}");
+        let named = segments.iter().filter_map(|segment| segment.domain.as_deref());
+        let named: BTreeSet<&str> = named.collect();
+        if named.is_empty() {
+            return vec![format!(
+                "the input names no domains, so `gemba-esa` shows the general instructions\n{hint}"
+            )];
+        }
+        let unknown = named.into_iter().filter(|domain| !KNOWN.contains(domain));
+        let note = |domain| {
+            format!(
+                "`gemba-esa` has no instructions for the domain `{domain}` and shows the general ones\n{hint}"
+            )
+        };
+        unknown.map(note).collect()
+    }
+}
+
+/// What a prompt shows beside source and translation.
+pub struct Shown {
+    pub domain: Domain,
+    pub reference: bool,
+}
+
+#[derive(Serialize)]
+struct Values<'a> {
+    #[serde(flatten)]
+    pair: Pair<'a>,
+    instructions: Option<String>,
+    reference: Option<&'a str>,
+    reference_kind: String,
+    spans: &'a str,
+}
+
+impl Shown {
+    /// The question for the error spans of a segment.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if the reference is to be shown and the segment has none, or for a template that cannot be
+    /// filled in.
+    pub fn spans(&self, prompts: &Prompts, segment: &Segment) -> Result<Chat, Error> {
+        self.chat(prompts, SPANS, segment, "")
+    }
+
+    /// The question for the score, with the answer to the first one.
+    ///
+    /// # Errors
+    /// As [`Shown::spans`].
+    pub fn score(&self, prompts: &Prompts, segment: &Segment, spans: &str) -> Result<Chat, Error> {
+        self.chat(prompts, SCORE, segment, spans)
+    }
+
+    fn chat(&self, prompts: &Prompts, file: File, segment: &Segment, spans: &str) -> Result<Chat, Error> {
+        let reference = segment.reference.as_deref().filter(|_| self.reference);
+        if self.reference && reference.is_none() {
+            return Err(Error::Failed("the segment has no reference translation to show".into()));
+        }
+        let instructions = self.domain.of(segment).map(|domain| {
+            let values = serde_json::json!({
+                "domain": domain, "source_lang": segment.src_lang.name(), "target_lang": segment.tgt_lang.name(),
+            });
+            prompts.render(DOMAINS, values)
+        });
+        let kind = segment.reference_kind.as_deref().unwrap_or_default();
+        let values = Values {
+            pair: Pair::of(segment),
+            instructions: instructions.transpose()?,
+            reference,
+            reference_kind: prompts.render(REFERENCE, serde_json::json!({ "kind": kind }))?,
+            spans,
+        };
+        Ok(Chat::new().system(prompts.render(SYSTEM, ())?).user(prompts.render(file, values)?))
+    }
+}

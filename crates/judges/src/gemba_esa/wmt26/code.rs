@@ -1,0 +1,200 @@
+//! WMT 2026's baseline as its published program runs it on local models (`run_qe_local.py`, `qe_utils.py`): the
+//! authors' texts from the user's copy, faults included. [`super::super`] lists what differs.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::Value;
+
+use authors::Texts;
+
+use super::{Domain, GENERAL, TEMPERATURE, TOP_P};
+use crate::{
+    Error, Judge, Panel, Protocol, Provenance, Role, Stage, Verdict, confidence,
+    gemba_esa::{Options, SCORE_STAGE, SPANS_STAGE},
+    in_parallel,
+    llm::{Chat, Reasoning, Reply, ResponseFormat, Sampling},
+    method::Calls,
+    mqm::{self, ErrorSpan, Repeats, Severity, weights::Weights},
+    prompt, reading,
+    segment::Segment,
+    setup::{self, Reference, Settings},
+};
+
+mod authors;
+
+/// Answer tokens of the spans, without thinking, and of the score, with and without.
+const SPANS_BUDGET: usize = 512;
+const SCORE_BUDGET: usize = 64;
+
+/// The baseline as published.
+pub struct Published {
+    texts: Texts,
+    domain: Option<&'static str>,
+    /// Tokens of thought and spans together.
+    thinking: Option<usize>,
+    weights: &'static Weights,
+    max_tokens: Option<usize>,
+}
+
+impl Protocol for Published {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+    }
+
+    fn check_input(&self, segments: &[Segment]) -> Result<(), setup::Error> {
+        let Some(segment) = segments.iter().find(|segment| self.texts.names(segment).is_none()) else {
+            return Ok(());
+        };
+        let reason = format!(
+            "WMT 2026's baseline has no prompt for {}-{}, only for {}; hint: use preset `strict`",
+            segment.src_lang,
+            segment.tgt_lang,
+            self.texts.pairs()
+        );
+        Err(setup::Error::Conflict(reason))
+    }
+
+    fn notes(&self, segments: &[Segment]) -> Vec<String> {
+        self.domain.map_or(Domain::OfSegment, Domain::Given).notes(segments)
+    }
+}
+
+impl From<Published> for Judge {
+    fn from(judge: Published) -> Self {
+        let prompts = prompt::hash(judge.texts.all());
+        let provenance = Provenance { prompts, ..Provenance::default() }.with("shots", "0");
+        let sampled_at = judge.thinking.map(|_| [TEMPERATURE, TOP_P]);
+        Self { calls: Some(Calls::exactly(2)), sampled_at, ..Self::new(provenance, judge) }
+    }
+}
+
+impl Published {
+    /// Reads the user's copy of the published file.
+    ///
+    /// # Errors
+    /// No copy, one that lacks a text, and options for which nothing is published.
+    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+        let unpublished = |option: &str| {
+            let reason =
+                format!("`{option}` of `gemba-esa` has no published code; hint: use preset `strict`");
+            Err(setup::Error::Conflict(reason))
+        };
+        if *options.is_expected {
+            return unpublished("score=expected");
+        }
+        if *options.reference != Reference::Off {
+            return unpublished("reference");
+        }
+        let domain = match *options.domain {
+            Domain::OfSegment => None,
+            Domain::Given(domain) => Some(domain),
+            Domain::Hidden => return unpublished("domain=off"),
+        };
+        Ok(Self {
+            texts: Texts::read(settings.prompts.as_deref())?,
+            domain,
+            thinking: options.thought_budget()?,
+            weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("gemba"))?,
+            max_tokens: settings.max_tokens,
+        })
+    }
+
+    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
+        if segment.is_blank() {
+            return Err(Error::nothing_to_judge());
+        }
+        let (source, target) = (&segment.source, &segment.hypothesis);
+        if target.is_empty() {
+            let all = ErrorSpan::new("accuracy/omission", source, Severity::Major);
+            return Ok(self.verdict(segment, 0.0, vec![all]));
+        }
+        let unknown = || Error::Failed("the published code does not know this language pair".into());
+        let names = self.texts.names(segment).ok_or_else(unknown)?;
+        let domain = self.domain.or(segment.domain.as_deref()).unwrap_or(GENERAL);
+        let question = self.texts.spans(names, domain, (source, target));
+        let budget = self.max_tokens.or(self.thinking).unwrap_or(SPANS_BUDGET);
+        let reply = self.ask(panel, SPANS_STAGE, question, budget)?;
+        let spans = without_thought(&reply.text);
+        let mut errors = read_errors(&spans);
+        confidence::note(&reply, "span", &mut errors);
+        let question = self.texts.score(names, domain, (source, target), &spans);
+        let reply = self.ask(panel, SCORE_STAGE, question, SCORE_BUDGET)?;
+        let score = read_score(&reply.text).ok_or_else(|| {
+            reading::unusable(&reply.text, "an answer in which the published code finds no score")
+        })?;
+        Ok(self.verdict(segment, score, errors))
+    }
+
+    fn verdict(&self, segment: &Segment, score: f64, errors: Vec<ErrorSpan>) -> Verdict {
+        let (source, target) = (&segment.source, &segment.hypothesis);
+        let (errors, _) = mqm::assess(errors, source, target, Repeats::Charged, self.weights);
+        Verdict { quality_score: Some(score), ..Verdict::new(score, errors) }
+    }
+
+    /// An answer as it is, even one that its budget cut.
+    fn ask(&self, panel: &Panel, stage: Stage, question: String, max_tokens: usize) -> Result<Reply, Error> {
+        let chat = Chat::new().system(self.texts.system.as_str()).user(question);
+        let chat = Chat { thought: self.thinking.map(|_| Reasoning::Open), ..chat };
+        let sampling = match self.thinking {
+            Some(_) => Sampling { temperature: TEMPERATURE, top_p: TOP_P, ..panel.sampling.clone() },
+            None => panel.sampling.clone(),
+        };
+        let sampling = Sampling { max_tokens, ..sampling };
+        Ok(panel.ask_with(Role::Annotator, stage, &chat, &ResponseFormat::Text, &sampling)?)
+    }
+}
+
+static THOUGHT: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new("(?s)<think>.*?</think>").expect("the pattern is a constant that compiles"));
+static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r#"^(\S[^"]*?)\s*-\s*"([^"]*)""#).expect("the pattern is a constant that compiles")
+});
+static FENCE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"^```[a-zA-Z]*\s*").expect("the pattern is a constant that compiles"));
+static NUMBER: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\b\d+(?:\.\d+)?\b").expect("the pattern is a constant that compiles"));
+
+/// The text without thoughts that open and close in it. Where the chat template has opened the thought, it stays.
+fn without_thought(text: &str) -> String {
+    reading::strip(&THOUGHT.replace_all(text, "")).to_owned()
+}
+
+/// Every line under a header that reads `category - "span"`. Source: `stage1_to_predicted_errors`.
+fn read_errors(text: &str) -> Vec<ErrorSpan> {
+    let mut severity = None;
+    let mut errors = Vec::new();
+    let is_end =
+        |c: char| matches!(c, '\n'..='\r' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}');
+    for line in text.split(is_end).map(reading::strip) {
+        match (line.to_lowercase().as_str(), severity) {
+            ("major:", _) => severity = Some(Severity::Major),
+            ("minor:", _) => severity = Some(Severity::Minor),
+            ("no-error", _) | (_, None) => {}
+            (_, Some(severity)) => {
+                let entry = ENTRY.captures(line);
+                errors.extend(entry.map(|entry| ErrorSpan::new(&entry[1], &entry[2], severity)));
+            }
+        }
+    }
+    errors
+}
+
+/// The score of the JSON object, or else the last number of the answer that is in 0 to 100. Source:
+/// `parse_stage2_output`.
+fn read_score(text: &str) -> Option<f64> {
+    let text = without_thought(text);
+    let is_score = |score: &f64| (0.0..=100.0).contains(score);
+    let inner = FENCE.replace(&text, "");
+    let inner = reading::strip(reading::strip(&inner).strip_suffix("```").unwrap_or(&inner));
+    let said = serde_json::from_str::<Value>(inner).ok().and_then(|value| match value.get("score")? {
+        Value::Number(number) => number.as_f64(),
+        Value::String(number) => reading::strip(number).parse().ok(),
+        Value::Bool(is_one) => Some(f64::from(u8::from(*is_one))),
+        _ => None,
+    });
+    said.filter(is_score).or_else(|| {
+        let numbers: Vec<f64> = NUMBER.find_iter(&text).filter_map(|n| n.as_str().parse().ok()).collect();
+        numbers.into_iter().rev().find(is_score)
+    })
+}
