@@ -1,0 +1,149 @@
+//! `tribunal selftest`: whether this build computes on this machine what it should, on each instruction set of the
+//! processor and on each GPU.
+
+use std::{io::Write, process::ExitCode};
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::{output::TextOrJson, setup};
+use crate::eval::{
+    Resources,
+    models::gpu_check::{self, GpuReport},
+    selftest::{self, CpuReport, Difference},
+};
+
+/// Checks that this build computes on this machine what it should: instruction sets and GPUs.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    printed: TextOrJson,
+}
+
+/// What `--format json` prints.
+#[derive(Serialize)]
+struct Printed<'a> {
+    version: &'a str,
+    segments: usize,
+    cpu: &'a [CpuReport],
+    gpus: &'a [GpuReport],
+}
+
+/// Runs `tribunal selftest`: exit code 0 where everything is as recorded, 1 where something differs.
+///
+/// # Errors
+/// The model cannot be written to the temporary folder, or a GPU cannot be opened.
+pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
+    let cpu = selftest::check()?;
+    let named = gpu_check::gpus(&Resources::default());
+    let of_gpu = |gpu: &gpu_check::Named| gpu_check::check(&format!("cuda:{}", gpu.ordinal), None, "auto");
+    let gpus = named.iter().map(of_gpu).collect::<Result<Vec<_>, _>>()?.concat();
+    if args.printed.is_json() {
+        let printed =
+            Printed { version: setup::version(), segments: selftest::n_segments(), cpu: &cpu, gpus: &gpus };
+        writeln!(out, "{}", serde_json::to_string(&printed)?)?;
+    } else {
+        show(&cpu, &gpus, out)?;
+    }
+    let is_right = cpu.iter().all(|cpu| cpu.wrong.is_none()) && gpus.iter().all(|gpu| gpu.wrong.is_none());
+    Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn show(cpu: &[CpuReport], gpus: &[GpuReport], out: &mut dyn Write) -> Result<()> {
+    let n = selftest::n_segments();
+    for CpuReport { isa, seconds, wrong } in cpu {
+        match wrong {
+            None => writeln!(
+                out,
+                "{isa}: {n} segments, verdicts and log-probabilities are right ({seconds:.2} s)"
+            )?,
+            Some(Difference { segment, what, expected, found }) => {
+                writeln!(out, "{isa}: segment {segment}: {what}: expected `{expected}`, found `{found}`")?;
+            }
+        }
+    }
+    for GpuReport { gpu, seconds, wrong } in gpus {
+        match wrong {
+            None => {
+                writeln!(out, "{gpu}: the tensor core's sums and every product are right ({seconds:.2} s)")?;
+            }
+            Some(wrong) => writeln!(out, "{gpu}: {wrong}")?,
+        }
+    }
+    if gpus.is_empty() {
+        writeln!(out, "no GPU was checked: there is none, or this build cannot use it")?;
+    }
+    if let Some(hint) = hint(cpu, gpus) {
+        writeln!(
+            out,
+            "hint: {hint}; please report the processor or card, and these lines with `tribunal --version`"
+        )?;
+    }
+    Ok(())
+}
+
+/// What to do where something differs.
+fn hint(cpu: &[CpuReport], gpus: &[GpuReport]) -> Option<String> {
+    let right = cpu.iter().rfind(|cpu| cpu.wrong.is_none());
+    if cpu.iter().any(|cpu| cpu.wrong.is_some()) {
+        return Some(right.map_or_else(
+            || {
+                "no scores of this build can be trusted on this machine: install it again, or build it here"
+                    .into()
+            },
+            |right| format!("`--device cpu --cpu-tier {}` computes what it should", right.isa),
+        ));
+    }
+    let is_wrong = gpus.iter().any(|gpu| gpu.wrong.is_some());
+    is_wrong.then(|| "`--device cpu` computes what it should, and `tribunal gpu-check` says more".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cpu(isa: &'static str, is_wrong: bool) -> CpuReport {
+        let wrong = Difference {
+            segment: 7,
+            what: "log-probability of token 3".into(),
+            expected: "-1.5".into(),
+            found: "-1.25".into(),
+        };
+        CpuReport { isa, seconds: 0.25, wrong: is_wrong.then_some(wrong) }
+    }
+
+    fn gpu(wrong: Option<&str>) -> GpuReport {
+        GpuReport { gpu: "NVIDIA H200 (0)".into(), seconds: 0.5, wrong: wrong.map(str::to_owned) }
+    }
+
+    fn shown(cpu: &[CpuReport], gpus: &[GpuReport]) -> String {
+        let mut out = Vec::new();
+        show(cpu, gpus, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn what_is_printed() {
+        insta::assert_snapshot!(shown(&[cpu("portable", false), cpu("avx2", false)], &[gpu(None)]), @"
+        portable: 20 segments, verdicts and log-probabilities are right (0.25 s)
+        avx2: 20 segments, verdicts and log-probabilities are right (0.25 s)
+        NVIDIA H200 (0): the tensor core's sums and every product are right (0.50 s)
+        ");
+        insta::assert_snapshot!(shown(&[cpu("portable", false), cpu("avx2", true)], &[]), @"
+        portable: 20 segments, verdicts and log-probabilities are right (0.25 s)
+        avx2: segment 7: log-probability of token 3: expected `-1.5`, found `-1.25`
+        no GPU was checked: there is none, or this build cannot use it
+        hint: `--device cpu --cpu-tier portable` computes what it should; please report the processor or card, and these lines with `tribunal --version`
+        ");
+        insta::assert_snapshot!(shown(&[cpu("portable", true)], &[]), @"
+        portable: segment 7: log-probability of token 3: expected `-1.5`, found `-1.25`
+        no GPU was checked: there is none, or this build cannot use it
+        hint: no scores of this build can be trusted on this machine: install it again, or build it here; please report the processor or card, and these lines with `tribunal --version`
+        ");
+        insta::assert_snapshot!(shown(&[cpu("portable", false)], &[gpu(Some("a kernel differs"))]), @"
+        portable: 20 segments, verdicts and log-probabilities are right (0.25 s)
+        NVIDIA H200 (0): a kernel differs
+        hint: `--device cpu` computes what it should, and `tribunal gpu-check` says more; please report the processor or card, and these lines with `tribunal --version`
+        ");
+    }
+}
