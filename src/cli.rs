@@ -33,6 +33,7 @@ pub mod config;
 pub mod export;
 mod gpu_check;
 pub mod keep;
+pub mod lint;
 pub mod merge;
 pub mod meta;
 pub mod methods;
@@ -45,10 +46,12 @@ pub mod report;
 pub mod rerun;
 pub mod score;
 pub mod search;
+mod selftest;
 pub mod setup;
 pub mod show;
 mod signals;
 pub mod slurm;
+mod submission;
 pub mod tune;
 pub mod verify;
 
@@ -98,6 +101,12 @@ enum Command {
     Export(export::Args),
     /// How well metrics and judges agree with human raters
     Meta(Box<meta::Args>),
+    /// Look for mistakes in ratings, texts and scores, before they are used
+    ///
+    /// Lines that are shifted against their sources, errors outside the text, low scores without an error, annotators
+    /// who never mark or agree with none, equal translations, known mistakes in the scores of metrics. Exit codes: 0 no
+    /// warning (there may be notes), 1 some warning, 2 could not run.
+    Lint(lint::Args),
     /// Meta-evaluation with marked errors: build sets, ask a model, score answers
     #[command(subcommand)]
     Promptcue(promptcue::Command),
@@ -107,6 +116,8 @@ enum Command {
     Tune(Box<tune::Args>),
     /// Evidence for RATE's search agent: build an index, query it
     Search(search::Args),
+    /// Check that this build computes on this machine what it should
+    Selftest(selftest::Args),
     /// Check that a GPU computes what it should
     GpuCheck(gpu_check::Args),
     /// The judging methods: list, show
@@ -258,10 +269,12 @@ impl Cli {
             Command::Report(args) => report::run(&args, out),
             Command::Export(args) => export::run(&args, out),
             Command::Meta(args) => meta::run(&args, out),
+            Command::Lint(args) => lint::run(&args, out),
             Command::Promptcue(command) => promptcue::run(&command, &invocation, load, out),
             Command::Calibrate(args) => calibrate::run(&args, &invocation, load, out),
             Command::Tune(args) => tune::run(&args, &invocation, out),
             Command::Search(args) => search::run(&args, out),
+            Command::Selftest(args) => selftest::run(&args, out),
             Command::GpuCheck(args) => gpu_check::run(&args, out),
             Command::Methods(args) => methods::run(&args, out),
             Command::Models(args) => models::run(args, out),

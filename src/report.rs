@@ -14,6 +14,7 @@ pub mod compare;
 mod examples;
 pub mod export;
 pub mod health;
+pub mod lint;
 mod marked;
 pub mod meta;
 pub mod page;

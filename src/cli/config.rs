@@ -45,6 +45,7 @@ const ASIDE: &[(&str, &[&str])] = &[
     ("calibrate", &["method"]),
     ("ask", FORMAT),
     ("gpu-check", FORMAT),
+    ("selftest", FORMAT),
 ];
 
 /// Formats that commands without a table do not have.

@@ -186,7 +186,7 @@ fn pairs(args: &Args) -> Result<Vec<Pair>> {
 /// The languages of the runs, in the order in which they name them.
 fn pairs_of(runs: &[PathBuf]) -> Result<Vec<Pair>> {
     let mut pairs: Vec<Pair> = Vec::new();
-    for path in runs.iter().filter(|path| path.is_dir() || !raters::is_mqm_tsv(path)) {
+    for path in runs.iter().filter(|path| path.is_dir() || !raters::is_annotations(path)) {
         for record in run::verdicts(path)? {
             let is_same = |pair: &Pair| (&pair.src, &pair.tgt) == (&record.src_lang, &record.tgt_lang);
             if !pairs.iter().any(is_same) {
@@ -216,7 +216,7 @@ fn judge(args: &Args, how: Statistics<'_>, path: &Path, pair: Option<&Pair>) -> 
         bail!("`{}` holds no verdict", path.display());
     }
     let run = path.join("run.json").is_file().then(|| RunFile::read(path)).transpose()?;
-    let human = path.is_file() && raters::is_mqm_tsv(path);
+    let human = path.is_file() && raters::is_annotations(path);
     let signature = run.as_ref().map(|run| &run.signature);
     let is_weighed = |signature: &Signature| signature.get("weights").is_some();
     let method = signature.and_then(method);

@@ -128,7 +128,7 @@ pub fn judge(spec: &Spec, input: &Input) -> Result<Built> {
     let segments = &input.segments;
     let outlines = (0..segments.n_segments()).map(|idx| segments.outline(idx));
     let built = built.on_pairs(outlines.map(|of| format!("{}-{}", of.src_lang, of.tgt_lang)));
-    Ok(built.sampled(spec.judge.samples, &spec.sampling.sampling())?)
+    Ok(built.aggregated(spec.judge.aggregate).sampled(spec.judge.samples, &spec.sampling.sampling())?)
 }
 
 /// The judge of a specification, for any input with or without references.
@@ -306,6 +306,7 @@ impl Evaluation {
     /// Checks languages, and the models against the judge.
     fn check(&self, models: &Models) -> Result<()> {
         self.mixed_up.check()?;
+        self.judge.check_reasoning(&models.panel, |role| models.model_of(role))?;
         Ok(self.judge.protocol().check_models(&|role| models.model_of(role))?)
     }
 

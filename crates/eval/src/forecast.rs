@@ -78,15 +78,17 @@ impl Forecast {
         match load(&spec.models, &spec.resources, spec.sampling.sampling()) {
             Ok(models) => Self::counted(evaluation, invocation, (&models, device_memory), shown),
             Err(error) => match &error {
-                Error::Card(card::Error::NotPulled { name, .. }) => guess(
-                    &card::find(name)?,
-                    &format!("`{name}` is not on this machine"),
-                    &format!(
-                        "\nhint: `tribunal models pull {name}`, then plan again: tokens are counted, memory is known, and a few groups \
+                Error::Card(card::Error::NotPulled { name, .. } | card::Error::NotCached { name, .. }) => {
+                    guess(
+                        &card::find(name)?,
+                        &format!("`{name}` is not on this machine"),
+                        &format!(
+                            "\nhint: `tribunal models pull {name}`, then plan again: tokens are counted, memory is known, and a few groups \
                          say how long the rest takes"
-                    ),
-                    "not known without the model",
-                ),
+                        ),
+                        "not known without the model",
+                    )
+                }
                 // A run for a machine with a GPU is planned on one without.
                 Error::Device(DeviceError::NotBuilt(_) | DeviceError::NoDevice { .. }) => {
                     let card = card::find(&spec.models.model).map_err(|_| error)?;

@@ -20,6 +20,7 @@
 //!
 //! A [`Session`] keeps its models and judges many inputs. [`Forecast`] says what a run would take. [`recorded`] goes from a run
 //! folder back to its evaluation, to repeat it or to check it. [`run`] is the layer below: groups, journal, shards.
+//! [`selftest`] checks the build on this machine.
 
 use tribunal_core::{digest, files, llm, mqm, parallel, random, segment, signature};
 use tribunal_engine::{card, engine};
@@ -34,6 +35,7 @@ pub mod provenance;
 pub mod raters;
 pub mod recorded;
 pub mod run;
+pub mod selftest;
 pub mod session;
 pub mod spec;
 

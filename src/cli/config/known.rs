@@ -60,6 +60,7 @@ const OTHERS: &[&str] = &[
     "TRIBUNAL_TEST_RANKS",
     "TRIBUNAL_TEST_TIERS",
     "TRIBUNAL_TOKENIZERS",
+    "TRIBUNAL_WMT26_BASELINE",
 ];
 
 /// How alike two names must be for one to be the other misspelt, 0..=1.

@@ -58,6 +58,7 @@ pub fn check(dir: &Path, recorded: Recorded, how: &Check, load: ModelLoader) -> 
         (Panel::new(Arc::new(Rehearsal::default()), sampling), of_models(&run.signature, &built), None)
     } else {
         let models = load(&spec.models, &spec.resources, sampling)?;
+        built.check_reasoning(&models.panel, |role| models.model_of(role))?;
         built.protocol().check_models(&|role| models.model_of(role))?;
         replay.jobs = models.jobs(spec.resources.jobs);
         (models.panel, models.signature, Some(models.files))
