@@ -69,7 +69,7 @@ __device__ __forceinline__ void score(const Queries<D, T>& queries, const bf16* 
                                       float (&scores)[Plan<D, T>::kScoredM][2][4]) {
   using P = Plan<D, T>;
   const int first = first_scored<D, T>();
-#pragma unroll
+#pragma unroll P::kStepsAtOnce
   for (int k = 0; k < P::kSteps; k++) {
     uint32_t b[4];
     load_keys(b, keys + k * 16, P::kStageRow);
