@@ -14,7 +14,7 @@ use tribunal_core::llm::{Chat, Llm, ResponseFormat, Sampling, Usage};
 use tribunal_engine::{
     engine::{Engine, Options},
     model::config::from_json,
-    model::{BLOCK, Compute, Device, KvType, Part, Step, Weights, cpu::Activations},
+    model::{BLOCK, Compute, Config, Device, KvType, Part, Step, Weights, cpu::Activations},
 };
 
 use crate::{
@@ -48,6 +48,12 @@ fn gpu() -> Option<Device> {
     }
 }
 
+/// The configuration of a tiny model.
+fn config(name: &str) -> Config {
+    let file = std::fs::read(tiny(name).join("config.json")).unwrap();
+    from_json("config.json", &serde_json::from_slice(&file).unwrap()).unwrap()
+}
+
 /// Whether the driver is the emulated one, whose behaviour variables change.
 fn is_emulated() -> bool {
     std::env::var_os("TRIBUNAL_TEST_EMULATED").is_some()
@@ -68,6 +74,17 @@ fn again(test: &str, part: &str, variables: &[(&str, &str)]) -> (String, bool) {
 
 fn part() -> Option<String> {
     std::env::var(PART).ok()
+}
+
+/// Whether this process runs nothing but this test, so that no other one takes or frees memory of the card meanwhile.
+/// Where it does not, the test is run in a process of its own, in which it must pass.
+fn is_alone(test: &str) -> bool {
+    let is_alone = part().is_some();
+    if !is_alone {
+        let (said, passed) = again(test, "alone", &[]);
+        assert!(passed, "{said}");
+    }
+    is_alone
 }
 
 /// How often a kernel was launched, as the emulated driver wrote it down.
@@ -273,9 +290,7 @@ fn tensor_core_sums_are_those_of_its_generation() {
 #[test]
 fn seeded_weights_are_the_same_on_both_devices() {
     let Some(Device::Cuda(gpu)) = gpu() else { return };
-    let file = std::fs::read(tiny("qwen2").join("config.json")).unwrap();
-    let config = from_json("config.json", &serde_json::from_slice(&file).unwrap()).unwrap();
-    let weights = Weights::seeded(config, 3);
+    let weights = Weights::seeded(config("qwen2"), 3);
     let tokens: Vec<u32> = (0..40).map(|i| i * 37 % 256).collect();
     let apart_from = gpu.without_cascade();
     let [ours, theirs, uncascaded] = [Device::Cuda(gpu), Device::Cpu, Device::Cuda(apart_from)]

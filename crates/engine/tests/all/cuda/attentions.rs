@@ -6,25 +6,21 @@ use std::fs;
 
 use tribunal_engine::model::{
     BLOCK, Compute, Config, Device, KvType, Model, StepLimits, Weights,
-    config::{Attention, AttentionKind, Rope, Scaling, from_json},
+    config::{Attention, AttentionKind, Rope, Scaling},
     cpu::Activations,
-    cuda::{Gpu, KernelSet, step_bytes},
+    cuda::{KernelSet, step_bytes},
 };
 
 use super::{
-    apart, gpu,
-    graphs::{Work, decode},
-    is_emulated,
+    apart, config, gpu,
+    graphs::{Work, check_whole},
+    is_alone, is_emulated,
+    kernels::check_kernels,
     ranks::{CUTS, gpus, groups},
 };
 use crate::model::{Desk, alone, bits, check_bits, check_company, load_on, sequences, tiny};
 
 const MODELS: [&str; 4] = ["gemma4", "gemma4-moe", "gpt-oss", "gpt-oss-mxfp4"];
-
-fn config(name: &str) -> Config {
-    let file = fs::read(tiny(name).join("config.json")).unwrap();
-    from_json("config.json", &serde_json::from_slice(&file).unwrap()).unwrap()
-}
 
 /// Gemma 4's two sizes of heads, with so many of keys and values in each kind of layer.
 fn wide_heads(n_full: usize, n_sliding: usize) -> Config {
@@ -125,33 +121,18 @@ fn experts_that_are_all_taken_are_near_those_of_the_cpu() {
 fn every_kernel_has_the_same_bits() {
     let Some(Device::Cuda(gpu)) = gpu() else { return };
     for name in MODELS {
-        let run = |gpu: &Gpu| {
-            let mut model = load_on(&Device::Cuda(gpu.clone()), name);
-            let all = sequences(&[290, 60, 9]);
-            let mut desk = Desk::new(&mut *model, &all, KvType::Bf16);
-            let steps = [&[(0, 270), (1, 50), (2, 5)][..], &[(0, 1), (1, 1), (2, 1)], &[(0, 19)]];
-            steps.into_iter().flat_map(|work| desk.step(work)).map(|row| bits(&row)).collect::<Vec<_>>()
-        };
-        let expected = run(&gpu.with_kernels(KernelSet::Plain));
-        for set in [KernelSet::Proven, KernelSet::Auto] {
-            assert!(run(&gpu.with_kernels(set)) == expected, "{name} by {set:?}");
-        }
+        check_kernels(&gpu, name, &Weights::open(&tiny(name)).unwrap());
     }
 }
 
 #[test]
 fn recorded_steps_have_the_bits_of_single_launches() {
     let Some(gpu) = gpu() else { return };
-    let whole_steps = |device: &Device| if let Device::Cuda(gpu) = device { gpu.whole_steps() } else { 0 };
     let steps = [vec![(0, 1), (4, 2)], vec![(1, 3), (2, 1), (5, 1)], vec![(0, 2)]];
     // Work tiles change where a window leaves a split of keys, and are alike again behind that.
     let work: Work = steps.iter().cycle().take(24).cloned().collect();
     for name in MODELS {
-        let run = |device: &Device| decode(&mut *load_on(device, name), &work, 0);
-        let expected = run(&gpu.clone().without_graphs());
-        let before = whole_steps(&gpu);
-        assert!(run(&gpu) == expected, "{name}");
-        assert!(whole_steps(&gpu) > before, "{name}: no step was launched whole");
+        check_whole(name, &work, &gpu, std::slice::from_ref(&gpu));
     }
 }
 
@@ -187,6 +168,9 @@ fn blocks_are_copied_in_layers_of_both_kinds() {
 fn steps_and_the_cache_take_the_memory_that_is_reckoned() {
     const MOST: StepLimits = StepLimits { rows: 44, wanted: 20, sequences: 12, context: 320 };
     let Some(Device::Cuda(gpu)) = gpu().filter(|_| is_emulated()) else { return };
+    if !is_alone("attentions::steps_and_the_cache_take_the_memory_that_is_reckoned") {
+        return;
+    }
     let gpu = gpu.with_buffers_in_one();
     for config in [wide_heads(1, 2), wide_heads(4, 2), config("gemma4-moe"), config("gpt-oss")] {
         let weights = Weights::seeded(config.clone(), 3);
@@ -234,13 +218,7 @@ fn recorded_steps_of_several_gpus_have_the_bits_of_one() {
     let Some(gpus) = gpus(NAME, &["0", "9"]) else { return };
     let work: Work = [vec![(0, 1), (4, 2)], vec![(0, 2)]].iter().cycle().take(8).cloned().collect();
     for name in ["gemma4-moe", "gpt-oss"] {
-        let run = |device: &Device| decode(&mut *load_on(device, name), &work, 0);
-        let expected = run(&gpus[0].clone().without_graphs());
-        for group in groups(&gpus, &[2]) {
-            let before = group.gpus()[0].whole_steps();
-            assert!(run(&group) == expected, "{name} on {group:?}");
-            assert!(group.gpus()[0].whole_steps() > before, "{name} on {group:?}: nothing was recorded");
-        }
+        check_whole(name, &work, &gpus[0], &groups(&gpus, &[2]));
     }
 }
 

@@ -15,16 +15,17 @@ use serde_json::json;
 use tribunal_engine::model::{
     Adapter, Compute, Config, Device, KvType, Model, Weights,
     adapter::{AdapterConfig, AdapterLayer, LowRank, Module, Numbers},
-    config::from_json,
     cpu::Activations,
-    cuda::{Gpu, KernelSet, step_bytes},
+    cuda::step_bytes,
     sampler::{SampleRequest, SamplingParams},
 };
 
 use super::{
-    apart, gpu,
-    graphs::{Work, decode},
-    is_emulated, last_logits,
+    apart, config, gpu,
+    graphs::{Work, check_whole},
+    is_alone, is_emulated,
+    kernels::check_kernels,
+    last_logits,
     ranks::{self, CUTS, gpus, groups},
 };
 use crate::model::{Desk, alone, bits, check_bits, check_company, load_on, sequences, tiny};
@@ -91,8 +92,7 @@ fn a_router_of_ties_gives_all_rows_to_the_first_experts() {
 fn a_gated_shared_expert_is_near_that_of_the_cpu() {
     let Some(gpu) = gpu() else { return };
     let config = |name: &str| {
-        let file = fs::read(tiny(name).join("config.json")).unwrap();
-        let config = from_json("config.json", &serde_json::from_slice(&file).unwrap()).unwrap();
+        let config = config(name);
         let mut experts = config.experts.clone().unwrap();
         if let Some(shared) = &mut experts.shared {
             shared.is_gated = true;
@@ -224,8 +224,7 @@ fn experts_of_two_types_are_refused_by_name() {
 
 /// A model whose steps fill tiles of every size.
 fn wide(name: &str) -> Weights {
-    let file = fs::read(tiny(name).join("config.json")).unwrap();
-    let config = from_json("config.json", &serde_json::from_slice(&file).unwrap()).unwrap();
+    let config = config(name);
     let mut experts = config.experts.clone().unwrap();
     experts.width = 80;
     Weights::seeded(Config { hidden: 144, experts: Some(experts), ..config }, 5)
@@ -233,8 +232,7 @@ fn wide(name: &str) -> Weights {
 
 /// Experts whose sum is normed before it is added.
 fn normed() -> Weights {
-    let file = fs::read(tiny("glm4-moe").join("config.json")).unwrap();
-    let config = from_json("config.json", &serde_json::from_slice(&file).unwrap()).unwrap();
+    let config = config("glm4-moe");
     Weights::seeded(Config { post_norms: true, ..config }, 5)
 }
 
@@ -256,33 +254,17 @@ fn a_norm_behind_experts_is_near_that_of_the_cpu() {
 fn every_kernel_of_experts_has_the_same_bits() {
     let Some(Device::Cuda(gpu)) = gpu() else { return };
     for name in MODELS {
-        let weights = wide(name);
-        let run = |gpu: &Gpu| {
-            let mut model = Device::Cuda(gpu.clone()).load(&weights, Compute::default()).unwrap();
-            let all = sequences(&[300, 60, 9]);
-            let mut desk = Desk::new(&mut *model, &all, KvType::Bf16);
-            let steps = [&[(0, 270), (1, 50), (2, 5)][..], &[(0, 1), (1, 1), (2, 1)], &[(0, 20)]];
-            steps.into_iter().flat_map(|work| desk.step(work)).map(|row| bits(&row)).collect::<Vec<_>>()
-        };
-        let expected = run(&gpu.with_kernels(KernelSet::Plain));
-        for set in [KernelSet::Proven, KernelSet::Auto] {
-            assert!(run(&gpu.with_kernels(set)) == expected, "{name} by {set:?}");
-        }
+        check_kernels(&gpu, name, &wide(name));
     }
 }
 
 #[test]
 fn recorded_steps_have_the_bits_of_single_launches() {
     let Some(gpu) = gpu() else { return };
-    let whole_steps = |device: &Device| if let Device::Cuda(gpu) = device { gpu.whole_steps() } else { 0 };
     let steps = [vec![(0, 1), (4, 2)], vec![(1, 3), (2, 1), (5, 1)], vec![(0, 2)]];
     let work: Work = steps.iter().cycle().take(12).cloned().collect();
     for name in MODELS {
-        let run = |device: &Device| decode(&mut *load_on(device, name), &work, 0);
-        let expected = run(&gpu.clone().without_graphs());
-        let before = whole_steps(&gpu);
-        assert!(run(&gpu) == expected, "{name}");
-        assert!(whole_steps(&gpu) > before, "{name}: no step was launched whole");
+        check_whole(name, &work, &gpu, std::slice::from_ref(&gpu));
     }
 }
 
@@ -322,6 +304,9 @@ fn adapters_on_attention_leave_other_rows_alone() {
 #[test]
 fn steps_take_the_memory_that_is_reckoned() {
     let Some(Device::Cuda(gpu)) = gpu().filter(|_| is_emulated()) else { return };
+    if !is_alone("experts::steps_take_the_memory_that_is_reckoned") {
+        return;
+    }
     let gpu = gpu.with_buffers_in_one();
     let most = tribunal_engine::model::StepLimits { rows: 44, wanted: 20, sequences: 12, context: 320 };
     for name in MODELS {
@@ -418,12 +403,6 @@ fn recorded_steps_of_several_gpus_have_the_bits_of_one() {
     let Some(gpus) = gpus(NAME, &["0", "1", "9"]) else { return };
     let work: Work = [vec![(0, 1), (4, 2)], vec![(0, 2)]].iter().cycle().take(8).cloned().collect();
     for name in MODELS {
-        let run = |device: &Device| decode(&mut *load_on(device, name), &work, 0);
-        let expected = run(&gpus[0].clone().without_graphs());
-        for group in groups(&gpus, &[2, 4]) {
-            let before = group.gpus()[0].whole_steps();
-            assert!(run(&group) == expected, "{name} on {group:?}");
-            assert!(group.gpus()[0].whole_steps() > before, "{name} on {group:?}: nothing was recorded");
-        }
+        check_whole(name, &work, &gpus[0], &groups(&gpus, &[2, 4]));
     }
 }
