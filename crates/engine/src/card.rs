@@ -90,7 +90,7 @@ pub struct Shape {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShapeFullAttention {
-    /// Those of `layers` that are such layers.
+    /// How many of `layers` have full attention.
     pub layers: usize,
     pub kv_heads: usize,
     pub head_dim: usize,
@@ -117,7 +117,7 @@ pub struct ShapeExperts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShapeDeltaNet {
-    /// Those of `layers` that are such layers.
+    /// How many of `layers` have full attention.
     pub layers: usize,
     pub key_heads: usize,
     pub value_heads: usize,

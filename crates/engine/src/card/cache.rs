@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{Card, Error, Identity, Local, Source, shards};
-use crate::files;
+use crate::{files, gguf};
 
 /// A revision's file holds a commit; more bytes are something else.
 const MAX_REF_BYTES: u64 = 256;
@@ -51,10 +51,11 @@ impl Card {
             return Ok(None);
         }
         self.check_links(cache, &snapshot)?;
-        let identity = Identity::of(&snapshot)?;
-        if identity.weights.is_dir() {
+        // Before its files are hashed, which takes minutes where they are large.
+        if gguf::only_model(&snapshot)?.is_none() {
             self.check_complete(&snapshot)?;
         }
+        let identity = Identity::of(&snapshot)?;
         Ok(Some(Local {
             card: self.clone(),
             folder: snapshot.clone(),

@@ -50,7 +50,7 @@ pub struct Config {
     pub full: Attention,
     /// The attention of layers with a window, where there are any.
     pub sliding: Option<Attention>,
-    /// For each layer, whether it is one of those.
+    /// For each layer, whether it has a sliding window.
     pub slides: Vec<bool>,
     pub norm_eps: f64,
     /// Norms multiply by 1 more than the weights that the files hold (safetensors of Gemma and of Qwen's hybrids; GGUF

@@ -204,6 +204,12 @@ impl Weights {
             }
         };
         let bytes = bytes.map_err(|reason| self.bad(name, &reason))?;
+        let row_bytes =
+            shape[1..].iter().product::<usize>() / entry.dtype.block() * entry.dtype.block_bytes();
+        let bytes = match &entry.rows {
+            Some(turns) => turns.of(&bytes, row_bytes).into(),
+            None => bytes,
+        };
         if entry.dtype == Format::Mxfp4
             && let Some(exponent) = ggml::unheld_exponent(&bytes)
         {
@@ -211,12 +217,6 @@ impl Weights {
                 format!("has a block with the exponent {exponent}; those from 104 to 143 are supported");
             return Err(self.bad(name, &reason));
         }
-        let row_bytes =
-            shape[1..].iter().product::<usize>() / entry.dtype.block() * entry.dtype.block_bytes();
-        let bytes = match &entry.rows {
-            Some(turns) => turns.of(&bytes, row_bytes).into(),
-            None => bytes,
-        };
         Ok(Stored { dtype: entry.dtype, shape: &entry.shape, bytes })
     }
 

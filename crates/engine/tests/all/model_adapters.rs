@@ -131,21 +131,28 @@ fn of_last(n_layers: usize, parts: &[(Module, usize, usize)]) -> Adapter {
     Adapter { config, layers }
 }
 
+/// The model with this adapter, after a check that its logits are those of a model that the adapter was merged into.
+fn adapted_as_merged(name: &str, adapter: &Adapter) -> Box<dyn Model> {
+    let ids: Vec<u32> = (0..90).map(|i| i * 37 % 300).collect();
+    let dir = merged(name, adapter);
+    let weights = Weights::open(dir.path()).unwrap();
+    let mut whole = Device::Cpu.load(&weights, Compute::default()).unwrap();
+    let mut model = load(name);
+    let plain = logits(&mut *model, &ids, KvType::F32, None);
+    let number = model.adapt(adapter).unwrap();
+    let ours = logits(&mut *model, &ids, KvType::F32, Some(number));
+    let by = worst(&ours, &logits(&mut *whole, &ids, KvType::F32, None));
+    assert!(by <= 1e-4, "{name}: logits differ by {by}");
+    assert!(worst(&ours, &plain) > 0.1, "{name}: the adapter must matter");
+    model
+}
+
 /// The keys' projection of this layer gives its values, too.
 #[test]
 fn an_adapter_of_keys_adds_to_values_that_are_keys() {
     let parts = [(Module::Q, 128, 32), (Module::K, 32, 32), (Module::O, 32, 128), (Module::Up, 64, 32)];
-    let (adapter, ids) = (of_last(4, &parts), (0..90).map(|i| i * 37 % 300).collect::<Vec<u32>>());
-    let dir = merged("gemma4", &adapter);
-    let weights = Weights::open(dir.path()).unwrap();
-    let mut whole = Device::Cpu.load(&weights, Compute::default()).unwrap();
-    let mut model = load("gemma4");
-    let plain = logits(&mut *model, &ids, KvType::F32, None);
-    let number = model.adapt(&adapter).unwrap();
-    let ours = logits(&mut *model, &ids, KvType::F32, Some(number));
-    let by = worst(&ours, &logits(&mut *whole, &ids, KvType::F32, None));
-    assert!(by <= 1e-4, "logits differ by {by}");
-    assert!(worst(&ours, &plain) > 0.1, "the adapter must matter");
+    let adapter = of_last(4, &parts);
+    let model = adapted_as_merged("gemma4", &adapter);
 
     let said = of_last(4, &[(Module::V, 32, 32)]).check(model.config()).unwrap_err().to_string();
     assert!(said.contains("layer 3's `self_attn.v_proj`, where the keys are the values"), "{said}");
@@ -155,17 +162,8 @@ fn an_adapter_of_keys_adds_to_values_that_are_keys() {
 fn an_adapter_of_gated_attention_adds_to_queries_and_gate() {
     // Queries have a gate beside them.
     let parts = [(Module::Q, 256, 32), (Module::K, 64, 32), (Module::O, 32, 128), (Module::Up, 64, 32)];
-    let (adapter, ids) = (of_last(3, &parts), (0..90).map(|i| i * 37 % 300).collect::<Vec<u32>>());
-    let dir = merged("qwen3-5", &adapter);
-    let weights = Weights::open(dir.path()).unwrap();
-    let mut whole = Device::Cpu.load(&weights, Compute::default()).unwrap();
-    let mut model = load("qwen3-5");
-    let plain = logits(&mut *model, &ids, KvType::F32, None);
-    let number = model.adapt(&adapter).unwrap();
-    let ours = logits(&mut *model, &ids, KvType::F32, Some(number));
-    let by = worst(&ours, &logits(&mut *whole, &ids, KvType::F32, None));
-    assert!(by <= 1e-4, "logits differ by {by}");
-    assert!(worst(&ours, &plain) > 0.1, "the adapter must matter");
+    let adapter = of_last(3, &parts);
+    let model = adapted_as_merged("qwen3-5", &adapter);
 
     let mut misplaced = adapter;
     misplaced.layers.swap(0, 2);

@@ -128,8 +128,9 @@ pub(super) fn chat_variables(source: &str, chat: &Chat) -> Vec<(&'static str, mi
     if chat.thought.is_none() {
         return Vec::new();
     }
+    let knows_high = ["'high'", "\"high\""].iter().any(|name| source.contains(name));
     let name = match chat.effort.unwrap_or_default() {
-        Effort::High if source.contains("xhigh") && !source.contains("'high'") => "xhigh",
+        Effort::High if source.contains("xhigh") && !knows_high => "xhigh",
         effort => effort.name(),
     };
     vec![(SWITCH, true.into()), (EFFORT, name.into())]

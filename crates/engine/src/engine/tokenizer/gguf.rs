@@ -92,7 +92,7 @@ pub(super) fn parts(vocab: &GgufVocab, template: Option<&str>) -> Result<Parts, 
     let active = added.iter().filter(|added| !added.is_control).map(|added| added.token.clone());
     pipeline.add_tokens(active).map_err(|e| Error::Vocabulary(e.to_string()))?;
     let add_bos = vocab.add_bos.unwrap_or(vocab.is_sentencepiece() || vocab.pre.starts_with("llama"));
-    // Early files of Gemma 4 deny it.
+    // Early GGUF files of Gemma 4 set `add_bos_token` to false.
     let add_bos = add_bos || vocab.model == "gemma4";
     let ends = vocab.eos.into_iter().chain(vocab.eot).collect();
     let roles = vocab.roles();

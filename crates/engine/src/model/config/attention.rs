@@ -45,6 +45,14 @@ impl Attention {
     }
 }
 
+/// The attention of all layers of a model.
+pub(super) struct Layers {
+    pub full: Attention,
+    pub sliding: Option<Attention>,
+    /// For each layer, whether it has a sliding window.
+    pub slides: Vec<bool>,
+}
+
 impl Config {
     /// The attention of one kind. Where no layer slides, both are the same.
     #[must_use]

@@ -76,7 +76,7 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: &Tensors) -> Result<C
     let head_dim = read.optional_size("attention.key_length")?.unwrap_or(per_head);
     let context = read.size("context_length")?;
     let gemma = matches!(arch, Arch::Gemma2 | Arch::Gemma3 | Arch::Gemma4);
-    let attention::Layers { full, sliding, slides } =
+    let super::attention::Layers { full, sliding, slides } =
         read.attention(arch, (n_layers, n_heads, head_dim), tensors)?;
     let is_oss = arch == Arch::GptOss;
     let config = Config {
@@ -104,7 +104,7 @@ pub fn from_gguf(path: &str, metadata: &Metadata, tensors: &Tensors) -> Result<C
         logit_softcap: read.softcap(arch, "final_logit_softcapping", 30.0)?,
         attention_scale: read.attention_scale(arch, n_layers, (per_head, head_dim))?,
         activation: match arch {
-            // The constants of llama.cpp, too.
+            // llama.cpp uses the same constants.
             Arch::GptOss => Activation::ClampedSilu { alpha: 1.702, limit: 7.0 },
             _ if gemma => Activation::GeluTanh,
             _ => Activation::Silu,
@@ -252,7 +252,11 @@ impl Reader<'_> {
         let matters = |window: &usize| *window > 0 && (has_two || *window < context);
         // As llama.cpp has it.
         let default = (arch == Arch::Gemma2).then_some(4096);
-        let Some(window) = self.optional_size(key)?.or(default).filter(matters) else {
+        let given = self.optional_size(key)?;
+        if given.unwrap_or(0) == 0 && matches!(arch, Arch::Gemma4 | Arch::GptOss) {
+            return Err(self.bad(key, "is missing or 0"));
+        }
+        let Some(window) = given.or(default).filter(matters) else {
             return Ok((None, vec![false; n_layers]));
         };
         let says_which = has_two || matches!(arch, Arch::Llama | Arch::Mistral | Arch::Ministral3);

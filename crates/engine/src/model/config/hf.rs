@@ -66,7 +66,7 @@ pub fn read(path: &str, json: &Value) -> Result<FileConfig, Error> {
         gemma4::check(&s)?;
     }
     let delta_net = delta_net::delta_net(&s, arch, n_layers)?;
-    let attention::Layers { full, sliding, slides } = attention::read(&s, arch, n_layers)?;
+    let super::attention::Layers { full, sliding, slides } = attention::read(&s, arch, n_layers)?;
     let scalar = match arch {
         Arch::Gemma2 | Arch::Gemma3 => s.needed_positive("query_pre_attn_scalar")?,
         Arch::Gemma4 => 1.0,

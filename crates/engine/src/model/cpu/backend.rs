@@ -97,7 +97,7 @@ impl Cpu {
             step: Step::default(),
             runs: Vec::new(),
             angles: angles(&config.full),
-            sliding_angles: config.sliding.as_ref().map(angles),
+            sliding_angles: config.sliding.as_ref().filter(|_| config.has_sliding_angles()).map(angles),
             all: RowOrder::default(),
             wanted: RowOrder::default(),
             adapted: Vec::new(),

@@ -34,7 +34,7 @@ use super::{
     experts::Experts,
     graphs::{Graphs, Run},
     launch::{Argument, Shape, Start},
-    memory::{Memory, WEIGHTS},
+    memory::Memory,
     plan::Plan,
     rope_table::RopeTable,
     shard::Shard,
@@ -222,11 +222,8 @@ impl Backend for Cuda {
     type DeltaNet = DeltaNet;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, model::Error> {
-        let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
         let mut upload = self.weight_upload.lock().unwrap_or_else(PoisonError::into_inner);
-        let memory = upload.bytes(&bytes, WEIGHTS)?;
-        upload.finish()?;
-        Ok(memory)
+        Ok(upload.floats(&values)?)
     }
 
     fn table(&self, weights: &Weights, name: &str, shape: [usize; 2]) -> Result<Self::Table, model::Error> {

@@ -3,12 +3,7 @@
 
 use std::ops::Range;
 
-use super::{
-    Error,
-    memory::{Memory, WEIGHTS},
-    shard::Shard,
-    weight_upload::WeightUpload,
-};
+use super::{Error, memory::Memory, shard::Shard, weight_upload::WeightUpload};
 use crate::model::{Config, backend::DeltaNetWeights, config};
 
 /// The most dimensions of a value head, and the rows of its convolution, as `kernels/delta_net.cu` has them.
@@ -70,13 +65,9 @@ impl DeltaNet {
             &weights.conv[start * own.conv..end * own.conv]
         });
         let (conv, heads) = (conv.copied().collect::<Vec<f32>>(), shard.value_heads(own));
-        let mut send = |values: &[f32]| {
-            let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-            upload.bytes(&bytes, WEIGHTS)
-        };
+        let mut send = |values: &[f32]| upload.floats(values);
         let (conv, decay) = (send(&conv)?, send(&weights.decay[heads.clone()])?);
         let (dt_bias, norm) = (send(&weights.dt_bias[heads])?, send(&weights.norm)?);
-        upload.finish()?;
         Ok(Self { conv, decay, dt_bias, norm })
     }
 }

@@ -95,7 +95,7 @@ impl Experts {
         let routing = experts.routing;
         let mut of_router = |is_there: bool, part: &str| {
             let values = is_there.then(|| weights.floats(&format!("{module}.gate.{part}"), n)).transpose()?;
-            values.map(|values| send_floats(&values, upload)).transpose()
+            Ok::<_, Error>(values.map(|values| upload.floats(&values)).transpose()?)
         };
         let bias = of_router(routing.has_bias, "e_score_correction_bias")?;
         let factors = of_router(routing.expert_factors, "per_expert_scale")?;
@@ -167,19 +167,11 @@ fn router(
         // It is added to the logits' first part alone.
         let mut bias = weights.floats(&format!("{module}.gate.bias"), experts.n)?;
         bias.resize(n, 0.0);
-        send_floats(&bias, upload)
+        Ok::<_, Error>(upload.floats(&bias)?)
     });
     let bias = bias.transpose()?;
     let linear = Linear { parts: vec![part], n, k, bias, outputs, adapters: Adapters::default() };
     Ok((linear, parts.len()))
-}
-
-/// f32 numbers on the device.
-fn send_floats(values: &[f32], upload: &mut WeightUpload) -> Result<Memory, Error> {
-    let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-    let memory = upload.bytes(&bytes, WEIGHTS)?;
-    upload.finish()?;
-    Ok(memory)
 }
 
 /// Numbers as sums of bf16 ones, the largest first: one where all are bf16, three where all bits of f32 are in use.
@@ -353,7 +345,7 @@ impl Source<'_> {
                 }
             }
         }
-        send_floats(&values, upload).map(Some)
+        Ok(Some(upload.floats(&values)?))
     }
 
     fn stack(&self, loaded: Loaded, (n, k): (usize, usize), part: &str) -> Result<Stack, Error> {

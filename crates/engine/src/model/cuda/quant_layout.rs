@@ -4,7 +4,7 @@
 use half::bf16;
 use rayon::prelude::*;
 
-use crate::model::weights::ggml::{Format, read_codes, scale_and_minimum};
+use crate::model::weights::ggml::{Format, half_power, read_codes, scale_and_minimum};
 
 /// Outputs of a strip.
 pub const STRIP: usize = 16;
@@ -114,7 +114,9 @@ impl QuantLayout {
         match self.format {
             Format::Q8_0 => scales[2 * second..][..2].copy_from_slice(&block[..2]),
             Format::Mxfp4 => {
-                scales[2 * second..][..2].copy_from_slice(&half_power(block[0]).to_le_bytes());
+                // Weights whose scale f16 does not hold are refused when they are read; bf16 holds the others.
+                let scale = bf16::from_f32(half_power(block[0]).unwrap_or_default().to_f32());
+                scales[2 * second..][..2].copy_from_slice(&scale.to_le_bytes());
             }
             Format::Q4K => {
                 let (scale, minimum) = scale_and_minimum(&block[4..16], part);
@@ -127,15 +129,6 @@ impl QuantLayout {
     fn write_super(&self, output: usize, block: &[u8], at: &mut [u8]) {
         let halves = if self.format == Format::Q4K { &block[..4] } else { &block[208..210] };
         at[(output % 8 * 2 + output / 8) * halves.len()..][..halves.len()].copy_from_slice(halves);
-    }
-}
-
-/// Half of 2^(e - 127), of which bf16 holds all.
-fn half_power(e: u8) -> bf16 {
-    match e {
-        0 => bf16::from_bits(1 << 5), // subnormal, as the next one
-        1 => bf16::from_bits(1 << 6),
-        _ => bf16::from_bits(u16::from(e - 1) << 7),
     }
 }
 

@@ -95,6 +95,17 @@ impl WeightUpload {
         Ok(memory)
     }
 
+    /// Sends small numbers in f32, and waits for them.
+    ///
+    /// # Errors
+    /// As [`WeightUpload::bytes`].
+    pub(super) fn floats(&mut self, values: &[f32]) -> Result<Memory, Error> {
+        let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        let memory = self.bytes(&bytes, WEIGHTS)?;
+        self.finish()?;
+        Ok(memory)
+    }
+
     /// Makes seeded numbers in bf16 on the device: these of their stream.
     ///
     /// # Errors

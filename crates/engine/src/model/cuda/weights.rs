@@ -252,10 +252,7 @@ fn bias(
             all.extend_from_slice(&values[section.outputs.clone()]);
         }
     }
-    let bytes: Vec<u8> = all.iter().flat_map(|x: &f32| x.to_le_bytes()).collect();
-    let memory = upload.bytes(&bytes, WEIGHTS)?;
-    upload.finish()?;
-    Ok(Some(memory))
+    Ok(Some(upload.floats(&all)?))
 }
 
 impl Table {

@@ -270,9 +270,12 @@ fn two_bits(codes: &mut [u8; BLOCK], bytes: &[u8], part: usize) {
 /// (`e` below 104 or above 143), as no weights that are published need it.
 #[inline]
 pub(in crate::model) fn half_power(e: u8) -> Option<half::f16> {
-    // 0 below the smallest subnormal, infinite above the largest power.
-    let scale = half::f16::from_f64(2.0_f64.powi(i32::from(e) - 128));
-    (scale.is_finite() && scale.to_f32() > 0.0).then_some(scale)
+    let bits = match e {
+        104..=113 => 1 << (e - 104), // subnormal
+        114..=143 => u16::from(e - 113) << 10,
+        _ => return None,
+    };
+    Some(half::f16::from_bits(bits))
 }
 
 /// The exponent of the first block of `MXFP4` whose values [`half_power`] does not hold; blocks of zeros need none.

@@ -1,17 +1,15 @@
 //! One model on several emulated GPUs that do not reach each other's memory: what they exchange goes through that of the
 //! machine, and the bits are those of one. On real GPUs `ranks` runs whichever way there is.
 
-use tribunal_engine::model::{Compute, Config, Device, KvType, Weights, config::from_json};
+use tribunal_engine::model::{Compute, Config, Device, KvType, Weights};
 
 use super::{
+    config,
     graphs::{Work, decode},
     is_emulated,
     ranks::{CUTS, PART, again, every_edge_is_needed, every_wait_is_needed, gpus_with, groups},
 };
-use crate::{
-    engine::tiny,
-    model::{alone, check_bits, load_on, sequences},
-};
+use crate::model::{alone, check_bits, load_on, sequences};
 
 const APART: (&str, &str) = ("TRIBUNAL_EMULATED_PEERS", "0");
 
@@ -71,8 +69,7 @@ fn steps_launched_whole_have_the_bits_of_one_gpu() {
 
 /// A model whose rows of logits are so long that some tokens' do not cross at a time, and whose columns are not aligned.
 fn many_words() -> Config {
-    let file = std::fs::read(tiny("qwen2").join("config.json")).unwrap();
-    let tiny = from_json("config.json", &serde_json::from_slice(&file).unwrap()).unwrap();
+    let tiny = config("qwen2");
     Config { vocab: 70_003, n_layers: 1, tied: false, ..tiny }
 }
 

@@ -7,17 +7,18 @@ use tribunal_engine::{
     model::{
         Adapter, Compute, Config, Device, KvType, Model, Weights,
         adapter::{LowRank, Module},
-        config::{Attention, from_json},
+        config::Attention,
     },
 };
 
 use super::{
+    config,
     graphs::{Work, decode},
     last_logits,
     ranks::{CUTS, gpus, groups},
 };
 use crate::{
-    engine::{ask_all, bits as reply_bits, options, tiny},
+    engine::{ask_all, bits as reply_bits, options},
     gguf::gguf_of_heads,
     model::{alone, check_bits, sequences},
     model_adapters::{adapter, logits},
@@ -27,8 +28,7 @@ const NUMBERS: &[usize] = &[2, 4, 8];
 
 /// A tiny model's architecture with eight heads.
 fn of_eight_heads(name: &str, n_kv_heads: usize) -> Config {
-    let file = std::fs::read(tiny(name).join("config.json")).unwrap();
-    let tiny = from_json("config.json", &serde_json::from_slice(&file).unwrap()).unwrap();
+    let tiny = config(name);
     Config { n_heads: 8, full: Attention { n_kv_heads, ..tiny.full.clone() }, ..tiny }
 }
 

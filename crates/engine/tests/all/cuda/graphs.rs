@@ -37,6 +37,17 @@ pub fn run(device: &Device, name: &str, work: &Work) -> Vec<Vec<Vec<u32>>> {
     all
 }
 
+/// On each of these devices, steps that are launched whole have the bits of one GPU's single launches.
+pub fn check_whole(name: &str, work: &Work, one: &Device, devices: &[Device]) {
+    let run = |device: &Device| decode(&mut *load_on(device, name), work, 0);
+    let expected = run(&one.clone().without_graphs());
+    for device in devices {
+        let before = device.gpus()[0].whole_steps();
+        assert!(run(device) == expected, "{name} on {device:?}");
+        assert!(device.gpus()[0].whole_steps() > before, "{name} on {device:?}: no step was launched whole");
+    }
+}
+
 /// Sequences without an adapter and with each of so many, side by side.
 pub fn decode(model: &mut dyn Model, work: &Work, n_adapters: usize) -> Vec<Vec<Vec<u32>>> {
     let adapter_of = |sequence: usize| (sequence % (n_adapters + 1)).checked_sub(1).map(|i| i as u32);

@@ -7,15 +7,30 @@ use candle_core::quantized::GgmlDType as T;
 use tribunal_engine::model::{
     Compute, Device, KvType, Model, Weights,
     config::from_json,
-    cuda::{Gpu, products::Kernels},
+    cuda::{Gpu, KernelSet, products::Kernels},
 };
 
 use super::{again, apart, gpu, is_emulated, last_logits, launches, part};
 use crate::{
     engine::tiny,
     gguf::gguf_of_sizes,
-    model::{Desk, bits, load_on},
+    model::{Desk, bits, load_on, sequences},
 };
+
+/// Every set of kernels gives these weights' logits the same bits.
+pub fn check_kernels(gpu: &Gpu, name: &str, weights: &Weights) {
+    let run = |gpu: &Gpu| {
+        let mut model = Device::Cuda(gpu.clone()).load(weights, Compute::default()).unwrap();
+        let all = sequences(&[300, 60, 9]);
+        let mut desk = Desk::new(&mut *model, &all, KvType::Bf16);
+        let steps = [&[(0, 270), (1, 50), (2, 5)][..], &[(0, 1), (1, 1), (2, 1)], &[(0, 20)]];
+        steps.into_iter().flat_map(|work| desk.step(work)).map(|row| bits(&row)).collect::<Vec<_>>()
+    };
+    let expected = run(&gpu.with_kernels(KernelSet::Plain));
+    for set in [KernelSet::Proven, KernelSet::Auto] {
+        assert!(run(&gpu.with_kernels(set)) == expected, "{name} by {set:?}");
+    }
+}
 
 /// A model of qwen2's shape but for these numbers of its configuration.
 fn seeded(device: &Device, numbers: &[(&str, usize)]) -> Box<dyn Model> {

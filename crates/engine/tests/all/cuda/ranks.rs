@@ -7,13 +7,11 @@ use std::process::Command;
 use candle_core::quantized::GgmlDType as T;
 use tribunal_engine::{
     engine::{Engine, Options},
-    model::{
-        Config, Device, KvType, Weights,
-        config::{Attention, from_json},
-    },
+    model::{Config, Device, KvType, Weights, config::Attention},
 };
 
 use super::{
+    config,
     graphs::{Work, decode, run},
     is_emulated, last_logits,
 };
@@ -102,8 +100,7 @@ fn weights_of_every_kind_have_the_bits_of_one_gpu() {
 /// A shape whose sums are cut into segments, with heads of keys and values that four GPUs share or not, and a vocabulary
 /// whose rows are not aligned.
 fn long_sums(n_kv_heads: usize) -> Config {
-    let file = std::fs::read(tiny("qwen2").join("config.json")).unwrap();
-    let tiny = from_json("config.json", &serde_json::from_slice(&file).unwrap()).unwrap();
+    let tiny = config("qwen2");
     let (head_dim, rotary_dim) = (32, 32);
     let sizes = Config {
         n_heads: 64,

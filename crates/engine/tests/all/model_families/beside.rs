@@ -166,6 +166,16 @@ fn settings_of_the_e_models_are_refused_by_name() {
     }
 }
 
+/// Without it all layers would attend to all keys.
+#[test]
+fn a_file_without_a_window_is_refused_by_name() {
+    for family in [gemma4(), gpt_oss()] {
+        let said = config(&family, &[("attention.sliding_window", size(0))]).unwrap_err();
+        let key = format!("`{}.attention.sliding_window`", family.arch);
+        assert!(said.contains(&key) && said.contains("is missing or 0"), "{said}");
+    }
+}
+
 #[test]
 fn rows_in_turns_are_those_of_gates_and_ups() {
     let rows = Tensor::arange(0_u32, 8, &Candle::Cpu).unwrap().reshape((1, 2, 4)).unwrap();

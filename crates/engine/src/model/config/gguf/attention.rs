@@ -1,15 +1,10 @@
 //! The attention of full and of sliding layers from GGUF metadata.
 
 use super::{Arch, Reader, Tensors, Value, whole};
-use crate::model::{Error, config::Attention};
-
-/// What the layers of a model attend with.
-pub(super) struct Layers {
-    pub full: Attention,
-    pub sliding: Option<Attention>,
-    /// For each layer, whether it slides.
-    pub slides: Vec<bool>,
-}
+use crate::model::{
+    Error,
+    config::attention::{Attention, Layers},
+};
 
 impl Reader<'_> {
     /// The attention of layers whose full ones have heads of `head_dim` values.

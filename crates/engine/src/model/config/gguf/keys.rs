@@ -87,6 +87,19 @@ const ALL: &[(&str, Key)] = &[
     ("use_parallel_residual", Zero),
 ];
 
+/// Further keys of mixtures of experts.
+const EXPERTS: &[(&str, Key)] = &[
+    ("expert_count", Read),
+    ("expert_used_count", Read),
+    ("expert_feed_forward_length", Read),
+    ("expert_gating_func", Read),
+    ("expert_weights_norm", Read),
+    ("expert_weights_scale", Read),
+];
+
+/// Further keys of mixtures whose router knows no groups.
+const ONE_GROUP: &[(&str, Key)] = &[("expert_group_count", One), ("expert_group_used_count", One)];
+
 /// Further keys of Llama and Mistral.
 const LLAMA: &[(&str, Key)] = &[("attention.sliding_window_pattern", Read)];
 
@@ -111,51 +124,17 @@ const GEMMA4: &[(&str, Key)] = &[
     ("final_logit_softcapping", Read),
     // Embeddings for each layer, which the E models have.
     ("embedding_length_per_layer_input", Zero),
-    ("expert_count", Read),
-    ("expert_used_count", Read),
-    ("expert_feed_forward_length", Read),
-    ("expert_gating_func", Read),
-    ("expert_weights_norm", Read),
-    ("expert_weights_scale", Read),
-    ("expert_group_count", One),
-    ("expert_group_used_count", One),
 ];
 
 /// Further keys of gpt-oss.
-const GPT_OSS: &[(&str, Key)] = &[
-    ("attention.sliding_window_pattern", Read),
-    ("expert_count", Read),
-    ("expert_used_count", Read),
-    ("expert_feed_forward_length", Read),
-    ("expert_gating_func", Read),
-    ("expert_weights_norm", Read),
-    ("expert_weights_scale", Read),
-    ("expert_group_count", One),
-    ("expert_group_used_count", One),
-];
+const GPT_OSS: &[(&str, Key)] = &[("attention.sliding_window_pattern", Read)];
 
 /// Further keys of Qwen3 with experts.
-const QWEN3_MOE: &[(&str, Key)] = &[
-    ("expert_count", Read),
-    ("expert_used_count", Read),
-    ("expert_feed_forward_length", Read),
-    ("expert_gating_func", Read),
-    ("expert_weights_norm", Read),
-    ("expert_weights_scale", Read),
-    ("expert_shared_feed_forward_length", Zero),
-    ("expert_group_count", One),
-    ("expert_group_used_count", One),
-];
+const QWEN3_MOE: &[(&str, Key)] = &[("expert_shared_feed_forward_length", Zero)];
 
 /// Further keys of GLM 4.5 and 4.6.
 const GLM4_MOE: &[(&str, Key)] = &[
-    ("expert_count", Read),
-    ("expert_used_count", Read),
-    ("expert_feed_forward_length", Read),
     ("expert_shared_count", Read),
-    ("expert_gating_func", Read),
-    ("expert_weights_norm", Read),
-    ("expert_weights_scale", Read),
     ("expert_group_count", Read),
     ("expert_group_used_count", Read),
     ("leading_dense_block_count", Read),
@@ -173,16 +152,8 @@ const HYBRID: &[(&str, Key)] = &[
     // Coordinates of images; a text has the same position in all.
     ("rope.dimension_sections", Harmless),
     ("nextn_predict_layers", Read),
-    ("expert_count", Read),
-    ("expert_used_count", Read),
-    ("expert_feed_forward_length", Read),
     ("expert_shared_feed_forward_length", Read),
-    ("expert_gating_func", Read),
-    ("expert_weights_norm", Read),
-    ("expert_weights_scale", Read),
     ("expert_shared_count", One),
-    ("expert_group_count", One),
-    ("expert_group_used_count", One),
 ];
 
 /// Further keys of Gemma 2.
@@ -205,16 +176,16 @@ const OF_IMAGES: &[&str] = &["vision.", "mm."];
 /// Why a key with this value, without the architecture's name before it, would make the model compute something else than
 /// the decoder does; `None` for one that is followed or that changes nothing.
 pub fn objection(arch: &str, key: &str, value: &Value) -> Option<String> {
-    let own = match arch {
-        "llama" => LLAMA,
-        "qwen3moe" => QWEN3_MOE,
-        "glm4moe" => GLM4_MOE,
-        "gemma2" => GEMMA2,
-        "mistral3" => MISTRAL3,
-        "qwen35" | "qwen35moe" | "qwen3next" => HYBRID,
-        "gemma3" => GEMMA3,
-        "gemma4" => GEMMA4,
-        "gpt-oss" => GPT_OSS,
+    let own: &[&[(&str, Key)]] = match arch {
+        "llama" => &[LLAMA],
+        "qwen3moe" => &[QWEN3_MOE, EXPERTS, ONE_GROUP],
+        "glm4moe" => &[GLM4_MOE, EXPERTS],
+        "gemma2" => &[GEMMA2],
+        "mistral3" => &[MISTRAL3],
+        "qwen35" | "qwen35moe" | "qwen3next" => &[HYBRID, EXPERTS, ONE_GROUP],
+        "gemma3" => &[GEMMA3],
+        "gemma4" => &[GEMMA4, EXPERTS, ONE_GROUP],
+        "gpt-oss" => &[GPT_OSS, EXPERTS, ONE_GROUP],
         _ => &[],
     };
     if matches!(arch, "gemma3" | "gemma4") && OF_IMAGES.iter().any(|of_images| key.starts_with(of_images)) {
@@ -225,7 +196,14 @@ pub fn objection(arch: &str, key: &str, value: &Value) -> Option<String> {
         Value::Array(items) => items.iter().all(|item| number(item) == Some(0.0)),
         value => number(value) == Some(0.0),
     };
-    let is_fine = match own.iter().chain(ALL).find(|(known, _)| *known == key).map(|(_, key)| key) {
+    let is_fine = match own
+        .iter()
+        .copied()
+        .flatten()
+        .chain(ALL)
+        .find(|(known, _)| *known == key)
+        .map(|(_, key)| key)
+    {
         Some(Read | Harmless) => true,
         Some(Zero) => is_zero(),
         Some(One) => is_zero() || number(value) == Some(1.0),

@@ -28,11 +28,12 @@ impl Reader<'_> {
         let factor = self.factor()?;
         let scaling =
             match (kind, factors) {
+                (_, None) if arch == Arch::Gemma4 => return Err(self.bad_factors("is missing")),
                 ("none", None) => Scaling::None,
                 ("none", Some(factors)) => Scaling::Factors(factors),
                 ("linear", Some(factors)) if arch == Arch::Gemma4 => proportional(&factors, factor)
                     .ok_or_else(|| {
-                        self.bad("rope.freq_base", "stands beside a `rope_freqs.weight` that is not known")
+                        self.bad_factors("is not a run of ones followed by values of at least 1e20")
                     })?,
                 ("linear", Some(factors)) => {
                     Scaling::Factors(factors.into_iter().map(|by| (f64::from(by) * factor) as f32).collect())
@@ -50,6 +51,11 @@ impl Reader<'_> {
                 }
             };
         Ok(Rope { theta, scaling })
+    }
+
+    /// A fault of the tensor with the factors of the rope.
+    fn bad_factors(&self, reason: &str) -> Error {
+        Error::Config { path: self.path.into(), key: "rope_freqs.weight".into(), reason: reason.into() }
     }
 
     /// The rope of Gemma's sliding layers.

@@ -1,20 +1,15 @@
 //! The attention of full and of sliding layers: heads, rope and window of each.
 
 use super::{
-    super::{Arch, Attention},
+    super::{
+        Arch,
+        attention::{Attention, Layers},
+    },
     gemma4::{self, Heads},
     layers, rope,
     settings::Settings,
 };
 use crate::model::Error;
-
-/// What the layers of a model attend with.
-pub struct Layers {
-    pub full: Attention,
-    pub sliding: Option<Attention>,
-    /// For each layer, whether it slides.
-    pub slides: Vec<bool>,
-}
 
 pub fn read(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<Layers, Error> {
     let (hidden, n_heads) = (s.needed_size("hidden_size")?, s.needed_size("num_attention_heads")?);

@@ -112,7 +112,7 @@ pub fn rotary_dim(s: &Settings<'_>, arch: Arch, head_dim: usize) -> Result<usize
         }
         let stated = Stated::of(s, arch, layer_type)?;
         if stated.kind()? == "proportional" {
-            // All values are rotated, most of them by nothing.
+            // All values are rotated, most of them by an angle of 0.
             continue;
         }
         let Some((place, value)) = stated.by_key.get("partial_rotary_factor") else { continue };

@@ -22,12 +22,15 @@ pub fn check(path: &Path, reading: &FileConfig, index: &BTreeMap<String, Entry>)
     let of_sparse = |part: &str| format!("model.layers.{sparse}.{part}.weight");
     let (router, expert) = (of_sparse("mlp.gate"), of_sparse("mlp.experts.0.gate_proj"));
     let (n_experts, width) = c.experts.as_ref().map_or((0, 0), |experts| (experts.n, experts.width));
+    // gpt-oss has no dense layers, and names its experts' width so.
+    let is_oss = c.experts.as_ref().is_some_and(|experts| experts.biases);
+    let of_width: &[&str] = if is_oss { &["intermediate_size"] } else { &["moe_intermediate_size"] };
     for (keys, size, tensor, dim) in [
         (&["hidden_size"][..], c.hidden, EMBEDDINGS, 1),
         (&["vocab_size"], c.vocab, EMBEDDINGS, 0),
         (&["intermediate_size"], c.intermediate, &gate, 0),
         (&["number of experts"], n_experts, &router, 0),
-        (&["moe_intermediate_size"], width, &expert, 0),
+        (of_width, width, &expert, 0),
         (&["head_dim"], attention.head_dim, &q_norm, 0),
         (&["num_attention_heads", "head_dim"], c.n_heads * attention.head_dim, &q, 0),
         (&["num_key_value_heads", "head_dim"], attention.kv_width(), &k, 0),
