@@ -35,26 +35,29 @@ pub fn input(path: &Path, pair: Option<&Pair>) -> Result<Input> {
     let annotations = annotations(path, pair)?;
     let note = other_versions(path, &annotations, "the version of most raters is judged");
     let mut segments: Vec<_> = rated(&annotations).iter().map(|rated| rated.segment().clone()).collect();
-    in_order(&mut segments);
+    in_order(&mut segments, |segment| segment);
     Ok(Input::new(segments, note.into_iter().collect(), path)?)
 }
 
-/// Sorts segments as their author wrote them; raters have an order of their own. Where numbers begin anew in each
+/// Sorts what belongs to segments as their author wrote them; raters have an order of their own. Where numbers begin anew in each
 /// document, documents stay in the order in which they come first.
-fn in_order(segments: &mut [Segment]) {
+pub fn in_order<T>(all: &mut [T], segment: impl Fn(&T) -> &Segment) {
     let mut numbers = BTreeMap::new();
     let mut documents: BTreeMap<(Lang, Lang, String), usize> = BTreeMap::new();
     let document =
         |segment: &Segment| (segment.src_lang.clone(), segment.tgt_lang.clone(), segment.doc.clone());
     let mut begins_anew = false;
-    for segment in segments.iter() {
+    for segment in all.iter().map(&segment) {
         let n = documents.len();
         let place = *documents.entry(document(segment)).or_insert(n);
         let old = numbers.insert((segment.system.clone(), segment.seg), place);
         begins_anew |= old.is_some_and(|old| old != place);
     }
     let place = |segment: &Segment| if begins_anew { documents[&document(segment)] } else { 0 };
-    segments.sort_by(|a, b| (&a.system, place(a), a.seg).cmp(&(&b.system, place(b), b.seg)));
+    all.sort_by(|a, b| {
+        let (a, b) = (segment(a), segment(b));
+        (&a.system, place(a), a.seg).cmp(&(&b.system, place(b), b.seg))
+    });
 }
 
 /// Which raters saw another translation than most, as a sentence that ends in `what` becomes of their ratings; `None` if
@@ -66,12 +69,13 @@ pub fn other_versions(path: &Path, annotations: &[Annotation], what: &str) -> Op
     others.sort_by_key(|annotation| annotation.line);
     let Annotation { segment, rater, line, .. } = others.first()?;
     let (path, seg, system) = (path.display(), numbered(segment.seg), &segment.system);
+    let line = line.map_or_else(String::new, |line| format!(" line {line}"));
     let more = match others.len() {
         1 => String::new(),
         n => format!(" ({n} such ratings)"),
     };
     Some(format!(
-        "`{path}` line {line}: rater `{rater}` saw another translation of {seg} by `{system}` than most raters{more}; {what}"
+        "`{path}`{line}: rater `{rater}` saw another translation of {seg} by `{system}` than most raters{more}; {what}"
     ))
 }
 
@@ -123,7 +127,8 @@ pub fn rated<'a>(annotations: &'a [Annotation]) -> Vec<Rated<'a>> {
 }
 
 /// One verdict for each segment of a system, on the translation that most raters saw. Its score is the mean over all of
-/// its raters, of their own scores where they gave some; its errors are those of all of them, without offsets where another version of the text differs.
+/// its raters, of their own scores where they gave some; its errors are those of all of them, without offsets where another
+/// version of the text differs.
 ///
 /// # Panics
 /// Never: the weights are among the presets.

@@ -14,6 +14,8 @@ pub enum Undefined {
     TooFew,
     #[error("over two values a correlation is always 1 or -1")]
     TwoValues,
+    #[error("all rated translations are of one document, so none can be held out")]
+    OneDocument,
     #[error("the human scores are constant")]
     ConstantGold,
     #[error("the metric's scores are constant")]

@@ -170,7 +170,7 @@ pub struct ErrorFree {
 /// Calibrates, holds out, and measures.
 ///
 /// # Errors
-/// Fewer than two cells, or labels that are all the same.
+/// Fewer than two cells, labels that are all the same, a single document.
 pub fn examine(cells: &[Cell], seed: u64) -> Result<ErrorFree, Undefined> {
     let error_free = cells.iter().filter(|cell| cell.label).count();
     if cells.len() < 2 {
@@ -178,6 +178,9 @@ pub fn examine(cells: &[Cell], seed: u64) -> Result<ErrorFree, Undefined> {
     }
     if error_free == 0 || error_free == cells.len() {
         return Err(Undefined::ConstantGold);
+    }
+    if cells.iter().all(|cell| cell.document == cells[0].document) {
+        return Err(Undefined::OneDocument);
     }
     let (threshold, in_sample) = calibrate(cells);
     let splits: Vec<Agreement> =
@@ -297,5 +300,7 @@ mod tests {
         assert_eq!((found.n, found.error_free), (60, 15));
         let same: Vec<Cell> = cells.iter().map(|cell| Cell { label: true, ..*cell }).collect();
         assert_eq!(examine(&same, 0), Err(Undefined::ConstantGold));
+        let one: Vec<Cell> = cells.iter().map(|cell| Cell { document: 3, ..*cell }).collect();
+        assert_eq!(examine(&one, 0), Err(Undefined::OneDocument));
     }
 }

@@ -25,7 +25,7 @@ pub struct EvalSet {
     pub gold_source: GoldSource,
     /// In order of their names.
     pub metrics: Vec<Scores>,
-    /// What knows nothing of quality, to be shown beside the metrics.
+    /// Scores that do not measure quality, to be shown below the metrics.
     pub baselines: Vec<Scores>,
     /// Systems without human translations.
     pub machine: BTreeSet<String>,

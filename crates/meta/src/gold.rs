@@ -25,7 +25,7 @@ pub struct Wanted {
 /// The names of human scores where no shared task has a standard.
 const USUAL: &str = "mqm";
 
-/// What asks for the standard by a name: the field of mt-metrics-eval's `MetaInfo`.
+/// The name that selects the standard scores: the field of mt-metrics-eval's `MetaInfo`.
 const STANDARD: &str = "std_gold";
 
 const AGREEING: &str = "agreeing";

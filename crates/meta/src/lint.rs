@@ -96,7 +96,8 @@ pub struct Finding {
     /// From 1.
     pub line: Option<usize>,
     pub system: Option<String>,
-    /// The segment's id; people see one more.
+    pub document: Option<String>,
+    /// From 0; shown from 1.
     pub segment: Option<usize>,
     pub annotator: Option<String>,
     pub metric: Option<String>,
@@ -113,6 +114,7 @@ impl Finding {
             file: None,
             line: None,
             system: None,
+            document: None,
             segment: None,
             annotator: None,
             metric: None,

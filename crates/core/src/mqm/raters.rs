@@ -34,8 +34,8 @@ pub struct Annotation {
     pub score: Option<f64>,
     /// Empty where the rater found none. A weight that is not 0 is the file's own: Marot's `Trivial`, 0.1.
     pub errors: Vec<ErrorSpan>,
-    /// Its first line in the file, from 1.
-    pub line: usize,
+    /// Its first line in the file, from 1; `None` in a file that has no line for each.
+    pub line: Option<usize>,
 }
 
 /// The order of the columns where no header names them.
@@ -156,7 +156,7 @@ impl Annotations {
                 rater,
                 score: None,
                 errors: error.into_iter().collect(),
-                line,
+                line: Some(line),
             });
             return;
         };

@@ -166,6 +166,12 @@ fn doc_names<'a>(group: impl Iterator<Item = Outline<'a>>) -> String {
 }
 
 impl Record {
+    /// The language pair: `en-de`.
+    #[must_use]
+    pub fn pair(&self) -> String {
+        format!("{}-{}", self.src_lang, self.tgt_lang)
+    }
+
     /// The unit that the record is about.
     #[must_use]
     pub fn key(&self) -> UnitKey {

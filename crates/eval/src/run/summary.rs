@@ -277,7 +277,7 @@ impl<'a> Summing<'a> {
         if let Some(reason) = &record.reason {
             self.reasons.entry(record.status).or_insert_with(|| reason.clone());
         }
-        self.pairs.entry(format!("{}-{}", record.src_lang, record.tgt_lang)).or_default().add(record);
+        self.pairs.entry(record.pair()).or_default().add(record);
         self.checks.add(record);
     }
 

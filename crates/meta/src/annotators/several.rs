@@ -9,7 +9,7 @@ use crate::correlation::{Undefined, kendall_b, mean, pearson};
 use crate::reliability::alpha;
 use crate::scores::SegmentScores;
 
-/// Shared translations without which two annotators say nothing of each other.
+/// The fewest shared translations for a comparison of two annotators.
 pub const FEWEST_SHARED: usize = 10;
 
 /// Level of significance at which two annotators agree.

@@ -115,14 +115,17 @@ fn rated_apart(lp: &str, own: &[&Rating], is_graded: bool) -> Vec<Finding> {
         groups.entry((&rating.doc, rating.seg, rating.translation.trim())).or_default().push(rating);
     }
     let finding = |ratings: &Vec<&Rating>| {
-        let (first, rest) = ratings.split_first()?;
-        let (other, what) = rest.iter().filter(|other| other.system != first.system).find_map(|other| {
+        let each = |at: usize| ratings[at + 1..].iter().map(move |other| (ratings[at], *other));
+        let mut two = (0..ratings.len()).flat_map(each).filter(|(first, other)| other.system != first.system);
+        let (first, other, what) = two.find_map(|(first, other)| {
             let scores = first.score.zip(other.score).filter(|_| is_graded);
             let errors = first.n_errors.zip(other.n_errors);
             match (scores, errors) {
-                (Some((a, b)), _) => ((a - b).abs() >= APART).then(|| (other, format!("{b}, here {a}"))),
+                (Some((a, b)), _) => {
+                    ((a - b).abs() >= APART).then(|| (first, other, format!("{b}, here {a}")))
+                }
                 (None, Some((a, b))) if (a == 0) != (b == 0) => {
-                    Some((other, format!("{b} errors, here {a}")))
+                    Some((first, other, format!("{b} errors, here {a}")))
                 }
                 _ => None,
             }
@@ -170,6 +173,7 @@ fn at(finding: Finding, rating: &Rating) -> Finding {
         file: Some(rating.file.clone()),
         line: rating.line,
         system: Some(rating.system.clone()),
+        document: Some(rating.doc.clone()),
         segment: Some(rating.seg),
         annotator: Some(rating.annotator.clone()),
         ..finding
@@ -240,7 +244,11 @@ mod tests {
         let found = check("en-de", &[first.clone(), other(60.0, &[(0, 1)])]);
         assert_eq!(found[0].kind, Kind::RatedApart);
         assert_eq!(found[0].message, "the same translation by `B` has 60, here 90");
-        assert!(kinds(&[first, other(80.0, &[(0, 1)])]).is_empty());
+        assert!(kinds(&[first.clone(), other(80.0, &[(0, 1)])]).is_empty());
+        // None is far from the first.
+        let third = Rating { system: "C".into(), ..other(75.0, &[(0, 1)]) };
+        let found = check("en-de", &[first, other(100.0, &[(0, 1)]), third]);
+        assert_eq!(found[0].message, "the same translation by `C` has 75, here 100");
     }
 
     #[test]

@@ -45,7 +45,9 @@ fn shifted(lp: &str, texts: &[&Text]) -> Option<Finding> {
     let (first, last, shift, why) = match (lines.shift(shifted::CERTAIN), stretch(&lengths)) {
         (_, Some(found)) => {
             let why = format!("their lengths are e^{:.0} times as likely", found.log_likelihood_ratio);
-            (found.first, found.last, found.shift, why)
+            // Where the translations of these sources stand.
+            let line = |source: usize| source.checked_add_signed(found.shift as isize);
+            (line(found.first)?, line(found.last)?, found.shift, why)
         }
         (Some(shift), None) => (0, texts.len() - 1, shift, "names and numbers stand in both".to_owned()),
         (None, None) => return None,
@@ -83,6 +85,7 @@ fn at(finding: Finding, text: &Text) -> Finding {
         file: Some(text.file.clone()),
         line: text.line,
         system: Some(text.system.clone()),
+        document: Some(text.doc.clone()),
         segment: Some(text.seg),
         ..finding
     }
@@ -113,7 +116,7 @@ mod tests {
             aligned[..20].iter().chain(&aligned[21..]).cloned().chain(["t".into()]).collect();
         let found = check("en-de", &texts("A", &lost));
         let [finding] = &found[..] else { panic!("{found:?}") };
-        assert_eq!((finding.kind, finding.line, finding.segment), (Kind::ShiftedLines, Some(22), Some(21)));
+        assert_eq!((finding.kind, finding.line, finding.segment), (Kind::ShiftedLines, Some(21), Some(20)));
         assert!(finding.message.contains("sources 1 line further down"), "{}", finding.message);
     }
 

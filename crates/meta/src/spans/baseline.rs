@@ -1,5 +1,5 @@
 //! Error spans of baselines that read nothing: what a span measure gives to chance, to the length of a text, and to
-//! marking everything. They know the raters' spans as a whole, but not those of the translation that they mark.
+//! marking everything. They use statistics of all raters' spans, but not the spans of the translation that they mark.
 
 use std::collections::BTreeMap;
 

@@ -69,17 +69,19 @@ impl<'a> Placement<'a> {
 /// The verdicts of a run on segments of a test set, by its names and numbers.
 #[must_use]
 pub fn placed(mut verdicts: Vec<Verdict>, testset: &TestSet) -> Vec<Verdict> {
-    let units = verdicts.iter().filter_map(|verdict| Some((verdict.doc.as_str(), verdict.seg?)));
+    let segs = |verdict: &Verdict| verdict.seg.iter().chain(&verdict.segs).copied().collect::<Vec<_>>();
+    let units = verdicts.iter().flat_map(|v| segs(v).into_iter().map(|seg| (v.doc.as_str(), seg)));
     let placement = Placement::new(&testset.systems, &testset.places, &units);
-    let named: Vec<(String, Option<usize>)> = verdicts
+    let named: Vec<(String, Option<usize>, Vec<usize>)> = verdicts
         .iter()
         .map(|verdict| {
-            let seg = verdict.seg.map(|seg| placement.seg(&verdict.doc, seg));
-            (placement.system(&verdict.system).to_owned(), seg)
+            let seg = |seg: usize| placement.seg(&verdict.doc, seg);
+            let segs = verdict.segs.iter().copied().map(seg).collect();
+            (placement.system(&verdict.system).to_owned(), verdict.seg.map(seg), segs)
         })
         .collect();
-    for (verdict, (system, seg)) in verdicts.iter_mut().zip(named) {
-        (verdict.system, verdict.seg) = (system, seg);
+    for (verdict, (system, seg, segs)) in verdicts.iter_mut().zip(named) {
+        (verdict.system, verdict.seg, verdict.segs) = (system, seg, segs);
     }
     verdicts
 }

@@ -132,9 +132,10 @@ enum Place<'a> {
 }
 
 impl Place<'_> {
-    fn number(self) -> usize {
+    fn line(self) -> Option<usize> {
         match self {
-            Self::Line(number) | Self::Entry(_, number) => number,
+            Self::Line(line) => Some(line),
+            Self::Entry(..) => None,
         }
     }
 
@@ -158,12 +159,16 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn complete(self) -> Result<Vec<Annotation>, Error> {
+    fn complete(mut self) -> Result<Vec<Annotation>, Error> {
         if let Some((src, tgt)) = self.wanted.filter(|_| self.all.is_empty() && !self.others.is_empty()) {
             let there =
                 self.others.iter().map(|(pair, n)| format!("{pair} {n}")).collect::<Vec<_>>().join(", ");
             return Err(Error::OtherPairs { path: self.path.into(), pair: format!("{src}-{tgt}"), there });
         }
+        // Where others gave scores, a translation without one was skipped, and is not free of errors.
+        let pair = |it: &Annotation| (it.segment.src_lang.clone(), it.segment.tgt_lang.clone());
+        let assessed: BTreeSet<Pair> = self.all.iter().filter(|it| it.score.is_some()).map(pair).collect();
+        self.all.retain(|it| it.score.is_some() || !assessed.contains(&pair(it)));
         if self.all.is_empty() { Err(Error::Nothing(self.path.into())) } else { Ok(self.all) }
     }
 
@@ -200,13 +205,13 @@ impl Found<'_> {
                 wrong(format!("`scores.{system}` rates a translation that `tgt_text` does not have"))
             })?;
             let segment = segment(system, (&doc, seg), &pair, source, hypothesis);
+            let chars: Vec<usize> = (0..=hypothesis.chars().count()).collect();
             for (idx, annotation) in annotations(given).into_iter().enumerate() {
                 let field = format!("scores.{system}[{idx}]");
-                let chars: Vec<usize> = (0..=hypothesis.chars().count()).collect();
                 let errors = errors(&annotation.errors, &format!("{field}.errors"), &chars, hypothesis)
                     .map_err(wrong)?;
                 let score = score(&annotation.score, &format!("{field}.score")).map_err(wrong)?;
-                let (rater, line) = (annotation.rater, place.number());
+                let (rater, line) = (annotation.rater, place.line());
                 found.push(Annotation { segment: segment.clone(), rater, score, errors, line });
             }
         }
@@ -261,7 +266,11 @@ impl Found<'_> {
             }
             // Where the page shows a video, the text stands beside it.
             let source = item["src_text"].as_str().or_else(|| item["src"].as_str()).unwrap_or_default();
-            for (system, annotation) in said {
+            // Campaigns with sliders of their own ask for other values than a score and errors.
+            let is_other = |it: &Value| {
+                it["score"].is_null() && it["sliders"].as_object().is_some_and(|all| !all.is_empty())
+            };
+            for (system, annotation) in said.iter().filter(|(_, it)| !is_other(it)) {
                 let hypothesis = item["tgt"][system].as_str().ok_or_else(|| {
                     wrong(format!("`annotation[{idx}].{system}` rates a translation that `item[{idx}].tgt` does not have"))
                 })?;
@@ -272,7 +281,7 @@ impl Found<'_> {
                     errors(spans, &format!("{field}.error_spans"), &elements, hypothesis).map_err(wrong)?;
                 let score = score(&annotation["score"], &format!("{field}.score")).map_err(wrong)?;
                 let segment = segment(system, (&doc, seg), &pair, source, hypothesis);
-                let line = place.number();
+                let line = place.line();
                 self.all.push(Annotation { segment, rater: user.clone(), score, errors, line });
             }
         }

@@ -10,16 +10,13 @@ use super::row::Row;
 /// What stands between a system and the one beside it.
 const WITH: &str = "_with_";
 
-/// Takes the other's name from the system's to the rater's: `rater3 with refA`. Names stay where the other is no system
-/// of the file, nor is beside the same one twice.
+/// Takes the other's name from the system's to the rater's: `rater3 with refA`. Names stay where neither the other is a
+/// system of the file nor the same pair is named the other way round.
 pub fn separate(rows: &mut [Row]) {
     let systems: BTreeSet<String> = rows.iter().map(|row| row.segment.system.clone()).collect();
     let pairs = |system: &str| system.split_once(WITH).map(|(own, other)| (own.to_owned(), other.to_owned()));
-    let named: Vec<(String, String)> = systems.iter().filter_map(|system| pairs(system)).collect();
-    let is_pair = |own: &str, other: &str| {
-        let is_beside_several = named.iter().filter(|(system, _)| system == own).count() > 1;
-        is_beside_several || systems.contains(other)
-    };
+    let is_pair =
+        |own: &str, other: &str| systems.contains(other) || systems.contains(&format!("{other}{WITH}{own}"));
     for row in rows {
         let Some((own, other)) = pairs(&row.segment.system).filter(|(own, other)| is_pair(own, other)) else {
             continue;

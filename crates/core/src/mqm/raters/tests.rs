@@ -123,7 +123,7 @@ fn each_span_lies_on_the_text_that_its_rater_saw() {
         let rows = read_text(&versions(raters, ["Die Bank ist <v>zu</v>.", "<v>Offen</v>."], one)).unwrap();
         let spans: Vec<_> =
             rows.iter().map(|a| (a.line, a.segment.hypothesis.as_str(), &*a.errors[0].span)).collect();
-        assert_eq!(spans, [(1, "Die Bank ist zu.", "zu"), (2, "Offen.", "Offen")]);
+        assert_eq!(spans, [(Some(1), "Die Bank ist zu.", "zu"), (Some(2), "Offen.", "Offen")]);
     }
     // White space at the end is none; the longer text holds both spans.
     let rows = read_text(&versions(["r1", "r1"], ["<v>Ja</v>", "Ja<v>  </v>"], one)).unwrap();

@@ -45,7 +45,9 @@ pub fn files(dir: &Path) -> Option<Files> {
 /// missing or of another kind.
 pub fn testset(choice: &TestSet, files: &Files) -> Result<Input, Error> {
     let sources = Sources::read(files, choice)?;
-    let all = layout::text_names(&files.systems, "")?;
+    let names = layout::names(&files.systems)?;
+    let all: Vec<String> =
+        names.iter().filter_map(|name| Some(name.strip_suffix(".jsonl")?.to_owned())).collect();
     let wanted = choice.systems.clone().unwrap_or_else(|| all.clone());
     if let Some(system) = wanted.iter().find(|system| !all.contains(system)) {
         let there = all.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");

@@ -78,6 +78,31 @@ fn pearmut_campaigns() {
 }
 
 #[test]
+fn what_was_skipped_is_no_rating() {
+    let skipped = LOG.replacen("\"S\":{\"score\":95", "\"S\":{\"score\":null", 1);
+    let read = read_json("mine.jsonl", &skipped, Some("en-is")).unwrap();
+    insta::assert_snapshot!(shown(&read), @r"
+    N 2 en-is news_###_a 0 u1 40 [minor  `😀
+    x` Some((1, 4))] [major accuracy/omission `` None] [minor instruction fault `` None]
+    N 2 en-is news_###_a 1 u1 70
+    S en-is news_###_a 0 u3 30 [minor accuracy/mistranslation `x` Some((0, 1))]
+    ");
+    // Nobody gives scores where errors alone are marked.
+    let unscored = without_scores(LOG);
+    assert_eq!(read_json("mine.jsonl", &unscored, Some("en-is")).unwrap().len(), 4);
+    let sliders =
+        unscored.replacen("\"S\":{\"score\":null", "\"S\":{\"sliders\":{\"fluency\":3},\"score\":null", 1);
+    assert_eq!(read_json("mine.jsonl", &sliders, Some("en-is")).unwrap().len(), 3);
+}
+
+/// The log without scores.
+fn without_scores(log: &str) -> String {
+    [40, 95, 70, 1, 10, 20, 30]
+        .iter()
+        .fold(log.to_owned(), |log, score| log.replace(&format!("\"score\":{score},"), "\"score\":null,"))
+}
+
+#[test]
 fn bad_annotations() {
     let said = |from: &str, to: &str| read_json("x.jsonl", &HUMEVAL.replacen(from, to, 1), None).unwrap_err();
     insta::assert_snapshot!(said("\"score\":62", "\"score\":620"),
@@ -105,13 +130,17 @@ fn side_by_side_mqm_is_of_the_system() {
     let rows = [
         row("A_with_refA", "r1", "<v>Nein.</v>"),
         row("A_with_B", "r1", "Ne<v>in.</v>"),
-        row("B", "r1", "<v>Nö.</v>"),
+        row("B_with_A", "r1", "<v>Nö.</v>"),
+        row("refA", "r1", "<v>Nein.</v>"),
         row("C_with_sugar", "r1", "<v>Nö.</v>"),
+        row("C_with_salt", "r1", "<v>Nö.</v>"),
     ];
     insta::assert_snapshot!(super::shown(&rows.concat()), @"
     A d 0 r1 with refA Nein. minor accuracy/mistranslation Target `Nein.` 0..5
     A d 0 r1 with B Nein. minor accuracy/mistranslation Target `in.` 2..5
-    B d 0 r1 Nö. minor accuracy/mistranslation Target `Nö.` 0..3
+    B d 0 r1 with A Nö. minor accuracy/mistranslation Target `Nö.` 0..3
+    refA d 0 r1 Nein. minor accuracy/mistranslation Target `Nein.` 0..5
     C_with_sugar d 0 r1 Nö. minor accuracy/mistranslation Target `Nö.` 0..3
+    C_with_salt d 0 r1 Nö. minor accuracy/mistranslation Target `Nö.` 0..3
     ");
 }
