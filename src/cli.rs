@@ -104,8 +104,8 @@ enum Command {
     /// Look for mistakes in ratings, texts and scores, before they are used
     ///
     /// Lines that are shifted against their sources, errors outside the text, low scores without an error, annotators
-    /// who never mark or agree with none, equal translations, known mistakes in the scores of metrics. Exit codes: 0 no
-    /// warning (there may be notes), 1 some warning, 2 could not run.
+    /// who mark no errors or agree with no other annotator, equal translations, known mistakes in the scores of metrics.
+    /// Exit codes: 0 no warnings (notes may be printed), 1 warnings, 2 could not run.
     Lint(lint::Args),
     /// Meta-evaluation with marked errors: build sets, ask a model, score answers
     #[command(subcommand)]
@@ -116,7 +116,7 @@ enum Command {
     Tune(Box<tune::Args>),
     /// Evidence for RATE's search agent: build an index, query it
     Search(search::Args),
-    /// Check that this build computes on this machine what it should
+    /// Check that this build computes correct results on this machine
     Selftest(selftest::Args),
     /// Check that a GPU computes what it should
     GpuCheck(gpu_check::Args),

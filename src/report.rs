@@ -176,3 +176,9 @@ fn field(text: &str) -> String {
 fn number(value: Option<f64>) -> String {
     value.map_or_else(String::new, |v| v.to_string())
 }
+
+/// `3 verdicts`, `1 verdict`.
+#[must_use]
+pub fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}

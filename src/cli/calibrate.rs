@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use super::output::{Printed, spare_runs};
 use crate::{
     console::{
-        args::{EngineArgs, InputArgs, ModelArgs, SamplingArgs},
+        args::{self, EngineArgs, InputArgs, ModelArgs, SamplingArgs},
         table::Table,
     },
     eval::{Invocation, ModelLoader, input},
@@ -30,7 +30,7 @@ pub struct Args {
     #[command(flatten)]
     pub input: InputArgs,
     /// The percentile of the confidences that becomes the threshold: at least that percentage of errors is discussed
-    #[arg(long, default_value_t = PERCENTILE, value_name = "P", value_parser = percent)]
+    #[arg(long, default_value_t = PERCENTILE, value_name = "P", value_parser = args::percent)]
     pub percentile: f64,
     /// The file to write: for each language pair a threshold for all subtypes, and one for each that found errors
     #[arg(long, value_name = "FILE.toml")]
@@ -55,11 +55,6 @@ pub struct Args {
     pub engine: EngineArgs,
     #[command(flatten)]
     pub printed: Printed,
-}
-
-fn percent(text: &str) -> Result<f64, String> {
-    let percent = text.parse().ok().filter(|p| (0.0..=100.0).contains(p));
-    percent.ok_or_else(|| "it must be a number from 0 to 100".into())
 }
 
 /// Runs `tribunal calibrate`. The exit code is 1 if some segments gave no usable answer.

@@ -10,8 +10,12 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{output::spare_runs, raters};
+use super::{
+    output::{Printed, spare_runs},
+    raters,
+};
 use crate::{
+    console::args,
     eval::{Pair, raters as of_raters},
     files,
     judges::registry,
@@ -46,14 +50,15 @@ pub struct Args {
     /// mtme: the reference that the judge was shown; default: src, for none
     #[arg(long, value_name = "NAME")]
     pub reference: Option<String>,
-    /// mtme: the test set's folder, which says how many segments and which domains there are; wmt26, and testset if all
-    /// its items are wanted: the task's file
+    /// mtme: the test set's folder, for the number of its segments and their domains; wmt26: the task's file (required);
+    /// testset: the task's file, to include items that were not rated
     #[arg(long, value_name = "DIR|FILE")]
     pub testset: Option<PathBuf>,
     /// wmt26: the score, of 0 to 100, from which a translation without an error is error-free (Task 3)
-    #[arg(long, value_name = "SCORE", default_value_t = TASK_THRESHOLD)]
-    pub threshold: f64,
-    /// The languages of human annotations that do not name them; of others the pair that is exported
+    /// [default: 85]
+    #[arg(long, value_name = "SCORE", value_parser = args::percent)]
+    pub threshold: Option<f64>,
+    /// The language pair of human annotations that name none; otherwise the only pair to export
     #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
     pub pair: Option<Pair>,
     /// csv: what becomes of cells that a spreadsheet would run as a formula: quote (an apostrophe before them), refuse, or
@@ -68,6 +73,9 @@ pub struct Args {
 /// A run that cannot be read, a format that cannot hold it, files that cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     spare_runs(&args.out, None)?;
+    if args.threshold.is_some() && args.format != Format::Wmt26 {
+        bail!("`--threshold` is for error-free decisions\nhint: add `--as wmt26`, or leave it out");
+    }
     let signature = signature(&args.run)?;
     let name = args.name.clone().unwrap_or_else(|| export::default_name(&args.run, signature.as_ref()));
     let reference = reference(args, signature.as_ref())?;
@@ -76,8 +84,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         return test_set(args, out);
     }
     let text = signature.as_ref().map(ToString::to_string);
-    let origin =
-        Origin { signature: text.as_deref(), formulas: args.formulas, task: task(args, signature.as_ref()) };
+    let task = task(args, is_human, signature.as_ref());
+    let origin = Origin { signature: text.as_deref(), formulas: args.formulas, task };
     if let Some(rows) = export::rows(args.format, &name, origin)?.filter(|_| !is_human) {
         say_replaced(&args.out);
         say_notes(&stream(args, rows)?);
@@ -135,14 +143,19 @@ fn test_set(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
 }
 
 /// The task of a submission, and how the run's scores are to be read.
-fn task<'a>(args: &'a Args, signature: Option<&Signature>) -> Option<Task<'a>> {
+fn task<'a>(args: &'a Args, is_human: bool, signature: Option<&Signature>) -> Option<Task<'a>> {
     let file = args.testset.as_deref().filter(|_| args.format == Format::Wmt26)?;
     let method = signature.and_then(|signature| registry::find(signature.get("method")?).ok());
-    let range = signature.zip(method).map_or(Some(Range::PERCENT), |(signature, method)| {
-        Range::of_scale(registry::scale(method, signature))
-    });
+    // Raters' own scores are read as they are; the others are penalties.
+    let range = if is_human {
+        Some(Range::PENALTY)
+    } else {
+        signature
+            .zip(method)
+            .and_then(|(signature, method)| Range::of_scale(registry::scale(method, signature)))
+    };
     let marks = method.is_none_or(|method| method.weights.is_some());
-    Some(Task { file, marks, range, threshold: args.threshold })
+    Some(Task { file, marks, range, threshold: args.threshold.unwrap_or(TASK_THRESHOLD) })
 }
 
 /// Checks a submission that was written, and says what is wrong with it: exit code 1 where the task would not accept it.
@@ -150,7 +163,7 @@ fn checked(args: &Args) -> Result<ExitCode> {
     match &args.testset {
         Some(task) if args.format == Format::Wmt26 && !files::is_stream(&args.out) => {
             let mut said = Vec::new();
-            let code = super::submission::check(task, &args.out, &mut said)?;
+            let code = super::submission::check(task, &args.out, Printed::default(), &mut said)?;
             String::from_utf8_lossy(&said).lines().for_each(|line| say!("{line}"));
             Ok(code)
         }

@@ -16,7 +16,7 @@ mod files;
 /// Ratings, texts and scores to check.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Ratings and texts: the MQM TSV of human raters, run folders, tables (JSONL, TSV, CSV, Parquet) of translations.
+    /// Human annotations (MQM TSV, WMT25, Pearmut), run folders, or tables of translations (JSONL, TSV, CSV, Parquet).
     #[arg(required_unless_present = "testset", value_name = "DIR|FILE")]
     pub inputs: Vec<PathBuf>,
     /// A folder in the layout of mt-metrics-eval: its texts, its ratings, its metrics.

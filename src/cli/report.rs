@@ -190,7 +190,7 @@ fn pairs_of(runs: &[PathBuf]) -> Result<Vec<Pair>> {
         for record in run::verdicts(path)? {
             let is_same = |pair: &Pair| (&pair.src, &pair.tgt) == (&record.src_lang, &record.tgt_lang);
             if !pairs.iter().any(is_same) {
-                let given = format!("{}-{}", record.src_lang, record.tgt_lang);
+                let given = record.pair();
                 pairs.push(Pair { given, src: record.src_lang, tgt: record.tgt_lang });
             }
         }

@@ -13,7 +13,7 @@ use crate::eval::{
     selftest::{self, CpuReport, Difference},
 };
 
-/// Checks that this build computes on this machine what it should: instruction sets and GPUs.
+/// Checks that this build computes correct results on this machine: instruction sets and GPUs.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

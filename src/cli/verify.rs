@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io::Write, path::PathBuf, process::ExitCode};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
 use super::{
@@ -28,7 +28,10 @@ pub struct Args {
     #[arg(value_name = "DIR|FILE")]
     pub dir: PathBuf,
     /// The task's file that a submission is for
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["sample", "without_model"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "sample", "seed", "without_model", "model", "adapter", "role", "jobs", "batch", "threads", "kv_cache",
+        "allow_programs", "allow_files",
+    ])]
     pub testset: Option<PathBuf>,
     /// Only K of the groups that are judged together, drawn by `--seed`, with all their calls; default: all
     #[arg(long, value_name = "K", value_parser = args::positive)]
@@ -51,7 +54,13 @@ pub struct Args {
 /// A folder without a run, an input or a model that cannot be read.
 pub fn run(args: &Args, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
     if let Some(task) = &args.testset {
-        return super::submission::check(task, &args.dir, out);
+        return super::submission::check(task, &args.dir, args.printed, out);
+    }
+    if args.dir.is_file() && !args.dir.with_file_name("run.json").exists() {
+        bail!(
+            "`{}` is a file\nhint: give a run folder; for a submission, name the task's file with `--testset`",
+            args.dir.display()
+        );
     }
     let report = match check(args, load) {
         Ok(report) => report,

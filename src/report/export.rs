@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::counted;
 use super::{Detail, cells};
 use crate::{
     meta,
@@ -304,9 +305,4 @@ pub fn csv(
             table::csv(records, Origin { signature: Some(&summary.signature), formulas, task: None })
         }
     }
-}
-
-/// `3 verdicts`, `1 verdict`.
-fn counted(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }

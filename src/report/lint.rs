@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::counted;
 use crate::{
     console::table::Table,
     meta::lint::{Finding, Kind},
@@ -45,7 +46,9 @@ pub fn advice(kind: Kind) -> &'static str {
         Kind::EqualTranslations => {
             "rate it once and copy the rating; check that no system's file was copied by mistake"
         }
-        Kind::FlippedSign => "if lower is better in the files, add `--negate NAME`",
+        Kind::FlippedSign => {
+            "if lower is better, negate the scores: `--scores NAME=FILE --negate NAME`, or in the file for a metric of the test set"
+        }
         Kind::SummedSystemScores => "use means: sums grow with a system's segments",
         Kind::FillerScores => "write `None` for what was not scored",
     }
@@ -91,10 +94,6 @@ pub fn text(checked: Checked, findings: &[Finding]) -> String {
     lines.join("\n")
 }
 
-fn counted(n: usize, name: &str) -> String {
-    if n == 1 { format!("1 {name}") } else { format!("{n} {name}s") }
-}
-
 /// Where a finding is, as far as it is known: file and line, segment, system and annotator.
 fn place(finding: &Finding) -> String {
     let place = match (&finding.file, finding.line) {
@@ -108,9 +107,12 @@ fn place(finding: &Finding) -> String {
         (Some(segment), Some(system)) => Some(format!("{segment} of {system}")),
         (segment, system) => segment.or(system),
     };
+    // A line says it already, and numbers may begin anew in each document.
+    let document = finding.document.as_ref().filter(|doc| finding.line.is_none() && !doc.is_empty());
+    let document = document.map(|name| format!("document `{name}`"));
     let annotator = finding.annotator.as_ref().map(|name| format!("annotator `{name}`"));
     let metric = finding.metric.as_ref().map(|name| format!("metric `{name}`"));
-    let parts = [Some(place), what, annotator, metric].into_iter().flatten();
+    let parts = [Some(place), document, what, annotator, metric].into_iter().flatten();
     parts.collect::<Vec<_>>().join(", ")
 }
 
@@ -125,6 +127,7 @@ pub fn table(findings: &[Finding]) -> Table {
         "file",
         "line",
         "system",
+        "document",
         "id",
         "annotator",
         "metric",
@@ -141,6 +144,7 @@ pub fn table(findings: &[Finding]) -> Table {
             finding.file.as_ref().map_or_else(String::new, |file| file.display().to_string()),
             number(finding.line),
             name(&finding.system),
+            name(&finding.document),
             number(finding.segment),
             name(&finding.annotator),
             name(&finding.metric),

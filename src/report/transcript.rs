@@ -57,7 +57,7 @@ fn said(out: &mut String, content: &Content, n_repeated: usize) {
 fn verdict(out: &mut String, record: &Record) {
     let seg = record.seg.map_or_else(String::new, |seg| format!(", {}", numbered(seg)));
     let doc = if record.doc.is_empty() { String::new() } else { format!(", document {}", record.doc) };
-    let pair = format!("{}-{}", record.src_lang, record.tgt_lang);
+    let pair = record.pair();
     let _ = writeln!(out, "{}, {pair}", plain(&format!("{}{doc}{seg}", record.system)));
     block(out, "source", &record.source);
     block(out, "hypothesis", &record.hypothesis);

@@ -52,9 +52,9 @@ fn an_annotator_who_never_marks_is_named_with_what_to_do() {
     10 translations, 20 ratings, 0 metrics checked: 1 warning
     ");
     let (rows, _) = program(&["lint", &path, "-l", "en-de", "--format", "tsv"]).unwrap();
-    assert!(
-        rows.starts_with("level\tkind\tpair\tfile\tline\tsystem\tid\tannotator\tmetric\tmessage\tadvice\n")
-    );
+    assert!(rows.starts_with(
+        "level\tkind\tpair\tfile\tline\tsystem\tdocument\tid\tannotator\tmetric\tmessage\tadvice\n"
+    ));
     assert_eq!(rows.lines().count(), 2);
 }
 
@@ -84,6 +84,29 @@ fn lines_of_a_table_that_are_shifted_are_found() {
         json["findings"][0]["message"].as_str().unwrap().contains("sources 1 line further down"),
         "{json}"
     );
+}
+
+/// WMT25's annotations of two documents, whose numbers begin anew; a line of the second is lost.
+#[test]
+fn shifted_lines_are_found_within_a_document() {
+    let dir = tempfile::tempdir().unwrap();
+    let length = |line: usize| 8 + line * 37 % 110;
+    let row = |line: usize| {
+        let (doc, seg) = (["b", "a"][line / 40], line % 40);
+        let translation = "t".repeat(length(if line < 50 { line } else { line + 1 }) + 2);
+        serde_json::json!({
+            "doc_id": format!("en-de_#_news_#_{doc}_#_{seg}"), "src_text": "s".repeat(length(line)),
+            "tgt_text": {"A": translation}, "scores": {"A": [{"score": 90, "annotator": "r", "errors": []}]},
+        })
+        .to_string()
+    };
+    let path = dir.path().join("humeval.jsonl");
+    write(&path, &((0..80).map(row).collect::<Vec<_>>().join("\n") + "\n"));
+    let (json, code) = lint(&[&path.display().to_string()]);
+    assert_eq!(code, ExitCode::from(1));
+    let found = places(&json);
+    assert_eq!(found, [("shifted-lines".to_owned(), Some(51), Some(10), "A".to_owned())], "{json}");
+    assert!(json["findings"][0]["document"].as_str().unwrap().ends_with("a"), "{json}");
 }
 
 /// ESA ratings of the small test set: one error outside the text, one low score without an error.

@@ -312,7 +312,7 @@ fn submissions_are_checked_by_line_and_field() {
     `DIR/damaged.jsonl` line 8: `task3_pred` is missing, but other lines have it
     `DIR/damaged.jsonl` line 9: `item_id` is `en-is_IS_#_news_#_a_#_0`, which the task's file does not have
     `DIR/damaged.jsonl` line 11: `item_id` is that of line 10 too: `official_###_eng_Latn_###_deu_Latn_###_news_###_page2_###_0`
-    `DIR/damaged.jsonl`: `item_id` lacks `official_###_eng_Latn_###_deu_Latn_###_social_###_page1_###_3` of `DIR/task.jsonl` line 9 (and 1 more)
+    `DIR/damaged.jsonl`: `item_id` is missing: `official_###_eng_Latn_###_deu_Latn_###_social_###_page1_###_3` of `DIR/task.jsonl` line 9 (and 1 more)
     not accepted: 25 items, 96 task1_pred, 95 task2_pred, 92 task3_pred
     "####);
 }
@@ -401,4 +401,51 @@ fn the_hubs_cache_has_models_by_their_public_names() {
         code == 2 && text.contains("nor in the hub's cache") && text.contains("`hf download lab/other`"),
         "{text}"
     );
+}
+
+/// An MQM TSV has penalties, and no run says so.
+#[test]
+fn penalties_of_raters_are_on_the_scale_of_the_task() {
+    let own = Participant::new();
+    let header = "system\tdoc\tdocSegId\tglobalSegId\trater\tsource\ttarget\tcategory\tseverity\n";
+    let row = |seg: usize, target: &str, severity: &str| {
+        format!("South\tnews_###_page0\t{seg}\t0\tr\tThe hill 0{seg}.\t{target}\tStyle\t{severity}\n")
+    };
+    let marked = hypothesis(0, 0, 0, 1).replacen("Der", "<v>Der</v>", 1);
+    let rows = [row(0, &marked, "Minor"), row(1, &hypothesis(0, 0, 1, 1), "No-error")];
+    own.write("raters.tsv", &format!("{header}{}", rows.concat()));
+    own.run("export DIR/raters.tsv -l en-de --as wmt26 --testset DIR/task.jsonl --out DIR/s.jsonl").unwrap();
+    let lines = own.lines("s.jsonl");
+    let of = |line: usize| {
+        (lines[line]["task2_pred"]["South"].clone(), lines[line]["task3_pred"]["South"].clone())
+    };
+    assert_eq!([of(0), of(1)], [(json!(96.0), json!(0)), (json!(100.0), json!(1))]);
+}
+
+#[test]
+fn options_that_would_do_nothing_are_refused() {
+    let own = Participant::new();
+    own.score("-l en-de --out DIR/run");
+    let export = "export DIR/run --as wmt26 --testset DIR/task.jsonl --out DIR/s.jsonl";
+    assert!(own.run(export).unwrap().1);
+    let wrong = |args: &str| own.run(args).unwrap_err();
+    assert!(wrong(&format!("{export} --threshold nan")).contains("it must be a number from 0 to 100"));
+    assert!(wrong("export DIR/run --as csv --threshold 90 --out DIR/s.csv").contains("`--as wmt26`"));
+    let verify = "verify DIR/s.jsonl --testset DIR/task.jsonl";
+    for option in ["--model m", "--seed 1", "--threads 2"] {
+        assert!(wrong(&format!("{verify} {option}")).contains("cannot be used with"), "{option}");
+    }
+    let (text, _) = own.run(&format!("{verify} --format json")).unwrap();
+    let report: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&report["n_items"], &report["n_problems"]), (&json!(25), &json!(0)));
+    assert!(wrong("verify DIR/s.jsonl").contains("name the task's file with `--testset`"));
+}
+
+#[test]
+fn raters_whose_files_would_be_the_same_are_refused() {
+    let own = Participant::new();
+    own.write("eng_Latn---deu_Latn.jsonl", &campaign().replace("anna", "a 1").replace("ben", "a_1"));
+    let export = "export DIR/eng_Latn---deu_Latn.jsonl --as testset --testset DIR/task.jsonl --out DIR/wmt26";
+    let said = own.run(export).unwrap_err();
+    assert!(said.contains("\"a 1\"") && said.contains("\"a_1\""), "{said}");
 }

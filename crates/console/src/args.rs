@@ -353,6 +353,15 @@ pub fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "it must be a whole number, at least 0".into())
 }
 
+/// A number from 0 to 100.
+///
+/// # Errors
+/// What it must be, for another text.
+pub fn percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
+    percent.ok_or_else(|| "it must be a number from 0 to 100".into())
+}
+
 /// A number of things of which there is one at least.
 ///
 /// # Errors

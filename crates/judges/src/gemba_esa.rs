@@ -49,7 +49,7 @@ use super::{
     panel::reasoning,
     prompt::{File, Prompts},
     reading,
-    setup::{self, GivenOptions, Preset, Reference, Settings, options},
+    setup::{self, GivenOptions, Preset, Reference, Settings, SharedOptions, options},
     shots::{self, Shot},
 };
 use crate::{
@@ -208,8 +208,9 @@ impl From<GembaEsa> for Judge {
 }
 
 fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
-    let options = Options::read(options);
-    check_options(settings, &options)?;
+    let given = options;
+    let options = Options::read(given);
+    check_options(settings, &options, given)?;
     let is_published = settings.preset == Preset::Code && *options.edition == Edition::Wmt26;
     if is_published {
         return Ok(wmt26::code::Published::new(settings, &options)?.into());
@@ -218,8 +219,12 @@ fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Er
 }
 
 /// Refuses options that an edition does not have.
-fn check_options(settings: &Settings, options: &Options) -> Result<(), setup::Error> {
+fn check_options(settings: &Settings, options: &Options, given: &GivenOptions) -> Result<(), setup::Error> {
     let conflict = |reason: String| Err(setup::Error::Conflict(reason));
+    let reasoning = SharedOptions::read(given).effort;
+    if options.thinking.is_some() && reasoning.is_some() {
+        return conflict("`thinking` and `reasoning` both ask for reasoning; hint: leave one out".into());
+    }
     if *options.edition == Edition::Wmt26 {
         let has_shots = options.has_shots.is_given && *options.has_shots || settings.shots.is_some();
         return if has_shots {

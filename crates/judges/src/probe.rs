@@ -57,7 +57,7 @@ pub const METHOD: Method = Method {
     scale: "MQM penalty as raters would give it, at most 0; higher is better",
     blind_spots: Some(
         "a translation without a mark may still have errors: of planted ones it passes over most often clauses left out and \
-         negations; its means are not for ranking systems: on WMT23 COMET and CometKiwi did that better",
+         negations; its means are not for ranking systems: on WMT23 CometKiwi did that better",
     ),
     system_means: SystemMeans::DoNotRank,
     marks: Some(

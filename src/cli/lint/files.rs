@@ -1,12 +1,19 @@
 //! Ratings and texts from files: human annotations, run folders, tables. It checks nothing.
 
-use std::{collections::BTreeMap, path::Path, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    path::PathBuf,
+};
 
 use anyhow::Result;
 
 use crate::{
     cli::raters::is_annotations,
-    eval::{Pair, raters::annotations},
+    eval::{
+        Pair,
+        raters::{annotations, in_order},
+    },
     meta::{
         lint::{
             Material,
@@ -16,7 +23,7 @@ use crate::{
         verdicts,
     },
     mqm::{ErrorSpan, Side, raters::Annotation},
-    run::{self, Record},
+    run::{self, Record, UnitKey},
     segment::{Segment, read},
 };
 
@@ -53,13 +60,16 @@ fn material<'a>(segment: &Segment, pairs: &'a mut BTreeMap<String, Material>) ->
 
 /// Annotations, and each translation once, in the version of its first rater, by segment.
 fn annotated(path: &Path, annotations: Vec<Annotation>, pairs: &mut BTreeMap<String, Material>) {
-    let mut texts: BTreeMap<(String, String, usize), (Segment, usize)> = BTreeMap::new();
+    let (mut seen, mut texts) = (BTreeSet::new(), Vec::new());
+    // Some campaigns ask for scores without errors.
+    let names_errors = annotations.iter().any(|annotation| !annotation.errors.is_empty());
     for Annotation { segment, rater, score, errors, line } in annotations {
-        let key = (segment.system.clone(), segment.doc.clone(), segment.seg);
-        texts.entry(key).or_insert_with(|| (segment.clone(), line));
+        if seen.insert(UnitKey::of_segment(&segment)) {
+            texts.push((segment.clone(), line));
+        }
         let rating = Rating {
             file: path.to_owned(),
-            line: Some(line),
+            line,
             system: segment.system.clone(),
             doc: segment.doc.clone(),
             seg: segment.seg,
@@ -68,14 +78,13 @@ fn annotated(path: &Path, annotations: Vec<Annotation>, pairs: &mut BTreeMap<Str
             annotator: rater,
             score,
             errors: errors.iter().filter_map(place).collect(),
-            n_errors: Some(errors.len()),
+            n_errors: names_errors.then_some(errors.len()),
         };
         material(&segment, pairs).ratings.push(rating);
     }
-    let mut in_order: Vec<(Segment, usize)> = texts.into_values().collect();
-    in_order.sort_by(|(a, _), (b, _)| (&a.system, a.seg).cmp(&(&b.system, b.seg)));
-    for (segment, line) in in_order {
-        material(&segment, pairs).texts.push(text(path, Some(line), &segment));
+    in_order(&mut texts, |(segment, _)| segment);
+    for (segment, line) in texts {
+        material(&segment, pairs).texts.push(text(path, line, &segment));
     }
 }
 

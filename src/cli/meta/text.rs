@@ -1,6 +1,9 @@
 //! Prints a meta-evaluation: tables and notes, or one JSON object. The tables are `report`'s.
 
-use std::io::{self, Write};
+use std::{
+    collections::BTreeSet,
+    io::{self, Write},
+};
 
 use serde_json::json;
 
@@ -26,7 +29,13 @@ pub fn print_tables(
     (result, extras): (&SetResult, &Extras),
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    writeln!(out, "{} · {} · human scores `{}`", result.name, args.testset.display(), gold(eval_sets))?;
+    writeln!(
+        out,
+        "{} · {} · human scores `{}`",
+        result.name,
+        args.testset.display(),
+        gold(eval_sets, "`, `")
+    )?;
     for eval_set in eval_sets {
         writeln!(out, "{}", sets::line(eval_set))?;
     }
@@ -39,11 +48,11 @@ pub fn print_tables(
     print_extras(args, extras, out)
 }
 
-/// The names of the human scores, once where all language pairs have the same.
-fn gold(eval_sets: &[EvalSet]) -> String {
-    let mut names: Vec<&str> = eval_sets.iter().map(|eval_set| eval_set.gold.name.as_str()).collect();
-    names.dedup();
-    names.join("`, `")
+/// The names of the human scores, each once.
+fn gold<'a>(eval_sets: &'a [EvalSet], between: &str) -> String {
+    let mut seen = BTreeSet::new();
+    let names = eval_sets.iter().map(|eval_set| eval_set.gold.name.as_str());
+    names.filter(|name: &&'a str| seen.insert(*name)).collect::<Vec<_>>().join(between)
 }
 
 fn print_extras(args: &Args, extras: &Extras, out: &mut dyn Write) -> io::Result<()> {
@@ -78,7 +87,7 @@ pub fn print_json(
 ) -> anyhow::Result<()> {
     let object = json!({
         "testset": args.testset,
-        "gold": gold(eval_sets),
+        "gold": gold(eval_sets, ", "),
         "missing": args.missing,
         "coverage": eval_sets.first().map(|eval_set| eval_set.coverage),
         "seed": args.seed,

@@ -33,7 +33,7 @@ pub fn export(job: &Job<'_>) -> Result<Export, Error> {
     let mut pairs: BTreeMap<String, Columns<'_>> = BTreeMap::new();
     let mut systems = Names::new("system", unspaced);
     for record in job.records {
-        let pair = format!("{}-{}", record.src_lang, record.tgt_lang);
+        let pair = record.pair();
         add(pairs.entry(pair).or_default(), &mut systems, record)?;
     }
     let mut export = Export { notes: systems.notes(NO_SPACE), ..Export::default() };

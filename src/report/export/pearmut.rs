@@ -83,7 +83,7 @@ fn is_uneven(items: &Items) -> bool {
 /// The key by which segments are grouped: pair and document, or the segment if there are no documents.
 fn document(record: &Record) -> String {
     let name = if record.doc.is_empty() { format!("{:?}", record.seg) } else { record.doc.clone() };
-    format!("{}-{} {name}", record.src_lang, record.tgt_lang)
+    format!("{} {name}", record.pair())
 }
 
 fn item(record: &Record) -> Value {

@@ -20,7 +20,7 @@ use crate::{
 pub fn test_sets(dir: &Path, run: &Path, records: &[Record]) -> Result<Vec<TestSet>, Error> {
     let mut sets: Vec<TestSet> = Vec::new();
     for record in records {
-        let pair = format!("{}-{}", record.src_lang, record.tgt_lang);
+        let pair = record.pair();
         if sets.iter().any(|set| set.pair == pair) {
             continue;
         }
@@ -38,13 +38,16 @@ pub fn test_sets(dir: &Path, run: &Path, records: &[Record]) -> Result<Vec<TestS
 #[must_use]
 pub fn placed(mut records: Vec<Record>, sets: &[TestSet]) -> Vec<Record> {
     for set in sets {
-        let is_own = |record: &Record| format!("{}-{}", record.src_lang, record.tgt_lang) == set.pair;
+        let is_own = |record: &Record| record.pair() == set.pair;
         let own = records.iter().filter(|record| is_own(record));
-        let units = own.filter_map(|record| Some((record.doc.clone(), record.seg?))).collect::<Vec<_>>();
+        let segs = |record: &Record| record.seg.iter().chain(&record.segs).copied().collect::<Vec<_>>();
+        let units = own.flat_map(|record| segs(record).into_iter().map(|seg| (record.doc.clone(), seg)));
+        let units = units.collect::<Vec<_>>();
         let units = units.iter().map(|(doc, seg)| (doc.as_str(), *seg));
         let placement = Placement::new(&set.files.systems, &set.files.places, &units);
         for record in records.iter_mut().filter(|record| is_own(record)) {
             record.seg = record.seg.map(|seg| placement.seg(&record.doc, seg));
+            record.segs.iter_mut().for_each(|seg| *seg = placement.seg(&record.doc, *seg));
             record.system = placement.system(&record.system).to_owned();
         }
     }

@@ -82,8 +82,7 @@ impl Set {
 /// # Errors
 /// Two systems that would be written alike, a task's file that cannot be read.
 pub fn export(raters: &Raters<'_>) -> Result<Export, Error> {
-    let pair = |record: &Record| format!("{}-{}", record.src_lang, record.tgt_lang);
-    let rated: BTreeSet<String> = raters.versions.iter().map(pair).collect();
+    let rated: BTreeSet<String> = raters.versions.iter().map(Record::pair).collect();
     let mut sets: BTreeMap<String, Set> = rated.iter().map(|lp| (lp.clone(), Set::default())).collect();
     match raters.task {
         Some(file) => of_task(file, &mut sets)?,
@@ -91,13 +90,14 @@ pub fn export(raters: &Raters<'_>) -> Result<Export, Error> {
     }
     let mut export = Export::default();
     let (mut systems, mut documents) = (Names::new("system", file_name), Names::new("document", unspaced));
+    let mut names = Names::new("rater", file_name);
     for (lp, set) in &sets {
         texts(lp, set, (&mut systems, &mut documents), &mut export)?;
         scores(lp, set, raters, &mut systems, &mut export)?;
-        ratings(lp, set, raters, &mut systems, &mut export)?;
+        ratings(lp, set, raters, (&mut systems, &mut names), &mut export)?;
     }
-    let why = "score files are cut at white space, and files are called like systems";
-    export.notes.extend(systems.notes(why).into_iter().chain(documents.notes(why)));
+    let why = "score files are cut at white space, and systems and raters are parts of file names";
+    export.notes.extend([systems, documents, names].iter().flat_map(|names| names.notes(why)));
     Ok(export)
 }
 
@@ -119,12 +119,8 @@ fn of_task(file: &Path, sets: &mut BTreeMap<String, Set>) -> Result<(), Error> {
 fn of_raters(versions: &[Record], sets: &mut BTreeMap<String, Set>) {
     for (lp, set) in sets {
         let mut documents: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut own: Vec<&Record> = versions
-            .iter()
-            .filter(|record| {
-                record.seg.is_some() && format!("{}-{}", record.src_lang, record.tgt_lang) == *lp
-            })
-            .collect();
+        let mut own: Vec<&Record> =
+            versions.iter().filter(|record| record.seg.is_some() && record.pair() == *lp).collect();
         for record in &own {
             let n = documents.len();
             documents.entry(&record.doc).or_insert(n);
@@ -178,7 +174,7 @@ fn lines(field: &str, texts: &[&str]) -> (&'static str, Vec<u8>) {
 
 fn score_name(raters: &Raters<'_>) -> String {
     let is_assessed = raters.versions.iter().any(|record| record.quality_score.is_some());
-    raters.name.map_or_else(|| if is_assessed { "esa" } else { "mqm" }.to_owned(), unspaced)
+    raters.name.map_or_else(|| if is_assessed { "esa" } else { "mqm" }.to_owned(), file_name)
 }
 
 /// The means over raters, of segments and of systems.
@@ -192,7 +188,7 @@ fn scores(
     let mut columns: BTreeMap<&str, Vec<Option<f64>>> = BTreeMap::new();
     let mut other_texts = 0;
     for record in raters.versions {
-        if format!("{}-{}", record.src_lang, record.tgt_lang) != lp {
+        if record.pair() != lp {
             continue;
         }
         match set.has(&segment_of(record)) {
@@ -235,7 +231,7 @@ fn ratings(
     lp: &str,
     set: &Set,
     raters: &Raters<'_>,
-    systems: &mut Names,
+    (systems, names): (&mut Names, &mut Names),
     export: &mut Export,
 ) -> Result<(), Error> {
     type Columns<'a> = BTreeMap<&'a str, Vec<Option<Vec<Value>>>>;
@@ -247,7 +243,7 @@ fn ratings(
             continue;
         }
         let Some(idx) = set.has(segment) else { continue };
-        let columns = by_rater.entry(file_name(&annotation.rater)).or_default();
+        let columns = by_rater.entry(names.written(&annotation.rater)?).or_default();
         let column = columns.entry(&segment.system).or_insert_with(|| vec![None; set.places.len()]);
         let errors = column[idx].get_or_insert_with(Vec::new);
         for error in &annotation.errors {

@@ -111,7 +111,7 @@ impl Rows for Wmt26 {
     fn add(&mut self, record: &Record, _: &mut dyn Write) -> Result<(), Error> {
         let (system, doc) = (record.system.clone(), record.doc.clone());
         let Some(seg) = record.seg else { return Err(Error::Document { system, doc }) };
-        let key = (format!("{}-{}", record.src_lang, record.tgt_lang), doc, seg);
+        let key = (record.pair(), doc, seg);
         let Some(prediction) = Prediction::of(record, self.range, &mut self.losses) else { return Ok(()) };
         self.predictions.entry(key).or_default().insert(system, prediction);
         Ok(())

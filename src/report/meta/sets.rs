@@ -40,6 +40,7 @@ pub fn json(eval_set: &EvalSet) -> Value {
     });
     json!({
         "lp": eval_set.lp(),
+        "gold": eval_set.gold.name,
         "reference": eval_set.rules,
         "systems": eval_set.machine,
         "with_humans": eval_set.with_humans,

@@ -57,7 +57,7 @@ type Scores<'a> = BTreeMap<Unit<'a>, f64>;
 fn of(pair: &(String, String), records: &[Record], resamples: usize, seed: u64) -> Slice {
     let mut own: BTreeMap<&str, Scores<'_>> = BTreeMap::new();
     for record in records {
-        let unit = (format!("{}-{}", record.src_lang, record.tgt_lang), record.doc.as_str(), record.seg);
+        let unit = (record.pair(), record.doc.as_str(), record.seg);
         let scores = own.entry(&record.system).or_default();
         if let Some(score) = record.score {
             scores.insert(unit, score);

@@ -150,6 +150,7 @@ fn what_is_wrong_with_a_request() {
             refusal("gemba-esa:thinking=on", &strict),
             refusal("gemba-esa:edition=wmt26,shots=3", &strict),
             refusal("gemba-esa:edition=wmt26,thinking=0.5", &strict),
+            refusal("gemba-esa:edition=wmt26,thinking=on,reasoning=low", &strict),
             refusal("gemba-esa:edition=wmt25", &strict),
             refusal("gemba-esa:edition=wmt26,reference=on", &code),
             refusal("gemba-esa:edition=wmt26,domain=off", &code),

@@ -6,6 +6,7 @@ use std::{
     path::Path,
 };
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::TASKS;
@@ -18,7 +19,7 @@ use crate::{
 const LISTED: usize = 100;
 
 /// What a check found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Lines of the submission.
     pub n_items: usize,
@@ -32,7 +33,7 @@ pub struct Report {
 }
 
 /// Something that the task does not accept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// Of the submission, from 1; `None` where something is not there.
     pub line: Option<usize>,
@@ -261,7 +262,7 @@ impl Checking<'_> {
         if let Some((first, others)) = missing.split_first() {
             let more = and_more(others.len());
             let what = format!(
-                "lacks `{first}` of `{}` line {}{more}",
+                "is missing: `{first}` of `{}` line {}{more}",
                 task_file.display(),
                 self.items[*first].line
             );

@@ -129,40 +129,38 @@ impl Texts {
         self.domains.get(domain).or_else(|| self.domains.get(GENERAL)).map_or("", String::as_str)
     }
 
-    fn fill_spans(
-        &self,
-        [src, tgt]: Names,
-        requirements: &str,
-        (source, target): (&str, &str),
-    ) -> Option<String> {
-        let values = [
-            ("src_name", src),
-            ("tgt_name", tgt),
-            ("src_text", source),
-            ("hyp_text", target),
-            ("_STAGE1_ANNOTATION_BODY", &self.annotation),
-            ("domain_req", requirements),
-        ];
-        literals::interpolate(&self.spans, &values)
+    fn fill_spans(&self, names: Names, requirements: &str, texts: (&str, &str)) -> Option<String> {
+        fill(&self.spans, names, requirements, texts, ("_STAGE1_ANNOTATION_BODY", &self.annotation))
     }
 
     fn fill_score(
         &self,
-        [src, tgt]: Names,
+        names: Names,
         requirements: &str,
-        (source, target): (&str, &str),
+        texts: (&str, &str),
         spans: &str,
     ) -> Option<String> {
-        let values = [
-            ("src_name", src),
-            ("tgt_name", tgt),
-            ("src_text", source),
-            ("hyp_text", target),
-            ("error_spans", spans),
-            ("domain_req", requirements),
-        ];
-        literals::interpolate(&self.score, &values)
+        fill(&self.score, names, requirements, texts, ("error_spans", spans))
     }
+}
+
+/// A prompt with what both questions name, and with one more text; `None` if it names others.
+fn fill(
+    prompt: &str,
+    [src, tgt]: Names,
+    requirements: &str,
+    (source, target): (&str, &str),
+    own: (&str, &str),
+) -> Option<String> {
+    let values = [
+        ("src_name", src),
+        ("tgt_name", tgt),
+        ("src_text", source),
+        ("hyp_text", target),
+        ("domain_req", requirements),
+        own,
+    ];
+    literals::interpolate(prompt, &values)
 }
 
 /// Pairs whose codes are those of languages.
