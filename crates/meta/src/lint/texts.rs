@@ -45,9 +45,7 @@ fn shifted(lp: &str, texts: &[&Text]) -> Option<Finding> {
     let (first, last, shift, why) = match (lines.shift(shifted::CERTAIN), stretch(&lengths)) {
         (_, Some(found)) => {
             let why = format!("their lengths are e^{:.0} times as likely", found.log_likelihood_ratio);
-            // Where the translations of these sources stand.
-            let line = |source: usize| source.checked_add_signed(found.shift as isize);
-            (line(found.first)?, line(found.last)?, found.shift, why)
+            (found.first, found.last, found.shift, why)
         }
         (Some(shift), None) => (0, texts.len() - 1, shift, "names and numbers stand in both".to_owned()),
         (None, None) => return None,

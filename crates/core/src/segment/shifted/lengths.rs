@@ -29,7 +29,7 @@ const MEDIAN_OF_SQUARE: f64 = 0.4549;
 /// Lines of translations that belong to other sources.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stretch {
-    /// The first and the last source line, from 0.
+    /// The first and the last line of the translations, from 0.
     pub first: usize,
     pub last: usize,
     /// How many lines further down than their sources the translations stand; never 0.
@@ -108,10 +108,10 @@ impl Model {
     }
 }
 
-/// The lengths of a source and of the translation that stands so many lines further down.
+/// The lengths of the translation in a line and of the source so many lines further up.
 fn shifted(lengths: &[(usize, usize)], line: usize, shift: i64) -> Option<(f64, f64)> {
-    let other = usize::try_from(i64::try_from(line).ok()? + shift).ok()?;
-    let (source, target) = (lengths[line].0, lengths.get(other)?.1);
+    let other = usize::try_from(i64::try_from(line).ok()? - shift).ok()?;
+    let (source, target) = (lengths.get(other)?.0, lengths[line].1);
     (source > 0).then_some((source as f64, target as f64))
 }
 
