@@ -8,13 +8,13 @@ use crate::{
     console::{
         EscapeControls,
         args::with_all_options,
-        hints, loading,
+        hints,
         stream::{IgnoreBrokenPipe, explain_with},
         wrap,
     },
     eval::{self, Invocation, ModelLoader, Session},
-    llm::CancellationToken,
-    run::Writing,
+    llm::{self, CancellationToken},
+    run::{self, Writing},
 };
 
 /// Prints a line on standard error, if it is open.
@@ -149,13 +149,25 @@ pub fn main_with<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> ExitCo
         }
     };
     signals::watch(&cli.writing);
-    match cli.on_terminal().run(loading::load, &mut IgnoreBrokenPipe::new(std::io::stdout().lock())) {
+    match cli.on_terminal().run(gpu_check::load, &mut IgnoreBrokenPipe::new(std::io::stdout().lock())) {
         Ok(code) => code,
         Err(error) => {
             say!("error: {}", explain(&error));
+            if is_stopped(&error) {
+                // A driver that waits for a hung GPU would keep the process from ending.
+                signal_hook::low_level::exit(2);
+            }
             ExitCode::from(2)
         }
     }
+}
+
+/// Whether the engine has stopped.
+fn is_stopped(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        matches!(cause.downcast_ref(), Some(run::Error::Stopped(_)))
+            || matches!(cause.downcast_ref(), Some(llm::Error::Stopped(_)))
+    })
 }
 
 /// A command line with the options of the user's file and variables.

@@ -73,7 +73,9 @@ enum FormName {
 /// If a file cannot be read, the model cannot be opened, or the form cannot be compiled.
 pub fn run(args: &Args, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
     let (chat, form) = (args.conversation()?, args.form()?);
-    let opened = loading::open(&args.model, &args.engine)?;
+    let mut resources = args.engine.spec();
+    gpu_check::settle(&args.model.spec(), &mut resources)?;
+    let opened = loading::open(&args.model, &resources)?;
     let engine = opened.engine.until(&invocation.stop);
     let reply = match &args.continuation {
         Some(file) => weigh(&engine, &chat, &read(file)?)?,

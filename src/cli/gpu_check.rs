@@ -6,7 +6,7 @@ use std::{
     io::Write,
     path::PathBuf,
     process::{Command, ExitCode, Stdio},
-    time::{Duration, Instant},
+    time::{Duration, Instant, UNIX_EPOCH},
 };
 
 use anyhow::Result;
@@ -15,12 +15,13 @@ use serde::{Deserialize, Serialize};
 use super::output::TextOrJson;
 use crate::{
     card,
-    console::args,
+    console::{args, loading},
     eval::{
-        ModelSpec, Resources,
+        self, ModelSpec, Models, Resources,
         models::gpu_check::{self, GpuReport, Named},
     },
     files,
+    llm::Sampling,
 };
 
 /// How long the check of one GPU may take. It needs under a second where nothing is wrong; a kernel that hangs never ends.
@@ -54,6 +55,7 @@ struct Printed {
 /// There is no such GPU, it has too little memory, or the model cannot be read or run there.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let found = gpu_check::check(&args.device, args.model.as_deref(), &args.gpu_kernels)?;
+    let remark = gpu_check::peers(&args.device)?;
     if args.printed.is_json() {
         writeln!(out, "{}", serde_json::to_string(&Printed { gpus: found.clone() })?)?;
     } else {
@@ -71,6 +73,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
                 )?,
             }
         }
+        if let Some(remark) = remark {
+            writeln!(out, "{remark}")?;
+        }
     }
     let all_right = found.iter().all(|found| found.wrong.is_none());
     Ok(if all_right { ExitCode::SUCCESS } else { ExitCode::from(1) })
@@ -79,15 +84,42 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
 /// What is known of GPUs, by GPU, driver, build and model.
 type Known = BTreeMap<String, String>;
 
-/// Checks the GPUs of a run, each once for its driver, this build and the model. Where a check finds a difference, fails or
+/// From the fastest kernels to those with the longest record and the reference ones.
+const SETS: [&str; 3] = ["auto", "proven", "plain"];
+
+/// Loads models onto GPUs that are checked first; as [`loading::load`] otherwise.
+///
+/// # Errors
+/// As [`loading::load`], and a GPU that computes wrong results by all kernels.
+pub fn load(model: &ModelSpec, resources: &Resources, sampling: Sampling) -> eval::Result<Models> {
+    let mut resources = resources.clone();
+    settle(model, &mut resources)?;
+    loading::load(model, &resources, sampling)
+}
+
+/// Checks the GPUs of a run, each once for its driver, this build and each model. Where a check finds a difference, fails or
 /// does not end, the run takes slower kernels and a warning says so.
-pub fn settle(model: &ModelSpec, resources: &mut Resources) {
-    let Some(limit) = limit().filter(|_| resources.gpu_kernels == "auto") else { return };
+///
+/// # Errors
+/// A GPU that computes wrong results by all kernels.
+pub fn settle(model: &ModelSpec, resources: &mut Resources) -> eval::Result<()> {
+    let Some(limit) = limit().filter(|_| resources.gpu_kernels == "auto") else { return Ok(()) };
+    let mut slowest = 0;
     for gpu in &gpu_check::gpus(resources) {
-        let kernels = kernels_of(gpu, &model.model, limit);
-        if kernels != "auto" {
-            resources.gpu_kernels = kernels;
-            return;
+        for name in gpu_check::models(model) {
+            slowest = slowest.max(Checks::of(gpu, name).right(limit)?);
+        }
+    }
+    SETS[slowest].clone_into(&mut resources.gpu_kernels);
+    Ok(())
+}
+
+/// Remembers that the kernels of a run were wrong on a GPU, so that the next one takes slower ones.
+pub fn remember_wrong(model: &ModelSpec, resources: &Resources) {
+    let wrong = SETS.iter().position(|set| *set == resources.gpu_kernels).unwrap_or(0);
+    for gpu in &gpu_check::gpus(resources) {
+        for name in gpu_check::models(model) {
+            Checks::of(gpu, name).remember(SETS[(wrong + 1).min(SETS.len() - 1)]);
         }
     }
 }
@@ -101,40 +133,71 @@ fn limit() -> Option<Duration> {
     }
 }
 
-/// The kernels that are right on a GPU, as far as the check goes.
-fn kernels_of(gpu: &Named, model: &str, limit: Duration) -> String {
-    let path = card::home::home().ok().map(|home| home.join("gpu-checks.json"));
-    let driver = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
-    let driver = driver.lines().next().unwrap_or("unknown driver");
-    let key = format!("{}; {driver}; tribunal {}; {model}", gpu.name, super::setup::version());
-    let mut known = path.as_ref().map(read).unwrap_or_default();
-    if let Some(kernels) = known.get(&key) {
-        return kernels.clone();
+/// The checks of one GPU for one model.
+struct Checks<'a> {
+    gpu: &'a Named,
+    model: &'a str,
+    /// `gpu-checks.json`; `None` where nothing can be kept.
+    path: Option<PathBuf>,
+    /// What a result is kept for.
+    key: String,
+}
+
+impl<'a> Checks<'a> {
+    fn of(gpu: &'a Named, model: &'a str) -> Self {
+        let driver = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
+        let driver = driver.lines().next().unwrap_or("unknown driver");
+        let path = card::home::home().ok().map(|home| home.join("gpu-checks.json"));
+        Self { gpu, model, path, key: format!("{}; {driver}; {}; {model}", gpu.name, program()) }
     }
-    let mut kernels = "plain";
-    for set in ["auto", "proven"] {
-        match outcome(gpu, model, set, limit) {
-            Outcome::Right => {
-                kernels = set;
-                break;
-            }
-            Outcome::Wrong(wrong) => say!("warning: {}: {wrong}", gpu.name),
-            // Nothing is kept, so that the next run checks.
-            Outcome::Unknown => return set.to_owned(),
+
+    /// The fastest kernels that are right, by their place in [`SETS`].
+    fn right(&self, limit: Duration) -> eval::Result<usize> {
+        let known = self.path.as_ref().map(read).unwrap_or_default();
+        if let Some(kept) = known.get(&self.key).and_then(|kept| SETS.iter().position(|set| set == kept)) {
+            return Ok(kept);
         }
+        let mut last = String::new();
+        for (idx, set) in SETS.into_iter().enumerate() {
+            match outcome(self.gpu, self.model, set, limit) {
+                Outcome::Right => {
+                    if idx > 0 {
+                        say!(
+                            "warning: this run takes `--gpu-kernels {set}`, which are slower; `tribunal gpu-check` shows more\n\
+                             hint: please report the card, its driver and these lines"
+                        );
+                    }
+                    self.remember(set);
+                    return Ok(idx);
+                }
+                Outcome::Wrong(wrong) => {
+                    if wrong != last {
+                        say!("warning: {}: {wrong}", self.gpu.name);
+                    }
+                    last = wrong;
+                }
+                // Nothing is kept, so that the next run checks.
+                Outcome::Unknown => return Ok(idx),
+            }
+        }
+        Err(eval::Error::WrongGpu { gpu: self.gpu.name.clone(), wrong: last })
     }
-    if kernels != "auto" {
-        say!(
-            "warning: this run takes `--gpu-kernels {kernels}`, which are slower; `tribunal gpu-check` shows more\n\
-             hint: please report the card, its driver and these lines"
-        );
+
+    /// Keeps a result. A folder that cannot be written means that the check is made again.
+    fn remember(&self, set: &str) {
+        let Some(path) = &self.path else { return };
+        let mut known = read(path);
+        known.insert(self.key.clone(), set.to_owned());
+        let _ = files::write(path, |file| Ok(serde_json::to_writer_pretty(file, &known)?));
     }
-    known.insert(key, kernels.to_owned());
-    if let Some(path) = path {
-        // A folder that cannot be written means that the check is made again.
-        let _ = files::write(&path, |file| Ok(serde_json::to_writer_pretty(file, &known)?));
-    }
-    kernels.to_owned()
+}
+
+/// What tells this build from another one: its version does not, where the sources have changes.
+fn program() -> String {
+    let file = std::env::current_exe().and_then(std::fs::metadata).ok();
+    let modified = file.as_ref().and_then(|file| file.modified().ok()?.duration_since(UNIX_EPOCH).ok());
+    let (bytes, seconds) = (file.map_or(0, |file| file.len()), modified.map_or(0, |time| time.as_secs()));
+    format!("tribunal {} of {bytes} bytes and {seconds} s", env!("CARGO_PKG_VERSION"))
 }
 
 fn read(path: &PathBuf) -> Known {

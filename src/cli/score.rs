@@ -18,7 +18,7 @@ use crate::{
     files,
     judges::registry,
     report::{self, Detail, TextStyle},
-    run::{Outcome, RunFile},
+    run::{self, Outcome, RunFile},
     segment::Corpus,
 };
 
@@ -73,7 +73,7 @@ pub fn judge(
     quiet: bool,
 ) -> Result<Outcome> {
     say_notes(evaluation, quiet);
-    gpu_check::settle(&evaluation.spec.models, &mut evaluation.spec.resources);
+    gpu_check::settle(&evaluation.spec.models, &mut evaluation.spec.resources)?;
     let spec = &evaluation.spec;
     let models = load(&spec.models, &spec.resources, spec.sampling.sampling())?;
     let run = evaluation.with(&models, invocation)?;
@@ -92,7 +92,12 @@ pub fn judge(
         say!("run folder: {}", run.config.out.display());
         say!("raw scores: {}", registry::scale(evaluation.judge.method, &run.signature));
     }
-    Ok(opened.judge()?)
+    opened.judge().map_err(|error| {
+        if matches!(error, run::Error::Differs { .. }) {
+            gpu_check::remember_wrong(&spec.models, &spec.resources);
+        }
+        error.into()
+    })
 }
 
 /// Says that a new run is about to be written among other files.

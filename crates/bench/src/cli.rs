@@ -308,7 +308,7 @@ fn shape(text: &str) -> Result<(usize, usize)> {
 }
 
 fn run_prefill(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
-    let opened = loading::open(&args.model, &args.engine)?;
+    let opened = loading::open(&args.model, &args.engine.spec())?;
     let prompts = if args.prompt.is_empty() { &[512, 2048][..] } else { &args.prompt };
     let paces = prompts.iter().map(|&n| throughput::prefill(&opened.engine, n, args.repeats));
     let paces = paces.collect::<Result<Vec<_>, _>>()?;
@@ -329,7 +329,7 @@ fn run_prefill(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
 }
 
 fn run_decode(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
-    let opened = loading::open(&args.model, &args.engine)?;
+    let opened = loading::open(&args.model, &args.engine.spec())?;
     let tier = models::options(&args.engine.spec())?.compute.tier;
     let limits = on_threads(&args.engine, || machine::limits(tier, FIGURE))??;
     let prompt = args.prompt.first().copied().unwrap_or(512);
@@ -398,7 +398,7 @@ fn questions(args: &Workload) -> Result<Vec<Request>> {
 
 fn run_workload(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
     let mut requests = questions(args)?;
-    let opened = loading::open(&args.model, &args.engine)?;
+    let opened = loading::open(&args.model, &args.engine.spec())?;
     if let Some(file) = &args.write {
         for request in &mut requests {
             request.prompt_ids = opened.engine.prompt_ids(&request.chat)?;

@@ -1,6 +1,6 @@
 //! Argument groups that several commands share, and the specification that each stands for.
 
-use std::{iter, path::PathBuf};
+use std::{iter, path::PathBuf, str::FromStr};
 
 use clap::{Args, Command, builder::PossibleValuesParser};
 
@@ -264,6 +264,7 @@ impl EngineArgs {
     /// The part of a specification that these options stand for.
     #[must_use]
     pub fn spec(&self) -> Resources {
+        let default = Resources::default();
         Resources {
             device: self.device().to_owned(),
             tensor_parallel: self.tensor_parallel,
@@ -280,8 +281,18 @@ impl EngineArgs {
             graphs: !self.no_graphs,
             gpu_kernels: self.gpu_kernels.clone(),
             dependent_launch: !self.no_dependent_launch,
+            hung_after: variable("TRIBUNAL_STEP_LIMIT").unwrap_or(default.hung_after),
+            recheck_every: variable("TRIBUNAL_STEP_CHECK").unwrap_or(default.recheck_every),
             cpu_tier: self.cpu_tier.clone(),
         }
+    }
+}
+
+/// The number of an environment variable, 0 where it is `off`; `None` where there is none.
+fn variable<T: FromStr + Default>(name: &str) -> Option<T> {
+    match std::env::var(name).ok()?.as_str() {
+        "off" => Some(T::default()),
+        number => number.parse().ok(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Loading models for a command, with notes on standard error.
 
 use crate::{
-    args::{EngineArgs, ModelArgs},
+    args::ModelArgs,
     eval::{
         ModelSpec, Models, Resources, Result,
         models::{self, ModelEngine},
@@ -24,8 +24,8 @@ pub fn load(spec: &ModelSpec, resources: &Resources, sampling: Sampling) -> Resu
 ///
 /// # Errors
 /// As [`load`].
-pub fn open(model: &ModelArgs, engine: &EngineArgs) -> Result<ModelEngine> {
-    let opened = models::open(&model.spec(), &engine.spec())?;
+pub fn open(model: &ModelArgs, resources: &Resources) -> Result<ModelEngine> {
+    let opened = models::open(&model.spec(), resources)?;
     opened.notes.iter().for_each(|note| say(format_args!("note: {note}")));
     Ok(opened)
 }

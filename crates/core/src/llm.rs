@@ -72,6 +72,28 @@ pub trait Llm: Sync + Send {
     fn computed(&self) -> usize {
         0
     }
+
+    /// How many steps its devices have computed a second time with the same result; `None` where none is computed twice.
+    fn confirmed(&self) -> Option<Confirmed> {
+        None
+    }
+}
+
+/// How many steps were computed a second time with the same result, on the device with the fewest of them and on that with the
+/// most. Whatever was complete while `most` was m is confirmed once `least` exceeds m.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Confirmed {
+    pub least: usize,
+    pub most: usize,
+}
+
+impl Confirmed {
+    /// Of two sets of devices, those without second computations left out.
+    #[must_use]
+    pub fn of_both(a: Option<Self>, b: Option<Self>) -> Option<Self> {
+        let both = |a: Self, b: Self| Self { least: a.least.min(b.least), most: a.most.max(b.most) };
+        a.zip(b).map(|(a, b)| both(a, b)).or(a).or(b)
+    }
 }
 
 /// Token counts of a model's prompts and answers without running it, for dry runs.
@@ -434,6 +456,10 @@ pub enum Error {
     /// No further requests are possible: the device is lost, or its thread has ended.
     #[error("the engine has stopped: {0}")]
     Stopped(String),
+    /// A step that was computed a second time had another result: what was computed since the last one that had the same
+    /// ([`Llm::confirmed`]) may be wrong.
+    #[error("a GPU computed a step again with another result: {0}")]
+    Differs(String),
     /// The request was cancelled ([`CancellationToken`]).
     #[error("interrupted")]
     Interrupted,

@@ -34,6 +34,7 @@ pub mod score;
 
 pub mod answer;
 
+mod watch;
 pub mod worker;
 
 pub mod workers;
@@ -56,8 +57,8 @@ use std::{
 use crate::{
     files::Stamp,
     llm::{
-        self, CancellationToken, Chat, Counter, Finish, LinearProbe, Llm, Reply, ResponseFormat, Sampling,
-        Scored, States, Token, Usage,
+        self, CancellationToken, Chat, Confirmed, Counter, Finish, LinearProbe, Llm, Reply, ResponseFormat,
+        Sampling, Scored, States, Token, Usage,
     },
     model::Weights,
     signature::Signature,
@@ -81,6 +82,7 @@ use radix::Variant;
 use score::{HiddenStates, Score};
 use sequence::Request;
 use tokenizer::Tokenizer;
+use watch::StepWatch;
 use worker::Submission;
 use workers::{Waiting, Workers};
 
@@ -105,6 +107,10 @@ pub struct Options {
     pub prefix_cache: bool,
     /// Guess tokens ahead and let the model confirm them.
     pub drafts: bool,
+    /// A step of a GPU that takes so long, and many times what it was expected to, ends all requests; `None` waits on.
+    pub hung_after: Option<Duration>,
+    /// On a GPU, one step in so many is computed a second time by the proven kernels; a difference ends all requests. 0: none.
+    pub recheck_every: usize,
     /// Threads that compute; `None` takes one for each physical performance core.
     pub threads: Option<usize>,
     /// A chat template in place of the model's.
@@ -150,6 +156,8 @@ impl Default for Options {
             context: None,
             prefix_cache: true,
             drafts: true,
+            hung_after: Some(Duration::from_secs(30)),
+            recheck_every: 4096,
             threads: None,
             chat_template: None,
             chat_options: serde_json::Value::Null,
@@ -332,12 +340,12 @@ impl Engine {
             request.n_more = request.n_more.saturating_sub(forced.len());
             request.tokens.extend(forced);
         }
-        let waiting = self.loaded.workers.send(Submission { request, answer }).ok_or_else(gone)?;
-        Ok(Pending { receiver, stop: self.stop.clone(), _caller: caller, _waiting: waiting })
+        let (waiting, watch) = self.loaded.workers.send(Submission { request, answer }).ok_or_else(gone)?;
+        Ok(Pending { receiver, stop: self.stop.clone(), watch, _caller: caller, _waiting: waiting })
     }
 }
 
-/// How often waiting callers poll for cancellation: rarely enough that hundreds of them cost the engine nothing, often
+/// How often waiting callers look for cancellation and for a step that hangs: rarely enough that hundreds of them cost the engine nothing, often
 /// enough for a person.
 const POLL: Duration = Duration::from_millis(100);
 
@@ -345,17 +353,21 @@ const POLL: Duration = Duration::from_millis(100);
 struct Pending {
     receiver: Receiver<Result<Outcome, llm::Error>>,
     stop: Option<CancellationToken>,
+    /// The steps of the worker that has the request.
+    watch: Arc<StepWatch>,
     _caller: Arc<()>,
     _waiting: Waiting,
 }
 
 impl Pending {
     fn wait(&self) -> Result<Outcome, llm::Error> {
-        let Some(stop) = &self.stop else { return self.receiver.recv().map_err(|_| gone())? };
         loop {
             match self.receiver.recv_timeout(POLL) {
                 Ok(outcome) => return outcome,
-                Err(RecvTimeoutError::Timeout) => stop.check()?,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.stop.as_ref().map_or(Ok(()), CancellationToken::check)?;
+                    self.watch.check()?;
+                }
                 Err(RecvTimeoutError::Disconnected) => return Err(gone()),
             }
         }
@@ -405,6 +417,10 @@ impl Llm for Engine {
 
     fn computed(&self) -> usize {
         self.loaded.workers.computed()
+    }
+
+    fn confirmed(&self) -> Option<Confirmed> {
+        self.loaded.workers.confirmed()
     }
 
     /// Texts share their common prefixes, and all continuations of a prefix share its row of logits: the tree of the

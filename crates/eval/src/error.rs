@@ -105,6 +105,11 @@ pub enum Error {
 
     #[error("`{0}` is not a GPU")]
     NotAGpu(String),
+    #[error(
+        "{gpu} computes wrong results by every set of kernels: {wrong}\nhint: `--device cpu`, or another GPU; please report the \
+         card, its driver and these lines"
+    )]
+    WrongGpu { gpu: String, wrong: String },
     #[error("this processor does not support `{isa}`, only {available}")]
     Isa { isa: String, available: String },
     #[error("{setting:?} is for CPUs, not for `{device}`")]

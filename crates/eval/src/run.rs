@@ -383,6 +383,13 @@ pub enum Error {
         "the engine has stopped: {0}\nhint: what is finished is kept; run the same command again to continue"
     )]
     Stopped(String),
+    /// Numbers of verdicts: those since the last step that was confirmed, which are judged again, and the others.
+    #[error(
+        "a GPU computed a step again with another result: {reason}\nhint: {dropped} verdicts since the last step that had the \
+         same result were taken out of the run folder, {retained} are kept; run the same command again to judge the rest, and \
+         report the card, its driver and these lines"
+    )]
+    Differs { reason: String, dropped: usize, retained: usize },
     #[error("{0}")]
     Interrupted(RunStatus),
     #[error("`{path}` line {line} is damaged: {reason}\nhint: {hint}")]

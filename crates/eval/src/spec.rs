@@ -270,6 +270,10 @@ pub struct Resources {
     pub gpu_kernels: String,
     /// Programmatic dependent launch of CUDA kernels.
     pub dependent_launch: bool,
+    /// A GPU's step that takes so long, and many times what was expected, ends the run; 0: none does. Unit: seconds.
+    pub hung_after: f64,
+    /// One step in so many is computed a second time on a GPU, to compare; 0: none.
+    pub recheck_every: usize,
     /// The SIMD level of CPU kernels; `auto`: the fastest of this processor.
     pub cpu_tier: String,
 }
@@ -292,6 +296,8 @@ impl Default for Resources {
             graphs: true,
             gpu_kernels: "auto".into(),
             dependent_launch: true,
+            hung_after: 30.0,
+            recheck_every: 4096,
             cpu_tier: "auto".into(),
         }
     }

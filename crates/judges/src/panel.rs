@@ -13,7 +13,10 @@ use super::{
     method::{Role, Step},
 };
 use crate::{
-    llm::{self, Chat, LinearProbe, Llm, ReasoningOptions, Reply, ResponseFormat, Sampling, Scored, Usage},
+    llm::{
+        self, Chat, Confirmed, LinearProbe, Llm, ReasoningOptions, Reply, ResponseFormat, Sampling, Scored,
+        Usage,
+    },
     parallel,
 };
 
@@ -95,6 +98,14 @@ impl Panel {
     pub fn computed(&self) -> usize {
         let others = self.assigned.values().filter(|model| !Arc::ptr_eq(model, &self.default));
         self.default.computed() + others.map(|model| model.computed()).sum::<usize>()
+    }
+
+    /// How many steps all of its models together have computed a second time with the same result.
+    #[must_use]
+    pub fn confirmed(&self) -> Option<Confirmed> {
+        let others = self.assigned.values().filter(|model| !Arc::ptr_eq(model, &self.default));
+        let others = others.map(|model| model.confirmed());
+        others.fold(self.default.confirmed(), Confirmed::of_both)
     }
 
     /// A panel where one model plays every role.

@@ -67,31 +67,12 @@ fn every_shipped_card_can_be_read_and_found() {
 fn the_shapes_of_cards_have_as_many_weights_as_they_say() {
     for card in all().unwrap() {
         let shape = card.shape.unwrap_or_else(|| panic!("{}: no shape", card.name));
-        let Shape { layers, hidden, intermediate, heads, kv_heads, head_dim, vocab, .. } = shape;
-        let Shape { experts, delta_net, full_attention, .. } = shape;
-        let gates = if delta_net.is_some() { heads } else { 0 };
-        let attention = hidden * (2 * heads + gates + 2 * kv_heads) * head_dim;
-        let of_delta_net = delta_net.map_or(0, |d| {
-            let (keys, values) = (d.key_heads * d.key_dim, d.value_heads * d.value_dim);
-            hidden * (2 * keys + 3 * values + 2 * d.value_heads)
-        });
-        let recurrent_layers = delta_net.map_or(0, |delta_net| delta_net.layers);
-        // Where keys are values, one matrix is both.
-        let of_full = full_attention.map_or(0, |full| hidden * (2 * heads + full.kv_heads) * full.head_dim);
-        let full_layers = full_attention.map_or(0, |full| full.layers);
-        let mixers = (layers - recurrent_layers - full_layers) * attention
-            + recurrent_layers * of_delta_net
-            + full_layers * of_full;
-        let dense_layers = experts.map_or(layers, |experts| experts.dense_layers);
-        let of_experts =
-            experts.map_or(0, |e| (layers - dense_layers) * (e.count * e.width + e.shared_width));
-        let feed = 3 * hidden * (dense_layers * intermediate + of_experts);
-        let layer_parameters = mixers + feed;
+        let (layers, hidden, vocab) = (shape.layers, shape.hidden, shape.vocab);
         let stated = card.parameters.trim_end_matches('B').parse::<f64>().unwrap() * 1e9;
         // The output may be the embedding table; the Gemma 3 models from 4B on state their eyes too.
         let eyes = if card.name.starts_with("gemma-3") && layers > 30 { 417e6 } else { 0.0 };
         let apart = [1, 2]
-            .map(|tables| (layer_parameters + tables * vocab * hidden) as f64 + eyes)
+            .map(|tables| (shape.layer_weights() + tables * vocab * hidden) as f64 + eyes)
             .map(|weights| (weights / stated - 1.0).abs());
         assert!(apart[0].min(apart[1]) < 0.02, "{}: {apart:?} apart", card.name);
     }
@@ -111,6 +92,20 @@ fn bytes_of_mxfp4_follow_from_the_shape() {
         let of_layer = of_experts + 2 * (biases + attention + router + 2 * hidden);
         let bytes = layers * of_layer + 2 * (2 * vocab * hidden + hidden);
         assert_eq!(card.safetensors_bytes, Some(bytes as u64), "{name}");
+    }
+}
+
+/// As the models' names say: A3B, A4B.
+#[test]
+fn a_token_takes_the_weights_of_its_own_experts() {
+    let billions = |name: &str| find(name).unwrap().shape.unwrap().weights_of_token() as f64 / 1e9;
+    for (name, least, most) in [
+        ("qwen3-30b-a3b-instruct-2507", 2.9, 3.4),
+        ("gemma-4-26b-a4b-it", 3.6, 4.2),
+        ("qwen2.5-7b-instruct", 7.0, 7.1),
+    ] {
+        let billions = billions(name);
+        assert!((least..most).contains(&billions), "{name}: {billions}");
     }
 }
 

@@ -42,6 +42,9 @@ pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
         prefix_cache: _prefix_cache,
         // A guess stands only where the model would have said the same.
         drafts: _drafts,
+        // Both can only end a run.
+        hung_after: _hung_after,
+        recheck_every: _recheck_every,
         // Threads share out rows and columns; each sum is one thread's.
         threads: _threads,
         // The template in force and its variables are in `built`.

@@ -27,6 +27,7 @@ use super::{
     scheduler::{Batch, Scheduler},
     sequence::{Request, SeqId},
     spin_workers::spin_workers,
+    watch::StepWatch,
 };
 
 /// A request with its answer; the worker assigns the sequence's id.
@@ -46,6 +47,11 @@ pub struct Worker {
     last_id: SeqId,
     /// Token positions computed so far.
     computed: Arc<AtomicUsize>,
+    watch: Arc<StepWatch>,
+    /// One step in so many is computed a second time; 0: none.
+    recheck_every: usize,
+    /// Steps since the last one that was.
+    unchecked: usize,
 }
 
 /// An answer that has rows in the current step.
@@ -73,8 +79,24 @@ impl Worker {
         inbox: Receiver<Submission>,
         drafts: bool,
     ) -> Self {
-        let computed = Arc::default();
-        Self { model, scheduler, inbox, answers: HashMap::new(), drafts, last_id: 0, computed }
+        Self {
+            model,
+            scheduler,
+            inbox,
+            answers: HashMap::new(),
+            drafts,
+            last_id: 0,
+            computed: Arc::default(),
+            watch: Arc::new(StepWatch::new(String::new(), None)),
+            recheck_every: 0,
+            unchecked: 0,
+        }
+    }
+
+    /// The same with steps that others can watch, of which one in `recheck_every` is computed a second time; 0: none.
+    #[must_use]
+    pub fn watched(self, watch: Arc<StepWatch>, recheck_every: usize) -> Self {
+        Self { watch, recheck_every, ..self }
     }
 
     /// A counter of the token positions computed so far.
@@ -89,24 +111,32 @@ impl Worker {
             let step =
                 if self.model.computes_on_threads() { spin_workers(|| self.step()) } else { self.step() };
             if let Err(error) = step {
-                return self.fail(&llm::Error::Stopped(error.to_string()));
+                return self.fail(&error);
             }
         }
     }
 
     /// One step, from the scheduler's choice to the answers' next tokens. While a GPU runs the model, the sampling
     /// requests are made.
-    fn step(&mut self) -> Result<(), model::Error> {
+    fn step(&mut self) -> Result<(), llm::Error> {
         let batch = self.scheduler.next_batch();
-        let depths = self.depths(&batch);
-        self.model.run(model_step(&batch).at_depths(depths.iter().copied()))?;
-        let mut scheduled = self.scheduled(&batch);
+        self.watch.begin(batch.chunks.len(), batch.chunks.iter().map(|chunk| chunk.tokens.len()).sum());
+        let step = self.compute(&batch);
+        self.watch.end();
+        step
+    }
+
+    fn compute(&mut self, batch: &Batch) -> Result<(), llm::Error> {
+        let depths = self.depths(batch);
+        self.model.run(model_step(batch).at_depths(depths.iter().copied())).map_err(stopped)?;
+        self.recheck(batch, &depths)?;
+        let mut scheduled = self.scheduled(batch);
         self.append_states(&mut scheduled, &depths);
         let requests: Vec<SampleRequest> =
             scheduled.iter().flat_map(|scheduled| scheduled.requests.iter().cloned()).collect();
         match self.model.take(&requests) {
             Ok(sampled) => {
-                self.scheduler.computed(&batch);
+                self.scheduler.computed(batch);
                 let n_tokens = batch.chunks.iter().map(|chunk| chunk.tokens.len()).sum();
                 self.computed.fetch_add(n_tokens, Ordering::Relaxed);
                 self.finish(scheduled, &sampled);
@@ -115,9 +145,35 @@ impl Worker {
             Err(error) => {
                 // They get the error with all the others.
                 self.answers.extend(scheduled.into_iter().map(|scheduled| (scheduled.id, scheduled.answer)));
-                Err(error)
+                Err(stopped(error))
             }
         }
+    }
+
+    /// Computes one step in so many a second time, by the kernels with the longest record, each launched by itself. A wrong
+    /// kernel, or a wait that is missing, would show in no other way.
+    fn recheck(&mut self, batch: &Batch, depths: &[u32]) -> Result<(), llm::Error> {
+        self.unchecked += 1;
+        let has_logits = batch.chunks.iter().any(|chunk| chunk.n_logits() > 0);
+        if self.recheck_every == 0 || self.unchecked < self.recheck_every || !has_logits {
+            return Ok(());
+        }
+        self.unchecked = 0;
+        let first = self.model.logits().map_err(stopped)?;
+        self.model.run_proven(model_step(batch).at_depths(depths.iter().copied())).map_err(stopped)?;
+        let second = self.model.logits().map_err(stopped)?;
+        let n_rows = second.len();
+        for (row, (first, second)) in first.iter().zip(&second).enumerate() {
+            let differs = |(a, b): (&f32, &f32)| a.to_bits() != b.to_bits();
+            if let Some(id) = first.iter().zip(second).position(differs) {
+                return Err(llm::Error::Differs(format!(
+                    "the logit of token {id} after row {row} of {n_rows} is {:e}, and {:e} by the proven kernels",
+                    first[id], second[id]
+                )));
+            }
+        }
+        self.watch.confirm();
+        Ok(())
     }
 
     /// Receives new requests and drops cancelled ones; blocks when there is nothing to do. Returns false once all
@@ -245,6 +301,10 @@ impl Worker {
             submission.answer.send_error(error);
         }
     }
+}
+
+fn stopped(error: model::Error) -> llm::Error {
+    llm::Error::Stopped(error.to_string())
 }
 
 /// Whether the work on a step's answers takes less time than waking other threads for it: none has a form to follow,

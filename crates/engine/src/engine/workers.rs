@@ -12,12 +12,16 @@ use std::{
     thread::JoinHandle,
 };
 
-use crate::{llm::PrefixTracker, model::Model};
+use crate::{
+    llm::{Confirmed, PrefixTracker},
+    model::{Device, Model},
+};
 
 use super::{
     Error, Options, n_threads,
     radix::Variant,
     scheduler::{Limits, Scheduler},
+    watch::StepWatch,
     worker::{Submission, Worker},
 };
 
@@ -50,14 +54,21 @@ struct WorkerHandle {
     inbox: Sender<Submission>,
     waiting: Arc<AtomicUsize>,
     computed: Arc<AtomicUsize>,
+    watch: Arc<StepWatch>,
+    /// Whether it computes some steps a second time.
+    rechecks: bool,
     _thread: Thread,
 }
 
-/// A worker's thread. Dropping joins the thread, so that device memory is free before the next engine is created.
-struct Thread(Option<JoinHandle<()>>);
+/// A worker's thread. Dropping joins the thread, so that device memory is free before the next engine is created. A thread
+/// that waits for a hung device is left behind.
+struct Thread(Option<JoinHandle<()>>, Arc<StepWatch>);
 
 impl Drop for Thread {
     fn drop(&mut self) {
+        if self.1.is_hung() {
+            return;
+        }
         // Callers of a thread that panicked get an error, because their channel is closed.
         let _ = self.0.take().map(JoinHandle::join);
     }
@@ -118,8 +129,8 @@ impl Workers {
         Ok(Self { handles: workers, router: Mutex::default(), slack })
     }
 
-    /// Sends a request to a worker. `None` if that worker's thread has ended.
-    pub fn send(&self, mut submission: Submission) -> Option<Waiting> {
+    /// Sends a request to a worker, whose steps can then be watched. `None` if that worker's thread has ended.
+    pub fn send(&self, mut submission: Submission) -> Option<(Waiting, Arc<StepWatch>)> {
         let Submission { request, answer } = &mut submission;
         let prompt = &request.tokens[..request.n_prompt];
         let chosen = {
@@ -128,15 +139,25 @@ impl Workers {
             answer.set_distinct(router.prefixes.entry(variant).or_default().add(prompt));
             router.choose(variant, prompt, &self.loads(), self.slack)
         };
-        let WorkerHandle { inbox, waiting, .. } = &self.handles[chosen];
+        let WorkerHandle { inbox, waiting, watch, .. } = &self.handles[chosen];
         waiting.fetch_add(1, Ordering::Relaxed);
         let waiting = Waiting(waiting.clone());
-        inbox.send(submission).ok().map(|()| waiting)
+        inbox.send(submission).ok().map(|()| (waiting, watch.clone()))
     }
 
     /// Token positions that all of them have computed so far.
     pub fn computed(&self) -> usize {
         self.handles.iter().map(|worker| worker.computed.load(Ordering::Relaxed)).sum()
+    }
+
+    /// How many steps each has computed a second time with the same result; `None` where none does so.
+    pub fn confirmed(&self) -> Option<Confirmed> {
+        let mut all = None;
+        for WorkerHandle { watch, rechecks, .. } in &self.handles {
+            let n = watch.n_confirmed();
+            all = Confirmed::of_both(all, rechecks.then_some(Confirmed { least: n, most: n }));
+        }
+        all
     }
 
     fn loads(&self) -> Vec<usize> {
@@ -181,14 +202,29 @@ fn start(
     let scheduler = Scheduler::new(limits, n_blocks);
     let scheduler = if n_slots > 0 { scheduler.with_states(n_slots) } else { scheduler };
     // A recurrent state has no way back from a wrong guess.
-    let worker = Worker::new(model, scheduler, inbox, options.drafts && n_slots == 0);
+    let drafts = options.drafts && n_slots == 0;
+    let device = std::iter::once(&options.device).chain(&options.more_devices).nth(i);
+    let names: Vec<String> =
+        device.map(Device::gpus).unwrap_or_default().iter().map(|gpu| format!("{gpu:?}")).collect();
+    let hung_after = options.hung_after.filter(|_| !names.is_empty());
+    let watch = Arc::new(StepWatch::new(names.join(", "), hung_after));
+    // A recurrent state has moved on when a step is computed again.
+    let recheck_every = if names.is_empty() || n_slots > 0 { 0 } else { options.recheck_every };
+    let worker = Worker::new(model, scheduler, inbox, drafts).watched(watch.clone(), recheck_every);
     let computed = worker.computed();
     let threads = rayon::ThreadPoolBuilder::new().num_threads(options.threads.unwrap_or_else(n_threads));
     let pool = threads.build().map_err(|e| Error::Threads(e.to_string()))?;
     let run = move || pool.install(|| worker.run());
     let thread = std::thread::Builder::new().name(format!("engine {i}"));
     let thread = thread.spawn(run).map_err(|e| Error::Threads(e.to_string()))?;
-    Ok(WorkerHandle { inbox: sender, waiting: Arc::default(), computed, _thread: Thread(Some(thread)) })
+    Ok(WorkerHandle {
+        inbox: sender,
+        waiting: Arc::default(),
+        computed,
+        rechecks: recheck_every > 0,
+        _thread: Thread(Some(thread), watch.clone()),
+        watch,
+    })
 }
 
 #[cfg(test)]

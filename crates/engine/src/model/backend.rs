@@ -206,6 +206,10 @@ pub trait Backend: Send + Sync + Sized + 'static {
         Ok(())
     }
 
+    /// Whether steps take the kernels with the longest record from now on, each launched by itself, or those of the device's
+    /// options. It moves no bit where all are right. A backend with one kernel for each operation has no choice.
+    fn take_proven(&mut self, _proven: bool) {}
+
     /// Begins a step and copies its blocks and states. All later operations are on its rows.
     ///
     /// # Errors

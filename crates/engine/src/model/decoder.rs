@@ -52,6 +52,13 @@ pub trait Model: Send + Sync {
     /// A token or block that does not exist, or the device fails.
     fn run(&mut self, step: Step) -> Result<(), Error>;
 
+    /// Runs the step that was run last once more, by the kernels with the longest record, each launched by itself: the same
+    /// bits where all kernels are right. A model with recurrent states has moved on and cannot.
+    ///
+    /// # Errors
+    /// As [`Model::run`].
+    fn run_proven(&mut self, step: Step) -> Result<(), Error>;
+
     /// Runs a step through the first `layers` layers only and gives the residual stream of all its rows there, be
     /// their logits wanted or not.
     ///
@@ -331,6 +338,13 @@ impl<B: Backend> Model for Decoder<B> {
             let _kept = self.operations(wanted, n_layers, &depths)?;
         }
         Ok(())
+    }
+
+    fn run_proven(&mut self, step: Step) -> Result<(), Error> {
+        self.backend.take_proven(true);
+        let run = self.run(step);
+        self.backend.take_proven(false);
+        run
     }
 
     fn states(&mut self, mut step: Step, layers: usize) -> Result<Vec<f32>, Error> {

@@ -1,19 +1,23 @@
 //! Whether GPUs compute what their kernels define, before a model judges on them.
 
-use std::time::Instant;
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use serde::{Deserialize, Serialize};
 use tribunal_engine::model::{
     self, Weights,
-    cuda::{self, Gpu},
+    cuda::{self, Gpu, Group},
 };
 
-use super::{find, settings::gpu_kernels};
+use super::{adapter::split, known, settings::gpu_kernels};
 use crate::{
     engine,
     engine::Device,
     error::{Error, Result},
-    spec::Resources,
+    spec::{ModelSpec, Resources},
 };
 
 /// A GPU as runs name it.
@@ -68,7 +72,27 @@ pub fn check(device: &str, model: Option<&str>, kernels: &str) -> Result<Vec<Gpu
     gpus.iter().map(check).collect()
 }
 
+/// How the GPUs of `device` read each other's memory, if there is anything to say of it.
+///
+/// # Errors
+/// There is no such GPU, or the driver fails.
+pub fn peers(device: &str) -> Result<Option<String>> {
+    let gpus: Vec<Gpu> = Device::for_models(device, 1)?.iter().flat_map(Device::gpus).cloned().collect();
+    if gpus.len() < 2 || !gpus.iter().all(|gpu| gpu.is_like(&gpus[0])) {
+        return Ok(None);
+    }
+    Ok(Group::new(gpus).map_err(|error| engine::Error::Model(error.into()))?.remark())
+}
+
+/// The models of a specification, each once, without their adapters.
+#[must_use]
+pub fn models(spec: &ModelSpec) -> BTreeSet<&str> {
+    let of_roles = spec.roles.iter().map(|(_, given)| given.as_str());
+    of_roles.chain([spec.model.as_str()]).map(|given| split(given).0).collect()
+}
+
+/// The settings of a model, whose weights are neither read nor hashed: a check of seconds has no time for that.
 fn weights(model: &str) -> Result<Weights> {
-    let located = find(model, None, &Resources { device: "cpu".into(), ..Resources::default() })?;
-    Ok(Weights::open(&located.weights).map_err(engine::Error::Model)?)
+    let path = if Path::new(model).exists() { PathBuf::from(model) } else { known(model)?.local()?.weights };
+    Ok(Weights::open(&path).map_err(engine::Error::Model)?)
 }

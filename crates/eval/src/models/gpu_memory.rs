@@ -115,29 +115,38 @@ pub fn within(card: &Card, context: usize) -> Option<Need> {
     let shape = card.shape?;
     let Shape { layers, hidden, intermediate, heads, kv_heads, head_dim, vocab, experts, delta_net, .. } =
         shape;
-    // Sizes of one kind of attention alone are known here.
-    if shape.full_attention.is_some() {
-        return None;
-    }
     let is_dense = experts.is_none_or(|experts| experts.dense_layers > 0);
+    let attention = |n_layers, n_kv_heads, head_dim| AttentionSizes {
+        n_layers,
+        n_kv_heads,
+        head_dim,
+        rotary_dim: head_dim,
+    };
+    let n_attending = layers - delta_net.map_or(0, |delta_net| delta_net.layers.min(layers));
+    // Other layers than those of full attention have a window.
+    let (full, sliding) = match shape.full_attention {
+        None => (attention(n_attending, kv_heads, head_dim), None),
+        Some(full) => (
+            attention(full.layers, full.kv_heads, full.head_dim),
+            Some(attention(n_attending.saturating_sub(full.layers), kv_heads, head_dim)),
+        ),
+    };
+    // Gemma 4 has a dense half beside the experts, as wide as others' shared expert.
+    let beside_dense = shape.full_attention.is_some() && experts.is_some();
+    let beside = experts.filter(|_| beside_dense).map_or(0, |experts| experts.shared_width);
     let experts = experts.map(|experts| ExpertSizes {
         n: experts.count,
         top_k: experts.per_token,
         width: experts.width,
-        shared_width: experts.shared_width,
-        beside_dense: false,
+        shared_width: if beside_dense { 0 } else { experts.shared_width },
+        beside_dense,
     });
     let sizes = Sizes {
         hidden,
-        intermediate: if is_dense { intermediate } else { 0 },
+        intermediate: if is_dense { intermediate } else { beside },
         n_heads: heads,
-        full: AttentionSizes {
-            n_layers: layers - delta_net.map_or(0, |delta_net| delta_net.layers.min(layers)),
-            n_kv_heads: kv_heads,
-            head_dim,
-            rotary_dim: head_dim,
-        },
-        sliding: None,
+        full,
+        sliding,
         vocab,
         context: card.context.min(context),
         experts,

@@ -1,5 +1,7 @@
 //! From [`Resources`] to the engine's options.
 
+use std::time::Duration;
+
 use tribunal_engine::model::cuda::KernelSet;
 
 use crate::{
@@ -55,6 +57,8 @@ pub fn options(resources: &Resources) -> Result<Options> {
         n_rows: resources.batch.unwrap_or(default.n_rows),
         prefix_cache: resources.prefix_cache,
         drafts: resources.drafts,
+        hung_after: Duration::try_from_secs_f64(resources.hung_after).ok().filter(|limit| !limit.is_zero()),
+        recheck_every: resources.recheck_every,
         threads: resources.threads,
         ..default
     })

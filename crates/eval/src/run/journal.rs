@@ -71,6 +71,24 @@ impl Journal {
         Err(Error::Gone(self.path.parent().unwrap_or(&self.path).into()))
     }
 
+    /// The length of the records. Unit: bytes.
+    ///
+    /// # Errors
+    /// [`Error::Append`].
+    pub fn len(&self) -> Result<u64, Error> {
+        let metadata = self.records.metadata();
+        metadata.map(|file| file.len()).map_err(|source| Error::Append { path: self.path.clone(), source })
+    }
+
+    /// Drops the records from this byte on. Their calls are dropped when the run is resumed.
+    ///
+    /// # Errors
+    /// [`Error::Append`].
+    pub fn truncate(&self, len: u64) -> Result<(), Error> {
+        let cut = self.records.set_len(len).and_then(|()| self.records.sync_data());
+        cut.map_err(|source| Error::Append { path: self.path.clone(), source })
+    }
+
     /// Syncs the appended lines to disk.
     ///
     /// # Errors

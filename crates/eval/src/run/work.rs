@@ -1,9 +1,12 @@
 //! The work of a run: groups are judged in parallel on plain threads and journalled as soon as they are done. How
 //! groups are formed and what becomes of their records is decided elsewhere.
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicBool, AtomicUsize, Ordering},
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
 };
 
 use super::{
@@ -18,7 +21,7 @@ use super::{
 };
 use crate::{
     judges::{self, Call, Panel, Unit, Verdict},
-    llm::{self, Sampling},
+    llm::{self, Confirmed, Sampling},
     segment::Segment,
 };
 
@@ -50,7 +53,7 @@ impl<'a> Work<'a> {
     /// engine that has stopped.
     ///
     /// # Errors
-    /// [`Error::Append`], [`Error::Gone`], [`Error::Stopped`], [`Error::Interrupted`], [`Error::Input`].
+    /// [`Error::Append`], [`Error::Gone`], [`Error::Stopped`], [`Error::Differs`], [`Error::Interrupted`], [`Error::Input`].
     pub fn run_all(
         &self,
         mine: &[usize],
@@ -67,7 +70,12 @@ impl<'a> Work<'a> {
         *config.writing.lock() =
             RunStatus { dir: Some(config.out.clone()), done: resumed, units, retained: None };
         let semaphore = PrioritySemaphore::new(config.questions);
-        let shared = Mutex::new((journal, done.sums, Pace::default()));
+        let shared = Mutex::new(Shared {
+            journal,
+            sums: done.sums,
+            pace: Pace::default(),
+            unconfirmed: VecDeque::new(),
+        });
         let (next, stop, over) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicBool::new(false));
         let worker = || {
             loop {
@@ -85,9 +93,10 @@ impl<'a> Work<'a> {
                     stop.store(true, Ordering::Relaxed);
                     return Err(error);
                 }
+                let confirmed = self.task.panel.confirmed();
                 let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
                 progress.finished(&judged.0, &judged.1, self.estimate(group));
-                if let Err(error) = append(&mut shared, judged, config) {
+                if let Err(error) = shared.append(judged, confirmed, config) {
                     stop.store(true, Ordering::Relaxed);
                     return Err(error);
                 }
@@ -109,12 +118,14 @@ impl<'a> Work<'a> {
             results.into_iter().collect()
         });
         progress.finish();
-        finished.map_err(|error| match error {
+        let mut shared = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match finished {
             // The number of verdicts is final now that all threads have ended.
-            Error::Interrupted(_) => Error::Interrupted(config.writing.lock().clone()),
-            error => error,
-        })?;
-        let (journal, mut sums, _) = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+            Err(Error::Interrupted(_)) => return Err(Error::Interrupted(config.writing.lock().clone())),
+            Err(Error::Differs { reason, .. }) => return Err(shared.drop_unconfirmed(reason, self, config)?),
+            finished => finished?,
+        }
+        let Shared { journal, mut sums, .. } = shared;
         journal.sync()?;
         sums.cost.wall_seconds = progress.seconds();
         Ok(sums)
@@ -189,21 +200,67 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Appends a group, syncs it to the disk and counts it.
-fn append(
-    (journal, sums, pace): &mut (Journal, Sums, Pace),
-    (records, calls): (Vec<Record>, Vec<CallLine>),
-    config: &RunConfig,
-) -> Result<(), Error> {
-    let mut written = config.writing.lock();
-    journal.check()?;
-    for call in &calls {
-        sums.add(call);
+/// What the threads of a run write to.
+struct Shared {
+    journal: Journal,
+    sums: Sums,
+    pace: Pace,
+    /// The groups at the end of the journal that no later step has confirmed.
+    unconfirmed: VecDeque<Unconfirmed>,
+}
+
+/// A group that was complete before the next step was computed a second time.
+struct Unconfirmed {
+    /// [`Confirmed::most`] when it was complete.
+    confirmed: usize,
+    /// Where its records begin in the journal. Unit: bytes.
+    offset: u64,
+    n_records: usize,
+}
+
+impl Shared {
+    /// Appends a group, syncs it to the disk and counts it.
+    fn append(
+        &mut self,
+        (records, calls): (Vec<Record>, Vec<CallLine>),
+        confirmed: Option<Confirmed>,
+        config: &RunConfig,
+    ) -> Result<(), Error> {
+        let mut written = config.writing.lock();
+        self.journal.check()?;
+        for call in &calls {
+            self.sums.add(call);
+        }
+        if let Some(Confirmed { least, most }) = confirmed {
+            while self.unconfirmed.front().is_some_and(|group| group.confirmed < least) {
+                self.unconfirmed.pop_front();
+            }
+            let (offset, n_records) = (self.journal.len()?, records.len());
+            self.unconfirmed.push_back(Unconfirmed { confirmed: most, offset, n_records });
+        }
+        self.journal.append(&records, calls)?;
+        self.pace.sync(&self.journal)?;
+        written.done += records.len();
+        Ok(())
     }
-    journal.append(&records, calls)?;
-    pace.sync(journal)?;
-    written.done += records.len();
-    Ok(())
+
+    /// Takes the groups that no step confirmed out of the journal, and says why.
+    fn drop_unconfirmed(
+        &mut self,
+        reason: String,
+        work: &Work<'_>,
+        config: &RunConfig,
+    ) -> Result<Error, Error> {
+        let least = work.task.panel.confirmed().map_or(0, |confirmed| confirmed.least);
+        self.unconfirmed.retain(|group| group.confirmed >= least);
+        let dropped = self.unconfirmed.iter().map(|group| group.n_records).sum();
+        if let Some(first) = self.unconfirmed.front() {
+            self.journal.truncate(first.offset)?;
+        }
+        let mut written = config.writing.lock();
+        written.done -= dropped;
+        Ok(Error::Differs { reason, dropped, retained: written.done })
+    }
 }
 
 /// How many calls each unit caused: its own, and its share of those about the whole group. Those that the model
@@ -220,10 +277,14 @@ fn calls_of_units(calls: &[Call], n_units: usize) -> Vec<usize> {
     counts.iter().map(|count| count + whole / n_units.max(1)).collect()
 }
 
-/// Why the run must stop, according to one of its calls: the engine has stopped, or the run was cancelled.
+/// Why the run must stop, according to one of its calls: the engine has stopped or found its results wrong, or the run was
+/// cancelled.
 fn ended(calls: &[CallLine]) -> Option<Error> {
     calls.iter().find_map(|call| match &call.error {
         Some(llm::Error::Stopped(reason)) => Some(Error::Stopped(reason.clone())),
+        Some(llm::Error::Differs(reason)) => {
+            Some(Error::Differs { reason: reason.clone(), dropped: 0, retained: 0 })
+        }
         Some(llm::Error::Interrupted) => Some(Error::Interrupted(RunStatus::default())),
         _ => None,
     })

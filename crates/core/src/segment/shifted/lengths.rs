@@ -61,7 +61,13 @@ pub fn stretch(lengths: &[(usize, usize)]) -> Option<Stretch> {
     let model =
         model.min_by(|a, b| a.variance.total_cmp(&b.variance)).filter(|_| lengths.len() >= SHORTEST)?;
     let stretches = shifts().filter(|shift| *shift != 0).map(|shift| model.best_stretch(lengths, shift));
-    let best = stretches.max_by(|a, b| a.log_likelihood_ratio.total_cmp(&b.log_likelihood_ratio))?;
+    let stretches: Vec<(Stretch, f64)> = stretches.collect();
+    let most = stretches.iter().map(|(found, _)| found.log_likelihood_ratio).fold(0.0, f64::max);
+    // A line says only so much, so that several shifts can be about as likely, but for the lines that a shift leaves without a
+    // source. The one that fits best is meant.
+    let least = most - MOST_OF_A_LINE * FURTHEST as f64;
+    let likely = stretches.into_iter().filter(|(found, _)| found.log_likelihood_ratio >= least);
+    let (best, _) = likely.min_by(|(_, a), (_, b)| a.total_cmp(b))?;
     let is_found = best.log_likelihood_ratio >= LEAST && best.last + 1 - best.first >= FEWEST;
     is_found.then_some(best)
 }
@@ -89,19 +95,24 @@ impl Model {
         (target - self.ratio * source).powi(2) / (self.variance * source)
     }
 
-    /// The stretch of greatest log-likelihood ratio.
-    fn best_stretch(&self, lengths: &[(usize, usize)], shift: i64) -> Stretch {
-        let mut best = Stretch { first: 0, last: 0, shift, log_likelihood_ratio: 0.0 };
-        let (mut sum, mut first) = (0.0, 0);
+    /// The stretch of greatest log-likelihood ratio, and the mean deviation of its lines from the sources that the shift gives
+    /// them.
+    fn best_stretch(&self, lengths: &[(usize, usize)], shift: i64) -> (Stretch, f64) {
+        let mut best = (Stretch { first: 0, last: 0, shift, log_likelihood_ratio: 0.0 }, f64::INFINITY);
+        let (mut sum, mut deviations, mut first) = (0.0, 0.0, 0);
         for line in 0..lengths.len() {
             if sum <= 0.0 {
-                (sum, first) = (0.0, line);
+                (sum, deviations, first) = (0.0, 0.0, line);
             }
-            let pairs = shifted(lengths, line, 0).zip(shifted(lengths, line, shift));
-            let gain = pairs.map_or(0.0, |(own, other)| (self.deviation(own) - self.deviation(other)) / 2.0);
-            sum += gain.clamp(-MOST_OF_A_LINE, MOST_OF_A_LINE);
-            if sum > best.log_likelihood_ratio {
-                best = Stretch { first, last: line, shift, log_likelihood_ratio: sum };
+            let Some((own, other)) = shifted(lengths, line, 0).zip(shifted(lengths, line, shift)) else {
+                continue;
+            };
+            let [own, other] = [own, other].map(|pair| self.deviation(pair));
+            sum += ((own - other) / 2.0).clamp(-MOST_OF_A_LINE, MOST_OF_A_LINE);
+            deviations += other;
+            if sum > best.0.log_likelihood_ratio {
+                let mean = deviations / (line + 1 - first) as f64;
+                best = (Stretch { first, last: line, shift, log_likelihood_ratio: sum }, mean);
             }
         }
         best

@@ -29,7 +29,8 @@ struct Operands<'a> {
 }
 
 impl Gpu {
-    /// `y = x w^T` by every kernel of `kind` that this GPU runs, each by its name, the plain ones first.
+    /// `y = x w^T` by every kernel of `kind` that this GPU runs and may choose ([`Gpu::with_products_by`]), each by its name, the
+    /// plain ones first.
     ///
     /// Shape: `x` `[m, k]` as the bits of `bf16`; `w` `[n, k]` as products of `kind` read it (`bf16` by rows, or
     /// [`super::quant_layout`]); each result `[m, n]`.
@@ -67,7 +68,7 @@ impl Gpu {
 
     fn runs(&self, tile: &Tile) -> bool {
         let its_own = !matches!(tile.kernels, Kernels::Wgmma | Kernels::Tma) || self.capability() == HOPPER;
-        its_own && tile.shared_bytes as usize <= self.shared_bytes()
+        its_own && tile.kernels <= self.products_by() && tile.shared_bytes as usize <= self.shared_bytes()
     }
 }
 

@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cudarc::driver::CudaStream;
 
 use super::{
-    Error, Gpu,
+    Error, Gpu, KernelSet,
     arena::{Arena, Extra, Slot},
     delta_net::{self, DeltaNet, States},
     driver::failed,
@@ -60,7 +60,10 @@ const CHEAP_ROWS: usize = 64;
 
 /// A GPU with one model's cache and the step at hand.
 pub struct Cuda {
+    /// With the kernels of the step at hand.
     gpu: Gpu,
+    /// With the kernels of the run.
+    own: Gpu,
     stream: Arc<CudaStream>,
     /// The buffers of a step.
     arena: Option<Arena>,
@@ -137,6 +140,7 @@ impl Cuda {
             config: shard.config(whole),
             shard,
             gpu: gpu.clone(),
+            own: gpu.clone(),
             stream,
         })
     }
@@ -300,6 +304,11 @@ impl Backend for Cuda {
 
     fn reserve_states(&mut self, n_slots: usize) -> Result<(), model::Error> {
         self.make_states(n_slots)
+    }
+
+    fn take_proven(&mut self, proven: bool) {
+        let of_run = self.own.clone();
+        self.gpu = if proven { of_run.with_kernels(KernelSet::Proven).without_graphs() } else { of_run };
     }
 
     fn begin(&mut self, step: Step) -> Result<StepStatus, model::Error> {

@@ -127,7 +127,8 @@ impl Gpu {
     }
 
     /// Whether the other computes alike and as fast.
-    pub(super) fn is_like(&self, other: &Self) -> bool {
+    #[must_use]
+    pub fn is_like(&self, other: &Self) -> bool {
         let of = |gpu: &Self| {
             (gpu.inner.name.clone(), gpu.inner.capability, gpu.inner.multiprocessors, gpu.inner.shared_bytes)
         };

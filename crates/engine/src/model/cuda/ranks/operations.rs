@@ -143,6 +143,10 @@ impl Backend for Ranks {
         self.each_mut(|_, cuda| cuda.reserve(n_blocks, kv)).map(|_| ())
     }
 
+    fn take_proven(&mut self, proven: bool) {
+        self.cards.iter_mut().for_each(|card| card.cuda.take_proven(proven));
+    }
+
     fn reserve_states(&mut self, n_slots: usize) -> Result<(), model::Error> {
         self.finish()?;
         self.each_mut(|_, cuda| cuda.reserve_states(n_slots)).map(|_| ())

@@ -1,0 +1,174 @@
+//! What callers may know of a worker's steps while they wait: how long the current one has taken, and how many were computed
+//! a second time with the same result. A kernel that hangs never returns to the worker, so that its callers must notice.
+
+use std::{
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use crate::llm;
+
+/// How many times its expected time a step takes at the least before it counts as hung.
+const TIMES: f64 = 50.0;
+
+/// The expected time of a step while none has been measured: kernels are loaded when they are first launched.
+const FIRST: Duration = Duration::from_secs(10);
+
+/// Steps whose times are not used, for that reason.
+const UNMEASURED: usize = 4;
+
+/// Reading the weights takes as long as computing about so many rows.
+const ROWS_OF_WEIGHTS: usize = 64;
+
+/// The steps of one worker.
+#[derive(Debug)]
+pub struct StepWatch {
+    /// What the worker computes on: `NVIDIA H200 (0)`.
+    device: String,
+    /// A step that takes less is never hung; `None` where no step is watched.
+    least: Option<Duration>,
+    state: Mutex<State>,
+    n_confirmed: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    current: Option<Current>,
+    n_steps: usize,
+    /// Of the measured steps, with [`ROWS_OF_WEIGHTS`] for each.
+    rows: usize,
+    measured: Duration,
+    is_hung: bool,
+}
+
+/// The step that runs now.
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    begun: Instant,
+    n_requests: usize,
+    n_rows: usize,
+}
+
+impl StepWatch {
+    /// Watches the steps on a device; `None` for `least` watches nothing.
+    #[must_use]
+    pub fn new(device: String, least: Option<Duration>) -> Self {
+        Self { device, least, state: Mutex::default(), n_confirmed: AtomicUsize::new(0) }
+    }
+
+    /// Called before a step of so many requests and token rows.
+    pub fn begin(&self, n_requests: usize, n_rows: usize) {
+        self.state().current = Some(Current { begun: Instant::now(), n_requests, n_rows });
+    }
+
+    /// Called after it.
+    pub fn end(&self) {
+        let state = &mut *self.state();
+        let Some(Current { begun, n_rows, .. }) = state.current.take() else { return };
+        state.n_steps += 1;
+        if state.n_steps > UNMEASURED {
+            state.rows += n_rows + ROWS_OF_WEIGHTS;
+            state.measured += begun.elapsed();
+        }
+    }
+
+    /// Whether the device still computes, as far as time can tell.
+    ///
+    /// # Errors
+    /// [`llm::Error::Stopped`] when the current step takes [`TIMES`] times its expected time.
+    pub fn check(&self) -> Result<(), llm::Error> {
+        let Some(least) = self.least else { return Ok(()) };
+        let state = &mut *self.state();
+        let Some(Current { begun, n_requests, n_rows }) = state.current else { return Ok(()) };
+        let (expected, took) = (state.expected(n_rows), begun.elapsed());
+        if took < least.max(expected.mul_f64(TIMES)) {
+            return Ok(());
+        }
+        state.is_hung = true;
+        Err(llm::Error::Stopped(format!(
+            "{} does not answer: a step of {n_requests} requests and {n_rows} tokens has taken {:.0} s, and {:.1} s were \
+             expected; hint: the system's log names a GPU that failed (`dmesg`, lines with `Xid`), and \
+             `--gpu-kernels proven` takes the kernels with the longest record",
+            self.device,
+            took.as_secs_f64(),
+            expected.as_secs_f64(),
+        )))
+    }
+
+    /// Whether a step was found hung. Its thread never ends.
+    #[must_use]
+    pub fn is_hung(&self) -> bool {
+        self.state().is_hung
+    }
+
+    /// Counts a step that was computed a second time with the same result.
+    pub fn confirm(&self) {
+        self.n_confirmed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many steps were computed a second time with the same result.
+    #[must_use]
+    pub fn n_confirmed(&self) -> usize {
+        self.n_confirmed.load(Ordering::Relaxed)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The expected time of a step with so many rows, at the average pace so far.
+    fn expected(&self, n_rows: usize) -> Duration {
+        if self.rows == 0 {
+            return FIRST;
+        }
+        self.measured.mul_f64((n_rows + ROWS_OF_WEIGHTS) as f64 / self.rows as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_expected_to_take_as_long_as_others_of_its_size() {
+        let mut state = State::default();
+        assert_eq!(state.expected(8), FIRST);
+        (state.rows, state.measured) = (2 * (36 + ROWS_OF_WEIGHTS), Duration::from_millis(200));
+        assert_eq!(state.expected(36), Duration::from_millis(100));
+        assert_eq!(state.expected(236), Duration::from_millis(300));
+    }
+
+    #[test]
+    fn a_step_that_takes_far_too_long_is_hung() {
+        let watch = StepWatch::new("NVIDIA H200 (0)".into(), Some(Duration::from_millis(1)));
+        for _ in 0..=UNMEASURED {
+            watch.begin(1, 1);
+            watch.end();
+        }
+        assert!(watch.check().is_ok(), "no step is running");
+        watch.begin(3, 40);
+        std::thread::sleep(Duration::from_millis(2));
+        let mut error = watch.check();
+        for _ in 0..1000 {
+            if error.is_err() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+            error = watch.check();
+        }
+        let said = error.unwrap_err().to_string();
+        assert!(
+            said.contains("NVIDIA H200 (0) does not answer: a step of 3 requests and 40 tokens"),
+            "{said}"
+        );
+        assert!(watch.is_hung());
+        let unwatched = StepWatch::new("cpu".into(), None);
+        unwatched.begin(1, 1);
+        assert!(unwatched.check().is_ok() && !unwatched.is_hung());
+    }
+}
