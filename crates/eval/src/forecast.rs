@@ -1,7 +1,10 @@
 //! What a run would take, before it is made: calls and tokens are counted, and a few groups judged to see how long they
 //! take. Where the model is not here, tokens are guessed from characters.
 
+mod pace;
+
 use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     path::PathBuf,
     sync::{
         Arc,
@@ -23,10 +26,11 @@ use crate::{
     },
     run::{
         self, Plan, RunConfig,
-        plan::{Counting, plan_within},
+        plan::{Amount, Counting, plan_within},
         trial::Trial,
     },
     signature::Signature,
+    spec::Spec,
 };
 
 /// How long prompts are counted.
@@ -52,6 +56,8 @@ pub enum Stage {
 pub struct Forecast {
     pub plan: Plan,
     pub trial: Trial,
+    /// What the run is expected to take: scaled from the trial, else from recorded runs of the method.
+    pub expected: Option<Amount>,
     /// Memory and time, as names and values.
     pub estimates: Vec<(String, String)>,
     pub notes: Vec<String>,
@@ -114,9 +120,9 @@ impl Forecast {
         let mut trial = tried(&run, invocation, &plan, LIMIT.saturating_sub(start.elapsed()))?;
         trial.expected = trial.expected.map(|scaled| plan.expect(scaled));
         let mut estimates = (models.memory)();
+        let card = card::find(&spec.models.model).ok();
         if device_memory.is_some() {
-            let card = card::find(&spec.models.model).ok();
-            estimates.extend(card.and_then(|card| on_a_gpu(&card, spec.resources.context, device_memory)));
+            estimates.extend(card.as_ref().and_then(|card| on_a_gpu(card, spec, device_memory)));
         }
         match trial.seconds_left {
             Some(seconds) if trial.kept < trial.groups => estimates.push(("time".to_owned(), time(seconds))),
@@ -124,6 +130,10 @@ impl Forecast {
             None if trial.is_cut => estimates.push(("time".to_owned(), format!("not known: {CUT}"))),
             None => {}
         }
+        let expected = trial.expected.or_else(|| usual(evaluation, &plan));
+        let elsewhere =
+            card.zip(expected).map(|(card, expected)| pace::estimates(&card, work(&plan, expected)));
+        estimates.extend(elsewhere.unwrap_or_default());
         let mut notes = plan.notes();
         notes.extend(evaluation.warnings(models));
         if trial.expected.is_some() {
@@ -141,7 +151,7 @@ impl Forecast {
             "what was judged is kept in `{}`, and the run goes on from there",
             run.config.out.display()
         ));
-        Ok(Self { plan, trial, estimates, notes, signature: Some(run.signature) })
+        Ok(Self { plan, trial, expected, estimates, notes, signature: Some(run.signature) })
     }
 
     /// Guessed from characters. `why` there is no model, a hint on a line of its own or nothing, and why the time is not
@@ -158,13 +168,40 @@ impl Forecast {
         let plan = plan_with(evaluation, &panel, shown)?;
         let mut notes = plan.notes();
         notes.push(format!(
-            "{why}: tokens are guessed from the characters of the prompts, for most languages to within a third; answers \
-             are counted by their budgets alone{hint}"
+            "{why}: tokens are guessed from the characters of the prompts, for most languages to within a third{hint}"
         ));
-        let time = Some(("time".to_owned(), time.to_owned()));
-        let on_a_gpu = on_a_gpu(card, spec.resources.context, device_memory);
-        let estimates = weights(card).into_iter().chain(on_a_gpu).chain(time).collect();
-        Ok(Self { plan, trial: Trial::default(), estimates, notes, signature: None })
+        let expected = usual(evaluation, &plan);
+        if expected.is_some() {
+            notes.push(
+                "expected: as many calls as usual, with answers as long as in recorded runs of a small model; those of \
+                 other models and languages can be half or twice as long"
+                    .into(),
+            );
+        }
+        let times = expected.map(|expected| pace::estimates(card, work(&plan, expected))).unwrap_or_default();
+        let time = times.is_empty().then(|| ("time".to_owned(), time.to_owned()));
+        let on_a_gpu = on_a_gpu(card, spec, device_memory);
+        let estimates = weights(card).into_iter().chain(on_a_gpu).chain(times).chain(time).collect();
+        Ok(Self { plan, trial: Trial::default(), expected, estimates, notes, signature: None })
+    }
+}
+
+/// What a run usually takes, by recorded runs of its method; `None` where none was recorded.
+fn usual(evaluation: &Evaluation, plan: &Plan) -> Option<Amount> {
+    let judge = &evaluation.judge;
+    Some(plan.usual(judge.calls().typical, judge.method.answer_tokens?))
+}
+
+/// What is computed of it: prompts that share their beginnings are read once.
+fn work(plan: &Plan, expected: Amount) -> pace::Work {
+    let distinct = expected.distinct_tokens.or_else(|| {
+        // The calls of a trial are scaled without it; the calls that are certain share as much.
+        let share = plan.least.distinct_tokens? as f64 / plan.least.prompt_tokens.max(1) as f64;
+        Some((share * expected.prompt_tokens as f64) as usize)
+    });
+    pace::Work {
+        prompt_tokens: distinct.unwrap_or(expected.prompt_tokens),
+        answer_tokens: expected.answer_tokens,
     }
 }
 
@@ -224,11 +261,15 @@ const NOT_HERE: &str = "not known for this device; there, a dry run tries a few 
 /// The name of the estimate that says what the model takes of a GPU.
 pub const ON_A_GPU: &str = "on a GPU";
 
-/// What the model takes of a GPU with this context, and whether a GPU has it; `None` where the card does not know its
-/// sizes.
-fn on_a_gpu(card: &Card, context: Option<usize>, device_memory: Option<u64>) -> Option<(String, String)> {
+/// What the model takes of a GPU, or of each of several, with this context, whether they have it, and how much cache is left;
+/// `None` where the card does not know its sizes.
+fn on_a_gpu(card: &Card, spec: &Spec, device_memory: Option<u64>) -> Option<(String, String)> {
     let memory = GpuMemory::find(device_memory);
-    let need = gpu_memory::within(card, context.unwrap_or(card.context))?;
+    let need = gpu_memory::within(card, spec.resources.context.unwrap_or(card.context))?;
+    let n_cards = spec.resources.tensor_parallel.unwrap_or(1);
+    if n_cards > 1 {
+        return Some((format!("on each of {n_cards} GPUs"), memory.verdict_on_each(&need, n_cards)));
+    }
     Some((ON_A_GPU.to_owned(), format!("{}; {}", gpu_memory::sum(&need), memory.verdict(&need))))
 }
 
@@ -252,22 +293,51 @@ fn weights(card: &Card) -> Option<(String, String)> {
 struct Characters;
 
 impl Characters {
-    /// Tokens that the chat template puts around a turn.
-    const OF_A_TURN: f64 = 5.0;
+    /// Stand for the tokens that the chat template puts around a turn.
+    const AROUND_A_TURN: [&str; 5] = ["\u{0}", "\u{1}", "\u{2}", "\u{3}", "\u{4}"];
 
     /// What a character takes with the tokenizers of Qwen 2.5 and Gemma 3, on WMT 2023's texts and our prompts. Those
     /// of Qwen are right to a quarter for English, German, Chinese, Japanese, Russian, Arabic and Thai, and a third
     /// too low for Hindi.
-    fn tokens(text: &str) -> f64 {
-        let of = |c: char| match u32::from(c) {
+    fn tokens_of(c: char) -> f64 {
+        match u32::from(c) {
             0..0x80 => 0.24,
             // Letters with accents, and punctuation.
             0x80..0x370 | 0x1e00..0x2070 => 0.7,
             // Greek, Cyrillic, Armenian, Hebrew, Arabic.
             0x370..0x700 => 0.38,
             _ => 0.72,
+        }
+    }
+
+    /// As many ids as a chat has tokens, each of the characters that it stands for.
+    fn ids(chat: &Chat) -> Vec<u32> {
+        let mut ids = Vec::new();
+        let mut push = |text: &str| {
+            let (mut hasher, mut tokens) = (DefaultHasher::new(), 0.0);
+            for c in text.chars() {
+                c.hash(&mut hasher);
+                tokens += Self::tokens_of(c);
+                if tokens >= 1.0 {
+                    ids.push(hasher.finish() as u32);
+                    (hasher, tokens) = (DefaultHasher::new(), tokens - 1.0);
+                }
+            }
+            if tokens > 0.0 {
+                ids.push(hasher.finish() as u32);
+            }
         };
-        text.chars().map(of).sum()
+        match chat.untemplated() {
+            Some(text) => push(text),
+            None => {
+                for turn in chat.messages() {
+                    Self::AROUND_A_TURN.into_iter().for_each(&mut push);
+                    push(&turn.content);
+                }
+            }
+        }
+        push(&chat.prefill);
+        ids
     }
 
     fn refusal() -> Refusal {
@@ -291,10 +361,12 @@ impl Llm for Characters {
 
 impl Counter for Characters {
     fn count(&self, chat: &Chat) -> Result<usize, Refusal> {
-        let of_turns =
-            chat.messages().iter().map(|turn| Self::tokens(&turn.content) + Self::OF_A_TURN).sum::<f64>();
-        let tokens = chat.untemplated().map_or(of_turns, Self::tokens) + Self::tokens(&chat.prefill);
-        Ok(tokens.ceil() as usize)
+        Ok(Self::ids(chat).len())
+    }
+
+    /// Ids that are equal where the texts before them are, so that common beginnings count once.
+    fn prompt_ids(&self, chat: &Chat) -> Result<Option<Vec<u32>>, Refusal> {
+        Ok(Some(Self::ids(chat)))
     }
 }
 
@@ -310,7 +382,7 @@ mod tests {
             ("议会星期二投票决定关闭旧桥进行维修。", 12),
             ("Городской совет проголосовал во вторник за закрытие старого моста на ремонт до весны.", 27),
         ] {
-            let guessed = Characters::tokens(text) / f64::from(tokens);
+            let guessed = Characters::ids(&Chat::raw(text)).len() as f64 / f64::from(tokens);
             assert!((0.67..1.5).contains(&guessed), "{text}: {guessed}");
         }
     }

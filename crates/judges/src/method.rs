@@ -21,6 +21,9 @@ pub struct Method {
     /// The roles of the models that it asks.
     pub roles: &'static [Role],
     pub calls: Calls,
+    /// Of an answer, the mean over the calls of a recorded run ([docs/methods.md](../../../docs/methods.md)); `None` where none
+    /// was recorded.
+    pub answer_tokens: Option<usize>,
     /// The scale of `raw` and its direction.
     pub scale: &'static str,
     /// The score of what is not a translation.
@@ -60,6 +63,7 @@ impl Method {
             stages: &[],
             roles: &[Role::Annotator],
             calls: Calls::exactly(1),
+            answer_tokens: None,
             scale: "",
             lowest: Lowest::Penalty,
             blind_spots: None,

@@ -58,7 +58,7 @@ pub fn run(
 
 fn print(forecast: &Forecast, args: &Args, out: &mut dyn Write) -> Result<()> {
     let (format, cells) = (args.run.format, args.run.cells);
-    let mut amounts = forecast.plan.amounts(forecast.trial.expected).into_iter();
+    let mut amounts = forecast.plan.amounts(forecast.expected).into_iter();
     let mut table = Table::new();
     amounts.next().into_iter().for_each(|head| table.head(head));
     amounts.for_each(|row| table.row(row));
@@ -73,7 +73,7 @@ fn print(forecast: &Forecast, args: &Args, out: &mut dyn Write) -> Result<()> {
     let own = forecast.plan.rows().into_iter().map(|(name, value)| (name.to_owned(), value));
     let rows: Vec<_> = own.chain(forecast.estimates.iter().cloned()).collect();
     write!(out, "{}", wrap::fields(&rows, width))?;
-    writeln!(out, "\n{}", columns(forecast.plan.amounts(forecast.trial.expected)).to_string().trim_end())?;
+    writeln!(out, "\n{}", columns(forecast.plan.amounts(forecast.expected)).to_string().trim_end())?;
     for note in &forecast.notes {
         writeln!(out, "{}", width.map_or_else(|| note.clone(), |width| wrap::message(note, width)))?;
     }
@@ -89,7 +89,8 @@ fn print(forecast: &Forecast, args: &Args, out: &mut dyn Write) -> Result<()> {
 fn json(forecast: &Forecast) -> Value {
     let Plan { segments, groups, counted, units, least, most, longest_prompt, longest_call, .. } =
         &forecast.plan;
-    let Trial { judged, kept, expected, seconds_left, .. } = &forecast.trial;
+    let Trial { judged, kept, seconds_left, .. } = &forecast.trial;
+    let expected = &forecast.expected;
     let amount = |amount: &Amount| {
         let Amount { calls, prompt_tokens, distinct_tokens, answer_tokens } = amount;
         json!({

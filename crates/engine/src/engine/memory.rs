@@ -99,6 +99,8 @@ pub struct Need {
     pub context: usize,
     /// What each card needs at most where 1, 2, .. of them have the model together; `None` where so many cannot.
     pub on_each: [Option<usize>; cuda::MOST_CARDS],
+    /// The part of it that is the cache of one sequence.
+    pub cache_on_each: [Option<usize>; cuda::MOST_CARDS],
 }
 
 impl Need {
@@ -117,7 +119,7 @@ impl Need {
         let of_delta_net = sizes.delta_net.map_or(0, |delta_net| delta_net.values);
         let widest = sizes.intermediate.max(sizes.query_width()).max(of_experts).max(of_delta_net);
         let rows = 2 * limits.rows * widest;
-        let mut on_each = [None; cuda::MOST_CARDS];
+        let (mut on_each, mut cache_on_each) = ([None; cuda::MOST_CARDS], [None; cuda::MOST_CARDS]);
         for n in cuda::SharedHeads::from(sizes).possible_cards() {
             let own = |attention: AttentionSizes| {
                 attention.cached() / attention.n_kv_heads.max(1) * (attention.n_kv_heads / n).max(1)
@@ -125,8 +127,9 @@ impl Need {
             let own_cache = of_position(sizes.attentions().map(own).sum());
             let beside = if n == 1 { 0 } else { table - table / n + rows };
             on_each[n - 1] = Some(weights / n + own_cache + states / n + steps + beside);
+            cache_on_each[n - 1] = Some(own_cache);
         }
-        Self { weights, cache, states, steps, context, on_each }
+        Self { weights, cache, states, steps, context, on_each, cache_on_each }
     }
 
     /// What the model of a GGUF file or a safetensors folder needs.

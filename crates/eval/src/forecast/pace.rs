@@ -14,7 +14,7 @@ struct Measured {
 }
 
 /// [BENCHMARKS.md](../../../../BENCHMARKS.md) has the measurements: Qwen2.5 7B in bf16 on the GPUs, with prompts of 512 to 8,192
-/// tokens; of a CPU, Qwen2.5 0.5B in Q4_K_M on one core.
+/// tokens; of a CPU, Qwen2.5 0.5B in `Q4_K_M` on one core.
 const GPUS: [Measured; 2] = [
     Measured {
         name: "H100",
@@ -48,7 +48,8 @@ impl Measured {
     /// The least and the most time. Unit: seconds.
     fn seconds(&self, weights: f64, work: Work) -> [f64; 2] {
         let at = |i: usize| {
-            weights * (work.prompt_tokens as f64 / self.prompts[i] + work.answer_tokens as f64 / self.answers[i])
+            weights
+                * (work.prompt_tokens as f64 / self.prompts[i] + work.answer_tokens as f64 / self.answers[i])
         };
         [at(1), at(0)]
     }

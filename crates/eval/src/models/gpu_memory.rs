@@ -47,6 +47,23 @@ impl GpuMemory {
         format!("{} {}", size(self.bytes as u64), self.of)
     }
 
+    /// Whether a model fits on each of so many GPUs that have it together, and how many tokens their cache then holds.
+    #[must_use]
+    pub fn verdict_on_each(&self, need: &Need, n_cards: usize) -> String {
+        let Some(bytes) = need.on_each.get(n_cards - 1).copied().flatten() else {
+            return format!("the model's heads cannot be shared by {n_cards} GPUs");
+        };
+        let (room, needed) = (self.in_words(), size(bytes as u64));
+        match self.bytes.checked_sub(bytes) {
+            None => format!("{needed}: does not fit into {room}"),
+            Some(left) => {
+                let of_context = need.cache_on_each[n_cards - 1].unwrap_or(need.cache).max(1);
+                let tokens = (left as f64 / of_context as f64 + 1.0) * need.context as f64;
+                format!("{needed}: fits into {room}, with a cache of {tokens:.0} tokens over all of them")
+            }
+        }
+    }
+
     /// Whether it fits; what would, where that is less.
     #[must_use]
     pub fn verdict(&self, need: &Need) -> String {

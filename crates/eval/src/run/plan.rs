@@ -272,6 +272,21 @@ impl Plan {
         expected
     }
 
+    /// What to expect without a trial: so many calls for a unit, each with the average prompt of the calls that are certain
+    /// and an answer of so many tokens, within the bounds.
+    #[must_use]
+    pub fn usual(&self, calls: usize, answer_tokens: usize) -> Amount {
+        let Self { least, most, .. } = self;
+        let n = (self.units * calls).clamp(least.calls, most.calls.max(least.calls));
+        let share = n as f64 / least.calls.max(1) as f64;
+        let answers = most.answer_tokens.max(least.answer_tokens);
+        Amount {
+            calls: n,
+            answer_tokens: (n * answer_tokens).clamp(least.answer_tokens, answers),
+            ..least.scaled([share, share])
+        }
+    }
+
     /// What holds of the whole run, as names and values.
     #[must_use]
     pub fn rows(&self) -> Vec<(&'static str, String)> {
