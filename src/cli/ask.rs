@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use super::output::TextOrJson;
+use super::{gpu_check, output::TextOrJson};
 use crate::{
     console::{
         args::{EngineArgs, ModelArgs, SamplingArgs},

@@ -55,7 +55,7 @@ struct Printed {
 /// There is no such GPU, it has too little memory, or the model cannot be read or run there.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let found = gpu_check::check(&args.device, args.model.as_deref(), &args.gpu_kernels)?;
-    let remark = gpu_check::peers(&args.device)?;
+    let remark = if found.len() > 1 { gpu_check::peers(&args.device)? } else { None };
     if args.printed.is_json() {
         writeln!(out, "{}", serde_json::to_string(&Printed { gpus: found.clone() })?)?;
     } else {

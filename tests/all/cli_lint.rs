@@ -106,7 +106,7 @@ fn shifted_lines_are_found_within_a_document() {
     assert_eq!(code, ExitCode::from(1));
     let found = places(&json);
     assert_eq!(found, [("shifted-lines".to_owned(), Some(51), Some(10), "A".to_owned())], "{json}");
-    assert!(json["findings"][0]["document"].as_str().unwrap().ends_with("a"), "{json}");
+    assert!(json["findings"][0]["document"].as_str().unwrap().ends_with('a'), "{json}");
 }
 
 /// ESA ratings of the small test set: one error outside the text, one low score without an error.

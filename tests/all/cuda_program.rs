@@ -269,11 +269,20 @@ fn a_run_on_a_wrong_card_takes_other_kernels() {
     let (said, _, _) = judged("known", &[wrong], &[]);
     assert!(!said.contains("two layers"), "it is known: {said}");
     std::fs::remove_file(format!("{home}/gpu-checks.json")).unwrap();
-    let hangs = [("TRIBUNAL_EMULATED_HANGING_KERNEL", "gemm_bf16_tma_64x128"), ("TRIBUNAL_GPU_CHECK", "3")];
-    let (said, _, run) = judged("hanging", &hangs, &[]);
-    assert!(said.contains("the check of its kernels did not end within 3 s"), "{said}");
-    assert!(said.contains("takes `--gpu-kernels proven`") && run.contains("proven kernels"), "{said}");
+    let wrong = ("TRIBUNAL_EMULATED_WRONG_KERNEL", "gemm_bf16_tma_64x128");
+    let (said, _, run) = judged("tma", &[wrong], &[]);
+    assert!(said.contains("`gemm_bf16_tma_64x128` of [35, 3072] by [72, 3072]: row 0"), "{said}");
+    assert!(said.contains("takes `--gpu-kernels proven`") && run.contains("proven kernels"), "{said}\n{run}");
     std::fs::remove_file(format!("{home}/gpu-checks.json")).unwrap();
+    let hangs = [
+        ("TRIBUNAL_EMULATED_HANGING_KERNEL", "residual_norm"),
+        ("TRIBUNAL_GPU_CHECK", "3"),
+        ("TRIBUNAL_HOME", home.as_str()),
+    ];
+    let (said, code, _) = broken_off(&out.path().join("hanging"), &hangs);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(said.contains("the check of its kernels did not end within 3 s"), "{said}");
+    assert!(said.contains("computes wrong results by every set of kernels"), "{said}");
     let (said, verdicts, run) = judged("right", &[], &[]);
     assert!(!said.contains("gpu-kernels") && !run.contains("plain kernels"), "{said}");
     let plain = judged("plain", &[], &["--gpu-kernels", "plain"]);
@@ -308,7 +317,7 @@ fn a_step_that_hangs_ends_the_run_with_what_is_finished() {
     assert_eq!(whole.1, Some(0), "{}", whole.0);
     let after = (kernels_of(&trace).len() * 3 / 4).to_string();
     let faults = [
-        ("TRIBUNAL_EMULATED_HANGING_KERNEL", "norm"),
+        ("TRIBUNAL_EMULATED_HANGING_KERNEL", "residual_norm"),
         ("TRIBUNAL_EMULATED_FAULT_AFTER", after.as_str()),
         ("TRIBUNAL_STEP_LIMIT", "1"),
     ];
@@ -334,21 +343,18 @@ fn a_kernel_that_goes_wrong_is_found_while_running() {
     }
     let out = tempfile::tempdir().unwrap();
     let trace = out.path().join("trace");
-    let checked = [("TRIBUNAL_EMULATED_TRACE", trace.to_str().unwrap()), ("TRIBUNAL_STEP_CHECK", "8")];
+    let checked = [("TRIBUNAL_EMULATED_TRACE", trace.to_str().unwrap()), ("TRIBUNAL_STEP_CHECK", "2")];
     let (said, code, whole) = broken_off(&out.path().join("whole"), &checked);
     assert_eq!(code, Some(0), "no difference where no kernel is wrong: {said}");
-    let launches = kernels_of(&trace);
-    // One that the proven kernels do not have.
-    let wrong = launches.iter().find(|kernel| kernel.contains("wgmma") || kernel.contains("tma"));
-    let wrong =
-        wrong.unwrap_or_else(|| panic!("{:?}", launches.iter().collect::<std::collections::BTreeSet<_>>()));
-    let (after, home) = ((launches.len() * 3 / 4).to_string(), out.path().join("home"));
+    // Wrong where it is started before the kernel before it has ended, which the proven kernels never are.
+    let fault = [("TRIBUNAL_EMULATED_WRONG_KERNEL", "residual_norm"), ("TRIBUNAL_EMULATED_WRONG_EARLY", "1")];
+    let (after, home) = ((kernels_of(&trace).len() * 3 / 4).to_string(), out.path().join("home"));
     let home = home.to_str().unwrap();
-    let fault = ("TRIBUNAL_EMULATED_WRONG_KERNEL", wrong.as_str());
     let faults = [
-        fault,
+        fault[0],
+        fault[1],
         ("TRIBUNAL_EMULATED_FAULT_AFTER", after.as_str()),
-        ("TRIBUNAL_STEP_CHECK", "8"),
+        ("TRIBUNAL_STEP_CHECK", "2"),
         ("TRIBUNAL_HOME", home),
     ];
     let folder = out.path().join("wrong");
@@ -357,13 +363,17 @@ fn a_kernel_that_goes_wrong_is_found_while_running() {
     assert!(said.contains("computed a step again with another result: the logit of token "), "{said}");
     assert!(said.contains(&format!("{} are kept; run the same command again", kept.len())), "{said}");
     assert!((1..whole.len()).contains(&kept.len()) && kept[..] == whole[..kept.len()], "{kept:?}");
-    // The kernel is wrong from the start now; it is known not to be taken.
-    let (said, code, _) =
-        broken_off(&folder, &[fault, ("TRIBUNAL_GPU_CHECK", "600"), ("TRIBUNAL_HOME", home)]);
+    // It is wrong from the start now, and known not to be taken.
+    let trace = out.path().join("trace of the rest");
+    let known = [("TRIBUNAL_GPU_CHECK", "600"), ("TRIBUNAL_HOME", home)];
+    let traced = [("TRIBUNAL_EMULATED_TRACE", trace.to_str().unwrap())];
+    let (said, code, _) = broken_off(&folder, &[&fault[..], &known, &traced].concat());
     assert_eq!(code, Some(0), "{said}");
-    let read = |name: &str, file: &str| std::fs::read_to_string(out.path().join(name).join(file)).unwrap();
-    assert_eq!(read("wrong", "verdicts.jsonl"), read("whole", "verdicts.jsonl"));
-    assert!(read("wrong", "run.json").contains("proven kernels"), "{}", read("wrong", "run.json"));
+    let launches = std::fs::read_to_string(&trace).unwrap();
+    assert!(!launches.is_empty() && !launches.contains(" early"), "the proven kernels are taken");
+    let verdicts =
+        |name: &str| std::fs::read_to_string(out.path().join(name).join("verdicts.jsonl")).unwrap();
+    assert_eq!(verdicts("wrong"), verdicts("whole"));
 }
 
 /// Memory of another card that reads as other bytes is named by `gpu-check`.

@@ -44,6 +44,7 @@ pub mod trial;
 pub mod units;
 pub mod verify;
 mod work;
+mod written;
 
 pub use calls::CallRetention;
 pub use description::{Origin, RunFile};

@@ -130,7 +130,8 @@ void run_now(const Device& device, Arguments a, const Shape& shape) {
   const bool has_faults = device.launches > settings().fault_after;
   while (has_faults && name == settings().hanging_kernel) pause();
   launch(l);
-  if (has_faults && name == settings().wrong_kernel) leave_wrong(a);
+  const bool may_be_wrong = shape.early || !settings().wrong_early;
+  if (has_faults && may_be_wrong && name == settings().wrong_kernel) leave_wrong(a);
   if (!settings().trace.empty()) trace(*a.kernel, l, std::chrono::steady_clock::now() - start);
   const std::string overrun = DeviceMemory::the().overrun();
   if (!overrun.empty()) stop((name + ": a write " + overrun).c_str());

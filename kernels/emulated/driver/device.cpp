@@ -64,6 +64,7 @@ Settings read_settings() {
   s.trace = text("TRIBUNAL_EMULATED_TRACE");
   s.wrong_kernel = text("TRIBUNAL_EMULATED_WRONG_KERNEL");
   s.hanging_kernel = text("TRIBUNAL_EMULATED_HANGING_KERNEL");
+  s.wrong_early = std::getenv("TRIBUNAL_EMULATED_WRONG_EARLY");
   s.fault_after = number("TRIBUNAL_EMULATED_FAULT_AFTER", 0);
   return s;
 }

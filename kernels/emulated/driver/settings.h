@@ -23,7 +23,8 @@
 //   TRIBUNAL_EMULATED_LOST_DEVICE  only this device is lost (all)
 //   TRIBUNAL_EMULATED_WRONG_KERNEL    the kernel of this name leaves one bit wrong of what its last pointer leads to (a planted fault)
 //   TRIBUNAL_EMULATED_HANGING_KERNEL  the kernel of this name never ends (a planted fault)
-//   TRIBUNAL_EMULATED_FAULT_AFTER     these two begin after so many launches (0)
+//   TRIBUNAL_EMULATED_WRONG_EARLY     set: it does so only where it was started early
+//   TRIBUNAL_EMULATED_FAULT_AFTER     the wrong and the hanging kernel begin after so many launches (0)
 //   TRIBUNAL_EMULATED_ORDER        seed of the order of threads and blocks: 0 forward, 1 backward, others shuffled
 //   TRIBUNAL_EMULATED_THREADS      CPU threads that share a launch's blocks (the cores, 4 at most)
 //   TRIBUNAL_EMULATED_TRACE        a file that gets a line for each launch: kernel, grid, block, microseconds, `early`
@@ -40,7 +41,7 @@ struct Settings {
   unsigned late;
   size_t memory, graph_bytes;
   long fault_after, lost_after, taken_after, forgotten_wait, forgotten_aside, forgotten_edge;  // -1: never
-  bool leaks, hollow, peers, lying_peers, folded;
+  bool wrong_early, leaks, hollow, peers, lying_peers, folded;
   std::string trace, wrong_kernel, hanging_kernel;
   size_t memory_of(int device) const { return device == small_device ? memory / 4 : memory; }
 };

@@ -128,7 +128,9 @@ impl Worker {
 
     fn compute(&mut self, batch: &Batch) -> Result<(), llm::Error> {
         let depths = self.depths(batch);
-        self.model.run(model_step(batch).at_depths(depths.iter().copied())).map_err(stopped)?;
+        self.model
+            .run(model_step(batch).at_depths(depths.iter().copied()))
+            .map_err(|error| stopped(&error))?;
         self.recheck(batch, &depths)?;
         let mut scheduled = self.scheduled(batch);
         self.append_states(&mut scheduled, &depths);
@@ -145,7 +147,7 @@ impl Worker {
             Err(error) => {
                 // They get the error with all the others.
                 self.answers.extend(scheduled.into_iter().map(|scheduled| (scheduled.id, scheduled.answer)));
-                Err(stopped(error))
+                Err(stopped(&error))
             }
         }
     }
@@ -159,9 +161,11 @@ impl Worker {
             return Ok(());
         }
         self.unchecked = 0;
-        let first = self.model.logits().map_err(stopped)?;
-        self.model.run_proven(model_step(batch).at_depths(depths.iter().copied())).map_err(stopped)?;
-        let second = self.model.logits().map_err(stopped)?;
+        let first = self.model.logits().map_err(|error| stopped(&error))?;
+        self.model
+            .run_proven(model_step(batch).at_depths(depths.iter().copied()))
+            .map_err(|error| stopped(&error))?;
+        let second = self.model.logits().map_err(|error| stopped(&error))?;
         let n_rows = second.len();
         for (row, (first, second)) in first.iter().zip(&second).enumerate() {
             let differs = |(a, b): (&f32, &f32)| a.to_bits() != b.to_bits();
@@ -303,7 +307,7 @@ impl Worker {
     }
 }
 
-fn stopped(error: model::Error) -> llm::Error {
+fn stopped(error: &model::Error) -> llm::Error {
     llm::Error::Stopped(error.to_string())
 }
 

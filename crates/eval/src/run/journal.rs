@@ -71,11 +71,11 @@ impl Journal {
         Err(Error::Gone(self.path.parent().unwrap_or(&self.path).into()))
     }
 
-    /// The length of the records. Unit: bytes.
+    /// Of the records. Unit: bytes.
     ///
     /// # Errors
     /// [`Error::Append`].
-    pub fn len(&self) -> Result<u64, Error> {
+    pub fn size(&self) -> Result<u64, Error> {
         let metadata = self.records.metadata();
         metadata.map(|file| file.len()).map_err(|source| Error::Append { path: self.path.clone(), source })
     }

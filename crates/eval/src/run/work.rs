@@ -1,12 +1,9 @@
 //! The work of a run: groups are judged in parallel on plain threads and journalled as soon as they are done. How
 //! groups are formed and what becomes of their records is decided elsewhere.
 
-use std::{
-    collections::VecDeque,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use super::{
@@ -14,14 +11,15 @@ use super::{
     call::CallLine,
     calls::Sums,
     groups::{self, Group, GroupId},
-    journal::{Done, Groups, Journal, Pace},
+    journal::{Done, Groups, Journal},
     progress::{Extent, Meter},
     semaphore::{Limited, PrioritySemaphore},
     units::Units,
+    written::Written,
 };
 use crate::{
     judges::{self, Call, Panel, Unit, Verdict},
-    llm::{self, Confirmed, Sampling},
+    llm::{self, Sampling},
     segment::Segment,
 };
 
@@ -70,12 +68,7 @@ impl<'a> Work<'a> {
         *config.writing.lock() =
             RunStatus { dir: Some(config.out.clone()), done: resumed, units, retained: None };
         let semaphore = PrioritySemaphore::new(config.questions);
-        let shared = Mutex::new(Shared {
-            journal,
-            sums: done.sums,
-            pace: Pace::default(),
-            unconfirmed: VecDeque::new(),
-        });
+        let shared = Mutex::new(Written::new(journal, done.sums));
         let (next, stop, over) = (AtomicUsize::new(0), AtomicBool::new(false), AtomicBool::new(false));
         let worker = || {
             loop {
@@ -118,17 +111,28 @@ impl<'a> Work<'a> {
             results.into_iter().collect()
         });
         progress.finish();
-        let mut shared = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
-        match finished {
-            // The number of verdicts is final now that all threads have ended.
-            Err(Error::Interrupted(_)) => return Err(Error::Interrupted(config.writing.lock().clone())),
-            Err(Error::Differs { reason, .. }) => return Err(shared.drop_unconfirmed(reason, self, config)?),
-            finished => finished?,
-        }
-        let Shared { journal, mut sums, .. } = shared;
-        journal.sync()?;
+        let shared = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut sums = self.end(shared, finished, config)?;
         sums.cost.wall_seconds = progress.seconds();
         Ok(sums)
+    }
+
+    /// Ends the journal once all threads have ended, and with them the number of verdicts.
+    fn end(
+        &self,
+        mut written: Written,
+        finished: Result<(), Error>,
+        config: &RunConfig,
+    ) -> Result<Sums, Error> {
+        match finished {
+            Err(Error::Interrupted(_)) => return Err(Error::Interrupted(config.writing.lock().clone())),
+            Err(Error::Differs { reason, .. }) => {
+                return Err(written.drop_unconfirmed(reason, self.task.panel, config)?);
+            }
+            finished => finished?,
+        }
+        written.journal.sync()?;
+        Ok(written.sums)
     }
 
     /// The estimated work of a group, in tokens.
@@ -197,69 +201,6 @@ impl<'a> Work<'a> {
                 std::mem::swap(first, better);
             }
         }
-    }
-}
-
-/// What the threads of a run write to.
-struct Shared {
-    journal: Journal,
-    sums: Sums,
-    pace: Pace,
-    /// The groups at the end of the journal that no later step has confirmed.
-    unconfirmed: VecDeque<Unconfirmed>,
-}
-
-/// A group that was complete before the next step was computed a second time.
-struct Unconfirmed {
-    /// [`Confirmed::most`] when it was complete.
-    confirmed: usize,
-    /// Where its records begin in the journal. Unit: bytes.
-    offset: u64,
-    n_records: usize,
-}
-
-impl Shared {
-    /// Appends a group, syncs it to the disk and counts it.
-    fn append(
-        &mut self,
-        (records, calls): (Vec<Record>, Vec<CallLine>),
-        confirmed: Option<Confirmed>,
-        config: &RunConfig,
-    ) -> Result<(), Error> {
-        let mut written = config.writing.lock();
-        self.journal.check()?;
-        for call in &calls {
-            self.sums.add(call);
-        }
-        if let Some(Confirmed { least, most }) = confirmed {
-            while self.unconfirmed.front().is_some_and(|group| group.confirmed < least) {
-                self.unconfirmed.pop_front();
-            }
-            let (offset, n_records) = (self.journal.len()?, records.len());
-            self.unconfirmed.push_back(Unconfirmed { confirmed: most, offset, n_records });
-        }
-        self.journal.append(&records, calls)?;
-        self.pace.sync(&self.journal)?;
-        written.done += records.len();
-        Ok(())
-    }
-
-    /// Takes the groups that no step confirmed out of the journal, and says why.
-    fn drop_unconfirmed(
-        &mut self,
-        reason: String,
-        work: &Work<'_>,
-        config: &RunConfig,
-    ) -> Result<Error, Error> {
-        let least = work.task.panel.confirmed().map_or(0, |confirmed| confirmed.least);
-        self.unconfirmed.retain(|group| group.confirmed >= least);
-        let dropped = self.unconfirmed.iter().map(|group| group.n_records).sum();
-        if let Some(first) = self.unconfirmed.front() {
-            self.journal.truncate(first.offset)?;
-        }
-        let mut written = config.writing.lock();
-        written.done -= dropped;
-        Ok(Error::Differs { reason, dropped, retained: written.done })
     }
 }
 
