@@ -63,8 +63,9 @@ pub trait Llm: Sync + Send {
     }
 
     /// The same model with a cancellation token: after cancellation, pending requests end with [`Error::Interrupted`]
-    /// and take no more of the model's time. `None` if requests cannot be cancelled.
-    fn until(&self, _stop: &CancellationToken) -> Option<Arc<dyn Llm>> {
+    /// and take no more of the model's time. Prompts are computed before those of a higher rank. `None` if requests can neither
+    /// be cancelled nor ranked.
+    fn until(&self, _stop: &CancellationToken, _rank: usize) -> Option<Arc<dyn Llm>> {
         None
     }
 

@@ -199,6 +199,8 @@ pub struct Engine {
     adapter: Option<u32>,
     /// The cancellation token of its requests, if any.
     stop: Option<CancellationToken>,
+    /// Prompts of lower rank are computed first.
+    rank: usize,
 }
 
 /// The state that all clones share.
@@ -257,6 +259,12 @@ impl Engine {
     pub fn with_adapter(&self, adapter: Option<usize>) -> Self {
         assert!(adapter.is_none_or(|adapter| adapter < self.loaded.n_adapters), "an adapter that is loaded");
         Self { adapter: adapter.map(|adapter| adapter as u32), ..self.clone() }
+    }
+
+    /// The same loaded model, whose prompts are computed before those of a higher rank.
+    #[must_use]
+    pub fn ranked(&self, rank: usize) -> Self {
+        Self { rank, ..self.clone() }
     }
 
     /// The same loaded model with a cancellation token for its requests.
@@ -331,6 +339,7 @@ impl Engine {
     /// Sends a request to a worker.
     fn send(&self, mut request: Request, task: Task) -> Result<Pending, llm::Error> {
         self.stop.as_ref().map_or(Ok(()), CancellationToken::check)?;
+        request.rank = self.rank;
         let (sender, receiver) = sync_channel(1);
         let caller = Arc::new(());
         let answer = Box::new(Answer::new(task, sender, Arc::downgrade(&caller)));
@@ -491,8 +500,8 @@ impl Llm for Engine {
         Some(self)
     }
 
-    fn until(&self, stop: &CancellationToken) -> Option<Arc<dyn Llm>> {
-        Some(Arc::new(Self::until(self, stop)))
+    fn until(&self, stop: &CancellationToken, rank: usize) -> Option<Arc<dyn Llm>> {
+        Some(Arc::new(Self::until(self, stop).ranked(rank)))
     }
 }
 

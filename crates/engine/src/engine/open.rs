@@ -72,7 +72,7 @@ pub fn over(
     let vocabulary = Vocabulary::new(&tokenizer, config.vocab).map_err(|e| text(e.to_string()))?;
     let n_adapters = adapters.len();
     let loaded = Loaded { workers, tokenizer, template, vocabulary, facts, n_adapters };
-    Ok(Engine { loaded: Arc::new(loaded), adapter: None, stop: None })
+    Ok(Engine { loaded: Arc::new(loaded), adapter: None, stop: None, rank: 0 })
 }
 
 /// Reads an adapter and checks it against the model before weights are read.
@@ -109,7 +109,9 @@ fn ready(
         }
         let mut model = loaded(device, weights, adapters, options)?;
         room.reserve(&mut *model, options)?;
-        let limits = limits(options, options.step_tokens, None);
+        // The rows of a mixture of experts are shared by many weights.
+        let n_beside_answers = if config.experts.is_some() { usize::MAX } else { BESIDE_ANSWERS };
+        let limits = Limits { n_beside_answers, ..limits(options, options.step_tokens, None) };
         let Room { n_blocks, n_slots } = room;
         return Ok(Ready { model, n_blocks, n_slots, kv_bytes, limits });
     }
@@ -179,10 +181,15 @@ impl Room {
     }
 }
 
+/// Rows of a step that a CPU computes as fast, each, as those of a longer one: 204 prompt tokens a second in steps of 64, 208 in
+/// steps of 512 (the 1.5B on two cores of an EPYC, Zen 4, AVX-512).
+const BESIDE_ANSWERS: usize = 64;
+
 fn limits(options: &Options, n_tokens: usize, most: Option<StepLimits>) -> Limits {
     Limits {
         n_rows: options.n_rows.max(1),
         n_tokens: n_tokens.max(1),
+        n_beside_answers: usize::MAX,
         max_rows: most.map_or(usize::MAX, |most| most.rows),
         max_logits: most.map_or(usize::MAX, |most| most.wanted),
         prefix_cache: options.prefix_cache,

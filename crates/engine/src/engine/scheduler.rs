@@ -18,6 +18,8 @@ pub struct Limits {
     pub n_rows: usize,
     /// Prompt tokens of a step, over all sequences; pending answer tokens come on top.
     pub n_tokens: usize,
+    /// Rows of a step in which answers go on: prompts are read in shorter pieces meanwhile, at least [`LEAST_TOKENS`] long.
+    pub n_beside_answers: usize,
     /// Rows of a step, and those of them whose logits are wanted, for which the device has room: at least one. What
     /// does not fit comes in the next step.
     pub max_rows: usize,
@@ -26,12 +28,20 @@ pub struct Limits {
     pub prefix_cache: bool,
 }
 
+/// Prompt tokens of a step in which answers go on, at least.
+const LEAST_TOKENS: usize = 16;
+
+/// Steps in which the first answer goes on alone, so that it is there early and tells how long the others will take.
+const STEPS_FOR_FIRST: usize = 64;
+
 /// Admits sequences and decides what each step computes.
 #[derive(Debug)]
 pub struct Scheduler {
     limits: Limits,
     radix: Radix,
     waiting: VecDeque<Waiting>,
+    /// How many more steps the first answer since the scheduler was idle may have for itself.
+    steps_for_first: usize,
     /// By id: that is the order in which they came.
     running: Vec<Sequence>,
     /// Recurrent states, for a model that has them.
@@ -102,6 +112,7 @@ impl Scheduler {
             limits,
             radix: Radix::new(n_blocks),
             waiting: VecDeque::new(),
+            steps_for_first: STEPS_FOR_FIRST,
             running: Vec::new(),
             states: None,
             snapshots: Vec::new(),
@@ -116,6 +127,9 @@ impl Scheduler {
 
     /// Queues a sequence. It must fit the cache on its own, and its id be greater than all before.
     pub fn add(&mut self, request: Request) {
+        if self.is_idle() {
+            self.steps_for_first = STEPS_FOR_FIRST;
+        }
         let hinted = self.match_prefix(&request);
         self.radix.hint(&nodes(&hinted));
         self.waiting.push_back(Waiting { request, hinted });
@@ -135,14 +149,32 @@ impl Scheduler {
         self.radix.match_prefix(request.variant, &request.tokens, needed)
     }
 
-    /// The next step: every row that can move gets a share of the step's tokens, decoding rows first.
+    /// Tokens of the next step. Beside answers those of prompts are few, so that an answer waits for no long prompt; as many
+    /// rows as [`Limits::n_beside_answers`] take a device no longer for each than more do.
+    fn budget(&mut self) -> usize {
+        let answers = self.running.iter().filter(|sequence| sequence.is_answering());
+        let n_rows: usize = answers.map(Sequence::n_pending).sum();
+        if n_rows == 0 || self.limits.n_beside_answers == usize::MAX {
+            return self.limits.n_tokens;
+        }
+        if self.steps_for_first > 0 {
+            self.steps_for_first -= 1;
+            return n_rows;
+        }
+        self.limits.n_tokens.min(self.limits.n_beside_answers.max(n_rows + LEAST_TOKENS))
+    }
+
+    /// The next step: every row that can move gets a share of the step's tokens, decoding rows first, then prompts by rank.
     pub fn next_batch(&mut self) -> Batch {
         self.admit();
         let mut batch = Batch { state_copies: std::mem::take(&mut self.snapshots), ..Batch::default() };
-        let mut budget = self.limits.n_tokens;
+        let mut budget = self.budget();
         let (mut rows, mut wanted) = (self.limits.max_rows, self.limits.max_logits);
         let mut order: Vec<usize> = (0..self.running.len()).collect();
-        order.sort_by_key(|&i| (!self.running[i].is_answering(), self.running[i].id));
+        order.sort_by_key(|&i| {
+            let sequence = &self.running[i];
+            (!sequence.is_answering(), sequence.rank, sequence.id)
+        });
         for i in order {
             if !self.is_ready(&self.running[i]) {
                 continue;
@@ -164,16 +196,23 @@ impl Scheduler {
         batch
     }
 
-    /// Admits waiting sequences in order, while there are rows and blocks.
+    /// Admits waiting sequences by rank, then in order, while there are rows and blocks.
     fn admit(&mut self) {
         while self.running.len() < self.limits.n_rows {
-            let Some(Waiting { request, hinted }) = self.waiting.pop_front() else { return };
+            let ranked = self.waiting.iter().enumerate();
+            let Some((first, _)) =
+                ranked.min_by_key(|(_, Waiting { request, .. })| (request.rank, request.id))
+            else {
+                return;
+            };
+            let Some(Waiting { request, hinted }) = self.waiting.remove(first) else { return };
             let Some(sequence) = self.allocate(&request) else {
-                self.waiting.push_front(Waiting { request, hinted });
+                self.waiting.insert(first, Waiting { request, hinted });
                 return;
             };
             self.radix.unhint(&nodes(&hinted));
-            self.running.push(sequence);
+            let at = self.running.partition_point(|running| running.id < sequence.id);
+            self.running.insert(at, sequence);
         }
     }
 
@@ -207,6 +246,7 @@ impl Scheduler {
         blocks.extend(own);
         let mut sequence = Sequence {
             id: request.id,
+            rank: request.rank,
             tokens: request.tokens.clone(),
             n_prompt: request.n_prompt,
             variant: request.variant,
@@ -322,6 +362,7 @@ impl Scheduler {
     pub fn finish(&mut self, id: SeqId) -> Sequence {
         let at = self.place(id).expect("a running row");
         let mut sequence = self.running.remove(at);
+        self.steps_for_first = 0;
         if self.limits.prefix_cache {
             self.insert_answer(&mut sequence);
         }

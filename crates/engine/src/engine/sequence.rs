@@ -17,6 +17,8 @@ pub type SeqId = u64;
 #[derive(Clone, Debug)]
 pub struct Sequence {
     pub id: SeqId,
+    /// Prompts of lower rank are computed first.
+    pub rank: usize,
     /// Prompt, then the answer as far as it is chosen, forced or guessed.
     pub tokens: Vec<u32>,
     pub n_prompt: usize,
@@ -101,6 +103,8 @@ impl Sequence {
 #[derive(Clone, Debug)]
 pub struct Request {
     pub id: SeqId,
+    /// As [`Sequence::rank`].
+    pub rank: usize,
     /// Prompt, then what the form forces at the start of the answer.
     pub tokens: Vec<u32>,
     /// Tokens that are computed whatever comes: the prompt, and all of a given text.
@@ -119,7 +123,8 @@ impl Request {
     #[must_use]
     pub fn new(tokens: Vec<u32>, variant: Variant) -> Self {
         let n_prompt = tokens.len();
-        Self { id: 0, tokens, n_prompt, variant, n_more: 0, logits_from: usize::MAX, states_from: usize::MAX }
+        let (logits_from, states_from) = (usize::MAX, usize::MAX);
+        Self { id: 0, rank: 0, tokens, n_prompt, variant, n_more: 0, logits_from, states_from }
     }
 
     /// Blocks that the whole sequence may come to need.

@@ -52,6 +52,8 @@ pub struct Worker {
     recheck_every: usize,
     /// Steps since the last one that was.
     unchecked: usize,
+    /// Rows of prompts in the last step.
+    prompt_rows: usize,
 }
 
 /// An answer that has rows in the current step.
@@ -90,6 +92,7 @@ impl Worker {
             watch: Arc::new(StepWatch::new(String::new(), None)),
             recheck_every: 0,
             unchecked: 0,
+            prompt_rows: 0,
         }
     }
 
@@ -139,6 +142,8 @@ impl Worker {
         match self.model.take(&requests) {
             Ok(sampled) => {
                 self.scheduler.computed(batch);
+                let of_prompts = batch.chunks.iter().filter(|chunk| chunk.n_logits() == 0);
+                self.prompt_rows = of_prompts.map(|chunk| chunk.tokens.len()).sum();
                 let n_tokens = batch.chunks.iter().map(|chunk| chunk.tokens.len()).sum();
                 self.computed.fetch_add(n_tokens, Ordering::Relaxed);
                 self.finish(scheduled, &sampled);
@@ -265,7 +270,9 @@ impl Worker {
 
     /// Passes every answer its rows, and sends those that are complete.
     fn finish(&mut self, scheduled: Vec<Scheduled>, sampled: &[Option<SampledToken>]) {
-        let n_drafts = if self.drafts { draft::share(scheduled.len(), self.model.cheap_rows()) } else { 0 };
+        // Beside prompts no row is cheap.
+        let n_rows = scheduled.len() + self.prompt_rows;
+        let n_drafts = if self.drafts { draft::share(n_rows, self.model.cheap_rows()) } else { 0 };
         let model = &*self.model;
         let of_several = score_rows(model, &scheduled);
         let take = |Scheduled { id, mut answer, first, requests, .. }: Scheduled| {

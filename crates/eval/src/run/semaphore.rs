@@ -95,7 +95,7 @@ impl Limited {
         progress: &Arc<Meter>,
         rank: usize,
     ) -> Self {
-        let llm = llm.until(stop).unwrap_or(llm);
+        let llm = llm.until(stop, rank).unwrap_or(llm);
         Self { llm, semaphore: semaphore.clone(), stop: stop.clone(), progress: progress.clone(), rank }
     }
 

@@ -6,8 +6,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-const LIMITS: Limits =
-    Limits { n_rows: 5, n_tokens: 24, max_rows: usize::MAX, max_logits: usize::MAX, prefix_cache: true };
+const LIMITS: Limits = Limits {
+    n_rows: 5,
+    n_tokens: 24,
+    n_beside_answers: usize::MAX,
+    max_rows: usize::MAX,
+    max_logits: usize::MAX,
+    prefix_cache: true,
+};
 
 /// A token and the variant that it was computed in.
 type Computed = (Variant, u32);
@@ -139,7 +145,10 @@ impl Harness {
         let tokens = prompt.into_iter().chain(forced).collect();
         let n_more = (plan.n_answer - 1).saturating_sub(plan.n_forced);
         let logits_from = n_prompt - 1;
-        let request = Request { id, tokens, n_prompt, variant, n_more, logits_from, states_from: usize::MAX };
+        // Groups take turns, and some questions are the next ones of earlier groups.
+        let rank = (id * id % 7) as usize;
+        let request =
+            Request { id, rank, tokens, n_prompt, variant, n_more, logits_from, states_from: usize::MAX };
         self.asked.insert(id, (request.clone(), plan, 0));
         self.scheduler.add(request);
     }
@@ -246,10 +255,11 @@ proptest! {
         prefix_cache in any::<bool>(),
         room in prop_oneof![Just((usize::MAX, usize::MAX)), (1_usize..40, 1_usize..20)],
         n_slots in prop::option::of(2_usize..12),
+        n_beside_answers in prop_oneof![Just(usize::MAX), 1_usize..40],
     ) {
         // A device with little room takes what does not fit in the next step.
         let (max_rows, max_logits) = room;
-        let mut harness = Harness::new(Limits { max_rows, max_logits, prefix_cache, ..LIMITS }, n_blocks).with_states(n_slots);
+        let mut harness = Harness::new(Limits { n_beside_answers, max_rows, max_logits, prefix_cache, ..LIMITS }, n_blocks).with_states(n_slots);
         for ((family, own, n_own), variant, plan, steps) in asks {
             harness.add_with(variant, prompt(family, own, n_own), plan);
             for _ in 0..steps {
@@ -300,8 +310,9 @@ proptest! {
         n_blocks in 8_usize..40,
         prefix_cache in any::<bool>(),
         n_slots in prop::option::of(2_usize..12),
+        n_beside_answers in prop_oneof![Just(usize::MAX), 1_usize..40],
     ) {
-        let mut harness = Harness::new(Limits { prefix_cache, ..LIMITS }, n_blocks).with_states(n_slots);
+        let mut harness = Harness::new(Limits { n_beside_answers, prefix_cache, ..LIMITS }, n_blocks).with_states(n_slots);
         play(&mut harness, asks);
         harness.drain();
         prop_assert_eq!(harness.scheduler.radix.n_available(), n_blocks, "every block can be had again");
@@ -313,8 +324,9 @@ proptest! {
         n_blocks in 8_usize..40,
         prefix_cache in any::<bool>(),
         n_slots in prop::option::of(2_usize..12),
+        n_beside_answers in prop_oneof![Just(usize::MAX), 1_usize..40],
     ) {
-        let mut harness = Harness::new(Limits { prefix_cache, ..LIMITS }, n_blocks).with_states(n_slots);
+        let mut harness = Harness::new(Limits { n_beside_answers, prefix_cache, ..LIMITS }, n_blocks).with_states(n_slots);
         play(&mut harness, asks);
         let left = harness.asked.iter().filter(|(_, (.., given))| *given != usize::MAX);
         harness.cancelled = left.map(|(id, _)| *id).collect();
@@ -327,6 +339,52 @@ proptest! {
         }
         harness.drain();
     }
+}
+
+/// The chunks of the next step: ids and tokens.
+fn chunks(scheduler: &mut Scheduler) -> Vec<(SeqId, usize)> {
+    let batch = scheduler.next_batch();
+    scheduler.computed(&batch);
+    batch.chunks.iter().map(|chunk| (chunk.id, chunk.tokens.len())).collect()
+}
+
+fn request(id: SeqId, rank: usize, n_tokens: usize) -> Request {
+    let tokens = (0..n_tokens as u32).map(|i| 1000 * id as u32 + i).collect();
+    let logits_from = n_tokens - 1;
+    Request { id, rank, n_more: 8, logits_from, ..Request::new(tokens, Variant::default()) }
+}
+
+#[test]
+fn prompts_are_read_in_short_pieces_beside_answers() {
+    let limits = Limits { n_tokens: 100, n_beside_answers: 40, ..LIMITS };
+    let mut scheduler = Scheduler::new(limits, 100);
+    scheduler.add(request(1, 0, 60));
+    scheduler.add(request(2, 1, 200));
+    assert_eq!(chunks(&mut scheduler), [(1, 60), (2, 40)], "nothing is answered yet");
+    scheduler.set_answer(1, &[7], 1);
+    assert_eq!(chunks(&mut scheduler), [(1, 1)], "the first answer waits for no prompt");
+    scheduler.finish(1);
+    assert_eq!(chunks(&mut scheduler), [(2, 100)]);
+    scheduler.add(request(3, 2, 10));
+    assert_eq!(chunks(&mut scheduler), [(2, 60), (3, 10)]);
+    scheduler.set_answer(2, &[7], 1);
+    scheduler.set_answer(3, &[7, 8, 9], 1);
+    scheduler.add(request(4, 3, 90));
+    assert_eq!(chunks(&mut scheduler), [(2, 1), (3, 3), (4, 36)], "40 rows in all");
+}
+
+#[test]
+fn prompts_of_lower_rank_come_first() {
+    let mut scheduler = Scheduler::new(Limits { n_rows: 2, ..LIMITS }, 100);
+    scheduler.add(request(1, 1, 30));
+    scheduler.add(request(2, 1, 30));
+    assert_eq!(chunks(&mut scheduler), [(1, 24)]);
+    scheduler.add(request(3, 2, 5));
+    scheduler.add(request(4, 0, 5));
+    assert_eq!(chunks(&mut scheduler), [(1, 6), (2, 18)], "there is no row for it yet");
+    scheduler.set_answer(1, &[7], 1);
+    scheduler.finish(1);
+    assert_eq!(chunks(&mut scheduler), [(4, 5), (2, 12)], "the next question of an earlier group");
 }
 
 #[test]
