@@ -91,7 +91,7 @@ step "the table of methods"
 if command -v python3 >/dev/null; then
   python3 scripts/methods_table.py --check --tribunal "$tribunal"
   # Comparisons with other engines start; those that need packages are only compiled.
-  for script in scripts/peers/*.py; do
+  for script in scripts/peers/*.py scripts/first_verdicts.py; do
     if grep -qE '^(import|from) (torch|transformers|gguf|numpy)' "$script"; then
       python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$script"
     else

@@ -71,6 +71,9 @@ fn of_evaluation(error: &eval::Error) -> Option<String> {
             with(error, &format!("`--model BASE --adapter {folder}`{trained}"))
         }
         E::NotAGpu(device) => format!("`gpu-check` checks a GPU, not `--device {device}`"),
+        E::WrongGpu { .. } => {
+            with(error, "`--device cpu`, or another GPU; please report the card, its driver and these lines")
+        }
         E::Isa { isa, available } => format!(
             "`--cpu-tier {isa}`: this processor does not support it, only {available}; hint: `auto` takes the fastest of them"
         ),

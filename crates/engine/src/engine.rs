@@ -43,14 +43,12 @@ mod memory;
 mod open;
 mod spin_workers;
 
+mod pending;
 mod signed;
 
 use std::{
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        mpsc::{Receiver, RecvTimeoutError, sync_channel},
-    },
+    sync::{Arc, mpsc::sync_channel},
     time::Duration,
 };
 
@@ -78,13 +76,13 @@ use branches::{Branches, Chain, Place};
 use chat::ChatTemplate;
 use generate::Generate;
 use grammar::Vocabulary;
+use pending::{Pending, gone};
 use radix::Variant;
 use score::{HiddenStates, Score};
 use sequence::Request;
 use tokenizer::Tokenizer;
-use watch::StepWatch;
 use worker::Submission;
-use workers::{Waiting, Workers};
+use workers::Workers;
 
 /// How an engine runs. [`Facts::signature`] names every option that can move a score.
 #[derive(Clone, Debug)]
@@ -350,36 +348,7 @@ impl Engine {
             request.tokens.extend(forced);
         }
         let (waiting, watch) = self.loaded.workers.send(Submission { request, answer }).ok_or_else(gone)?;
-        Ok(Pending { receiver, stop: self.stop.clone(), watch, _caller: caller, _waiting: waiting })
-    }
-}
-
-/// How often waiting callers look for cancellation and for a step that hangs: rarely enough that hundreds of them cost the engine nothing, often
-/// enough for a person.
-const POLL: Duration = Duration::from_millis(100);
-
-/// A request whose reply is pending. Dropping it cancels the request.
-struct Pending {
-    receiver: Receiver<Result<Outcome, llm::Error>>,
-    stop: Option<CancellationToken>,
-    /// The steps of the worker that has the request.
-    watch: Arc<StepWatch>,
-    _caller: Arc<()>,
-    _waiting: Waiting,
-}
-
-impl Pending {
-    fn wait(&self) -> Result<Outcome, llm::Error> {
-        loop {
-            match self.receiver.recv_timeout(POLL) {
-                Ok(outcome) => return outcome,
-                Err(RecvTimeoutError::Timeout) => {
-                    self.stop.as_ref().map_or(Ok(()), CancellationToken::check)?;
-                    self.watch.check()?;
-                }
-                Err(RecvTimeoutError::Disconnected) => return Err(gone()),
-            }
-        }
+        Ok(Pending { receiver, stop: self.stop.clone(), watch, _held: (caller, waiting) })
     }
 }
 
@@ -391,10 +360,6 @@ fn together(replies: &[Reply]) -> Usage {
         usage += &Usage { cached, ..reply.usage };
     }
     usage
-}
-
-fn gone() -> llm::Error {
-    llm::Error::Stopped("its thread has ended".into())
 }
 
 impl Llm for Engine {

@@ -105,10 +105,7 @@ pub enum Error {
 
     #[error("`{0}` is not a GPU")]
     NotAGpu(String),
-    #[error(
-        "{gpu} computes wrong results by every set of kernels: {wrong}\nhint: `--device cpu`, or another GPU; please report the \
-         card, its driver and these lines"
-    )]
+    #[error("{gpu} computes wrong results by every set of kernels: {wrong}")]
     WrongGpu { gpu: String, wrong: String },
     #[error("this processor does not support `{isa}`, only {available}")]
     Isa { isa: String, available: String },

@@ -90,8 +90,7 @@ impl StepWatch {
         state.is_hung = true;
         Err(llm::Error::Stopped(format!(
             "{} does not answer: a step of {n_requests} requests and {n_rows} tokens has taken {:.0} s, and {:.1} s were \
-             expected; hint: the system's log names a GPU that failed (`dmesg`, lines with `Xid`), and \
-             `--gpu-kernels proven` takes the kernels with the longest record",
+             expected; hint: the system's log names a GPU that failed (`dmesg`, lines with `Xid`)",
             self.device,
             took.as_secs_f64(),
             expected.as_secs_f64(),

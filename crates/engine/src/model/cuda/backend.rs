@@ -60,9 +60,8 @@ const CHEAP_ROWS: usize = 64;
 
 /// A GPU with one model's cache and the step at hand.
 pub struct Cuda {
-    /// With the kernels of the step at hand.
+    /// With the kernels of the step at hand; `own` has those of the run.
     gpu: Gpu,
-    /// With the kernels of the run.
     own: Gpu,
     stream: Arc<CudaStream>,
     /// The buffers of a step.
@@ -307,8 +306,8 @@ impl Backend for Cuda {
     }
 
     fn take_proven(&mut self, proven: bool) {
-        let of_run = self.own.clone();
-        self.gpu = if proven { of_run.with_kernels(KernelSet::Proven).without_graphs() } else { of_run };
+        let own = &self.own;
+        self.gpu = if proven { own.with_kernels(KernelSet::Proven).without_graphs() } else { own.clone() };
     }
 
     fn begin(&mut self, step: Step) -> Result<StepStatus, model::Error> {

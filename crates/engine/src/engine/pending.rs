@@ -1,0 +1,51 @@
+//! Requests whose replies are pending.
+
+use std::{
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError},
+    },
+    time::Duration,
+};
+
+use crate::llm::{self, CancellationToken};
+
+use super::{answer::Outcome, watch::StepWatch, workers::Waiting};
+
+/// How often waiting callers look for cancellation and for a step that hangs: rarely enough that hundreds of them cost the engine nothing, often
+/// enough for a person.
+const POLL: Duration = Duration::from_millis(100);
+
+/// A request whose reply is pending. Dropping it cancels the request.
+pub struct Pending {
+    pub receiver: Receiver<Result<Outcome, llm::Error>>,
+    pub stop: Option<CancellationToken>,
+    /// The steps of the worker that has the request.
+    pub watch: Arc<StepWatch>,
+    /// Held as long as the reply is waited for.
+    pub _held: (Arc<()>, Waiting),
+}
+
+impl Pending {
+    /// Waits for the reply.
+    ///
+    /// # Errors
+    /// What the worker sends; [`llm::Error::Interrupted`] and [`llm::Error::Stopped`] when none will come.
+    pub fn wait(&self) -> Result<Outcome, llm::Error> {
+        loop {
+            match self.receiver.recv_timeout(POLL) {
+                Ok(outcome) => return outcome,
+                Err(RecvTimeoutError::Timeout) => {
+                    self.stop.as_ref().map_or(Ok(()), CancellationToken::check)?;
+                    self.watch.check()?;
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(gone()),
+            }
+        }
+    }
+}
+
+/// The error of a request whose worker has ended.
+pub fn gone() -> llm::Error {
+    llm::Error::Stopped("its thread has ended".into())
+}
