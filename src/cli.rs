@@ -166,6 +166,7 @@ pub fn main_with<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> ExitCo
 fn is_stopped(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         matches!(cause.downcast_ref(), Some(run::Error::Stopped(_)))
+            || matches!(cause.downcast_ref(), Some(eval::Error::Run(run::Error::Stopped(_))))
             || matches!(cause.downcast_ref(), Some(llm::Error::Stopped(_)))
     })
 }

@@ -157,7 +157,7 @@ impl<'a> Checks<'a> {
         if let Some(kept) = known.get(&self.key).and_then(|kept| SETS.iter().position(|set| set == kept)) {
             return Ok(kept);
         }
-        let mut last = String::new();
+        let (mut last, mut has_difference) = (String::new(), false);
         for (idx, set) in SETS.into_iter().enumerate() {
             match outcome(self.gpu, self.model, set, limit) {
                 Outcome::Right => {
@@ -170,7 +170,14 @@ impl<'a> Checks<'a> {
                     self.remember(set);
                     return Ok(idx);
                 }
+                Outcome::Late => say!(
+                    "warning: {}: the check of its `{set}` kernels did not end within {} s\nhint: `TRIBUNAL_GPU_CHECK=SECONDS` \
+                     gives it longer",
+                    self.gpu.name,
+                    limit.as_secs()
+                ),
                 Outcome::Wrong(wrong) => {
+                    has_difference = true;
                     if wrong != last {
                         say!("warning: {}: {wrong}", self.gpu.name);
                     }
@@ -179,6 +186,11 @@ impl<'a> Checks<'a> {
                 // Nothing is kept, so that the next run checks.
                 Outcome::Unknown => return Ok(idx),
             }
+        }
+        if !has_difference {
+            // Nothing is known, but that the device or this machine is slow, or hangs: then the run says so.
+            say!("warning: this run takes `--gpu-kernels plain`, which are slower");
+            return Ok(SETS.len() - 1);
         }
         Err(eval::Error::WrongGpu { gpu: self.gpu.name.clone(), wrong: last })
     }
@@ -209,6 +221,8 @@ fn read(path: &PathBuf) -> Known {
 enum Outcome {
     Right,
     Wrong(String),
+    /// It was ended at its limit of time.
+    Late,
     /// It could not be made: too little memory, say. The run fails for the same reason and reports it.
     Unknown,
 }
@@ -238,5 +252,5 @@ fn outcome(gpu: &Named, model: &str, set: &str, limit: Duration) -> Outcome {
     }
     let _ = child.kill();
     let _ = child.wait();
-    Outcome::Wrong(format!("the check of its kernels did not end within {} s", limit.as_secs()))
+    Outcome::Late
 }

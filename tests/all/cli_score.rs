@@ -161,11 +161,21 @@ fn a_run_on_a_gpu_is_planned_where_there_is_none() {
     let planned = |model: &str| planned(no_gpu, model, "never", &[]);
     let (text, good) = planned("qwen2.5-7b-instruct").unwrap();
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(good && words.contains("least most model calls 4 4 prompt tokens"), "{text}");
+    assert!(good && words.contains("least expected most model calls 4 4 4 prompt tokens"), "{text}");
     assert!(words.contains(" on a GPU 14.17 GiB weights + 1.75 GiB cache (32768 tokens)"), "{text}");
     assert!(words.contains(" = 16.81 GiB; fits into "), "{text}");
     assert!(text.contains("there is no GPU here to try the run on: tokens are guessed"), "{text}");
-    assert!(words.contains(" time not known for this device; there, a dry run tries a few groups"), "{text}");
+    for device in [
+        " time on one H100 ",
+        " time on one H200 ",
+        " core hours (estimate for AVX-512 and Q4_K_M; measured ",
+    ] {
+        assert!(words.contains(device), "{device}: {text}");
+    }
+    let several = ["--device-memory", "8GiB", "--tensor-parallel", "4"];
+    let (text, _) = self::planned(no_gpu, "qwen2.5-7b-instruct", "never", &several).unwrap();
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(" on each of 4 GPUs ") && words.contains(" tokens over all of them"), "{text}");
     let (text, _) =
         self::planned(no_gpu, "qwen2.5-7b-instruct", "never", &["--device-memory", "8GiB"]).unwrap();
     assert!(text.contains("does not fit into 8.00 GiB"), "{text}");
@@ -191,7 +201,7 @@ fn a_dry_run_for_a_model_that_is_not_here() {
         words.starts_with("translations 4 ") && words.contains(" weights, as the model card says 14.17 GiB "),
         "{text}"
     );
-    assert!(words.contains(" least most model calls 4 4 prompt tokens"), "{text}");
+    assert!(words.contains(" least expected most model calls 4 4 4 prompt tokens"), "{text}");
     assert!(text.contains("`qwen2.5-7b-instruct` is not on this machine: tokens are guessed"), "{text}");
     assert!(
         text.contains("hint: `tribunal models pull qwen2.5-7b-instruct`") && !text.contains("method:"),
@@ -199,9 +209,10 @@ fn a_dry_run_for_a_model_that_is_not_here() {
     );
     let json: serde_json::Value = serde_json::from_str(&planned(&["--format", "json"]).unwrap().0).unwrap();
     assert_eq!((&json["verdicts"], &json["least"]["calls"]), (&4.into(), &4.into()));
-    assert_eq!((&json["expected"], &json["signature"]), (&serde_json::Value::Null, &serde_json::Value::Null));
+    assert_eq!((&json["expected"]["calls"], &json["signature"]), (&4.into(), &serde_json::Value::Null));
+    assert!(json["expected"]["answer_tokens"].as_u64() > json["least"]["answer_tokens"].as_u64(), "{json}");
     let (csv, _) = planned(&["--format", "csv"]).unwrap();
-    assert!(csv.contains("\nmodel calls,4,4\n"), "{csv}");
+    assert!(csv.contains("\nmodel calls,4,4,4\n"), "{csv}");
     assert!(!Path::new(&out).exists());
 }
 

@@ -274,14 +274,14 @@ fn a_run_on_a_wrong_card_takes_other_kernels() {
     assert!(said.contains("`gemm_bf16_tma_64x128` of [35, 3072] by [72, 3072]: row 0"), "{said}");
     assert!(said.contains("takes `--gpu-kernels proven`") && run.contains("proven kernels"), "{said}\n{run}");
     std::fs::remove_file(format!("{home}/gpu-checks.json")).unwrap();
-    let hangs = [
-        ("TRIBUNAL_EMULATED_HANGING_KERNEL", "residual_norm"),
-        ("TRIBUNAL_GPU_CHECK", "3"),
-        ("TRIBUNAL_HOME", home.as_str()),
-    ];
-    let (said, code, _) = broken_off(&out.path().join("hanging"), &hangs);
+    let hangs = [("TRIBUNAL_EMULATED_HANGING_KERNEL", "gemm_bf16_tma_64x128"), ("TRIBUNAL_GPU_CHECK", "3")];
+    let (said, _, _) = judged("hanging", &hangs, &[]);
+    assert!(said.contains("the check of its `auto` kernels did not end within 3 s"), "{said}");
+    assert!(said.contains("this run takes `--gpu-kernels plain`"), "{said}");
+    let wrong = [("TRIBUNAL_EMULATED_WRONG_KERNEL", "residual_norm"), ("TRIBUNAL_GPU_CHECK", "600")];
+    let wrong = [&wrong[..], &[("TRIBUNAL_HOME", home.as_str())]].concat();
+    let (said, code, _) = broken_off(&out.path().join("wrong by all"), &wrong);
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("the check of its kernels did not end within 3 s"), "{said}");
     assert!(said.contains("computes wrong results by every set of kernels"), "{said}");
     let (said, verdicts, run) = judged("right", &[], &[]);
     assert!(!said.contains("gpu-kernels") && !run.contains("plain kernels"), "{said}");
@@ -361,7 +361,13 @@ fn a_kernel_that_goes_wrong_is_found_while_running() {
     let (said, code, kept) = broken_off(&folder, &faults);
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("computed a step again with another result: the logit of token "), "{said}");
-    assert!(said.contains(&format!("{} are kept; run the same command again", kept.len())), "{said}");
+    assert!(
+        said.contains(&format!(
+            "{} are kept; run the same command again, which takes `--gpu-kernels proven`",
+            kept.len()
+        )),
+        "{said}"
+    );
     assert!((1..whole.len()).contains(&kept.len()) && kept[..] == whole[..kept.len()], "{kept:?}");
     // It is wrong from the start now, and known not to be taken.
     let trace = out.path().join("trace of the rest");

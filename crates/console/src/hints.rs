@@ -127,6 +127,10 @@ fn of_run(error: &run::Error) -> Option<String> {
         E::OtherSignature { .. } | E::OtherInput { .. } | E::Locked { .. } => {
             replaced("use another folder", "use another `--out`")
         }
+        E::Differs { .. } => replaced(
+            "run the same command again",
+            "run the same command again, which takes `--gpu-kernels proven`,",
+        ),
         E::Unlockable { .. } => replaced("a folder on another disk", "an `--out` on another disk"),
         E::NotAFolder(_) => replaced("a run folder is made", "`--out` names the run folder, which is made"),
         E::NoRun(_) | E::NoVerdicts(_) => replaced("`tribunal score`", "`tribunal score --out DIR`"),

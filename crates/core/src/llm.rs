@@ -74,27 +74,19 @@ pub trait Llm: Sync + Send {
         0
     }
 
-    /// How many steps its devices have computed a second time with the same result; `None` where none is computed twice.
-    fn confirmed(&self) -> Option<Confirmed> {
-        None
+    /// What came of the steps that its devices computed a second time, device by device; empty where none is computed twice.
+    fn confirmed(&self) -> Vec<Confirmed> {
+        Vec::new()
     }
 }
 
-/// How many steps were computed a second time with the same result, on the device with the fewest of them and on that with the
-/// most. Whatever was complete while `most` was m is confirmed once `least` exceeds m.
+/// What came of the steps that a device computed a second time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confirmed {
-    pub least: usize,
-    pub most: usize,
-}
-
-impl Confirmed {
-    /// Of two sets of devices, those without second computations left out.
-    #[must_use]
-    pub fn of_both(a: Option<Self>, b: Option<Self>) -> Option<Self> {
-        let both = |a: Self, b: Self| Self { least: a.least.min(b.least), most: a.most.max(b.most) };
-        a.zip(b).map(|(a, b)| both(a, b)).or(a).or(b)
-    }
+    /// How many had the same result.
+    pub n: usize,
+    /// Whether one had another result. What was complete while `n` was as it is now may be wrong.
+    pub differs: bool,
 }
 
 /// Token counts of a model's prompts and answers without running it, for dry runs.

@@ -393,7 +393,7 @@ impl Llm for Engine {
         self.loaded.workers.computed()
     }
 
-    fn confirmed(&self) -> Option<Confirmed> {
+    fn confirmed(&self) -> Vec<Confirmed> {
         self.loaded.workers.confirmed()
     }
 

@@ -84,6 +84,7 @@ pub const METHOD: Method = Method {
     stages: &[FOCUS, OMISSIONS, EXPECT],
     // More where a segment is a document, omissions are looked for, or a distribution is weighed.
     calls: Calls::exactly(1),
+    answer_tokens: Some(86),
     scale: "negative penalty, 0 is best and higher is better; with score=da and expected-da 0 to 100, higher is better",
     lowest: Lowest::PenaltyBesideQuality,
     granularities: &[Granularity::Doc, Granularity::Seg, Granularity::FiveDoc],

@@ -88,6 +88,7 @@ pub const METHOD: Method = Method {
     citation: "GEMBA's published code (WMT 2024 metrics task); WMT 2026's baseline (edition=wmt26)",
     stages: &[SPANS_STAGE, SCORE_STAGE, EXPECT, THINK],
     calls: Calls { least: 1, typical: 2, most: 12 },
+    answer_tokens: Some(21),
     scale: "0 to 100, higher is better",
     lowest: Lowest::Quality,
     presets: &[Preset::Code, Preset::Strict],

@@ -87,6 +87,7 @@ pub const METHOD: Method = Method {
     stages: &[ANNOTATE, EXPECT],
     // As `code`, a cut answer is asked for again.
     calls: Calls { least: 1, typical: 1, most: 6 },
+    answer_tokens: Some(49),
     scale: "negative penalty, 0 is best and higher is better; with da=on 0 to 100, higher is better",
     granularities: &[Granularity::Seg, Granularity::Doc, Granularity::FiveDoc],
     weights: Some("gemba"),

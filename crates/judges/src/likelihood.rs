@@ -50,6 +50,7 @@ pub const METHOD: Method = Method {
     stages: &[FORWARD, BACKWARD, ALONE],
     // For each direction one, with relative=on two.
     calls: Calls { least: 1, typical: 1, most: 4 },
+    answer_tokens: Some(0),
     scale: "log-probability in nats, per token or (norm=sum) of the whole text; higher is better",
     lowest: Lowest::Unknown,
     granularities: &[Granularity::Seg, Granularity::Doc],

@@ -100,12 +100,11 @@ impl Panel {
         self.default.computed() + others.map(|model| model.computed()).sum::<usize>()
     }
 
-    /// How many steps all of its models together have computed a second time with the same result.
+    /// What came of the steps that its models' devices computed a second time, always in the same order.
     #[must_use]
-    pub fn confirmed(&self) -> Option<Confirmed> {
+    pub fn confirmed(&self) -> Vec<Confirmed> {
         let others = self.assigned.values().filter(|model| !Arc::ptr_eq(model, &self.default));
-        let others = others.map(|model| model.confirmed());
-        others.fold(self.default.confirmed(), Confirmed::of_both)
+        std::iter::once(&self.default).chain(others).flat_map(|model| model.confirmed()).collect()
     }
 
     /// A panel where one model plays every role.

@@ -54,6 +54,7 @@ pub const METHOD: Method = Method {
     citation: "ours; after Prism-src (Thompson and Post 2020) and ALOPE (Sindhujan et al. 2025)",
     stages: &[READ],
     calls: Calls::exactly(1),
+    answer_tokens: Some(0),
     scale: "MQM penalty as raters would give it, at most 0; higher is better",
     blind_spots: Some(
         "a translation without a mark may still have errors: of planted ones it passes over most often clauses left out and \

@@ -40,7 +40,7 @@ pub struct Scheduler {
     limits: Limits,
     radix: Radix,
     waiting: VecDeque<Waiting>,
-    /// How many more steps the first answer since the scheduler was idle may have for itself.
+    /// How many more steps the first answer may have for itself.
     steps_for_first: usize,
     /// By id: that is the order in which they came.
     running: Vec<Sequence>,
@@ -127,9 +127,6 @@ impl Scheduler {
 
     /// Queues a sequence. It must fit the cache on its own, and its id be greater than all before.
     pub fn add(&mut self, request: Request) {
-        if self.is_idle() {
-            self.steps_for_first = STEPS_FOR_FIRST;
-        }
         let hinted = self.match_prefix(&request);
         self.radix.hint(&nodes(&hinted));
         self.waiting.push_back(Waiting { request, hinted });

@@ -4,12 +4,12 @@
 use std::{
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use crate::llm;
+use crate::llm::{self, Confirmed};
 
 /// How many times its expected time a step takes at the least before it counts as hung.
 const TIMES: f64 = 50.0;
@@ -23,6 +23,9 @@ const UNMEASURED: usize = 4;
 /// Reading the weights takes as long as computing about so many rows.
 const ROWS_OF_WEIGHTS: usize = 64;
 
+/// What a caller adds to the time of a step when it looks; several look every second.
+const MOST_OF_A_LOOK: Duration = Duration::from_secs(1);
+
 /// The steps of one worker.
 #[derive(Debug)]
 pub struct StepWatch {
@@ -32,6 +35,8 @@ pub struct StepWatch {
     least: Option<Duration>,
     state: Mutex<State>,
     n_confirmed: AtomicUsize,
+    /// Whether a step that was computed a second time had another result.
+    differs: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -41,13 +46,15 @@ struct State {
     /// Of the measured steps, with [`ROWS_OF_WEIGHTS`] for each.
     rows: usize,
     measured: Duration,
-    is_hung: bool,
 }
 
 /// The step that runs now.
 #[derive(Clone, Copy, Debug)]
 struct Current {
     begun: Instant,
+    /// When callers looked last, and how long they have waited: while all of them are suspended, with the process, nobody waits.
+    seen: Instant,
+    waited: Duration,
     n_requests: usize,
     n_rows: usize,
 }
@@ -56,12 +63,19 @@ impl StepWatch {
     /// Watches the steps on a device; `None` for `least` watches nothing.
     #[must_use]
     pub fn new(device: String, least: Option<Duration>) -> Self {
-        Self { device, least, state: Mutex::default(), n_confirmed: AtomicUsize::new(0) }
+        Self {
+            device,
+            least,
+            state: Mutex::default(),
+            n_confirmed: AtomicUsize::new(0),
+            differs: AtomicBool::new(false),
+        }
     }
 
     /// Called before a step of so many requests and token rows.
     pub fn begin(&self, n_requests: usize, n_rows: usize) {
-        self.state().current = Some(Current { begun: Instant::now(), n_requests, n_rows });
+        let (begun, waited) = (Instant::now(), Duration::ZERO);
+        self.state().current = Some(Current { begun, seen: begun, waited, n_requests, n_rows });
     }
 
     /// Called after it.
@@ -82,25 +96,28 @@ impl StepWatch {
     pub fn check(&self) -> Result<(), llm::Error> {
         let Some(least) = self.least else { return Ok(()) };
         let state = &mut *self.state();
-        let Some(Current { begun, n_requests, n_rows }) = state.current else { return Ok(()) };
-        let (expected, took) = (state.expected(n_rows), begun.elapsed());
+        let Some(current) = &mut state.current else { return Ok(()) };
+        let now = Instant::now();
+        current.waited += (now - current.seen).min(MOST_OF_A_LOOK);
+        current.seen = now;
+        let Current { waited: took, n_requests, n_rows, .. } = *current;
+        let expected = state.expected(n_rows);
         if took < least.max(expected.mul_f64(TIMES)) {
             return Ok(());
         }
-        state.is_hung = true;
         Err(llm::Error::Stopped(format!(
-            "{} does not answer: a step of {n_requests} requests and {n_rows} tokens has taken {:.0} s, and {:.1} s were \
+            "{} does not answer: a step of {n_requests} requests and {n_rows} tokens has taken {:.0} s, and {:.0} ms were \
              expected; hint: the system's log names a GPU that failed (`dmesg`, lines with `Xid`)",
             self.device,
             took.as_secs_f64(),
-            expected.as_secs_f64(),
+            1000.0 * expected.as_secs_f64(),
         )))
     }
 
-    /// Whether a step was found hung. Its thread never ends.
+    /// Whether a step that takes too long is an error.
     #[must_use]
-    pub fn is_hung(&self) -> bool {
-        self.state().is_hung
+    pub fn is_watched(&self) -> bool {
+        self.least.is_some()
     }
 
     /// Counts a step that was computed a second time with the same result.
@@ -108,10 +125,16 @@ impl StepWatch {
         self.n_confirmed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many steps were computed a second time with the same result.
+    /// Notes that a second time had another result.
+    pub fn differ(&self) {
+        self.differs.store(true, Ordering::Relaxed);
+    }
+
+    /// What second times came to.
     #[must_use]
-    pub fn n_confirmed(&self) -> usize {
-        self.n_confirmed.load(Ordering::Relaxed)
+    pub fn confirmed(&self) -> Confirmed {
+        let differs = self.differs.load(Ordering::Relaxed);
+        Confirmed { n: self.n_confirmed.load(Ordering::Relaxed), differs }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -165,9 +188,8 @@ mod tests {
             said.contains("NVIDIA H200 (0) does not answer: a step of 3 requests and 40 tokens"),
             "{said}"
         );
-        assert!(watch.is_hung());
         let unwatched = StepWatch::new("cpu".into(), None);
         unwatched.begin(1, 1);
-        assert!(unwatched.check().is_ok() && !unwatched.is_hung());
+        assert!(unwatched.check().is_ok() && !unwatched.is_watched());
     }
 }

@@ -175,6 +175,7 @@ impl Worker {
         for (row, (first, second)) in first.iter().zip(&second).enumerate() {
             let differs = |(a, b): (&f32, &f32)| a.to_bits() != b.to_bits();
             if let Some(id) = first.iter().zip(second).position(differs) {
+                self.watch.differ();
                 return Err(llm::Error::Differs(format!(
                     "the logit of token {id} after row {row} of {n_rows} is {:e}, and {:e} by the proven kernels",
                     first[id], second[id]
@@ -201,7 +202,7 @@ impl Worker {
         }
     }
 
-    /// Drops cancelled answers, the latest first, since a later one may depend on blocks that an earlier one computes.
+    /// Drops cancelled answers, the latest first, since later ones mostly depend on blocks that earlier ones compute.
     fn drop_cancelled(&mut self) {
         let cancelled = self.answers.iter().filter(|(_, answer)| answer.is_cancelled());
         let mut ids: Vec<SeqId> = cancelled.map(|(id, _)| *id).collect();

@@ -10,6 +10,7 @@ use std::{
         mpsc::{Sender, channel},
     },
     thread::JoinHandle,
+    time::Duration,
 };
 
 use crate::{
@@ -64,13 +65,20 @@ struct WorkerHandle {
 /// that waits for a hung device is left behind.
 struct Thread(Option<JoinHandle<()>>, Arc<StepWatch>);
 
+/// How often a thread that may hang is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+
 impl Drop for Thread {
     fn drop(&mut self) {
-        if self.1.is_hung() {
-            return;
+        let Some(thread) = self.0.take() else { return };
+        while self.1.is_watched() && !thread.is_finished() {
+            if self.1.check().is_err() {
+                return;
+            }
+            std::thread::sleep(LOOK);
         }
         // Callers of a thread that panicked get an error, because their channel is closed.
-        let _ = self.0.take().map(JoinHandle::join);
+        let _ = thread.join();
     }
 }
 
@@ -150,14 +158,10 @@ impl Workers {
         self.handles.iter().map(|worker| worker.computed.load(Ordering::Relaxed)).sum()
     }
 
-    /// How many steps each has computed a second time with the same result; `None` where none does so.
-    pub fn confirmed(&self) -> Option<Confirmed> {
-        let mut all = None;
-        for WorkerHandle { watch, rechecks, .. } in &self.handles {
-            let n = watch.n_confirmed();
-            all = Confirmed::of_both(all, rechecks.then_some(Confirmed { least: n, most: n }));
-        }
-        all
+    /// What each of those that compute steps a second time found.
+    pub fn confirmed(&self) -> Vec<Confirmed> {
+        let handles = self.handles.iter().filter(|handle| handle.rechecks);
+        handles.map(|handle| handle.watch.confirmed()).collect()
     }
 
     fn loads(&self) -> Vec<usize> {

@@ -105,7 +105,9 @@ impl<'a> Work<'a> {
                     std::panic::resume_unwind(panic)
                 })
             });
-            let results = results.collect::<Vec<_>>();
+            let mut results = results.collect::<Vec<Result<(), Error>>>();
+            // Verdicts may have to be taken back, whatever else has happened.
+            results.sort_by_key(|result| !matches!(result, Err(Error::Differs { .. })));
             over.store(true, Ordering::Relaxed);
             watching.thread().unpark();
             results.into_iter().collect()

@@ -21,8 +21,8 @@ pub struct Written {
 
 /// A group that was complete before the next step was computed a second time.
 struct Unconfirmed {
-    /// [`Confirmed::most`] when it was complete.
-    confirmed: usize,
+    /// What the devices had confirmed when it was complete.
+    confirmed: Vec<Confirmed>,
     /// Where its records begin in the journal. Unit: bytes.
     offset: u64,
     n_records: usize,
@@ -42,7 +42,7 @@ impl Written {
     pub fn append(
         &mut self,
         (records, calls): (Vec<Record>, Vec<CallLine>),
-        confirmed: Option<Confirmed>,
+        confirmed: Vec<Confirmed>,
         config: &RunConfig,
     ) -> Result<(), Error> {
         let mut written = config.writing.lock();
@@ -50,12 +50,14 @@ impl Written {
         for call in &calls {
             self.sums.add(call);
         }
-        if let Some(Confirmed { least, most }) = confirmed {
-            while self.unconfirmed.front().is_some_and(|group| group.confirmed < least) {
+        if !confirmed.is_empty() {
+            let is_past =
+                |group: &Unconfirmed| later(&group.confirmed, &confirmed).all(|(_, is_later)| is_later);
+            while self.unconfirmed.front().is_some_and(is_past) {
                 self.unconfirmed.pop_front();
             }
             let (offset, n_records) = (self.journal.size()?, records.len());
-            self.unconfirmed.push_back(Unconfirmed { confirmed: most, offset, n_records });
+            self.unconfirmed.push_back(Unconfirmed { confirmed, offset, n_records });
         }
         self.journal.append(&records, calls)?;
         self.pace.sync(&self.journal)?;
@@ -73,9 +75,12 @@ impl Written {
         panel: &Panel,
         config: &RunConfig,
     ) -> Result<Error, Error> {
-        let least = panel.confirmed().map_or(0, |confirmed| confirmed.least);
+        let now = panel.confirmed();
         // All from the first one on: a group may be appended behind one that was complete a little later.
-        let mut from = self.unconfirmed.iter().skip_while(|group| group.confirmed < least).peekable();
+        let may_be_wrong = |group: &Unconfirmed| {
+            later(&group.confirmed, &now).any(|(now, is_later)| now.differs && !is_later)
+        };
+        let mut from = self.unconfirmed.iter().skip_while(|group| !may_be_wrong(group)).peekable();
         if let Some(first) = from.peek() {
             self.journal.truncate(first.offset)?;
         }
@@ -84,4 +89,9 @@ impl Written {
         written.done -= dropped;
         Ok(Error::Differs { reason, dropped, retained: written.done })
     }
+}
+
+/// What each device has confirmed now, and whether that is more than it was.
+fn later<'a>(before: &'a [Confirmed], now: &'a [Confirmed]) -> impl Iterator<Item = (&'a Confirmed, bool)> {
+    before.iter().zip(now).map(|(before, now)| (now, now.n > before.n))
 }

@@ -61,15 +61,16 @@ pub fn stretch(lengths: &[(usize, usize)]) -> Option<Stretch> {
     let model =
         model.min_by(|a, b| a.variance.total_cmp(&b.variance)).filter(|_| lengths.len() >= SHORTEST)?;
     let stretches = shifts().filter(|shift| *shift != 0).map(|shift| model.best_stretch(lengths, shift));
-    let stretches: Vec<(Stretch, f64)> = stretches.collect();
+    let is_found =
+        |found: &Stretch| found.log_likelihood_ratio >= LEAST && found.last + 1 - found.first >= FEWEST;
+    let stretches: Vec<(Stretch, f64)> = stretches.filter(|(found, _)| is_found(found)).collect();
     let most = stretches.iter().map(|(found, _)| found.log_likelihood_ratio).fold(0.0, f64::max);
     // A line says only so much, so that several shifts can be about as likely, but for the lines that a shift leaves without a
     // source. The one that fits best is meant.
     let least = most - MOST_OF_A_LINE * FURTHEST as f64;
     let likely = stretches.into_iter().filter(|(found, _)| found.log_likelihood_ratio >= least);
     let (best, _) = likely.min_by(|(_, a), (_, b)| a.total_cmp(b))?;
-    let is_found = best.log_likelihood_ratio >= LEAST && best.last + 1 - best.first >= FEWEST;
-    is_found.then_some(best)
+    Some(best)
 }
 
 /// How long translations are.
@@ -99,20 +100,19 @@ impl Model {
     /// them.
     fn best_stretch(&self, lengths: &[(usize, usize)], shift: i64) -> (Stretch, f64) {
         let mut best = (Stretch { first: 0, last: 0, shift, log_likelihood_ratio: 0.0 }, f64::INFINITY);
-        let (mut sum, mut deviations, mut first) = (0.0, 0.0, 0);
+        let (mut sum, mut deviations, mut n, mut first) = (0.0, 0.0, 0.0, 0);
         for line in 0..lengths.len() {
             if sum <= 0.0 {
-                (sum, deviations, first) = (0.0, 0.0, line);
+                (sum, deviations, n, first) = (0.0, 0.0, 0.0, line);
             }
             let Some((own, other)) = shifted(lengths, line, 0).zip(shifted(lengths, line, shift)) else {
                 continue;
             };
             let [own, other] = [own, other].map(|pair| self.deviation(pair));
             sum += ((own - other) / 2.0).clamp(-MOST_OF_A_LINE, MOST_OF_A_LINE);
-            deviations += other;
+            (deviations, n) = (deviations + other, n + 1.0);
             if sum > best.0.log_likelihood_ratio {
-                let mean = deviations / (line + 1 - first) as f64;
-                best = (Stretch { first, last: line, shift, log_likelihood_ratio: sum }, mean);
+                best = (Stretch { first, last: line, shift, log_likelihood_ratio: sum }, deviations / n);
             }
         }
         best

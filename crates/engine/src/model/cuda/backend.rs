@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cudarc::driver::CudaStream;
 
 use super::{
-    Error, Gpu, KernelSet,
+    Error, Gpu,
     arena::{Arena, Extra, Slot},
     delta_net::{self, DeltaNet, States},
     driver::failed,
@@ -306,8 +306,7 @@ impl Backend for Cuda {
     }
 
     fn take_proven(&mut self, proven: bool) {
-        let own = &self.own;
-        self.gpu = if proven { own.with_kernels(KernelSet::Proven).without_graphs() } else { own.clone() };
+        self.gpu = if proven { self.own.proven() } else { self.own.clone() };
     }
 
     fn begin(&mut self, step: Step) -> Result<StepStatus, model::Error> {

@@ -222,6 +222,14 @@ impl Gpu {
         }
     }
 
+    /// The same GPU with the kernels that steps are computed with a second time: the proven ones, or the plain ones of a GPU that
+    /// takes no others, each launched by itself.
+    pub(super) fn proven(&self) -> Self {
+        let is_plain = self.products_by == products::Kernels::Reference;
+        let set = if is_plain { KernelSet::Plain } else { KernelSet::Proven };
+        self.with_kernels(set).without_graphs()
+    }
+
     /// Whether it has TMA.
     #[must_use]
     pub fn has_tma(&self) -> bool {
