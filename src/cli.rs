@@ -7,7 +7,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::{
     console::{
         EscapeControls,
-        args::with_all_options,
+        args::{self, with_all_options},
         hints,
         stream::{IgnoreBrokenPipe, explain_with},
         wrap,
@@ -262,6 +262,7 @@ impl Cli {
     /// # Errors
     /// Whatever keeps the command from running; the message says what to do.
     pub fn run(self, load: ModelLoader, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+        args::check_variables().map_err(anyhow::Error::msg)?;
         let invocation = self.invocation();
         let mut shown;
         let out: &mut dyn Write = if self.command.writes_escapes() {

@@ -382,6 +382,21 @@ fn a_kernel_that_goes_wrong_is_found_while_running() {
     assert_eq!(verdicts("wrong"), verdicts("whole"));
 }
 
+/// A variable that is no number is refused by its name, whatever the command.
+#[test]
+fn variables_that_are_no_numbers_are_refused_by_name() {
+    for name in ["TRIBUNAL_STEP_LIMIT", "TRIBUNAL_STEP_CHECK", "TRIBUNAL_GPU_CHECK"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_tribunal"))
+            .args(["methods"])
+            .env(name, "soon")
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(&format!("`{name}=soon`: it must be a whole number or `off`")), "{said}");
+    }
+}
+
 /// Memory of another card that reads as other bytes is named by `gpu-check`.
 #[test]
 fn cards_that_read_other_bytes_from_each_other_are_named() {

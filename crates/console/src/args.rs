@@ -1,6 +1,6 @@
 //! Argument groups that several commands share, and the specification that each stands for.
 
-use std::{iter, path::PathBuf, str::FromStr};
+use std::{iter, path::PathBuf};
 
 use clap::{Args, Command, builder::PossibleValuesParser};
 
@@ -281,19 +281,38 @@ impl EngineArgs {
             graphs: !self.no_graphs,
             gpu_kernels: self.gpu_kernels.clone(),
             dependent_launch: !self.no_dependent_launch,
-            hung_after: variable("TRIBUNAL_STEP_LIMIT").unwrap_or(default.hung_after),
-            recheck_every: variable("TRIBUNAL_STEP_CHECK").unwrap_or(default.recheck_every),
+            hung_after: variable(STEP_LIMIT).map_or(default.hung_after, f64::from),
+            recheck_every: variable(STEP_CHECK).map_or(default.recheck_every, |n| n as usize),
             cpu_tier: self.cpu_tier.clone(),
         }
     }
 }
 
-/// The number of an environment variable, 0 where it is `off`; `None` where there is none.
-fn variable<T: FromStr + Default>(name: &str) -> Option<T> {
-    match std::env::var(name).ok()?.as_str() {
-        "off" => Some(T::default()),
-        number => number.parse().ok(),
+/// Seconds after which a GPU's step may count as hung, and how many steps there are for one that is computed twice.
+const STEP_LIMIT: &str = "TRIBUNAL_STEP_LIMIT";
+const STEP_CHECK: &str = "TRIBUNAL_STEP_CHECK";
+
+/// Checks the environment variables that are numbers.
+///
+/// # Errors
+/// The first one that is neither a number nor `off`.
+pub fn check_variables() -> Result<(), String> {
+    for name in [STEP_LIMIT, STEP_CHECK, "TRIBUNAL_GPU_CHECK"] {
+        let Ok(value) = std::env::var(name) else { continue };
+        if number(&value).is_none() {
+            return Err(format!("`{name}={value}`: it must be a whole number or `off`"));
+        }
     }
+    Ok(())
+}
+
+/// The number of an environment variable, 0 where it is `off`; `None` where there is none.
+fn variable(name: &str) -> Option<u32> {
+    number(&std::env::var(name).ok()?)
+}
+
+fn number(value: &str) -> Option<u32> {
+    if value == "off" { Some(0) } else { value.parse().ok() }
 }
 
 /// The command with no option hidden.

@@ -12,8 +12,8 @@ use crate::llm::{self, CancellationToken};
 
 use super::{answer::Outcome, watch::StepWatch, workers::Waiting};
 
-/// How often waiting callers look for cancellation and for a step that hangs: rarely enough that hundreds of them cost the engine nothing, often
-/// enough for a person.
+/// How often waiting callers look for cancellation and for a step that hangs: rarely enough that hundreds of them cost the
+/// engine nothing, often enough for a person.
 const POLL: Duration = Duration::from_millis(100);
 
 /// A request whose reply is pending. Dropping it cancels the request.

@@ -52,7 +52,7 @@ struct State {
 #[derive(Clone, Copy, Debug)]
 struct Current {
     begun: Instant,
-    /// When callers looked last, and how long they have waited: while all of them are suspended, with the process, nobody waits.
+    /// When a caller looked last, and the time so far; that in which the process was suspended does not count.
     seen: Instant,
     waited: Duration,
     n_requests: usize,
