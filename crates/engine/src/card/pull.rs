@@ -94,8 +94,17 @@ pub fn pull_from(
     Err(Error::NoSource { name: card.name.clone(), reasons })
 }
 
-/// Only one pull at a time works in a folder; the lock ends with the process.
-fn lock(folder: &Path) -> Result<fs::File, Error> {
+/// The lock of a model's folder, in which one pull at a time works.
+struct Lock(fs::File);
+
+impl Drop for Lock {
+    /// Unlocks by name: a child process that is being started at this moment may still hold the file open.
+    fn drop(&mut self) {
+        let _ = self.0.unlock(); // closing it would unlock it too
+    }
+}
+
+fn lock(folder: &Path) -> Result<Lock, Error> {
     let path = folder.join(".lock");
     if fs::symlink_metadata(&path).is_ok_and(|there| !there.is_file()) {
         let cause = io::Error::other("it is not a plain file; delete it");
@@ -104,7 +113,7 @@ fn lock(folder: &Path) -> Result<fs::File, Error> {
     let options = fs::File::options().write(true).create(true).truncate(false).open(&path);
     let file = options.map_err(Error::io("create", &path))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(Lock(file)),
         Err(fs::TryLockError::WouldBlock) => Err(Error::Busy { path: folder.into() }),
         Err(fs::TryLockError::Error(e)) => Err(Error::io("lock", &path)(e)),
     }
