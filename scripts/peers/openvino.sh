@@ -2,8 +2,9 @@
 # Our engine and OpenVINO GenAI on the same questions, prompts and schema: segments per second of both.
 #
 #   scripts/peers/openvino.sh --testset DIR -l en-de --systems ONLINE-B [--groups 3] [--model CARD] [--pairs 3] [--json]
+#   scripts/peers/openvino.sh --pace [--model CARD] [--prompt 512] [--answer 64] [--sequences 1,8,16] [--pairs 3] [--json]
 #
-# OpenVINO comes from PyPI into target/peers. TRIBUNAL names our program, with tribunal-bench beside it; default: target/release/tribunal.
+# The second form compares plain tokens per second. OpenVINO comes from PyPI into target/peers. TRIBUNAL names our program, with tribunal-bench beside it; default: target/release/tribunal.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 

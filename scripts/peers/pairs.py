@@ -35,11 +35,20 @@ def arguments(program, description, **defaults):
     return p
 
 
+# The most memory that the last process of `run` held at once.
+PEAK = {"bytes": 0}
+
+
 def run(command, quiet=False):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL if quiet else None, text=True)
-    if done.returncode != 0:
-        sys.exit(f"error: `{' '.join(command)}` ended with {done.returncode}")
-    return done.stdout
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL if quiet else None, text=True)
+    with process.stdout:
+        text = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"error: `{' '.join(command)}` ended with {process.returncode}")
+    PEAK["bytes"] = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return text
 
 
 def tribunal(a, *more):
@@ -90,6 +99,23 @@ def compare(a, who, theirs):
             runs["equal"].append((us, theirs(a, gguf, requests, lengths)))
             pairs = [f"{name} {runs[name][-1][0]['seconds']:.1f} s beside {runs[name][-1][1]['seconds']:.1f} s" for name in runs]
             print(f"pair {pair + 1} of {a.pairs}: {', '.join(pairs)}", file=sys.stderr)
+    report(a, who, requests, runs)
+
+
+def compare_equal(a, who, theirs):
+    """The same of equal answer tokens alone: `theirs(a, gguf, file, replies)` answers the requests of a file."""
+    gguf = weights(a)
+    with tempfile.TemporaryDirectory() as folder:
+        file, replies = f"{folder}/requests.jsonl", f"{folder}/replies.jsonl"
+        requests = take_down(a, file)
+        runs = {"equal": []}
+        for pair in range(a.pairs):
+            runs["equal"].append((ours(a, file, replies)[0], theirs(a, gguf, file, replies)))
+            print(f"pair {pair + 1} of {a.pairs} done", file=sys.stderr)
+    report(a, who, requests, runs)
+
+
+def report(a, who, requests, runs):
     result = {"model": a.model, "segments": len(requests), "documents": len({r["doc"] for r in requests}),
               "threads": a.threads, "max_tokens": a.max_tokens, "sides": ["tribunal", who]}
     for name, pairs in runs.items():
@@ -131,7 +157,7 @@ def table(r, who):
             ("prompt tokens computed", "computed", "{:.0f}"), ("answer tokens", "generated", "{:.0f}"),
             ("whole JSON answers", "valid", "{:.0f}"), ("error spans", "spans", "{:.0f}"),
             ("error spans/s", "spans_per_s", "{:.2f}")]
-    for name in ["natural", "equal"]:
+    for name in [name for name in ["natural", "equal"] if name in r]:
         c = r[name]
         spread = ", ".join(f"{x:.2f}" for x in c["ratios"])
         print(f"\n{name}: {c['ratio']:.2f} x {who}'s segments/s (pairs: {spread})")

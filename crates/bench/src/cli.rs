@@ -1,5 +1,6 @@
 //! The command line of `tribunal-bench`: arguments, tables, JSON. It measures nothing.
 
+mod candle;
 mod gpu;
 
 use std::{io::Write, path::PathBuf, process::ExitCode, time::Duration};
@@ -58,6 +59,8 @@ pub enum Command {
     Seeded(Seeded),
     /// A GPU's limits, and how close the shape of a model comes to them with seeded weights
     Gpu(Box<gpu::Args>),
+    /// Prompt and answer tokens per second of candle-transformers' quantized models, for comparison
+    Candle(candle::Args),
 }
 
 /// Which products are timed.
@@ -202,6 +205,7 @@ fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
         Command::Invariance(args) => run_invariance(args, out),
         Command::Seeded(args) => run_seeded(args, out),
         Command::Gpu(args) => gpu::run(args, out),
+        Command::Candle(args) => candle::run(args, out),
     }
 }
 

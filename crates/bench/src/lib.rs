@@ -4,8 +4,8 @@
 //! In reading order: [`machine`] measures limits; [`ops`] compares kernels with them; [`throughput`] measures how fast a
 //! model reads prompts and writes answers; [`requests`] are the questions that a judge would ask, which [`workload`]
 //! runs as fast as it can and [`invariance`] under one setting after another. [`gpu`] measures a GPU and the [`shapes`]
-//! of models on it, without their weights; [`seeded`] files have such a shape for other engines too. [`cli`] is the
-//! command line.
+//! of models on it, without their weights; [`seeded`] files have such a shape for other engines too. [`candle`] runs
+//! candle-transformers' models for comparison. [`cli`] is the command line.
 
 use tribunal_console as console;
 use tribunal_core::{files, llm, parallel, random, segment};
@@ -31,6 +31,8 @@ pub mod seeded;
 
 pub mod gpu;
 
+pub mod candle;
+
 pub mod cli;
 
 /// Why a benchmark cannot run.
@@ -50,6 +52,10 @@ pub enum Error {
     Shape { name: String, known: String },
     #[error("`{file}`: {reason}")]
     Seeded { file: String, reason: String },
+    #[error("`{file}`: candle: {source}")]
+    Candle { file: String, source: candle_core::Error },
+    #[error("candle: {source}")]
+    CandleRun { source: candle_core::Error },
     #[error(transparent)]
     Engine(#[from] crate::engine::Error),
     #[error("request `{id}`: {source}")]

@@ -1,0 +1,93 @@
+//! `tribunal-bench candle`: arguments and JSON.
+
+use std::{collections::HashMap, io::Write, path::PathBuf, process::ExitCode};
+
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::print;
+use crate::{
+    candle::Model,
+    engine::n_threads,
+    requests::{self, Request},
+};
+
+/// What candle-transformers is measured with.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// A GGUF file of Qwen2 or Qwen3
+    #[arg(long, value_name = "FILE.gguf")]
+    model: PathBuf,
+    /// Tokens of a prompt
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    prompt: usize,
+    /// How many answers are written in parallel
+    #[arg(long, value_name = "B,B", value_delimiter = ',', default_value = "1,8,16")]
+    rows: Vec<usize>,
+    /// Tokens per answer
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    answer: usize,
+    /// How often to repeat; the best run counts
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    repeats: usize,
+    /// Answer the requests that `fsp --write` wrote, instead, one after the other
+    #[arg(long, value_name = "FILE.jsonl", requires = "replies")]
+    requests: Option<PathBuf>,
+    /// The engine's replies to them: each answer has as many tokens
+    #[arg(long, value_name = "FILE.jsonl", requires = "requests")]
+    replies: Option<PathBuf>,
+    /// CPU threads; default: one for each performance core
+    #[arg(long)]
+    threads: Option<usize>,
+}
+
+/// What is read of a reply of `fsp --replies`.
+#[derive(Deserialize)]
+struct Reply {
+    id: String,
+    usage: Usage,
+}
+
+#[derive(Deserialize)]
+struct Usage {
+    generated: usize,
+}
+
+pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
+    // candle takes its threads from the global pool.
+    rayon::ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or_else(n_threads)).build_global()?;
+    let asked = args.requests.as_ref().zip(args.replies.as_ref());
+    let asked = asked.map(|(asked, replies)| answered(asked, replies)).transpose()?;
+    let mut model = Model::load(&args.model)?;
+    if let Some(asked) = asked {
+        return print(&json!({"candle": args.model, "answered": model.answer(&asked)?}), out);
+    }
+    let prefill = model.prefill(args.prompt, args.repeats)?;
+    // What candle cannot do is `null`, with its reason.
+    let mut decode = Vec::new();
+    for &rows in &args.rows {
+        decode.push(match model.decode(rows, args.prompt, args.answer, args.repeats) {
+            Ok(pace) => json!(pace),
+            Err(error) => json!({"batch": rows, "tokens_per_s": null, "reason": error.to_string()}),
+        });
+    }
+    print(&json!({"candle": args.model, "prefill": [prefill], "decode": decode}), out)
+}
+
+/// The requests, each with the number of tokens of its reply.
+fn answered(asked: &PathBuf, replies: &PathBuf) -> Result<Vec<(Request, usize)>> {
+    let text = std::fs::read_to_string(replies).with_context(|| format!("cannot read `{}`", replies.display()))?;
+    let mut lengths = HashMap::new();
+    for (i, line) in text.lines().enumerate() {
+        let wrong = || format!("`{}` line {}: not a reply", replies.display(), i + 1);
+        let reply: Reply = serde_json::from_str(line).with_context(wrong)?;
+        lengths.insert(reply.id, reply.usage.generated);
+    }
+    let length = |request: Request| {
+        let missing = || format!("request `{}` has no reply in `{}`", request.id, replies.display());
+        let tokens = *lengths.get(&request.id).with_context(missing)?;
+        Ok((request, tokens))
+    };
+    requests::read(asked)?.into_iter().map(length).collect()
+}
