@@ -217,9 +217,14 @@ impl Task<'_> {
     /// # Errors
     /// [`Error`] where the folder cannot be written, or holds another run.
     pub fn open<'a>(&'a self, config: &'a RunConfig) -> Result<Opened<'a>, Error> {
-        let share = Share::of(self, config);
+        let share = Share::of(self, config, self.asks_apart(&config.out));
         let folder = self.begin(&share, config)?;
         Ok(Opened { task: *self, config, share, folder })
+    }
+
+    /// Whether each segment is a group of its own: as the folder's run began, or as the judge allows.
+    fn asks_apart(&self, out: &Path) -> bool {
+        RunFile::read(out).map_or(self.judge.asks_apart, |run| run.apart)
     }
 
     /// Opens the run folder, with what it holds of this run, and says in it what it is.
@@ -236,6 +241,7 @@ impl Task<'_> {
             shard: config.shard.to_string(),
             input: InputId::of(self.segments, &config.selection)?,
             selection: config.selection.ranges(),
+            apart: share.apart,
             share: (config.shard != Shard::WHOLE).then(|| share.n_units(share.mine.iter())),
             origin: config.origin.clone(),
             trained_on: config.trained_on.clone(),
@@ -259,15 +265,18 @@ struct Share {
     ids: Vec<GroupId>,
     /// Its groups, by their numbers.
     mine: Vec<usize>,
+    /// [`RunFile::apart`].
+    apart: bool,
 }
 
 impl Share {
-    fn of(task: &Task<'_>, config: &RunConfig) -> Self {
+    fn of(task: &Task<'_>, config: &RunConfig, apart: bool) -> Self {
         let groups = groups::groups(task.segments, &config.selection, task.judge.grouping, config.seed);
+        let groups = if apart { groups::each_apart(groups) } else { groups };
         let units = Units::of(task.segments, &groups, task.judge.unit);
         let mine = config.shard.choose(task.segments, &groups);
         let ids = groups.iter().map(|group| group.id(task.segments)).collect();
-        Self { groups, units, ids, mine }
+        Self { groups, units, ids, mine, apart }
     }
 
     fn n_units<'a>(&self, groups: impl Iterator<Item = &'a usize>) -> usize {

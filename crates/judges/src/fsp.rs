@@ -171,6 +171,8 @@ impl From<Fsp> for Judge {
     fn from(judge: Fsp) -> Self {
         Self {
             grouping: judge.granularity.grouping(),
+            // The question for omissions is about the whole group.
+            asks_apart: !judge.seeks_omissions,
             calls: Some(judge.scoring.calls()),
             ..Self::new(Provenance::of(&judge.prompts), judge)
         }

@@ -125,6 +125,9 @@ pub struct Judge {
     pub provenance: Provenance,
     /// What must be judged together, in order; `run` plans, shards and resumes by these groups.
     pub grouping: Grouping,
+    /// Whether it asks about each segment of a group by itself, so that the others are context alone: their verdicts
+    /// need not be awaited.
+    pub asks_apart: bool,
     /// What one verdict is about.
     pub unit: Unit,
     /// The direction of [`Verdict::raw`]; [`Verdict::score`] is always higher for the better.
@@ -151,6 +154,7 @@ impl Judge {
             aggregate: Aggregate::default(),
             provenance,
             grouping: Grouping::Segment,
+            asks_apart: false,
             unit: Unit::Segment,
             direction: Direction::Higher,
             calls: None,

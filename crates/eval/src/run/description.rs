@@ -42,6 +42,9 @@ pub struct RunFile {
     /// How many of the units are this shard's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<usize>,
+    /// Whether each segment of a document is judged, and written, as a group of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub apart: bool,
     #[serde(default)]
     pub origin: Origin,
     /// What the judge was trained on of the input.

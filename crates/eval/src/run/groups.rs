@@ -5,6 +5,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     str::FromStr,
+    sync::Arc,
 };
 
 use serde::{Deserialize, Serialize};
@@ -32,9 +33,11 @@ const TOKENS_AROUND: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Positions in the input, in order.
-    pub members: Vec<usize>,
+    pub members: Arc<[usize]>,
     /// Which of the members get a verdict, by their place in `members`; the others are context.
     pub wanted: Vec<usize>,
+    /// One of several groups of the same members, each of which wants another one of them ([`each_apart`]).
+    pub is_apart: bool,
 }
 
 /// Splits an input into groups, in the order of the input. The groups are the same whatever is selected, but
@@ -54,9 +57,21 @@ pub fn groups<S: Segments + ?Sized>(
     };
     let group = |members: Vec<usize>| {
         let wanted = (0..members.len()).filter(|&at| selection.wants(members[at])).collect();
-        Group { members, wanted }
+        Group { members: members.into(), wanted, is_apart: false }
     };
     all.into_iter().map(group).filter(|group| !group.wanted.is_empty()).collect()
+}
+
+/// Makes each segment that gets a verdict a group of its own, with the same context: its verdict is written as soon as it
+/// is there. For judges that ask about each segment by itself ([`crate::judges::Judge::asks_apart`]).
+#[must_use]
+pub fn each_apart(groups: Vec<Group>) -> Vec<Group> {
+    let apart = |group: Group| {
+        let is_apart = group.members.len() > 1;
+        let one = move |at: usize| Group { members: group.members.clone(), wanted: vec![at], is_apart };
+        group.wanted.into_iter().map(one).collect::<Vec<_>>()
+    };
+    groups.into_iter().flat_map(apart).collect()
 }
 
 /// Which segments get a verdict, alone or with others in one text, where these are selected.
@@ -71,7 +86,7 @@ pub fn judged<S: Segments + ?Sized>(
         (Selection::All, _) | (_, Unit::Segment) => selection.clone(),
         (Selection::Only(_), Unit::Group) => {
             let groups = groups(segments, selection, grouping, seed);
-            Selection::Only(groups.into_iter().flat_map(|group| group.members).collect())
+            Selection::Only(groups.iter().flat_map(|group| group.members.iter().copied()).collect())
         }
     }
 }
@@ -107,8 +122,12 @@ impl Group {
     #[must_use]
     pub fn id<S: Segments + ?Sized>(&self, input: &S) -> GroupId {
         let mut hash = Sha256::new();
-        for &member in &self.members {
+        for &member in self.members.iter() {
             hash.update(json_lines(&[UnitKey::of_outline(&input.outline(member))]));
+        }
+        if self.is_apart {
+            // Not the place among the members alone, which has no line end.
+            hash.update(format!("{:?}", self.wanted));
         }
         let digest = hash.finalize();
         GroupId(digest[..8].iter().fold(0, |id, &byte| id << 8 | u64::from(byte)))
@@ -223,21 +242,25 @@ impl Shard {
     pub const WHOLE: Self = Self { index: 1, count: 1 };
 
     /// The groups of this shard, in order. Groups are dealt, largest first, to the shard with the fewest
-    /// estimated tokens so far, so shards differ by at most the largest group.
+    /// estimated tokens so far, so shards differ by at most the largest group. Groups of the same members
+    /// ([`each_apart`]) share their context, and stay together.
     #[must_use]
     pub fn choose<S: Segments + ?Sized>(self, segments: &S, groups: &[Group]) -> Vec<usize> {
-        let costs: Vec<usize> = groups.iter().map(|group| estimated_tokens(segments, group)).collect();
-        let mut largest_first: Vec<usize> = (0..groups.len()).collect();
+        let is_next = |at: usize| at == 0 || !groups[at].is_apart || groups[at].members != groups[at - 1].members;
+        let begins: Vec<usize> = (0..groups.len()).filter(|&at| is_next(at)).collect();
+        let costs: Vec<usize> =
+            begins.iter().map(|&at| tokens_of_members(segments, &groups[at])).collect();
+        let mut largest_first: Vec<usize> = (0..begins.len()).collect();
         largest_first.sort_by_key(|&i| (std::cmp::Reverse(costs[i]), i));
         // Shards beyond the number of groups get none.
         let mut loads: BTreeSet<(usize, usize)> =
-            (0..self.count.min(groups.len())).map(|shard| (0, shard)).collect();
+            (0..self.count.min(begins.len())).map(|shard| (0, shard)).collect();
         let mut chosen = Vec::new();
         for i in largest_first {
             let Some((load, shard)) = loads.pop_first() else { break };
             loads.insert((load + costs[i], shard));
             if shard + 1 == self.index {
-                chosen.push(i);
+                chosen.extend(begins[i]..begins.get(i + 1).copied().unwrap_or(groups.len()));
             }
         }
         chosen.sort_unstable();
@@ -249,6 +272,11 @@ impl Shard {
 /// machine.
 #[must_use]
 pub fn estimated_tokens<S: Segments + ?Sized>(segments: &S, group: &Group) -> usize {
+    let shared_by = if group.is_apart { group.members.len() } else { 1 };
+    tokens_of_members(segments, group).div_ceil(shared_by)
+}
+
+fn tokens_of_members<S: Segments + ?Sized>(segments: &S, group: &Group) -> usize {
     let of = |&i: &usize| segments.outline(i).n_bytes / 4 + TOKENS_AROUND;
     group.members.iter().map(of).sum()
 }
@@ -318,7 +346,7 @@ mod tests {
 
     fn all(segments: &[Segment], grouping: Grouping, seed: u64) -> Vec<Vec<usize>> {
         let groups = groups(segments, &Selection::All, grouping, seed).into_iter();
-        groups.inspect(|group| assert!(group.is_whole())).map(|group| group.members).collect()
+        groups.inspect(|group| assert!(group.is_whole())).map(|group| group.members.to_vec()).collect()
     }
 
     #[test]
@@ -342,7 +370,7 @@ mod tests {
         for grouping in [Grouping::Segment, Grouping::Document, Grouping::FiveDocuments, Grouping::Source] {
             let whole = all(&segments, grouping, 7);
             let some = groups(&segments, &selection, grouping, 7);
-            assert!(some.iter().all(|group| whole.contains(&group.members)), "{grouping:?}");
+            assert!(some.iter().all(|group| whole.contains(&group.members.to_vec())), "{grouping:?}");
             let judged = |unit| some.iter().flat_map(|g| g.units(&segments, unit)).collect::<Vec<_>>();
             let keys = judged(Unit::Segment);
             let mut shown: Vec<(&str, Option<usize>)> =
@@ -351,6 +379,34 @@ mod tests {
             assert_eq!(shown, [("a", Some(0)), ("b", Some(0))], "{grouping:?}");
             assert_eq!(judged(Unit::Group).len(), some.len(), "a verdict on a group is on all of it");
             assert_eq!(in_verdict_order(&segments, &some, Unit::Segment).len(), 2);
+        }
+    }
+
+    #[test]
+    fn segments_that_are_judged_apart_have_their_documents_shards_and_names_of_their_own() {
+        let segments = input();
+        let selection = Selection::Only((0..20).filter(|i| i % 3 != 1).collect());
+        for grouping in [Grouping::Segment, Grouping::Document, Grouping::FiveDocuments] {
+            let whole = groups(&segments, &selection, grouping, 7);
+            let apart = each_apart(whole.clone());
+            let wanted = |groups: &[Group]| {
+                let of = |g: &Group| g.wanted.iter().map(|&at| g.members[at]).collect::<Vec<_>>();
+                groups.iter().flat_map(of).collect::<Vec<_>>()
+            };
+            assert_eq!(wanted(&apart), wanted(&whole), "{grouping:?}");
+            assert!(apart.iter().all(|group| group.wanted.len() == 1));
+            let ids = |groups: &[Group]| groups.iter().map(|g| g.id(&segments)).collect::<BTreeSet<_>>();
+            assert_eq!(ids(&apart).len(), apart.len(), "{grouping:?}");
+            let same = ids(&apart).intersection(&ids(&whole)).count();
+            assert_eq!(same, whole.iter().filter(|group| group.members.len() == 1).count());
+            for (index, count) in [(1, 1), (1, 2), (2, 2), (3, 3), (9, 9)] {
+                let shard = Shard { index, count };
+                let of = |groups: &[Group]| {
+                    let chosen = shard.choose(&segments[..], groups).into_iter();
+                    wanted(&chosen.map(|at| groups[at].clone()).collect::<Vec<_>>())
+                };
+                assert_eq!(of(&apart), of(&whole), "{grouping:?}, {shard}");
+            }
         }
     }
 
