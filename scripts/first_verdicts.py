@@ -14,6 +14,7 @@ import argparse
 import json
 import pathlib
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -46,12 +47,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tribunal", help="the program")
     parser.add_argument("--methods", default="gemba-mqm", help="one after the other, separated by commas")
-    parser.add_argument("score", nargs="*", help="options of `tribunal score`, after `--`")
-    args = parser.parse_args()
+    parser.epilog = "what follows `--` are options of `tribunal score`"
+    # Before Python 3.13 argparse takes no `--` behind an option and a name.
+    at = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    args, score = parser.parse_args(sys.argv[1:at]), sys.argv[at + 1 :]
     print(f"{'method':<14} {'first':>7} {'half':>7} {'all':>7} {'verdicts':>8} {'calls':>6} {'answer tokens':>13}")
     for method in args.methods.split(","):
         with tempfile.TemporaryDirectory() as folder:
-            command = [args.tribunal, "score", *args.score, "--method", method, "--progress", "off", "--quiet"]
+            command = [args.tribunal, "score", *score, "--method", method, "--progress", "off", "--quiet"]
             times, summary = measure(command, pathlib.Path(folder) / "run")
         cost = summary["cost"]
         row = [times[0], times[len(times) // 2], times[-1]]

@@ -32,11 +32,12 @@ impl Model {
     /// Another architecture, or a file that candle cannot read.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let name = path.display().to_string();
-        let failed = |source| Error::Candle { file: name.clone(), source };
+        let failed = |source| Error::Candle { file: name.clone(), source: Box::new(source) };
         let file = File::open(path).map_err(|source| Error::File { file: name.clone(), source })?;
         let mut file = BufReader::new(file);
         let content = Content::read(&mut file).map_err(failed)?;
-        let architecture = content.metadata.get("general.architecture").and_then(|name| name.to_string().ok());
+        let architecture =
+            content.metadata.get("general.architecture").and_then(|name| name.to_string().ok());
         match architecture.map(String::as_str) {
             Some("qwen2") => {
                 let model = quantized_qwen2::ModelWeights::from_gguf(content, &mut file, &Device::Cpu);
@@ -47,7 +48,8 @@ impl Model {
                 Ok(Self::Qwen3(model.map_err(failed)?))
             }
             other => {
-                let known = format!("is compared for qwen2 and qwen3, not for `{}`", other.unwrap_or("unknown"));
+                let known =
+                    format!("is compared for qwen2 and qwen3, not for `{}`", other.unwrap_or("unknown"));
                 Err(failed(candle_core::Error::Msg(known)))
             }
         }
@@ -132,7 +134,7 @@ impl Model {
 }
 
 fn ran(source: candle_core::Error) -> Error {
-    Error::CandleRun { source }
+    Error::CandleRun { source: Box::new(source) }
 }
 
 /// Token ids below 30,000 that differ between seeds.

@@ -53,9 +53,9 @@ pub enum Error {
     #[error("`{file}`: {reason}")]
     Seeded { file: String, reason: String },
     #[error("`{file}`: candle: {source}")]
-    Candle { file: String, source: candle_core::Error },
+    Candle { file: String, source: Box<candle_core::Error> },
     #[error("candle: {source}")]
-    CandleRun { source: candle_core::Error },
+    CandleRun { source: Box<candle_core::Error> },
     #[error(transparent)]
     Engine(#[from] crate::engine::Error),
     #[error("request `{id}`: {source}")]

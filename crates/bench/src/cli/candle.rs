@@ -1,6 +1,11 @@
 //! `tribunal-bench candle`: arguments and JSON.
 
-use std::{collections::HashMap, io::Write, path::PathBuf, process::ExitCode};
+use std::{
+    collections::HashMap,
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
@@ -76,8 +81,9 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
 }
 
 /// The requests, each with the number of tokens of its reply.
-fn answered(asked: &PathBuf, replies: &PathBuf) -> Result<Vec<(Request, usize)>> {
-    let text = std::fs::read_to_string(replies).with_context(|| format!("cannot read `{}`", replies.display()))?;
+fn answered(asked: &Path, replies: &Path) -> Result<Vec<(Request, usize)>> {
+    let text =
+        std::fs::read_to_string(replies).with_context(|| format!("cannot read `{}`", replies.display()))?;
     let mut lengths = HashMap::new();
     for (i, line) in text.lines().enumerate() {
         let wrong = || format!("`{}` line {}: not a reply", replies.display(), i + 1);

@@ -246,10 +246,10 @@ impl Shard {
     /// ([`each_apart`]) share their context, and stay together.
     #[must_use]
     pub fn choose<S: Segments + ?Sized>(self, segments: &S, groups: &[Group]) -> Vec<usize> {
-        let is_next = |at: usize| at == 0 || !groups[at].is_apart || groups[at].members != groups[at - 1].members;
+        let is_next =
+            |at: usize| at == 0 || !groups[at].is_apart || groups[at].members != groups[at - 1].members;
         let begins: Vec<usize> = (0..groups.len()).filter(|&at| is_next(at)).collect();
-        let costs: Vec<usize> =
-            begins.iter().map(|&at| tokens_of_members(segments, &groups[at])).collect();
+        let costs: Vec<usize> = begins.iter().map(|&at| tokens_of_members(segments, &groups[at])).collect();
         let mut largest_first: Vec<usize> = (0..begins.len()).collect();
         largest_first.sort_by_key(|&i| (std::cmp::Reverse(costs[i]), i));
         // Shards beyond the number of groups get none.
