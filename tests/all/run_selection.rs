@@ -134,3 +134,51 @@ fn shards_of_a_selection_merge() {
     let bytes = |dir: &Path| fs::read(dir.join("verdicts.jsonl")).unwrap();
     assert_eq!(bytes(&whole), bytes(&merged));
 }
+
+/// A judge of segments with documents as context alone, or of whole documents at a time.
+fn in_documents(asks_apart: bool) -> Judge {
+    let mut judge = TinyJudge::by(Grouping::Document);
+    judge.asks_apart = asks_apart;
+    judge
+}
+
+/// The names of the groups of a folder's calls.
+fn named(dir: &Path) -> BTreeSet<String> {
+    let calls = fs::read_to_string(dir.join("calls.jsonl")).unwrap();
+    let group = |line: &str| {
+        let call: serde_json::Value = serde_json::from_str(line).unwrap();
+        call["group"].as_str().unwrap().to_owned()
+    };
+    calls.lines().map(group).collect()
+}
+
+#[test]
+fn segments_that_are_judged_apart_have_the_bytes_of_whole_documents() {
+    let root = tempfile::tempdir().unwrap();
+    let [whole, apart, grown, merged] =
+        ["whole", "apart", "grown", "merged"].map(|name| root.path().join(name));
+    let bytes = |dir: &Path| fs::read_to_string(dir.join("verdicts.jsonl")).unwrap();
+    tiny(&whole, &in_documents(false), Selection::All).unwrap();
+    tiny(&apart, &in_documents(true), Selection::All).unwrap();
+    assert_eq!(bytes(&apart), bytes(&whole));
+    assert_eq!(named(&apart).len(), segments().len(), "each segment is a group");
+    assert!(named(&whole).len() < named(&apart).len());
+    // A folder of whole documents goes on by documents.
+    let limit = Selection::All.first(&segments(), 3).unwrap();
+    tiny(&grown, &in_documents(false), limit).unwrap();
+    assert_eq!(tiny(&grown, &in_documents(true), Selection::All).unwrap().resumed, 6);
+    assert_eq!((bytes(&grown), named(&grown)), (bytes(&whole), named(&whole)));
+    // Shards keep documents together.
+    let shards = [1, 2].map(|index| {
+        let dir = root.path().join(format!("shard{index}"));
+        let options = RunConfig { shard: Shard { index, count: 2 }, ..options(&dir, Selection::All) };
+        let signature = "method:tiny".parse().unwrap();
+        run::run(&panel().0, &in_documents(true), &segments(), &signature, &options).unwrap();
+        dir
+    });
+    run::merge(&shards, &merged, &[], run::merge::Need::Everything).unwrap();
+    assert_eq!((bytes(&merged), named(&merged)), (bytes(&apart), named(&apart)));
+    let mixed =
+        run::merge(&[whole, shards[0].clone()], &root.path().join("no"), &[], run::merge::Need::Everything);
+    assert!(mixed.unwrap_err().to_string().contains("one judged whole documents"));
+}
