@@ -105,8 +105,8 @@ pub fn load(model: &ModelSpec, resources: &Resources, sampling: Sampling) -> eva
 pub fn settle(model: &ModelSpec, resources: &mut Resources) -> eval::Result<()> {
     let Some(limit) = limit().filter(|_| resources.gpu_kernels == "auto") else { return Ok(()) };
     let mut slowest = 0;
-    for gpu in &gpu_check::gpus(resources) {
-        for name in gpu_check::models(model) {
+    for name in gpu_check::models(model) {
+        for gpu in &gpu_check::gpus(Some(name), resources) {
             slowest = slowest.max(Checks::of(gpu, name).right(limit)?);
         }
     }
@@ -117,8 +117,8 @@ pub fn settle(model: &ModelSpec, resources: &mut Resources) -> eval::Result<()> 
 /// Remembers that the kernels of a run were wrong on a GPU, so that the next one takes slower ones.
 pub fn remember_wrong(model: &ModelSpec, resources: &Resources) {
     let wrong = SETS.iter().position(|set| *set == resources.gpu_kernels).unwrap_or(0);
-    for gpu in &gpu_check::gpus(resources) {
-        for name in gpu_check::models(model) {
+    for name in gpu_check::models(model) {
+        for gpu in &gpu_check::gpus(Some(name), resources) {
             Checks::of(gpu, name).remember(SETS[(wrong + 1).min(SETS.len() - 1)]);
         }
     }

@@ -35,7 +35,7 @@ struct Printed<'a> {
 /// The model cannot be written to the temporary folder, or a GPU cannot be opened.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let cpu = selftest::check()?;
-    let named = gpu_check::gpus(&Resources::default());
+    let named = gpu_check::gpus(None, &Resources::default());
     let of_gpu = |gpu: &gpu_check::Named| gpu_check::check(&format!("cuda:{}", gpu.ordinal), None, "auto");
     let gpus = named.iter().map(of_gpu).collect::<Result<Vec<_>, _>>()?.concat();
     if args.printed.is_json() {

@@ -12,7 +12,7 @@ use tribunal_engine::model::{
     cuda::{self, Gpu, Group},
 };
 
-use super::{adapter::split, known, settings::gpu_kernels};
+use super::{adapter::split, known, options, settings::gpu_kernels, spread};
 use crate::{
     engine,
     engine::Device,
@@ -38,12 +38,22 @@ pub struct GpuReport {
     pub wrong: Option<String>,
 }
 
-/// The GPUs of a run; empty if it uses none or one cannot be opened.
+/// The GPUs that a run takes for a model; empty if it uses none or one cannot be opened. Where the model does not fit one GPU,
+/// they are those that it is spread over; without a model, those of the resources.
 #[must_use]
-pub fn gpus(resources: &Resources) -> Vec<Named> {
+pub fn gpus(model: Option<&str>, resources: &Resources) -> Vec<Named> {
     let devices = Device::for_models(&resources.device, resources.tensor_parallel.unwrap_or(1));
+    let mut devices = devices.unwrap_or_default();
+    if resources.tensor_parallel.is_none()
+        && devices.iter().any(|device| !device.gpus().is_empty())
+        && let Some(model) = model
+        && let (Ok(weights), Ok(options)) = (file(model), options(resources))
+        && let Ok(Some((_, spread))) = spread::fewest(&weights, &options, &resources.device)
+    {
+        devices = spread;
+    }
     let named = |gpu: &Gpu| Named { ordinal: gpu.ordinal(), name: format!("{gpu:?}") };
-    devices.unwrap_or_default().iter().flat_map(Device::gpus).map(named).collect()
+    devices.iter().flat_map(Device::gpus).map(named).collect()
 }
 
 /// Checks each GPU of `device` with these kernels: the tensor core's sums, every kernel of a product beside the plain one, and
@@ -93,6 +103,10 @@ pub fn models(spec: &ModelSpec) -> BTreeSet<&str> {
 
 /// The settings of a model, whose weights are neither read nor hashed: a check of seconds has no time for that.
 fn weights(model: &str) -> Result<Weights> {
-    let path = if Path::new(model).exists() { PathBuf::from(model) } else { known(model)?.local()?.weights };
-    Ok(Weights::open(&path).map_err(engine::Error::Model)?)
+    Ok(Weights::open(&file(model)?).map_err(engine::Error::Model)?)
+}
+
+/// The file or folder of a model's weights.
+fn file(model: &str) -> Result<PathBuf> {
+    Ok(if Path::new(model).exists() { PathBuf::from(model) } else { known(model)?.local()?.weights })
 }

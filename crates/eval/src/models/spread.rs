@@ -19,6 +19,19 @@ pub fn over_fewest(
     options: &mut Options,
     device: &str,
 ) -> Result<Option<String>> {
+    let Some((n_cards, devices)) = fewest(weights, options, device)? else { return Ok(None) };
+    let note = format!("`{name}` {}", in_words(n_cards, &devices, device.contains(':')));
+    let mut devices = Device::grouped(devices, n_cards)?;
+    options.device = devices.remove(0);
+    options.more_devices = devices;
+    Ok(Some(note))
+}
+
+/// The GPUs over which a model is spread, and how many hold it together; `None` where it is not.
+///
+/// # Errors
+/// No model that runs here.
+pub fn fewest(weights: &Path, options: &Options, device: &str) -> Result<Option<(usize, Vec<Device>)>> {
     let named: Vec<Device> = std::iter::once(&options.device).chain(&options.more_devices).cloned().collect();
     let are_named = device.contains(':');
     let n_known = if are_named { named.len() } else { named[0].n_of_machine() };
@@ -26,13 +39,7 @@ pub fn over_fewest(
         return Ok(None);
     }
     let need = Need::of(weights, options)?;
-    let found = if are_named { in_groups(named, &need) } else { first_with_room(&named[0], &need) };
-    let Some((n_cards, devices)) = found else { return Ok(None) };
-    let note = format!("`{name}` {}", in_words(n_cards, &devices, are_named));
-    let mut devices = Device::grouped(devices, n_cards)?;
-    options.device = devices.remove(0);
-    options.more_devices = devices;
-    Ok(Some(note))
+    Ok(if are_named { in_groups(named, &need) } else { first_with_room(&named[0], &need) })
 }
 
 /// All of these in groups of the fewest that hold the model; `None` where one does, or no number.

@@ -116,7 +116,8 @@ pub struct Machine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processor: Option<String>,
     pub cores: usize,
-    /// The kernels that ran: `avx512`, `avx2` or `portable`.
+    /// The kernels that ran: `avx512`, `avx2` or `portable`, or a GPU and its set; those of a continued run's parts, separated
+    /// by `; `.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kernels: String,
 }

@@ -55,10 +55,15 @@ impl FolderState {
         if has_grown {
             keeps_units(folder, &there, &wanted.input, task, config)?;
         }
-        let is_new =
-            has_grown || asks_again || there.shard != wanted.shard || there.signature != wanted.signature;
+        let kernels = kernels_of_parts(&there.origin.machine.kernels, &wanted.origin.machine.kernels);
+        let is_new = has_grown
+            || asks_again
+            || there.shard != wanted.shard
+            || there.signature != wanted.signature
+            || there.origin.machine.kernels != kernels;
         // The merging process and the original command remain recorded.
-        let RunFile { command, directory, merged, origin, .. } = there;
+        let RunFile { command, directory, merged, mut origin, .. } = there;
+        origin.machine.kernels = kernels;
         let new = RunFile { command, directory, merged, origin, ..wanted };
         Ok(Self { new: is_new.then_some(new), has_grown, asks_again })
     }
@@ -100,6 +105,14 @@ fn remove(path: &Path) -> Result<(), Error> {
         }
         _ => Ok(()),
     }
+}
+
+/// The kernels of all parts of a run, each named once, in order.
+fn kernels_of_parts(earlier: &str, now: &str) -> String {
+    if now.is_empty() || earlier.split("; ").any(|part| part == now) {
+        return earlier.to_owned();
+    }
+    if earlier.is_empty() { now.to_owned() } else { format!("{earlier}; {now}") }
 }
 
 /// Whether the signatures are the same but for asking again, which is new. Any other difference is refused.
