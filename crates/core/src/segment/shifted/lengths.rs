@@ -43,7 +43,7 @@ pub struct Stretch {
 ///
 /// ```
 /// use tribunal_core::segment::shifted::lengths::stretch;
-/// let sources: Vec<usize> = (0..40).map(|at| 20 + at * 37 % 150).collect();
+/// let sources: Vec<usize> = (0..40).map(|at| 20 + (at * 37 + at * at * 11) % 150).collect();
 /// let aligned: Vec<(usize, usize)> = sources.iter().map(|n| (*n, n + n % 7)).collect();
 /// assert_eq!(stretch(&aligned), None);
 /// // The translation of line 10 is lost, and those behind it stand one line further up.
