@@ -126,7 +126,7 @@ impl Group {
             hash.update(json_lines(&[UnitKey::of_outline(&input.outline(member))]));
         }
         if self.is_apart {
-            // Not the place among the members alone, which has no line end.
+            // No unit's line, so that no document has the same name.
             hash.update(format!("{:?}", self.wanted));
         }
         let digest = hash.finalize();
