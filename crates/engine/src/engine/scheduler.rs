@@ -369,9 +369,24 @@ impl Scheduler {
         sequence
     }
 
+    /// Removes cancelled sequences, waiting or running, and returns which. The others continue for now, since sequences
+    /// that are not cancelled wait for blocks that they compute.
+    pub fn cancel_all(&mut self, ids: impl IntoIterator<Item = SeqId>) -> Vec<SeqId> {
+        let (mut left, mut removed): (Vec<SeqId>, _) = (ids.into_iter().collect(), Vec::new());
+        // Each may wait for blocks of another, mostly a later one for those of an earlier one.
+        left.sort_unstable_by(|a, b| b.cmp(a));
+        loop {
+            let (gone, stay): (Vec<SeqId>, Vec<SeqId>) = left.into_iter().partition(|id| self.cancel(*id));
+            if gone.is_empty() {
+                return removed;
+            }
+            (left, removed) = (stay, [removed, gone].concat());
+        }
+    }
+
     /// Removes a cancelled sequence, waiting or running. Its computed blocks stay in the tree. Returns false if other
     /// sequences wait for blocks that it computes: it then continues, and can be removed later.
-    pub fn cancel(&mut self, id: SeqId) -> bool {
+    fn cancel(&mut self, id: SeqId) -> bool {
         if let Some(at) = self.waiting.iter().position(|waiting| waiting.request.id == id) {
             if let Some(Waiting { hinted, .. }) = self.waiting.remove(at) {
                 self.radix.unhint(&nodes(&hinted));

@@ -202,15 +202,11 @@ impl Worker {
         }
     }
 
-    /// Drops cancelled answers, the latest first, since later ones mostly depend on blocks that earlier ones compute.
+    /// Drops cancelled answers.
     fn drop_cancelled(&mut self) {
         let cancelled = self.answers.iter().filter(|(_, answer)| answer.is_cancelled());
-        let mut ids: Vec<SeqId> = cancelled.map(|(id, _)| *id).collect();
-        ids.sort_unstable_by(|a, b| b.cmp(a));
-        for id in ids {
-            if self.scheduler.cancel(id) {
-                self.answers.remove(&id);
-            }
+        for id in self.scheduler.cancel_all(cancelled.map(|(id, _)| *id)) {
+            self.answers.remove(&id);
         }
     }
 

@@ -155,11 +155,9 @@ impl Harness {
 
     /// Removes cancelled sequences, the latest first, unless others wait for their blocks.
     fn drop_cancelled(&mut self) {
-        for id in self.cancelled.clone().into_iter().rev() {
-            if self.scheduler.cancel(id) {
-                self.cancelled.remove(&id);
-                self.asked.get_mut(&id).expect("a known sequence").2 = usize::MAX;
-            }
+        for id in self.scheduler.cancel_all(self.cancelled.iter().copied()) {
+            self.cancelled.remove(&id);
+            self.asked.get_mut(&id).expect("a known sequence").2 = usize::MAX;
         }
         self.scheduler.check_integrity().expect("the books balance");
     }
@@ -352,6 +350,19 @@ fn request(id: SeqId, rank: usize, n_tokens: usize) -> Request {
     let tokens = (0..n_tokens as u32).map(|i| 1000 * id as u32 + i).collect();
     let logits_from = n_tokens - 1;
     Request { id, rank, n_more: 8, logits_from, ..Request::new(tokens, Variant::default()) }
+}
+
+#[test]
+fn an_earlier_sequence_that_waits_for_a_later_one_goes_with_it() {
+    let limits = Limits { n_tokens: 40, ..LIMITS };
+    let mut scheduler = Scheduler::new(limits, 100);
+    let same = |id, rank| Request { tokens: request(7, rank, 90).tokens, ..request(id, rank, 90) };
+    scheduler.add(same(1, 1));
+    scheduler.add(same(2, 0));
+    assert_eq!(chunks(&mut scheduler), [(2, 40)], "the first rank computes, the second waits for its blocks");
+    let mut removed = scheduler.cancel_all([1, 2]);
+    removed.sort_unstable();
+    assert!(removed == [1, 2] && scheduler.is_idle(), "{removed:?}");
 }
 
 #[test]
