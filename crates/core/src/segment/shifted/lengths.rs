@@ -20,6 +20,9 @@ const LEAST: f64 = 25.0;
 /// What one line can say, in log-likelihood.
 const MOST_OF_A_LINE: f64 = 8.0;
 
+/// How many times the mean deviation of the best fit another one may have to fit about as well.
+const AS_CLOSE: f64 = 1.25;
+
 /// The least variance per character, for translations of nearly constant ratio.
 const LEAST_VARIANCE: f64 = 0.5;
 
@@ -43,7 +46,7 @@ pub struct Stretch {
 ///
 /// ```
 /// use tribunal_core::segment::shifted::lengths::stretch;
-/// let sources: Vec<usize> = (0..40).map(|at| 20 + (at * 37 + at * at * 11) % 150).collect();
+/// let sources: Vec<usize> = (0..40).map(|at| 20 + at * 37 % 150).collect();
 /// let aligned: Vec<(usize, usize)> = sources.iter().map(|n| (*n, n + n % 7)).collect();
 /// assert_eq!(stretch(&aligned), None);
 /// // The translation of line 10 is lost, and those behind it stand one line further up.
@@ -66,11 +69,13 @@ pub fn stretch(lengths: &[(usize, usize)]) -> Option<Stretch> {
     let stretches: Vec<(Stretch, f64)> = stretches.filter(|(found, _)| is_found(found)).collect();
     let most = stretches.iter().map(|(found, _)| found.log_likelihood_ratio).fold(0.0, f64::max);
     // A line says only so much, so that several shifts can be about as likely, but for the lines that a shift leaves without a
-    // source. The one that fits best is meant.
+    // source. The one that fits best is meant; of those that fit about as well, as in texts whose lengths come again, the
+    // shortest.
     let least = most - MOST_OF_A_LINE * FURTHEST as f64;
-    let likely = stretches.into_iter().filter(|(found, _)| found.log_likelihood_ratio >= least);
-    let (best, _) = likely.min_by(|(_, a), (_, b)| a.total_cmp(b))?;
-    Some(best)
+    let likely = || stretches.iter().filter(|(found, _)| found.log_likelihood_ratio >= least);
+    let closest = likely().map(|(_, deviation)| *deviation).fold(f64::INFINITY, f64::min);
+    let as_close = likely().filter(|(_, deviation)| *deviation <= AS_CLOSE * closest);
+    as_close.map(|(found, _)| *found).min_by_key(|found| found.shift.abs())
 }
 
 /// How long translations are.
