@@ -32,7 +32,8 @@ impl Model {
     /// Another architecture, or a file that candle cannot read.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let name = path.display().to_string();
-        let failed = |source| Error::Candle { file: name.clone(), source: Box::new(source) };
+        let unread = |reason| Error::CandleFile { file: name.clone(), reason };
+        let failed = |error: candle_core::Error| unread(error.to_string());
         let file = File::open(path).map_err(|source| Error::File { file: name.clone(), source })?;
         let mut file = BufReader::new(file);
         let content = Content::read(&mut file).map_err(failed)?;
@@ -48,9 +49,8 @@ impl Model {
                 Ok(Self::Qwen3(model.map_err(failed)?))
             }
             other => {
-                let known =
-                    format!("is compared for qwen2 and qwen3, not for `{}`", other.unwrap_or("unknown"));
-                Err(failed(candle_core::Error::Msg(known)))
+                let other = other.unwrap_or("unknown");
+                Err(unread(format!("its architecture is `{other}`, and must be `qwen2` or `qwen3`")))
             }
         }
     }
@@ -113,28 +113,23 @@ impl Model {
 
     /// The likeliest next token of each row. A step at position 0 forgets earlier prompts.
     fn step(&mut self, rows: &[Vec<u32>], position: usize) -> candle_core::Result<Vec<u32>> {
+        match self {
+            Self::Qwen2(model) if position == 0 => model.clear_kv_cache(),
+            Self::Qwen3(model) if position == 0 => model.clear_kv_cache(),
+            _ => {}
+        }
         let (n, len) = (rows.len(), rows[0].len());
         let ids = Tensor::from_vec(rows.concat(), (n, len), &Device::Cpu)?;
         let logits = match self {
-            Self::Qwen2(model) => {
-                if position == 0 {
-                    model.clear_kv_cache();
-                }
-                model.forward(&ids, position)?
-            }
-            Self::Qwen3(model) => {
-                if position == 0 {
-                    model.clear_kv_cache();
-                }
-                model.forward(&ids, position)?
-            }
+            Self::Qwen2(model) => model.forward(&ids, position)?,
+            Self::Qwen3(model) => model.forward(&ids, position)?,
         };
         (0..n).map(|row| logits.i(row)?.argmax(0)?.to_scalar()).collect()
     }
 }
 
 fn ran(source: candle_core::Error) -> Error {
-    Error::CandleRun { source: Box::new(source) }
+    Error::Candle(Box::new(source))
 }
 
 /// Token ids below 30,000 that differ between seeds.

@@ -52,10 +52,10 @@ pub enum Error {
     Shape { name: String, known: String },
     #[error("`{file}`: {reason}")]
     Seeded { file: String, reason: String },
-    #[error("`{file}`: candle: {source}")]
-    Candle { file: String, source: Box<candle_core::Error> },
-    #[error("candle: {source}")]
-    CandleRun { source: Box<candle_core::Error> },
+    #[error("candle cannot read `{file}`: {reason}")]
+    CandleFile { file: String, reason: String },
+    #[error("candle cannot run the model: {0}")]
+    Candle(Box<candle_core::Error>),
     #[error(transparent)]
     Engine(#[from] crate::engine::Error),
     #[error("request `{id}`: {source}")]

@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail, ensure};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -60,6 +60,8 @@ struct Usage {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
+    let all = [args.prompt, args.answer, args.repeats].into_iter().chain(args.rows.iter().copied());
+    ensure!(all.min() != Some(0), "prompts, rows, answers and repeats must be at least 1");
     // candle takes its threads from the global pool.
     rayon::ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or_else(n_threads)).build_global()?;
     let asked = args.requests.as_ref().zip(args.replies.as_ref());
@@ -91,6 +93,9 @@ fn answered(asked: &Path, replies: &Path) -> Result<Vec<(Request, usize)>> {
         lengths.insert(reply.id, reply.usage.generated);
     }
     let length = |request: Request| {
+        if request.prompt_ids.is_empty() {
+            bail!("request `{}` has no `prompt_ids`; hint: `fsp --write` writes them", request.id);
+        }
         let missing = || format!("request `{}` has no reply in `{}`", request.id, replies.display());
         let tokens = *lengths.get(&request.id).with_context(missing)?;
         Ok((request, tokens))
