@@ -74,7 +74,7 @@ enum FormName {
 pub fn run(args: &Args, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
     let (chat, form) = (args.conversation()?, args.form()?);
     let mut resources = args.engine.spec();
-    gpu_check::settle(&args.model.spec(), &mut resources)?;
+    gpu_check::Used::of(&args.model.spec(), &resources).settle(&mut resources)?;
     let opened = loading::open(&args.model, &resources)?;
     let engine = opened.engine.until(&invocation.stop);
     let reply = match &args.continuation {

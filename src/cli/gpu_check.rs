@@ -93,32 +93,44 @@ const SETS: [&str; 3] = ["auto", "proven", "plain"];
 /// As [`loading::load`], and a GPU that computes wrong results by all kernels.
 pub fn load(model: &ModelSpec, resources: &Resources, sampling: Sampling) -> eval::Result<Models> {
     let mut resources = resources.clone();
-    settle(model, &mut resources)?;
+    Used::of(model, &resources).settle(&mut resources)?;
     loading::load(model, &resources, sampling)
 }
 
-/// Checks the GPUs of a run, each once for its driver, this build and each model. Where a check finds a difference, fails or
-/// does not end, the run takes slower kernels and a warning says so.
-///
-/// # Errors
-/// A GPU that computes wrong results by all kernels.
-pub fn settle(model: &ModelSpec, resources: &mut Resources) -> eval::Result<()> {
-    let Some(limit) = limit().filter(|_| resources.gpu_kernels == "auto") else { return Ok(()) };
-    let mut slowest = 0;
-    for name in gpu_check::models(model) {
-        for gpu in &gpu_check::gpus(Some(name), resources) {
+/// The GPUs that a run takes for each of its models, found before these take their memory.
+pub struct Used(Vec<(String, Named)>);
+
+impl Used {
+    /// Finds them. It loads nothing.
+    pub fn of(model: &ModelSpec, resources: &Resources) -> Self {
+        let of_model = |name: &str| {
+            gpu_check::gpus(Some(name), resources)
+                .into_iter()
+                .map(|gpu| (name.to_owned(), gpu))
+                .collect::<Vec<_>>()
+        };
+        Self(gpu_check::models(model).into_iter().flat_map(of_model).collect())
+    }
+
+    /// Checks them, each once for its driver, this build and each model. Where a check finds a difference, fails or does not end,
+    /// the run takes slower kernels and a warning says so.
+    ///
+    /// # Errors
+    /// A GPU that computes wrong results by all kernels.
+    pub fn settle(&self, resources: &mut Resources) -> eval::Result<()> {
+        let Some(limit) = limit().filter(|_| resources.gpu_kernels == "auto") else { return Ok(()) };
+        let mut slowest = 0;
+        for (name, gpu) in &self.0 {
             slowest = slowest.max(Checks::of(gpu, name).right(limit)?);
         }
+        SETS[slowest].clone_into(&mut resources.gpu_kernels);
+        Ok(())
     }
-    SETS[slowest].clone_into(&mut resources.gpu_kernels);
-    Ok(())
-}
 
-/// Remembers that the kernels of a run were wrong on a GPU, so that the next one takes slower ones.
-pub fn remember_wrong(model: &ModelSpec, resources: &Resources) {
-    let wrong = SETS.iter().position(|set| *set == resources.gpu_kernels).unwrap_or(0);
-    for name in gpu_check::models(model) {
-        for gpu in &gpu_check::gpus(Some(name), resources) {
+    /// Remembers that these kernels of a run were wrong, so that the next one takes slower ones.
+    pub fn remember_wrong(&self, kernels: &str) {
+        let wrong = SETS.iter().position(|set| *set == kernels).unwrap_or(0);
+        for (name, gpu) in &self.0 {
             Checks::of(gpu, name).remember(SETS[(wrong + 1).min(SETS.len() - 1)]);
         }
     }

@@ -73,7 +73,8 @@ pub fn judge(
     quiet: bool,
 ) -> Result<Outcome> {
     say_notes(evaluation, quiet);
-    gpu_check::settle(&evaluation.spec.models, &mut evaluation.spec.resources)?;
+    let gpus = gpu_check::Used::of(&evaluation.spec.models, &evaluation.spec.resources);
+    gpus.settle(&mut evaluation.spec.resources)?;
     let spec = &evaluation.spec;
     let models = load(&spec.models, &spec.resources, spec.sampling.sampling())?;
     let run = evaluation.with(&models, invocation)?;
@@ -94,7 +95,7 @@ pub fn judge(
     }
     opened.judge().map_err(|error| {
         if matches!(error, run::Error::Differs { .. }) {
-            gpu_check::remember_wrong(&spec.models, &spec.resources);
+            gpus.remember_wrong(&spec.resources.gpu_kernels);
         }
         error.into()
     })

@@ -217,14 +217,9 @@ impl Task<'_> {
     /// # Errors
     /// [`Error`] where the folder cannot be written, or holds another run.
     pub fn open<'a>(&'a self, config: &'a RunConfig) -> Result<Opened<'a>, Error> {
-        let share = Share::of(self, config, self.asks_apart(&config.out));
+        let share = Share::of(self, config);
         let folder = self.begin(&share, config)?;
         Ok(Opened { task: *self, config, share, folder })
-    }
-
-    /// Whether each segment is a group of its own: as the folder's run began, or as the judge allows.
-    fn asks_apart(&self, out: &Path) -> bool {
-        RunFile::read(out).map_or(self.judge.asks_apart, |run| run.apart)
     }
 
     /// Opens the run folder, with what it holds of this run, and says in it what it is.
@@ -241,7 +236,7 @@ impl Task<'_> {
             shard: config.shard.to_string(),
             input: InputId::of(self.segments, &config.selection)?,
             selection: config.selection.ranges(),
-            apart: share.apart,
+            apart: share.groups.iter().any(|group| group.is_apart),
             share: (config.shard != Shard::WHOLE).then(|| share.n_units(share.mine.iter())),
             origin: config.origin.clone(),
             trained_on: config.trained_on.clone(),
@@ -265,18 +260,18 @@ struct Share {
     ids: Vec<GroupId>,
     /// Its groups, by their numbers.
     mine: Vec<usize>,
-    /// [`RunFile::apart`].
-    apart: bool,
 }
 
 impl Share {
-    fn of(task: &Task<'_>, config: &RunConfig, apart: bool) -> Self {
+    fn of(task: &Task<'_>, config: &RunConfig) -> Self {
+        // A run goes on as it began.
+        let may_be_apart = RunFile::read(&config.out).map_or(true, |run| run.apart);
         let groups = groups::groups(task.segments, &config.selection, task.judge.grouping, config.seed);
-        let groups = if apart { groups::each_apart(groups) } else { groups };
+        let groups = if may_be_apart { groups::each_apart(groups, task.judge) } else { groups };
         let units = Units::of(task.segments, &groups, task.judge.unit);
         let mine = config.shard.choose(task.segments, &groups);
         let ids = groups.iter().map(|group| group.id(task.segments)).collect();
-        Self { groups, units, ids, mine, apart }
+        Self { groups, units, ids, mine }
     }
 
     fn n_units<'a>(&self, groups: impl Iterator<Item = &'a usize>) -> usize {

@@ -73,7 +73,7 @@ impl Rule {
 
 /// Judges a group without asking a model about what is not a translation.
 pub(super) fn judge(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-    let mut settled = settled(judge, group);
+    let mut settled = settled(judge, panel, group);
     if settled.iter().all(Option::is_none) {
         return samples::judge(judge.protocol(), (judge.samples, judge.aggregate), panel, group);
     }
@@ -88,16 +88,17 @@ pub(super) fn judge(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Resu
     verdicts.map(|(asked, settled)| settled.map_or(asked, Ok)).collect()
 }
 
-/// The verdicts of a group's units that need no model.
-fn settled(judge: &Judge, group: &[Segment]) -> Vec<Option<Verdict>> {
+/// The verdicts of a group's units that need no model, as far as they are wanted.
+fn settled(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Option<Verdict>> {
     let rule = judge.untranslated;
-    let verdict = |(segment, found): (&Segment, Option<Untranslated>)| {
+    let verdict = |(at, segment): (usize, &Segment)| {
+        let found = if panel.wants(at) { untranslated::of(segment) } else { None };
         rule.verdict(&segment.hypothesis, &found?.reason(&segment.tgt_lang))
     };
     match (rule, judge.unit) {
         (Rule::Ignored | Rule::Warned, Unit::Segment) => group.iter().map(|_| None).collect(),
         (Rule::Ignored | Rule::Warned, Unit::Group) => vec![None],
-        (Rule::Scored { .. }, Unit::Segment) => group.iter().zip(found(group)).map(verdict).collect(),
+        (Rule::Scored { .. }, Unit::Segment) => group.iter().enumerate().map(verdict).collect(),
         (Rule::Scored { .. }, Unit::Group) => vec![whole(rule, group)],
     }
 }

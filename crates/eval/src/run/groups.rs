@@ -19,7 +19,7 @@ use super::{
     selection::Selection,
 };
 use crate::{
-    judges::{Grouping, Unit},
+    judges::{Grouping, Judge, Unit},
     segment::{Segment, Segments},
 };
 
@@ -62,10 +62,13 @@ pub fn groups<S: Segments + ?Sized>(
     all.into_iter().map(group).filter(|group| !group.wanted.is_empty()).collect()
 }
 
-/// Makes each segment that gets a verdict a group of its own, with the same context: its verdict is written as soon as it
-/// is there. For judges that ask about each segment by itself ([`crate::judges::Judge::asks_apart`]).
+/// Makes each segment that gets a verdict a group of its own, with the same context, where the judge asks about each by
+/// itself ([`Judge::asks_apart`]): its verdict is written as soon as it is there.
 #[must_use]
-pub fn each_apart(groups: Vec<Group>) -> Vec<Group> {
+pub fn each_apart(groups: Vec<Group>, judge: &Judge) -> Vec<Group> {
+    if !judge.asks_apart {
+        return groups;
+    }
     let apart = |group: Group| {
         let is_apart = group.members.len() > 1;
         let one = move |at: usize| Group { members: group.members.clone(), wanted: vec![at], is_apart };
@@ -246,8 +249,7 @@ impl Shard {
     /// ([`each_apart`]) share their context, and stay together.
     #[must_use]
     pub fn choose<S: Segments + ?Sized>(self, segments: &S, groups: &[Group]) -> Vec<usize> {
-        let is_next =
-            |at: usize| at == 0 || !groups[at].is_apart || groups[at].members != groups[at - 1].members;
+        let is_next = |at: usize| at == 0 || !Arc::ptr_eq(&groups[at].members, &groups[at - 1].members);
         let begins: Vec<usize> = (0..groups.len()).filter(|&at| is_next(at)).collect();
         let costs: Vec<usize> = begins.iter().map(|&at| tokens_of_members(segments, &groups[at])).collect();
         let mut largest_first: Vec<usize> = (0..begins.len()).collect();
@@ -321,7 +323,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{run::units::in_verdict_order, segment::Lang};
+    use crate::{
+        judges::{Settings, registry},
+        run::units::in_verdict_order,
+        segment::Lang,
+    };
 
     fn segment(system: &str, doc: &str, seg: usize) -> Segment {
         Segment {
@@ -386,9 +392,10 @@ mod tests {
     fn segments_that_are_judged_apart_have_their_documents_shards_and_names_of_their_own() {
         let segments = input();
         let selection = Selection::Only((0..20).filter(|i| i % 3 != 1).collect());
+        let judge = registry::build("fsp:shots=0", &Settings::default()).unwrap();
         for grouping in [Grouping::Segment, Grouping::Document, Grouping::FiveDocuments] {
             let whole = groups(&segments, &selection, grouping, 7);
-            let apart = each_apart(whole.clone());
+            let apart = each_apart(whole.clone(), judge.as_ref());
             let wanted = |groups: &[Group]| {
                 let of = |g: &Group| g.wanted.iter().map(|&at| g.members[at]).collect::<Vec<_>>();
                 groups.iter().flat_map(of).collect::<Vec<_>>()

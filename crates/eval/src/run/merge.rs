@@ -107,8 +107,7 @@ fn same_run(a_dir: &Path, a: &RunFile, b_dir: &Path, b: &RunFile) -> Result<(), 
     }
     if a.apart != b.apart {
         // Their calls are named otherwise.
-        differences
-            .push("\n  one judged whole documents, the other each segment by itself: other versions".into());
+        differences.push("\n  one judged whole documents at a time, the other segment by segment".into());
     }
     if differences.is_empty() {
         return Ok(());

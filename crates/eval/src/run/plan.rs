@@ -2,6 +2,7 @@
 //! [trial](super::trial) estimates the actual numbers.
 
 use std::{
+    collections::HashSet,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -97,6 +98,7 @@ pub fn plan_within<S: Segments + ?Sized>(
 ) -> Result<Plan, Error> {
     let config = counting.config;
     let all = groups::groups(segments, &config.selection, judge.grouping, config.seed);
+    let all = groups::each_apart(all, judge);
     let mine: Vec<&Group> =
         config.shard.choose(segments, &all).into_iter().map(|group| &all[group]).collect();
     let work = |rehearse| Work { panel, judge, segments, rehearse, distinct: Mutex::default() };
@@ -127,7 +129,7 @@ pub fn plan_within<S: Segments + ?Sized>(
         (least, most)
     };
     Ok(Plan {
-        segments: mine.iter().map(|group| group.members.len()).sum(),
+        segments: mine.iter().flat_map(|group| group.members.iter()).collect::<HashSet<_>>().len(),
         groups: mine.len(),
         counted: counted.len(),
         units,

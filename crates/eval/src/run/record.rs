@@ -184,13 +184,15 @@ impl Record {
         }
     }
 
-    /// The records of a group from its judge's verdicts: one for each unit, whatever the judge returned.
+    /// The records of a group from its judge's verdicts: one for each unit, whatever the judge returned, or for each of
+    /// the `wanted` segments.
     #[must_use]
     pub fn of_group(
         group: &[Segment],
         judge: &Judge,
         verdicts: Vec<Result<Verdict, judges::Error>>,
         n_calls: &[usize],
+        wanted: &[usize],
     ) -> Vec<Self> {
         let unit = judge.unit;
         let keys = UnitKey::of_group(group, unit);
@@ -203,10 +205,12 @@ impl Record {
             Unit::Segment => Vec::new(),
             Unit::Group => group.iter().map(|segment| segment.seg).collect(),
         };
-        let warnings = judge.warnings(group);
-        let units = keys.into_iter().zip(verdicts).zip(warnings).enumerate();
+        let units = keys.into_iter().zip(verdicts).enumerate();
         units
-            .map(|(i, ((key, verdict), warning))| {
+            .filter(|(i, _)| unit == Unit::Group || wanted.contains(i))
+            .map(|(i, (key, verdict))| {
+                let about = if unit == Unit::Group { group } else { &group[i..=i] };
+                let warning = judge.warnings(about).pop().flatten();
                 let (source, hypothesis) = texts(i);
                 let blank = Self {
                     system: key.system,

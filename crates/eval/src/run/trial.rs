@@ -36,7 +36,7 @@ impl Task<'_> {
     /// # Errors
     /// As [`Task::run`], but for [`Error::Interrupted`].
     pub fn trial(&self, config: &RunConfig, time: Duration, distinct: Option<usize>) -> Result<Trial, Error> {
-        let share = Share::of(self, config, self.asks_apart(&config.out));
+        let share = Share::of(self, config);
         let work = share.work(self, config);
         let size = |groups: &[usize]| groups.iter().map(|&group| work.estimate(group)).sum::<usize>() as f64;
         let mut trial = Trial { groups: share.mine.len(), ..Trial::default() };

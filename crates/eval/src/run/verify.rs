@@ -108,7 +108,7 @@ type Recorded = (usize, Vec<CallLine>);
 /// changed; [`Error::Io`].
 pub fn verify(dir: &Path, run: &RunFile, task: Task<'_>, how: &How) -> Result<Report, Error> {
     let groups = groups::groups(task.segments, &how.selection, task.judge.grouping, how.seed);
-    let groups = if run.apart { groups::each_apart(groups) } else { groups };
+    let groups = if run.apart { groups::each_apart(groups, task.judge) } else { groups };
     let units = Units::of(task.segments, &groups, task.judge.unit);
     let ids: Vec<GroupId> = groups.iter().map(|group| group.id(task.segments)).collect();
     let retry_missing = run.signature.get(super::grow::RETRY).is_some();

@@ -158,10 +158,7 @@ impl<'a> Work<'a> {
         let calls = panel.take_calls();
         let keys = UnitKey::of_group(&members, judge.unit);
         let n_calls = calls_of_units(&calls, keys.len());
-        let mut records = Record::of_group(&members, judge, verdicts, &n_calls);
-        if judge.unit == Unit::Segment && !group.is_whole() {
-            records = group.wanted.iter().map(|&at| records[at].clone()).collect();
-        }
+        let records = Record::of_group(&members, judge, verdicts, &n_calls, &group.wanted);
         let id = self.ids[idx].to_string();
         let calls = calls.into_iter().map(|call| CallLine::new(&id, &keys, call)).collect();
         Ok((records, calls))

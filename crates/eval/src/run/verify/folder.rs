@@ -99,6 +99,11 @@ impl Folder<'_> {
             let (there, here) = (count(run.keys().len()), count(self.work.units.len()));
             found.push(Difference::new(RUN, "the units of the input, in order", &there, &here));
         }
+        let is_apart = self.work.groups.iter().any(|group| group.is_apart);
+        if run.apart != is_apart {
+            let what = "`apart`: whether segments of a document are groups of their own";
+            found.push(Difference::new(RUN, what, &run.apart.to_string(), &is_apart.to_string()));
+        }
         let Ok(shard) = run.shard.parse::<Shard>() else {
             found.push(Difference::new(RUN, "`shard`", &run.shard, "a part like 1/4"));
             return Ok(());
