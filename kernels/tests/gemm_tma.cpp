@@ -198,7 +198,7 @@ void one_case_of_heads(Tally& tally, const Kernel& k, int M, int H, int KV, int 
   host::order() = 0;
   const std::vector<float> qkv = plain(x, w, k_slice, bias, std::vector<float>(size_t(M) * N), N);
   host::launch(dim3(M, (heads + 3) / 4), dim3(32, 4), 0, [&] {
-    rotate(qkv.data(), nullptr, nullptr, cos.data(), sin.data(), positions.data(), slots.data(), nullptr, expected.queries.data(),
+    rotate(qkv.data(), nullptr, nullptr, nullptr, cos.data(), sin.data(), positions.data(), slots.data(), nullptr, expected.queries.data(),
            expected.keys.data(), expected.values.data(), nullptr, M, H, KV, D, D, 0, 1e-6f);
   });
   const CUtensorMap xs = rows_map(x.data(), M, K, k.tile.tokens), ws = heads_map(w.data(), heads, D, K, k.tile.outputs);
