@@ -16,7 +16,7 @@ import random
 import torch
 from mmasim.nv_ptx.sim import MMA
 
-CARDS = {"80": "Ampere", "89": "Ada Lovelace", "90": "Hopper"}
+CARDS = {"80": "Ampere", "89": "Ada Lovelace", "90": "Hopper", "100": "Blackwell", "120": "RTX Blackwell"}
 SHAPE = "m16n8k16.f32.bf16.bf16.f32"
 CORES = {card: MMA(name, SHAPE) for card, name in CARDS.items()}
 

@@ -9,7 +9,7 @@
 namespace {
 
 Tally tally("mma");
-const int kCards[] = {80, 89, 90};
+const int kCards[] = {80, 89, 90, 100, 120};
 
 // The text between `key` and the next quotation mark, from `at` on. The file is read where its writer put things.
 std::string text_after(const std::string& line, const std::string& key, size_t at = 0) {

@@ -270,8 +270,8 @@ fn tensor_core_sums_are_those_of_its_generation() {
     let file = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("tests/golden/mma.json");
     let golden: TensorCore = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     // Cards of one major compute capability round alike; 8.9 as 8.0 does.
-    let known = if gpu.generation() == "8" { "80" } else { "90" };
-    if !["8", "9"].contains(&gpu.generation().as_str()) {
+    let known = format!("{}0", gpu.generation());
+    if !golden.cases.iter().all(|case| case.d.contains_key(&known)) {
         eprintln!("not checked: there are no golden sums of generation {}", gpu.generation());
         return;
     }
@@ -280,7 +280,7 @@ fn tensor_core_sums_are_those_of_its_generation() {
         let c: Vec<f32> = hex(c, 8).into_iter().map(f32::from_bits).collect();
         let ours = gpu.multiply_tiles(&halves(a), &halves(b), &c).unwrap();
         let ours: Vec<u32> = ours.into_iter().map(f32::to_bits).collect();
-        assert_eq!(ours, hex(&d[known], 8), "{name}, on {gpu:?}");
+        assert_eq!(ours, hex(&d[&known], 8), "{name}, on {gpu:?}");
     }
     assert_eq!(gpu.check_tensor_core().unwrap(), None, "the hashes of many tiles, on {gpu:?}");
     eprintln!("{} tiles and the hashes of many have the bits of sm_{known} on {gpu:?}", golden.cases.len());
