@@ -5,7 +5,7 @@
 //   w      [.., k] raw rows of the file (blocks.cuh); panel [n_rows, k] bf16
 //
 // For the quantised formats that have no product of their own. Their values have more bits than bf16: what is lost is one
-// rounding of each weight, to 2^-9 of its size; of mxfp4 nothing.
+// rounding of each weight, to 2^-9 of its size.
 //
 //   starts  [experts + 1] or null: rows of_expert e to of_expert (e + 1) are expert e's, and are left out where starts[e]
 //           is starts[e + 1]: no row takes that expert
@@ -55,8 +55,4 @@ extern "C" __global__ void dequantize_q5_1(PANEL_PARAMETERS) {
 extern "C" __global__ void dequantize_q5_k(PANEL_PARAMETERS) {
   await_earlier();
   dequantize_row<Format::kQ5_K>(w, panel, starts, first_row, n_rows, k, of_expert);
-}
-extern "C" __global__ void dequantize_mxfp4(PANEL_PARAMETERS) {
-  await_earlier();
-  dequantize_row<Format::kMxfp4>(w, panel, starts, first_row, n_rows, k, of_expert);
 }

@@ -55,6 +55,5 @@ int main() {
   one_format<Format::kQ5_0>(tally, "q5_0", dequantize_q5_0);
   one_format<Format::kQ5_1>(tally, "q5_1", dequantize_q5_1);
   one_format<Format::kQ5_K>(tally, "q5_k", dequantize_q5_k);
-  one_format<Format::kMxfp4>(tally, "mxfp4", dequantize_mxfp4);
   return tally.end();
 }

@@ -215,6 +215,7 @@ fn a_wrong_kernel_is_found_and_named() {
         ("gemm_bf16_tma_64x128", "[35, 3072] by [72, 3072]"),
         ("gemm_q4_k_16x64", "[35, 3072] by [72, 3072]"),
         ("gemm_q6_k_8x64_gated", "experts [80, 768]"),
+        ("dequantize_q5_k", "[75, 768]"),
     ] {
         let (said, code) = gpu_check(&[("TRIBUNAL_EMULATED_WRONG_KERNEL", kernel)], &[]);
         let named = format!("`{kernel}` of {what}: row 0, column 0 is ");

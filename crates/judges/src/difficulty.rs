@@ -42,6 +42,7 @@ pub const METHOD: Method = Method {
     stages: &[RATE],
     // One for all translations of a source.
     calls: Calls::exactly(1),
+    answer_tokens: Some(106),
     scale: "1 to 10, lower is easier; the score is its negative",
     lowest: Lowest::Unknown,
     presets: &[Preset::Paper, Preset::Strict],

@@ -55,6 +55,7 @@ pub const METHOD: Method = Method {
     // As `code`, up to five more for cut answers and ten for unusable ones; with score=expected, one more that weighs
     // all scores.
     calls: Calls { least: 1, typical: 1, most: 16 },
+    answer_tokens: Some(7),
     scale: "0 to 100, higher is better",
     lowest: Lowest::Quality,
     options: Options::CHOICES,

@@ -59,6 +59,7 @@ pub const SQM: Method = Method {
     name: "gemba-sqm",
     summary: "a score of 0 to 100 whose anchors are described",
     stages: &[ASSESS, EXPECT],
+    answer_tokens: Some(2),
     scale: "0 to 100, higher is better",
     lowest: Lowest::Quality,
     options: Options::CHOICES,
@@ -77,6 +78,7 @@ pub const STARS: Method = Method {
                Quality\"",
     stages: &[ASSESS],
     calls: Calls { least: 1, typical: 1, most: 16 },
+    answer_tokens: Some(2),
     scale: "1 to 5, higher is better",
     lowest: Lowest::Score(1.0),
     options: OnlyReference::CHOICES,
@@ -90,6 +92,7 @@ pub const STARS: Method = Method {
 pub const CLASSES: Method = Method {
     name: "gemba-classes",
     summary: "one of five classes of quality",
+    answer_tokens: Some(7),
     scale: "0 (no meaning preserved) to 4 (perfect translation), higher is better",
     lowest: Lowest::Score(0.0),
     build: |settings, options| {

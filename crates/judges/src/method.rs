@@ -21,8 +21,8 @@ pub struct Method {
     /// The roles of the models that it asks.
     pub roles: &'static [Role],
     pub calls: Calls,
-    /// Of an answer on average, by Qwen2.5-Coder-1.5B on WMT23 en-de; 0 where nothing is written, `None` where no run was
-    /// recorded.
+    /// Of an answer on average, by Qwen2.5-Coder-1.5B on WMT23 en-de (`scripts/answer_lengths.py`); 0 where nothing is written,
+    /// `None` where no run was recorded or that judge found nothing to write.
     pub answer_tokens: Option<usize>,
     /// The scale of `raw` and its direction.
     pub scale: &'static str,

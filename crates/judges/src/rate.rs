@@ -98,6 +98,7 @@ pub const METHOD: Method = Method {
     roles: &[Role::Core, Role::Evaluator, Role::Search, Role::Comparer],
     // Ten rounds of a call of the core agent and two of another, and the forced end.
     calls: Calls { least: 1, typical: 3, most: 31 },
+    answer_tokens: Some(108),
     scale: "0 to 4, higher is better",
     lowest: Lowest::Score(0.0),
     options: Options::CHOICES,

@@ -83,6 +83,7 @@ pub const METHOD: Method = Method {
     citation: "Kim, RUBRIC-MQM, Tables 2, 8 and 10 to 17",
     stages: &[ANNOTATE],
     calls: Calls::exactly(1),
+    answer_tokens: Some(34),
     scale: "negative points (or penalty), 0 is best and higher is better; as code without points: penalty over \
             100, lower is better",
     weights: Some("rubric-mqm"),

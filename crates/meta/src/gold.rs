@@ -166,6 +166,17 @@ impl GoldSource {
     pub fn annotators(&self, testset: &TestSet) -> Result<Vec<Annotator>, Error> {
         annotators(testset, &self.names)
     }
+
+    /// The same; none where they have no scores of segments, such as spans without penalties.
+    ///
+    /// # Errors
+    /// Files that cannot be read.
+    pub fn scored_annotators(&self, testset: &TestSet) -> Result<Vec<Annotator>, Error> {
+        match self.annotators(testset) {
+            Err(Error::Unsuitable(_)) => Ok(Vec::new()),
+            annotators => annotators,
+        }
+    }
 }
 
 /// Annotators are called by their rating files where there is one name, and by their names otherwise.

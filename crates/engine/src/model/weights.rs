@@ -108,13 +108,32 @@ impl Weights {
     /// A checkpoint without files: tensors of this configuration with seeded numbers in bf16.
     #[must_use]
     pub fn seeded(config: Config, seed: u32) -> Self {
-        seeded::weights(config, seed)
+        seeded::weights(config, seed, |_| Format::Bf16)
     }
 
-    /// How a tensor's numbers are made; `None` when they come from a file, and for norms.
+    /// The same with each tensor in the format that this checkpoint has it in: that of the same layer, else of the first layer
+    /// with such a tensor. Formats that GPUs do not compute become bf16.
+    #[must_use]
+    pub fn seeded_alike(&self, config: Config, seed: u32) -> Self {
+        let of_layer = |name: &str| Some(name.strip_prefix("model.layers.")?.split_once('.')?.1.to_owned());
+        let mut of_layers = BTreeMap::new();
+        for (name, entry) in &self.index {
+            if let Some(part) = of_layer(name) {
+                of_layers.entry(part).or_insert(entry.dtype);
+            }
+        }
+        let own = |name: &str| self.index.get(name).map(|entry| entry.dtype);
+        let others = |name: &str| of_layers.get(&of_layer(name)?).copied();
+        let format = |name: &str| own(name).or_else(|| others(name)).filter(|format| format.is_on_gpus());
+        seeded::weights(config, seed, |name| format(name).unwrap_or(Format::Bf16))
+    }
+
+    /// How a tensor's numbers are made on a device; `None` when they come from a file, for norms, and in other formats than
+    /// bf16.
     #[must_use]
     pub fn fill(&self, name: &str) -> Option<seeded::Fill> {
-        seeded::fill(self.seed?, name, &self.index.get(name)?.shape)
+        let entry = self.index.get(name).filter(|entry| entry.dtype == Format::Bf16)?;
+        seeded::fill(self.seed?, name, &entry.shape)
     }
 
     #[must_use]
@@ -188,7 +207,7 @@ impl Weights {
             return Err(self.bad(name, &format!("has shape {:?}, expected {shape:?}", entry.shape)));
         }
         if let Some(seed) = self.seed {
-            let bytes = seeded::bytes(seed, name, shape).into();
+            let bytes = seeded::bytes(seed, name, shape, entry.dtype).into();
             return Ok(Stored { dtype: entry.dtype, shape: &entry.shape, bytes });
         }
         let bytes = |file: usize, start, end| self.files[file].bytes(start, end);

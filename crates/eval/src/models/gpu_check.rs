@@ -57,7 +57,7 @@ pub fn gpus(model: Option<&str>, resources: &Resources) -> Vec<Named> {
 }
 
 /// Checks each GPU of `device` with these kernels: the tensor core's sums, every kernel of a product beside the plain one, and
-/// two seeded layers of the width of `model`.
+/// two seeded layers of the width and formats of `model`.
 ///
 /// # Errors
 /// There is no such GPU, it has too little memory, or the model cannot be read or run there.
@@ -68,10 +68,9 @@ pub fn check(device: &str, model: Option<&str>, kernels: &str) -> Result<Vec<Gpu
         return Err(Error::NotAGpu(device.to_owned()));
     }
     let weights = model.map(weights).transpose()?;
-    let config = weights.as_ref().map(Weights::config);
     let check = |gpu: &&Gpu| {
         let start = Instant::now();
-        let wrong = match gpu.with_kernels(gpu_kernels(kernels)).check(config) {
+        let wrong = match gpu.with_kernels(gpu_kernels(kernels)).check(weights.as_ref()) {
             Ok(difference) => difference.map(|difference| difference.to_string()),
             // A kernel that touches memory that is not its own, say.
             Err(model::Error::Gpu(error @ cuda::Error::Driver { .. })) => Some(error.to_string()),

@@ -77,7 +77,7 @@ impl Translations<'_> {
     fn ratings(&self, set: &EvalSet) -> Result<Vec<Rating>, Error> {
         let mut all = Vec::new();
         let files = set.gold_source.rating_files(self.testset)?;
-        let scored = set.gold_source.annotators(self.testset).unwrap_or_default();
+        let scored = set.gold_source.scored_annotators(self.testset)?;
         for file in &files {
             let own = scored.iter().find(|annotator| annotator.name == file.annotator);
             let scores = match (files.len(), own) {

@@ -51,8 +51,7 @@ pub(super) fn pairs(set: &EvalSet) -> Result<Vec<Of<RaterPair>>, Error> {
 
 /// Annotators and metrics, where there are several annotators with scores.
 pub(super) fn several(request: &Request<'_>, set: &EvalSet) -> Result<Option<Of<Annotators>>, Error> {
-    // Spans without penalties give an annotator no scores; then there is nothing to compare.
-    let mut annotators = set.gold_source.annotators(&set.testset).unwrap_or_default();
+    let mut annotators = set.gold_source.scored_annotators(&set.testset)?;
     if annotators.len() < 2 {
         return Ok(None);
     }

@@ -2,6 +2,7 @@
 
 #![expect(unsafe_code, reason = "kernel launches and copies trust their arguments")]
 
+mod dequantized;
 mod grouped;
 
 use cudarc::driver::{CudaStream, result};

@@ -5,11 +5,16 @@
 
 use std::sync::LazyLock;
 
-use half::{bf16, f16};
+use half::bf16;
 use serde_json::Value;
 
 use super::{Error, Gpu, KernelSet, products::Kind, quant_layout::QuantLayout};
-use crate::model::{BLOCK, Config, KvType, Model, Part, Step, Weights, config::from_json, weights::Format};
+use crate::model::{
+    BLOCK, Config, KvType, Model, Part, Step, Weights,
+    config::from_json,
+    cpu::Packed,
+    weights::{Format, seeded::blocks},
+};
 
 /// What was computed otherwise than it must be, in words: the kernel, and where the first difference is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,27 +77,12 @@ impl Draw {
         out
     }
 
-    /// Rows of `k` values in a format, with every code and the scales of a model's weights.
+    /// Rows of `k` values in a format.
     fn rows(&mut self, format: Format, n: usize, k: usize) -> Vec<u8> {
         if format == Format::Bf16 {
             return (0..n * k).flat_map(|_| bf16::from_f32(self.number()).to_le_bytes()).collect();
         }
-        let mut bytes: Vec<u8> = (0..n * format.row_bytes(k)).map(|_| self.bits() as u8).collect();
-        let halves: &[usize] = match format {
-            Format::Q4K => &[0, 2],
-            Format::Q6K => &[208],
-            _ => &[0],
-        };
-        for block in bytes.chunks_exact_mut(format.block_bytes()) {
-            if format == Format::Mxfp4 {
-                block[0] = 115 + block[0] % 8;
-                continue;
-            }
-            for &at in halves {
-                block[at..at + 2].copy_from_slice(&f16::from_f32(0.01 * self.number()).to_le_bytes());
-            }
-        }
-        bytes
+        blocks(format, self.bits(), n * k / format.block(), 0.5)
     }
 }
 
@@ -161,27 +151,33 @@ const SHAPES: [[usize; 3]; 2] = [[35, 72, 3072], [270, 136, 4096]];
 /// Rows, outputs and inputs of an expert.
 const GROUPED: [usize; 3] = [135, 80, 768];
 
+/// Outputs and inputs of a matrix that becomes a panel.
+const PANEL: [usize; 2] = [75, 768];
+
 /// Tokens of the sequences that two layers read; then each goes on by one token, four times.
 const PROMPTS: [usize; 3] = [150, 20, 5];
 const ANSWER: usize = 4;
 
 impl Gpu {
-    /// The first difference from what the kernels define, if there is one; with a configuration also that of two layers of
-    /// its width with seeded weights.
+    /// The first difference from what the kernels define, if there is one; with a checkpoint also that of two layers of its
+    /// width and formats with seeded weights. Its own weights are not read.
     ///
     /// # Errors
     /// The device fails or has too little memory.
-    pub fn check(&self, config: Option<&Config>) -> Result<Option<Difference>, crate::model::Error> {
+    pub fn check(&self, weights: Option<&Weights>) -> Result<Option<Difference>, crate::model::Error> {
         if let Some(found) = self.check_tensor_core()? {
             return Ok(Some(found));
         }
         if let Some(found) = self.check_products()? {
             return Ok(Some(found));
         }
+        if let Some(found) = self.check_panels()? {
+            return Ok(Some(found));
+        }
         if let Some(found) = self.check_small_layers()? {
             return Ok(Some(found));
         }
-        config.map_or(Ok(None), |config| self.check_layers(config))
+        weights.map_or(Ok(None), |weights| self.check_layers(weights))
     }
 
     /// The sums of the tensor core. Where none are known (neither capability 8, 9, 10 nor 12) nothing is found.
@@ -252,6 +248,28 @@ impl Gpu {
         Ok(None)
     }
 
+    /// Every kernel that rounds a format's weights to `bf16` beside the CPU.
+    fn check_panels(&self) -> Result<Option<Difference>, Error> {
+        let [n, k] = PANEL;
+        for format in Format::ALL.into_iter().filter(|format| format.is_on_gpus()) {
+            let rows = Draw(5).rows(format, n, k);
+            let Some((kernel, computed)) = self.dequantized(format, &rows, PANEL)? else { continue };
+            let packed = Packed::pack(format, n, k, &rows).expect("rows of whole blocks");
+            let mut expected = vec![0.0; n * k];
+            for (i, row) in expected.chunks_exact_mut(k).enumerate() {
+                packed.dequantize_row(i, row);
+            }
+            expected.iter_mut().for_each(|value| *value = bf16::from_f32(*value).to_f32());
+            let computed: Vec<f32> =
+                computed.into_iter().map(|bits| bf16::from_bits(bits).to_f32()).collect();
+            let what = format!("`{kernel}` of [{n}, {k}]");
+            if let Some(found) = Difference::of(&what, k, &expected, &computed) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
     /// Every kernel that computes the products of experts beside the plain one, and that beside the plain product with
     /// each expert's weights: one expert has all rows, one some, one none.
     fn check_grouped(&self, kind: Kind, format: Format) -> Result<Option<Difference>, Error> {
@@ -296,12 +314,13 @@ impl Gpu {
         Ok(None)
     }
 
-    /// The logits of two layers of a model's width, by the kernels of a run beside the proven ones with plain attention, each
-    /// launched by itself.
+    /// The logits of two layers of a checkpoint's width and formats, by the kernels of a run beside the proven ones with plain
+    /// attention, each launched by itself.
     ///
     /// # Errors
     /// The device fails or has too little memory.
-    pub fn check_layers(&self, config: &Config) -> Result<Option<Difference>, crate::model::Error> {
+    pub fn check_layers(&self, alike: &Weights) -> Result<Option<Difference>, crate::model::Error> {
+        let config = alike.config();
         // Of a model whose first layers are dense, too, the second one has experts.
         let mut config = Config { n_layers: config.n_layers.min(2), ..config.clone() };
         if let Some(experts) = &mut config.experts {
@@ -315,7 +334,7 @@ impl Gpu {
         if let Some(delta_net) = &mut config.delta_net {
             delta_net.layers = (1..=config.n_layers).map(|layer| layer < config.n_layers).collect();
         }
-        let weights = Weights::seeded(config, 11);
+        let weights = alike.seeded_alike(config, 11);
         let run = |gpu: &Self| {
             let mut model = super::load(gpu, &weights)?;
             logits(&mut *model)

@@ -1,10 +1,14 @@
 //! A checkpoint without files: a configuration's tensors with seeded numbers, for measuring shapes whose weights are
 //! not at hand. The same numbers come from the kernel `fill_bf16`, so that a GPU makes its own.
 
+mod blocks;
+
 use std::{collections::BTreeMap, path::PathBuf};
 
 use super::{Entry, Format, Source, Weights};
 use tribunal_core::random;
+
+pub use blocks::blocks;
 
 use crate::model::Config;
 
@@ -16,16 +20,14 @@ pub struct Fill {
     pub scale: f32,
 }
 
-/// The tensors of `config` in bf16, with numbers drawn from `seed`.
+/// The tensors of `config` with numbers drawn from `seed`, each in the format that `format` says.
 #[must_use]
-pub fn weights(config: Config, seed: u32) -> Weights {
+pub fn weights(config: Config, seed: u32, format: impl Fn(&str) -> Format) -> Weights {
     let mut index = BTreeMap::new();
     for (name, shape) in tensors(&config) {
-        let end = 2 * shape.iter().product::<usize>();
-        index.insert(
-            name,
-            Entry { file: 0, start: 0, end, dtype: Format::Bf16, shape, rows: None, source: Source::Plain },
-        );
+        let dtype = format(&name);
+        let end = shape.iter().product::<usize>() / dtype.block() * dtype.block_bytes();
+        index.insert(name, Entry { file: 0, start: 0, end, dtype, shape, rows: None, source: Source::Plain });
     }
     let path = PathBuf::from(format!("seeded weights ({seed})"));
     Weights { path, files: Vec::new(), index, config, metadata: None, seed: Some(seed), remarks: Vec::new() }
@@ -191,14 +193,21 @@ pub fn fill(seed: u32, name: &str, shape: &[usize]) -> Option<Fill> {
 
 /// A tensor's bytes.
 #[must_use]
-pub fn bytes(seed: u32, name: &str, shape: &[usize]) -> Vec<u8> {
-    let n = shape.iter().product();
-    let value = |i: usize| match fill(seed, name, shape) {
-        Some(fill) => fill.value(i),
-        // Gemma's files hold what is added to 1; ones again, so that its rows only grow by a factor.
-        None => half::bf16::ONE,
-    };
-    (0..n).flat_map(|i| value(i).to_le_bytes()).collect()
+pub fn bytes(seed: u32, name: &str, shape: &[usize], format: Format) -> Vec<u8> {
+    let n: usize = shape.iter().product();
+    let fill = fill(seed, name, shape);
+    if let Some(fill) = fill
+        && !format.is_float()
+    {
+        return blocks(format, fill.seed, n / format.block(), fill.scale);
+    }
+    // Of norms and factors ones. Gemma's files hold what is added to 1; ones again, so that its rows only grow by a factor.
+    let values = (0..n).map(|i| fill.map_or(half::bf16::ONE, |fill| fill.value(i)));
+    match format {
+        Format::F32 => values.flat_map(|value| value.to_f32().to_le_bytes()).collect(),
+        Format::F16 => values.flat_map(|value| half::f16::from_f32(value.to_f32()).to_le_bytes()).collect(),
+        _ => values.flat_map(half::bf16::to_le_bytes).collect(),
+    }
 }
 
 impl Fill {

@@ -9,6 +9,7 @@ use tribunal_engine::model::{
     config::{Attention, AttentionKind, Rope, Scaling},
     cpu::Activations,
     cuda::{KernelSet, step_bytes},
+    weights::{Format, seeded},
 };
 
 use super::{
@@ -195,7 +196,27 @@ fn steps_and_the_cache_take_the_memory_that_is_reckoned() {
 fn what_gpu_check_compares_agrees() {
     let Some(Device::Cuda(gpu)) = gpu() else { return };
     for name in MODELS {
-        assert_eq!(gpu.check_layers(&config(name)).unwrap(), None, "{name}");
+        let weights = Weights::open(&tiny(name)).unwrap();
+        let before = gpu.whole_steps();
+        assert_eq!(gpu.check_layers(&weights).unwrap(), None, "{name}");
+        assert!(gpu.whole_steps() > before, "{name}: no step was replayed");
+    }
+}
+
+/// Layers of a checkpoint's formats: products, epilogues and panels.
+#[test]
+fn what_gpu_check_compares_agrees_in_every_format() {
+    let Some(Device::Cuda(gpu)) = gpu() else { return };
+    let tiny = config("qwen3");
+    let full = Attention { head_dim: 64, rotary_dim: 64, n_kv_heads: 2, ..tiny.full.clone() };
+    let config = Config { hidden: 256, intermediate: 512, n_heads: 4, full, ..tiny };
+    for format in Format::ALL.into_iter().filter(|format| format.is_on_gpus()) {
+        let weights = seeded::weights(config.clone(), 3, |name| {
+            if name.ends_with("norm.weight") { Format::F32 } else { format }
+        });
+        let alike = weights.seeded_alike(config.clone(), 4);
+        assert!(weights.tensors().eq(alike.tensors()), "{format:?}");
+        assert_eq!(gpu.check_layers(&weights).unwrap(), None, "{format:?}");
     }
 }
 
