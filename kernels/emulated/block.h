@@ -27,7 +27,8 @@ namespace host {
 struct Site {
   const char *what, *file;
   int line;
-  bool operator==(const Site& o) const { return line == o.line && what == o.what && (file == o.file || !std::strcmp(file, o.file)); }
+  bool operator==(const Site& o) const { return line == o.line && same(what, o.what) && same(file, o.file); }
+  static bool same(const char* a, const char* b) { return a == b || !std::strcmp(a, b); }
   std::string text() const { return std::string(what) + " at " + file + ":" + std::to_string(line); }
 };
 
@@ -70,6 +71,7 @@ using Together = void (*)(void* const* requests, unsigned lanes);
 struct Collective {
   unsigned mask = 0, arrived = 0;
   Together together = nullptr;
+  Site site = {};  // of the lane that arrived last
 };
 
 // A barrier as ThreadSanitizer sees it: writes before it are visible after it. Rounds alternate between two addresses,
@@ -119,6 +121,9 @@ class Block {
   // Called by threads.
   void sync_block(Site site);
   void collective(Fiber& f, unsigned mask, Together together, void* request, Site site);
+  // An instruction that is `.aligned` in PTX: all 32 lanes execute it, at one place in the source. A lane that skips it in one
+  // turn of a loop and executes it in the next is found by the number of its calls only, when it ends or is elsewhere.
+  void aligned(Fiber& f, Together together, void* request, Site site);
   [[noreturn]] void end(Fiber& f);
   [[noreturn]] void fail(const std::string& why) const;
 
@@ -144,7 +149,7 @@ class Block {
   [[noreturn]] void fail_left_behind(const Warp& w, const Collective& m) const;
   void leave(Fiber& f);
   Fiber* next_to_run();
-  void arrive(Fiber& f, unsigned mask, Together together, void* request, Site site);
+  void arrive(Fiber& f, unsigned mask, Together together, void* request, Site site, bool aligned = false);
   void arrive_at_barrier(Fiber& f, Site site);
   void take_leave(Fiber& f);
   void let_go(Warp& w, unsigned lanes);
@@ -317,13 +322,20 @@ inline void Block::collective(Fiber& f, unsigned mask, Together together, void* 
   leave(f);
 }
 
-inline void Block::arrive(Fiber& f, unsigned mask, Together together, void* request, Site site) {
+inline void Block::aligned(Fiber& f, Together together, void* request, Site site) {
+  if (f.warp->present != ~0u) fail(site.text() + ": the warp has less than 32 lanes");
+  arrive(f, ~0u, together, request, site, true);
+  leave(f);
+}
+
+inline void Block::arrive(Fiber& f, unsigned mask, Together together, void* request, Site site, bool aligned) {
   const Unseen unseen;
   Warp& w = *f.warp;
   Collective& m = mask == ~0u ? w.whole : part_of(w, mask);
   if (!(mask >> f.lane & 1)) fail(site.text() + ": lane " + std::to_string(f.lane) + " is not in its own mask");
-  if (m.arrived && m.together != together) fail(site.text() + ": other lanes of the warp are in another operation");
-  f.site = site;
+  if (m.arrived && (m.together != together || (aligned && !(m.site == site))))
+    fail(site.text() + ": other lanes of the warp are in " + m.site.text());
+  f.site = m.site = site;
   m.together = together;
   m.arrived |= 1u << f.lane;
   w.requests[f.lane] = request;

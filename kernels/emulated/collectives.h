@@ -19,6 +19,12 @@ inline void __syncwarp(unsigned mask = ~0u, HOST_SITE) {
 
 namespace host {
 
+// An aligned instruction that does nothing which the emulator models.
+inline void only_aligned(Site site) {
+  Fiber& f = self();
+  f.block->aligned(f, [](void* const*, unsigned) {}, nullptr, site);
+}
+
 template <typename T>
 struct ShuffleRequest {
   T given, taken;

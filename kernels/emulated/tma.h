@@ -204,6 +204,10 @@ inline void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int co
 }
 inline void tma_prefetch(const CUtensorMap&) {}
 template <int N>
-inline void registers_less() {}
+inline void registers_less(HOST_SITE) {
+  host::only_aligned({"registers_less", file, line});
+}
 template <int N>
-inline void registers_more() {}
+inline void registers_more(HOST_SITE) {
+  host::only_aligned({"registers_more", file, line});
+}

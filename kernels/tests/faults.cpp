@@ -1,5 +1,6 @@
 // Runs one planted fault of kernels/tests/faults, for a sanitizer to find: `faults NAME`. Without a name it runs what
 // is sound, in several orders; nothing may be found in that. scripts/cuda/sanitize.sh says what each must lead to.
+#include "faults/aligned.cu"
 #include "faults/tma.cu"
 #include "faults/memory.cu"
 #include "faults/split_k.cu"
@@ -27,6 +28,10 @@ Fault with_tma(TmaFault fault) {
   return {1, 64, 4096, [fault](const float* x, float* y) { tma_ring(four_rows(x), y, fault); }};
 }
 
+Fault with_aligned(AlignedFault fault) {
+  return {1, 32, 512, [fault](const float*, float* y) { aligned_loads(y, fault); }};
+}
+
 // Sums that are 0 in their order, 1 in another, and not a number where one is missing.
 Fault with_reduction(ReductionFault fault) {
   static std::vector<float> parts, terms;
@@ -48,6 +53,11 @@ const std::map<std::string, Fault> faults = {
     {"missing_barrier", {1, 64, 256, [](const float* x, float* y) { missing_barrier(x, y, 64); }}},
     {"shuffle_for_barrier", {1, 32, 0, [](const float* x, float* y) { shuffle_for_barrier(x, y); }}},
     {"divergent_barrier", {1, 64, 0, [](const float*, float* y) { divergent_barrier(y); }}},
+    {"aligned_skips", with_aligned(kSkips)},
+    {"aligned_returns", with_aligned(kReturns)},
+    {"aligned_two_places", with_aligned(kTwoPlaces)},
+    {"aligned_half_transposes", with_aligned(kHalfTransposes)},
+    {"aligned_half_frees", with_aligned(kHalfFrees)},
     {"tma_no_wait", with_tma(kNoWait)},
     {"tma_wrong_phase", with_tma(kWrongPhase)},
     {"tma_no_arrival", with_tma(kNoArrival)},
@@ -76,6 +86,8 @@ void run_sound() {
     std::vector<float> ones(128, 1.0f), sums(32);
     host::launch(dim3(1), dim3(64), 4096, [&] { tma_ring(four_rows(ones.data()), sums.data(), kSoundTma); });
     if (sums != std::vector<float>(32, 4.0f)) host::stop("a sound TMA kernel is wrong");
+    host::launch(dim3(1), dim3(32), 512, [&] { aligned_loads(sums.data(), kSoundAligned); });
+    if (sums != std::vector<float>(32, 64.0f)) host::stop("sound aligned instructions are wrong");
     const Fault sound = with_reduction(kSoundReduction);
     for (const int again : {0, 1}) {  // the semaphore is 0 again
       sums.assign(32, NAN);

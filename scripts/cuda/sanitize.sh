@@ -124,6 +124,11 @@ if [ $# = 0 ] || [ "$1" = --all ]; then
   later "tma_left: named" finds "" tma_left 'still on their way'
   later "tma_misaligned: named" finds "" tma_misaligned 'not aligned to 1024 bytes'
   later "tma_overwritten: named" finds "" tma_overwritten 'the destination of a copy in flight was written'
+  for fault in returns half_frees; do later "aligned_$fault: named" finds "" "aligned_$fault" 'lanes of its mask have ended'; done
+  for fault in skips two_places; do
+    later "aligned_$fault: named" finds "" "aligned_$fault" 'other lanes of the warp are in ldmatrix_x4 at'
+  done
+  later "aligned_half_transposes: named" finds "" aligned_half_transposes 'other lanes of the warp are in mma_bf16 at'
   for fault in first_reduces semaphore_not_zero; do later "split_k_$fault: NaN" finds "" "split_k_$fault" nan; done
   later "split_k_own_first: another sum" finds "" split_k_own_first 128.000000 # sound ones' is 96
   later "split_k_no_fence: a race" finds thread split_k_no_fence 'ThreadSanitizer: data race'
