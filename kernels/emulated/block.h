@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <new>
 #include <string>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "async.h"
 #include "dice.h"
 #include "fiber.h"
+#include "proxy.h"
 
 namespace host {
 
@@ -40,6 +42,7 @@ struct Bytes {
 };
 
 class Block;
+class Products;
 struct Warp;
 
 struct Fiber {
@@ -99,6 +102,8 @@ struct Warp {
   Fiber* lanes[32];
   uint8_t order[32];
   Rounds rounds;
+  std::shared_ptr<Products> products;  // of wgmma; null until its first instruction
+  bool products_in_flight = false;
   bool chained = false;  // each present lane's `next` is the one after it in the order
 };
 
@@ -109,6 +114,7 @@ class Block {
   const char* kernel_name = "kernel";
   const std::function<void()>* kernel = nullptr;
   bool early = false;  // the kernel was told to start before the one before it has ended
+  AsyncView async_view;
   Bytes dynamic, statics;  // the block's shared memory: what the launch asked for, what the kernel declares
 
   Block() = default;
@@ -382,6 +388,7 @@ inline void Block::take_leave(Fiber& f) {
   Warp& w = *f.warp;
   if (early && !f.awaited)
     fail("thread " + std::to_string(f.index) + " has ended without await_earlier, and the kernel was started early");
+  if (w.products_in_flight) fail("thread " + std::to_string(f.index) + " has ended, and products are on their way (wgmma_wait)");
   f.ended = true;
   f.copies.clear();
   w.alive &= ~(1u << f.lane);

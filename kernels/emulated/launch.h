@@ -115,6 +115,7 @@ class Worker {
   }
   void run(const Launch& l, size_t i) {
     block_.dynamic = dynamic_.make(l.dynamic_bytes);
+    block_.async_view.begin(block_.dynamic.at, block_.dynamic.n);
     std::memset(block_.statics.at, 0xff, block_.statics.n);
     block_.run(l.block_at(i), order());
     if (dynamic_.overrun(block_.dynamic)) block_.fail("a write outside dynamic shared memory");

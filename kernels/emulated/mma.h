@@ -101,9 +101,15 @@ inline void cp_async_16(void* shared, const void* global, bool valid, HOST_SITE)
   host::Fiber& f = host::self();
   host::require_shared(f, shared, 16, {"cp_async_16", file, line});
   f.copies.add(shared, global, valid);
+  const host::Unseen unseen;
+  f.block->async_view.copied(shared, f.index);
 }
 inline void cp_async_commit() { host::self().copies.commit(); }
 template <int N>
 inline void cp_async_wait() {
-  host::self().copies.wait(N);
+  host::Fiber& f = host::self();
+  f.copies.wait(N, [&](const void* to) {
+    const host::Unseen unseen;
+    f.block->async_view.copied(to, f.index);
+  });
 }

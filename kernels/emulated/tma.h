@@ -142,6 +142,7 @@ struct TileCopy {
       put_row(row, index);
       for (unsigned i = 1; i < map.rank && ++index[i] == map.box[i]; i++) index[i] = 0;
     }
+    block.async_view.written_by_tma(to, bytes());
     complete_bytes(block, barrier, bytes(), site);
   }
 };

@@ -6,6 +6,7 @@
 #include "faults/split_k.cu"
 #include "faults/sound.cu"
 #include "faults/threads.cu"
+#include "faults/wgmma.cu"
 
 #include <functional>
 #include <map>
@@ -30,6 +31,12 @@ Fault with_tma(TmaFault fault) {
 
 Fault with_aligned(AlignedFault fault) {
   return {1, 32, 512, [fault](const float*, float* y) { aligned_loads(y, fault); }};
+}
+
+Fault with_wgmma(WgmmaFault fault) {
+  static bf16 ones[8] __attribute__((aligned(16)));
+  for (bf16& v : ones) narrow(1.0f, v);
+  return {1, 128, 17 << 10, [fault](const float*, float* y) { ones_product(ones, y, fault); }};
 }
 
 // Sums that are 0 in their order, 1 in another, and not a number where one is missing.
@@ -71,6 +78,18 @@ const std::map<std::string, Fault> faults = {
     {"split_k_own_first", with_reduction(kOwnFirst)},
     {"split_k_no_fence", with_reduction(kNoFence)},
     {"split_k_semaphore_not_zero", with_reduction(kSemaphoreNotZero)},
+    {"wgmma_no_publish", with_wgmma(kNoPublish)},
+    {"wgmma_publish_too_early", with_wgmma(kPublishTooEarly)},
+    {"wgmma_publish_too_late", with_wgmma(kPublishTooLate)},
+    {"wgmma_stores_no_publish", with_wgmma(kStoresNoPublish)},
+    {"wgmma_store_after_publish", with_wgmma(kStoreAfterPublish)},
+    {"wgmma_no_first_fence", with_wgmma(kNoFirstFence)},
+    {"wgmma_no_second_fence", with_wgmma(kNoSecondFence)},
+    {"wgmma_no_commit", with_wgmma(kNoCommit)},
+    {"wgmma_no_product_wait", with_wgmma(kNoProductWait)},
+    {"wgmma_sums_in_flight", with_wgmma(kSumsInFlight)},
+    {"wgmma_operand_in_flight", with_wgmma(kOperandInFlight)},
+    {"wgmma_half_waits", with_wgmma(kHalfWaits)},
     {"forgotten_wait", {1, 32, 0, [](const float* x, float* y) { forgotten_wait(x, y); }, true}},
     {"blocks_race", {4, 32, 0, [](const float*, float* y) { blocks_race(y); }}},
 };
@@ -88,6 +107,12 @@ void run_sound() {
     if (sums != std::vector<float>(32, 4.0f)) host::stop("a sound TMA kernel is wrong");
     host::launch(dim3(1), dim3(32), 512, [&] { aligned_loads(sums.data(), kSoundAligned); });
     if (sums != std::vector<float>(32, 64.0f)) host::stop("sound aligned instructions are wrong");
+    for (const WgmmaFault sound : {kSoundCopies, kSoundStores}) {
+      std::vector<float> products(128);
+      const Fault f = with_wgmma(sound);
+      host::launch(dim3(1), dim3(128), f.shared_bytes, [&] { f.call(nullptr, products.data()); });
+      if (products != std::vector<float>(128, 128.0f)) host::stop("a sound product of a warp group is wrong");
+    }
     const Fault sound = with_reduction(kSoundReduction);
     for (const int again : {0, 1}) {  // the semaphore is 0 again
       sums.assign(32, NAN);
