@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "async.h"
+#include "cached.h"
 #include "dice.h"
 #include "fiber.h"
 #include "proxy.h"
@@ -137,6 +138,7 @@ class Block {
   // blocks.
   char* starts() { return &starts_; }
   char* ends = nullptr;
+  ReadOnlyCache* cache = nullptr;  // under ThreadSanitizer
 
   // A thread waits at a barrier in shared memory, until `wake` of that barrier.
   void sleep(Fiber& f, const void* at, Site site);

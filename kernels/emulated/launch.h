@@ -107,8 +107,8 @@ struct Launch {
 // What runs blocks one after another, on one CPU thread.
 class Worker {
  public:
-  void begin(const Launch& l, char* ends = nullptr) {
-    block_.ends = ends;
+  void begin(const Launch& l, char* ends = nullptr, ReadOnlyCache* cache = nullptr) {
+    block_.ends = ends, block_.cache = cache;
     block_.grid = l.grid, block_.size = l.size, block_.kernel = l.kernel, block_.kernel_name = l.name;
     block_.early = l.early;
     block_.statics = static_shared();

@@ -1,6 +1,7 @@
 // Runs one planted fault of kernels/tests/faults, for a sanitizer to find: `faults NAME`. Without a name it runs what
 // is sound, in several orders; nothing may be found in that. scripts/cuda/sanitize.sh says what each must lead to.
 #include "faults/aligned.cu"
+#include "faults/cached.cu"
 #include "faults/tma.cu"
 #include "faults/memory.cu"
 #include "faults/split_k.cu"
@@ -19,6 +20,7 @@ struct Fault {
   unsigned blocks, threads, shared_bytes;
   std::function<void(const float* x, float* y)> call;
   bool early = false;
+  std::function<void(const float* x)> before = {};  // an earlier launch of one warp
 };
 
 // x, 128 floats, as four rows of 64 bf16.
@@ -37,6 +39,15 @@ Fault with_wgmma(WgmmaFault fault) {
   static bf16 ones[8] __attribute__((aligned(16)));
   for (bf16& v : ones) narrow(1.0f, v);
   return {1, 128, 17 << 10, [fault](const float*, float* y) { ones_product(ones, y, fault); }};
+}
+
+// `written_before`: x is written by the launch before, beside which this one may run.
+Fault with_cache(CachedFault fault, bool written_before = false) {
+  static unsigned semaphore;
+  semaphore = 0;
+  const auto write = [](const float* x) { const_cast<float*>(x)[threadIdx.x] = 3.0f; };
+  return {2, 32, 0, [fault](const float* x, float* y) { cached_loads(const_cast<float*>(x), y, &semaphore, fault); },
+          written_before, written_before ? write : std::function<void(const float*)>()};
 }
 
 // Sums that are 0 in their order, 1 in another, and not a number where one is missing.
@@ -65,6 +76,9 @@ const std::map<std::string, Fault> faults = {
     {"aligned_two_places", with_aligned(kTwoPlaces)},
     {"aligned_half_transposes", with_aligned(kHalfTransposes)},
     {"aligned_half_frees", with_aligned(kHalfFrees)},
+    {"cached_own_write", with_cache(kOwnWrite)},
+    {"cached_other_block", with_cache(kOtherBlock)},
+    {"cached_overlapped", with_cache(kSoundCached, true)},
     {"tma_no_wait", with_tma(kNoWait)},
     {"tma_wrong_phase", with_tma(kWrongPhase)},
     {"tma_no_arrival", with_tma(kNoArrival)},
@@ -113,6 +127,12 @@ void run_sound() {
       host::launch(dim3(1), dim3(128), f.shared_bytes, [&] { f.call(nullptr, products.data()); });
       if (products != std::vector<float>(128, 128.0f)) host::stop("a sound product of a warp group is wrong");
     }
+    const Fault cached = with_cache(kSoundCached);
+    for (const bool early : {false, true}) {  // x is written two launches before the second
+      if (!early) host::launch(dim3(1), dim3(32), 0, [&] { x[threadIdx.x] = 4.0f; });
+      host::launch(dim3(2), dim3(32), 0, [&] { cached.call(x.data(), sums.data()); }, "cached", early);
+      if (sums != std::vector<float>(32, 4.0f)) host::stop("a sound load through the cache is wrong");
+    }
     const Fault sound = with_reduction(kSoundReduction);
     for (const int again : {0, 1}) {  // the semaphore is 0 again
       sums.assign(32, NAN);
@@ -133,6 +153,7 @@ int main(int argc, char** argv) {
   }
   const Fault& f = faults.at(argv[1]);
   std::vector<float> x(128, 1.0f), y(128, 1.0f);
+  if (f.before) host::launch(dim3(1), dim3(32), 0, [&] { f.before(x.data()); });
   host::launch(dim3(f.blocks), dim3(f.threads), f.shared_bytes, [&] { f.call(x.data(), y.data()); }, argv[1], f.early);
   float sum = 0;
   for (const float v : y) sum += v;

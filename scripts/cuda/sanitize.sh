@@ -145,6 +145,9 @@ if [ $# = 0 ] || [ "$1" = --all ]; then
   later "forgotten_wait: named" finds "" forgotten_wait 'has ended without await_earlier'
   later "divergent_barrier: named" finds "" divergent_barrier 'threads of a block are at different barriers'
   later "wgmma_operand_in_flight: a race" finds thread wgmma_operand_in_flight 'host::Products::read_row'
+  for fault in own_write other_block overlapped; do
+    later "cached_$fault: a race" finds thread "cached_$fault" 'host::ReadOnlyCache::read'
+  done
   for fault in missing_barrier shuffle_for_barrier overtaken blocks_race; do
     later "$fault: a race" finds thread "$fault" 'ThreadSanitizer: data race'
   done
