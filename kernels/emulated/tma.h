@@ -4,6 +4,9 @@
 // A copy is done as late as possible: its destination is poisoned when it starts and written when no thread is runnable
 // (other orders complete some copies earlier, and not in the order in which they were started). So a missing wait is
 // detected, and so is a copy into a buffer that is still being read, or that is the destination of another copy.
+//
+// A wait that never ends is named as soon as no thread can run. The kernels' own bound (mbarrier_wait's trap) is PTX and
+// measures time on the card: scripts/cuda/static.sh looks for it in the machine code.
 #pragma once
 #include <cuda.h>
 

@@ -44,6 +44,12 @@ finds() { # finds SANITIZERS FAULT TEXT: the program reports the planted fault
   grep -qF -- "$3" "$log" || { echo "nothing says \`$3\`:" && cat "$log" && return 1; }
 }
 
+static_finds() { # static_finds FAULT TEXT...: scripts/cuda/static.sh refuses the planted kernel, and says all of this
+  local log=$build/static_$1.found text
+  scripts/cuda/static.sh --only 90a "kernels/tests/faults/static/$1.cu" >"$log" && cat "$log" && return 1
+  for text in "${@:2}"; do grep -qF -- "$text" "$log" || { echo "nothing says \`$text\`:" && cat "$log" && return 1; }; done
+}
+
 finds_nothing() { # finds_nothing SANITIZERS TEST: it builds (faults is built) and passes, and nothing is reported
   [ "$2" = faults ] || build_test "$2" "$1" || return 1
   local log=$build/$1/$2.log golden=tests/golden/$2.json
@@ -142,6 +148,12 @@ if [ $# = 0 ] || [ "$1" = --all ]; then
   for fault in first_reduces semaphore_not_zero; do later "split_k_$fault: NaN" finds "" "split_k_$fault" nan; done
   later "split_k_own_first: another sum" finds "" split_k_own_first 128.000000 # sound ones' is 96
   later "split_k_no_fence: a race" finds thread split_k_no_fence 'ThreadSanitizer: data race'
+  later "machine code, cached: refused" static_finds cached 'cached: 1 loads through the read-only cache'
+  later "machine code, too_soon: refused" static_finds too_soon 'never_waits: no await_earlier' \
+    'too_soon: 1 instructions touch memory before await_earlier'
+  later "machine code, spilled: refused" static_finds spilled 'bytes of spilled registers' 'bytes of local memory'
+  later "machine code, fused: refused" static_finds fused 'take_rows_fused: 1 fused multiply-adds, and none is written'
+  later "machine code, unbounded: refused" static_finds unbounded 'tries of a barrier, and 0 waits that end by a trap'
   later "forgotten_wait: named" finds "" forgotten_wait 'has ended without await_earlier'
   later "divergent_barrier: named" finds "" divergent_barrier 'threads of a block are at different barriers'
   later "wgmma_operand_in_flight: a race" finds thread wgmma_operand_in_flight 'host::Products::read_row'
