@@ -1,7 +1,7 @@
 // Hopper's product of a warp group (sm_90a): 64 rows x 8 J columns, both operands in shared memory.
 //
-// On another generation's card these functions stop the kernel; under emulation each warp computes its 16 rows with
-// mma_bf16, from the same addresses. The two have the same bits on an H100.
+// Here in PTX; under emulation kernels/emulated/wgmma.h has the same functions, with the same bits on an H100. On another
+// generation's card they stop the kernel.
 //
 // Proved by kernels/tests/gemm.cpp, kernels/tests/wgmma.cpp.
 #pragma once
@@ -34,32 +34,11 @@ __device__ __forceinline__ uint64_t wgmma_operand(const unsigned char* at) {
   "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" WGMMA_TEN() WGMMA_TEN(1) WGMMA_TEN(2) WGMMA_TEN(3) WGMMA_TEN(4) \
       WGMMA_TEN(5) "%60,%61,%62,%63}, "
 
+#ifdef HOST_KERNEL_TEST
+#include "emulated/wgmma.h"
+#else
 // Starts d += a b^T for k16: a the group's 64 rows, b the tokens' 8 J rows, `step` bytes behind their beginning. Warp w
 // of the group has rows 16 w on, dealt out as by mma_bf16: d[j] is tokens 8 j on.
-__device__ __forceinline__ void wgmma_start(float (&d)[8][4], const unsigned char* a, const unsigned char* b);
-__device__ __forceinline__ void wgmma_start(float (&d)[16][4], const unsigned char* a, const unsigned char* b);
-__device__ __forceinline__ void wgmma_start(float (&d)[32][4], const unsigned char* a, const unsigned char* b);
-
-#ifdef HOST_KERNEL_TEST
-// The pair of values `pair` of row `row`.
-inline uint32_t wgmma_pair(const unsigned char* operand, int row, int pair) {
-  const uintptr_t at = reinterpret_cast<uintptr_t>(operand) + row * 128 + pair * 4;
-  return *reinterpret_cast<const uint32_t*>(at ^ (at >> 7 & 7) << 4);
-}
-template <int J>
-inline void wgmma_by_warps(float (&d)[J][4], const unsigned char* a, const unsigned char* b) {
-  const int lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane / 4;
-  uint32_t weights[4], tokens[2];
-  for (int i = 0; i < 4; i++) weights[i] = wgmma_pair(a, row + i % 2 * 8, lane % 4 + i / 2 * 4);
-  for (int j = 0; j < J; j++) {
-    for (int i = 0; i < 2; i++) tokens[i] = wgmma_pair(b, 8 * j + lane / 4, lane % 4 + i * 4);
-    mma_bf16(d[j], weights, tokens);
-  }
-}
-inline void wgmma_start(float (&d)[8][4], const unsigned char* a, const unsigned char* b) { wgmma_by_warps(d, a, b); }
-inline void wgmma_start(float (&d)[16][4], const unsigned char* a, const unsigned char* b) { wgmma_by_warps(d, a, b); }
-inline void wgmma_start(float (&d)[32][4], const unsigned char* a, const unsigned char* b) { wgmma_by_warps(d, a, b); }
-#else
 __device__ __forceinline__ void wgmma_start(float (&d)[8][4], const unsigned char* a, const unsigned char* b) {
 #ifdef WGMMA_HERE
   asm volatile(WGMMA_N64 "%32, %33, 1, 1, 1, 0, 0;\n"
@@ -89,13 +68,24 @@ __device__ __forceinline__ void wgmma_start(float (&d)[32][4], const unsigned ch
   __trap();
 #endif
 }
-#endif
 
 #ifdef WGMMA_HERE
 #define WGMMA_PTX(text) asm volatile(text "\n" ::: "memory")
 #else
 #define WGMMA_PTX(text)
 #endif
+// Before the first product after registers were written.
+__device__ __forceinline__ void wgmma_fence() { WGMMA_PTX("wgmma.fence.sync.aligned;"); }
+// Ends a group: the products since the last commit.
+__device__ __forceinline__ void wgmma_commit() { WGMMA_PTX("wgmma.commit_group.sync.aligned;"); }
+// Until all but the last group are done; until all are.
+__device__ __forceinline__ void wgmma_wait_but_one() { WGMMA_PTX("wgmma.wait_group.sync.aligned 1;"); }
+__device__ __forceinline__ void wgmma_wait() { WGMMA_PTX("wgmma.wait_group.sync.aligned 0;"); }
+// Makes what this thread has put into shared memory visible to products; a barrier must follow.
+__device__ __forceinline__ void wgmma_publish() { WGMMA_PTX("fence.proxy.async.shared::cta;"); }
+
+#endif
+
 // Sums begin at zeros that the compiler does not know to be zeros: it would start them with a product that takes no sum
 // before, and that has not been compared on a card.
 template <int J>
@@ -108,26 +98,3 @@ __device__ __forceinline__ void begin_at_zero(float (&sum)[J][4]) {
 #endif
   }
 }
-
-// A warp's lanes wait for products together, so that all reads precede the next statement of each.
-#ifdef HOST_KERNEL_TEST
-#define WGMMA_TOGETHER() __syncwarp()
-#else
-#define WGMMA_TOGETHER()
-#endif
-
-// Before the first product after registers were written.
-__device__ __forceinline__ void wgmma_fence() { WGMMA_PTX("wgmma.fence.sync.aligned;"); }
-// Ends a group: the products since the last commit.
-__device__ __forceinline__ void wgmma_commit() { WGMMA_PTX("wgmma.commit_group.sync.aligned;"); }
-// Until all but the last group are done; until all are.
-__device__ __forceinline__ void wgmma_wait_but_one() {
-  WGMMA_PTX("wgmma.wait_group.sync.aligned 1;");
-  WGMMA_TOGETHER();
-}
-__device__ __forceinline__ void wgmma_wait() {
-  WGMMA_PTX("wgmma.wait_group.sync.aligned 0;");
-  WGMMA_TOGETHER();
-}
-// Makes what this thread has put into shared memory visible to products; a barrier must follow.
-__device__ __forceinline__ void wgmma_publish() { WGMMA_PTX("fence.proxy.async.shared::cta;"); }

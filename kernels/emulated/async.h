@@ -23,11 +23,15 @@ class AsyncCopies {
     pending_.push_back({static_cast<Chunk*>(to), valid ? static_cast<const Chunk*>(from) : nullptr, group_});
   }
   void commit() { group_++; }
-  // Until at most `left` committed groups are on their way. Copies that were never committed stay on theirs.
-  void wait(unsigned left) {
+  // Until at most `left` committed groups are on their way. Copies that were never committed stay on theirs. `arrived`
+  // takes each destination.
+  template <typename F>
+  void wait(unsigned left, F arrived) {
     size_t n = 0;
-    for (; n < pending_.size() && pending_[n].group + left < group_; n++)
+    for (; n < pending_.size() && pending_[n].group + left < group_; n++) {
       *pending_[n].to = pending_[n].from ? *pending_[n].from : Chunk{};
+      arrived(pending_[n].to);
+    }
     pending_.erase(pending_.begin(), pending_.begin() + n);
   }
   void clear() { pending_.clear(), group_ = 0; }

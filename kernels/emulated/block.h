@@ -12,14 +12,17 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "async.h"
+#include "cached.h"
 #include "dice.h"
 #include "fiber.h"
+#include "proxy.h"
 
 namespace host {
 
@@ -27,7 +30,8 @@ namespace host {
 struct Site {
   const char *what, *file;
   int line;
-  bool operator==(const Site& o) const { return line == o.line && what == o.what && (file == o.file || !std::strcmp(file, o.file)); }
+  bool operator==(const Site& o) const { return line == o.line && same(what, o.what) && same(file, o.file); }
+  static bool same(const char* a, const char* b) { return a == b || !std::strcmp(a, b); }
   std::string text() const { return std::string(what) + " at " + file + ":" + std::to_string(line); }
 };
 
@@ -39,6 +43,7 @@ struct Bytes {
 };
 
 class Block;
+class Products;
 struct Warp;
 
 struct Fiber {
@@ -70,6 +75,7 @@ using Together = void (*)(void* const* requests, unsigned lanes);
 struct Collective {
   unsigned mask = 0, arrived = 0;
   Together together = nullptr;
+  Site site = {};  // of the lane that arrived last
 };
 
 // A barrier as ThreadSanitizer sees it: writes before it are visible after it. Rounds alternate between two addresses,
@@ -97,6 +103,8 @@ struct Warp {
   Fiber* lanes[32];
   uint8_t order[32];
   Rounds rounds;
+  std::shared_ptr<Products> products;  // of wgmma; null until its first instruction
+  bool products_in_flight = false;
   bool chained = false;  // each present lane's `next` is the one after it in the order
 };
 
@@ -107,6 +115,7 @@ class Block {
   const char* kernel_name = "kernel";
   const std::function<void()>* kernel = nullptr;
   bool early = false;  // the kernel was told to start before the one before it has ended
+  AsyncView async_view;
   Bytes dynamic, statics;  // the block's shared memory: what the launch asked for, what the kernel declares
 
   Block() = default;
@@ -119,6 +128,9 @@ class Block {
   // Called by threads.
   void sync_block(Site site);
   void collective(Fiber& f, unsigned mask, Together together, void* request, Site site);
+  // An instruction that is `.aligned` in PTX: all 32 lanes execute it, at one place in the source. A lane that skips it in one
+  // turn of a loop and executes it in the next is found by the number of its calls only, when it ends or is elsewhere.
+  void aligned(Fiber& f, Together together, void* request, Site site);
   [[noreturn]] void end(Fiber& f);
   [[noreturn]] void fail(const std::string& why) const;
 
@@ -126,6 +138,7 @@ class Block {
   // blocks.
   char* starts() { return &starts_; }
   char* ends = nullptr;
+  ReadOnlyCache* cache = nullptr;  // under ThreadSanitizer
 
   // A thread waits at a barrier in shared memory, until `wake` of that barrier.
   void sleep(Fiber& f, const void* at, Site site);
@@ -144,7 +157,7 @@ class Block {
   [[noreturn]] void fail_left_behind(const Warp& w, const Collective& m) const;
   void leave(Fiber& f);
   Fiber* next_to_run();
-  void arrive(Fiber& f, unsigned mask, Together together, void* request, Site site);
+  void arrive(Fiber& f, unsigned mask, Together together, void* request, Site site, bool aligned = false);
   void arrive_at_barrier(Fiber& f, Site site);
   void take_leave(Fiber& f);
   void let_go(Warp& w, unsigned lanes);
@@ -317,13 +330,20 @@ inline void Block::collective(Fiber& f, unsigned mask, Together together, void* 
   leave(f);
 }
 
-inline void Block::arrive(Fiber& f, unsigned mask, Together together, void* request, Site site) {
+inline void Block::aligned(Fiber& f, Together together, void* request, Site site) {
+  if (f.warp->present != ~0u) fail(site.text() + ": the warp has less than 32 lanes");
+  arrive(f, ~0u, together, request, site, true);
+  leave(f);
+}
+
+inline void Block::arrive(Fiber& f, unsigned mask, Together together, void* request, Site site, bool aligned) {
   const Unseen unseen;
   Warp& w = *f.warp;
   Collective& m = mask == ~0u ? w.whole : part_of(w, mask);
   if (!(mask >> f.lane & 1)) fail(site.text() + ": lane " + std::to_string(f.lane) + " is not in its own mask");
-  if (m.arrived && m.together != together) fail(site.text() + ": other lanes of the warp are in another operation");
-  f.site = site;
+  if (m.arrived && (m.together != together || (aligned && !(m.site == site))))
+    fail(site.text() + ": other lanes of the warp are in " + m.site.text());
+  f.site = m.site = site;
   m.together = together;
   m.arrived |= 1u << f.lane;
   w.requests[f.lane] = request;
@@ -370,6 +390,7 @@ inline void Block::take_leave(Fiber& f) {
   Warp& w = *f.warp;
   if (early && !f.awaited)
     fail("thread " + std::to_string(f.index) + " has ended without await_earlier, and the kernel was started early");
+  if (w.products_in_flight) fail("thread " + std::to_string(f.index) + " has ended, and products are on their way (wgmma_wait)");
   f.ended = true;
   f.copies.clear();
   w.alive &= ~(1u << f.lane);

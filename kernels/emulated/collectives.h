@@ -1,4 +1,4 @@
-// What threads do together: barriers, shuffles, votes, reductions; and atomics, which they do alone.
+// What threads do together: barriers, shuffles, votes, reductions; and atomics and cached loads, which they do alone.
 //
 // A shuffle, vote or reduction orders no memory (CUDA promises none), so ThreadSanitizer still sees a race between
 // threads that only shuffled. Reading a lane that takes no part is undefined in CUDA and stops the program here.
@@ -18,6 +18,12 @@ inline void __syncwarp(unsigned mask = ~0u, HOST_SITE) {
 }
 
 namespace host {
+
+// An aligned instruction that does nothing which the emulator models.
+inline void only_aligned(Site site) {
+  Fiber& f = self();
+  f.block->aligned(f, [](void* const*, unsigned) {}, nullptr, site);
+}
 
 template <typename T>
 struct ShuffleRequest {
@@ -173,6 +179,14 @@ template <typename T>
 T atomicCAS(T* at, host::Given<T> old, host::Given<T> v) { return host::atomic_update(at, [&](T now) { return now == old ? v : now; }); }
 inline unsigned atomicInc(unsigned* at, unsigned top) {
   return host::atomic_update(at, [&](unsigned old) { return old >= top ? 0 : old + 1; });
+}
+
+// Through the read-only cache.
+template <typename T>
+T __ldg(const T* at) {
+  host::Fiber& f = host::self();
+  if (f.block->cache) f.block->cache->read(at, sizeof(T), f.tsan, f.block->ends);
+  return *at;
 }
 
 inline void __threadfence_block() {}

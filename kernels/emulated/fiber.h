@@ -20,6 +20,7 @@ void __tsan_destroy_fiber(void* fiber);
 void __tsan_switch_to_fiber(void* fiber, unsigned flags);
 void __tsan_acquire(void* at);
 void __tsan_release(void* at);
+void __tsan_read_range(void* at, unsigned long bytes);
 void __tsan_write_range(void* at, unsigned long bytes);
 void AnnotateIgnoreReadsBegin(const char* file, int line);
 void AnnotateIgnoreReadsEnd(const char* file, int line);

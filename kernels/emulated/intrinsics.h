@@ -83,8 +83,6 @@ inline float max(float a, float b) { return fmaxf(a, b); }
 
 // Loads and stores with hints to the cache.
 template <typename T>
-T __ldg(const T* at) { return *at; }
-template <typename T>
 T __ldcg(const T* at) { return *at; }
 template <typename T>
 T __ldcs(const T* at) { return *at; }

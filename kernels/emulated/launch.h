@@ -107,14 +107,15 @@ struct Launch {
 // What runs blocks one after another, on one CPU thread.
 class Worker {
  public:
-  void begin(const Launch& l, char* ends = nullptr) {
-    block_.ends = ends;
+  void begin(const Launch& l, char* ends = nullptr, ReadOnlyCache* cache = nullptr) {
+    block_.ends = ends, block_.cache = cache;
     block_.grid = l.grid, block_.size = l.size, block_.kernel = l.kernel, block_.kernel_name = l.name;
     block_.early = l.early;
     block_.statics = static_shared();
   }
   void run(const Launch& l, size_t i) {
     block_.dynamic = dynamic_.make(l.dynamic_bytes);
+    block_.async_view.begin(block_.dynamic.at, block_.dynamic.n);
     std::memset(block_.statics.at, 0xff, block_.statics.n);
     block_.run(l.block_at(i), order());
     if (dynamic_.overrun(block_.dynamic)) block_.fail("a write outside dynamic shared memory");

@@ -11,8 +11,7 @@ struct MmaRequest {
 };
 
 // Gathers the lanes' fragments into whole matrices, multiplies, and deals the sums out again.
-HOST_UNSEEN inline void mma_together(void* const* requests, unsigned lanes) {
-  if (lanes != ~0u) self().block->fail("mma: only some lanes of the warp take part");
+HOST_UNSEEN inline void mma_together(void* const* requests, unsigned) {
   Tile t;
   for (unsigned lane = 0; lane < 32; lane++) {
     const MmaRequest& r = *static_cast<const MmaRequest*>(requests[lane]);
@@ -37,8 +36,7 @@ struct MatrixRequest {
 inline uint32_t half_of(const Chunk& row, unsigned i) { return row.words[i / 2] >> i % 2 * 16 & 0xffff; }
 
 template <int N, bool kTransposed>
-HOST_UNSEEN inline void matrices_together(void* const* requests, unsigned lanes) {
-  if (lanes != ~0u) self().block->fail("ldmatrix: only some lanes of the warp take part");
+HOST_UNSEEN inline void matrices_together(void* const* requests, unsigned) {
   const auto row = [&](unsigned i) -> const Chunk& { return static_cast<const MatrixRequest*>(requests[i])->row; };
   for (unsigned lane = 0; lane < 32; lane++) {
     const unsigned first = lane / 4, pair = lane % 4;
@@ -58,7 +56,18 @@ inline void load_matrices(uint32_t (&r)[N], const void* shared_row, Site site) {
     require_shared(f, shared_row, 16, site);
     request.row = *static_cast<const Chunk*>(shared_row);
   }
-  f.block->collective(f, ~0u, matrices_together<N, kTransposed>, &request, site);
+  f.block->aligned(f, matrices_together<N, kTransposed>, &request, site);
+}
+
+// Each lane gives and gets a pair of an 8x8 matrix.
+HOST_UNSEEN inline void transpose_together(void* const* requests, unsigned) {
+  uint32_t given[32];
+  for (unsigned lane = 0; lane < 32; lane++) given[lane] = *static_cast<const uint32_t*>(requests[lane]);
+  const auto at = [&](unsigned row, unsigned column) { return given[row * 4 + column / 2] >> column % 2 * 16 & 0xffff; };
+  for (unsigned lane = 0; lane < 32; lane++) {
+    const unsigned row = lane / 4, column = lane % 4 * 2;
+    *static_cast<uint32_t*>(requests[lane]) = at(column, row) | at(column + 1, row) << 16;
+  }
 }
 
 }  // namespace host
@@ -66,7 +75,7 @@ inline void load_matrices(uint32_t (&r)[N], const void* shared_row, Site site) {
 inline void mma_bf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], HOST_SITE) {
   host::Fiber& f = host::self();
   host::MmaRequest request{d, a, b};
-  f.block->collective(f, ~0u, host::mma_together, &request, {"mma_bf16", file, line});
+  f.block->aligned(f, host::mma_together, &request, {"mma_bf16", file, line});
 }
 
 inline void ldmatrix_x4(uint32_t (&r)[4], const void* shared_row, HOST_SITE) {
@@ -82,22 +91,25 @@ inline void ldmatrix_x2_trans(uint32_t (&r)[2], const void* shared_row, HOST_SIT
   host::load_matrices<2, true>(r, shared_row, {"ldmatrix_x2_trans", file, line});
 }
 
-inline uint32_t transpose_8x8(uint32_t pair) {
-  const unsigned lane = host::self().lane, row = lane / 4, column = lane % 4 * 2;
-  const auto of = [&](unsigned from_row) {
-    return __shfl_sync(~0u, pair, from_row * 4 + row / 2) >> row % 2 * 16 & 0xffff;
-  };
-  const uint32_t low = of(column);
-  return low | of(column + 1) << 16;
+inline uint32_t transpose_8x8(uint32_t pair, HOST_SITE) {
+  host::Fiber& f = host::self();
+  f.block->aligned(f, host::transpose_together, &pair, {"transpose_8x8", file, line});
+  return pair;
 }
 
 inline void cp_async_16(void* shared, const void* global, bool valid, HOST_SITE) {
   host::Fiber& f = host::self();
   host::require_shared(f, shared, 16, {"cp_async_16", file, line});
   f.copies.add(shared, global, valid);
+  const host::Unseen unseen;
+  f.block->async_view.copied(shared, f.index);
 }
 inline void cp_async_commit() { host::self().copies.commit(); }
 template <int N>
 inline void cp_async_wait() {
-  host::self().copies.wait(N);
+  host::Fiber& f = host::self();
+  f.copies.wait(N, [&](const void* to) {
+    const host::Unseen unseen;
+    f.block->async_view.copied(to, f.index);
+  });
 }

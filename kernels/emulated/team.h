@@ -42,6 +42,9 @@ class Team {
 #endif
     report_crashes();
     Job job{l, order_of_blocks(l.n_blocks()), {0}};
+#ifdef HOST_TSAN
+    of_stream_[stream].cache.begin(l.early);
+#endif
     const bool shared = size > 1 && job.blocks.size() >= 4;
     if (shared) invite(job);
     work(own_, job);
@@ -94,7 +97,7 @@ class Team {
     std::thread([this, l, i, &own] {
       const Unseen unseen;
       Worker& w = own.apart[own.blocks_run++ % kApart];
-      w.begin(l, &own.ended);
+      w.begin(l, &own.ended, &own.cache);
       w.run(l, i);
       set_done();
     }).detach();
@@ -113,6 +116,7 @@ class Team {
     Worker apart[kApart];
     unsigned long blocks_run = 0;
     char ended = 0;
+    ReadOnlyCache cache;
   };
   std::map<const void*, OfStream> of_stream_;
   volatile int done_ = 0;

@@ -4,6 +4,9 @@
 // A copy is done as late as possible: its destination is poisoned when it starts and written when no thread is runnable
 // (other orders complete some copies earlier, and not in the order in which they were started). So a missing wait is
 // detected, and so is a copy into a buffer that is still being read, or that is the destination of another copy.
+//
+// A wait that never ends is named as soon as no thread can run. The kernels' own bound (mbarrier_wait's trap) is PTX and
+// measures time on the card: scripts/cuda/static.sh looks for it in the machine code.
 #pragma once
 #include <cuda.h>
 
@@ -142,6 +145,7 @@ struct TileCopy {
       put_row(row, index);
       for (unsigned i = 1; i < map.rank && ++index[i] == map.box[i]; i++) index[i] = 0;
     }
+    block.async_view.written_by_tma(to, bytes());
     complete_bytes(block, barrier, bytes(), site);
   }
 };
@@ -204,6 +208,10 @@ inline void tma_load(void* to, const CUtensorMap& map, uint64_t* barrier, int co
 }
 inline void tma_prefetch(const CUtensorMap&) {}
 template <int N>
-inline void registers_less() {}
+inline void registers_less(HOST_SITE) {
+  host::only_aligned({"registers_less", file, line});
+}
 template <int N>
-inline void registers_more() {}
+inline void registers_more(HOST_SITE) {
+  host::only_aligned({"registers_more", file, line});
+}

@@ -167,12 +167,28 @@ void test_launches() {
   const auto refused = [&](CUresult result, const char* what) { tally.check(result == CUDA_ERROR_INVALID_VALUE, what); };
   refused(launch(scale, 1, 1025, 0, nullptr, x, y, n, kTwo), "1025 threads");
   refused(launch(scale, 0, 32, 0, nullptr, x, y, n, kTwo), "no blocks");
-  refused(CALL(cuLaunchKernel)(scale, 1, 65536, 1, 32, 1, 1, 0, nullptr, nullptr, nullptr), "65536 blocks in y");
+  // Each limit with arguments that are right, so that nothing else can be wrong; and what is just allowed.
+  const auto shaped = [&](std::array<unsigned, 3> grid, std::array<unsigned, 3> block) {
+    CUdeviceptr from = x, to = y;
+    int none = 0;
+    float by = kTwo;
+    void* arguments[] = {&from, &to, &none, &by};
+    return CALL(cuLaunchKernel)(scale, grid[0], grid[1], grid[2], block[0], block[1], block[2], 0, nullptr, arguments, nullptr);
+  };
+  refused(shaped({0x80000000u, 1, 1}, {1, 1, 1}), "2^31 blocks in x");
+  refused(shaped({1, 65536, 1}, {1, 1, 1}), "65536 blocks in y");
+  refused(shaped({1, 1, 65536}, {1, 1, 1}), "65536 blocks in z");
+  refused(shaped({1, 1, 1}, {32, 33, 1}), "32 x 33 threads");
+  refused(shaped({1, 1, 1}, {1, 1025, 1}), "1025 threads in y");
+  refused(shaped({1, 1, 1}, {1, 1, 65}), "65 threads in z");
+  MUST(shaped({1, 1, 1}, {32, 32, 1}));
   refused(launch(reverse, 1, 96, (48 << 10) + 4, nullptr, x, y, n), "more than 48 KiB of shared memory without asking");
   refused(CALL(cuFuncSetAttribute)(reverse, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (227 << 10) + 1),
           "more shared memory than there is");
   MUST(CALL(cuFuncSetAttribute)(reverse, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 227 << 10));
   MUST(launch(reverse, 1, 96, 227 << 10, nullptr, x, y, n));
+  MUST(CALL(cuFuncSetAttribute)(reverse, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 64 << 10));
+  refused(launch(reverse, 1, 96, (64 << 10) + 4, nullptr, x, y, n), "more shared memory than was asked for");
   refused(launch_early(scale, 3, 96, 0, nullptr, x, y, n, kTwo), "code for 8.0 started early");
   const CUfunction scale_90 = kernel("scale", "sm_90");
   MUST(launch_early(scale_90, 1, 96, 0, nullptr, x, y, n, kTwo));

@@ -44,6 +44,12 @@ finds() { # finds SANITIZERS FAULT TEXT: the program reports the planted fault
   grep -qF -- "$3" "$log" || { echo "nothing says \`$3\`:" && cat "$log" && return 1; }
 }
 
+static_finds() { # static_finds FAULT TEXT...: scripts/cuda/static.sh refuses the planted kernel, and says all of this
+  local log=$build/static_$1.found text
+  scripts/cuda/static.sh --only 90a "kernels/tests/faults/static/$1.cu" >"$log" && cat "$log" && return 1
+  for text in "${@:2}"; do grep -qF -- "$text" "$log" || { echo "nothing says \`$text\`:" && cat "$log" && return 1; }; done
+}
+
 finds_nothing() { # finds_nothing SANITIZERS TEST: it builds (faults is built) and passes, and nothing is reported
   [ "$2" = faults ] || build_test "$2" "$1" || return 1
   local log=$build/$1/$2.log golden=tests/golden/$2.json
@@ -124,11 +130,36 @@ if [ $# = 0 ] || [ "$1" = --all ]; then
   later "tma_left: named" finds "" tma_left 'still on their way'
   later "tma_misaligned: named" finds "" tma_misaligned 'not aligned to 1024 bytes'
   later "tma_overwritten: named" finds "" tma_overwritten 'the destination of a copy in flight was written'
+  for fault in returns half_frees; do later "aligned_$fault: named" finds "" "aligned_$fault" 'lanes of its mask have ended'; done
+  for fault in skips two_places; do
+    later "aligned_$fault: named" finds "" "aligned_$fault" 'other lanes of the warp are in ldmatrix_x4 at'
+  done
+  later "aligned_half_transposes: named" finds "" aligned_half_transposes 'other lanes of the warp are in mma_bf16 at'
+  for fault in no_publish publish_too_early publish_too_late stores_no_publish store_after_publish; do
+    later "wgmma_$fault: named" finds "" "wgmma_$fault" 'of an operand was not published'
+  done
+  later "wgmma_no_first_fence: named" finds "" wgmma_no_first_fence 'a product before any wgmma_fence'
+  later "wgmma_no_second_fence: named" finds "" wgmma_no_second_fence 'and no wgmma_fence follows'
+  for fault in no_commit no_product_wait half_waits; do
+    later "wgmma_$fault: named" finds "" "wgmma_$fault" 'has ended, and products are on their way'
+  done
+  later "wgmma_sums_in_flight: named" finds "" wgmma_sums_in_flight 'the sums of a product on its way were written'
+  later "wgmma_operand_in_flight: another sum" finds "" wgmma_operand_in_flight 16640.000000 # sound ones' is 16384
   for fault in first_reduces semaphore_not_zero; do later "split_k_$fault: NaN" finds "" "split_k_$fault" nan; done
   later "split_k_own_first: another sum" finds "" split_k_own_first 128.000000 # sound ones' is 96
   later "split_k_no_fence: a race" finds thread split_k_no_fence 'ThreadSanitizer: data race'
+  later "machine code, cached: refused" static_finds cached 'cached: 1 loads through the read-only cache'
+  later "machine code, too_soon: refused" static_finds too_soon 'never_waits: no await_earlier' \
+    'too_soon: 1 instructions touch memory before await_earlier'
+  later "machine code, spilled: refused" static_finds spilled 'bytes of spilled registers' 'bytes of local memory'
+  later "machine code, fused: refused" static_finds fused 'take_rows_fused: 1 fused multiply-adds, and none is written'
+  later "machine code, unbounded: refused" static_finds unbounded 'tries of a barrier, and 0 waits that end by a trap'
   later "forgotten_wait: named" finds "" forgotten_wait 'has ended without await_earlier'
   later "divergent_barrier: named" finds "" divergent_barrier 'threads of a block are at different barriers'
+  later "wgmma_operand_in_flight: a race" finds thread wgmma_operand_in_flight 'host::Products::read_row'
+  for fault in own_write other_block overlapped; do
+    later "cached_$fault: a race" finds thread "cached_$fault" 'host::ReadOnlyCache::read'
+  done
   for fault in missing_barrier shuffle_for_barrier overtaken blocks_race; do
     later "$fault: a race" finds thread "$fault" 'ThreadSanitizer: data race'
   done

@@ -8,20 +8,25 @@
 #   from compute capability 9.0 on, a kernel waits for those before it, and lets the next one start, before it touches the
 #   device's memory (await_earlier in kernels/common.cuh), and reads nothing through the read-only cache, which another
 #   kernel's writes do not reach;
+#   each wait for a barrier in shared memory traps at the end of its bound (mbarrier_wait in kernels/tma.cuh);
 #   a warp group that gave registers back uses those alone that it kept;
 #   wgmma's products run beside the warps that start them: ptxas puts in no wait of its own (its notes C7510 to C7519).
 #
-#   scripts/cuda/static.sh [--table] [KERNEL...]
+#   scripts/cuda/static.sh [--table] [--only GENERATION] [KERNEL...]
 #
-# --table prints each product's registers, shared memory and blocks a multiprocessor. Machine code is kept in
-# .cuda/static and compiled anew when a source has changed. The last line counts what passed and failed.
+# --table prints each product's registers, shared memory and blocks a multiprocessor. KERNEL is a name in kernels/, or the
+# path of a .cu file below it (planted faults: kernels/tests/faults/static, by scripts/cuda/sanitize.sh). Machine code is kept
+# in .cuda/static and compiled anew when a source has changed. The last line counts what passed and failed.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 scripts/cuda/toolkit.sh || exit 2
 . .cuda/env
 table=
 if [ "${1:-}" = --table ]; then table=1 && shift; fi
-kernels=("$@")
+generations=(80 86 89 90a 100 120)
+if [ "${1:-}" = --only ]; then generations=("$2") && shift 2; fi
+kernels=()
+for kernel in "$@"; do kernel=${kernel#kernels/} && kernels+=("${kernel%.cu}"); done
 [ $# -gt 0 ] || for file in kernels/*.cu; do kernels+=("$(basename "$file" .cu)"); done
 
 # generation: shared memory of a block at most, of a multiprocessor, in bytes (a block takes 1 KiB beside its own)
@@ -33,7 +38,6 @@ limits() {
     120) echo 101376 102400 ;;
   esac
 }
-generations=(80 86 89 90a 100 120)
 registers_of_block=65536 # and of a multiprocessor
 
 newest=$(cat kernels/*.cuh kernels/*.h "$0" | sha256sum)
@@ -41,7 +45,7 @@ key() { echo "$newest $(sha256sum <"kernels/$1.cu")"; } # of the sources that a 
 
 compile() { # compile GENERATION KERNEL: machine code, what ptxas says of it, and its instructions
   local out=.cuda/static/$1/$2
-  mkdir -p ".cuda/static/$1"
+  mkdir -p "$(dirname "$out")"
   [ "$(cat "$out.stamp" 2>/dev/null)" = "$(key "$2")" ] && return
   "$NVCC" -O3 -std=c++17 --fmad=false -Werror all-warnings -gencode="arch=compute_$1,code=sm_$1" -cubin \
     -Xptxas -v "kernels/$2.cu" -o "$out.cubin" >"$out.ptxas" 2>&1 || return
@@ -81,7 +85,7 @@ instructions() {
       }
       return n
     }
-    function flush() { if (name) print name, n["HMMA"] + 0, n["LDGSTS"] + 0, n["LDSM"] + 0, n["FFMA"] + 0, n["local"] + 0, n["UTMALDG"] + 0, n["ACQBULK"] + 0, n["PREEXIT"] + 0, n["sooner"] + 0, n["over"] + 0, n["cached"] + 0 }
+    function flush() { if (name) print name, n["HMMA"] + 0, n["LDGSTS"] + 0, n["LDSM"] + 0, n["FFMA"] + 0, n["local"] + 0, n["UTMALDG"] + 0, n["ACQBULK"] + 0, n["PREEXIT"] + 0, n["sooner"] + 0, n["over"] + 0, n["cached"] + 0, n["try"] + 0, n["trap"] + 0 }
     /^\.text\./ { flush(); name = substr($1, 7); sub(/:$/, "", name); delete n; kept = 0 }
     kept { n["over"] += registers_from(kept, $0) }
     kept && / EXIT/ && !/@/ { kept = 0 }
@@ -95,6 +99,8 @@ instructions() {
       else if (/ (LDL|STL)/) n["local"]++
       else if (/ ACQBULK/) n["ACQBULK"]++
       else if (/ PREEXIT/) n["PREEXIT"]++
+      else if (/ SYNCS[.A-Z0-9]*\.TRYWAIT/) n["try"]++
+      else if (/ BPT\.TRAP/) n["trap"]++
       if (/ LDG[.A-Z0-9]*\.CONSTANT/) n["cached"]++
       if (/ (LD|ST|LDG|STG|ATOM|ATOMG|RED|REDG|LDGSTS|UTMALDG|UTMASTG)[. ]/ && !n["ACQBULK"]) n["sooner"]++
     }
@@ -138,6 +144,7 @@ check_function() { # with generation, name and all of its numbers set
     # crates/engine/src/model/cuda/tiles.rs leaves out tiles of attention that a device has no room for; the smallest always fits.
     case $name in attend_*_t32 | attend_*_t64) ;; *) refuse "$((static + dynamic)) bytes of shared memory" ;; esac
   fi
+  [ "$tries" -le $((2 * traps)) ] || refuse "$tries tries of a barrier, and $traps waits that end by a trap" # two tries a wait
   [ "$over" = 0 ] || refuse "$over uses of registers that were given back"
   if [ "${generation%a}" -ge 90 ]; then
     [ "$acquires" -gt 0 ] && [ "$releases" -gt 0 ] || refuse "no await_earlier"
@@ -180,7 +187,7 @@ for generation in "${generations[@]}"; do
       refuse "does not compile" && cat "$out.ptxas"
       continue
     fi
-    while read -r name registers spilled stack static waits hmma ldgsts ldsm ffma local tma acquires releases sooner over cached; do
+    while read -r name registers spilled stack static waits hmma ldgsts ldsm ffma local tma acquires releases sooner over cached tries traps; do
       check_function
     done < <(join <(sizes "$out.ptxas" | sort) <(instructions "$out.sass" | sort))
   done
