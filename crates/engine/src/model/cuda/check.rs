@@ -258,8 +258,10 @@ impl Gpu {
             let mut expected = vec![0.0; n * k];
             for (i, row) in expected.chunks_exact_mut(k).enumerate() {
                 packed.dequantize_row(i, row);
+                for value in row {
+                    *value = bf16::from_f32(*value).to_f32();
+                }
             }
-            expected.iter_mut().for_each(|value| *value = bf16::from_f32(*value).to_f32());
             let computed: Vec<f32> =
                 computed.into_iter().map(|bits| bf16::from_bits(bits).to_f32()).collect();
             let what = format!("`{kernel}` of [{n}, {k}]");

@@ -18,6 +18,9 @@ impl Gpu {
     ///
     /// # Errors
     /// Too little memory, or the device fails.
+    ///
+    /// # Panics
+    /// When the blocks have not the length of the shape.
     pub fn dequantized(
         &self,
         format: Format,
