@@ -338,6 +338,8 @@ fn of_file(path: &Path, room: &GpuMemory) -> anyhow::Result<Fields> {
     // Other files than a model's that runs here have no say in it.
     if let Ok(need) = Need::of(path, &Options::for_gpu()) {
         fields.push(("on a GPU".to_owned(), format!("{}; {}", gpu_memory::sum(&need), room.verdict(&need))));
+        let rounded = gpu_memory::rounded(&description.tensors);
+        fields.extend(rounded.map(|rounded| ("rounded".to_owned(), rounded)));
     }
     fields.extend(description.metadata);
     Ok(fields)

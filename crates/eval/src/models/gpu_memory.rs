@@ -1,6 +1,10 @@
 //! Whether a model fits a GPU: its weights, one sequence of the full context and the workspace of a step, against the free
 //! memory of this machine's GPU or a given size. The arithmetic is the engine's.
 
+use std::collections::BTreeMap;
+
+use tribunal_engine::model::weights::Format;
+
 use crate::{
     card::{Card, Shape, ShapeDeltaNet},
     engine::{AttentionSizes, DeltaNetSizes, ExpertSizes, Need, Options, Sizes, free_on_gpu},
@@ -105,6 +109,31 @@ pub fn sum(need: &Need) -> String {
     )
 }
 
+/// Which of a file's weights each step rounds to bf16 on a GPU, and what that takes beside a product of their own; `None` where
+/// it rounds none. `tensors`: their number and weights by data type.
+#[must_use]
+pub fn rounded(tensors: &BTreeMap<String, (usize, u64)>) -> Option<String> {
+    /// Bytes of a weight in bf16, written and read again.
+    const AGAIN: f64 = 4.0;
+    let (mut names, mut bytes, mut moved) = (Vec::new(), 0.0, 0.0);
+    for format in Format::ALL.into_iter().filter(|format| format.is_rounded_on_gpus()) {
+        let Some(&(_, n)) = tensors.get(&format.name()) else { continue };
+        let of_format = n as f64 * format.block_bytes() as f64 / format.block() as f64;
+        names.push(format.name());
+        bytes += of_format;
+        moved += of_format + AGAIN * n as f64;
+    }
+    (!names.is_empty()).then(|| {
+        format!(
+            "{} of {}, which have no products of their own: every step rounds them to bf16 and moves {:.1} times their \
+             bytes (reckoned, not measured)",
+            size(bytes as u64),
+            names.join(", "),
+            moved / bytes
+        )
+    })
+}
+
 /// What a card's model needs of a GPU, with its whole context; `None` where the card does not know its sizes.
 #[must_use]
 pub fn of_card(card: &Card) -> Option<Need> {
@@ -195,6 +224,18 @@ mod tests {
         let not = "does not fit into 79.00 GiB of a test: 67.32 GiB too much; 2 such GPUs hold it \
                    together";
         assert_eq!(verdict("qwen2.5-72b-instruct", 79.0), not);
+    }
+
+    #[test]
+    fn weights_that_are_rounded_at_every_step_are_named() {
+        let tensors = |all: &[(&str, u64)]| {
+            all.iter().map(|&(name, n)| (name.to_owned(), (1, n))).collect::<BTreeMap<_, _>>()
+        };
+        assert_eq!(rounded(&tensors(&[("F32", 64), ("Q4_K", 256 << 20), ("Q6_K", 256)])), None);
+        // 176 bytes of 256 weights, and 4 more bytes of each.
+        let said = rounded(&tensors(&[("Q5_K", 256 << 20), ("Q6_K", 256)])).unwrap();
+        assert!(said.starts_with("176.00 MiB of Q5_K, which have no products"), "{said}");
+        assert!(said.contains("moves 6.8 times their bytes"), "{said}");
     }
 
     #[test]

@@ -69,6 +69,14 @@ impl Shape {
     pub(super) fn new(grid: [usize; 2], threads: u32) -> Self {
         Self { grid: [grid[0] as u32, grid[1] as u32, 1], block: [threads, 1], shared_bytes: 0 }
     }
+
+    /// Refuses what no GPU launches, with the kernel's name.
+    fn check(self, kernel: &'static str) -> Result<(), Error> {
+        if self.grid[1..].iter().any(|&n| n > MOST_BLOCKS) {
+            return Err(Error::Grid { kernel, grid: self.grid });
+        }
+        Ok(())
+    }
 }
 
 /// When a kernel may be started.
@@ -160,9 +168,7 @@ impl Kernels {
         if shape.grid.contains(&0) {
             return Ok(()); // nothing to do
         }
-        if shape.grid[1..].iter().any(|&n| n > MOST_BLOCKS) {
-            return Err(Error::Grid { kernel, grid: shape.grid });
-        }
+        shape.check(kernel)?;
         let known = self.kernel(module, kernel)?;
         let bytes = arguments.iter().map(|argument| argument.bytes());
         if !maps.iter().map(|_| TensorMap::BYTES).chain(bytes).eq(known.parameters.iter().copied()) {
@@ -242,4 +248,24 @@ fn early() -> [sys::CUlaunchAttribute; 1] {
     let value = sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 };
     let id = sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
     [sys::CUlaunchAttribute { id, pad: [0; 4], value }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::cuda::products;
+
+    #[test]
+    fn a_grid_is_refused_where_no_gpu_launches_it() {
+        assert!(Shape::new([1 << 20, 65_535], 32).check("k").is_ok());
+        let error = Shape::new([1, 65_536], 32).check("k").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "the CUDA kernel `k` was to be launched over [1, 65536, 1] blocks; a grid has at most 65535 in y and z"
+        );
+        // The outputs and rows that the largest vocabularies and prompts come to.
+        for (grid, threads) in [products::panel(262_144, 8192), products::merge(16_384, 262_144)] {
+            assert!(Shape { grid, block: [threads, 1], shared_bytes: 0 }.check("k").is_ok(), "{grid:?}");
+        }
+    }
 }

@@ -162,6 +162,12 @@ impl Format {
         !matches!(self, Self::Q2K | Self::Q3K | Self::Iq4Nl | Self::Iq4Xs | Self::U4 | Self::F8E4M3)
     }
 
+    /// Whether GPUs have no product of its own, so that each step rounds such weights to `bf16` before their products.
+    #[must_use]
+    pub fn is_rounded_on_gpus(self) -> bool {
+        matches!(self, Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q5K)
+    }
+
     /// The offset of a code above its value, a power of two; 0 for formats with a minimum.
     pub(in crate::model) fn offset(self) -> i32 {
         match self {

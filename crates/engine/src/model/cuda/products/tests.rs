@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use super::{
-    Error, Kernels, Kind, Launch, SplitK, TILES, check, cost::FULL, fused, k_slice, launch, measured,
+    Error, Kernels, Kind, Launch, SplitK, TILES, Way, check, cost::FULL, fused, k_slice, launch, measured,
 };
+use crate::model::weights::Format;
 
 fn rows(table: &str) -> impl Iterator<Item = Vec<&str>> {
     table.lines().filter(|line| !line.starts_with('#')).map(|line| line.split(' ').collect())
@@ -174,4 +175,11 @@ fn what_is_launched() {
         writeln!(table, "7B down, q4_k, {m}: {} {x}x{y}", launch.kernel).unwrap();
     }
     insta::assert_snapshot!(table);
+}
+
+#[test]
+fn formats_without_a_product_are_those_that_are_rounded() {
+    for format in Format::ALL.into_iter().filter(|format| format.is_on_gpus()) {
+        assert_eq!(matches!(Way::of(format), Way::Panel(_)), format.is_rounded_on_gpus(), "{format:?}");
+    }
 }
