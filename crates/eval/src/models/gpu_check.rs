@@ -70,7 +70,7 @@ pub fn check(device: &str, model: Option<&str>, kernels: &str) -> Result<Vec<Gpu
     let weights = model.map(weights).transpose()?;
     let check = |gpu: &&Gpu| {
         let start = Instant::now();
-        let wrong = match gpu.with_kernels(gpu_kernels(kernels)).check(weights.as_ref()) {
+        let wrong = match gpu.with_kernels(gpu_kernels(kernels)).check(weights.as_ref(), model::cpu::values) {
             Ok(difference) => difference.map(|difference| difference.to_string()),
             // A kernel that touches memory that is not its own, say.
             Err(model::Error::Gpu(error @ cuda::Error::Driver { .. })) => Some(error.to_string()),

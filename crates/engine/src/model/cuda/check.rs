@@ -12,7 +12,6 @@ use super::{Error, Gpu, KernelSet, products::Kind, quant_layout::QuantLayout};
 use crate::model::{
     BLOCK, Config, KvType, Model, Part, Step, Weights,
     config::from_json,
-    cpu::Packed,
     weights::{Format, seeded::blocks},
 };
 
@@ -48,6 +47,9 @@ fn hash(values: &[f32]) -> u64 {
     let bytes = values.iter().flat_map(|x| x.to_le_bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
+
+/// The values of a matrix `[n, k]` of a format's blocks, by rows.
+pub type Values = fn(Format, [usize; 2], &[u8]) -> Vec<f32>;
 
 /// Seeded numbers.
 struct Draw(u32);
@@ -160,18 +162,22 @@ const ANSWER: usize = 4;
 
 impl Gpu {
     /// The first difference from what the kernels define, if there is one; with a checkpoint also that of two layers of its
-    /// width and formats with seeded weights. Its own weights are not read.
+    /// width and formats with seeded weights. Its own weights are not read. `values` are the exact ones of a matrix.
     ///
     /// # Errors
     /// The device fails or has too little memory.
-    pub fn check(&self, weights: Option<&Weights>) -> Result<Option<Difference>, crate::model::Error> {
+    pub fn check(
+        &self,
+        weights: Option<&Weights>,
+        values: Values,
+    ) -> Result<Option<Difference>, crate::model::Error> {
         if let Some(found) = self.check_tensor_core()? {
             return Ok(Some(found));
         }
         if let Some(found) = self.check_products()? {
             return Ok(Some(found));
         }
-        if let Some(found) = self.check_panels()? {
+        if let Some(found) = self.check_panels(values)? {
             return Ok(Some(found));
         }
         if let Some(found) = self.check_small_layers()? {
@@ -248,20 +254,14 @@ impl Gpu {
         Ok(None)
     }
 
-    /// Every kernel that rounds a format's weights to `bf16` beside the CPU.
-    fn check_panels(&self) -> Result<Option<Difference>, Error> {
+    /// Every kernel that rounds a format's weights to `bf16` beside these values.
+    fn check_panels(&self, values: Values) -> Result<Option<Difference>, Error> {
         let [n, k] = PANEL;
         for format in Format::ALL.into_iter().filter(|format| format.is_on_gpus()) {
             let rows = Draw(5).rows(format, n, k);
             let Some((kernel, computed)) = self.dequantized(format, &rows, PANEL)? else { continue };
-            let packed = Packed::pack(format, n, k, &rows).expect("rows of whole blocks");
-            let mut expected = vec![0.0; n * k];
-            for (i, row) in expected.chunks_exact_mut(k).enumerate() {
-                packed.dequantize_row(i, row);
-                for value in row {
-                    *value = bf16::from_f32(*value).to_f32() + 0.0;
-                }
-            }
+            let values = values(format, PANEL, &rows).into_iter();
+            let expected: Vec<f32> = values.map(|value| bf16::from_f32(value).to_f32() + 0.0).collect();
             // A zero's sign, which moves no sum, is that of its scale here alone.
             let computed: Vec<f32> =
                 computed.into_iter().map(|bits| bf16::from_bits(bits).to_f32() + 0.0).collect();
