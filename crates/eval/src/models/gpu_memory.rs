@@ -126,7 +126,7 @@ pub fn rounded(tensors: &BTreeMap<String, (usize, u64)>) -> Option<String> {
     (!names.is_empty()).then(|| {
         format!(
             "{} of {}, which have no products of their own: every step rounds them to bf16 and moves {:.1} times their \
-             bytes (reckoned, not measured)",
+             bytes (calculated, not measured)",
             size(bytes as u64),
             names.join(", "),
             moved / bytes

@@ -1,5 +1,4 @@
-// A planted fault for scripts/cuda/static.sh: a wait for a barrier in shared memory that holds the card for ever if nobody
-// arrives.
+// A planted fault for scripts/cuda/static.sh: a wait for a barrier in shared memory that never ends if no thread arrives.
 #include "../../../common.cuh"
 
 extern "C" __global__ void unbounded(float* y) {

@@ -260,9 +260,9 @@ impl Gpu {
         for format in Format::ALL.into_iter().filter(|format| format.is_on_gpus()) {
             let rows = Draw(5).rows(format, n, k);
             let Some((kernel, computed)) = self.dequantized(format, &rows, PANEL)? else { continue };
+            // The sign of a zero, which the two may have differently, moves no sum: `+ 0.0` clears it.
             let values = values(format, PANEL, &rows).into_iter();
             let expected: Vec<f32> = values.map(|value| bf16::from_f32(value).to_f32() + 0.0).collect();
-            // A zero's sign, which moves no sum, is that of its scale here alone.
             let computed: Vec<f32> =
                 computed.into_iter().map(|bits| bf16::from_bits(bits).to_f32() + 0.0).collect();
             let what = format!("`{kernel}` of [{n}, {k}]");

@@ -8,8 +8,8 @@ use tribunal_core::random;
 /// Blocks that are drawn; more repeat them. A prime, so that rows are equal only when they are a multiple of so many apart.
 const DRAWN: usize = 8191;
 
-/// Where the halves of a block's scale and minimum lie, and what they are where the values have the spread 1: the inverse of
-/// that of codes, or of the products of codes and a part's scale. Empty where a block's scale is no half.
+/// Where a block's scale and minimum lie, both f16, and their values for a standard deviation of 1: the inverse of that of the
+/// codes, or of the products of codes and a part's scale. Empty for formats whose scale is not an f16.
 fn halves(format: Format) -> &'static [(usize, f32)] {
     match format {
         Format::Q8_0 => &[(0, 1.0 / 74.0)],
