@@ -125,8 +125,8 @@ pub fn rounded(tensors: &BTreeMap<String, (usize, u64)>) -> Option<String> {
     }
     (!names.is_empty()).then(|| {
         format!(
-            "{} of {}, which have no products of their own: every step rounds them to bf16 and moves {:.1} times their \
-             bytes (calculated, not measured)",
+            "{} in {}: every step rounds them to bf16 before their products, which moves {:.1} times their bytes \
+             (calculated, not measured)",
             size(bytes as u64),
             names.join(", "),
             moved / bytes
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(rounded(&tensors(&[("F32", 64), ("Q4_K", 256 << 20), ("Q6_K", 256)])), None);
         // 176 bytes of 256 weights, and 4 more bytes of each.
         let said = rounded(&tensors(&[("Q5_K", 256 << 20), ("Q6_K", 256)])).unwrap();
-        assert!(said.starts_with("176.00 MiB of Q5_K, which have no products"), "{said}");
+        assert!(said.starts_with("176.00 MiB in Q5_K: every step rounds them to bf16"), "{said}");
         assert!(said.contains("moves 6.8 times their bytes"), "{said}");
     }
 
