@@ -4,7 +4,7 @@
 # stage needs (built-at with each).
 #
 #   scripts/cuda/device.sh 1 [--tiny]   the tensor core's sums, the kernels' and the engine's tests, tiny models beside
-#                                       the CPU, compute-sanitizer   (tribunal.gz tribunal-tests.gz)
+#                                       the CPU, a wait that traps, compute-sanitizer   (tribunal.gz tribunal-tests.gz)
 #   scripts/cuda/device.sh 2 [--tiny]   keeps the first half of SmolLM2-135M; products of the smallest shape
 #                                       (tribunal-bench.gz smollm2.gguf.1)
 #   scripts/cuda/device.sh 3 [--tiny]   joins and checks it; FSP on the GPU beside the CPU, and under every setting
@@ -18,6 +18,7 @@
 #
 # --tiny is the rehearsal without a card: `scripts/cuda/emulated.sh scripts/cuda/device.sh 1 --tiny`. It builds its
 # programs where dist/ has none. STAGE_SECONDS: when to stop (540). STAGE_SHAPES: the shapes of stage 4.
+# STAGE_SANITIZERS: the tools of compute-sanitizer that stage 1 runs (memcheck racecheck synccheck).
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 root=$PWD
@@ -115,12 +116,13 @@ fsp() {
   [ $rc -le 1 ] # 1: a verdict is missing, which tiny models are free to do
 }
 
-# beside MODEL ARGUMENTS...: FSP on the CPU and on the GPU, compared.
+# beside MODEL ARGUMENTS...: FSP on the CPU and on the GPU, compared. A few tokens of a mixture take other experts.
 beside() {
-  local model=$1 folder=$kept/runs/$(basename "$1")
+  local model=$1 folder=$kept/runs/$(basename "$1") beyond=0
+  case $model in *moe | *gpt-oss) beyond=0.1 ;; esac
   shift
   fsp cpu "$model" "$folder-cpu" --activations float "$@" && fsp cuda "$model" "$folder-cuda" "$@" &&
-    python3 scripts/cuda/beside.py "$folder-cpu" "$folder-cuda"
+    python3 scripts/cuda/beside.py --beyond $beyond "$folder-cpu" "$folder-cuda"
 }
 
 # A tiny model that takes long prompts.
@@ -132,6 +134,8 @@ long() {
   echo "$model"
 }
 
+traps() { nvcc -arch=sm_90a -o "$kept/traps" kernels/tests/traps.cu && "$kept/traps"; }
+
 sanitize() { # compute-sanitizer TOOL over a test of the engine
   # Calls that fail on purpose (a parameter past the last one is asked for, to count them) are no errors of memory.
   local more=()
@@ -140,7 +144,7 @@ sanitize() { # compute-sanitizer TOOL over a test of the engine
     "$tests" --test-threads 1 cuda::logits_are_near cuda::a_row_does_not
 }
 
-export -f fsp beside sanitize
+export -f fsp beside traps sanitize
 export root kept tribunal tests
 
 stage1() {
@@ -151,12 +155,14 @@ stage1() {
   if [ -n "$tiny" ]; then skipped=(--skip cuda::every_gguf --skip cuda::fsp_runs --skip cuda::replies --skip cuda::adapters::replies); fi
   step tensor-core "$tests" --nocapture cuda::tensor_core
   step tests "$tests" --nocapture cuda:: "${skipped[@]}"
-  local models=(qwen2 llama gemma3 qwen3) arguments=(--method fsp:shots=0 --max-tokens 24 --kv-cache 256MiB)
+  local models=(qwen2 llama gemma3 qwen3 qwen3-moe qwen3-5 qwen3-5-moe gemma4 gpt-oss)
+  local arguments=(--method fsp:shots=0 --max-tokens 24 --kv-cache 256MiB)
   if [ -n "$tiny" ]; then models=(qwen2) arguments=(--method gemba-da --max-tokens 4 --limit 2 --kv-cache 4MiB); fi
   local model
   for model in "${models[@]}"; do step "beside-cpu-$model" beside "$(long "$model")" "${arguments[@]}"; done
+  if [ -z "$tiny" ] && command -v nvcc >/dev/null; then step traps traps; else say "traps: not run"; fi
   if [ -z "$tiny" ] && command -v compute-sanitizer >/dev/null; then
-    for tool in memcheck racecheck synccheck; do step "sanitizer-$tool" sanitize "$tool"; done
+    for tool in ${STAGE_SANITIZERS-memcheck racecheck synccheck}; do step "sanitizer-$tool" sanitize "$tool"; done
   else
     say "compute-sanitizer: not run"
   fi

@@ -47,9 +47,9 @@ pub enum Error {
     #[error("there is nothing to ask: the input is empty, or the method has no questions about it")]
     Nothing,
     #[error(
-        "`{name}` is not a shape; hint: {known}; for products of quantised weights add `:q8_0`, `:q4_k` or `:q6_k`"
+        "`{name}` is not a shape; hint: {known}; the weights of products have a format behind a colon ({formats})"
     )]
-    Shape { name: String, known: String },
+    Shape { name: String, known: String, formats: String },
     #[error("`{file}`: {reason}")]
     Seeded { file: String, reason: String },
     #[error("candle cannot read `{file}`: {reason}")]

@@ -24,9 +24,26 @@ pub struct Shape {
     pub format: Format,
 }
 
-/// Formats that have products of their own on a GPU, as a shape's name has them behind a colon.
-const FORMATS: [(&str, Format); 4] =
-    [("bf16", Format::Bf16), ("q8_0", Format::Q8_0), ("q4_k", Format::Q4K), ("q6_k", Format::Q6K)];
+/// Formats of products on a GPU, as a shape's name has them behind a colon: those that kernels read as they are, then those
+/// that each step rounds to bf16.
+const FORMATS: [(&str, Format); 10] = [
+    ("bf16", Format::Bf16),
+    ("q8_0", Format::Q8_0),
+    ("q4_k", Format::Q4K),
+    ("q6_k", Format::Q6K),
+    ("mxfp4", Format::Mxfp4),
+    ("q4_0", Format::Q4_0),
+    ("q4_1", Format::Q4_1),
+    ("q5_0", Format::Q5_0),
+    ("q5_1", Format::Q5_1),
+    ("q5_k", Format::Q5K),
+];
+
+/// The formats that a shape's name can have, separated by commas.
+#[must_use]
+pub fn formats() -> String {
+    FORMATS.map(|(name, _)| name).join(", ")
+}
 
 /// The names of all shapes.
 #[must_use]
@@ -40,7 +57,8 @@ impl Shape {
     /// # Errors
     /// [`Error::Shape`] for a name that is not known.
     pub fn named(name: &str) -> Result<Self, Error> {
-        let unknown = || Error::Shape { name: name.to_owned(), known: names().join(", ") };
+        let unknown =
+            || Error::Shape { name: name.to_owned(), known: names().join(", "), formats: formats() };
         let (shape, format) = name.split_once(':').unwrap_or((name, "bf16"));
         let (_, format) = FORMATS.into_iter().find(|(known, _)| *known == format).ok_or_else(unknown)?;
         let json = SHAPES.get(shape).ok_or_else(unknown)?;
@@ -151,7 +169,7 @@ mod tests {
         assert_eq!(names().len(), 12);
         let error = Shape::named("qwen2.5-8b").unwrap_err().to_string();
         assert!(error.contains("`qwen2.5-8b`") && error.contains("qwen2.5-7b"), "{error}");
-        assert!(Shape::named("tiny:q4_k").unwrap().is_quantised() && Shape::named("tiny:q4_0").is_err());
+        assert!(Shape::named("tiny:q4_k").unwrap().is_quantised() && Shape::named("tiny:q3_k").is_err());
     }
 
     #[test]

@@ -23,8 +23,9 @@ pub struct Args {
         value_parser = known_shape,
         help = format!(
             "The model's shape ({}); its weights are seeded numbers, made on the GPU. Behind a colon the format of \
-             single products' weights: bf16, q8_0, q4_k or q6_k",
-            shapes::names().join(", ")
+             single products' weights ({})",
+            shapes::names().join(", "),
+            shapes::formats()
         )
     )]
     shape: String,

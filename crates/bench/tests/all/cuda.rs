@@ -40,9 +40,12 @@ fn a_gpu_is_measured_with_a_shape_and_what_is_not_known_is_said() {
     assert_eq!(computed(0), computed(1), "cascade is not the tree");
     assert_eq!(report["chats"]["requests"], 5);
     check_stage_table(&report);
-    let planes = bench(&["--shape", "tiny:q8_0", "--parts", "products", "--json"]);
-    let planes: serde_json::Value = serde_json::from_slice(&planes.stdout).unwrap();
-    assert_eq!(planes["products"].as_array().unwrap().len(), 10, "{planes}");
+    for shape in ["tiny:q8_0", "tiny:mxfp4", "tiny:q5_1"] {
+        let quantised = bench(&["--shape", shape, "--parts", "products", "--json"]);
+        assert!(quantised.status.success(), "{shape}: {}", String::from_utf8_lossy(&quantised.stderr));
+        let quantised: serde_json::Value = serde_json::from_slice(&quantised.stdout).unwrap();
+        assert_eq!(quantised["products"].as_array().unwrap().len(), 10, "{shape}: {quantised}");
+    }
     let refused = bench(&["--shape", "tiny:q4_k"]);
     assert!(String::from_utf8_lossy(&refused.stderr).contains("only products are measured with one"));
     let mut small = Command::new(env!("CARGO_BIN_EXE_tribunal-bench"));

@@ -101,8 +101,8 @@ impl Gpu {
     }
 
     /// Seconds of one product of `m` rows with a seeded weight `[n, k]` of a format that comes from memory and not from a
-    /// cache, for each of `rows`; the mean of a row of products, the best of the repeats. The numbers of a quantised weight
-    /// mean nothing.
+    /// cache, for each of `rows`; the mean of a row of products, the best of the repeats. Of a format without products of its
+    /// own, the rounding to `bf16` is included, as in every step. The numbers of a quantised weight mean nothing.
     ///
     /// # Errors
     /// The device fails or has too little memory.
@@ -119,8 +119,9 @@ impl Gpu {
     ) -> Result<Vec<f64>, Error> {
         let products = Products::new(self, config, format, [n, k], rows, repeats)?;
         let of_rows = |&m: &usize| {
-            let by = self.products_by();
-            products.seconds(m, &products::launch(by, products.kind, [m, n, k], products::k_slice(n, k)))
+            let launch =
+                products::launch(self.products_by(), products.kind, [m, n, k], products::k_slice(n, k));
+            products.seconds(m, &launch)
         };
         rows.iter().map(of_rows).collect()
     }
@@ -181,11 +182,14 @@ impl Gpu {
     }
 }
 
-/// Bytes of a weight `[n, k]` in a GPU's memory, for a format that has products of its own and whose blocks rows of `k` values
-/// are made of.
+/// Bytes of a weight `[n, k]` in a GPU's memory; `None` where rows of `k` values are no whole blocks of the format.
 #[must_use]
 pub fn weight_bytes(format: Format, [n, k]: [usize; 2]) -> Option<usize> {
-    if format == Format::Bf16 { Some(2 * n * k) } else { Some(QuantLayout::of(format, k)?.bytes(n)) }
+    match Way::of(format) {
+        Way::Direct(Kind::Bf16) => Some(2 * n * k),
+        Way::Direct(_) => Some(QuantLayout::of(format, k)?.bytes(n)),
+        Way::Panel(_) => k.is_multiple_of(format.block()).then(|| n * format.row_bytes(k)),
+    }
 }
 
 /// Products with one weight, of which there are more copies than a cache holds.
@@ -208,12 +212,13 @@ impl<'a> Products<'a> {
         rows: &[usize],
         repeats: usize,
     ) -> Result<Self, Error> {
-        let (Way::Direct(kind), Some(bytes)) = (Way::of(format), weight_bytes(format, [n, k])) else {
+        let Some(bytes) = weight_bytes(format, [n, k]) else {
             panic!("no product of [{n}, {k}] in {format:?}");
         };
+        let way = Way::of(format);
+        let kind = if let Way::Direct(kind) = way { kind } else { Kind::Bf16 };
         products::check(n, k)?;
         let mut cuda = Cuda::new(gpu, config)?;
-        cuda.hold_products(rows.iter().copied().max().unwrap_or(0), [n, k])?;
         let repeats = repeats.max(1);
         let n_copies = BEYOND_CACHE.div_ceil(bytes).min(MOST_COPIES).min(repeats);
         let upload = WeightUpload::new(gpu, cuda.stream())?;
@@ -221,11 +226,12 @@ impl<'a> Products<'a> {
             let memory = Memory::new(gpu.context(), bytes, MEASURED)?;
             upload.fill(memory.at(), 0..bytes / 2, Fill { seed: seed as u32, scale: 0.02 })?;
             let (memory, k_slice) = (Arc::new(memory), products::k_slice(n, k));
-            let part = Part { memory, offset: 0, way: Way::Direct(kind), first: 0, n, k_slice };
+            let part = Part { memory, offset: 0, way, first: 0, n, k_slice };
             let (outputs, adapters) = (std::iter::once(0..n).collect(), Adapters::default());
             Ok(Linear { parts: vec![part], n, k, bias: None, outputs, adapters })
         };
         let weights = (0..n_copies).map(weight).collect::<Result<Vec<_>, _>>()?;
+        cuda.hold_products(rows.iter().copied().max().unwrap_or(0), &weights[0])?;
         Ok(Self { gpu, cuda, upload, weights, kind, shape: [n, k], repeats })
     }
 
@@ -239,7 +245,8 @@ impl<'a> Products<'a> {
         let all = || {
             for w in self.weights.iter().cycle().take(self.repeats) {
                 let part = &w.parts[0];
-                self.cuda.multiply_by(launch, &x, w, (part, part.at()), (y.at(), n), false)?;
+                let (_, weights) = self.cuda.weights_of(part, k)?;
+                self.cuda.multiply_by(launch, &x, w, (part, weights), (y.at(), n), false)?;
             }
             Ok(())
         };

@@ -31,7 +31,7 @@ impl Cuda {
 
     /// A part's weights in a format that has products: what they are and where. Others are written to a panel, which the
     /// next part's take.
-    pub(super) fn weights_of(&self, part: &Part, k: usize) -> Result<(Kind, u64), Error> {
+    pub(in crate::model::cuda) fn weights_of(&self, part: &Part, k: usize) -> Result<(Kind, u64), Error> {
         let kernel = match part.way {
             Way::Direct(kind) => return Ok((kind, part.at())),
             Way::Panel(kernel) => kernel,

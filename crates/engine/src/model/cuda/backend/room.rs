@@ -12,7 +12,7 @@ use super::{
         arena::{Arena, Extent, Extra, Places, Slot},
         driver::failed,
         experts::Experts,
-        products::{self, SplitK, Way},
+        products::{SplitK, Way},
         weights::Linear,
     },
     Cuda, Values,
@@ -132,14 +132,13 @@ impl Cuda {
         self.make(now.with(extent))
     }
 
-    /// Room for products of so many rows with a weight `[n, k]`.
+    /// Room for products of so many rows with a weight.
     pub(in crate::model::cuda) fn hold_products(
         &mut self,
         rows: usize,
-        [n, k]: [usize; 2],
+        weight: &Linear,
     ) -> Result<(), Error> {
-        let extra = self.extra.get_mut().unwrap_or_else(PoisonError::into_inner);
-        extra.add_weight(n, k, products::k_slice(n, k));
+        self.add_linear(weight);
         self.hold(Extent { rows, ..Extent::default() })
     }
 
