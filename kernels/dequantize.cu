@@ -10,8 +10,8 @@
 //   starts  [experts + 1] or null: rows of_expert e to of_expert (e + 1) are expert e's, and are left out where starts[e]
 //           is starts[e + 1]: no row takes that expert
 //
-// Launch: a thread for two values; block 256, grid (n_rows, k / 2 / 256 rounded up), since only x may be past
-// 65,535. k is even.
+// Launch: a thread for eight values, which it stores at once; block 128, grid (n_rows, k / 8 / 128 rounded up), since only x may
+// be past 65,535. k is a multiple of 32.
 //
 // Proved by kernels/tests/dequantize.cpp.
 #include "blocks.cuh"
@@ -21,14 +21,19 @@ namespace {
 template <Format F>
 __device__ __forceinline__ void dequantize_row(const void* w, bf16* panel, const int* starts, int first_row, int n_rows,
                                                int k, int of_expert) {
-  const int pair = blockIdx.y * blockDim.x + threadIdx.x, row = blockIdx.x;
-  if (row >= n_rows || 2 * pair >= k) return;
+  const int at = (blockIdx.y * blockDim.x + threadIdx.x) * 8, row = blockIdx.x;
+  if (row >= n_rows || at >= k) return;
   if (starts != nullptr && starts[row / of_expert] == starts[row / of_expert + 1]) return;
   const unsigned char* from = static_cast<const unsigned char*>(w) + (first_row + row) * row_bytes<F>(k);
-  __nv_bfloat162 two;
-  two.x = __float2bfloat16_rn(value_of_row<F>(from, 2 * pair));
-  two.y = __float2bfloat16_rn(value_of_row<F>(from, 2 * pair + 1));
-  reinterpret_cast<__nv_bfloat162*>(panel + static_cast<size_t>(row) * k)[pair] = two;
+  uint32_t pairs[4];
+#pragma unroll
+  for (int i = 0; i < 4; i++) {
+    const float values[2] = {value_of_row<F>(from, at + 2 * i), value_of_row<F>(from, at + 2 * i + 1)};
+    const uint32_t low = __bfloat16_as_ushort(__float2bfloat16_rn(values[0]));
+    pairs[i] = low | static_cast<uint32_t>(__bfloat16_as_ushort(__float2bfloat16_rn(values[1]))) << 16;
+  }
+  uint4* const to = reinterpret_cast<uint4*>(panel + static_cast<size_t>(row) * k + at);
+  *to = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
 }
 
 }  // namespace
