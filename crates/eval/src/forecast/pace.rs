@@ -3,9 +3,22 @@
 
 use super::card::Card;
 
-/// A device that was measured. Rates have the least and the most of its measurements. Unit: weights times tokens per second.
+/// What a device's rates were measured with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Weights of 16 bits.
+    Dense,
+    /// Weights of 4 to 8 bits.
+    Quantised,
+    /// A mixture of experts.
+    Mixture,
+}
+
+/// A device that was measured. Rates have the least and the most of its measurements. Unit: weights that a token is multiplied
+/// with, times tokens per second.
 struct Measured {
     name: &'static str,
+    kind: Kind,
     /// The day, and the commit.
     when: &'static str,
     /// Its memory.
@@ -15,11 +28,13 @@ struct Measured {
     answers: [f64; 2],
 }
 
-/// [BENCHMARKS.md](../../../../BENCHMARKS.md) has the measurements: Qwen2.5 7B in bf16 on the GPUs, with prompts of 512 to 8,192
-/// tokens; of a CPU, Qwen2.5 0.5B in `Q4_K_M` on two cores, halved.
-const GPUS: [Measured; 2] = [
+/// [BENCHMARKS.md](../../../../BENCHMARKS.md) has the measurements, with prompts of 512 to 8,192 tokens: Qwen2.5 7B in bf16, on
+/// the H200 also 14B and Qwen3.5 4B; Qwen2.5 1.5B in `Q4_K_M`; Qwen3 30B-A3B and Qwen3.6 35B-A3B in bf16; of a CPU, Qwen2.5
+/// 0.5B in `Q4_K_M` on two cores, halved.
+const GPUS: [Measured; 4] = [
     Measured {
         name: "H100",
+        kind: Kind::Dense,
         when: "2026-11-24, commit 7871754",
         bytes: 79 << 30,
         prompts: [1.87e14, 2.45e14],
@@ -27,14 +42,33 @@ const GPUS: [Measured; 2] = [
     },
     Measured {
         name: "H200",
-        when: "2026-11-26, commit 3c2c083",
-        bytes: 139 << 30,
-        prompts: [1.94e14, 2.44e14],
-        answers: [6.3e13, 1.46e14],
+        kind: Kind::Dense,
+        when: "2026-11-27, commit 4aef61b1",
+        bytes: H200_BYTES,
+        prompts: [1.26e14, 2.44e14],
+        answers: [3.9e13, 1.46e14],
+    },
+    Measured {
+        name: "H200",
+        kind: Kind::Quantised,
+        when: "2026-11-27, commit 4aef61b1",
+        bytes: H200_BYTES,
+        prompts: [4.8e13, 7.6e13],
+        answers: [2.7e13, 4.2e13],
+    },
+    Measured {
+        name: "H200",
+        kind: Kind::Mixture,
+        when: "2026-11-27, commit 4aef61b1",
+        bytes: H200_BYTES,
+        prompts: [4.4e13, 1.0e14],
+        answers: [9.1e12, 3.3e13],
     },
 ];
+const H200_BYTES: u64 = 139 << 30;
 const CORE: Measured = Measured {
     name: "CPU core with AVX-512",
+    kind: Kind::Quantised,
     when: "2026-11-22, commit 860ac6a",
     bytes: u64::MAX,
     prompts: [2.2e11, 2.8e11],
@@ -65,28 +99,53 @@ impl Weights {
     }
 }
 
+impl Kind {
+    fn of(card: &Card, weights: Weights) -> Option<Self> {
+        /// Bytes of a weight, between those of 8 and of 16 bits.
+        const QUANTISED: f64 = 1.5;
+        let is_mixture = card.shape?.experts.is_some();
+        let is_quantised = (card.weight_bytes()? as f64) < QUANTISED * weights.all;
+        Some(match (is_mixture, is_quantised) {
+            (true, _) => Self::Mixture,
+            (false, true) => Self::Quantised,
+            (false, false) => Self::Dense,
+        })
+    }
+}
+
 impl Measured {
-    /// The least and the most time. Steps of few answers read all experts of a mixture, and multiply with some. Unit: seconds.
-    fn seconds(&self, weights: Weights, work: Work) -> [f64; 2] {
+    /// The least and the most time, where a token of an answer is multiplied with so many weights at the least and the most.
+    /// Unit: seconds.
+    fn seconds(&self, weights: Weights, of_answers: [f64; 2], work: Work) -> [f64; 2] {
         let at = |i: usize, of_answers: f64| {
             let prompts = weights.of_token * work.prompt_tokens as f64 / self.prompts[i];
             prompts + of_answers * work.answer_tokens as f64 / self.answers[i]
         };
-        [at(1, weights.of_token), at(0, weights.all)]
+        [at(1, of_answers[0]), at(0, of_answers[1])]
+    }
+
+    /// The same on a GPU whose rates are those of the model's kind.
+    fn seconds_on_gpu(&self, weights: Weights, work: Work) -> [f64; 2] {
+        self.seconds(weights, [weights.of_token; 2], work)
     }
 }
 
-/// The time of a run on each of these devices that holds the model, as names and values; nothing for a model whose card does not know its shape.
+/// The time of a run on each of these devices that holds the model and was measured with one of its kind, as names and values;
+/// nothing for a model whose card does not know its shape.
 #[must_use]
 pub fn estimates(card: &Card, work: Work) -> Vec<(String, String)> {
     let Some(weights) = Weights::of(card) else { return Vec::new() };
+    let Some(kind) = Kind::of(card, weights) else { return Vec::new() };
     let of_gpu = |gpu: &Measured| {
-        let value = format!("{} (estimate; measured {})", range(gpu.seconds(weights, work)), gpu.when);
+        let value = format!("{} (estimate; measured {})", range(gpu.seconds_on_gpu(weights, work)), gpu.when);
         (format!("time on one {}", gpu.name), value)
     };
-    let holds = |gpu: &&Measured| card.weight_bytes().is_some_and(|bytes| bytes < gpu.bytes);
-    let mut rows: Vec<(String, String)> = GPUS.iter().filter(holds).map(of_gpu).collect();
-    let [least, most] = CORE.seconds(weights, work).map(|seconds| seconds / 3600.0);
+    let fits =
+        |gpu: &&Measured| gpu.kind == kind && card.weight_bytes().is_some_and(|bytes| bytes < gpu.bytes);
+    let mut rows: Vec<(String, String)> = GPUS.iter().filter(fits).map(of_gpu).collect();
+    // Steps of few answers read all experts of a mixture, and multiply with some.
+    let [least, most] =
+        CORE.seconds(weights, [weights.of_token, weights.all], work).map(|seconds| seconds / 3600.0);
     let value = format!(
         "{} to {} core hours (estimate for AVX-512 and Q4_K_M; measured {})",
         figures(least),
@@ -125,15 +184,28 @@ mod tests {
     use super::*;
     use crate::card;
 
-    /// The measurements themselves: the prompts of 8,192 tokens and the 256 answers at once of the 7B on an H200.
+    /// The measurements themselves: prompts and answers at once on an H200, in tokens per second.
     #[test]
     fn what_was_measured_lies_in_the_range() {
-        let weights = Weights::of(&card::find("qwen2.5-7b-instruct").unwrap()).unwrap();
-        let [_, h200] = GPUS;
-        let [least, most] = h200.seconds(weights, Work { prompt_tokens: 27_505_000, answer_tokens: 0 });
-        assert!(least < 1000.0 && (990.0..1010.0).contains(&most), "{least} to {most}");
-        let [least, most] = h200.seconds(weights, Work { prompt_tokens: 0, answer_tokens: 20_585_000 });
-        assert!((990.0..1010.0).contains(&least) && most > 2000.0, "{least} to {most}");
+        for (name, kind, prompts, answers) in [
+            ("qwen2.5-7b-instruct", Kind::Dense, [27_505, 34_528], [8_877, 20_585]),
+            ("qwen2.5-coder-1.5b-instruct", Kind::Quantised, [31_302, 49_047], [17_680, 26_945]),
+            ("qwen3-30b-a3b-instruct-2507", Kind::Mixture, [21_399, 32_795], [5_226, 10_897]),
+        ] {
+            let card = card::find(name).unwrap();
+            let weights = Weights::of(&card).unwrap();
+            // A card may be of a file in 4 bits where weights in bf16 were measured.
+            assert!(kind != Kind::Quantised || Kind::of(&card, weights) == Some(kind), "{name}");
+            let h200 = GPUS.iter().find(|gpu| gpu.name == "H200" && gpu.kind == kind).unwrap();
+            for (rate, of_prompts) in
+                prompts.map(|rate| (rate, true)).into_iter().chain(answers.map(|rate| (rate, false)))
+            {
+                let tokens = 1000 * rate;
+                let [prompt_tokens, answer_tokens] = if of_prompts { [tokens, 0] } else { [0, tokens] };
+                let [least, most] = h200.seconds_on_gpu(weights, Work { prompt_tokens, answer_tokens });
+                assert!(least < 1020.0 && most > 980.0, "{name}, {rate} tokens/s: {least} to {most}");
+            }
+        }
     }
 
     #[test]
@@ -148,9 +220,14 @@ mod tests {
     fn every_card_has_estimates_for_the_devices_that_hold_it() {
         let work = Work { prompt_tokens: 1_000_000, answer_tokens: 100_000 };
         for card in card::all().unwrap() {
+            let weights = Weights::of(&card).unwrap();
+            let on_gpus = match Kind::of(&card, weights).unwrap() {
+                Kind::Dense => 2,
+                Kind::Quantised | Kind::Mixture => 1,
+            };
             let n = match card.name.as_str() {
-                "qwen2.5-72b-instruct" | "qwen3-235b-a22b-instruct-2507" | "glm-4.5-air" => 1..=2,
-                _ => 3..=3,
+                "qwen2.5-72b-instruct" | "qwen3-235b-a22b-instruct-2507" | "glm-4.5-air" => 1..=on_gpus,
+                _ => on_gpus + 1..=on_gpus + 1,
             };
             assert!(n.contains(&estimates(&card, work).len()), "{}", card.name);
         }
