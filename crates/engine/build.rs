@@ -21,7 +21,31 @@ fn main() {
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let list = if env::var_os("CARGO_FEATURE_CUDA").is_some() { compile_all(&out) } else { String::new() };
+    println!("cargo:rustc-env=TRIBUNAL_ENGINE_SOURCES={:016x}", sources());
     fs::write(out.join("kernels.rs"), format!("&[\n{list}]\n")).expect("OUT_DIR can be written");
+}
+
+/// A hash of this crate's sources, the versions of other crates and the target, by which files of an earlier build are told
+/// from those of this one.
+fn sources() -> u64 {
+    const LOCK: &str = "../../Cargo.lock";
+    const SOURCES: &str = "src";
+    println!("cargo:rerun-if-changed={LOCK}\ncargo:rerun-if-changed={SOURCES}");
+    let (mut files, mut folders) = (vec![PathBuf::from(LOCK)], vec![PathBuf::from(SOURCES)]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("src/ is part of the package") {
+            let path = entry.expect("src/ can be listed").path();
+            if path.is_dir() { folders.push(path) } else { files.push(path) }
+        }
+    }
+    files.sort();
+    let mut hasher = DefaultHasher::new();
+    env::var("TARGET").expect("cargo sets TARGET").hash(&mut hasher);
+    for file in files {
+        // An installed package has no lock file of its own.
+        fs::read(&file).unwrap_or_default().hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// Compiles what has changed; the list of all images, as Rust.

@@ -78,3 +78,34 @@ fn the_same_bytes_twice_in_shards_and_after_a_kill() {
     finish(merge);
     assert_eq!(verdicts(&at("merged")), expected);
 }
+
+#[test]
+fn a_second_run_reads_the_instructions_and_examples_of_the_first() {
+    let Ok(local) = card::find(MODEL).and_then(|card| card.local()) else {
+        not_checked(&format!("`{MODEL}` is not on this machine; `scripts/test.sh` pulls it"));
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().join("home");
+    let run = |name: &str, more: &[&str]| {
+        let (out, examples) =
+            (folder.path().join(name), PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/en-de"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tribunal"));
+        command.arg("score").arg("-s").arg(examples.join("source.txt"));
+        command.arg("-t").arg(examples.join("system-a.txt")).args(["-l", "en-de", "--method", "gemba-mqm"]);
+        command.arg("--model").arg(&local.weights).args(["--max-tokens", "16", "--limit", "1", "--quiet"]);
+        command.args(["--kv-cache", "400MiB"]).args(more).arg("--out").arg(&out).env("TRIBUNAL_HOME", &home);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        finish(command);
+        let summary: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(out.join("summary.json")).unwrap()).unwrap();
+        (verdicts(&out), summary["cost"]["usage"]["cached"].as_u64().unwrap())
+    };
+    let saved = || fs::read_dir(home.join("prefixes")).map_or(0, Iterator::count);
+    let (expected, cached) = run("plain", &["--no-saved-prefixes"]);
+    assert_eq!((cached, saved()), (0, 0));
+    assert_eq!(run("first", &[]), (expected.clone(), 0));
+    assert_eq!(saved(), 1);
+    let (again, cached) = run("second", &[]);
+    assert!(again == expected && cached > 700, "{cached} tokens");
+}

@@ -220,6 +220,9 @@ pub struct EngineArgs {
     /// Do not reuse what prompts have in common
     #[arg(long, hide = true)]
     pub no_prefix_cache: bool,
+    /// Do not save the state of instructions and examples for the next run on a CPU; results are the same
+    #[arg(long, hide = true)]
+    pub no_saved_prefixes: bool,
     /// Disable speculative decoding
     #[arg(long, hide = true)]
     pub no_drafts: bool,
@@ -277,6 +280,7 @@ impl EngineArgs {
             batch: self.batch,
             threads: self.threads,
             prefix_cache: !self.no_prefix_cache,
+            saved_prefixes: !self.no_saved_prefixes,
             drafts: !self.no_drafts,
             graphs: !self.no_graphs,
             gpu_kernels: self.gpu_kernels.clone(),

@@ -69,6 +69,10 @@ pub trait Llm: Sync + Send {
         None
     }
 
+    /// Says that prompts will begin with these tokens ([`Counter::prompt_ids`]), so that what is known of them from an earlier
+    /// process can be read, or saved for a later one. It moves no result. Only texts of the program's own belong into it.
+    fn announce(&self, _prefix: &[u32]) {}
+
     /// Token positions computed so far, over all requests, for a progress display.
     fn computed(&self) -> usize {
         0

@@ -20,6 +20,8 @@ pub mod radix;
 
 pub mod states;
 
+pub mod saved;
+
 pub mod scheduler;
 
 pub mod stream;
@@ -58,7 +60,7 @@ use crate::{
         self, CancellationToken, Chat, Confirmed, Counter, Finish, LinearProbe, Llm, Reply, ResponseFormat,
         Sampling, Scored, States, Token, Usage,
     },
-    model::Weights,
+    model::{BLOCK, Weights},
     signature::Signature,
 };
 
@@ -78,6 +80,8 @@ use generate::Generate;
 use grammar::Vocabulary;
 use pending::{Pending, gone};
 use radix::Variant;
+use saved::Prefix;
+pub use saved::SavedPrefixes;
 use score::{HiddenStates, Score};
 use sequence::Request;
 use tokenizer::Tokenizer;
@@ -103,6 +107,8 @@ pub struct Options {
     /// Positions of one sequence; `None` takes the model's, at most [`MAX_CONTEXT`].
     pub context: Option<usize>,
     pub prefix_cache: bool,
+    /// Where a CPU saves the keys and values of prefixes that were announced ([`Llm::announce`]), and reads them again.
+    pub saved_prefixes: Option<SavedPrefixes>,
     /// Guess tokens ahead and let the model confirm them.
     pub drafts: bool,
     /// A step of a GPU that takes so long, and many times what it was expected to, ends all requests; `None` waits on.
@@ -153,6 +159,7 @@ impl Default for Options {
             step_tokens: 512,
             context: None,
             prefix_cache: true,
+            saved_prefixes: None,
             drafts: true,
             hung_after: Some(Duration::from_secs(30)),
             recheck_every: 4096,
@@ -387,6 +394,13 @@ impl Llm for Engine {
 
     fn reasons(&self) -> bool {
         self.loaded.template.as_ref().is_some_and(ChatTemplate::reasons)
+    }
+
+    fn announce(&self, prefix: &[u32]) {
+        let tokens = prefix[..prefix.len() / BLOCK * BLOCK].to_vec();
+        if !tokens.is_empty() {
+            self.loaded.workers.announce(&Prefix { variant: self.variant(None), tokens });
+        }
     }
 
     fn computed(&self) -> usize {

@@ -14,7 +14,7 @@ use crate::{
     },
     llm::CancellationToken,
     models::{Models, adapter},
-    provenance,
+    prefixes, provenance,
     run::{
         self, Outcome, Progress, RunConfig, Selection, Shard, Silent, Task, Writing,
         description::{Build, InputId},
@@ -247,6 +247,7 @@ impl Evaluation {
     /// that cannot be read.
     pub fn with<'a>(&'a self, models: &'a Models, invocation: &Invocation) -> Result<Run<'a>> {
         self.check(models)?;
+        prefixes::announce(models, &self.judge.judge, &self.input.segments);
         let Self { spec, judge: built, trained_on, .. } = self;
         let signature = signature(built, &models.signature, &spec.sampling);
         let (mut origin, copies) = provenance::of(spec, built, models, invocation.build.clone())?;
@@ -291,6 +292,7 @@ impl Evaluation {
     pub fn verdicts(&self, models: &Models) -> Result<Vec<Result<Verdict, judges::Error>>> {
         self.check(models)?;
         let (judge, segments) = (&self.judge.judge, &self.input.segments);
+        prefixes::announce(models, judge, segments);
         let seed = self.spec.sampling.seed;
         let groups = run::groups::groups(segments, &self.input.selection, judge.grouping, seed);
         let mut verdicts = Vec::new();

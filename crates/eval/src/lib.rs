@@ -31,6 +31,7 @@ mod evaluation;
 pub mod forecast;
 pub mod input;
 pub mod models;
+mod prefixes;
 pub mod provenance;
 pub mod raters;
 pub mod recorded;

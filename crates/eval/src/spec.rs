@@ -262,6 +262,8 @@ pub struct Resources {
     /// CPU threads; `None`: one for each performance core.
     pub threads: Option<usize>,
     pub prefix_cache: bool,
+    /// Save the keys and values of a method's instructions and examples for the next run on a CPU.
+    pub saved_prefixes: bool,
     /// Speculative decoding.
     pub drafts: bool,
     /// CUDA graphs.
@@ -292,6 +294,7 @@ impl Default for Resources {
             batch: None,
             threads: None,
             prefix_cache: true,
+            saved_prefixes: true,
             drafts: true,
             graphs: true,
             gpu_kernels: "auto".into(),

@@ -8,12 +8,14 @@ use crate::model::{
     self, Adapter, BLOCK, Config, Device, Model, StepLimits, Weights, cuda,
     small_file::{self, MAX_SETTINGS_BYTES, MAX_TOKENIZER_BYTES},
 };
+use crate::signature::Signature;
 
 use super::{
     Engine, Error, Facts, Loaded, MAX_CONTEXT, Options,
     chat::{self, ChatTemplate},
     grammar::Vocabulary,
     memory,
+    saved::PrefixFiles,
     scheduler::Limits,
     signed::{self, Built},
     tokenizer::{Files, GgufVocab, Tokenizer},
@@ -68,7 +70,8 @@ pub fn over(
         sizes: config.into(),
         remarks: weights.remarks().to_vec(),
     };
-    let workers = Workers::start(models, options)?;
+    let models = models.into_iter().map(|ready| saving(ready, &facts.signature, options));
+    let workers = Workers::start(models.collect(), options)?;
     let vocabulary = Vocabulary::new(&tokenizer, config.vocab).map_err(|e| text(e.to_string()))?;
     let n_adapters = adapters.len();
     let loaded = Loaded { workers, tokenizer, template, vocabulary, facts, n_adapters };
@@ -113,7 +116,7 @@ fn ready(
         let n_beside_answers = if config.experts.is_some() { usize::MAX } else { BESIDE_ANSWERS };
         let limits = Limits { n_beside_answers, ..limits(options, options.step_tokens, None) };
         let Room { n_blocks, n_slots } = room;
-        return Ok(Ready { model, n_blocks, n_slots, kv_bytes, limits });
+        return Ok(Ready { model, n_blocks, n_slots, kv_bytes, limits, files: None });
     }
     weights.check_gpu()?;
     let shares = Shares::new(gpus.len(), &device.share(config)?, context, options);
@@ -134,7 +137,23 @@ fn ready(
     model.prepare(most)?;
     let room = cache(&mut *model, shares, free()?, options)?;
     let (kv_bytes, Room { n_blocks, n_slots }) = (room.bytes(shares), room);
-    Ok(Ready { model, n_blocks, n_slots, kv_bytes, limits: limits(options, n_tokens, Some(most)) })
+    Ok(Ready {
+        model,
+        n_blocks,
+        n_slots,
+        kv_bytes,
+        limits: limits(options, n_tokens, Some(most)),
+        files: None,
+    })
+}
+
+/// The same, which saves prefixes where the options say so. A recurrent state has no place in the files.
+fn saving(ready: Ready, signature: &Signature, options: &Options) -> Ready {
+    let saved = options.saved_prefixes.as_ref();
+    let saved = saved.filter(|_| options.device.is_cpu() && options.prefix_cache && ready.n_slots == 0);
+    let kernels = options.compute.tier.name();
+    let files = saved.map(|saved| PrefixFiles::new(saved, &signature.to_string(), kernels));
+    Ready { files, ..ready }
 }
 
 /// How a cache is distributed over the cards of an engine.

@@ -31,8 +31,9 @@ pub struct Limits {
 /// Prompt tokens of a step in which answers go on, at least.
 const LEAST_TOKENS: usize = 16;
 
-/// Steps in which the first answer goes on alone, so that it is there early and tells how long the others will take.
-const STEPS_FOR_FIRST: usize = 64;
+/// Steps in which the first answer goes on alone, after a prompt that is read alone, so that it is there early and tells how
+/// long the others will take.
+const STEPS_FOR_FIRST: usize = 96;
 
 /// Admits sequences and decides what each step computes.
 #[derive(Debug)]
@@ -161,10 +162,19 @@ impl Scheduler {
         self.limits.n_tokens.min(self.limits.n_beside_answers.max(n_rows + LEAST_TOKENS))
     }
 
+    /// Whether the prompt of the first answer is read alone. Devices on which a step of few rows takes as long as one of many
+    /// read others beside it.
+    fn reads_first_alone(&self) -> bool {
+        self.steps_for_first == STEPS_FOR_FIRST
+            && self.limits.n_beside_answers != usize::MAX
+            && !self.running.iter().any(Sequence::is_answering)
+    }
+
     /// The next step: every row that can move gets a share of the step's tokens, decoding rows first, then prompts by rank.
     pub fn next_batch(&mut self) -> Batch {
         self.admit();
         let mut batch = Batch { state_copies: std::mem::take(&mut self.snapshots), ..Batch::default() };
+        let alone = self.reads_first_alone();
         let mut budget = self.budget();
         let (mut rows, mut wanted) = (self.limits.max_rows, self.limits.max_logits);
         let mut order: Vec<usize> = (0..self.running.len()).collect();
@@ -173,6 +183,9 @@ impl Scheduler {
             (!sequence.is_answering(), sequence.rank, sequence.id)
         });
         for i in order {
+            if alone && !batch.chunks.is_empty() {
+                break;
+            }
             if !self.is_ready(&self.running[i]) {
                 continue;
             }
@@ -460,6 +473,7 @@ fn chunk(sequence: &Sequence, n: usize) -> Chunk {
     }
 }
 
+mod restored;
 mod snapshots;
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use super::{
     answer::Answer,
     draft,
     generate::Generate,
+    saved::{Prefix, Saving},
     scheduler::{Batch, Scheduler},
     sequence::{Request, SeqId},
     spin_workers::spin_workers,
@@ -36,11 +37,18 @@ pub struct Submission {
     pub answer: Box<Answer>,
 }
 
+/// What the engine's thread is sent.
+pub enum Message {
+    Ask(Submission),
+    /// Prompts will begin with this prefix.
+    Announce(Prefix),
+}
+
 /// Everything that the engine's thread owns.
 pub struct Worker {
     model: Box<dyn Model>,
     scheduler: Scheduler,
-    inbox: Receiver<Submission>,
+    inbox: Receiver<Message>,
     answers: HashMap<SeqId, Box<Answer>>,
     /// Whether answers draft tokens.
     drafts: bool,
@@ -54,6 +62,8 @@ pub struct Worker {
     unchecked: usize,
     /// Rows of prompts in the last step.
     prompt_rows: usize,
+    /// `None` where prefixes are not saved.
+    saving: Option<Saving>,
 }
 
 /// An answer that has rows in the current step.
@@ -75,12 +85,7 @@ type Logprobs = Result<Vec<f64>, llm::Error>;
 impl Worker {
     /// A worker over a loaded model; the scheduler knows the blocks of its cache.
     #[must_use]
-    pub fn new(
-        model: Box<dyn Model>,
-        scheduler: Scheduler,
-        inbox: Receiver<Submission>,
-        drafts: bool,
-    ) -> Self {
+    pub fn new(model: Box<dyn Model>, scheduler: Scheduler, inbox: Receiver<Message>, drafts: bool) -> Self {
         Self {
             model,
             scheduler,
@@ -93,6 +98,7 @@ impl Worker {
             recheck_every: 0,
             unchecked: 0,
             prompt_rows: 0,
+            saving: None,
         }
     }
 
@@ -100,6 +106,12 @@ impl Worker {
     #[must_use]
     pub fn watched(self, watch: Arc<StepWatch>, recheck_every: usize) -> Self {
         Self { watch, recheck_every, ..self }
+    }
+
+    /// The same, which saves prefixes in files.
+    #[must_use]
+    pub fn saving(self, saving: Option<Saving>) -> Self {
+        Self { saving, ..self }
     }
 
     /// A counter of the token positions computed so far.
@@ -142,6 +154,7 @@ impl Worker {
         match self.model.take(&requests) {
             Ok(sampled) => {
                 self.scheduler.computed(batch);
+                self.save_prefixes();
                 let of_prompts = batch.chunks.iter().filter(|chunk| chunk.n_logits() == 0);
                 self.prompt_rows = of_prompts.map(|chunk| chunk.tokens.len()).sum();
                 let n_tokens = batch.chunks.iter().map(|chunk| chunk.tokens.len()).sum();
@@ -190,16 +203,39 @@ impl Worker {
     /// senders are dropped.
     fn receive(&mut self) -> bool {
         loop {
-            while let Ok(submission) = self.inbox.try_recv() {
-                self.enqueue(submission);
+            while let Ok(message) = self.inbox.try_recv() {
+                self.enter(message);
             }
             self.drop_cancelled();
             if !self.scheduler.is_idle() {
                 return true;
             }
-            let Ok(submission) = self.inbox.recv() else { return false };
-            self.enqueue(submission);
+            let Ok(message) = self.inbox.recv() else { return false };
+            self.enter(message);
         }
+    }
+
+    fn enter(&mut self, message: Message) {
+        match message {
+            Message::Ask(submission) => self.enqueue(submission),
+            Message::Announce(prefix) => self.restore(prefix),
+        }
+    }
+
+    /// Reads the keys and values of a prefix from its file, where there is one.
+    fn restore(&mut self, prefix: Prefix) {
+        let Some(saving) = &mut self.saving else { return };
+        let (variant, tokens) = (prefix.variant, prefix.tokens.clone());
+        let Some(bytes) = saving.find(prefix) else { return };
+        if let Some((n_known, blocks)) = self.scheduler.restore(variant, &tokens) {
+            self.model.write_blocks(&blocks, &bytes[n_known * saving.block_bytes()..]);
+        }
+    }
+
+    /// Saves the prefixes that are computed by now.
+    fn save_prefixes(&mut self) {
+        let Self { saving: Some(saving), scheduler, model, .. } = self else { return };
+        saving.save(|prefix| model.read_blocks(&scheduler.computed_blocks(prefix.variant, &prefix.tokens)?));
     }
 
     /// Drops cancelled answers.
@@ -305,8 +341,10 @@ impl Worker {
         for (_, answer) in self.answers.drain() {
             answer.send_error(error);
         }
-        while let Ok(submission) = self.inbox.recv() {
-            submission.answer.send_error(error);
+        while let Ok(message) = self.inbox.recv() {
+            if let Message::Ask(submission) = message {
+                submission.answer.send_error(error);
+            }
         }
     }
 }

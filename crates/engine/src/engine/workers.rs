@@ -21,9 +21,10 @@ use crate::{
 use super::{
     Error, Options, n_threads,
     radix::Variant,
+    saved::{Prefix, PrefixFiles, Saving},
     scheduler::{Limits, Scheduler},
     watch::StepWatch,
-    worker::{Submission, Worker},
+    worker::{Message, Submission, Worker},
 };
 
 /// Prompts are compared by prefixes of multiples of this many tokens.
@@ -47,12 +48,14 @@ pub struct Ready {
     /// Bytes of the cache, on all cards of the model together.
     pub kv_bytes: usize,
     pub limits: Limits,
+    /// Where its prefixes are saved, if anywhere.
+    pub files: Option<PrefixFiles>,
 }
 
 /// A handle of one worker.
 struct WorkerHandle {
     // Dropped before the thread, which ends when all senders are dropped.
-    inbox: Sender<Submission>,
+    inbox: Sender<Message>,
     waiting: Arc<AtomicUsize>,
     computed: Arc<AtomicUsize>,
     watch: Arc<StepWatch>,
@@ -150,7 +153,15 @@ impl Workers {
         let WorkerHandle { inbox, waiting, watch, .. } = &self.handles[chosen];
         waiting.fetch_add(1, Ordering::Relaxed);
         let waiting = Waiting(waiting.clone());
-        inbox.send(submission).ok().map(|()| (waiting, watch.clone()))
+        inbox.send(Message::Ask(submission)).ok().map(|()| (waiting, watch.clone()))
+    }
+
+    /// Says to all workers that prompts will begin with a prefix.
+    pub fn announce(&self, prefix: &Prefix) {
+        for handle in &self.handles {
+            // One that has ended needs it no more.
+            let _ = handle.inbox.send(Message::Announce(prefix.clone()));
+        }
     }
 
     /// Token positions that all of them have computed so far.
@@ -199,7 +210,7 @@ impl Router {
 
 fn start(
     i: usize,
-    Ready { model, n_blocks, n_slots, limits, .. }: Ready,
+    Ready { model, n_blocks, n_slots, limits, files, .. }: Ready,
     options: &Options,
 ) -> Result<WorkerHandle, Error> {
     let (sender, inbox) = channel();
@@ -214,7 +225,10 @@ fn start(
     let watch = Arc::new(StepWatch::new(names.join(", "), hung_after));
     // A recurrent state has moved on when a step is computed again.
     let recheck_every = if names.is_empty() || n_slots > 0 { 0 } else { options.recheck_every };
-    let worker = Worker::new(model, scheduler, inbox, drafts).watched(watch.clone(), recheck_every);
+    let block_bytes = options.kv.block_bytes(model.config());
+    let saving = files.map(|files| Saving::new(files, block_bytes));
+    let worker = Worker::new(model, scheduler, inbox, drafts);
+    let worker = worker.watched(watch.clone(), recheck_every).saving(saving);
     let computed = worker.computed();
     let threads = rayon::ThreadPoolBuilder::new().num_threads(options.threads.unwrap_or_else(n_threads));
     let pool = threads.build().map_err(|e| Error::Threads(e.to_string()))?;

@@ -91,6 +91,12 @@ pub trait Model: Send + Sync {
     /// Shape: `[depths][noted, hidden]`.
     fn hidden_states(&self) -> &[Vec<f32>];
 
+    /// As [`Backend::read_blocks`].
+    fn read_blocks(&self, blocks: &[u32]) -> Option<Vec<u8>>;
+
+    /// As [`Backend::write_blocks`].
+    fn write_blocks(&mut self, blocks: &[u32], bytes: &[u8]);
+
     /// As [`Backend::cheap_rows`].
     fn cheap_rows(&self) -> usize;
 
@@ -315,6 +321,14 @@ impl<B: Backend> Model for Decoder<B> {
 
     fn step_bytes(&self, most: StepLimits) -> usize {
         self.backend.step_bytes(most)
+    }
+
+    fn read_blocks(&self, blocks: &[u32]) -> Option<Vec<u8>> {
+        self.backend.read_blocks(blocks)
+    }
+
+    fn write_blocks(&mut self, blocks: &[u32], bytes: &[u8]) {
+        self.backend.write_blocks(blocks, bytes);
     }
 
     fn prepare(&mut self, most: StepLimits) -> Result<(), Error> {

@@ -37,6 +37,8 @@ fn variants(control: &str) -> Vec<(&'static str, Options)> {
         step_tokens,
         context,
         prefix_cache,
+        // saved_prefixes shows that a file moves no bit.
+        saved_prefixes: _,
         drafts,
         hung_after,
         recheck_every,

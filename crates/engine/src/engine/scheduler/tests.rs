@@ -370,8 +370,8 @@ fn prompts_are_read_in_short_pieces_beside_answers() {
     let limits = Limits { n_tokens: 100, n_beside_answers: 40, ..LIMITS };
     let mut scheduler = Scheduler::new(limits, 100);
     scheduler.add(request(1, 0, 60));
-    scheduler.add(request(2, 1, 200));
-    assert_eq!(chunks(&mut scheduler), [(1, 60), (2, 40)], "nothing is answered yet");
+    scheduler.add(request(2, 1, 160));
+    assert_eq!(chunks(&mut scheduler), [(1, 60)], "the first prompt is read alone");
     scheduler.set_answer(1, &[7], 1);
     assert_eq!(chunks(&mut scheduler), [(1, 1)], "the first answer waits for no prompt");
     scheduler.finish(1);
@@ -510,4 +510,30 @@ fn a_recurrent_model_with_two_slots_runs_one_sequence_at_a_time() {
         harness.step();
         assert!(harness.scheduler.running.len() <= 1);
     }
+}
+
+#[test]
+fn a_restored_prefix_is_shared_like_a_computed_one() {
+    let mut scheduler = Scheduler::new(LIMITS, 12);
+    let variant = Variant::default();
+    let tokens: Vec<u32> = (0..64).collect();
+    assert_eq!(scheduler.computed_blocks(variant, &tokens), None);
+    let (n_known, blocks) = scheduler.restore(variant, &tokens).unwrap();
+    assert_eq!((n_known, blocks.len()), (0, 4));
+    assert_eq!(scheduler.computed_blocks(variant, &tokens), Some(blocks.clone()));
+    let branched = [&tokens[..32], &[9; 32]].concat();
+    let (n_known, rest) = scheduler.restore(variant, &branched).unwrap();
+    assert_eq!((n_known, rest.len()), (2, 2));
+    assert!(rest.iter().all(|block| !blocks.contains(block)));
+    scheduler.check_integrity().unwrap();
+    assert_eq!(scheduler.restore(variant, &[7; 112]), None, "seven blocks where six are free");
+    scheduler.add(Request {
+        id: 1,
+        logits_from: 70,
+        ..Request::new([&tokens[..], &[5; 7]].concat(), variant)
+    });
+    let batch = scheduler.next_batch();
+    assert_eq!((batch.chunks[0].position, &batch.chunks[0].blocks[..4]), (64, &blocks[..]));
+    scheduler.computed(&batch);
+    scheduler.check_integrity().unwrap();
 }

@@ -191,6 +191,14 @@ impl Backend for Cpu {
         Ok(())
     }
 
+    fn read_blocks(&self, blocks: &[u32]) -> Option<Vec<u8>> {
+        Some(self.cache.read_blocks(blocks))
+    }
+
+    fn write_blocks(&mut self, blocks: &[u32], bytes: &[u8]) {
+        self.cache.write_blocks(blocks, bytes);
+    }
+
     fn begin(&mut self, step: Step) -> Result<StepStatus, Error> {
         self.noted.clear();
         step.check(self.n_blocks, self.config.vocab)?;
