@@ -21,7 +21,7 @@ fn main() {
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let list = if env::var_os("CARGO_FEATURE_CUDA").is_some() { compile_all(&out) } else { String::new() };
-    println!("cargo:rustc-env=TRIBUNAL_ENGINE_SOURCES={:016x}", sources());
+    println!("cargo:rustc-env=ENGINE_SOURCES={:016x}", sources());
     fs::write(out.join("kernels.rs"), format!("&[\n{list}]\n")).expect("OUT_DIR can be written");
 }
 

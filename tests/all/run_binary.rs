@@ -87,14 +87,15 @@ fn a_second_run_reads_the_instructions_and_examples_of_the_first() {
     };
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
-    let run = |name: &str, more: &[&str]| {
+    let run = |name: &str, gib: &str| {
         let (out, examples) =
             (folder.path().join(name), PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/en-de"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_tribunal"));
         command.arg("score").arg("-s").arg(examples.join("source.txt"));
         command.arg("-t").arg(examples.join("system-a.txt")).args(["-l", "en-de", "--method", "gemba-mqm"]);
         command.arg("--model").arg(&local.weights).args(["--max-tokens", "16", "--limit", "1", "--quiet"]);
-        command.args(["--kv-cache", "400MiB"]).args(more).arg("--out").arg(&out).env("TRIBUNAL_HOME", &home);
+        command.args(["--kv-cache", "400MiB"]).arg("--out").arg(&out);
+        command.env("TRIBUNAL_HOME", &home).env("TRIBUNAL_SAVED_PREFIXES", gib);
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         finish(command);
         let summary: serde_json::Value =
@@ -102,10 +103,10 @@ fn a_second_run_reads_the_instructions_and_examples_of_the_first() {
         (verdicts(&out), summary["cost"]["usage"]["cached"].as_u64().unwrap())
     };
     let saved = || fs::read_dir(home.join("prefixes")).map_or(0, Iterator::count);
-    let (expected, cached) = run("plain", &["--no-saved-prefixes"]);
+    let (expected, cached) = run("plain", "off");
     assert_eq!((cached, saved()), (0, 0));
-    assert_eq!(run("first", &[]), (expected.clone(), 0));
+    assert_eq!(run("first", "1"), (expected.clone(), 0));
     assert_eq!(saved(), 1);
-    let (again, cached) = run("second", &[]);
+    let (again, cached) = run("second", "1");
     assert!(again == expected && cached > 700, "{cached} tokens");
 }

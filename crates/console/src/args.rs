@@ -220,9 +220,6 @@ pub struct EngineArgs {
     /// Do not reuse what prompts have in common
     #[arg(long, hide = true)]
     pub no_prefix_cache: bool,
-    /// Do not save the state of instructions and examples for the next run on a CPU; results are the same
-    #[arg(long, hide = true)]
-    pub no_saved_prefixes: bool,
     /// Disable speculative decoding
     #[arg(long, hide = true)]
     pub no_drafts: bool,
@@ -280,7 +277,7 @@ impl EngineArgs {
             batch: self.batch,
             threads: self.threads,
             prefix_cache: !self.no_prefix_cache,
-            saved_prefixes: !self.no_saved_prefixes,
+            saved_prefixes: variable(SAVED_PREFIXES).unwrap_or(default.saved_prefixes),
             drafts: !self.no_drafts,
             graphs: !self.no_graphs,
             gpu_kernels: self.gpu_kernels.clone(),
@@ -296,12 +293,15 @@ impl EngineArgs {
 const STEP_LIMIT: &str = "TRIBUNAL_STEP_LIMIT";
 const STEP_CHECK: &str = "TRIBUNAL_STEP_CHECK";
 
+/// GiB of saved prefixes.
+const SAVED_PREFIXES: &str = "TRIBUNAL_SAVED_PREFIXES";
+
 /// Checks the environment variables that are numbers.
 ///
 /// # Errors
 /// The first one that is neither a number nor `off`.
 pub fn check_variables() -> Result<(), String> {
-    for name in [STEP_LIMIT, STEP_CHECK, "TRIBUNAL_GPU_CHECK"] {
+    for name in [STEP_LIMIT, STEP_CHECK, SAVED_PREFIXES, "TRIBUNAL_GPU_CHECK"] {
         let Ok(value) = std::env::var(name) else { continue };
         if number(&value).is_none() {
             return Err(format!("`{name}={value}`: it must be a whole number or `off`"));

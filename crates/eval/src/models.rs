@@ -204,14 +204,18 @@ impl WithAdapters {
         }
         let mut devices = std::iter::once(&located.options.device).chain(&located.options.more_devices);
         notes.extend(devices.find_map(Device::remark));
-        if resources.saved_prefixes
+        if resources.saved_prefixes > 0
             && located.options.device.is_cpu()
             && let Ok(home) = card::home::home()
         {
             let of_adapters = adapters.iter().map(|adapter| adapter.files.sha256.clone());
             let files = std::iter::once(located.files.sha256.clone()).chain(of_adapters);
             let model = files.collect::<Vec<_>>().join(" ");
-            located.options.saved_prefixes = Some(SavedPrefixes { folder: home.join(PREFIXES), model });
+            located.options.saved_prefixes = Some(SavedPrefixes {
+                folder: home.join(PREFIXES),
+                model,
+                max_bytes: u64::from(resources.saved_prefixes) << 30,
+            });
         }
         let engine = Arc::new(Engine::open(&located.weights, &located.options)?);
         notes.extend(engine.facts().remarks.iter().cloned());

@@ -63,7 +63,7 @@ fn first_of_pairs<S: Segments + ?Sized>(segments: &S) -> Vec<Segment> {
     firsts.into_values().filter_map(|idx| segments.segment(idx).ok()).collect()
 }
 
-/// The prompts about a segment with another text in the place of all of its own.
+/// The prompts about a segment with another text instead of each of its own.
 fn prompts(panel: &Panel, judge: &Judge, segment: Segment, text: &str) -> Vec<(Role, Vec<u32>)> {
     let text = text.to_owned();
     let reference = segment.reference.as_ref().map(|_| text.clone());

@@ -262,8 +262,9 @@ pub struct Resources {
     /// CPU threads; `None`: one for each performance core.
     pub threads: Option<usize>,
     pub prefix_cache: bool,
-    /// Save the keys and values of a method's instructions and examples for the next run on a CPU.
-    pub saved_prefixes: bool,
+    /// What the saved keys and values of methods' instructions and examples may take, for later runs on a CPU; 0: none are
+    /// saved. Unit: GiB.
+    pub saved_prefixes: u32,
     /// Speculative decoding.
     pub drafts: bool,
     /// CUDA graphs.
@@ -294,7 +295,7 @@ impl Default for Resources {
             batch: None,
             threads: None,
             prefix_cache: true,
-            saved_prefixes: true,
+            saved_prefixes: 4,
             drafts: true,
             graphs: true,
             gpu_kernels: "auto".into(),

@@ -23,6 +23,8 @@ pub struct SavedPrefixes {
     pub folder: PathBuf,
     /// The hashes of the files of the weights and of all adapters, in order.
     pub model: String,
+    /// What all files of the folder may take: those that were used least recently give way.
+    pub max_bytes: u64,
 }
 
 /// A prefix, in tokens of whole blocks, and what its keys and values depend on besides.
@@ -38,14 +40,11 @@ pub struct PrefixFiles {
     folder: PathBuf,
     /// What the keys and values of a prefix depend on besides the prefix.
     engine: String,
+    max_bytes: u64,
 }
 
 /// The end of the files' names.
 const EXTENSION: &str = "kv";
-
-/// The longest file that is written, and what all of a folder may take: those that were used least recently give way.
-const MAX_FILE_BYTES: u64 = 1 << 30;
-const MAX_FOLDER_BYTES: u64 = 4 << 30;
 
 /// Bytes of the hash at the start of a file.
 const HASH: usize = 32;
@@ -55,8 +54,8 @@ impl PrefixFiles {
     #[must_use]
     pub fn new(saved: &SavedPrefixes, signature: &str, kernels: &str) -> Self {
         // Another build may compute other bits, or lay blocks out in another way.
-        let engine = [env!("TRIBUNAL_ENGINE_SOURCES"), &saved.model, signature, kernels].join("\n");
-        Self { folder: saved.folder.clone(), engine }
+        let engine = [env!("ENGINE_SOURCES"), &saved.model, signature, kernels].join("\n");
+        Self { folder: saved.folder.clone(), engine, max_bytes: saved.max_bytes }
     }
 
     fn path(&self, prefix: &Prefix) -> PathBuf {
@@ -88,7 +87,7 @@ impl PrefixFiles {
     /// # Errors
     /// A folder that cannot be written to.
     pub fn write(&self, prefix: &Prefix, bytes: &[u8]) -> Result<(), files::Error> {
-        if (HASH + bytes.len()) as u64 > MAX_FILE_BYTES {
+        if (HASH + bytes.len()) as u64 > self.max_bytes {
             return Ok(());
         }
         let path = self.path(prefix);
@@ -98,7 +97,7 @@ impl PrefixFiles {
             file.write_all(&hash(&path, bytes))?;
             file.write_all(bytes)
         })?;
-        remove_oldest(&self.folder, MAX_FOLDER_BYTES).map_err(failed)
+        remove_oldest(&self.folder, self.max_bytes).map_err(failed)
     }
 }
 
@@ -192,7 +191,7 @@ mod tests {
     }
 
     fn files(folder: &Path, model: &str, signature: &str) -> PrefixFiles {
-        let saved = SavedPrefixes { folder: folder.join("prefixes"), model: model.into() };
+        let saved = SavedPrefixes { folder: folder.join("prefixes"), model: model.into(), max_bytes: 1000 };
         PrefixFiles::new(&saved, signature, "avx2")
     }
 
@@ -257,5 +256,7 @@ mod tests {
         remove_oldest(&own.folder, 2 * (100 + HASH as u64)).unwrap();
         let there = [1, 2, 3].map(|id| own.read(&prefix(&[id]), 100).is_some());
         assert_eq!((there, own.folder.join("other.txt").exists()), ([true, false, true], true));
+        own.write(&prefix(&[4]), &[0; 1000]).unwrap();
+        assert_eq!(own.read(&prefix(&[4]), 1000), None, "a longer one than all may be is not written");
     }
 }

@@ -14,7 +14,8 @@ use crate::{
 };
 
 fn saving(folder: &Path, model: &str) -> Options {
-    let saved_prefixes = Some(SavedPrefixes { folder: folder.into(), model: model.into() });
+    let saved_prefixes =
+        Some(SavedPrefixes { folder: folder.into(), model: model.into(), max_bytes: 1 << 20 });
     Options { saved_prefixes, ..options() }
 }
 
