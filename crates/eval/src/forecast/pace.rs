@@ -29,7 +29,7 @@ struct Measured {
 }
 
 /// [BENCHMARKS.md](../../../../BENCHMARKS.md) has the measurements, with prompts of 512 to 8,192 tokens: Qwen2.5 7B in bf16, on
-/// the H200 also Qwen3.5 4B; Qwen2.5 1.5B in `Q4_K_M`; Qwen3 30B-A3B and Qwen3.6 35B-A3B in bf16; of a CPU, Qwen2.5
+/// the H200 also 14B and Qwen3.5 4B; Qwen2.5 1.5B in `Q4_K_M`; Qwen3 30B-A3B and Qwen3.6 35B-A3B in bf16; of a CPU, Qwen2.5
 /// 0.5B in `Q4_K_M` on two cores, halved.
 const GPUS: [Measured; 4] = [
     Measured {
@@ -42,14 +42,14 @@ const GPUS: [Measured; 4] = [
     },
     H200,
     Measured { kind: Kind::Quantised, prompts: [4.8e13, 7.6e13], answers: [2.7e13, 4.2e13], ..H200 },
-    Measured { kind: Kind::Mixture, prompts: [4.1e13, 1.0e14], answers: [9.1e12, 3.3e13], ..H200 },
+    Measured { kind: Kind::Mixture, prompts: [4.4e13, 1.0e14], answers: [9.1e12, 3.3e13], ..H200 },
 ];
 const H200: Measured = Measured {
     name: "H200",
     kind: Kind::Dense,
-    when: "2026-11-27, commit 897078c5",
+    when: "2026-11-27, commit 4aef61b1",
     bytes: 139 << 30,
-    prompts: [1.11e14, 2.44e14],
+    prompts: [1.26e14, 2.44e14],
     answers: [3.9e13, 1.46e14],
 };
 const CORE: Measured = Measured {

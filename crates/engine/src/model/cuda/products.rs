@@ -10,7 +10,7 @@ mod workspace;
 
 pub(super) use cost::SPLIT_TOKENS;
 pub use cost::launch;
-use cost::{by_tma, few_tiles, tma_tiles};
+use cost::{by_tma, few_tiles, on_h100, tma_tiles};
 pub use tiles::{Launch, TILES, Tile};
 pub(super) use workspace::SplitK;
 
@@ -130,8 +130,8 @@ pub enum Kernels {
     /// `wgmma` with a producer warp group that copies TMA tiles, for `bf16` weights. Only cards of capability 9.0 run
     /// them. They have the bits of the others, on an H100 too.
     Tma,
-    /// Any of these, as a table of measurements names them ([`measured`]); for other shapes as [`Kernels::Wgmma`]. Only
-    /// cards like the measured one have it.
+    /// Any of these, as a table of measurements ([`measured`]) or a count of clocks names them. Only cards like the measured
+    /// one have it.
     Measured,
 }
 

@@ -25,6 +25,10 @@ impl Cuda {
             return Ok(None);
         }
         let (m, n, k) = (x.n_rows, part.n, w.k);
+        // A card of several may have no gates.
+        if n == 0 {
+            return Ok(None);
+        }
         let kernels = self.gpu.products_by();
         let Some(launch) = fused::launch_gated(kernels, [m, n, k], part.k_slice, self.config.activation)
         else {

@@ -36,6 +36,10 @@ impl Cuda {
             return Ok(None);
         }
         let (m, n, k) = (x.n_rows, part.n, w.k);
+        // A card of several may have no heads.
+        if n == 0 {
+            return Ok(None);
+        }
         let by = self.gpu.products_by();
         let Some(launch) = fused::launch_heads(by, [m, n, k], part.k_slice, head_dim) else {
             return Ok(None);

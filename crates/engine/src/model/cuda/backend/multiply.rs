@@ -22,7 +22,8 @@ impl Cuda {
         (y, ldy): (u64, usize),
         add: bool,
     ) -> Result<(), Error> {
-        for part in &w.parts {
+        // A card of several may have no outputs of a weight.
+        for part in w.parts.iter().filter(|part| part.n > 0) {
             let weights = self.weights_of(part, w.k)?;
             self.multiply_part(x, w, part, weights, (y, ldy), add)?;
         }

@@ -17,17 +17,23 @@ pub(in crate::model::cuda) const SPLIT_TOKENS: usize = 64;
 
 /// The launch of a product of `m` tokens with a weight `[n, k]`, on a card that runs these kernels.
 ///
-/// A choice for speed alone. On an H100 a table may say what was the fastest ([`measured`]), the only source of
-/// TMA kernels; otherwise, of more tokens than a split takes, the largest tile of `wgmma` where that gives most
-/// multiprocessors a block: on an H100 a 7B's prompts are read 1.2 to 1.4 times as fast with it. Elsewhere the smallest
+/// A choice for speed alone. For `bf16` weights and more tokens than a split takes: on an H100 what a table says was the
+/// fastest ([`measured`]), or for a shape that it does not have the TMA kernel with the fewest expected clocks; on another
+/// card of capability 9.0 the largest tile of `wgmma` where that gives most multiprocessors a block. Otherwise the smallest
 /// tile that holds all tokens (or the largest there is), a smaller one where its blocks would leave multiprocessors
 /// idle. A product of few tokens is split where its tiles alone do not fill a GPU.
 ///
 /// `k_slice` is that of the whole weight ([`super::k_slice`]), of which `n` may be a part of the outputs.
 #[must_use]
 pub fn launch(kernels: Kernels, kind: Kind, shape: [usize; 3], k_slice: usize) -> Launch {
-    let measured = (kernels == Measured && kind == Bf16).then(|| measured::launch(shape, k_slice)).flatten();
+    let measured = (kernels == Measured && kind == Bf16).then(|| on_h100(shape, k_slice)).flatten();
     measured.unwrap_or_else(|| by_rule(kernels, kind, shape, k_slice))
+}
+
+/// The launch of a product with a `bf16` weight on an H100: the table's, or of more tokens than a split takes a TMA kernel.
+pub(super) fn on_h100(shape: [usize; 3], k_slice: usize) -> Option<Launch> {
+    measured::launch(shape, k_slice)
+        .or_else(|| (shape[0] > SPLIT_TOKENS).then(|| by_tma(shape, k_slice, usize::MAX)))
 }
 
 /// The launch where no table says which is the fastest.
@@ -40,7 +46,7 @@ pub(super) fn by_rule(kernels: Kernels, kind: Kind, shape: [usize; 3], k_slice: 
     if kernels == Tma && kind == Bf16 {
         return by_tma(shape, k_slice, usize::MAX);
     }
-    if kind == Bf16 && matches!(kernels, Wgmma | Measured) && m > SPLIT_TOKENS {
+    if kind == Bf16 && kernels == Wgmma && m > SPLIT_TOKENS {
         let largest = TILES.iter().rev().find(|tile| tile.kernels == Wgmma);
         if let Some(tile) = largest.filter(|tile| tile.blocks(m, n) >= ENOUGH) {
             return tile.launch_whole(shape, k_slice);

@@ -1,14 +1,14 @@
 //! Products with a fused epilogue, whose sums are never written to memory. A choice for speed alone, which changes no
 //! bit.
 
-use super::{Kernels, Launch, by_tma, measured, tma_tiles};
+use super::{Kernels, Launch, by_tma, on_h100, tma_tiles};
 use crate::model::config::Activation;
 
 /// The launch of the fused gate and up projections with the gate, where there is such a kernel: `n / 2` gates, then `n
 /// / 2` ups, and `out[m, n / 2] = f(gate) up` in bf16.
 ///
-/// A choice for speed alone, as [`super::launch`], and without split-K. On an H100 it is made where the table names
-/// a TMA kernel for the product. A tile of more tokens has fewer copies, if it is filled.
+/// A choice for speed alone, as [`super::launch`], and without split-K. On an H100 it is made where the product by itself would
+/// be by a TMA kernel. A tile of more tokens has fewer copies, if it is filled.
 #[must_use]
 pub fn launch_gated(
     kernels: Kernels,
@@ -20,7 +20,7 @@ pub fn launch_gated(
     let tile = match kernels {
         Kernels::Tma => tma_tiles().rev().find(|tile| tile.may_be_filled(m)),
         Kernels::Measured => {
-            measured::launch([m, n, k], k_slice).map(|it| it.tile).filter(|it| it.kernels == Kernels::Tma)
+            on_h100([m, n, k], k_slice).map(|it| it.tile).filter(|it| it.kernels == Kernels::Tma)
         }
         Kernels::Reference | Kernels::MmaSync | Kernels::Wgmma => None,
     };
@@ -40,8 +40,8 @@ pub fn launch_gated(
 /// The launch of a QKV product with fused rotary embedding and KV store, where there is such a kernel: for heads of 64
 /// and 128 dimensions without norms. It may have a split-K reduction.
 ///
-/// On an H100 it is made where the table names a TMA tile of at most 128 tokens for the product: with more, a thread has
-/// no registers for the sums of all slices.
+/// On an H100 it is made where the product by itself would be by a TMA tile of at most 128 tokens: with more, a thread has no
+/// registers for the sums of all slices.
 #[must_use]
 pub fn launch_heads(
     kernels: Kernels,
@@ -51,7 +51,7 @@ pub fn launch_heads(
 ) -> Option<Launch> {
     let launch = match kernels {
         Kernels::Tma => Some(by_tma([m, n, k], k_slice, 128)),
-        Kernels::Measured => measured::launch([m, n, k], k_slice),
+        Kernels::Measured => on_h100([m, n, k], k_slice),
         Kernels::Reference | Kernels::MmaSync | Kernels::Wgmma => None,
     };
     let launch = launch.filter(|it| it.tile.kernels == Kernels::Tma && it.reduces == it.split.is_some())?;
