@@ -127,7 +127,7 @@ fn unfinished(folder: &Path, names: &[&str]) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Removes the temporary files of a file that no process has locked, left by killed processes. Failures are ignored.
-fn discard_abandoned(path: &Path) {
+pub fn discard_abandoned(path: &Path) {
     let (folder, name) = (folder_of(path), path.file_name().and_then(|name| name.to_str()));
     for left in name.and_then(|name| unfinished(folder, &[name]).ok()).unwrap_or_default() {
         if let Ok(file) = own(&left, OpenOptions::new().read(true).write(true))

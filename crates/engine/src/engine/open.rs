@@ -147,10 +147,10 @@ fn ready(
     })
 }
 
-/// The same, which saves prefixes where the options say so. A recurrent state has no place in the files.
+/// The same, which saves prefixes where the options say so.
 fn saving(ready: Ready, signature: &Signature, options: &Options) -> Ready {
     let saved = options.saved_prefixes.as_ref();
-    let saved = saved.filter(|_| options.device.is_cpu() && options.prefix_cache && ready.n_slots == 0);
+    let saved = saved.filter(|_| options.device.is_cpu() && options.prefix_cache);
     let kernels = options.compute.tier.name();
     let files = saved.map(|saved| PrefixFiles::new(saved, &signature.to_string(), kernels));
     Ready { files, ..ready }

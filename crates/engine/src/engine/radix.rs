@@ -30,6 +30,13 @@ pub struct Variant {
     pub n_layers: Option<u32>,
 }
 
+/// Tokens of whole blocks that prompts begin with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    pub variant: Variant,
+    pub tokens: Vec<u32>,
+}
+
 /// The parent of a new node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parent {

@@ -1,4 +1,4 @@
-//! Keys and values of prefixes in files, so that the next process does not compute them again. A file belongs to one
+//! Keys and values of prefixes in files, and the recurrent states after them, so that the next process does not compute them again. A file belongs to one
 //! prefix of one model under one build and one set of options, all of which its name is a hash of. It knows no
 //! request and no step.
 
@@ -15,7 +15,7 @@ use tribunal_core::digest;
 
 use crate::{files, model::BLOCK};
 
-use super::radix::Variant;
+use super::radix::{Prefix, Variant};
 
 /// Where prefixes are saved, and for which model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,13 +25,6 @@ pub struct SavedPrefixes {
     pub model: String,
     /// What all files of the folder may take: those that were used least recently give way.
     pub max_bytes: u64,
-}
-
-/// A prefix, in tokens of whole blocks, and what its keys and values depend on besides.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prefix {
-    pub variant: Variant,
-    pub tokens: Vec<u32>,
 }
 
 /// The files of one engine's prefixes.
@@ -93,6 +86,7 @@ impl PrefixFiles {
         let path = self.path(prefix);
         let failed = |source| files::Error { action: "write", path: path.clone(), source };
         fs::create_dir_all(&self.folder).map_err(failed)?;
+        files::discard_abandoned(&path);
         files::replace(&path, |file| {
             file.write_all(&hash(&path, bytes))?;
             file.write_all(bytes)
@@ -106,14 +100,16 @@ pub struct Saving {
     files: PrefixFiles,
     /// Bytes of a block's keys and values.
     block_bytes: usize,
+    /// Bytes of a recurrent state; 0 for a model without.
+    state_bytes: usize,
     missing: Vec<Prefix>,
     writing: Vec<JoinHandle<()>>,
 }
 
 impl Saving {
     #[must_use]
-    pub fn new(files: PrefixFiles, block_bytes: usize) -> Self {
-        Self { files, block_bytes, missing: Vec::new(), writing: Vec::new() }
+    pub fn new(files: PrefixFiles, block_bytes: usize, state_bytes: usize) -> Self {
+        Self { files, block_bytes, state_bytes, missing: Vec::new(), writing: Vec::new() }
     }
 
     #[must_use]
@@ -121,17 +117,18 @@ impl Saving {
         self.block_bytes
     }
 
-    /// The keys and values of a prefix, block after block; one without a file is saved later.
-    pub fn find(&mut self, prefix: Prefix) -> Option<Vec<u8>> {
-        let found = self.files.read(&prefix, prefix.tokens.len() / BLOCK * self.block_bytes);
-        if found.is_none() && !self.missing.contains(&prefix) {
-            self.missing.push(prefix);
+    /// The keys and values of a prefix, block after block, and the state after it; one without a file is saved later.
+    pub fn find(&mut self, prefix: &Prefix) -> Option<Vec<u8>> {
+        let n_bytes = prefix.tokens.len() / BLOCK * self.block_bytes + self.state_bytes;
+        let found = self.files.read(prefix, n_bytes);
+        if found.is_none() && !self.missing.contains(prefix) {
+            self.missing.push(prefix.clone());
         }
         found
     }
 
     /// Saves what `computed` has of the missing prefixes by now. Another thread writes the files.
-    pub fn save(&mut self, computed: impl Fn(&Prefix) -> Option<Vec<u8>>) {
+    pub fn save(&mut self, mut computed: impl FnMut(&Prefix) -> Option<Vec<u8>>) {
         let Self { files, writing, .. } = self;
         self.missing.retain(|prefix| {
             let Some(bytes) = computed(prefix) else { return true };
@@ -233,8 +230,13 @@ mod tests {
         own.write(&prefix(&[2]), &[7; 100]).unwrap();
         fs::copy(own.path(&prefix(&[2])), &path).unwrap();
         assert_eq!(own.read(&known, 100), None);
+        // A process that was killed while it wrote.
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let unfinished = path.with_file_name(format!(".{name}.abc123.new"));
+        fs::write(&unfinished, [7; 50]).unwrap();
         own.write(&known, &[7; 100]).unwrap();
         assert_eq!(own.read(&known, 100), Some(vec![7; 100]));
+        assert!(!unfinished.exists());
     }
 
     #[test]

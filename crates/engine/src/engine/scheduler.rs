@@ -6,7 +6,7 @@ use std::{collections::VecDeque, sync::Arc};
 use crate::model::BLOCK;
 
 use super::{
-    radix::{Match, Parent, Radix, Variant},
+    radix::{Match, Parent, Prefix, Radix, Variant},
     sequence::{Fork, Request, SeqId, Sequence, State},
     states::{SnapshotId, States},
 };
@@ -49,6 +49,8 @@ pub struct Scheduler {
     states: Option<States>,
     /// Snapshots to copy before anything else of the next step, `(from, to)`.
     snapshots: Vec<(u32, u32)>,
+    /// Prefixes whose recurrent states are kept when they are computed.
+    kept_after: Vec<Prefix>,
 }
 
 #[derive(Debug)]
@@ -117,6 +119,7 @@ impl Scheduler {
             running: Vec::new(),
             states: None,
             snapshots: Vec::new(),
+            kept_after: Vec::new(),
         }
     }
 
@@ -474,6 +477,7 @@ fn chunk(sequence: &Sequence, n: usize) -> Chunk {
 }
 
 mod restored;
+pub use restored::Stored;
 mod snapshots;
 
 #[cfg(test)]

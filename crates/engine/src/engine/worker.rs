@@ -24,8 +24,9 @@ use super::{
     answer::Answer,
     draft,
     generate::Generate,
-    saved::{Prefix, Saving},
-    scheduler::{Batch, Scheduler},
+    radix::Prefix,
+    saved::Saving,
+    scheduler::{Batch, Scheduler, Stored},
     sequence::{Request, SeqId},
     spin_workers::spin_workers,
     watch::StepWatch,
@@ -218,24 +219,26 @@ impl Worker {
     fn enter(&mut self, message: Message) {
         match message {
             Message::Ask(submission) => self.enqueue(submission),
-            Message::Announce(prefix) => self.restore(prefix),
+            Message::Announce(prefix) => self.restore(&prefix),
         }
     }
 
-    /// Reads the keys and values of a prefix from its file, where there is one.
-    fn restore(&mut self, prefix: Prefix) {
+    /// Reads a prefix from its file, where there is one.
+    fn restore(&mut self, prefix: &Prefix) {
         let Some(saving) = &mut self.saving else { return };
-        let (variant, tokens) = (prefix.variant, prefix.tokens.clone());
-        let Some(bytes) = saving.find(prefix) else { return };
-        if let Some((n_known, blocks)) = self.scheduler.restore(variant, &tokens) {
-            self.model.write_blocks(&blocks, &bytes[n_known * saving.block_bytes()..]);
+        let Some(bytes) = saving.find(prefix) else { return self.scheduler.keep_state_after(prefix) };
+        if let Some((n_known, Stored { blocks, state })) = self.scheduler.restore(prefix) {
+            self.model.write_prefix(&blocks, state, &bytes[n_known * saving.block_bytes()..]);
         }
     }
 
     /// Saves the prefixes that are computed by now.
     fn save_prefixes(&mut self) {
         let Self { saving: Some(saving), scheduler, model, .. } = self else { return };
-        saving.save(|prefix| model.read_blocks(&scheduler.computed_blocks(prefix.variant, &prefix.tokens)?));
+        saving.save(|prefix| {
+            let Stored { blocks, state } = scheduler.stored(prefix)?;
+            model.read_prefix(&blocks, state)
+        });
     }
 
     /// Drops cancelled answers.

@@ -20,8 +20,8 @@ use crate::{
 
 use super::{
     Error, Options, n_threads,
-    radix::Variant,
-    saved::{Prefix, PrefixFiles, Saving},
+    radix::{Prefix, Variant},
+    saved::{PrefixFiles, Saving},
     scheduler::{Limits, Scheduler},
     watch::StepWatch,
     worker::{Message, Submission, Worker},
@@ -225,8 +225,8 @@ fn start(
     let watch = Arc::new(StepWatch::new(names.join(", "), hung_after));
     // A recurrent state has moved on when a step is computed again.
     let recheck_every = if names.is_empty() || n_slots > 0 { 0 } else { options.recheck_every };
-    let block_bytes = options.kv.block_bytes(model.config());
-    let saving = files.map(|files| Saving::new(files, block_bytes));
+    let (block_bytes, state_bytes) = (options.kv.block_bytes(model.config()), model.config().state_bytes());
+    let saving = files.map(|files| Saving::new(files, block_bytes, state_bytes));
     let worker = Worker::new(model, scheduler, inbox, drafts);
     let worker = worker.watched(watch.clone(), recheck_every).saving(saving);
     let computed = worker.computed();

@@ -210,15 +210,16 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// options. It moves no bit where all are right. A backend with one kernel for each operation has no choice.
     fn take_proven(&mut self, _proven: bool) {}
 
-    /// The bytes of these blocks of the cache, in this backend's own layout, for [`Backend::write_blocks`]. `None` where a
-    /// prefix is computed about as fast as it can be read from a file.
-    fn read_blocks(&self, _blocks: &[u32]) -> Option<Vec<u8>> {
+    /// The bytes of these blocks of the cache, one after the other, and of the recurrent state in a slot, in this backend's
+    /// own layout, for [`Backend::write_prefix`]. `None` where a prefix is computed about as fast as it can be read from a
+    /// file.
+    fn read_prefix(&self, _blocks: &[u32], _state: Option<u32>) -> Option<Vec<u8>> {
         None
     }
 
-    /// Writes to as many blocks what [`Backend::read_blocks`] gave, in a process with the same weights and the same
-    /// options.
-    fn write_blocks(&mut self, _blocks: &[u32], _bytes: &[u8]) {}
+    /// Writes to as many blocks and a slot what [`Backend::read_prefix`] gave, in a process with the same weights and the
+    /// same options.
+    fn write_prefix(&mut self, _blocks: &[u32], _state: Option<u32>, _bytes: &[u8]) {}
 
     /// Begins a step and copies its blocks and states. All later operations are on its rows.
     ///

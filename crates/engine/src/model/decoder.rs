@@ -91,11 +91,11 @@ pub trait Model: Send + Sync {
     /// Shape: `[depths][noted, hidden]`.
     fn hidden_states(&self) -> &[Vec<f32>];
 
-    /// As [`Backend::read_blocks`].
-    fn read_blocks(&self, blocks: &[u32]) -> Option<Vec<u8>>;
+    /// As [`Backend::read_prefix`].
+    fn read_prefix(&self, blocks: &[u32], state: Option<u32>) -> Option<Vec<u8>>;
 
-    /// As [`Backend::write_blocks`].
-    fn write_blocks(&mut self, blocks: &[u32], bytes: &[u8]);
+    /// As [`Backend::write_prefix`].
+    fn write_prefix(&mut self, blocks: &[u32], state: Option<u32>, bytes: &[u8]);
 
     /// As [`Backend::cheap_rows`].
     fn cheap_rows(&self) -> usize;
@@ -323,12 +323,12 @@ impl<B: Backend> Model for Decoder<B> {
         self.backend.step_bytes(most)
     }
 
-    fn read_blocks(&self, blocks: &[u32]) -> Option<Vec<u8>> {
-        self.backend.read_blocks(blocks)
+    fn read_prefix(&self, blocks: &[u32], state: Option<u32>) -> Option<Vec<u8>> {
+        self.backend.read_prefix(blocks, state)
     }
 
-    fn write_blocks(&mut self, blocks: &[u32], bytes: &[u8]) {
-        self.backend.write_blocks(blocks, bytes);
+    fn write_prefix(&mut self, blocks: &[u32], state: Option<u32>, bytes: &[u8]) {
+        self.backend.write_prefix(blocks, state, bytes);
     }
 
     fn prepare(&mut self, most: StepLimits) -> Result<(), Error> {

@@ -78,6 +78,8 @@ impl Scheduler {
             let planned = states.plan(request.variant, &request.tokens[..n_known]);
             to_take.extend(planned.map(|id| (n_known, id)));
         }
+        to_take.extend(self.plan_kept(request, start.n_tokens));
+        to_take.sort_unstable();
         sequence.state = Some(State { slot, from: start.from, is_ahead: false, to_take });
         Some(sequence)
     }

@@ -517,23 +517,56 @@ fn a_restored_prefix_is_shared_like_a_computed_one() {
     let mut scheduler = Scheduler::new(LIMITS, 12);
     let variant = Variant::default();
     let tokens: Vec<u32> = (0..64).collect();
-    assert_eq!(scheduler.computed_blocks(variant, &tokens), None);
-    let (n_known, blocks) = scheduler.restore(variant, &tokens).unwrap();
-    assert_eq!((n_known, blocks.len()), (0, 4));
-    assert_eq!(scheduler.computed_blocks(variant, &tokens), Some(blocks.clone()));
-    let branched = [&tokens[..32], &[9; 32]].concat();
-    let (n_known, rest) = scheduler.restore(variant, &branched).unwrap();
-    assert_eq!((n_known, rest.len()), (2, 2));
-    assert!(rest.iter().all(|block| !blocks.contains(block)));
+    let prefix = Prefix { variant, tokens: tokens.clone() };
+    assert_eq!(scheduler.stored(&prefix), None);
+    let (n_known, stored) = scheduler.restore(&prefix).unwrap();
+    assert_eq!((n_known, stored.blocks.len(), stored.state), (0, 4, None));
+    assert_eq!(scheduler.stored(&prefix), Some(stored.clone()));
+    let branched = Prefix { variant, tokens: [&tokens[..32], &[9; 32]].concat() };
+    let (n_known, rest) = scheduler.restore(&branched).unwrap();
+    assert_eq!((n_known, rest.blocks.len()), (2, 2));
+    assert!(rest.blocks.iter().all(|block| !stored.blocks.contains(block)));
     scheduler.check_integrity().unwrap();
-    assert_eq!(scheduler.restore(variant, &[7; 112]), None, "seven blocks where six are free");
+    let long = Prefix { variant, tokens: vec![7; 112] };
+    assert_eq!(scheduler.restore(&long), None, "seven blocks where six are free");
     scheduler.add(Request {
         id: 1,
         logits_from: 70,
         ..Request::new([&tokens[..], &[5; 7]].concat(), variant)
     });
     let batch = scheduler.next_batch();
-    assert_eq!((batch.chunks[0].position, &batch.chunks[0].blocks[..4]), (64, &blocks[..]));
+    assert_eq!((batch.chunks[0].position, &batch.chunks[0].blocks[..4]), (64, &stored.blocks[..]));
     scheduler.computed(&batch);
     scheduler.check_integrity().unwrap();
+}
+
+#[test]
+fn the_state_after_a_prefix_is_kept_and_restored() {
+    let variant = Variant::default();
+    let tokens: Vec<u32> = (0..32).collect();
+    let prefix = Prefix { variant, tokens: tokens.clone() };
+    let request =
+        || Request { id: 1, logits_from: 39, ..Request::new([&tokens[..], &[5; 8]].concat(), variant) };
+    let mut scheduler = Scheduler::new(LIMITS, 12).with_states(4);
+    scheduler.keep_state_after(&prefix);
+    scheduler.add(request());
+    let mut lengths = Vec::new();
+    while scheduler.stored(&prefix).is_none() {
+        let batch = scheduler.next_batch();
+        lengths.push(batch.chunks[0].tokens.len());
+        scheduler.computed(&batch);
+        scheduler.check_integrity().unwrap();
+        assert!(lengths.len() < 9, "{lengths:?}");
+    }
+    assert_eq!(lengths, [24, 8, 8], "up to the prefix's end, and a step before its state is copied");
+    let mut other = Scheduler::new(LIMITS, 12).with_states(4);
+    let (n_known, stored) = other.restore(&prefix).unwrap();
+    assert_eq!((n_known, stored.blocks.len()), (0, 2));
+    other.check_integrity().unwrap();
+    other.add(request());
+    let batch = other.next_batch();
+    assert_eq!((batch.chunks[0].position, batch.state_copies.len()), (32, 1));
+    assert_eq!(batch.state_copies[0].0, stored.state.unwrap());
+    other.computed(&batch);
+    other.check_integrity().unwrap();
 }

@@ -191,12 +191,19 @@ impl Backend for Cpu {
         Ok(())
     }
 
-    fn read_blocks(&self, blocks: &[u32]) -> Option<Vec<u8>> {
-        Some(self.cache.read_blocks(blocks))
+    fn read_prefix(&self, blocks: &[u32], state: Option<u32>) -> Option<Vec<u8>> {
+        let mut bytes = self.cache.read_blocks(blocks);
+        bytes.extend(state.into_iter().flat_map(|slot| self.states.read(slot)));
+        Some(bytes)
     }
 
-    fn write_blocks(&mut self, blocks: &[u32], bytes: &[u8]) {
-        self.cache.write_blocks(blocks, bytes);
+    fn write_prefix(&mut self, blocks: &[u32], state: Option<u32>, bytes: &[u8]) {
+        let n_state = state.map_or(0, |_| self.config.state_bytes());
+        let (of_blocks, of_state) = bytes.split_at(bytes.len() - n_state);
+        self.cache.write_blocks(blocks, of_blocks);
+        if let Some(slot) = state {
+            self.states.write(slot, of_state);
+        }
     }
 
     fn begin(&mut self, step: Step) -> Result<StepStatus, Error> {

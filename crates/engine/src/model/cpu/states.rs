@@ -39,6 +39,25 @@ impl States {
         }
     }
 
+    /// The bytes of a state, layer after layer.
+    pub(super) fn read(&self, slot: u32) -> Vec<u8> {
+        let at = slot as usize * self.size;
+        let layers = self.layers.iter().filter(|layer| !layer.is_empty());
+        layers.flat_map(|layer| layer[at..][..self.size].iter().flat_map(|x| x.to_le_bytes())).collect()
+    }
+
+    /// Writes what [`States::read`] gave to a slot.
+    pub(super) fn write(&mut self, slot: u32, bytes: &[u8]) {
+        let (at, size) = (slot as usize * self.size, self.size);
+        let layers = self.layers.iter_mut().filter(|layer| !layer.is_empty());
+        for (layer, bytes) in layers.zip(bytes.chunks_exact((size * size_of::<f32>()).max(1))) {
+            let (numbers, _) = bytes.as_chunks();
+            for (x, bytes) in layer[at..][..size].iter_mut().zip(numbers) {
+                *x = f32::from_le_bytes(*bytes);
+            }
+        }
+    }
+
     pub(super) fn layer(&mut self, layer: usize) -> LayerStates<'_> {
         LayerStates { values: &mut self.layers[layer], size: self.size }
     }
