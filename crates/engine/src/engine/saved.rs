@@ -1,6 +1,6 @@
-//! Keys and values of prefixes in files, and the recurrent states after them, so that the next process does not compute them again. A file belongs to one
-//! prefix of one model under one build and one set of options, all of which its name is a hash of. It knows no
-//! request and no step.
+//! Keys and values of prefixes in files, with the recurrent states after them, so that the next process does not compute
+//! them again. A file is for one prefix, one model, one build and one set of options: its name is a hash of all four. It
+//! knows no request and no step.
 
 use std::{
     fs, io,

@@ -33,7 +33,7 @@ const LEAST_TOKENS: usize = 16;
 
 /// Steps in which the first answer goes on alone, after a prompt that is read alone, so that it is there early and tells how
 /// long the others will take.
-const STEPS_FOR_FIRST: usize = 96;
+const STEPS_FOR_FIRST: usize = 64;
 
 /// Admits sequences and decides what each step computes.
 #[derive(Debug)]

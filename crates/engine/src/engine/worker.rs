@@ -223,9 +223,12 @@ impl Worker {
         }
     }
 
-    /// Reads a prefix from its file, where there is one.
+    /// Reads a prefix from its file, where there is one, unless the cache has it.
     fn restore(&mut self, prefix: &Prefix) {
         let Some(saving) = &mut self.saving else { return };
+        if self.scheduler.stored(prefix).is_some() {
+            return;
+        }
         let Some(bytes) = saving.find(prefix) else { return self.scheduler.keep_state_after(prefix) };
         if let Some((n_known, Stored { blocks, state })) = self.scheduler.restore(prefix) {
             self.model.write_prefix(&blocks, state, &bytes[n_known * saving.block_bytes()..]);

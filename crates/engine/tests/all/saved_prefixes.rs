@@ -75,11 +75,18 @@ fn an_answer_has_the_same_bits_after_a_prefix_from_a_file() {
         let first = ask(&open(), true);
         assert_eq!(cached(&first)[0], 0, "{model}");
         assert_eq!(files(dir.path()).len(), 2, "{model}: both are there once the engine has ended");
-        let second = ask(&open(), true);
+        let engine = open();
+        let second = ask(&engine, true);
         for (cached, whole) in cached(&second).into_iter().zip(whole) {
             assert!(cached >= whole, "{model}: {cached} of {whole} tokens");
         }
-        for replies in [&first, &second] {
+        let third = ask(&engine, true);
+        assert!(
+            cached(&third).into_iter().zip(whole).all(|(cached, whole)| cached >= whole),
+            "{model}: again"
+        );
+        drop(engine);
+        for replies in [&first, &second, &third] {
             assert!(replies.iter().map(bits).eq(expected.iter().map(bits)), "{model}, {kv:?}");
         }
         assert_eq!(files(dir.path()).len(), 2, "{model}");
