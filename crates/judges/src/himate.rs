@@ -111,6 +111,7 @@ pub const METHOD: Method = Method {
     calls: calls((Preset::Strict, Stages::Discussion), true, N_SUBTYPES),
     scale: "negative penalty, 0 is best and higher is better",
     weights: Some("himate"),
+    answer_tokens: Some(23),
     options: Options::CHOICES,
     ..Method::with(build)
 };
