@@ -25,8 +25,8 @@ fn main() {
     fs::write(out.join("kernels.rs"), format!("&[\n{list}]\n")).expect("OUT_DIR can be written");
 }
 
-/// A hash of this crate's sources, the versions of other crates and the target, by which files of an earlier build are told
-/// from those of this one.
+/// A hash of this crate's sources, the versions of other crates and the target. It distinguishes files that this build wrote
+/// from those of others.
 fn sources() -> u64 {
     const LOCK: &str = "../../Cargo.lock";
     const SOURCES: &str = "src";

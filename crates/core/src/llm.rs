@@ -69,8 +69,8 @@ pub trait Llm: Sync + Send {
         None
     }
 
-    /// Says that prompts will begin with these tokens ([`Counter::prompt_ids`]), so that what is known of them from an earlier
-    /// process can be read, or saved for a later one. It moves no result. Only texts of the program's own belong into it.
+    /// Announces that prompts will begin with these tokens ([`Counter::prompt_ids`]), so that their keys and values can be
+    /// read from a file, or saved to one for a later process. No result changes. They must hold no text of the input.
     fn announce(&self, _prefix: &[u32]) {}
 
     /// Token positions computed so far, over all requests, for a progress display.

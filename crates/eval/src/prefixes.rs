@@ -1,21 +1,22 @@
-//! The prefixes of a judge's prompts that hold no text of the input: instructions and examples. A model is told of them, so
-//! that it can take their keys and values from a file.
+//! The prefixes of a judge's prompts that hold no text of the input: instructions and examples. The engine can read their
+//! keys and values from a file.
 
 use std::collections::BTreeMap;
 
 use crate::{
-    judges::{Judge, Panel, Question, Role, rehearse},
+    judges::{Judge, Panel, Question, Role, rehearse_unanswered},
     models::Models,
     segment::{Segment, Segments},
 };
 
-/// Where prompts part, the last words before may be tokenized in another way. Unit: tokens.
+/// What is left out before the first difference between two prompts: other texts may change how it is tokenized. Unit:
+/// tokens.
 const MARGIN: usize = 8;
 
 /// Language pairs of one input whose prompts are looked at.
 const MOST_PAIRS: usize = 8;
 
-/// Tells the models how a judge's prompts about these segments begin, where that is worth a file.
+/// Announces to the models the prefixes of a judge's prompts about these segments that are long enough to be worth a file.
 pub fn announce<S: Segments + ?Sized>(models: &Models, judge: &Judge, segments: &S) {
     let (panel, Some(least)) = (&models.panel, models.least_saved) else { return };
     for (role, prefixes) in of_judge(panel, judge, segments, least) {
@@ -25,8 +26,8 @@ pub fn announce<S: Segments + ?Sized>(models: &Models, judge: &Judge, segments: 
     }
 }
 
-/// What the prompts of each role begin with whatever the texts are: of each kind of question that part which prompts about
-/// different texts share, in so many tokens at least.
+/// What prompts about different texts have in common, by role: a prefix for each kind of question and language pair, of at
+/// least so many tokens.
 fn of_judge<S: Segments + ?Sized>(
     panel: &Panel,
     judge: &Judge,
@@ -63,7 +64,7 @@ fn first_of_pairs<S: Segments + ?Sized>(segments: &S) -> Vec<Segment> {
     firsts.into_values().filter_map(|idx| segments.segment(idx).ok()).collect()
 }
 
-/// The prompts about a segment with another text instead of each of its own.
+/// The prompts about a segment whose texts are all replaced by another one.
 fn prompts(panel: &Panel, judge: &Judge, segment: Segment, text: &str) -> Vec<(Role, Vec<u32>)> {
     let text = text.to_owned();
     let reference = segment.reference.as_ref().map(|_| text.clone());
@@ -72,7 +73,8 @@ fn prompts(panel: &Panel, judge: &Judge, segment: Segment, text: &str) -> Vec<(R
         let ids = panel.llm(role).counter()?.prompt_ids(&chat).ok()??;
         Some((role, ids))
     };
-    rehearse(judge, panel, &[segment]).into_iter().filter_map(ids).collect()
+    // An answer could have a program of the user's started, such as a search for evidence.
+    rehearse_unanswered(judge, panel, &[segment]).into_iter().filter_map(ids).collect()
 }
 
 fn n_shared(a: &[u32], b: &[u32]) -> usize {

@@ -262,7 +262,7 @@ pub struct Resources {
     /// CPU threads; `None`: one for each performance core.
     pub threads: Option<usize>,
     pub prefix_cache: bool,
-    /// What the saved keys and values of methods' instructions and examples may take, for later runs on a CPU; 0: none are
+    /// Disk space for the keys and values of methods' instructions and examples, which later runs on a CPU read; 0: none are
     /// saved. Unit: GiB.
     pub saved_prefixes: u32,
     /// Speculative decoding.

@@ -4,11 +4,13 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 
 use candle_core::quantized::gguf_file::Value;
 
-use crate::model::{
-    self, Adapter, BLOCK, Config, Device, Model, StepLimits, Weights, cuda,
-    small_file::{self, MAX_SETTINGS_BYTES, MAX_TOKENIZER_BYTES},
+use crate::{
+    model::{
+        self, Adapter, BLOCK, Config, Device, Model, StepLimits, Weights, cuda,
+        small_file::{self, MAX_SETTINGS_BYTES, MAX_TOKENIZER_BYTES},
+    },
+    signature::Signature,
 };
-use crate::signature::Signature;
 
 use super::{
     Engine, Error, Facts, Loaded, MAX_CONTEXT, Options,
@@ -70,8 +72,7 @@ pub fn over(
         sizes: config.into(),
         remarks: weights.remarks().to_vec(),
     };
-    let models = models.into_iter().map(|ready| saving(ready, &facts.signature, options));
-    let workers = Workers::start(models.collect(), options)?;
+    let workers = Workers::start(models, prefix_files(&facts.signature, options).as_ref(), options)?;
     let vocabulary = Vocabulary::new(&tokenizer, config.vocab).map_err(|e| text(e.to_string()))?;
     let n_adapters = adapters.len();
     let loaded = Loaded { workers, tokenizer, template, vocabulary, facts, n_adapters };
@@ -116,7 +117,7 @@ fn ready(
         let n_beside_answers = if config.experts.is_some() { usize::MAX } else { BESIDE_ANSWERS };
         let limits = Limits { n_beside_answers, ..limits(options, options.step_tokens, None) };
         let Room { n_blocks, n_slots } = room;
-        return Ok(Ready { model, n_blocks, n_slots, kv_bytes, limits, files: None });
+        return Ok(Ready { model, n_blocks, n_slots, kv_bytes, limits });
     }
     weights.check_gpu()?;
     let shares = Shares::new(gpus.len(), &device.share(config)?, context, options);
@@ -137,23 +138,14 @@ fn ready(
     model.prepare(most)?;
     let room = cache(&mut *model, shares, free()?, options)?;
     let (kv_bytes, Room { n_blocks, n_slots }) = (room.bytes(shares), room);
-    Ok(Ready {
-        model,
-        n_blocks,
-        n_slots,
-        kv_bytes,
-        limits: limits(options, n_tokens, Some(most)),
-        files: None,
-    })
+    Ok(Ready { model, n_blocks, n_slots, kv_bytes, limits: limits(options, n_tokens, Some(most)) })
 }
 
-/// The same, which saves prefixes where the options say so.
-fn saving(ready: Ready, signature: &Signature, options: &Options) -> Ready {
-    let saved = options.saved_prefixes.as_ref();
-    let saved = saved.filter(|_| options.device.is_cpu() && options.prefix_cache);
-    let kernels = options.compute.tier.name();
-    let files = saved.map(|saved| PrefixFiles::new(saved, &signature.to_string(), kernels));
-    Ready { files, ..ready }
+/// Where prefixes are saved, if the options say so.
+fn prefix_files(signature: &Signature, options: &Options) -> Option<PrefixFiles> {
+    let saved = options.saved_prefixes.as_ref()?;
+    let is_used = options.device.is_cpu() && options.prefix_cache;
+    is_used.then(|| PrefixFiles::new(saved, &signature.to_string(), options.compute.tier.name()))
 }
 
 /// How a cache is distributed over the cards of an engine.

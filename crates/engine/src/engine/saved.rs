@@ -23,7 +23,7 @@ pub struct SavedPrefixes {
     pub folder: PathBuf,
     /// The hashes of the files of the weights and of all adapters, in order.
     pub model: String,
-    /// What all files of the folder may take: those that were used least recently give way.
+    /// The limit for all files of the folder; the least recently used are removed.
     pub max_bytes: u64,
 }
 
@@ -157,7 +157,7 @@ fn hash(path: &Path, bytes: &[u8]) -> [u8; HASH] {
     Sha256::new().chain_update(name).chain_update(bytes).finalize().into()
 }
 
-/// Removes the prefixes that were used least recently, until all of a folder take at most so many bytes.
+/// Removes the least recently used prefixes until all files of a folder together take at most so many bytes.
 fn remove_oldest(folder: &Path, most: u64) -> io::Result<()> {
     let mut found = Vec::new();
     // Another process may remove them meanwhile.

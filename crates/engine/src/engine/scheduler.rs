@@ -49,7 +49,7 @@ pub struct Scheduler {
     states: Option<States>,
     /// Snapshots to copy before anything else of the next step, `(from, to)`.
     snapshots: Vec<(u32, u32)>,
-    /// Prefixes whose recurrent states are kept when they are computed.
+    /// Prefixes whose recurrent states are kept once a sequence reaches them.
     kept_after: Vec<Prefix>,
 }
 

@@ -40,7 +40,7 @@ pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
         context: _context,
         // A cached prefix has the bits of a computed one.
         prefix_cache: _prefix_cache,
-        // And so has one from a file, which is of the same build, model and signature.
+        // One from a file too, which is from the same build, model and signature.
         saved_prefixes: _saved_prefixes,
         // A guess stands only where the model would have said the same.
         drafts: _drafts,

@@ -48,8 +48,6 @@ pub struct Ready {
     /// Bytes of the cache, on all cards of the model together.
     pub kv_bytes: usize,
     pub limits: Limits,
-    /// Where its prefixes are saved, if anywhere.
-    pub files: Option<PrefixFiles>,
 }
 
 /// A handle of one worker.
@@ -129,13 +127,13 @@ impl Drop for Waiting {
 }
 
 impl Workers {
-    /// Starts a worker for each loaded model.
+    /// Starts a worker for each loaded model. With `files`, announced prefixes are saved.
     ///
     /// # Errors
     /// Threads that cannot be started.
-    pub fn start(models: Vec<Ready>, options: &Options) -> Result<Self, Error> {
+    pub fn start(models: Vec<Ready>, files: Option<&PrefixFiles>, options: &Options) -> Result<Self, Error> {
         let slack = options.n_rows.max(1) / 4 + 1;
-        let start = |(i, ready)| start(i, ready, options);
+        let start = |(i, ready)| start(i, ready, files, options);
         let workers = models.into_iter().enumerate().map(start).collect::<Result<_, _>>()?;
         Ok(Self { handles: workers, router: Mutex::default(), slack })
     }
@@ -156,7 +154,7 @@ impl Workers {
         inbox.send(Message::Ask(submission)).ok().map(|()| (waiting, watch.clone()))
     }
 
-    /// Says to all workers that prompts will begin with a prefix.
+    /// Announces to all workers that prompts will begin with a prefix.
     pub fn announce(&self, prefix: &Prefix) {
         for handle in &self.handles {
             // One that has ended needs it no more.
@@ -210,7 +208,8 @@ impl Router {
 
 fn start(
     i: usize,
-    Ready { model, n_blocks, n_slots, limits, files, .. }: Ready,
+    Ready { model, n_blocks, n_slots, limits, .. }: Ready,
+    files: Option<&PrefixFiles>,
     options: &Options,
 ) -> Result<WorkerHandle, Error> {
     let (sender, inbox) = channel();
@@ -226,7 +225,7 @@ fn start(
     // A recurrent state has moved on when a step is computed again.
     let recheck_every = if names.is_empty() || n_slots > 0 { 0 } else { options.recheck_every };
     let (block_bytes, state_bytes) = (options.kv.block_bytes(model.config()), model.config().state_bytes());
-    let saving = files.map(|files| Saving::new(files, block_bytes, state_bytes));
+    let saving = files.map(|files| Saving::new(files.clone(), block_bytes, state_bytes));
     let worker = Worker::new(model, scheduler, inbox, drafts);
     let worker = worker.watched(watch.clone(), recheck_every).saving(saving);
     let computed = worker.computed();

@@ -55,14 +55,14 @@ impl Scheduler {
         Some((n_known, Stored { blocks, state }))
     }
 
-    /// Has the state after a prefix kept when a sequence comes by it.
+    /// Keeps the recurrent state after a prefix once a sequence reaches it.
     pub fn keep_state_after(&mut self, prefix: &Prefix) {
         if self.states.is_some() && self.limits.prefix_cache && !self.kept_after.contains(prefix) {
             self.kept_after.push(prefix.clone());
         }
     }
 
-    /// Where a prefix of whole blocks is, once all of it is computed, and its state kept.
+    /// Where the device has a prefix of whole blocks. `None` until all of it is computed and its recurrent state is kept.
     pub fn stored(&mut self, prefix: &Prefix) -> Option<Stored> {
         let Prefix { variant, tokens } = prefix;
         let path = self.radix.match_prefix(*variant, tokens, tokens.len()).path;
@@ -85,8 +85,8 @@ impl Scheduler {
         Some(Stored { blocks: path.iter().map(|&id| self.radix.block(id)).collect(), state })
     }
 
-    /// Plans snapshots after the prefixes that are to be kept and that a request has behind its first `start` tokens; by
-    /// their lengths.
+    /// Plans snapshots of the prefixes whose states are to be kept and that a request reaches after its first `start` tokens;
+    /// with their lengths.
     pub(super) fn plan_kept(&mut self, request: &Request, start: usize) -> Vec<(usize, SnapshotId)> {
         let Some(states) = &mut self.states else { return Vec::new() };
         let is_ahead = |kept: &&Prefix| {
