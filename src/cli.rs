@@ -33,7 +33,6 @@ pub mod config;
 pub mod export;
 mod gpu_check;
 pub mod keep;
-pub mod lint;
 pub mod merge;
 pub mod meta;
 pub mod methods;
@@ -101,12 +100,6 @@ enum Command {
     Export(export::Args),
     /// How well metrics and judges agree with human raters
     Meta(Box<meta::Args>),
-    /// Look for mistakes in ratings, texts and scores, before they are used
-    ///
-    /// Lines that are shifted against their sources, errors outside the text, low scores without an error, annotators
-    /// who mark no errors or agree with no other annotator, equal translations, known mistakes in the scores of metrics.
-    /// Exit codes: 0 no warnings (notes may be printed), 1 warnings, 2 could not run.
-    Lint(lint::Args),
     /// Meta-evaluation with marked errors: build sets, ask a model, score answers
     #[command(subcommand)]
     Promptcue(promptcue::Command),
@@ -283,7 +276,6 @@ impl Cli {
             Command::Report(args) => report::run(&args, out),
             Command::Export(args) => export::run(&args, out),
             Command::Meta(args) => meta::run(&args, out),
-            Command::Lint(args) => lint::run(&args, out),
             Command::Promptcue(command) => promptcue::run(&command, &invocation, load, out),
             Command::Calibrate(args) => calibrate::run(&args, &invocation, load, out),
             Command::Tune(args) => tune::run(&args, &invocation, out),

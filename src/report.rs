@@ -14,7 +14,6 @@ pub mod compare;
 mod examples;
 pub mod export;
 pub mod health;
-pub mod lint;
 mod marked;
 pub mod meta;
 pub mod page;

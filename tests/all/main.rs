@@ -8,7 +8,6 @@ mod cli_compare;
 mod cli_folder;
 mod cli_foreign;
 mod cli_keep;
-mod cli_lint;
 mod cli_promptcue;
 mod cli_rerun;
 mod cli_score;

@@ -369,13 +369,6 @@ fn spans_by_length_of_the_source() {
 }
 
 #[test]
-fn lint_is_a_command_of_its_own() {
-    let dir = testset();
-    let told = meta(dir.path(), &["-l", "en-de", "--also", "lint"]).unwrap_err();
-    assert_eq!(told, "`--also lint` is a command of its own\nhint: tribunal lint --testset DIR -l SRC-TGT");
-}
-
-#[test]
 fn lexical_baselines_and_williams() {
     let dir = testset();
     write(&dir.path().join("system-outputs/en-de/B.txt"), "eins\nzwei Dinge\ndrei\nvier\n");

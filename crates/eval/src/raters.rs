@@ -41,7 +41,7 @@ pub fn input(path: &Path, pair: Option<&Pair>) -> Result<Input> {
 
 /// Sorts what belongs to segments as their author wrote them; raters have an order of their own. Where numbers begin anew in each
 /// document, documents stay in the order in which they come first.
-pub fn in_order<T>(all: &mut [T], segment: impl Fn(&T) -> &Segment) {
+fn in_order<T>(all: &mut [T], segment: impl Fn(&T) -> &Segment) {
     let mut numbers = BTreeMap::new();
     let mut documents: BTreeMap<(Lang, Lang, String), usize> = BTreeMap::new();
     let document =

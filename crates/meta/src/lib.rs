@@ -73,10 +73,10 @@ pub mod statistic;
 pub mod evaluate;
 pub mod task;
 
-pub mod lint;
 pub mod parts;
 pub mod plot;
 pub mod slices;
+pub mod suspect;
 
 /// The source of external scores.
 pub const HOW_SCORES: &str = "\nhint: it names a run folder, a score file, or files with `{lp}` and `{level}` (`seg`, `sys`) in their names";

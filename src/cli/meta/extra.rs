@@ -29,8 +29,6 @@ pub enum Part {
     Williams,
     /// Detection of error-free segments: MCC at a threshold calibrated on other documents
     ErrorFree,
-    #[value(hide = true)]
-    Lint,
     /// Distributions of scores, and of errors by severity and type: the raters', and those of runs
     Distributions,
     /// Agreement of the human raters with each other, and of metrics with each of them
@@ -94,9 +92,6 @@ pub struct Extras {
 /// Files that cannot be read, or scores that do not fit.
 pub fn compute(args: &Args, eval_sets: &[EvalSet], result: &SetResult) -> Result<Extras> {
     let wants = |part| args.extra.wants(part);
-    if wants(Part::Lint) {
-        bail!("`--also lint` is a command of its own\nhint: tribunal lint --testset DIR -l SRC-TGT")
-    }
     let statistics: Vec<Statistic> =
         args.statistics.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
     let (mut spans, mut latent) = (named(&args.extra.spans)?, named(&args.extra.latent_weight)?);

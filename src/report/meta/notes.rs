@@ -8,12 +8,12 @@ use crate::meta::correlation::Undefined;
 use crate::meta::coverage::CoveragePolicy;
 use crate::meta::eval_set::EvalSet;
 use crate::meta::evaluate::{SetResult, TaskResult};
-use crate::meta::lint::{Kind, scores::lint};
 use crate::meta::scores::units::Joining;
 use crate::meta::scores::{Scores, SystemScoreOrigin};
 use crate::meta::significance::Resampling;
 use crate::meta::standards::Origin;
 use crate::meta::statistic::Measured;
+use crate::meta::suspect;
 use crate::run::trained_on;
 
 /// What notes depend on beside the results.
@@ -51,7 +51,7 @@ pub fn notes(context: &NoteContext, eval_sets: &[EvalSet], result: &SetResult) -
         notes.extend(rule_notes(eval_set));
         notes.extend(coverage_notes(eval_set));
         notes.extend(means_note(eval_set).filter(|_| shows_system_scores));
-        notes.extend(flipped_signs(context, eval_set));
+        notes.extend(suspicious_scores(context, eval_set));
     }
     notes.extend(result.tasks.iter().filter_map(dropped_note));
     notes.extend(
@@ -80,17 +80,15 @@ pub fn notes(context: &NoteContext, eval_sets: &[EvalSet], result: &SetResult) -
     notes
 }
 
-/// Scores of the user's that look as if lower were better.
-fn flipped_signs(context: &NoteContext, eval_set: &EvalSet) -> Vec<String> {
-    let findings = lint(eval_set).unwrap_or_default().into_iter();
-    let flipped = findings.filter(|found| found.kind == Kind::FlippedSign).filter_map(|found| {
-        let metric = found.metric?;
-        let is_brought = context.brought.iter().any(|(brought, _)| *brought == metric);
-        is_brought.then(|| {
-            format!("warning: {} {metric}: {} hint: if so, --negate {metric}", found.lp, found.message)
-        })
+/// Warnings about suspicious scores among those from outside the test set.
+fn suspicious_scores(context: &NoteContext, eval_set: &EvalSet) -> Vec<String> {
+    let is_brought = |metric: &&Scores| context.brought.iter().any(|(name, _)| *name == metric.name);
+    let metrics = eval_set.metrics.iter().filter(is_brought);
+    let warnings = metrics.flat_map(|metric| {
+        let found = suspect::warnings(eval_set, metric).unwrap_or_default();
+        found.into_iter().map(|message| format!("warning: {} {}: {message}", eval_set.lp(), metric.name))
     });
-    flipped.collect()
+    warnings.collect()
 }
 
 /// Judges that were trained on what they judged: those from outside the test set, and the folder's metrics.

@@ -3,8 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-pub mod lengths;
-
 /// So many segments of a system are looked at.
 const MOST: usize = 300;
 

@@ -1,6 +1,5 @@
-//! Mistakes known from published numbers, recognised from the scores of metrics.
+//! Suspicious scores of metrics: a flipped sign, sums for means, fillers. It corrects nothing.
 
-use super::{Finding, Kind};
 use crate::Error;
 use crate::align::AlignedSystems;
 use crate::correlation::pearson;
@@ -8,25 +7,15 @@ use crate::eval_set::EvalSet;
 use crate::scores::{Scores, SystemScoreOrigin};
 use crate::statistic::Statistic;
 
-/// Looks at every metric of an evaluation set: at all that the metric scored, as a
-/// publication about it would, whatever other metrics lack.
+/// Warnings about one metric, on all that it scored, as a publication about it would count.
 ///
 /// # Errors
 /// Scores that do not fit the human ones.
-pub fn lint(eval_set: &EvalSet) -> Result<Vec<Finding>, Error> {
-    let mut findings = Vec::new();
-    for metric in &eval_set.metrics {
-        let found = |kind, message| {
-            let metric = Some(metric.name.clone());
-            Finding { metric, ..Finding::new(kind, eval_set.lp(), message) }
-        };
-        let flipped = flipped_sign(eval_set, metric)?;
-        findings.extend(flipped.map(|message| found(Kind::FlippedSign, message)));
-        let summed = summed_systems(eval_set, metric);
-        findings.extend(summed.map(|message| found(Kind::SummedSystemScores, message)));
-        findings.extend(filler(eval_set, metric).map(|message| found(Kind::FillerScores, message)));
-    }
-    Ok(findings)
+pub fn warnings(eval_set: &EvalSet, metric: &Scores) -> Result<Vec<String>, Error> {
+    let flipped = flipped_sign(eval_set, metric)?
+        .map(|message| format!("{message} hint: if so, --negate {}", metric.name));
+    let others = [flipped, summed_systems(eval_set, metric), filler(eval_set, metric)];
+    Ok(others.into_iter().flatten().collect())
 }
 
 fn flipped_sign(eval_set: &EvalSet, metric: &Scores) -> Result<Option<String>, Error> {
