@@ -39,10 +39,6 @@ pub struct AgainArgs {
     /// Memory for the KV cache, like `2GiB` or `800MiB`
     #[arg(long, value_name = "SIZE", value_parser = args::bytes)]
     pub kv_cache: Option<u64>,
-    /// Run the program, or ask the service of this machine, that the run searched evidence with (RATE): only for a folder
-    /// that you trust
-    #[arg(long)]
-    pub allow_programs: bool,
     /// Read the files outside of the folder that its command names, such as the input of a shard: only for a folder that
     /// you trust
     #[arg(long)]
@@ -59,7 +55,6 @@ impl AgainArgs {
             batch: self.batch,
             threads: self.threads,
             kv_cache: self.kv_cache,
-            allow_programs: self.allow_programs,
             allow_files: self.allow_files,
         }
     }

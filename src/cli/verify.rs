@@ -30,7 +30,7 @@ pub struct Args {
     /// The task's file that a submission is for
     #[arg(long, value_name = "FILE", conflicts_with_all = [
         "sample", "seed", "without_model", "model", "adapter", "role", "jobs", "batch", "threads", "kv_cache",
-        "allow_programs", "allow_files",
+        "allow_files",
     ])]
     pub testset: Option<PathBuf>,
     /// Only K of the groups that are judged together, drawn by `--seed`, with all their calls; default: all
@@ -40,7 +40,7 @@ pub struct Args {
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub seed: u64,
     /// Check everything that needs no weights: files, hashes, verdicts against the recorded answers
-    #[arg(long, conflicts_with = "allow_programs")]
+    #[arg(long)]
     pub without_model: bool,
     #[command(flatten)]
     pub again: AgainArgs,

@@ -88,8 +88,8 @@ const EMPTY_NAMES: &[&str] =
 /// Folders and files where `unsafe` is at home.
 const UNSAFE_HOMES: &[&str] = &["model/cpu", "model/cuda", "model/weights", "files/descriptor"];
 
-/// Where the network is at home: `models pull`, and a search service on this machine that the user names.
-const NETWORK_HOMES: &[&str] = &["card", "evidence/backend"];
+/// Where the network is at home: `models pull`.
+const NETWORK_HOMES: &[&str] = &["card"];
 
 /// Where files are written: the room for it, a pull, which resumes a partial file, and hidden
 /// states, which take hours and are named when they are whole.

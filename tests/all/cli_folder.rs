@@ -10,7 +10,6 @@ use std::{
 };
 
 use candle_core::quantized::gguf_file::{self, Value};
-use tribunal::judges::{Preset, Programs, Settings, registry};
 
 use crate::fakes::{SmallRun, said};
 
@@ -33,72 +32,6 @@ fn after(small: &SmallRun, name: &str, from: &str, to: &str, args: &[&str]) -> (
 
 fn pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
-}
-
-fn executable(path: &Path, text: &str) {
-    fs::write(path, text).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-}
-
-/// A run of RATE that may search with a program.
-fn searching() -> SmallRun {
-    let small = SmallRun::new(1);
-    executable(&small.at("find.sh"), "#!/bin/sh\necho '[]'\n");
-    let mut score = small.tribunal(&["score", "--input", "input.jsonl", "--out", "out", "--quiet"]);
-    score.args(["--method", "rate:search=find.sh", "--max-tokens", "8", "--kv-cache", "8MiB"]);
-    score.arg("--model").arg(&small.model);
-    let (code, text) = said(score);
-    assert!(matches!(code, 0 | 1), "{text}");
-    assert!(small.at("out/materials/search.sh").exists(), "{text}");
-    small
-}
-
-#[test]
-fn a_program_of_a_run_folder_is_only_run_when_it_is_allowed() {
-    let small = searching();
-    for args in
-        [&["verify", "out"][..], &["verify", "out", "--without-model"], &["rerun", "out", "--out", "again"]]
-    {
-        let (code, text) = said(small.tribunal(args));
-        assert_eq!(code, 2, "{text}");
-        assert!(text.contains("a program or a service that the run folder names"), "{text}");
-        assert!(text.contains("--allow-programs"), "{text}");
-    }
-    let (code, text) = said(small.tribunal(&["verify", "out", "--without-model", "--allow-programs"]));
-    assert!(code == 2 && text.contains("cannot be used with"), "{text}");
-    let (code, text) = said(small.tribunal(&["verify", "out", "--allow-programs"]));
-    assert!(code == 0 && text.contains("confirmed"), "{text}");
-    // Another program, another path, no hash.
-    executable(&small.at("out/materials/search.sh"), "#!/bin/sh\ntouch planted\necho '[]'\n");
-    for args in
-        [&["verify", "out", "--allow-programs"][..], &["rerun", "out", "--out", "again", "--allow-programs"]]
-    {
-        let (code, text) = said(small.tribunal(args));
-        assert!(code != 0 && text.contains("search.sh` is not what `run.json` says"), "{text}");
-    }
-    let run: serde_json::Value = serde_json::from_str(&small.read("out/run.json")).unwrap();
-    let mut without = run.clone();
-    without["origin"]["materials"] = serde_json::json!([]);
-    fs::write(small.at("out/run.json"), without.to_string()).unwrap();
-    let (code, text) = said(small.tribunal(&["verify", "out", "--allow-programs"]));
-    assert!(code == 2 && text.contains("has no hash of the program"), "{text}");
-    assert!(!small.at("planted").exists() && !small.at("out/planted").exists());
-}
-
-#[test]
-fn a_judge_asks_nothing_outside_when_it_is_told_so() {
-    let dir = tempfile::tempdir().unwrap();
-    executable(&dir.path().join("find"), "#!/bin/sh\necho '[]'\n");
-    let program = dir.path().join("find").display().to_string();
-    for name in [program.as_str(), "http://localhost:9/search"] {
-        let build = |programs| {
-            let settings = Settings { preset: Preset::Strict, programs, ..Settings::default() };
-            registry::build(&format!("rate:search={name}"), &settings).map(drop)
-        };
-        assert!(build(Programs::Run).is_ok());
-        let error = build(Programs::Refuse).unwrap_err().to_string();
-        assert!(error.contains("a program or a service"), "{error}");
-    }
 }
 
 #[test]

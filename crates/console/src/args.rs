@@ -7,7 +7,7 @@ use clap::{Args, Command, builder::PossibleValuesParser};
 use crate::{
     engine::Isa,
     eval::{InputSpec, JudgeSpec, ModelSpec, Pair, Resources, SamplingSpec},
-    judges::{Aggregate, Granularity, LanguageCheck, Preset, Programs, Role, setup},
+    judges::{Aggregate, Granularity, LanguageCheck, Preset, Role, setup},
     llm::Sampling,
 };
 
@@ -115,7 +115,6 @@ impl JudgeArgs {
             samples: self.samples.0,
             aggregate: self.samples.1,
             language_check: self.language_check,
-            programs: Programs::Run,
         }
     }
 }

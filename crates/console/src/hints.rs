@@ -70,7 +70,7 @@ fn of_evaluation(error: &eval::Error) -> Option<String> {
                 if base.is_empty() { String::new() } else { format!(", which was trained on `{base}`") };
             with(error, &format!("`--model BASE --adapter {folder}`{trained}"))
         }
-        E::NotAGpu(device) => format!("`gpu-check` checks a GPU, not `--device {device}`"),
+        E::NotAGpu(device) => format!("`--device {device}` is not a GPU"),
         E::WrongGpu { .. } => {
             with(error, "`--device cpu`, or another GPU; please report the card, its driver and these lines")
         }
@@ -166,9 +166,6 @@ fn of_judge(error: &setup::Error) -> Option<String> {
     use setup::Error as E;
     match error {
         E::SameSamples(_) => Some(with(error, "add `--temperature 0.7`")),
-        E::Outside { .. } => {
-            Some(with(error, "see what it is; `--allow-programs` allows it, `--without-model` never does"))
-        }
         E::MissingReferences { .. } => {
             Some(with(error, "give them (`-r REF.txt`, or a field `reference`), or leave `reference=on` out"))
         }

@@ -124,10 +124,6 @@ pub enum Error {
     InputChanged { there: Box<InputId>, here: Box<InputId> },
     #[error("`{}` keeps no copy of `{}`, which its command names with `{option}`", folder.display(), file.display())]
     NoCopy { folder: PathBuf, file: PathBuf, option: String },
-    #[error(
-        "`{}` has no hash of the program `{program}`\nhint: without one nothing shows that it is the run's own", file.display()
-    )]
-    NoHash { file: PathBuf, program: String },
 
     #[error(transparent)]
     Input(#[from] read::Error),

@@ -73,7 +73,6 @@ fn prompts(panel: &Panel, judge: &Judge, segment: Segment, text: &str) -> Vec<(R
         let ids = panel.llm(role).counter()?.prompt_ids(&chat).ok()??;
         Some((role, ids))
     };
-    // An answer could have a program of the user's started, such as a search for evidence.
     rehearse_unanswered(judge, panel, &[segment]).into_iter().filter_map(ids).collect()
 }
 

@@ -7,10 +7,10 @@ use crate::{
     error::{Error, Result},
     evaluation::Input,
     input,
-    judges::{LanguageCheck, Programs, Role, registry},
+    judges::{LanguageCheck, Role, registry},
     models::adapter,
     provenance,
-    run::{self, RunFile, Selection, description::InputId, input as kept, materials},
+    run::{RunFile, Selection, description::InputId, input as kept, materials},
     segment::{Segments as _, read::Streamed},
     spec::{ModelSpec, Spec},
 };
@@ -19,9 +19,6 @@ mod check;
 mod sources;
 
 pub use check::{Check, UNCHECKED, check};
-
-/// The option of a method that can name a program.
-const PROGRAM: &str = "search";
 
 /// A run as its folder describes it.
 pub struct Recorded {
@@ -45,8 +42,6 @@ pub struct Changes {
     pub batch: Option<usize>,
     pub threads: Option<usize>,
     pub kv_cache: Option<u64>,
-    /// Runs the program, or asks the service of this machine, that the run searched evidence with.
-    pub allow_programs: bool,
     /// Reads files outside of the folder that its command names.
     pub allow_files: bool,
 }
@@ -54,7 +49,7 @@ pub struct Changes {
 /// Reads a folder's run. `given`: the specification of its command.
 ///
 /// # Errors
-/// An input that neither the folder keeps nor its command finds, files of which there is no copy, changed programs.
+/// An input that neither the folder keeps nor its command finds, files of which there is no copy.
 pub fn read(dir: &Path, run: RunFile, given: Spec, changes: &Changes) -> Result<Recorded> {
     let mut spec = given.clone();
     spec.models = located(&run, &given.models);
@@ -69,9 +64,6 @@ pub fn read(dir: &Path, run: RunFile, given: Spec, changes: &Changes) -> Result<
         None => return Err(Error::NoCopyOfInput(dir.into())),
     };
     relocate(dir, &run, &mut spec, changes)?;
-    if changes.allow_programs {
-        programs(dir, &run, &spec)?;
-    }
     Ok(Recorded { run, spec, given, input })
 }
 
@@ -110,9 +102,7 @@ fn mapped(models: &ModelSpec, map: impl Fn(&str) -> String) -> ModelSpec {
 }
 
 fn apply(spec: &mut Spec, changes: &Changes) {
-    let Changes { model, adapter, roles, jobs, batch, threads, kv_cache, allow_programs, allow_files: _ } =
-        changes;
-    spec.judge.programs = if *allow_programs { Programs::Run } else { Programs::Refuse };
+    let Changes { model, adapter, roles, jobs, batch, threads, kv_cache, allow_files: _ } = changes;
     let new = ModelSpec {
         model: model.clone().unwrap_or_else(|| spec.models.model.clone()),
         adapter: adapter.clone().or_else(|| spec.models.adapter.clone()),
@@ -173,8 +163,7 @@ fn relocate(dir: &Path, run: &RunFile, spec: &mut Spec, changes: &Changes) -> Re
     let mut method = request.clone();
     for (name, value) in provenance::options(&request).filter(|(name, value)| is_file(&request, name, value))
     {
-        let is_allowed = changes.allow_files || name == PROGRAM && changes.allow_programs;
-        let at = copy_of(dir, run, name, Path::new(value), is_allowed)?;
+        let at = copy_of(dir, run, name, Path::new(value), changes.allow_files)?;
         method = method.replace(&format!("{name}={value}"), &format!("{name}={}", at.display()));
     }
     spec.judge.method = method;
@@ -188,7 +177,7 @@ fn is_file(request: &str, option: &str, value: &str) -> bool {
     let choices = registry::find(name).map(|method| method.options).unwrap_or_default();
     choices.iter().any(|choice| {
         let takes_file = choice.name == option && choice.values.contains(&"<file>");
-        takes_file && !choice.values.contains(&value) && !value.contains("://")
+        takes_file && !choice.values.contains(&value)
     })
 }
 
@@ -203,26 +192,4 @@ fn copy_of(dir: &Path, run: &RunFile, flag: &str, given: &Path, is_allowed: bool
         return Ok(there);
     }
     Err(Error::NoCopy { folder: dir.into(), file: there, option: flag.to_owned() })
-}
-
-/// Checks every program that the method may run against the hash in `run.json`, before any of them is run.
-///
-/// # Errors
-/// A program that is another one now, or of which there is no hash.
-fn programs(dir: &Path, run: &RunFile, spec: &Spec) -> Result<()> {
-    for (option, value) in provenance::options(&spec.judge.method) {
-        let path = Path::new(value);
-        if option != PROGRAM || value.contains("://") || !path.is_file() {
-            continue;
-        }
-        let Some(material) = run.origin.materials.iter().find(|material| material.flag == option) else {
-            return Err(Error::NoHash { file: dir.join("run.json"), program: value.to_owned() });
-        };
-        let here = materials::sha256_now(path)?;
-        if here != material.sha256 {
-            let there = material.sha256.clone();
-            return Err(run::Error::Changed { path: path.into(), there, here }.into());
-        }
-    }
-    Ok(())
 }

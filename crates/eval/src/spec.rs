@@ -6,7 +6,7 @@ use std::{path::PathBuf, str::FromStr};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    judges::{Aggregate, Granularity, LanguageCheck, Preset, Programs, Role, Settings},
+    judges::{Aggregate, Granularity, LanguageCheck, Preset, Role, Settings},
     llm::Sampling,
     run::{CallRetention, Shard},
     segment::{Lang, lang},
@@ -112,9 +112,6 @@ pub struct JudgeSpec {
     #[serde(skip_serializing_if = "is_mean")]
     pub aggregate: Aggregate,
     pub language_check: LanguageCheck,
-    /// Whether programs that the method's options name are run.
-    #[serde(skip)]
-    pub programs: Programs,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -134,7 +131,6 @@ impl Default for JudgeSpec {
             samples: 1,
             aggregate: Aggregate::default(),
             language_check: LanguageCheck::On,
-            programs: Programs::default(),
         }
     }
 }
@@ -158,7 +154,6 @@ impl JudgeSpec {
             max_tokens: sampling.max_tokens,
             seed: sampling.seed,
             has_references: false,
-            programs: self.programs,
             language_check: self.language_check,
             model: model.to_owned(),
         }

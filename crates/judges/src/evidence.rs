@@ -1,20 +1,18 @@
-//! Evidence: an offline index over the user's own documents, which RATE's search agent queries. It judges nothing
-//! and never leaves this machine: [`backend`] can ask a local program or a local address instead.
+//! Evidence: an offline index over the user's own documents, which RATE's search agent queries. It judges nothing.
 //!
 //! The same documents give the same fingerprint and the same answers, on every machine.
 
+#[cfg(not(feature = "search"))]
+use std::path::Path;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-
-pub mod backend;
 
 pub mod read;
 
 #[cfg(feature = "search")]
 mod index;
 
-pub use backend::Backend;
 #[cfg(feature = "search")]
 pub use index::{Index, Manifest, build};
 
@@ -57,15 +55,29 @@ pub enum Error {
     Tantivy(#[from] tantivy::TantivyError),
     #[error("`{}`: this program was built without the search index; hint: `cargo build --release` builds it in", .0.display())]
     NotBuilt(PathBuf),
-    #[error("`{backend}` gave no evidence: {reason}")]
-    Backend { backend: String, reason: String },
-    #[error(
-        "`{0}` is not on this machine; hint: only http://localhost, http://127.0.0.1 and http://[::1] are asked"
-    )]
-    Remote(String),
-    /// The address itself is not repeated: it may hold a password.
-    #[error(
-        "the address of the search service cannot be used: {0}; hint: give one like http://localhost:8080/search"
-    )]
-    Address(String),
+}
+
+/// The index of a build without the feature `search`: none can be opened.
+#[cfg(not(feature = "search"))]
+pub enum Index {}
+
+#[cfg(not(feature = "search"))]
+impl Index {
+    /// # Errors
+    /// [`Error::NotBuilt`], always.
+    pub fn open(dir: &Path) -> Result<Self, Error> {
+        Err(Error::NotBuilt(dir.into()))
+    }
+
+    /// The fingerprint of an index, which there is none of.
+    #[must_use]
+    pub fn fingerprint(&self) -> &str {
+        match *self {}
+    }
+
+    /// # Errors
+    /// None: there is no index.
+    pub fn search(&self, _: &str, _: usize) -> Result<Vec<Hit>, Error> {
+        match *self {}
+    }
 }

@@ -83,7 +83,7 @@ pub use panel::{
 };
 pub use registry::Built;
 pub use samples::Aggregate;
-pub use setup::{Granularity, LanguageCheck, Preset, Programs, Settings};
+pub use setup::{Granularity, LanguageCheck, Preset, Settings};
 
 /// The protocol of a published method: how a group of segments is judged.
 pub trait Protocol: Sync + Send {

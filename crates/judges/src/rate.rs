@@ -5,8 +5,7 @@
 //!
 //! Differs:
 //! - Preset `code` is a program of its own, message by message: see `code.rs`.
-//! - Search. Paper and code: Bing. Ours: the user's own documents (`search=INDEX`), a program or a service on
-//!   this machine. Without one there is no search: the core agent is not told of a search agent, as with
+//! - Search. Paper and code: Bing. Ours: the user's own documents (`search=INDEX`). Without them there is no search: the core agent is not told of a search agent, as with
 //!   `skip=search`, and the signature says so.
 //! - Memory. In paper and code the translations of a source share knowledge and anchors, so that a score depends on
 //!   the others and on their order. So here (`memory=shared`); `strict` takes them by the names of their systems,
@@ -31,6 +30,8 @@
 //! - Error spans carry no severity: they are neutral, weigh nothing, and have the issue as explanation.
 //! - Beyond the paper: `expected=on` adds the mean of the score's distribution to the evaluation agent's answer.
 
+use std::path::Path;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -44,10 +45,10 @@ use super::{
     method::{Calls, Lowest},
     prompt::{File, Prompts},
     reading,
-    setup::{self, Preset, Programs, Settings, options},
+    setup::{self, Preset, Settings, options},
 };
 use crate::{
-    evidence::Backend,
+    evidence::Index,
     llm::{Chat, Reply, ResponseFormat, Sampling},
     segment::Segment,
 };
@@ -109,7 +110,7 @@ options! {
     /// What it can be told.
     pub struct Options {
         "search" search: Option<String> = { "none" => None, <file> Some },
-            "an index of `tribunal search build`, a program, or http://localhost...";
+            "an index of `tribunal search build`";
         "skip" skip: Skipped = {
             "none" => Skipped::None, "search" => Skipped::Search, "comparison" => Skipped::Comparison, "both" => Skipped::Both
         }, "agents that are left out (Table 4)";
@@ -134,7 +135,7 @@ pub enum Skipped {
 pub struct Rate {
     prompts: Prompts,
     preset: Preset,
-    evidence: Option<Backend>,
+    evidence: Option<Index>,
     team: Team,
     shares_memory: bool,
     rounds: usize,
@@ -174,7 +175,7 @@ impl From<Rate> for Judge {
     fn from(judge: Rate) -> Self {
         let provenance = Provenance::of(&judge.prompts);
         let provenance = match (&judge.evidence, judge.team.comparison) {
-            (Some(evidence), _) => provenance.with("search", evidence.signature()),
+            (Some(evidence), _) => provenance.with("search", evidence.fingerprint()),
             // The omitted agents, by request or by default.
             (None, true) => provenance.with("skip", "search"),
             (None, false) => provenance.with("skip", "both"),
@@ -198,7 +199,7 @@ impl Rate {
         if settings.weights.is_some() || settings.shots.is_some() {
             return Err(setup::Error::NeitherWeightsNorShots);
         }
-        let evidence = open_evidence(options, settings.programs)?;
+        let evidence = open_evidence(options)?;
         let rounds = Some(*options.rounds).filter(|n| n.fract() == 0.0 && *n >= 1.0);
         let files = match settings.preset {
             Preset::Code => code::FILES.to_vec(),
@@ -320,7 +321,7 @@ impl Rate {
 }
 
 /// What the option `search` names.
-fn open_evidence(options: &Options, programs: Programs) -> Result<Option<Backend>, setup::Error> {
+fn open_evidence(options: &Options) -> Result<Option<Index>, setup::Error> {
     let conflict = |reason: String| setup::Error::Conflict(reason);
     match (options.search.as_deref(), *options.skip) {
         (None, _) => Ok(None),
@@ -329,10 +330,7 @@ fn open_evidence(options: &Options, programs: Programs) -> Result<Option<Backend
              them out",
             options.skip.text
         ))),
-        (Some(name), _) if programs == Programs::Refuse && Backend::is_outside(name) => {
-            Err(setup::Error::Outside { name: name.into() })
-        }
-        (Some(name), _) => Backend::open(name).map(Some).map_err(|e| conflict(e.to_string())),
+        (Some(name), _) => Index::open(Path::new(name)).map(Some).map_err(|e| conflict(e.to_string())),
     }
 }
 

@@ -315,7 +315,6 @@ pub fn sign(method: &Method, settings: &Settings, options: &GivenOptions, proven
         seed: _,
         // In the option `reference`, where a method has it.
         has_references: _,
-        programs: _,
         // The engine signs it.
         model: _,
         language_check,

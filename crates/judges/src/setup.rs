@@ -124,16 +124,6 @@ impl FromStr for Granularity {
     }
 }
 
-/// Whether a method may start a program, or ask a service of this machine, that its options name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Programs {
-    /// The user has named it.
-    #[default]
-    Run,
-    /// A run folder names it, which another user may have made.
-    Refuse,
-}
-
 /// Whether texts are checked for being in the languages that they are said to be in, and for being translations at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -183,7 +173,6 @@ pub struct Settings {
     pub seed: u64,
     /// Whether every segment of the input has a reference translation.
     pub has_references: bool,
-    pub programs: Programs,
     pub language_check: LanguageCheck,
     /// The model as it was requested: a card's name or a path; empty if not given.
     pub model: String,
@@ -259,10 +248,6 @@ pub enum Error {
     Syntax(String),
     #[error("{0}")]
     Conflict(String),
-    #[error(
-        "`{name}` is a program or a service that the run folder names, and it is neither started nor asked"
-    )]
-    Outside { name: String },
     #[error("{0} samples at temperature 0 are the same")]
     SameSamples(usize),
     #[error("`{method}:reference=on` needs a reference for every segment, and {missing} of {of} have none")]

@@ -199,6 +199,12 @@ impl Index {
         &self.manifest
     }
 
+    /// The first eight digits of the hash of all passages, as a signature has it.
+    #[must_use]
+    pub fn fingerprint(&self) -> &str {
+        &self.manifest.sha256[..8]
+    }
+
     /// The best passages for a few words, at most `limit`; equally good ones in the order of the input. A passage need
     /// not contain every word.
     ///

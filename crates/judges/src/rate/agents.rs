@@ -191,7 +191,7 @@ impl Session<'_> {
         let mut passages: Vec<Passage> = Vec::new();
         for query in &queries {
             let found = evidence.search(query, PASSAGES).map_err(|e| Error::Failed(e.to_string()))?;
-            passages.extend(found);
+            passages.extend(found.into_iter().map(|hit| hit.passage));
         }
         let mut seen = std::collections::BTreeSet::new();
         passages.retain(|passage| seen.insert((passage.origin.clone(), passage.text.clone())));

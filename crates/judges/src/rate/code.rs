@@ -245,7 +245,8 @@ impl<'a> Session<'a> {
         let mut passages = Vec::new();
         for query in &queries {
             let found = self.judge.evidence.as_ref().map(|evidence| evidence.search(query, PASSAGES));
-            passages.extend(found.transpose().map_err(|e| Error::Failed(e.to_string()))?.unwrap_or_default());
+            let found = found.transpose().map_err(|e| Error::Failed(e.to_string()))?.unwrap_or_default();
+            passages.extend(found.into_iter().map(|hit| hit.passage));
         }
         let chat = say(chat, &prompts.render(SNIPPETS, json!({ "passages": passages }))?);
         let chat = say(chat, &prompts.render(SUMMARIZE, ())?);

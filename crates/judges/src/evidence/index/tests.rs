@@ -1,7 +1,6 @@
 //! Tests of the evidence index: builds, finds, refuses. Real searches over files written here.
 
 use super::*;
-use crate::evidence::Backend;
 
 /// A folder with one document of each kind.
 fn documents(dir: &Path) {
@@ -149,51 +148,4 @@ fn bad_documents_and_folders_are_refused() {
         half.starts_with("`DIR/o1` is not an evidence index: `evidence.json`: there is no such file"),
         "{half}"
     );
-}
-
-#[cfg(unix)]
-#[test]
-fn a_program_can_answer_instead_of_an_index() {
-    use std::os::unix::fs::PermissionsExt;
-
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("find");
-    fs::write(&path, "#!/bin/sh\nread line\nprintf '[{\"title\":\"asked\",\"text\":%s}, \"two\", \"three\"]' \"\\\"$(echo \"$line\" | wc -c)\\\"\"\n").unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    let backend = Backend::open(path.to_str().unwrap()).unwrap();
-    assert!(backend.signature().starts_with("program-"));
-    let found = backend.search("夺笋", 2).unwrap();
-    assert_eq!((found.len(), found[0].title.as_str(), found[1].text.as_str()), (2, "asked", "two"));
-    fs::write(&path, "#!/bin/sh\nexit 3\n").unwrap();
-    let error = backend.search("x", 2).unwrap_err().to_string();
-    assert!(error.contains("it ended with exit status: 3"), "{error}");
-}
-
-#[test]
-fn a_service_on_this_machine_answers() {
-    use std::io::{Read, Write};
-
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/search", listener.local_addr().unwrap());
-    let server = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut asked = Vec::new();
-        while !String::from_utf8_lossy(&asked).contains("\"recency\":null") {
-            let mut buffer = [0; 1024];
-            let n = stream.read(&mut buffer).unwrap();
-            asked.extend_from_slice(&buffer[..n]);
-        }
-        let body = r#"{"snippets": ["found"], "count": 1}"#;
-        write!(
-            stream,
-            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-            body.len()
-        )
-        .unwrap();
-        String::from_utf8(asked).unwrap()
-    });
-    let backend = Backend::open(&url).unwrap();
-    assert_eq!(backend.search("夺笋", 5).unwrap()[0].text, "found");
-    let asked = server.join().unwrap();
-    assert!(asked.starts_with("POST /search") && asked.contains(r#""query":"夺笋""#), "{asked}");
 }

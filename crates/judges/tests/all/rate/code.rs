@@ -73,23 +73,18 @@ fn agents() -> Agents {
     Agents { comparer: Arc::new(comparer), ..agents }
 }
 
-/// A program that finds `About QUERY.` and `More.`.
-#[cfg(unix)]
-fn program(dir: &Path) -> String {
-    use std::os::unix::fs::PermissionsExt;
-
-    let path = dir.join("find");
-    let script = "#!/bin/sh\nread line\nquery=$(printf '%s' \"$line\" | sed 's/.*\"query\":\"\\([^\"]*\\)\".*/\\1/')\nprintf '{\"snippets\": [\"About %s.\", \"More.\"]}' \"$query\"\n";
-    std::fs::write(&path, script).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    path.display().to_string()
+/// An index that finds `About QUERY.` and `More.`.
+fn snippets(dir: &Path) -> String {
+    let (input, out) = (dir.join("snippets.jsonl"), dir.join("index"));
+    std::fs::write(&input, "{\"text\": \"About 夺笋.More.\"}\n{\"text\": \"About slang.More.\"}\n").unwrap();
+    evidence::build(&input, &out).unwrap();
+    out.display().to_string()
 }
 
-#[cfg(unix)]
 #[test]
 fn every_message_has_the_bytes_of_the_authors_program() {
     let dir = tempfile::tempdir().unwrap();
-    let judge = judge(&format!("rate:rounds=6,search={}", program(dir.path())), Preset::Code);
+    let judge = judge(&format!("rate:rounds=6,search={}", snippets(dir.path())), Preset::Code);
     let group = [translation("1", FIRST), translation("2", SECOND)];
     let (verdicts, calls) = agents().judge(&judge, &group);
     assert_eq!(verdicts.iter().map(score).collect::<Vec<_>>(), ["3.5", "7"]);

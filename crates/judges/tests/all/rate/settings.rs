@@ -61,7 +61,7 @@ fn the_signature_names_the_evidence() {
     ];
     insta::assert_snapshot!(refusals.join("\n"), @"
     `nowhere` is not an evidence index: `evidence.json`: there is no such file or folder; hint: make one with `tribunal search build`
-    `https://example.org` is not on this machine; hint: only http://localhost, http://127.0.0.1 and http://[::1] are asked
+    `https://example.org` is not an evidence index: `evidence.json`: there is no such file or folder; hint: make one with `tribunal search build`
     `skip=search` leaves the search agent out, but `search=` gives it something to search; hint: leave one of them out
     `rounds` must be a whole number from 1 on
     option `rounds` of `rate` cannot be `many`
