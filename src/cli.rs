@@ -111,8 +111,6 @@ enum Command {
     Search(search::Args),
     /// Check that this build computes correct results on this machine
     Selftest(selftest::Args),
-    /// Check that a GPU computes what it should
-    GpuCheck(gpu_check::Args),
     /// The judging methods: list, show
     Methods(methods::Args),
     /// The judge models: list, pull, verify, show
@@ -281,7 +279,6 @@ impl Cli {
             Command::Tune(args) => tune::run(&args, &invocation, out),
             Command::Search(args) => search::run(&args, out),
             Command::Selftest(args) => selftest::run(&args, out),
-            Command::GpuCheck(args) => gpu_check::run(&args, out),
             Command::Methods(args) => methods::run(&args, out),
             Command::Models(args) => models::run(args, out),
             Command::Completions(args) => setup::completions(&args, Self::command(), out),

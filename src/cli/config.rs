@@ -44,7 +44,6 @@ const ASIDE: &[(&str, &[&str])] = &[
     ("verify", RECORDED),
     ("calibrate", &["method"]),
     ("ask", FORMAT),
-    ("gpu-check", FORMAT),
     ("selftest", FORMAT),
 ];
 

@@ -1,24 +1,20 @@
-//! `tribunal gpu-check`: whether a GPU computes what it should, and the same before a run on a GPU that was not checked yet:
-//! in a process of its own, which is ended when it takes too long.
+//! Checks a GPU by `tribunal selftest` before its first run: in a process of its own, which is ended when it takes too
+//! long.
 
 use std::{
     collections::BTreeMap,
-    io::Write,
     path::PathBuf,
-    process::{Command, ExitCode, Stdio},
+    process::{Command, Stdio},
     time::{Duration, Instant, UNIX_EPOCH},
 };
 
-use anyhow::Result;
-use serde::{Deserialize, Serialize};
-
-use super::output::TextOrJson;
+use super::selftest::PrintedGpus;
 use crate::{
     card,
-    console::{args, loading},
+    console::loading,
     eval::{
         self, ModelSpec, Models, Resources,
-        models::gpu_check::{self, GpuReport, Named},
+        models::gpu_check::{self, Named},
     },
     files,
     llm::Sampling,
@@ -26,60 +22,6 @@ use crate::{
 
 /// How long the check of one GPU may take. It needs under a second where nothing is wrong; a kernel that hangs never ends.
 const LIMIT: Duration = Duration::from_secs(20);
-
-/// Checks a GPU: its tensor cores, every kernel beside the plain one, two layers of a model.
-#[derive(Clone, Debug, clap::Args)]
-pub struct Args {
-    /// A model whose width is checked too: a card, file or folder
-    #[arg(long, value_name = "CARD|PATH")]
-    model: Option<String>,
-    /// cuda, cuda:N, or cuda:N,M for several GPUs
-    #[arg(long, default_value = "cuda", value_parser = args::device)]
-    device: String,
-    /// The kernels that are checked
-    #[arg(long, default_value = "auto", value_parser = args::GPU_KERNELS)]
-    gpu_kernels: String,
-    #[command(flatten)]
-    printed: TextOrJson,
-}
-
-/// What `--json` prints.
-#[derive(Serialize, Deserialize)]
-struct Printed {
-    gpus: Vec<GpuReport>,
-}
-
-/// Runs `tribunal gpu-check`: exit code 0 where nothing differs, 1 where something does.
-///
-/// # Errors
-/// There is no such GPU, it has too little memory, or the model cannot be read or run there.
-pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
-    let found = gpu_check::check(&args.device, args.model.as_deref(), &args.gpu_kernels)?;
-    let remark = if found.len() > 1 { gpu_check::peers(&args.device)? } else { None };
-    if args.printed.is_json() {
-        writeln!(out, "{}", serde_json::to_string(&Printed { gpus: found.clone() })?)?;
-    } else {
-        for GpuReport { gpu, seconds, wrong } in &found {
-            let of_model = if args.model.is_some() { ", and two layers of the model" } else { "" };
-            match wrong {
-                None => writeln!(
-                    out,
-                    "{gpu}: the tensor core's sums and every product are right{of_model} ({seconds:.2} s)"
-                )?,
-                Some(wrong) => writeln!(
-                    out,
-                    "{gpu}: {wrong}\nhint: `--gpu-kernels proven`, or `plain` if that differs too; please report the \
-                     card, its driver and this line"
-                )?,
-            }
-        }
-        if let Some(remark) = remark {
-            writeln!(out, "{remark}")?;
-        }
-    }
-    let all_right = found.iter().all(|found| found.wrong.is_none());
-    Ok(if all_right { ExitCode::SUCCESS } else { ExitCode::from(1) })
-}
 
 /// What is known of GPUs, by GPU, driver, build and model.
 type Known = BTreeMap<String, String>;
@@ -175,7 +117,7 @@ impl<'a> Checks<'a> {
                 Outcome::Right => {
                     if idx > 0 {
                         say!(
-                            "warning: this run takes `--gpu-kernels {set}`, which are slower; `tribunal gpu-check` shows more\n\
+                            "warning: this run takes `--gpu-kernels {set}`, which are slower; `tribunal selftest --device cuda` shows more\n\
                              hint: please report the card, its driver and these lines"
                         );
                     }
@@ -242,7 +184,7 @@ enum Outcome {
 fn outcome(gpu: &Named, model: &str, set: &str, limit: Duration) -> Outcome {
     let Ok(program) = std::env::current_exe() else { return Outcome::Unknown };
     let mut command = Command::new(program);
-    command.args(["gpu-check", "--format", "json", "--gpu-kernels", set, "--model", model]);
+    command.args(["selftest", "--format", "json", "--gpu-kernels", set, "--model", model]);
     command.args(["--device", &format!("cuda:{}", gpu.ordinal)]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let Ok(mut child) = command.spawn() else { return Outcome::Unknown };
@@ -253,7 +195,7 @@ fn outcome(gpu: &Named, model: &str, set: &str, limit: Duration) -> Outcome {
             continue;
         };
         let printed = child.wait_with_output().map(|output| output.stdout).unwrap_or_default();
-        let found = serde_json::from_slice::<Printed>(&printed).map(|printed| printed.gpus);
+        let found = serde_json::from_slice::<PrintedGpus>(&printed).map(|printed| printed.gpus);
         return match found {
             Ok(found) => {
                 found.into_iter().find_map(|found| found.wrong).map_or(Outcome::Right, Outcome::Wrong)

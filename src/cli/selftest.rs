@@ -1,26 +1,37 @@
-//! `tribunal selftest`: whether this build computes on this machine what it should, on each instruction set of the
-//! processor and on each GPU.
+//! `tribunal selftest`: recorded verdicts on each instruction set of the processor, and checks of each GPU.
 
 use std::{io::Write, process::ExitCode};
 
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{output::TextOrJson, setup};
-use crate::eval::{
-    Resources,
-    models::gpu_check::{self, GpuReport},
-    selftest::{self, CpuReport, Difference},
+use crate::{
+    console::args,
+    eval::{
+        Resources,
+        models::gpu_check::{self, GpuReport},
+        selftest::{self, CpuReport, Difference},
+    },
 };
 
 /// Checks that this build computes correct results on this machine: instruction sets and GPUs.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
+    /// Check only the CPU (cpu), or only GPUs: cuda, cuda:N, cuda:N,M
+    #[arg(long, default_value = "auto", value_parser = args::device)]
+    device: String,
+    /// A model of whose width and formats two layers are checked on GPUs: a card, file or folder
+    #[arg(long, value_name = "CARD|PATH")]
+    model: Option<String>,
+    /// The kernels that are checked on GPUs
+    #[arg(long, default_value = "auto", value_parser = args::GPU_KERNELS)]
+    gpu_kernels: String,
     #[command(flatten)]
     printed: TextOrJson,
 }
 
-/// What `--format json` prints.
+/// The output of `--format json`.
 #[derive(Serialize)]
 struct Printed<'a> {
     version: &'a str,
@@ -29,21 +40,40 @@ struct Printed<'a> {
     gpus: &'a [GpuReport],
 }
 
+/// The part of [`Printed`] about GPUs.
+#[derive(Deserialize)]
+pub struct PrintedGpus {
+    pub gpus: Vec<GpuReport>,
+}
+
 /// Runs `tribunal selftest`: exit code 0 where everything is as recorded, 1 where something differs.
 ///
 /// # Errors
-/// The model cannot be written to the temporary folder, or a GPU cannot be opened.
+/// There is no such GPU, it has too little memory, or the model cannot be written, read or run.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
-    let cpu = selftest::check()?;
-    let named = gpu_check::gpus(None, &Resources::default());
-    let of_gpu = |gpu: &gpu_check::Named| gpu_check::check(&format!("cuda:{}", gpu.ordinal), None, "auto");
-    let gpus = named.iter().map(of_gpu).collect::<Result<Vec<_>, _>>()?.concat();
+    let check = |device: &str| gpu_check::check(device, args.model.as_deref(), &args.gpu_kernels);
+    let cpu = if matches!(args.device.as_str(), "auto" | "cpu") { selftest::check()? } else { Vec::new() };
+    let gpus = match args.device.as_str() {
+        "cpu" => Vec::new(),
+        "auto" => {
+            let gpus = gpu_check::gpus(None, &Resources::default()).into_iter();
+            gpus.map(|gpu| check(&format!("cuda:{}", gpu.ordinal))).collect::<Result<Vec<_>, _>>()?.concat()
+        }
+        named => check(named)?,
+    };
+    let remark = if gpus.len() > 1 { gpu_check::peers(&args.device)? } else { None };
     if args.printed.is_json() {
         let printed =
             Printed { version: setup::version(), segments: selftest::n_segments(), cpu: &cpu, gpus: &gpus };
         writeln!(out, "{}", serde_json::to_string(&printed)?)?;
     } else {
         show(&cpu, &gpus, out)?;
+        if args.device == "auto" && gpus.is_empty() {
+            writeln!(out, "no GPU was checked: there is none, or this build cannot use it")?;
+        }
+        if let Some(remark) = remark {
+            writeln!(out, "{remark}")?;
+        }
     }
     let is_right = cpu.iter().all(|cpu| cpu.wrong.is_none()) && gpus.iter().all(|gpu| gpu.wrong.is_none());
     Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::from(1) })
@@ -70,9 +100,6 @@ fn show(cpu: &[CpuReport], gpus: &[GpuReport], out: &mut dyn Write) -> Result<()
             Some(wrong) => writeln!(out, "{gpu}: {wrong}")?,
         }
     }
-    if gpus.is_empty() {
-        writeln!(out, "no GPU was checked: there is none, or this build cannot use it")?;
-    }
     if let Some(hint) = hint(cpu, gpus) {
         writeln!(
             out,
@@ -82,7 +109,7 @@ fn show(cpu: &[CpuReport], gpus: &[GpuReport], out: &mut dyn Write) -> Result<()
     Ok(())
 }
 
-/// What to do where something differs.
+/// The remedy where something differs.
 fn hint(cpu: &[CpuReport], gpus: &[GpuReport]) -> Option<String> {
     let right = cpu.iter().rfind(|cpu| cpu.wrong.is_none());
     if cpu.iter().any(|cpu| cpu.wrong.is_some()) {
@@ -95,7 +122,7 @@ fn hint(cpu: &[CpuReport], gpus: &[GpuReport]) -> Option<String> {
         ));
     }
     let is_wrong = gpus.iter().any(|gpu| gpu.wrong.is_some());
-    is_wrong.then(|| "`--device cpu` computes what it should, and `tribunal gpu-check` says more".into())
+    is_wrong.then(|| "`--gpu-kernels proven`, or `plain` if that differs too, or `--device cpu`".into())
 }
 
 #[cfg(test)]
@@ -132,18 +159,16 @@ mod tests {
         insta::assert_snapshot!(shown(&[cpu("portable", false), cpu("avx2", true)], &[]), @"
         portable: 20 segments, verdicts and log-probabilities are right (0.25 s)
         avx2: segment 7: log-probability of token 3: expected `-1.5`, found `-1.25`
-        no GPU was checked: there is none, or this build cannot use it
         hint: `--device cpu --cpu-tier portable` computes what it should; please report the processor or card, and these lines with `tribunal --version`
         ");
         insta::assert_snapshot!(shown(&[cpu("portable", true)], &[]), @"
         portable: segment 7: log-probability of token 3: expected `-1.5`, found `-1.25`
-        no GPU was checked: there is none, or this build cannot use it
         hint: no scores of this build can be trusted on this machine: install it again, or build it here; please report the processor or card, and these lines with `tribunal --version`
         ");
         insta::assert_snapshot!(shown(&[cpu("portable", false)], &[gpu(Some("a kernel differs"))]), @"
         portable: 20 segments, verdicts and log-probabilities are right (0.25 s)
         NVIDIA H200 (0): a kernel differs
-        hint: `--device cpu` computes what it should, and `tribunal gpu-check` says more; please report the processor or card, and these lines with `tribunal --version`
+        hint: `--gpu-kernels proven`, or `plain` if that differs too, or `--device cpu`; please report the processor or card, and these lines with `tribunal --version`
         ");
     }
 }

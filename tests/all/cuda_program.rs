@@ -189,10 +189,11 @@ fn kernels_that_wait_by_themselves_are_started_early() {
     assert_eq!((early, after), (0, verdicts));
 }
 
-/// Runs `tribunal gpu-check` on an emulated card with these variables: what it said, and its exit code.
-fn gpu_check(variables: &[(&str, &str)], more: &[&str]) -> (String, Option<i32>) {
+/// Runs `tribunal selftest` on an emulated card with these variables: what it said, and its exit code.
+fn selftest(variables: &[(&str, &str)], more: &[&str]) -> (String, Option<i32>) {
     let output = Command::new(env!("CARGO_BIN_EXE_tribunal"))
-        .arg("gpu-check")
+        .arg("selftest")
+        .args(if more.contains(&"--device") { &[][..] } else { &["--device", "cuda"] })
         .args(more)
         .envs(variables.iter().copied())
         .output()
@@ -209,17 +210,17 @@ fn a_wrong_kernel_is_found_and_named() {
     if gpu().is_none() || !is_emulated() {
         return;
     }
-    let (said, code) = gpu_check(&[], &["--model", &tiny("qwen2").display().to_string()]);
+    let (said, code) = selftest(&[], &["--model", &tiny("qwen2").display().to_string()]);
     assert!(code == Some(0) && said.contains("the tensor core's sums and every product are right"), "{said}");
     for (kernel, what) in [
         ("gemm_bf16_tma_64x128", "[35, 3072] by [72, 3072]"),
         ("gemm_q4_k_16x64", "[35, 3072] by [72, 3072]"),
         ("gemm_q6_k_8x64_gated", "experts [80, 768]"),
     ] {
-        let (said, code) = gpu_check(&[("TRIBUNAL_EMULATED_WRONG_KERNEL", kernel)], &[]);
+        let (said, code) = selftest(&[("TRIBUNAL_EMULATED_WRONG_KERNEL", kernel)], &[]);
         let named = format!("`{kernel}` of {what}: row 0, column 0 is ");
         assert!(code == Some(1) && said.contains(&named) && said.contains("--gpu-kernels proven"), "{said}");
-        let plain = gpu_check(&[("TRIBUNAL_EMULATED_WRONG_KERNEL", kernel)], &["--gpu-kernels", "plain"]);
+        let plain = selftest(&[("TRIBUNAL_EMULATED_WRONG_KERNEL", kernel)], &["--gpu-kernels", "plain"]);
         assert_eq!(plain.1, Some(0), "only kernels that are chosen from are checked: {}", plain.0);
     }
     // What no second kernel computes shows beside the CPU, or in the bits of small models that are known.
@@ -229,11 +230,11 @@ fn a_wrong_kernel_is_found_and_named() {
         ("sort_pairs", "a small model with experts: the hash"),
         ("delta_gate", "a small hybrid: the hash"),
     ] {
-        let (said, code) = gpu_check(&[("TRIBUNAL_EMULATED_WRONG_KERNEL", kernel)], &[]);
+        let (said, code) = selftest(&[("TRIBUNAL_EMULATED_WRONG_KERNEL", kernel)], &[]);
         assert!(code == Some(1) && said.contains(found), "{kernel}: {said}");
     }
     // As after a kernel that touched memory that is not its own.
-    let (said, code) = gpu_check(&[("TRIBUNAL_EMULATED_LOST_AFTER", "5")], &[]);
+    let (said, code) = selftest(&[("TRIBUNAL_EMULATED_LOST_AFTER", "5")], &[]);
     assert!(
         code == Some(1) && said.contains("the GPU failed") && said.contains("--gpu-kernels proven"),
         "{said}"
@@ -398,16 +399,16 @@ fn variables_that_are_no_numbers_are_refused_by_name() {
     }
 }
 
-/// Memory of another card that reads as other bytes is named by `gpu-check`.
+/// Memory of another card that reads as other bytes is named by `selftest`.
 #[test]
 fn cards_that_read_other_bytes_from_each_other_are_named() {
     if gpu().is_none() || !is_emulated() {
         return;
     }
     let two = ("TRIBUNAL_EMULATED_DEVICES", "2");
-    let (said, code) = gpu_check(&[two], &["--device", "cuda:0,1"]);
+    let (said, code) = selftest(&[two], &["--device", "cuda:0,1"]);
     assert!(code == Some(0) && !said.contains("reads other bytes"), "{said}");
-    let (said, code) = gpu_check(&[two, ("TRIBUNAL_EMULATED_LYING_PEERS", "1")], &["--device", "cuda:0,1"]);
+    let (said, code) = selftest(&[two, ("TRIBUNAL_EMULATED_LYING_PEERS", "1")], &["--device", "cuda:0,1"]);
     assert!(code == Some(0) && said.contains("GPU 0 reads other bytes from the memory of GPU 1"), "{said}");
 }
 

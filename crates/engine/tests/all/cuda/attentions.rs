@@ -193,7 +193,7 @@ fn steps_and_the_cache_take_the_memory_that_is_reckoned() {
 }
 
 #[test]
-fn what_gpu_check_compares_agrees() {
+fn what_selftest_compares_agrees() {
     let Some(Device::Cuda(gpu)) = gpu() else { return };
     for name in MODELS {
         let weights = Weights::open(&tiny(name)).unwrap();
@@ -205,7 +205,7 @@ fn what_gpu_check_compares_agrees() {
 
 /// Layers of a checkpoint's formats: products, epilogues and panels.
 #[test]
-fn what_gpu_check_compares_agrees_in_every_format() {
+fn what_selftest_compares_agrees_in_every_format() {
     let Some(Device::Cuda(gpu)) = gpu() else { return };
     let tiny = config("qwen3");
     let full = Attention { head_dim: 64, rotary_dim: 64, n_kv_heads: 2, ..tiny.full.clone() };

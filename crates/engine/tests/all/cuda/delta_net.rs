@@ -100,7 +100,7 @@ fn several_gpus_have_the_bits_of_one() {
     assert!(said.ends_with("hint: `--tensor-parallel` 1"), "{said}");
 }
 
-/// What `gpu-check` computes of a hybrid has the bits that are known of capability 9.
+/// The small hybrid of `selftest` has the bits that are known of capability 9.
 #[test]
 fn a_small_hybrid_has_known_bits() {
     let Some(Device::Cuda(gpu)) = gpu() else { return };
