@@ -171,9 +171,7 @@ fn completed<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Result<Vec
         .filter(|(_, value)| !value.is_empty())
         .filter_map(|(name, _)| name.into_string().ok())
         .collect();
-    for name in config::check_variables(names.iter().map(String::as_str), &cli)? {
-        say!("note: the variable `{name}` is not one of this program's, and does nothing");
-    }
+    config::check_variables(names.iter().map(String::as_str), &cli)?;
     let options = config::Options::find(variable)?;
     config::check(&options, &cli)?;
     config::completed(argv, &cli, &options, variable)

@@ -14,7 +14,7 @@ use crate::files;
 
 mod known;
 
-use known::{Misspelt, Stray};
+use known::Misspelt;
 
 /// Options that a variable can set: `TRIBUNAL_KV_CACHE` is `--kv-cache`.
 pub const VARIABLES: &[&str] = &[
@@ -134,19 +134,12 @@ pub fn check(options: &Options, cli: &Command) -> Result<(), Error> {
     }
 }
 
-/// Checks the names of the variables that are set: those that begin like the program's and are none of them.
+/// Checks the names of the variables that are set.
 ///
 /// # Errors
 /// [`Error::Variable`] for one that looks misspelt.
-pub fn check_variables<'a>(
-    names: impl Iterator<Item = &'a str>,
-    cli: &Command,
-) -> Result<Vec<String>, Error> {
-    let unknown = |stray| match stray {
-        Stray::Unknown(name) => Ok(name),
-        Stray::Misspelt { name, hint } => Err(Error::Variable { name, hint }),
-    };
-    known::strays(names, cli).into_iter().map(unknown).collect()
+pub fn check_variables<'a>(names: impl Iterator<Item = &'a str>, cli: &Command) -> Result<(), Error> {
+    known::misspelt_variable(names, cli).map_or(Ok(()), |(name, hint)| Err(Error::Variable { name, hint }))
 }
 
 /// A command line with the options of a file and of variables behind it, where it does not have them itself.

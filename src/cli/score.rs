@@ -136,11 +136,13 @@ fn finished(args: &Args, segments: &Corpus, outcome: &Outcome, out: &mut dyn Wri
         let json = serde_json::to_vec_pretty(&json)?;
         files::write(path, |file| file.write_all(&json))?;
     }
+    // What reads the JSON from there reads nothing else.
+    let is_taken = args.run.to_json.as_deref().is_some_and(files::is_stdout);
     let kept = args.keep.write(outcome)?;
     if let Some(kept) = kept.filter(|_| !args.run.quiet) {
         say!("{kept}");
     }
-    print(outcome, args.run.format, args.run.cells, detail(args), out)
+    if is_taken { Ok(()) } else { print(outcome, args.run.format, args.run.cells, detail(args), out) }
 }
 
 fn detail(args: &Args) -> Detail {

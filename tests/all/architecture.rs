@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+mod budgets;
 mod circles;
 mod source;
 

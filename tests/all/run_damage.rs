@@ -79,6 +79,30 @@ fn a_line_that_is_gone_is_missed() {
         "{said}"
     );
     continued(&small, "calls.jsonl", |calls| calls[..calls.len() / 2].to_vec(), &[]);
+    fs::remove_file(small.at("out/calls.jsonl")).unwrap();
+    fs::remove_file(small.at("out/calls.jsonl")).unwrap();
+    let (_, text) = said(small.score("out", &[]));
+    assert!(text.contains("calls.jsonl` lacks calls that the journal tells of: "), "{text}");
+    let (code, text) = said(small.tribunal(&["verify", "out", "--without-model"]));
+    assert_eq!(code, 0, "{text}");
+}
+
+#[test]
+fn a_call_is_verified_as_it_is_written() {
+    let small = finished(&[]);
+    let calls = small.read("out/calls.jsonl");
+    let edits = [
+        ("\"chat\":{", "\"chat\":{\"more\":1,"),
+        ("\"sampling\":{", "\"sampling\":{\"more\":1,"),
+        ("\"usage\":{", "\"usage\":{\"more\":1,"),
+        ("\"temperature\":0.0", "\"temperature\":1e-60"),
+    ];
+    for (from, to) in edits {
+        assert!(calls.contains(from), "{calls:.600}");
+        fs::write(small.at("out/calls.jsonl"), calls.replacen(from, to, 1)).unwrap();
+        let (code, text) = said(small.tribunal(&["verify", "out", "--without-model"]));
+        assert!(code == 1 && text.contains("the call as a run writes it"), "{to}: {text}");
+    }
 }
 
 #[test]

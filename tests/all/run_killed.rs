@@ -192,6 +192,16 @@ fn a_full_disk_and_a_folder_that_is_gone() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("was removed or replaced while the run was writing to it"), "{text}");
+
+    let mut command = small.score("undescribed", &["--jobs", "1"]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    while fs::metadata(small.at("undescribed/journal.jsonl")).map_or(0, |meta| meta.len()) == 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    fs::remove_file(small.at("undescribed/run.json")).unwrap();
+    child.wait_with_output().unwrap();
+    let (code, text) = said(small.tribunal(&["verify", "undescribed", "--without-model"]));
+    assert_eq!(code, 0, "`run.json` is there again: {text}");
 }
 
 #[cfg(unix)]

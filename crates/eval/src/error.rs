@@ -83,6 +83,8 @@ pub enum Error {
     NotAModel(String),
     #[error("`{}` is neither a file nor a folder, so it is no part of a model", .0.display())]
     NotAFile(PathBuf),
+    #[error("`{}` is an empty file, so it is no part of a model", .0.display())]
+    EmptyFile(PathBuf),
     #[error("the chat template `{}`: {reason}", file.display())]
     ChatTemplate { file: PathBuf, reason: String },
     #[error("`{0}`: no such folder")]

@@ -359,8 +359,12 @@ fn locate(name: &str, options: Options) -> Result<Located> {
     Ok(found)
 }
 
-/// Refuses a pipe or a device where a model is wanted, or in its folder: to read one may wait for ever.
+/// Refuses a pipe or a device where a model is wanted, or in its folder, and a file without a size, such as `/proc/kmsg`: to
+/// read one may wait for ever.
 fn plain(path: &Path) -> Result<()> {
+    if std::fs::metadata(path).is_ok_and(|there| there.is_file() && there.len() == 0) {
+        return Err(Error::EmptyFile(path.into()));
+    }
     let entries = if path.is_dir() { std::fs::read_dir(path).ok() } else { None };
     let inside = entries.into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path());
     for path in inside.chain([path.to_owned()]) {

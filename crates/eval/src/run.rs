@@ -58,7 +58,7 @@ pub use record::{Record, Status, UnitKey};
 pub use selection::Selection;
 pub use summary::Summary;
 
-use description::InputId;
+use description::{InputId, RUN};
 use folder::Folder;
 use groups::{Group, GroupId};
 use grow::{FolderState, RETRY};
@@ -249,7 +249,10 @@ impl Task<'_> {
         let guard = Lock::of_file(&journal.path)?;
         state.write(&folder, self.segments, config.shard, &config.copies)?;
         folder.sync()?;
-        Ok(OpenFolder { signature, folder, journal, done, _guard: guard })
+        let path = folder.path(RUN);
+        let description =
+            files::read_own(&path).map_err(|source| Error::Io { action: "read", path, source })?;
+        Ok(OpenFolder { signature, folder, description, journal, done, _guard: guard })
     }
 }
 
@@ -310,6 +313,8 @@ impl Opened<'_> {
         let mut index = Index::new(&share.units);
         index.add(&folder.folder.path(journal::JOURNAL), &share.units)?;
         let summary = finish::summary(&index, &folder.signature, &sums, sums.cost.clone())?;
+        // It may have been removed while the run wrote to the folder, which cannot be read without it.
+        folder.folder.write(RUN, &folder.description)?;
         let summary = finish::write(&folder.folder, &index, summary)?;
         Ok(Outcome { summary, dir: config.out.clone(), resumed })
     }
@@ -319,6 +324,8 @@ impl Opened<'_> {
 struct OpenFolder {
     signature: Signature,
     folder: Folder,
+    /// The bytes of `run.json`.
+    description: Vec<u8>,
     journal: Journal,
     done: Done,
     _guard: Option<Lock>,
@@ -355,7 +362,7 @@ pub fn each_verdict(path: &Path, visit: impl FnMut(Record) -> Result<(), Error>)
     }
     match journal::each_named(&file, visit) {
         // A file that the user names may be anything; only in a run folder is it a verdict that was damaged.
-        Err(Error::Damaged { path, line: 1, .. }) if !path.with_file_name(description::RUN).exists() => {
+        Err(Error::Damaged { path, line: 1, .. }) if !path.with_file_name(RUN).exists() => {
             Err(Error::NoVerdicts(path))
         }
         read => read,
@@ -458,10 +465,15 @@ pub enum Error {
     )]
     Changed { path: PathBuf, there: String, here: String },
     #[error(
-        "`{dir}` has {there} of the {told} calls that its verdicts tell of\nhint: copy the folder again, or delete \
+        "`{dir}` has {there} calls where its verdicts tell of {told}\nhint: copy the folder again, or delete \
          its `journal.jsonl` and run its command again"
     )]
     CallsMissing { dir: PathBuf, there: usize, told: usize },
+    #[error(
+        "none of the folders has `input.jsonl`, the copy of the input that the first shard keeps (`{0}` is the first here)\nhint: \
+         copy the first shard's folder again"
+    )]
+    NoInput(PathBuf),
     #[error("`{0}` keeps no answers, so its verdicts cannot be derived again without the model")]
     Unrecorded(PathBuf),
     #[error("cannot count the tokens of the prompt about {} of `{system}`: {reason}", numbered(*seg))]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Deserialize;
-use tribunal_core::files::text;
+use tribunal_core::files::{self, text};
 
 use super::Error;
 use super::scores::{line_error, read_text};
@@ -75,10 +75,17 @@ impl Verdict {
 /// # Errors
 /// An unreadable file or line.
 pub fn read(path: &Path) -> Result<Vec<Verdict>, Error> {
-    let path = if path.is_dir() { path.join("verdicts.jsonl") } else { path.to_owned() };
-    let text = read_text(&path)?;
+    // A folder may be another user's: no link in it is followed, and no pipe waited for.
+    let in_folder = path.is_dir().then(|| path.join("verdicts.jsonl"));
+    let text = match &in_folder {
+        Some(path) => files::read_own(path)
+            .and_then(text::of_bytes)
+            .map_err(|source| Error::Read { path: path.clone(), source })?,
+        None => read_text(path)?,
+    };
+    let path = in_folder.as_deref().unwrap_or(path);
     let row = |(index, line): (usize, &str)| {
-        serde_json::from_str(line).map_err(|error| line_error(&path, index + 1, error.to_string()))
+        serde_json::from_str(line).map_err(|error| line_error(path, index + 1, error.to_string()))
     };
     text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).map(row).collect()
 }

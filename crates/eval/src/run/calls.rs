@@ -319,16 +319,23 @@ pub fn join(dirs: &[PathBuf], bring: impl Fn(usize, &str) -> bool, out: &Path) -
 ///
 /// # Errors
 /// [`Error::Io`] when it cannot be read, [`Error::Damaged`] for a line that is not a call.
-pub fn each(dir: &Path, visit: impl FnMut(usize, CallLine)) -> Result<bool, Error> {
-    each_parsed(dir, visit)
+pub fn each(dir: &Path, mut visit: impl FnMut(usize, CallLine)) -> Result<bool, Error> {
+    each_parsed(dir, |number, call, _| visit(number, call))
 }
 
-fn each_parsed<T: DeserializeOwned>(dir: &Path, mut visit: impl FnMut(usize, T)) -> Result<bool, Error> {
+/// As [`each`], with the bytes of each line.
+///
+/// # Errors
+/// As [`each`].
+pub fn each_parsed<T: DeserializeOwned>(
+    dir: &Path,
+    mut visit: impl FnMut(usize, T, &[u8]),
+) -> Result<bool, Error> {
     let Some(path) = place(dir) else { return Ok(false) };
     let mut damaged = None;
     let read = each_line(&path, |number, line| match serde_json::from_slice(line) {
         Ok(call) => {
-            visit(number, call);
+            visit(number, call, line);
             Ok(())
         }
         Err(error) => {
@@ -348,7 +355,7 @@ fn each_parsed<T: DeserializeOwned>(dir: &Path, mut visit: impl FnMut(usize, T))
 /// # Errors
 /// As [`each`].
 pub(super) fn each_place(dir: &Path, mut visit: impl FnMut(&CallCost)) -> Result<(), Error> {
-    each_parsed(dir, |_, call| visit(&call)).map(drop)
+    each_parsed(dir, |_, call, _| visit(&call)).map(drop)
 }
 
 /// The bytes of all calls of a folder, as they are when nothing is compressed.

@@ -287,12 +287,27 @@ impl RunFile {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(Error::NoRun(dir.into())),
             Err(source) => return Err(Error::Io { action: "read", path, source }),
         };
-        serde_json::from_str(&text).map_err(|source| Error::Damaged {
+        let hint = "restore it from a copy; the verdicts do not depend on it, but continuing the run does";
+        let run: Self = serde_json::from_str(&text).map_err(|source| Error::Damaged {
             line: source.line(),
-            path,
+            path: path.clone(),
             reason: source.to_string(),
-            hint: "restore it from a copy; the verdicts do not depend on it, but continuing the run does",
-        })
+            hint,
+        })?;
+        match run.repeated() {
+            Some(name) => Err(Error::DamagedFile { path, reason: format!("it lists `{name}` twice"), hint }),
+            None => Ok(run),
+        }
+    }
+
+    /// The first entry that a list of the file has twice.
+    fn repeated(&self) -> Option<&str> {
+        let mut seen = BTreeSet::new();
+        let materials = self.origin.materials.iter().map(|material| ("material", material.flag.as_str()));
+        let prompts = self.origin.prompts.iter().map(|prompt| ("prompt", prompt.name.as_str()));
+        let systems = self.systems.iter().map(|system| ("system", system.as_str()));
+        let mut names = materials.chain(prompts).chain(systems);
+        names.find(|name| !seen.insert(*name)).map(|(_, name)| name)
     }
 
     /// A path as it was meant where the command was given.

@@ -40,7 +40,8 @@ pub struct Merged {
 /// # Errors
 /// [`Error::DifferentRuns`] when signatures or inputs differ, [`Error::Contradiction`] when two folders hold different
 /// verdicts on the same unit, [`Error::Incomplete`] when some unit is in none although everything is needed,
-/// [`Error::CallsMissing`] when a folder has not all calls that its verdicts tell of, [`Error::Changed`],
+/// [`Error::CallsMissing`] when a folder has not all calls that its verdicts tell of, [`Error::NoInput`] when no folder has
+/// the copy of the input, [`Error::Changed`],
 /// [`Error::Io`], [`Error::Damaged`].
 pub fn merge(dirs: &[PathBuf], out: &Path, command: &[String], need: Need) -> Result<Merged, Error> {
     let Some(first_dir) = dirs.first() else { return Err(Error::NoRun(out.into())) };
@@ -70,6 +71,9 @@ pub fn merge(dirs: &[PathBuf], out: &Path, command: &[String], need: Need) -> Re
         missing => missing.map(|error| error.to_string()),
     };
     let keepers = keepers(dirs)?;
+    if keepers.is_empty() && need == Need::Everything {
+        return Err(Error::NoInput(first_dir.into()));
+    }
     let folder = Folder::open(out)?;
     own::discard_unfinished(&folder)?;
     state(&folder, first, command)?;

@@ -219,7 +219,7 @@ impl Check<'_> {
                 let _ = sender.send((*group, recorded)); // ends only with this loop
             }
         };
-        let is_torn = calls::each(dir, |number, call| {
+        let is_torn = calls::each_parsed(dir, |number, call: CallLine, line| {
             if open.as_ref().is_none_or(|(id, _)| *id != call.group) {
                 read.differences.extend(self.misplaced(number, &call.group, &mut seen));
             }
@@ -227,6 +227,7 @@ impl Check<'_> {
             read.sums.add(&call);
             is_bare |= call.content.is_none();
             read.differences.extend(unlike_its_hash(number, &call));
+            read.differences.extend(unlike_its_line(number, &call, line));
             read.differences.extend(named::uneven(number, &call));
             match &mut open {
                 Some((id, (_, calls))) if *id == call.group => calls.push(call),
@@ -325,6 +326,16 @@ fn unlike_its_hash(number: usize, call: &CallLine) -> Option<Difference> {
     let differs = hash != call.prompt_sha256;
     let what = "the sha256 of the prompt";
     differs.then(|| Difference::new(&place, what, &call.prompt_sha256, &hash).at((number, 0)))
+}
+
+/// A line that holds the call otherwise than a run writes it: with another field, or a number that is read as a shorter one.
+fn unlike_its_line(number: usize, call: &CallLine, line: &[u8]) -> Option<Difference> {
+    let here = serde_json::to_vec(call).ok()?;
+    let (there, here) = (String::from_utf8_lossy(line), String::from_utf8_lossy(&here));
+    let (shown_there, shown_here) = (there != here).then(|| around(&there, &here))?;
+    let place = format!("calls.jsonl line {number}");
+    let what = "the call as a run writes it";
+    Some(Difference::new(&place, what, &shown_there, &shown_here).at((number, 0)))
 }
 
 fn name(work: &Work<'_>, group: usize) -> String {

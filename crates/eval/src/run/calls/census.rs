@@ -5,14 +5,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{each_line, place};
+use super::{PLACES, each_line, place};
 use crate::run::{Error, call::CallLine, groups::GroupId};
 
 /// The calls of a folder, counted by group.
 #[derive(Debug, Default)]
 pub struct Census {
-    /// The file; `None` where there is none, of which nothing is said.
-    path: Option<PathBuf>,
+    /// The file, whether it is there or not.
+    path: PathBuf,
     /// Calls that were answered.
     answered: HashMap<GroupId, usize>,
     /// Groups that a damaged line names, or else those before and after it, whose it may be; and groups whose calls
@@ -28,8 +28,8 @@ impl Census {
     /// # Errors
     /// [`Error::Io`].
     pub fn of(dir: &Path, is_known: impl Fn(GroupId) -> bool) -> Result<Self, Error> {
-        let Some(path) = place(dir) else { return Ok(Self::default()) };
-        let mut census = Self::default();
+        let mut census = Self { path: dir.join(PLACES[0]), ..Self::default() };
+        let Some(path) = place(dir) else { return Ok(census) };
         let (mut before, mut is_after_damage) = (None, false);
         let read = each_line(&path, |number, line| {
             let Some((group, is_answered)) = intact(line) else {
@@ -52,7 +52,7 @@ impl Census {
             Ok(())
         });
         match read {
-            Ok(_) => Ok(Self { path: Some(path), ..census }),
+            Ok(_) => Ok(Self { path, ..census }),
             Err(source) => Err(Error::Io { action: "read", path, source }),
         }
     }
@@ -61,13 +61,13 @@ impl Census {
     #[must_use]
     pub fn has_all(&self, group: GroupId, told: usize) -> bool {
         let there = self.answered.get(&group).copied().unwrap_or(0);
-        self.path.is_none() || there >= told && !self.doubtful.contains(&group)
+        there >= told && !self.doubtful.contains(&group)
     }
 
     /// That so many groups, with so many verdicts, are judged again.
     #[must_use]
     pub fn said(&self, n_groups: usize, n_verdicts: usize) -> String {
-        let path = self.path.as_deref().unwrap_or(Path::new("")).display();
+        let path = self.path.display();
         let what = match self.damaged {
             None => "lacks calls that the journal tells of".to_owned(),
             Some((line, 1)) => format!("line {line} is damaged"),

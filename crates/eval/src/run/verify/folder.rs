@@ -194,10 +194,6 @@ impl Folder<'_> {
         let gone = there.keys().filter(|name| !here.contains_key(*name));
         for name in here.keys().chain(gone) {
             let (there, here) = (there.get(name), here.get(name));
-            // Summaries of older versions do not have these.
-            if there.is_none() && ["reasons", "pairs"].contains(&name.as_str()) {
-                continue;
-            }
             if there != here {
                 let text =
                     |value: Option<&Value>| value.map_or_else(|| "no such field".into(), Value::to_string);

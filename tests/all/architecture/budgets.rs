@@ -1,0 +1,75 @@
+//! The size of the house: lines of code of each room, words of documentation. A change that needs more room raises a
+//! budget in a commit of its own that says why.
+
+use std::{fs, path::Path};
+
+use super::{CRATES, folder, sources_of};
+
+/// Rooms by the beginning of their files' paths, which the longest that fits decides, with the most lines of code
+/// (without tests, comments and blank lines).
+const BUDGETS: &[(&str, &str, usize)] = &[
+    ("crates/engine", "model", 0),
+    ("crates/engine", "model/cpu", 0),
+    ("crates/engine", "model/cuda", 0),
+    ("crates/engine", "gguf", 0),
+    ("crates/engine", "engine", 0),
+    ("crates/engine", "card", 0),
+    ("crates/engine", "", 0),
+    ("crates/core", "", 0),
+    ("crates/judges", "", 0),
+    ("crates/meta", "", 0),
+    ("crates/eval", "eval", 0),
+    ("crates/eval", "run", 0),
+    ("crates/console", "", 0),
+    ("crates/bench", "", 0),
+    (".", "cli", 0),
+    (".", "report", 0),
+    (".", "tune", 0),
+    (".", "", 0),
+];
+
+/// Of all rooms.
+const LINES: usize = 0;
+
+/// Words of all documentation but the changelog, and of the changelog.
+const WORDS: [usize; 2] = [20_000, 400];
+
+#[test]
+fn rooms_stay_within_their_budgets() {
+    let mut counts = vec![0; BUDGETS.len()];
+    for (name, root) in CRATES {
+        for source in sources_of(&folder(name), root).iter().filter(|source| !source.is_test()) {
+            let is_of = |(of, room, _): &&(&str, &str, usize)| of == name && source.path.starts_with(room);
+            let (room, _) = (BUDGETS.iter().enumerate().filter(|(_, room)| is_of(room)))
+                .max_by_key(|(_, (_, room, _))| room.len())
+                .unwrap_or_else(|| panic!("{name}/{}: no room has a budget for it", source.path));
+            counts[room] += source.code.lines().filter(|line| !line.trim().is_empty()).count();
+        }
+    }
+    let mut over = Vec::new();
+    for ((name, room, budget), count) in BUDGETS.iter().zip(&counts) {
+        println!("{count:>7} of {budget:>6}  {name} {room}");
+        over.extend((count > budget).then(|| format!("{name} {room}: {count} lines, {budget} allowed")));
+    }
+    let sum: usize = counts.iter().sum();
+    println!("{sum:>7} of {LINES:>6}  all");
+    over.extend((sum > LINES).then(|| format!("all rooms: {sum} lines, {LINES} allowed")));
+    super::expect_none("budgets of rooms", over);
+}
+
+#[test]
+fn documentation_stays_within_its_budget() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let markdown = |folder: &Path| {
+        let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        files.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect::<Vec<_>>()
+    };
+    let is_changelog = |path: &Path| path.ends_with("CHANGELOG.md");
+    let mut words = [0, 0];
+    for path in [markdown(root), markdown(&root.join("docs"))].concat() {
+        let text = fs::read_to_string(&path).unwrap();
+        words[usize::from(is_changelog(&path))] += text.split_whitespace().count();
+    }
+    println!("words of documentation: {} of {}, changelog {} of {}", words[0], WORDS[0], words[1], WORDS[1]);
+    assert!(words[0] <= WORDS[0] && words[1] <= WORDS[1], "{words:?} words, {WORDS:?} allowed");
+}
