@@ -202,7 +202,6 @@ fn after_tag(tag: &str, end: u8) -> Option<&str> {
         match (quote, byte) {
             (Some(_), b'\\') => drop(bytes.next()),
             (Some(open), _) if open == byte => quote = None,
-            (Some(_), _) => {}
             (None, b'"' | b'\'') => quote = Some(byte),
             (None, _) if depth == 0 && byte == end && tag.as_bytes().get(at + 1) == Some(&b'}') => {
                 return Some(&tag[at + 2..]);
