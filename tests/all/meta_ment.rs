@@ -1,12 +1,12 @@
 //! MENT and its authors' workspace: read alike, RATE's Meta on all of it and on each domain, its annotators. A small set
 //! of the same layout is written here; the published one is read from `ment` in `TRIBUNAL_DATA`, where it is there.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tribunal::segment::{
     lang,
-    read::{TestSet, testset},
+    read::{TestSet, ment::Ment, testset},
 };
 
 use crate::{
@@ -99,11 +99,11 @@ fn found(dir: &Path, more: &[&str]) -> Value {
     serde_json::from_str(&meta(dir, &[&arguments[..], more].concat()).unwrap()).unwrap()
 }
 
-/// The values of a metric by pair and statistic, those of the average first.
-fn values(json: &Value) -> Vec<f64> {
+/// The values of a metric that are averaged, pair by pair.
+fn values(json: &Value, metric: &str) -> Vec<f64> {
     let tasks = json["result"]["tasks"].as_array().unwrap();
     let counted = tasks.iter().filter(|task| task["counted"] == true);
-    let values = counted.map(|task| task["values"]["RATE"]["Ok"]["value"].as_f64().unwrap());
+    let values = counted.map(|task| task["values"][metric]["Ok"]["value"].as_f64().unwrap());
     values.collect()
 }
 
@@ -115,11 +115,11 @@ fn lines_and_workspace_are_one_test_set() {
     workspace(&of_authors);
     let task = ["--task", "rate"];
     let (of_lines, of_workspace) = (found(dir.path(), &task), found(&of_authors, &task));
-    assert_eq!(values(&of_lines), values(&of_workspace));
-    assert_eq!(values(&of_lines).len(), 12);
+    assert_eq!(values(&of_lines, "RATE"), values(&of_workspace, "RATE"));
+    assert_eq!(values(&of_lines, "RATE").len(), 12);
     // Means of 0.625, 2, 3.5 and of 0.5, 1.5, 2.5: the same order, and nearly on a line.
-    assert_eq!(values(&of_lines)[0], 1.0);
-    assert!((values(&of_lines)[1] - 0.999_433).abs() < 1e-6, "{}", values(&of_lines)[1]);
+    assert_eq!(values(&of_lines, "RATE")[0], 1.0);
+    assert!((values(&of_lines, "RATE")[1] - 0.999_433).abs() < 1e-6, "{}", values(&of_lines, "RATE")[1]);
 
     for folder in [dir.path(), &of_authors] {
         let (src, tgt) = lang::parse_pair("en-zh").unwrap();
@@ -198,14 +198,73 @@ fn annotators_with_numbers_are_compared() {
     assert_eq!((&pair["first"], &pair["second"], &pair["shared"]), (&"r1".into(), &"r2".into(), &3.into()));
 }
 
-/// RATE, Table 3, its own row: zh-en, then en-zh.
-#[test]
-fn table_3_of_rate_from_its_published_scores() {
-    let Some(dir) = published_data().map(|data| data.join("ment")).filter(|dir| dir.is_dir()) else { return };
-    let printed = [97.8, 99.3, 99.7, 61.9, 74.5, 66.4, 88.9, 97.7, 92.7, 59.5, 65.3, 60.1];
-    let found = values(&found(&dir, &["--metrics", "RATE", "--task", "rate"]));
+/// The workspace that RATE's authors published.
+fn published() -> Option<PathBuf> {
+    published_data().map(|data| data.join("ment")).filter(|dir| dir.join("system-outputs").is_dir())
+}
+
+fn check_printed(found: &[f64], printed: &[f64]) {
+    assert_eq!(found.len(), printed.len());
     for (found, printed) in found.iter().zip(printed) {
         assert!((100.0 * found - printed).abs() < 0.0501, "{found} is not {printed}");
     }
-    assert_eq!(found.len(), printed.len());
+}
+
+/// Its own row and that of BLEU: zh-en, then en-zh.
+#[test]
+fn table_3_of_rate_from_its_published_scores() {
+    let Some(dir) = published() else { return };
+    let json = found(&dir, &["--task", "rate", "--lexical", "bleu"]);
+    let rate = [97.8, 99.3, 99.7, 61.9, 74.5, 66.4, 88.9, 97.7, 92.7, 59.5, 65.3, 60.1];
+    check_printed(&values(&json, "RATE"), &rate);
+    let bleu = [91.1, 84.2, 52.0];
+    println!("{bleu:?} {:?}", values(&json, "BLEU"));
+}
+
+/// The workspace names no domains, but its sources stand by domain, and SNS, the last one, has as many as Table 2 says.
+/// (Tables 9 to 11 are of the other domains and the first source behind each.)
+#[test]
+fn table_8_of_rate_from_its_published_scores() {
+    let Some(dir) = published() else { return };
+    let by_domain = tempfile::tempdir().unwrap();
+    let mut text = String::new();
+    for (lp, before_sns) in [("zh-en", 288), ("en-zh", 284)] {
+        let ment = Ment::open(&dir, lp).unwrap().unwrap();
+        let (src, tgt) = lp.split_once('-').unwrap();
+        let rated = std::fs::read_to_string(dir.join(format!("human-scores/{lp}.seg.score"))).unwrap();
+        let rated: Vec<f64> =
+            rated.lines().map(|line| line.split('\t').nth(1).unwrap().parse().unwrap()).collect();
+        for (seg, source) in ment.sources.iter().enumerate() {
+            let domain = if seg < before_sns { "others" } else { "SNS" };
+            let mut row = json!({ "src": source, "src_lang": src, "trans_lang": tgt, "domain": domain });
+            for system in 0..10 {
+                row[format!("trans_{system}")] =
+                    ment.outputs[&format!("system_{system}")][seg].clone().into();
+                row[format!("avg_trans_{system}_score")] = rated[system * ment.sources.len() + seg].into();
+            }
+            text += &format!("{row}\n");
+        }
+    }
+    write(&by_domain.path().join("MENT.jsonl"), &text);
+    let scores = format!("RATE={}/metric-scores/{{lp}}/RATE-src.seg.score", dir.display());
+    let json = found(by_domain.path(), &["--task", "rate", "--by", "domain", "--scores", &scores]);
+    let rows = json["more"]["slices"].as_array().unwrap().iter();
+    let sns: Vec<&Value> = rows.filter(|row| row["slice"] == "SNS" && row["metric"] == "RATE").collect();
+    let value = |lp: &str, statistic: &str| {
+        let row = sns.iter().find(|row| row["lp"] == lp && row["statistic"] == statistic);
+        row.unwrap()["value"]["Ok"]["value"].as_f64().unwrap()
+    };
+    let statistics = [
+        "sys:accuracy",
+        "sys:pearson",
+        "sys:spearman",
+        "seg:acc-eq@none",
+        "seg:pearson@none",
+        "seg:spearman@none",
+    ];
+    let printed = [[93.3, 99.2, 96.4, 63.3, 66.0, 66.0], [95.6, 99.1, 97.6, 61.3, 66.7, 63.2]];
+    for (lp, printed) in ["zh-en", "en-zh"].into_iter().zip(printed) {
+        check_printed(&statistics.map(|statistic| value(lp, statistic)), &printed);
+    }
+    check_printed(&[value("zh-en+en-zh", "average (rate)")], &[80.7]);
 }
