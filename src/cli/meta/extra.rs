@@ -14,6 +14,7 @@ use crate::meta::parts::{Parts, Request};
 use crate::meta::slices::By;
 use crate::meta::spans::counts::Definition;
 use crate::meta::statistic::Statistic;
+use crate::meta::task::TaskSet;
 use crate::meta::verdicts;
 use crate::meta::verdicts::Verdict;
 use crate::report::meta::{answers::Answers, plots};
@@ -90,7 +91,7 @@ pub struct Extras {
 ///
 /// # Errors
 /// Files that cannot be read, or scores that do not fit.
-pub fn compute(args: &Args, eval_sets: &[EvalSet], result: &SetResult) -> Result<Extras> {
+pub fn compute(args: &Args, set: &TaskSet, eval_sets: &[EvalSet], result: &SetResult) -> Result<Extras> {
     let wants = |part| args.extra.wants(part);
     let statistics: Vec<Statistic> =
         args.statistics.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
@@ -110,6 +111,7 @@ pub fn compute(args: &Args, eval_sets: &[EvalSet], result: &SetResult) -> Result
     let request = Request {
         seed: args.seed,
         statistics: &statistics,
+        task: args.task.as_ref().map(|_| set),
         by: by.as_ref(),
         calibration: wants(Part::Calibration),
         williams: wants(Part::Williams),
