@@ -121,6 +121,16 @@ impl Aligned {
         (0..self.n_segments).filter(shared).collect()
     }
 
+    /// Segments with both scores for every system that has any.
+    #[must_use]
+    pub fn common_segments(&self) -> Vec<usize> {
+        let there = |system: usize, segment: usize| self.cell(system, segment).is_some();
+        let with_any = (0..self.n_systems()).filter(|system| (0..self.n_segments).any(|s| there(*system, s)));
+        let systems: Vec<usize> = with_any.collect();
+        let is_common = |segment: &usize| systems.iter().all(|system| there(*system, *segment));
+        (0..self.n_segments).filter(|segment| !systems.is_empty() && is_common(segment)).collect()
+    }
+
     /// The same systems on some of the segments, in the given order.
     #[must_use]
     pub fn select(&self, segments: &[usize]) -> Self {

@@ -73,9 +73,9 @@ impl Scores {
         Self { name: name.into(), segments, units, systems, system_origin, n_filled, n_left_out }
     }
 
-    /// The segment scores of a run: system scores are means over the segments that every system has a score on.
+    /// Segment scores without system scores: these are means over the segments that every system has a score on.
     #[must_use]
-    pub fn from_run(name: impl Into<String>, segments: SegmentScores) -> Self {
+    pub fn from_segments(name: impl Into<String>, segments: SegmentScores) -> Self {
         let (systems, n_left_out) = mean_on_common(&segments);
         Self { systems, n_left_out: Some(n_left_out), ..Self::new(name, Some(segments), None) }
     }
@@ -111,8 +111,6 @@ impl Scores {
         if self.n_left_out.is_some() {
             let (systems, n_left_out) = mean_on_common(columns);
             (self.systems, self.n_left_out) = (systems, Some(n_left_out));
-        } else if self.system_origin == SystemScoreOrigin::MeanOfSegments {
-            self.systems = mean_scores(columns);
         }
         self
     }

@@ -31,17 +31,11 @@ const TOKENIZERS: [(&str, Tokenizer); 5] = [
 ];
 
 impl Baseline {
-    /// Scores of every translation against one reference. A system's score is over all segments at once;
-    /// where `rated` is given, over those that it rates of the system.
+    /// Scores of every translation against one reference. A system's score is over all segments at once.
     ///
     /// # Errors
     /// A test set without that reference, and texts that cannot be read.
-    pub fn scores(
-        self,
-        testset: &TestSet,
-        reference: Option<&str>,
-        rated: Option<&Scores>,
-    ) -> Result<Scores, Error> {
+    pub fn scores(self, testset: &TestSet, reference: Option<&str>) -> Result<Scores, Error> {
         let name = chosen(testset, reference)?;
         let references = testset.published_reference(name)?;
         let tokenizer = self.tokenizer(&testset.lp);
@@ -51,13 +45,7 @@ impl Baseline {
                 let output = testset.published_output(system)?;
                 let references = references.iter().map(String::as_str);
                 let pairs: Vec<(&str, &str)> = output.iter().map(String::as_str).zip(references).collect();
-                let whole = match rated.map(|scores| column(scores, system)) {
-                    None => pairs.clone(),
-                    Some(column) => {
-                        pairs.iter().zip(column).filter(|(_, s)| s.is_some()).map(|(p, _)| *p).collect()
-                    }
-                };
-                Ok((system.clone(), self.segments(tokenizer, &pairs), self.corpus(tokenizer, &whole)))
+                Ok((system.clone(), self.segments(tokenizer, &pairs), self.corpus(tokenizer, &pairs)))
             })
             .collect();
         let (mut segments, mut systems) = (SegmentScores::new(), SystemScores::new());
@@ -108,10 +96,6 @@ impl Baseline {
             other => other.to_string(),
         }
     }
-}
-
-fn column<'a>(scores: &'a Scores, system: &str) -> &'a [Option<f64>] {
-    scores.segments.as_ref().and_then(|columns| columns.get(system)).map_or(&[], Vec::as_slice)
 }
 
 fn chosen<'a>(testset: &'a TestSet, reference: Option<&str>) -> Result<&'a String, Error> {
