@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::Error;
+use super::correlation::mean;
 use super::scores::Scores;
 use super::scores::units::{Joining, UnitScores};
 
@@ -121,6 +122,16 @@ impl Aligned {
         (0..self.n_segments).filter(shared).collect()
     }
 
+    /// Segments with both scores for every system that has any.
+    #[must_use]
+    pub fn common_segments(&self) -> Vec<usize> {
+        let there = |system: usize, segment: usize| self.cell(system, segment).is_some();
+        let with_any = (0..self.n_systems()).filter(|system| (0..self.n_segments).any(|s| there(*system, s)));
+        let systems: Vec<usize> = with_any.collect();
+        let is_common = |segment: &usize| systems.iter().all(|system| there(*system, *segment));
+        (0..self.n_segments).filter(|segment| !systems.is_empty() && is_common(segment)).collect()
+    }
+
     /// The same systems on some of the segments, in the given order.
     #[must_use]
     pub fn select(&self, segments: &[usize]) -> Self {
@@ -147,10 +158,10 @@ impl Aligned {
             if cells.is_empty() {
                 continue;
             }
-            let n = cells.len() as f64;
+            let (gold, metric): (Vec<f64>, Vec<f64>) = cells.into_iter().unzip();
             means.systems.push(name.clone());
-            means.gold.push(cells.iter().map(|cell| cell.0).sum::<f64>() / n);
-            means.metric.push(cells.iter().map(|cell| cell.1).sum::<f64>() / n);
+            means.gold.push(mean(&gold));
+            means.metric.push(mean(&metric));
         }
         means
     }

@@ -7,19 +7,19 @@ use serde::Serialize;
 
 use super::align::Aligned;
 use super::scores::units::{Given, UnitScores};
-use super::scores::{Scores, SegmentScores, SystemScoreOrigin};
+use super::scores::{Scores, SegmentScores};
 
 /// Which translations a metric is judged by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoveragePolicy {
-    /// Those that all metrics scored.
+    /// Those that all metrics scored. Of a metric that lacks rated translations, system scores are means over the
+    /// segments that it and the raters scored for every system.
     #[default]
     Common,
-    /// Those that it scored itself.
+    /// Those that it scored itself, also in the system scores of a metric that lacks rated translations.
     Each,
-    /// Those that it scored itself; its system scores are over all of them, rated or not, and are compared with the
-    /// raters' own system scores.
+    /// Those that it scored itself; system scores are the metric's and the raters' own, whatever it lacks.
     Official,
 }
 
@@ -35,15 +35,11 @@ pub struct Common {
     /// Rated translations that are left out only because they stand in a document that a judge saw as one text, and
     /// something else in it is not rated or not scored: documents cannot be cut.
     pub in_cut_documents: usize,
-    /// Segments with a translation that is left out; where a judge saw documents as one text, also those of every
-    /// document that is not wholly rated and scored for every system. System scores leave them out for every system,
-    /// because means over different segments cannot be compared.
-    pub torn_segments: BTreeSet<usize>,
 }
 
 impl Common {
-    /// The human scores without those that some metric has no counterpart for; a system's score is then its
-    /// mean over the segments that are left for every system. The same scores where nothing is left out.
+    /// The human scores of segments without those that some metric has no counterpart for. System scores stay the
+    /// raters' own.
     ///
     /// A system that a metric lacks altogether does not count as a gap: comparing it is an error.
     #[must_use]
@@ -65,18 +61,12 @@ impl Common {
                 if is_left_out {
                     *score = None;
                     common.left_out += 1;
-                    common.torn_segments.insert(segment);
                 }
             }
         }
         let documents: Vec<&UnitScores> = metrics.iter().filter_map(|metric| metric.units.as_ref()).collect();
         if let Some(columns) = kept.segments.as_mut().filter(|_| !documents.is_empty()) {
             common.cut_documents(columns, &documents, systems);
-            common.tear_documents(columns, &documents, systems);
-        }
-        if common.is_partial() {
-            kept.systems = common.on_whole_segments(&kept).systems;
-            kept.system_origin = SystemScoreOrigin::MeanOfSegments;
         }
         (common, kept)
     }
@@ -103,7 +93,6 @@ impl Common {
                             column[seg] = None;
                             self.left_out += 1;
                             self.in_cut_documents += 1;
-                            self.torn_segments.insert(seg);
                         }
                     }
                 }
@@ -113,72 +102,18 @@ impl Common {
             }
         }
     }
+}
 
-    /// Adds the segments of all documents that are not there for every rated system, and those that are in none. A
-    /// system with nothing left keeps none from the others.
-    fn tear_documents(
-        &mut self,
-        columns: &SegmentScores,
-        documents: &[&UnitScores],
-        systems: &BTreeSet<String>,
-    ) {
-        let rated: Vec<(&String, &Vec<Option<f64>>)> = columns
-            .iter()
-            .filter(|(system, column)| systems.contains(*system) && column.iter().any(Option::is_some))
-            .collect();
-        let n_segments = rated.iter().map(|(_, column)| column.len()).max().unwrap_or(0);
-        for units in documents {
-            let mut whole: BTreeSet<usize> = BTreeSet::new();
-            for (idx, segs) in units.units.iter().enumerate() {
-                let is_whole = |(system, column): &(&String, &Vec<Option<f64>>)| {
-                    let given = units.scores.get(*system).map(|given| given[idx]);
-                    let is_scored = given.is_none_or(|given| matches!(given, Given::Score(_)));
-                    is_scored && segs.iter().all(|seg| is_there(column, *seg))
-                };
-                if rated.iter().all(is_whole) {
-                    whole.extend(segs);
-                }
-            }
-            self.torn_segments.extend((0..n_segments).filter(|segment| !whole.contains(segment)));
-        }
-        // A document of one judge may hold documents of another that are torn by now.
-        loop {
-            let before = self.torn_segments.len();
-            for segs in documents.iter().flat_map(|units| &units.units) {
-                if segs.iter().any(|seg| self.torn_segments.contains(seg)) {
-                    self.torn_segments.extend(segs);
-                }
-            }
-            if self.torn_segments.len() == before {
-                return;
-            }
-        }
-    }
-
-    /// The segments that no system score leaves out.
-    #[must_use]
-    pub fn whole_segments(&self, n_segments: usize) -> Vec<usize> {
-        (0..n_segments).filter(|segment| !self.torn_segments.contains(segment)).collect()
-    }
-
-    /// The scores without the segments that system scores leave out, and system scores that are means over the
-    /// rest.
-    #[must_use]
-    pub fn on_whole_segments(&self, scores: &Scores) -> Scores {
-        let mut segments = scores.segments.clone().unwrap_or_default();
-        for column in segments.values_mut() {
-            let torn =
-                column.iter_mut().enumerate().filter(|(segment, _)| self.torn_segments.contains(segment));
-            torn.for_each(|(_, score)| *score = None);
-        }
-        Scores::new(&scores.name, Some(segments), None)
-    }
-
-    /// Whether system scores leave some segments out.
-    #[must_use]
-    pub fn is_partial(&self) -> bool {
-        !self.torn_segments.is_empty()
-    }
+/// Rated translations of these systems that a metric did not score. A system that it lacks altogether does not count.
+#[must_use]
+pub fn n_lacking(gold: &Scores, metric: &Scores, systems: &BTreeSet<String>) -> usize {
+    let scored = Scored::of(metric);
+    let columns = gold.segments.iter().flatten().filter(|(system, _)| systems.contains(*system));
+    let lacking = |(system, column): (&String, &Vec<Option<f64>>)| {
+        let rated = column.iter().enumerate().filter(|(_, score)| score.is_some());
+        rated.filter(|(segment, _)| scored.lacks(system, *segment)).count()
+    };
+    columns.map(lacking).sum()
 }
 
 fn is_there(column: &[Option<f64>], segment: usize) -> bool {
@@ -271,12 +206,8 @@ mod tests {
         let (common, kept) = Common::of(&gold, &[one, other], &systems);
         assert_eq!((common.rated, common.left_out), (4, 2));
         assert_eq!(common.gaps, BTreeMap::from([("one".into(), 1), ("other".into(), 1)]));
-        assert_eq!((kept.systems["a"], kept.systems["b"]), (Some(1.0), Some(5.0)));
-        // A segment that only one system lacks is left out of all system scores.
-        let torn = scores("torn", &[("a", [Some(0.0); 3]), ("b", [None, Some(0.0), None])]);
-        let (common, kept) = Common::of(&gold, &[torn], &systems);
-        assert_eq!((common.left_out, common.torn_segments), (1, BTreeSet::from([0])));
-        assert_eq!((kept.systems["a"], kept.systems["b"]), (Some(3.0), Some(7.0)));
+        assert_eq!(kept.segments.unwrap()["b"], [Some(5.0), None, None]);
+        assert_eq!(kept.systems, gold.systems, "the raters' own");
     }
 
     #[test]
@@ -295,31 +226,14 @@ mod tests {
         };
         let seg = scores("seg", &[("a", [Some(0.0), None, Some(0.0)]), ("b", [Some(0.0); 3])]);
         let systems = ["a", "b"].map(str::to_owned).into();
-        // What is not rated for b is in no system score, and nothing else is left out.
         let (common, kept) = Common::of(&gold, &[documents(Some(0.0))], &systems);
-        assert_eq!((common.left_out, &common.torn_segments), (0, &BTreeSet::from([2])));
-        assert_eq!((kept.systems["a"], kept.systems["b"]), (Some(2.0), Some(6.0)));
-        // A verdict that is missing takes the document from every system score; a system with nothing left keeps none
-        // from the others.
+        assert_eq!((common.left_out, kept), (0, gold.clone()));
         let (common, _) = Common::of(&gold, &[documents(None)], &systems);
         assert_eq!((common.left_out, common.gaps["doc"], common.in_cut_documents), (2, 2, 0));
-        assert_eq!(common.torn_segments, BTreeSet::from([0, 1]));
+        assert_eq!(n_lacking(&gold, &documents(None), &systems), 2);
         // Another metric's gap cuts the document, so that its other segment is left out too.
         let (common, kept) = Common::of(&gold, &[documents(Some(0.0)), seg], &systems);
         assert_eq!((common.left_out, common.gaps["seg"], common.in_cut_documents), (2, 1, 1));
         assert_eq!(kept.segments.unwrap()["a"], [None, None, Some(2.0)]);
-    }
-
-    #[test]
-    fn complete_metrics_leave_the_human_scores_as_they_were_given() {
-        let gold = Scores {
-            systems: [("a".to_owned(), Some(-9.0))].into(),
-            system_origin: SystemScoreOrigin::File,
-            ..scores("mqm", &[("a", [Some(1.0), Some(3.0), None])])
-        };
-        let metric = scores("m", &[("a", [Some(0.0), Some(0.0), None])]);
-        let (common, kept) = Common::of(&gold, &[metric], &["a".to_owned()].into());
-        assert!(!common.is_partial());
-        assert_eq!(kept, gold);
     }
 }

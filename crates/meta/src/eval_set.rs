@@ -6,11 +6,11 @@ use std::path::Path;
 
 use super::align::{Aligned, AlignedSystems, MissingPolicy};
 use super::baselines::baselines;
-use super::coverage::{Common, CoveragePolicy};
+use super::coverage::{Common, CoveragePolicy, n_lacking};
 use super::gold::GoldSource;
 use super::metrics::{brought_scores, folder_scores};
 use super::scores::units::Joining;
-use super::scores::{Scores, SystemScoreOrigin};
+use super::scores::{Scores, SystemScoreOrigin::File};
 use super::selection::Selection;
 use super::standards::Rules;
 use super::testset::TestSet;
@@ -74,9 +74,8 @@ impl EvalSet {
             CoveragePolicy::Each => metrics = metrics.into_iter().map(Scores::each_on_its_own).collect(),
             CoveragePolicy::Official => {}
         }
-        let whole = common.is_partial().then(|| common.on_whole_segments(&compared));
         for baseline in &selection.lexical {
-            metrics.push(baseline.scores(&testset, rules.reference.as_deref(), whole.as_ref())?);
+            metrics.push(baseline.scores(&testset, rules.reference.as_deref())?);
         }
         metrics.sort_by(|a, b| a.name.cmp(&b.name));
         let (joining, coverage) = (selection.joining, selection.coverage);
@@ -129,55 +128,56 @@ impl EvalSet {
         self.aligned(&self.compared, metric, self.systems(humans))
     }
 
-    /// System scores side by side, of both sides over the same units: of a judge of documents over the documents that
-    /// lie wholly within the segments that are left for every system, of other metrics over those segments, where not
-    /// all are left. `None` for a metric that has only system scores where not all are left. Where each metric stands
-    /// on its own, a judge of documents is compared over the documents that it judged of each system. Under
-    /// [`CoveragePolicy::Official`] both sides are as they are given.
+    /// System scores side by side, the metric's and the raters' own, whatever other metrics lack: those of a file, or
+    /// means over all segments or documents that the metric scored for every system, rated or not. Means of a metric
+    /// that lacks rated translations are taken again, together with the raters', as [`CoveragePolicy`] says.
     ///
     /// # Errors
-    /// As [`AlignedSystems::new`], and a run in which no segment or document has a verdict for every system.
+    /// As [`AlignedSystems::new`], and a metric that scored no segment or document for every system.
     pub fn system_scores(&self, metric: &Scores, humans: bool) -> Result<Option<AlignedSystems>, Error> {
-        let as_given = || AlignedSystems::new(&self.compared, metric, self.systems(humans)).map(Some);
-        if metric.system_origin == SystemScoreOrigin::Corpus {
-            return as_given();
+        if self.is_restricted(metric, humans) {
+            let own = self.aligned(&self.gold, metric, self.systems(humans))?;
+            return Ok(own.map(|own| match self.coverage {
+                CoveragePolicy::Each => own.system_means(),
+                _ => own.select(&own.common_segments()).system_means(),
+            }));
         }
-        if self.coverage == CoveragePolicy::Official {
-            if metric.n_left_out.is_some() && metric.systems.values().all(Option::is_none) {
-                let what = if metric.units.is_some() { "document" } else { "segment" };
-                let what = format!(
-                    "no {what} of `{}` has a verdict of `{}` for every system",
-                    self.lp(),
-                    metric.name
-                );
-                return Err(Error::Advised { what, advice: Advice::EachSystem });
-            }
-            return as_given();
+        if metric.n_left_out.is_some() && metric.systems.values().all(Option::is_none) {
+            let unit = if metric.units.is_some() { "document" } else { "segment" };
+            let what =
+                format!("no {unit} of `{}` has a verdict of `{}` for every system", self.lp(), metric.name);
+            return Err(Error::Advised { what, advice: Advice::EachSystem });
         }
-        let scores = self.segments(metric, humans)?;
-        let whole = self.common.whole_segments(self.testset.n_segments());
-        if let Some(units) = &metric.units {
-            return match scores {
-                Some(scores) => Ok(Some(scores.select(&units.within(&whole)).system_means())),
-                None => as_given(),
-            };
-        }
-        if self.common.is_partial() {
-            return Ok(scores.map(|scores| scores.select(&whole).system_means()));
-        }
-        as_given()
+        AlignedSystems::new(&self.gold, metric, self.systems(humans)).map(Some)
     }
 
-    /// How many documents of a judge of documents its system scores rest on, and how many it judged; `None` for a
-    /// judge of segments.
+    /// Whether a metric's system scores cover only what both it and the raters scored: they are means, and it lacks
+    /// rated translations.
     #[must_use]
-    pub fn documents(&self, metric: &Scores) -> Option<(usize, usize)> {
-        let units = metric.units.as_ref()?;
-        if self.coverage == CoveragePolicy::Official {
-            return Some((units.units.len() - metric.n_left_out.unwrap_or(0), units.units.len()));
+    pub fn is_restricted(&self, metric: &Scores, humans: bool) -> bool {
+        let is_mean = metric.units.is_some() || (metric.segments.is_some() && metric.system_origin != File);
+        is_mean
+            && self.coverage != CoveragePolicy::Official
+            && n_lacking(&self.gold, metric, self.systems(humans)) > 0
+    }
+
+    /// How many segments or documents a metric's system scores are means over, and how many it scored for some system;
+    /// `None` for scores of a file, and where each system's mean is over its own.
+    #[must_use]
+    pub fn averaged(&self, metric: &Scores) -> Option<(usize, usize)> {
+        let n_left_out = metric.n_left_out?;
+        let n_scored = match (&metric.units, &metric.segments) {
+            (Some(units), _) => units.units.len(),
+            (None, Some(columns)) => {
+                let is_scored = |s: &usize| columns.values().any(|column| column[*s].is_some());
+                (0..self.testset.n_segments()).filter(is_scored).count()
+            }
+            (None, None) => return None,
+        };
+        if self.is_restricted(metric, false) {
+            return Some((self.own_segments(metric).ok()??.common_segments().len(), n_scored));
         }
-        let whole = self.common.whole_segments(self.testset.n_segments());
-        Some((units.within(&whole).len(), units.units.len()))
+        Some((n_scored - n_left_out, n_scored))
     }
 
     /// As [`EvalSet::segments`] without humans, on all that this metric scored, whatever the other metrics

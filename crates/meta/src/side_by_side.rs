@@ -197,7 +197,7 @@ pub fn on_common(mut judges: Vec<Scores>) -> Option<Vec<Scores>> {
                     *score = score.filter(|_| all_have(system, unit));
                 }
             }
-            *judge = Scores::from_run(name, segments);
+            *judge = Scores::from_segments(name, segments);
         }
     }
     Some(judges)

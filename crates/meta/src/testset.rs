@@ -228,13 +228,16 @@ impl TestSet {
         if segments.is_empty() {
             return Err(Error::NoScores { name: name.into(), pattern: pattern.into() });
         }
-        Ok(Scores::new(name, Some(segments), None))
+        Ok(Scores::from_segments(name, segments))
     }
 
     fn scores(&self, name: &str, seg: Option<&Path>, sys: Option<&Path>) -> Result<Scores, Error> {
         let segments = seg.map(|path| self.read_segments(path)).transpose()?;
         let systems = sys.map(scores::read_systems).transpose()?;
-        Ok(Scores::new(name, segments, systems))
+        Ok(match (segments, systems) {
+            (Some(segments), None) => Scores::from_segments(name, segments),
+            (segments, systems) => Scores::new(name, segments, systems),
+        })
     }
 
     fn read_segments(&self, path: &Path) -> Result<SegmentScores, Error> {

@@ -58,7 +58,7 @@ pub fn scores_of(name: &str, path: &Path, verdicts: &[Verdict], testset: &TestSe
             column[seg] = Some(score);
         }
     }
-    Ok(Scores::from_run(name, columns))
+    Ok(Scores::from_segments(name, columns))
 }
 
 /// What each verdict of a run on this language pair is about, verdict by verdict.

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use super::sets::sacrebleu_signature;
 use crate::meta::correlation::Undefined;
-use crate::meta::coverage::CoveragePolicy;
+use crate::meta::coverage::n_lacking;
 use crate::meta::eval_set::EvalSet;
 use crate::meta::evaluate::{SetResult, TaskResult};
 use crate::meta::scores::units::Joining;
@@ -50,7 +51,10 @@ pub fn notes(context: &NoteContext, eval_sets: &[EvalSet], result: &SetResult) -
     for eval_set in eval_sets {
         notes.extend(rule_notes(eval_set));
         notes.extend(coverage_notes(eval_set));
-        notes.extend(means_note(eval_set).filter(|_| shows_system_scores));
+        notes.extend(lexical_notes(eval_set));
+        if shows_system_scores {
+            notes.extend(system_notes(eval_set));
+        }
         notes.extend(suspicious_scores(context, eval_set));
     }
     notes.extend(result.tasks.iter().filter_map(dropped_note));
@@ -78,6 +82,23 @@ pub fn notes(context: &NoteContext, eval_sets: &[EvalSet], result: &SetResult) -
         ));
     }
     notes
+}
+
+/// Which scores of sacreBLEU the lexical baselines are.
+fn lexical_notes(eval_set: &EvalSet) -> Vec<String> {
+    let note = |metric: &Scores| {
+        let mecab = eval_set.lp().split_once('-').and_then(|(_, target)| match target.get(..2) {
+            Some("ja") => Some("ja-mecab"),
+            Some("ko") => Some("ko-mecab"),
+            _ => None,
+        });
+        let other = mecab.filter(|_| metric.name == "bleu:char").map_or_else(String::new, |tokenizer| {
+            format!("; sacreBLEU and the shared tasks take tok:{tokenizer} here, with other scores")
+        });
+        let signature = sacrebleu_signature(metric)?;
+        Some(format!("{} {}: sacreBLEU's {signature}{other}", eval_set.lp(), metric.name))
+    };
+    eval_set.metrics.iter().filter_map(note).collect()
 }
 
 /// Warnings about suspicious scores among those from outside the test set.
@@ -182,9 +203,9 @@ fn coverage_notes(eval_set: &EvalSet) -> Vec<String> {
             counted(metric.n_filled)
         ));
     }
-    notes.extend(run_notes(eval_set));
+    notes.extend(eval_set.metrics.iter().filter_map(|metric| document_note(eval_set, metric)));
     notes.extend(left_out(eval_set));
-    if eval_set.common.is_partial() {
+    if eval_set.common.left_out > 0 {
         return notes;
     }
     for metric in eval_set.metrics.iter().filter(|metric| metric.units.is_none()) {
@@ -225,106 +246,67 @@ fn left_out(eval_set: &EvalSet) -> Option<String> {
     ))
 }
 
-/// What the system scores of runs leave out, and what judges of documents are compared with.
-fn run_notes(eval_set: &EvalSet) -> Vec<String> {
-    let mut notes = Vec::new();
-    let lp = eval_set.lp();
-    for metric in &eval_set.metrics {
-        if eval_set.coverage == CoveragePolicy::Official {
-            notes.extend(official_note(eval_set, metric));
-            continue;
-        }
-        if let Some((n, of)) = eval_set.documents(metric) {
-            let which = match metric.n_left_out {
-                Some(_) => {
-                    format!("over the {n} of {of} documents that every metric has wholly for every system")
+/// What system scores that are means rest on: all that a metric scored for every system, or less.
+fn system_notes(eval_set: &EvalSet) -> Vec<String> {
+    let (mut notes, mut over_all) = (Vec::new(), Vec::new());
+    let is_mean = |metric: &&Scores| {
+        matches!(metric.system_origin, SystemScoreOrigin::MeanOfSegments | SystemScoreOrigin::MeanOfUnits)
+    };
+    for metric in eval_set.metrics.iter().filter(is_mean) {
+        let name = format!("{} {}", eval_set.lp(), metric.name);
+        let unit = if metric.units.is_some() { "document" } else { "segment" };
+        let n_lacking = n_lacking(&eval_set.gold, metric, &eval_set.machine);
+        let lacking = format!("it lacks {}", counted(n_lacking));
+        let of_units = |n: usize| if n == 1 { format!("1 {unit}") } else { format!("{n} {unit}s") };
+        match (eval_set.is_restricted(metric, false), eval_set.averaged(metric)) {
+            (true, Some((n, _))) => notes.push(format!(
+                "{name}: {lacking}: its system scores and the raters' are means over the {} that both scored \
+                 for every system (--coverage official takes all of both)",
+                of_units(n)
+            )),
+            (true, None) => notes.push(format!(
+                "{name}: {lacking}: its system scores and the raters' are means over the {unit}s that both scored, each \
+                 system's own"
+            )),
+            (false, Some((n, of))) if n < of || n_lacking > 0 => notes.push(format!(
+                "{name}: its system scores are means over the {n} of {} with a score for every system{}",
+                of_units(of),
+                match n_lacking {
+                    0 => String::new(),
+                    _ => format!("; {lacking} (--coverage common compares what both scored)"),
                 }
-                None => "over each system's own documents".to_owned(),
-            };
-            notes.push(format!("{lp} {} {}", metric.name, of_documents(eval_set, metric, &which)));
-            continue;
+            )),
+            _ => over_all.push(metric.name.as_str()),
         }
-        if let Some(n) = metric.n_left_out.filter(|n| *n > 0 && !eval_set.common.is_partial()) {
-            notes.push(format!(
-                "{lp} {}: segments left out of its system means, because some system has no verdict there: {n} \
-                 (--coverage each keeps them)",
-                metric.name
-            ));
-        }
+    }
+    if !over_all.is_empty() {
+        notes.push(format!(
+            "{}: system scores are means over all segments{}, rated or not, for {}",
+            eval_set.lp(),
+            if eval_set.metrics.iter().any(|metric| metric.units.is_some()) { " or documents" } else { "" },
+            over_all.join(", ")
+        ));
     }
     notes
 }
 
-/// What a run's system scores rest on where they are compared with the raters' own.
-fn official_note(eval_set: &EvalSet, metric: &Scores) -> Option<String> {
-    let left_out = metric.n_left_out?;
-    let gold = eval_set.gold.segments.iter().flatten();
-    let gold: Vec<_> = gold.filter(|(system, _)| eval_set.machine.contains(*system)).collect();
-    let is_rated = |seg: &usize| gold.iter().any(|(_, column)| column[*seg].is_some());
-    let judged = judged_segments(eval_set, metric);
-    let rated: Vec<usize> = (0..eval_set.testset.n_segments()).filter(is_rated).collect();
-    let n_judged = rated.iter().filter(|seg| judged.contains(seg)).count();
-    let units = match eval_set.documents(metric) {
-        Some((n, of)) => format!("{n} of {of} documents"),
-        None => format!("{} of {} segments", judged.len(), judged.len() + left_out),
-    };
-    let partly = if n_judged < rated.len() {
-        format!(
-            "; it judged {n_judged} of {} rated segments (--coverage common compares both on those)",
-            rated.len()
-        )
-    } else {
-        String::new()
-    };
-    Some(format!(
-        "{} {}: its system scores are means over the {units} with a verdict for every system, rated or not; the raters' \
-         are their own{partly}",
-        eval_set.lp(),
-        metric.name
-    ))
-}
-
-/// The segments that a run has a verdict on for every system that it judged, alone or within a document.
-fn judged_segments(eval_set: &EvalSet, metric: &Scores) -> BTreeSet<usize> {
-    let columns = match (&metric.units, &metric.segments) {
-        (Some(units), _) => units.columns(),
-        (None, Some(segments)) => segments.clone(),
-        (None, None) => return BTreeSet::new(),
-    };
-    let columns: Vec<_> = columns.values().filter(|column| column.iter().any(Option::is_some)).collect();
-    let n = metric.units.as_ref().map_or(eval_set.testset.n_segments(), |units| units.units.len());
-    let whole =
-        (0..n).filter(|idx| columns.iter().all(|column| column.get(*idx).is_some_and(Option::is_some)));
-    match &metric.units {
-        Some(units) => whole.flat_map(|idx| units.units[idx].iter().copied()).collect(),
-        None => whole.collect(),
-    }
-}
-
-fn of_documents(eval_set: &EvalSet, metric: &Scores, which: &str) -> String {
-    let gold = eval_set.gold.segments.as_ref().zip(metric.units.as_ref());
-    let partly = gold.map_or(0, |(gold, units)| units.partly_rated(gold, &eval_set.machine));
+/// What a judge of documents is compared with.
+fn document_note(eval_set: &EvalSet, metric: &Scores) -> Option<String> {
+    let units = metric.units.as_ref()?;
+    let gold = eval_set.gold.segments.as_ref();
     let joined = match eval_set.joining {
         Joining::Sum => "sums (--document-gold mean for means)",
         Joining::Mean => "means",
     };
-    let left_out = match partly {
+    let left_out = match gold.map_or(0, |gold| units.partly_rated(gold, &eval_set.machine)) {
         0 => "",
         1 => "; 1 document is only partly rated for some system, which leaves it out",
         n => &format!("; {n} documents are only partly rated for some system, which leaves them out"),
     };
-    format!(
-        "judged documents, and is compared with {joined} of the raters' segment scores; its system scores and theirs are \
-         means {which}{left_out}"
-    )
-}
-
-/// Rated segments that have no translation left out.
-fn whole_segments(eval_set: &EvalSet) -> usize {
-    let columns = eval_set.gold.segments.iter().flatten();
-    let columns: Vec<_> = columns.filter(|(system, _)| eval_set.machine.contains(*system)).collect();
-    let is_rated = |segment: &&usize| columns.iter().any(|(_, column)| column[**segment].is_some());
-    eval_set.common.whole_segments(eval_set.testset.n_segments()).iter().filter(is_rated).count()
+    let (lp, name) = (eval_set.lp(), &metric.name);
+    Some(format!(
+        "{lp} {name} judged documents, and is compared with {joined} of the raters' segment scores{left_out}"
+    ))
 }
 
 fn counted(translations: usize) -> String {
@@ -333,36 +315,6 @@ fn counted(translations: usize) -> String {
     } else {
         format!("{translations} rated translations")
     }
-}
-
-fn means_note(eval_set: &EvalSet) -> Option<String> {
-    let lp = eval_set.lp();
-    let of = |origin: SystemScoreOrigin| {
-        let metrics = eval_set.metrics.iter().filter(|metric| metric.segments.is_some());
-        let metrics = metrics.filter(|metric: &&Scores| metric.system_origin == origin);
-        metrics.map(|metric| metric.name.as_str()).collect::<Vec<_>>().join(", ")
-    };
-    if eval_set.common.is_partial() {
-        let replaced = of(SystemScoreOrigin::File);
-        let replaced = if replaced.is_empty() {
-            String::new()
-        } else {
-            format!("; the files' own, over all segments, are not used: {replaced}")
-        };
-        let whole = whole_segments(eval_set);
-        if eval_set.metrics.iter().all(|metric| metric.units.is_some()) {
-            return None;
-        }
-        let which = if eval_set.metrics.iter().any(|metric| metric.units.is_some()) {
-            let segments = if whole == 1 { "segment" } else { "segments" };
-            format!("over the {whole} {segments} of the documents that are left whole for every system")
-        } else {
-            format!("over the segments without a translation left out, {whole}")
-        };
-        return Some(format!("{lp}: system scores are means {which}{replaced}"));
-    }
-    let means = of(SystemScoreOrigin::MeanOfSegments);
-    (!means.is_empty()).then(|| format!("{lp}: system scores are means of segment scores for {means}"))
 }
 
 /// Rated segments that soft pairwise accuracy cannot use.

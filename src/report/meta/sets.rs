@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::meta::{eval_set::EvalSet, scores::Scores};
+use crate::meta::{
+    eval_set::EvalSet,
+    lexical::baseline::Baseline,
+    scores::{Scores, SystemScoreOrigin},
+};
 
 /// Systems, reference and rated segments of a language pair, in a line.
 #[must_use]
@@ -34,7 +38,8 @@ pub fn json(eval_set: &EvalSet) -> Value {
             "system_scores": metric.system_origin,
             "coverage": eval_set.own_segments(metric).ok().flatten().map(|scores| scores.coverage()),
             "filled_with_lowest": metric.n_filled,
-            "units_left_out_of_means": left_out_of_means(eval_set, metric),
+            "sacrebleu_signature": sacrebleu_signature(metric),
+            "units_left_out_of_means": eval_set.averaged(metric).map(|(n, of)| of - n),
             "documents": metric.units.as_ref().map(|units| &units.units),
         })
     });
@@ -51,8 +56,8 @@ pub fn json(eval_set: &EvalSet) -> Value {
     })
 }
 
-/// Units that the system means of a run leave out; `None` where each system's mean is over its own.
-fn left_out_of_means(eval_set: &EvalSet, metric: &Scores) -> Option<usize> {
-    let documents = eval_set.documents(metric).map(|(kept, of)| of - kept);
-    metric.n_left_out.map(|n_left_out| documents.unwrap_or(n_left_out))
+/// sacreBLEU's signature of a lexical baseline.
+pub(super) fn sacrebleu_signature(metric: &Scores) -> Option<String> {
+    let is_computed = metric.system_origin == SystemScoreOrigin::Corpus;
+    Some(metric.name.parse::<Baseline>().ok().filter(|_| is_computed)?.signature())
 }
