@@ -6,7 +6,7 @@ use std::io::BufRead as _;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use tribunal_core::files::text;
+use tribunal_core::files::{json, text};
 
 use super::Error;
 
@@ -308,8 +308,7 @@ fn read_jsonl(path: &Path, text: &str, lp: Option<&str>) -> Result<ScoreFile, Er
     let mut scores: BTreeMap<String, BTreeMap<usize, Option<f64>>> = BTreeMap::new();
     let (mut named, mut numbered, mut first) = (false, None, 0);
     for (number, line) in lines(text) {
-        let row: JsonScore =
-            serde_json::from_str(line).map_err(|error| line_error(path, number, error.to_string()))?;
+        let row: JsonScore = json::parse(line).map_err(|reason| line_error(path, number, reason))?;
         let row = row.of_metricx();
         if !same_pair(&row, lp) {
             continue;
@@ -348,7 +347,7 @@ pub fn is_metricx(path: &Path) -> bool {
     let Ok(file) = std::fs::File::open(path) else { return false };
     let mut lines = std::io::BufReader::new(file).lines().map_while(Result::ok);
     let first = lines.find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let row = serde_json::from_str::<JsonScore>(first.trim_start_matches('\u{feff}'));
+    let row = json::parse::<JsonScore>(first.trim_start_matches('\u{feff}'));
     row.is_ok_and(|row| row.score.is_none() && row.prediction.is_some())
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Deserialize;
-use tribunal_core::files::text;
+use tribunal_core::files::{json, text};
 
 use super::Error;
 use super::scores::{line_error, read_text};
@@ -78,7 +78,7 @@ pub fn read(path: &Path) -> Result<Vec<Verdict>, Error> {
     let path = if path.is_dir() { path.join("verdicts.jsonl") } else { path.to_owned() };
     let text = read_text(&path)?;
     let row = |(index, line): (usize, &str)| {
-        serde_json::from_str(line).map_err(|error| line_error(&path, index + 1, error.to_string()))
+        json::parse(line).map_err(|reason| line_error(&path, index + 1, reason))
     };
     text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).map(row).collect()
 }
