@@ -7,7 +7,6 @@ use std::{
 };
 
 use clap::Subcommand;
-use indicatif::HumanBytes;
 use serde_json::json;
 
 use super::output::Printed;
@@ -26,6 +25,7 @@ use crate::{
         self,
         gpu_memory::{self, GpuMemory},
     },
+    files,
     judges::probe::fit::Fit,
 };
 
@@ -138,8 +138,8 @@ fn list(printed: Printed, room: &GpuMemory, out: &mut dyn Write) -> anyhow::Resu
 
 /// The size of the files to fetch; what it is by the number of weights where the card has none.
 fn size(card: &Card) -> String {
-    let about = || card.weight_bytes().map(|bytes| format!("~{}", HumanBytes(bytes)));
-    card.size().map(|size| HumanBytes(size).to_string()).or_else(about).unwrap_or_else(|| "?".into())
+    let about = || card.weight_bytes().map(|bytes| format!("~{}", files::size(bytes)));
+    card.size().map(files::size).or_else(about).unwrap_or_else(|| "?".into())
 }
 
 fn on_a_gpu(need: &Need, room: &GpuMemory) -> String {
@@ -148,7 +148,7 @@ fn on_a_gpu(need: &Need, room: &GpuMemory) -> String {
         Some(_) => ", less context",
         None => ", too large",
     };
-    format!("{}{verdict}", HumanBytes(need.total() as u64))
+    format!("{}{verdict}", files::size(need.total() as u64))
 }
 
 fn kind(source: &Source) -> &'static str {
@@ -330,7 +330,7 @@ fn of_file(path: &Path, room: &GpuMemory) -> anyhow::Result<Fields> {
     let mut fields: Fields =
         files.iter().map(|file| ("file".to_owned(), file.display().to_string())).collect();
     fields.push(("format".to_owned(), description.format.to_owned()));
-    fields.push(("size".to_owned(), HumanBytes(description.size).to_string()));
+    fields.push(("size".to_owned(), files::size(description.size)));
     let tensors = description.tensors.iter();
     fields.extend(
         tensors.map(|(dtype, (n, weights))| (dtype.clone(), format!("{n} tensors, {weights} weights"))),

@@ -2,14 +2,17 @@
 //! programs.
 
 use std::{
-    io::{IsTerminal as _, Write as _},
+    io::Write as _,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::run::{Progress, Silent, Snapshot};
+use crate::{
+    console::wrap,
+    run::{Progress, Silent, Snapshot},
+};
 
 /// Time between two plain lines. Unit: seconds.
 const PLAIN_EVERY: f64 = 60.0;
@@ -41,7 +44,7 @@ impl ProgressMode {
         match self {
             Self::Off => Arc::new(Silent),
             Self::Json => Arc::new(Lines::every(JSON_EVERY, true)),
-            Self::Auto if std::io::stderr().is_terminal() => Arc::new(Bar::default()),
+            Self::Auto if wrap::stderr_redraws() => Arc::new(Bar::default()),
             Self::Auto | Self::Plain => Arc::new(Lines::every(PLAIN_EVERY, false)),
         }
     }

@@ -125,7 +125,7 @@ pub fn run(
 fn score_answers(args: &ScoreArgs, out: &mut dyn Write) -> Result<()> {
     let cues = gold::read(&args.gold)?;
     let given = answers::read(&args.answers)?;
-    let stem = args.answers.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let stem = files::stem(&args.answers);
     let scenario =
         args.scenario.clone().unwrap_or_else(|| stem.split('_').next().unwrap_or_default().to_owned());
     let options =

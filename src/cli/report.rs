@@ -118,17 +118,17 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     }
     let html = page::html(&judges::title(&judges), &data, &conversations);
     files::write(&page, |file| file.write_all(html.as_bytes()))?;
-    let size = html.len() as f64 / f64::from(1 << 20);
     if files::is_stream(&page) {
         return Ok(ExitCode::SUCCESS);
     }
     let (n_sources, n_translations) = (data.n_rows(), data.n_translations());
     writeln!(
         out,
-        "{}: {n_translations} translation{} of {n_sources} source{}, {size:.1} MiB",
+        "{}: {n_translations} translation{} of {n_sources} source{}, {}",
         page.display(),
         if n_translations == 1 { "" } else { "s" },
-        if n_sources == 1 { "" } else { "s" }
+        if n_sources == 1 { "" } else { "s" },
+        files::size(html.len() as u64)
     )?;
     Ok(ExitCode::SUCCESS)
 }
@@ -161,10 +161,10 @@ fn check_size(bytes: u64) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "the texts of these verdicts have {} MiB, and browsers open no page with more than {} MiB\nhint: `tribunal show` \
+        "the texts of these verdicts have {}, and browsers open no page with more than {}\nhint: `tribunal show` \
          prints verdicts one by one, `tribunal export` writes them as a table",
-        bytes >> 20,
-        MOST_BYTES >> 20
+        files::size(bytes),
+        files::size(MOST_BYTES)
     )
 }
 
@@ -296,8 +296,8 @@ fn embeds(args: &Args) -> Result<bool> {
     }
     if bytes > MOST_BYTES {
         say!(
-            "note: the page goes without its {} MiB of conversations; hint: `--conversations all`, or `tribunal show`",
-            bytes >> 20
+            "note: the page goes without its {} of conversations; hint: `--conversations all`, or `tribunal show`",
+            files::size(bytes)
         );
         return Ok(false);
     }

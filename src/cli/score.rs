@@ -13,7 +13,7 @@ use super::{
     output::{Cells, Format, spare_runs},
 };
 use crate::{
-    console::hints,
+    console::{hints, wrap},
     eval::{Evaluation, Invocation, ModelLoader},
     files,
     judges::registry,
@@ -227,8 +227,7 @@ fn shown(outcome: &Outcome) -> Result<report::ReportExamples> {
 fn style() -> TextStyle {
     let off = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let terminal = std::io::stdout().is_terminal();
-    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     let columns = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
     let width = if terminal { columns.unwrap_or(100).clamp(50, 140) } else { 100 };
-    TextStyle { width, colour: terminal && !dumb && !off("NO_COLOR") }
+    TextStyle { width, colour: terminal && !wrap::is_dumb() && !off("NO_COLOR") }
 }

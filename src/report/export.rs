@@ -8,7 +8,7 @@ use std::{
 use super::counted;
 use super::{Detail, cells};
 use crate::{
-    meta,
+    files, meta,
     run::Record,
     segment::{numbered, read},
     signature::Signature,
@@ -245,7 +245,7 @@ pub fn rows(format: Format, name: &str, origin: Origin<'_>) -> Result<Option<Box
 /// run's own name without one. A dot would end the name of a metric.
 #[must_use]
 pub fn default_name(run: &Path, signature: Option<&Signature>) -> String {
-    let stem = || run.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    let stem = || files::stem(run);
     let fields = |signature: &Signature| {
         let fields = ["method", "model"].into_iter().filter_map(|key| signature.get(key));
         std::iter::once("tribunal").chain(fields).collect::<Vec<_>>().join("-")

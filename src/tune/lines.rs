@@ -14,7 +14,7 @@ use super::{
     rated::{Document, Opinion, Rated, by_document},
 };
 use crate::{
-    files::text,
+    files::{self, text},
     mqm::{ErrorSpan, Side, ratings::Marked},
     segment::{Lang, Segment, numbers, trained::source_hash},
 };
@@ -98,7 +98,7 @@ type Place = (String, String, String, String, usize);
 pub fn file(path: &Path, pairs: &[String]) -> Result<(Vec<Document>, Dropped), Error> {
     let mut found: BTreeMap<Place, Vec<(Rated, usize)>> = BTreeMap::new();
     let mut dropped = Dropped::default();
-    let name = corpus(path);
+    let name = files::stem(path);
     for line in text::lines_unpacked(path).map_err(io(path))? {
         let (number, line) = line.map_err(io(path))?;
         let at = |reason: String| Error::Line { path: path.into(), line: number, reason };
@@ -106,7 +106,7 @@ pub fn file(path: &Path, pairs: &[String]) -> Result<(Vec<Document>, Dropped), E
             continue;
         }
         let line: Line =
-            serde_json::from_str(&line).map_err(|e| at(format!("it is no rated translation: {e}")))?;
+            files::json::parse(&line).map_err(|e| at(format!("it is no rated translation: {e}")))?;
         let corpus = if line.set.is_empty() { name.clone() } else { format!("{name}/{}", line.set) };
         let rated = line.rated().map_err(at)?;
         let Segment { system, doc, seg, src_lang, tgt_lang, .. } = &rated.segment;
@@ -222,17 +222,6 @@ fn cross(errors: &[ErrorSpan]) -> bool {
         let places = places(side);
         places.iter().any(|a| places.iter().any(|b| a.0 < b.0 && b.0 < a.1 && a.1 < b.1))
     })
-}
-
-/// The name of a file without its endings: `en-de.2020` of `en-de.2020.jsonl.xz`.
-fn corpus(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let name = [".gz", ".xz", ".zst"]
-        .iter()
-        .find_map(|ending| name.strip_suffix(ending))
-        .unwrap_or(&name)
-        .to_owned();
-    name.strip_suffix(".jsonl").map_or(name.clone(), str::to_owned)
 }
 
 #[cfg(test)]

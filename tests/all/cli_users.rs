@@ -369,3 +369,23 @@ fn a_system_without_a_verdict_has_no_number_of_errors() {
         text.lines().find(|line| line.starts_with("a  ")).unwrap().split_whitespace().collect();
     assert_eq!(row[2..], ["-", "0%", "-", "-", "-"], "{text}");
 }
+
+/// On a terminal that `script` makes; without that program there is nothing to test.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_dumb_terminal_gets_no_escape_sequences() {
+    let small = SmallRun::scoring(1);
+    for (term, has_escapes) in [("xterm", true), ("dumb", false)] {
+        let command = format!(
+            "{} score --input input.jsonl --method gemba-sqm:score=expected --prompts prompts --max-tokens 24 --kv-cache 8MiB \
+             --out {term} --model {}",
+            env!("CARGO_BIN_EXE_tribunal"),
+            small.model.display()
+        );
+        let mut script = std::process::Command::new("script");
+        script.args(["-qec", &command, "/dev/null"]).current_dir(small.at("")).env("TERM", term);
+        let Ok(written) = script.env("TRIBUNAL_HOME", small.at("home")).output() else { return };
+        let text = String::from_utf8_lossy(&written.stdout).into_owned();
+        assert!(text.contains("run folder: ") && text.contains('\u{1b}') == has_escapes, "{term}: {text:?}");
+    }
+}

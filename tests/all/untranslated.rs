@@ -87,6 +87,28 @@ fn files_that_are_not_what_the_pair_says_are_refused() {
 }
 
 #[test]
+fn a_file_is_judged_as_a_whole_whatever_is_selected_of_it() {
+    let small = SmallRun::new(1);
+    let [mut lines, french] = ["correct", "french"].map(|name| lines_of("en-de", name));
+    lines[..3].clone_from_slice(&french[..3]);
+    fs::write(small.at("mixed.txt"), lines.join("\n")).unwrap();
+    let mixed = small.at("mixed").display().to_string();
+    // The last one asks a finished run again.
+    for (out, selected) in [
+        ("all", &[][..]),
+        ("limit", &["--limit", "3"]),
+        ("subset", &["--subset", "3"]),
+        ("shard", &["--shard", "1/4"]),
+        ("all", &["--limit", "3"]),
+    ] {
+        let (_, text) = score(&small, "en-de", ["source", &mixed], &[&["--out", out], selected].concat());
+        assert!(!text.contains("--language-check off"), "{selected:?}: {text}");
+    }
+    let warned = small.read("limit/verdicts.jsonl").matches(FRENCH).count();
+    assert_eq!(warned, 3, "units alone are non-translations");
+}
+
+#[test]
 fn what_is_not_certain_is_a_warning_and_the_check_can_be_left_out() {
     let small = SmallRun::new(1);
     // Two numbers are all that the Chinese and the English lines have in common.

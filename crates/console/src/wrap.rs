@@ -23,6 +23,18 @@ pub fn stderr_columns() -> Option<usize> {
     columns(out.is_terminal(), terminal_size_of(&out))
 }
 
+/// Whether standard error is a terminal on which lines can be drawn again: not one that calls itself dumb.
+#[must_use]
+pub fn stderr_redraws() -> bool {
+    std::io::stderr().is_terminal() && !is_dumb()
+}
+
+/// Whether `TERM` says that the terminal knows no escape sequences.
+#[must_use]
+pub fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
 fn columns(is_terminal: bool, size: Option<(terminal_size::Width, terminal_size::Height)>) -> Option<usize> {
     let columns = size.filter(|_| is_terminal).map(|(columns, _)| usize::from(columns.0));
     columns.filter(|columns| *columns >= NARROWEST)

@@ -8,11 +8,14 @@ use std::{
 
 mod descriptor;
 mod explain;
+pub mod json;
 pub mod packed;
+mod size;
 mod stamp;
 pub mod text;
 
 pub use explain::{describe, explain};
+pub use size::size;
 pub use stamp::{Stamp, Time};
 
 /// Why a file cannot be written or read.
@@ -28,6 +31,26 @@ impl Error {
     fn of(action: &'static str, path: &Path) -> impl Fn(io::Error) -> Self {
         move |source| Self { action, path: path.into(), source }
     }
+}
+
+/// The endings of formats. Other endings belong to a name: `Llama-3.1-8B`.
+const ENDINGS: [&str; 22] = [
+    "txt", "text", "jsonl", "ndjson", "json", "tsv", "tab", "csv", "parquet", "pq", "xml", "sgm", "hyp",
+    "out", "score", "scores", "seg", "sys", "gz", "xz", "zst", "bz2",
+];
+
+/// The name of a file or folder without the endings of its format: `en-de.2020` of `en-de.2020.jsonl.xz`.
+#[must_use]
+pub fn stem(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut stem = &*name;
+    while let Some((rest, ending)) = stem.rsplit_once('.')
+        && !rest.is_empty()
+        && ENDINGS.contains(&&*ending.to_lowercase())
+    {
+        stem = rest;
+    }
+    stem.to_owned()
 }
 
 /// The suffix of temporary files.

@@ -18,6 +18,7 @@ use crate::{
     run::{
         self, Outcome, Progress, RunConfig, Selection, Shard, Silent, Task, Writing,
         description::{Build, InputId},
+        finish,
     },
     segment::{
         Corpus, Segment, Segments as _,
@@ -154,11 +155,15 @@ impl Evaluation {
     /// Reads the input of a specification and checks its judge against it.
     ///
     /// # Errors
-    /// Bad input, a method that does not exist or cannot judge it, input in another language than the pair's.
+    /// Bad input, a method that does not exist or cannot judge it; files in another language than the pair's, unless the
+    /// folder holds a finished run.
     pub fn new(spec: Spec) -> Result<Self> {
         let input = Input::read(&spec)?;
         let evaluation = Self::of(spec, input)?;
-        evaluation.mixed_up.check()?;
+        let folder = evaluation.spec.output.folder.as_ref();
+        if !folder.is_some_and(|folder| folder.join(finish::VERDICTS).exists()) {
+            evaluation.mixed_up.check()?;
+        }
         Ok(evaluation)
     }
 
@@ -173,7 +178,7 @@ impl Evaluation {
         Ok(evaluation)
     }
 
-    /// The same for an input that was read before, whose languages are checked when it is run.
+    /// The same for the input of an earlier run, whose files may be in any language.
     ///
     /// # Errors
     /// A method that does not exist or cannot judge the input.
@@ -193,13 +198,12 @@ impl Evaluation {
         let mut mixed_up = MixedUp::default();
         let is_checked =
             spec.judge.language_check == LanguageCheck::On && built.method.reads == Reads::Translations;
+        // A file is in one language, whatever is judged of it.
+        for some in input.segments.chunks(AT_A_TIME).take_while(|_| is_checked) {
+            some?.iter().for_each(|segment| mixed_up.add(segment));
+        }
         for some in input.chunks(&input.units(judge, spec.sampling.seed)) {
             let some = some?;
-            for segment in &some {
-                if is_checked {
-                    mixed_up.add(segment);
-                }
-            }
             for (trained, overlap) in trained.iter().zip(&mut overlaps) {
                 overlap.of += some.len();
                 overlap.segments += some.iter().filter(|segment| trained.knows(&segment.source)).count();
@@ -243,8 +247,7 @@ impl Evaluation {
     /// Checks loaded models against the judge, and settles the run's signature and folder. Nothing is written yet.
     ///
     /// # Errors
-    /// Texts in another language than the pair's, models that the judge cannot use, a file that the specification names and
-    /// that cannot be read.
+    /// Models that the judge cannot use, a file that the specification names and that cannot be read.
     pub fn with<'a>(&'a self, models: &'a Models, invocation: &Invocation) -> Result<Run<'a>> {
         self.check(models)?;
         prefixes::announce(models, &self.judge.judge, &self.input.segments);
@@ -288,7 +291,7 @@ impl Evaluation {
     /// groups that are judged together; an answer that cannot be used is an error there.
     ///
     /// # Errors
-    /// Texts in another language than the pair's, models that the judge cannot use.
+    /// Models that the judge cannot use.
     pub fn verdicts(&self, models: &Models) -> Result<Vec<Result<Verdict, judges::Error>>> {
         self.check(models)?;
         let (judge, segments) = (&self.judge.judge, &self.input.segments);
@@ -305,9 +308,8 @@ impl Evaluation {
         Ok(verdicts)
     }
 
-    /// Checks languages, and the models against the judge.
+    /// Checks the models against the judge.
     fn check(&self, models: &Models) -> Result<()> {
-        self.mixed_up.check()?;
         self.judge.check_reasoning(&models.panel, |role| models.model_of(role))?;
         Ok(self.judge.protocol().check_models(&|role| models.model_of(role))?)
     }

@@ -18,6 +18,7 @@ use crate::{
     engine::DeviceError,
     error::{Error, Result},
     evaluation::{Evaluation, Invocation, Run},
+    files,
     judges::Panel,
     llm::{CancellationToken, Chat, Counter, Error as Refusal, Llm, Reply, ResponseFormat, Sampling, Scored},
     models::{
@@ -286,7 +287,7 @@ fn plan_with(evaluation: &Evaluation, panel: &Panel, shown: &(dyn Fn(Stage) + Sy
 fn weights(card: &Card) -> Option<(String, String)> {
     let billions = || card.parameters.strip_suffix('B')?.parse::<f64>().ok();
     let bytes = card.size().map(|bytes| bytes as f64).or_else(|| Some(billions()? * 2e9))?;
-    Some(("weights, as the model card says".into(), format!("{:.2} GiB", bytes / f64::from(1 << 30))))
+    Some(("weights, as the model card says".into(), files::size(bytes as u64)))
 }
 
 /// Counts tokens by what a character of each script takes, and answers nothing.
@@ -391,6 +392,6 @@ mod tests {
     fn weights_by_the_card() {
         let of = |name: &str| weights(&card::find(name).unwrap()).map(|(_, size)| size);
         assert_eq!(of("qwen2.5-7b-instruct").as_deref(), Some("14.17 GiB"));
-        assert_eq!(of("smollm2-135m-instruct").as_deref(), Some("0.09 GiB"));
+        assert_eq!(of("smollm2-135m-instruct").as_deref(), Some("93.81 MiB"));
     }
 }

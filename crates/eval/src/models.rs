@@ -12,6 +12,7 @@ use crate::{
     digest,
     engine::{Device, Engine, Need, Options, SavedPrefixes, chat::ChatTemplate},
     error::{Error, Result},
+    files,
     judges::{Model, Panel, Role},
     llm::Sampling,
     run::description::{ModelFiles, NamedHash},
@@ -439,12 +440,12 @@ fn files_of(name: &str, identity: &Identity) -> ModelFiles {
 /// The memory that a model takes here, and what it would take on a GPU.
 fn memory(engine: &Engine) -> Vec<(String, String)> {
     let facts = engine.facts();
-    let gib = |bytes: usize| format!("{:.2} GiB", bytes as f64 / f64::from(1 << 30));
-    let mut rows = vec![("weights".to_owned(), gib(facts.weight_bytes))];
+    let shown = |bytes: usize| files::size(bytes as u64);
+    let mut rows = vec![("weights".to_owned(), shown(facts.weight_bytes))];
     if facts.adapter_bytes > 0 {
-        rows.push(("adapters".to_owned(), gib(facts.adapter_bytes)));
+        rows.push(("adapters".to_owned(), shown(facts.adapter_bytes)));
     }
-    rows.push(("KV cache".to_owned(), gib(facts.kv_bytes)));
+    rows.push(("KV cache".to_owned(), shown(facts.kv_bytes)));
     if let Some(why) = &facts.only_on_cpu {
         rows.push(("on a GPU".to_owned(), format!("not in this version, since {why}")));
         return rows;

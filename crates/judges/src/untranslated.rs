@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The version of what is called a non-translation, for the signature: another one moves scores.
-pub const VERSION: &str = "check-1";
+pub const VERSION: &str = "check-2";
 
 /// What a judge does about segments that are not translations.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 use serde::Deserialize;
+use tribunal_core::files;
 
 use super::Error;
 use super::scores::{line_error, read_text};
@@ -79,7 +80,7 @@ pub fn columns(rows: &[Reviewed]) -> [(&'static str, Vec<f64>); 5] {
 pub fn read(path: &Path) -> Result<Vec<Reviewed>, Error> {
     let text = read_text(path)?;
     let row = |(index, line): (usize, &str)| {
-        serde_json::from_str(line).map_err(|error| line_error(path, index + 1, error.to_string()))
+        files::json::parse(line).map_err(|reason| line_error(path, index + 1, reason))
     };
     text.lines().enumerate().map(row).collect()
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::Deserialize;
-use tribunal_core::files::{self, text};
+use tribunal_core::files::{self, json, text};
 
 use super::Error;
 use super::scores::{line_error, read_text};
@@ -85,7 +85,7 @@ pub fn read(path: &Path) -> Result<Vec<Verdict>, Error> {
     };
     let path = in_folder.as_deref().unwrap_or(path);
     let row = |(index, line): (usize, &str)| {
-        serde_json::from_str(line).map_err(|error| line_error(path, index + 1, error.to_string()))
+        json::parse(line).map_err(|reason| line_error(path, index + 1, reason))
     };
     text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).map(row).collect()
 }

@@ -8,6 +8,7 @@ use anyhow::{Result, anyhow, bail};
 
 use super::super::raters;
 use crate::eval::Pair;
+use crate::files;
 use crate::meta::judgements::Judgements;
 use crate::meta::scores::numbering::Numbered;
 use crate::meta::scores::{self, ScoreFile};
@@ -110,8 +111,7 @@ fn with_hint(error: crate::meta::Error) -> anyhow::Error {
 
 /// The scores of a file; with the numbers of its segments where it is not known how they count.
 fn read_file(path: &Path, pair: Option<&Pair>) -> Result<(Judgements, Option<Numbered>)> {
-    let (name, stem) = (path.display().to_string(), path.file_stem());
-    let stem = || stem.map_or_else(|| "system".into(), |stem| stem.to_string_lossy().into_owned());
+    let (name, stem) = (path.display().to_string(), || files::stem(path));
     Ok(match scores::read(path, pair.map(|pair| pair.given.as_str())).map_err(with_hint)? {
         ScoreFile::Named(named) => (Judgements::of_columns(&name, named), None),
         ScoreFile::Numbered(rows) => {

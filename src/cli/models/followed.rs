@@ -1,13 +1,14 @@
 //! How far a pull is, on standard error: a bar for each file on a terminal, elsewhere lines with what has arrived.
 
-use std::{
-    io::IsTerminal,
-    time::{Duration, Instant},
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::{
+    card::{Error, origin::Item, pull::Watch},
+    console::wrap,
+    files,
 };
-
-use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
-
-use crate::card::{Error, origin::Item, pull::Watch};
 
 /// A line is printed for each further part of so many of a file, where no bar is drawn.
 const PARTS: u64 = 10;
@@ -17,7 +18,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 
 /// A pull that is followed.
 pub struct Followed {
-    is_terminal: bool,
+    redraws: bool,
     bar: Option<ProgressBar>,
     file: Arriving,
 }
@@ -46,18 +47,18 @@ impl Arriving {
             return None;
         }
         (self.parts, self.last) = (parts, Instant::now());
-        let there = HumanBytes(self.there);
+        let there = files::size(self.there);
         Some(self.size.map_or_else(
             || format!("  {there}"),
-            |size| format!("  {there} of {} ({}%)", HumanBytes(size), self.there * 100 / size.max(1)),
+            |size| format!("  {there} of {} ({}%)", files::size(size), self.there * 100 / size.max(1)),
         ))
     }
 }
 
 impl Followed {
-    /// With a bar where standard error is a terminal.
+    /// With a bar where standard error is a terminal that can redraw one.
     pub fn on_stderr() -> Self {
-        Self { is_terminal: std::io::stderr().is_terminal(), bar: None, file: Arriving::new(None, 0) }
+        Self { redraws: wrap::stderr_redraws(), bar: None, file: Arriving::new(None, 0) }
     }
 
     fn say(&self, line: &str) {
@@ -85,11 +86,11 @@ impl Watch for Followed {
     }
 
     fn began(&mut self, item: &Item, there: u64) {
-        let size = item.size.map_or("unknown size".into(), |size| HumanBytes(size).to_string());
-        let kept = if there > 0 { format!(", {} already here", HumanBytes(there)) } else { String::new() };
+        let size = item.size.map_or("unknown size".into(), files::size);
+        let kept = if there > 0 { format!(", {} already here", files::size(there)) } else { String::new() };
         self.say(&format!("fetching {} ({size}{kept})", item.path));
         self.file = Arriving::new(item.size, there);
-        if !self.is_terminal {
+        if !self.redraws {
             return;
         }
         let style = ProgressStyle::with_template("{wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}");

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::{
     cli::output::{Printed, write_in},
     console::table::Table,
+    files,
     meta::{
         correlation::{kendall_b, pearson, spearman},
         distribution::summary,
@@ -81,7 +82,7 @@ pub fn correlate(args: &CorrelateArgs, out: &mut dyn Write) -> Result<()> {
     let mut rows: Vec<Value> = Vec::new();
     for path in &args.answers {
         let columns = rubric::columns(&rubric::read(path)?);
-        let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = files::stem(path);
         let (_, human) = columns.last().context("there are five columns")?;
         for (score, values) in &columns {
             let found = [pearson(human, values), spearman(human, values), kendall_b(human, values)];

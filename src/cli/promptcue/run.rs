@@ -22,6 +22,7 @@ use crate::{
         rubric_mqm::{self, RubricMqm, Scenario, Texts, scenario},
     },
     meta::promptcue::gold::{self, Cue},
+    mqm::locate,
     segment::Lang,
     signature::Signature,
 };
@@ -132,8 +133,8 @@ fn line(judge: &RubricMqm, panel: &Panel, cue: &Cue) -> Value {
 }
 
 /// The texts with the gold span in `<v>` and `</v>`. Sets mark it themselves; where neither text is marked, the
-/// span's first occurrence is, in the translation if it is there and else in the source: the gold category has
-/// no say in what the model is shown.
+/// span is where [`locate::first`] finds it, in the translation if it is there and else in the source: the gold category
+/// has no say in what the model is shown.
 ///
 /// # Errors
 /// Why nothing can be marked: no span, or marks that the texts have of their own.
@@ -149,10 +150,13 @@ fn marked(cue: &Cue) -> Result<(String, String), &'static str> {
         (1, 1) if is_pair => return Ok((source, target)),
         _ => return Err("the texts hold `<v>` or `</v>` that do not mark the cue's `error_span` alone"),
     }
-    let mark = |text: &str| text.replacen(span, &format!("<v>{span}</v>"), 1);
-    match span {
-        _ if !span.is_empty() && target.contains(span) => Ok((source, mark(&target))),
-        _ if !span.is_empty() && source.contains(span) => Ok((mark(&source), target)),
+    let mark = |text: &str| {
+        let (before, after) = text.split_at(locate::first(text, span)?);
+        Some(format!("{before}<v>{span}</v>{}", &after[span.len()..]))
+    };
+    match (mark(&target), mark(&source)) {
+        (Some(target), _) => Ok((source, target)),
+        (None, Some(source)) => Ok((source, target)),
         _ => Err("neither text has a span in `<v>` and `</v>` or contains the cue's `error_span`"),
     }
 }

@@ -1,10 +1,6 @@
 //! `tribunal score --dry-run`: what a run would take, as text or for programs.
 
-use std::{
-    io::{IsTerminal as _, Write},
-    sync::Arc,
-    time::Duration,
-};
+use std::{io::Write, sync::Arc, time::Duration};
 
 use anyhow::Result;
 use indicatif::ProgressBar;
@@ -36,10 +32,11 @@ pub fn run(
     out: &mut dyn Write,
 ) -> Result<()> {
     // Without a terminal the notes are enough.
-    let is_shown = args.run.progress != ProgressMode::Auto || std::io::stderr().is_terminal();
+    let is_shown = args.run.progress != ProgressMode::Auto || wrap::stderr_redraws();
     let progress = if is_shown { invocation.progress.clone() } else { Arc::new(Silent) };
     let invocation = Invocation { progress, ..invocation.clone() };
-    let is_counted = !matches!(args.run.shown(), ProgressMode::Off | ProgressMode::Json);
+    let is_counted =
+        wrap::stderr_redraws() && !matches!(args.run.shown(), ProgressMode::Off | ProgressMode::Json);
     let bar = if is_counted { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
     bar.enable_steady_tick(Duration::from_millis(500));
     let shown = |stage: Stage| match stage {

@@ -116,8 +116,8 @@ impl fmt::Display for TooMuch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "it unpacks to more than {:.1} GiB, the limit for a file of its size\nhint: unpack it with another program if you trust it",
-            self.0 as f64 / f64::from(1 << 30)
+            "it unpacks to more than {}, the limit for a file of its size\nhint: unpack it with another program if you trust it",
+            super::size(self.0)
         )
     }
 }

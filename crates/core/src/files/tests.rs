@@ -203,3 +203,19 @@ mod unix {
         assert!(text(Path::new("/dev/fd/999999"), "x").is_err());
     }
 }
+
+#[test]
+fn only_endings_of_formats_are_no_part_of_a_name() {
+    for (path, expected) in [
+        ("out/Llama-3.1-8B", "Llama-3.1-8B"),
+        ("Llama-3.2-1B.txt", "Llama-3.2-1B"),
+        ("en-de.2020.jsonl.xz", "en-de.2020"),
+        ("System.v2.TXT", "System.v2"),
+        ("metric.seg.score", "metric"),
+        (".txt", ".txt"),
+        ("a.de", "a.de"),
+        ("..", ""),
+    ] {
+        assert_eq!(stem(Path::new(path)), expected, "{path}");
+    }
+}

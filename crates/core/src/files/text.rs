@@ -1,5 +1,5 @@
 //! Text input: UTF-8 with or without a byte-order mark, with Unix or Windows line ends, from a file or a pipe. Errors
-//! name the cause: UTF-16, another encoding with the line, a compressed file. It does not interpret the text.
+//! name the cause: UTF-16, UTF-32, another encoding with the line, a compressed file. It does not interpret the text.
 
 use std::{
     fmt,
@@ -30,6 +30,8 @@ pub enum NotText {
     },
     /// UTF-16 without a byte-order mark, which is UTF-8 as well.
     Utf16,
+    /// UTF-32, with or without one.
+    Utf32,
     Packed(Format),
     /// A line of more than [`MAX_LINE`].
     Line(usize),
@@ -44,6 +46,7 @@ impl fmt::Display for NotText {
                 write!(f, "line {line} is not UTF-8 at byte {byte} of the line{hint}")
             }
             Self::Utf16 => write!(f, "it is not UTF-8{UTF_16}"),
+            Self::Utf32 => write!(f, "it is not UTF-8{UTF_32}"),
             Self::Packed(format) => write!(f, "it is compressed with {format}\nhint: {}", format.unpack()),
             Self::Line(line) => write!(f, "line {line} has more than {} MiB", MAX_LINE >> 20),
         }
@@ -65,6 +68,7 @@ impl NotText {
 }
 
 const UTF_16: &str = "\nhint: the file is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW";
+const UTF_32: &str = "\nhint: the file is UTF-32; convert it: iconv -f UTF-32 -t UTF-8 FILE > NEW";
 const OTHER: &str = "\nhint: convert the file, for example: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW";
 
 /// The whole text of a file without its byte-order mark; line ends stay as they are.
@@ -178,6 +182,9 @@ fn check_start(bytes: &[u8]) -> Result<(), NotText> {
         return Err(NotText::Packed(format));
     }
     match bytes {
+        // The mark of UTF-32, or a first character below U+10000.
+        [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => Err(NotText::Utf32),
+        [a, b, 0, 0, ..] | [0, 0, a, b, ..] if (*a, *b) != (0, 0) => Err(NotText::Utf32),
         [a, b, c, d, ..]
             if (*a == 0 && *c == 0 && *b != 0 && *d != 0) || (*b == 0 && *d == 0 && *a != 0 && *c != 0) =>
         {
@@ -238,6 +245,11 @@ mod tests {
         check(b"\xff\xfeA\0\n\0", Err(&format!("line 1 is not UTF-8 at byte 1 of the line{utf16}")));
         check(b"A\0B\0\n\0", Err(&format!("it is not UTF-8{utf16}")));
         check(b"\0A\0B\0\n", Err(&format!("it is not UTF-8{utf16}")));
+        let utf32 =
+            "it is not UTF-8\nhint: the file is UTF-32; convert it: iconv -f UTF-32 -t UTF-8 FILE > NEW";
+        for bytes in [b"\xff\xfe\0\0A\0\0\0", b"\0\0\xfe\xff\0\0\0A", b"A\0\0\0B\0\0\0", b"\0\0\0A\0\0\0B"] {
+            check(bytes, Err(utf32));
+        }
     }
 
     #[test]

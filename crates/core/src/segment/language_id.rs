@@ -47,6 +47,9 @@ const ENOUGH: usize = 60;
 const PART_16: usize = 40;
 const PART_70: usize = 80;
 
+/// Marks between the clauses of a sentence, and around quotations.
+pub(super) const CLAUSE_MARKS: &str = ".:;!?\"„“”«»()—–。：；！？「」『』（）《》،؛؟।\n";
+
 /// The fewest letters of a clause that is identified separately.
 const CLAUSE: usize = 12;
 
@@ -113,9 +116,16 @@ pub fn are_close(a: &Lang, b: &Lang) -> bool {
 #[must_use]
 pub fn identify(text: &str, expected: &Lang) -> Identified {
     let letters = Letters::of(text);
+    if written_as_chinese(expected) && letters.are_mostly(Script::Han) && !is_simplified(text) {
+        return Identified::Unknown;
+    }
     if let Some(script) = letters.stray(expected) {
-        let language =
-            sure(text).filter(|found| !are_close(found, expected) && agrees(text, found, expected));
+        let language = sure(text).filter(|found| {
+            // Romanised texts look like some language or other.
+            (script != Script::Latin || is_of_16(found))
+                && !are_close(found, expected)
+                && agrees(text, found, expected)
+        });
         return Identified::Other(language.map_or(TextLanguage::Script(script), TextLanguage::Language));
     }
     if letters.total() < ENOUGH || !is_known(expected) {
@@ -123,9 +133,56 @@ pub fn identify(text: &str, expected: &Lang) -> Identified {
     }
     match sure(text) {
         Some(found) if are_close(found, expected) => Identified::Expected,
-        Some(found) if agrees(text, found, expected) => Identified::Other(TextLanguage::Language(found)),
+        Some(found)
+            if agrees(text, found, expected)
+                && (is_known_as_written(text, expected) || is_foreign(text, &letters, found, expected)) =>
+        {
+            Identified::Other(TextLanguage::Language(found))
+        }
         _ => Identified::Unknown,
     }
+}
+
+/// Whether texts in the script of this one can be told to be in a language or one close to it: not Uzbek in Cyrillic, Punjabi
+/// in Arabic or Hindi in Latin letters.
+fn is_known_as_written(text: &str, lang: &Lang) -> bool {
+    let Some(script) = whatlang::detect_script(text) else { return false };
+    script.langs().iter().filter_map(|known| KNOWN.get(known.code())).any(|known| are_close(known, lang))
+}
+
+/// Whether a text in letters in which the expected language is not known is in this other one: in letters that the code names
+/// or that the language has too, it may be in the expected one, whatever it looks like.
+fn is_foreign(text: &str, letters: &Letters, found: &Lang, expected: &Lang) -> bool {
+    if expected.language() == "ro" {
+        // Romanian in Cyrillic looks like Russian, but has no words of a single consonant.
+        return text.split_whitespace().any(|word| ["в", "к", "с"].contains(&word));
+    }
+    let has_both = IN_SEVERAL_SCRIPTS.contains(&expected.language()) && !letters.are_mostly(Script::Latin);
+    is_of_16(found)
+        && (Script::of_language(expected).is_empty() && !has_both
+            || found.language() == "zh" && letters.are_mostly(Script::Han))
+}
+
+/// Languages that the identifiers know in one script, and that are written in another as well.
+const IN_SEVERAL_SCRIPTS: &[&str] = &["az", "jv", "ms", "pa", "tk", "uz"];
+
+/// Whether texts of a language can consist of Chinese characters that other languages share: official titles and headlines.
+fn written_as_chinese(lang: &Lang) -> bool {
+    matches!(lang.language(), "ja" | "ko")
+}
+
+/// Frequent characters of simplified Chinese that neither Japanese nor Korean has.
+const SIMPLIFIED: &str = "这们说时对过还进样现动关长问间见话门东车书语请认议给让边业产员报场应张际阳队军亲务运头电带师无传远许\
+                          设论计记该谁调读课谈选连违达迁处备复华协单卖卫历压变听响园围块够夺奖妇宁审宪宽宾寻导层岁币帮\
+                          为开从马";
+
+/// The least share of [`SIMPLIFIED`] among the characters of a Chinese text that uses them, 0 to 1.
+const SIMPLIFIED_SHARE: f64 = 0.08;
+
+fn is_simplified(text: &str) -> bool {
+    let n_simplified = text.chars().filter(|c| SIMPLIFIED.contains(*c)).count();
+    n_simplified > 0
+        && n_simplified as f64 >= SIMPLIFIED_SHARE * text.chars().filter(|c| c.is_alphabetic()).count() as f64
 }
 
 /// Whether a text seems to be in a language or one close to it, certain or not: for texts too short to be certain of.
@@ -135,10 +192,16 @@ pub fn seems(text: &str, lang: &Lang) -> bool {
     is_close(of_16(text)) || is_close(of_70(text).map(|(found, _)| found))
 }
 
+/// Whether both identifiers take a text for one in this language or one close to it, as far as they know it.
+pub(super) fn both_say(text: &str, lang: &Lang) -> bool {
+    let is_close = |found: Option<&Lang>| found.is_some_and(|found| are_close(found, lang));
+    is_close(of_70(text).map(|(found, _)| found)) && (!is_of_16(lang) || is_close(of_16(text)))
+}
+
 /// Whether a clause of a text seems to be in this language: what precedes a quotation, say.
 #[must_use]
 pub fn has_clause_in(text: &str, lang: &Lang) -> bool {
-    let clauses = text.split(|c: char| ".:;!?\"„“”«»()—–".contains(c));
+    let clauses = text.split(|c: char| CLAUSE_MARKS.contains(c));
     let long = clauses.filter(|clause| Letters::of(clause).total() >= CLAUSE);
     let seems =
         |clause: &str| if is_of_16(lang) { of_16(clause) } else { of_70(clause).map(|(found, _)| found) };

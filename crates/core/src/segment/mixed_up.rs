@@ -9,7 +9,7 @@ use std::{
 use super::{
     Lang, Segment,
     language_id::{Identified, TextLanguage, are_close, identify, is_known},
-    script::Letters,
+    script::{Letters, Script},
     shifted::{self, Lines},
     untranslated::{self, Untranslated},
 };
@@ -18,8 +18,8 @@ use super::{
 /// [`Letters::total`].
 const PIECE: usize = 200;
 
-/// The most pieces of a file that are identified.
-const MOST: usize = 60;
+/// The most pieces of a file that are identified, evenly over its length.
+const MOST: usize = 120;
 
 /// The least share of a file's pieces in another language at which the file is rejected, 0 to 1.
 const CERTAIN: f64 = 0.9;
@@ -34,40 +34,54 @@ const COPIES: usize = 3;
 #[derive(Clone, Debug, Default)]
 struct File {
     piece: String,
-    n: usize,
-    found: BTreeMap<TextLanguage, usize>,
+    n_pieces: usize,
+    /// Of every 2^`halvings`-th piece, the other language that it is in.
+    found: Vec<Option<TextLanguage>>,
+    halvings: u32,
 }
 
 impl File {
     fn add(&mut self, text: &str, lang: &Lang) {
-        if self.n >= MOST {
-            return;
-        }
         self.piece.push_str(text);
         self.piece.push('\n');
-        if Letters::of(&self.piece).total() >= PIECE {
-            self.n += 1;
-            if let Identified::Other(found) = identify(&self.piece, lang) {
-                *self.found.entry(found).or_default() += 1;
-            }
-            self.piece.clear();
+        if Letters::of(&self.piece).total() < PIECE {
+            return;
         }
+        if self.n_pieces.is_multiple_of(1 << self.halvings) {
+            self.found.push(match identify(&self.piece, lang) {
+                Identified::Other(found) => Some(found),
+                _ => None,
+            });
+        }
+        if self.found.len() > MOST {
+            let mut is_even = [true, false].into_iter().cycle();
+            self.found.retain(|_| is_even.next().unwrap_or_default());
+            self.halvings += 1;
+        }
+        self.n_pieces += 1;
+        self.piece.clear();
     }
 
     /// The most frequent other language of the pieces, and its share, 0 to 1.
     fn other(&self) -> Option<(TextLanguage, f64)> {
-        let (found, n) = self.found.iter().max_by_key(|(_, n)| **n)?;
-        Some((*found, *n as f64 / self.n as f64))
+        let mut counts: BTreeMap<TextLanguage, usize> = BTreeMap::new();
+        self.found.iter().flatten().for_each(|found| *counts.entry(*found).or_default() += 1);
+        let (found, n) = counts.into_iter().max_by_key(|(_, n)| *n)?;
+        Some((found, n as f64 / self.found.len() as f64))
     }
 
+    /// As [`File::other`], where it is certain. Of Latin letters in a language that is not written in them it never is: they
+    /// may be a transliteration.
     fn certain(&self) -> Option<TextLanguage> {
-        self.other().filter(|(_, share)| *share >= CERTAIN).map(|(found, _)| found)
+        let (found, share) = self.other()?;
+        (share >= CERTAIN && found != TextLanguage::Script(Script::Latin)).then_some(found)
     }
 
     /// As [`File::certain`]; also for a shorter file in a script that its language is not written in.
     fn certain_by_script(&self, lang: &Lang) -> Option<TextLanguage> {
-        let is_stray = self.n == 0 && Letters::of(&self.piece).stray(lang).is_some();
+        let is_stray = self.n_pieces == 0 && Letters::of(&self.piece).stray(lang).is_some();
         let found = || match identify(&self.piece, lang) {
+            Identified::Other(TextLanguage::Script(Script::Latin)) => None,
             Identified::Other(found) => Some(found),
             _ => None,
         };
@@ -120,12 +134,15 @@ impl MixedUp {
     pub fn add(&mut self, segment: &Segment) {
         let Segment { source, hypothesis, src_lang, tgt_lang, .. } = segment;
         let pair = self.pairs.entry((src_lang.clone(), tgt_lang.clone())).or_default();
-        pair.sources.add(source, src_lang);
+        let unquoted = untranslated::unquoted(segment);
+        if !unquoted.is_empty() {
+            pair.sources.add(source, src_lang);
+        }
         if !pair.systems.contains_key(&segment.system) {
             pair.systems.insert(segment.system.clone(), SystemStats::default());
         }
         let Some(seen) = pair.systems.get_mut(&segment.system) else { return };
-        seen.translations.add(hypothesis, tgt_lang);
+        seen.translations.add(&unquoted, tgt_lang);
         seen.lines.add(source, hypothesis);
         seen.n += 1;
         if source == hypothesis && !source.trim().is_empty() {
@@ -372,6 +389,48 @@ mod tests {
         }
         // Too little to be certain of.
         assert_eq!(seen("en-de", &[(EN, FR)]).check(), Ok(()));
+    }
+
+    #[test]
+    fn a_file_is_judged_over_its_whole_length() {
+        let certain = |parts: &[(&str, usize)]| {
+            let texts = parts.iter().flat_map(|(text, n)| vec![(EN, *text); *n]).collect::<Vec<_>>();
+            seen("en-de", &texts).check().is_err()
+        };
+        assert!(!certain(&[(FR, 500), (DE, 500)]) && !certain(&[(FR, 3), (DE, 9)]));
+        assert!(certain(&[(DE, 9), (FR, 1000)]) && certain(&[(FR, 3)]));
+    }
+
+    #[test]
+    fn honest_translations_are_not_called_wrong() {
+        let rows = include_str!("tests/honest.tsv").lines().filter(|line| !line.starts_with('#'));
+        let mut called = Vec::new();
+        for row in rows {
+            let [src_lang, tgt_lang, source, hypothesis] =
+                row.split('\t').collect::<Vec<_>>().try_into().expect("a row has four fields");
+            let mut segment = Segment {
+                system: "a".into(),
+                doc: String::new(),
+                seg: 0,
+                src_lang: Lang::parse(src_lang).unwrap(),
+                tgt_lang: Lang::parse(tgt_lang).unwrap(),
+                source: source.into(),
+                hypothesis: hypothesis.into(),
+                reference: None,
+                domain: None,
+                reference_kind: None,
+            };
+            let reason = untranslated::of(&segment).map(|found| found.reason(&segment.tgt_lang));
+            called.extend(reason.map(|reason| format!("{tgt_lang}: {hypothesis}: {reason}")));
+            let mut file = MixedUp::default();
+            for seg in 0..3 * N {
+                segment.seg = seg;
+                file.add(&segment);
+            }
+            let refusal = file.check().err();
+            called.extend(refusal.map(|refusal| format!("{tgt_lang}, a file: {hypothesis}: {refusal}")));
+        }
+        assert!(called.is_empty(), "{}", called.join("\n"));
     }
 
     #[test]

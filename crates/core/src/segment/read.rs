@@ -264,13 +264,5 @@ fn no_part(dir: &Path, missing: &str) -> String {
     }
 }
 
-/// What is wrong with a line that is not JSON, in its own columns.
-fn not_json(error: &serde_json::Error) -> String {
-    if error.is_eof() {
-        return "the line ends in the middle of its JSON object\nhint: is a `}` or `\"` missing?".into();
-    }
-    format!("not JSON from column {} on", error.column())
-}
-
 #[cfg(test)]
 mod tests;

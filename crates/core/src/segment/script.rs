@@ -44,10 +44,12 @@ const WRITTEN_IN: &[(&[Script], &[&str])] = &[
         &[Script::Latin],
         &[
             "en", "de", "fr", "es", "pt", "it", "nl", "sv", "da", "no", "nb", "nn", "fi", "is", "et", "lv",
-            "lt", "pl", "cs", "sk", "sl", "hr", "hu", "ro", "tr", "ca", "gl", "eu", "ga", "cy", "sq", "id",
-            "vi", "sw", "zu", "xh", "so", "mas", "tl", "af", "lb", "mt",
+            "lt", "pl", "cs", "sk", "sl", "hr", "hu", "tr", "ca", "gl", "eu", "ga", "cy", "sq", "id", "vi",
+            "sw", "zu", "xh", "so", "mas", "tl", "af", "lb", "mt",
         ],
     ),
+    // Cyrillic in Moldova.
+    (&[Script::Latin, Script::Cyrillic], &["ro"]),
     (&[Script::Greek], &["el"]),
     (&[Script::Cyrillic], &["ru", "uk", "be", "bg", "mk"]),
     (&[Script::Hebrew], &["he", "yi"]),
@@ -112,7 +114,7 @@ impl Script {
     }
 
     /// The scripts of a language; none where it may be written in several, or is not known here.
-    fn of_language(lang: &Lang) -> &'static [Self] {
+    pub(super) fn of_language(lang: &Lang) -> &'static [Self] {
         let mut parts = lang.code().split('_').skip(1);
         let named = parts.find_map(|part| NAMED.iter().find(|(tag, _)| *tag == part));
         let usual = || WRITTEN_IN.iter().find(|(_, languages)| languages.contains(&lang.language()));
@@ -173,11 +175,17 @@ impl Letters {
         n as f64 / self.total().max(1) as f64
     }
 
+    /// Whether most of a text is in a script.
+    #[must_use]
+    pub fn are_mostly(&self, script: Script) -> bool {
+        self.share(&[script]) > MOSTLY
+    }
+
     /// The script that a text is in, where it is surely none of those of its language.
     #[must_use]
     pub fn stray(&self, lang: &Lang) -> Option<Script> {
         let own = Script::of_language(lang);
         let is_stray = !own.is_empty() && self.total() >= ENOUGH && self.share(own) < HARDLY;
-        SCRIPTS.into_iter().find(|script| is_stray && self.share(&[*script]) > MOSTLY)
+        SCRIPTS.into_iter().find(|script| is_stray && self.are_mostly(*script))
     }
 }

@@ -4,6 +4,8 @@
 //! Such segments were marked over more than half of its length, or as a non-translation, by raters of WMT 2020, 2021
 //! and 2023: `tests/all/untranslated.rs` measures it, and docs/methods.md has the table.
 
+use std::collections::HashSet;
+
 use super::{
     Lang, Segment,
     language_id::{self, Identified, TextLanguage, identify},
@@ -66,16 +68,40 @@ pub fn of(segment: &Segment) -> Option<Untranslated> {
         Identified::Other(TextLanguage::Script(Script::Latin)) => None,
         Identified::Other(found) => {
             let is_mixed = || language_id::has_clause_in(&segment.hypothesis, &segment.tgt_lang);
-            (is_sentence(&segment.hypothesis) && !is_mixed()).then_some(Untranslated::Language(found))
+            let is_quoted =
+                || !matches!(identify(&unquoted(segment), &segment.tgt_lang), Identified::Other(_));
+            (is_sentence(&segment.hypothesis) && !is_mixed() && !is_quoted())
+                .then_some(Untranslated::Language(found))
         }
         _ => None,
     }
 }
 
+/// The translation without what stands in the source as well and is not in its language, as quotations are; nothing of one
+/// that is the source itself, unless it surely is in its language.
+pub(super) fn unquoted(segment: &Segment) -> String {
+    let Segment { source, hypothesis, src_lang, .. } = segment;
+    if is_same(source, hypothesis) && (is_list(source) || !language_id::both_say(source, src_lang)) {
+        return String::new();
+    }
+    let of_source: HashSet<&str> = clauses(source).map(bare).collect();
+    let is_own = |clause: &&str| !of_source.contains(bare(clause)) || language_id::seems(clause, src_lang);
+    clauses(hypothesis).filter(is_own).collect()
+}
+
+fn clauses(text: &str) -> impl Iterator<Item = &str> {
+    text.split_inclusive(|c: char| language_id::CLAUSE_MARKS.contains(c))
+}
+
+fn bare(clause: &str) -> &str {
+    clause.trim_matches(|c: char| c.is_whitespace() || language_id::CLAUSE_MARKS.contains(c))
+}
+
 /// Whether the translation is the source, and ought not to be: a sentence, of a language that is not the target's.
 fn is_copy(segment: &Segment) -> bool {
     let Segment { source, hypothesis, src_lang, tgt_lang, .. } = segment;
-    if !is_same(source, hypothesis) || language_id::are_close(src_lang, tgt_lang) || !is_sentence(source) {
+    let is_sentence = is_sentence(source) && (begins_large(source) || ends_as_sentence(source));
+    if !is_same(source, hypothesis) || language_id::are_close(src_lang, tgt_lang) || !is_sentence {
         return false;
     }
     // A quotation in the target language stands as it is; what neither identifier knows is taken at its word.
@@ -93,15 +119,30 @@ fn is_same(a: &str, b: &str) -> bool {
 fn is_sentence(text: &str) -> bool {
     let all = text.split_whitespace().count();
     let words: Vec<&str> = text.split_whitespace().filter(|word| is_word(word)).collect();
-    let begins_small =
-        |word: &&&str| word.chars().find(|c| c.is_alphabetic()).is_some_and(|c| !c.is_uppercase());
-    let small = words.iter().filter(begins_small).count();
+    let small = words.iter().filter(|word| !begins_large(word)).count();
     let signs = text.chars().filter(|c| !c.is_whitespace() && !is_punctuation(*c)).count();
     let letters = text.chars().filter(|c| c.is_alphabetic()).count();
     let is_sentence_of_words =
         words.len() >= SENTENCE && 4 * words.len() >= 3 * all && small as f64 >= SMALL * words.len() as f64;
     (is_sentence_of_words || letters_of_syllables(text) >= SENTENCE_LETTERS)
         && letters as f64 >= LETTERS * signs as f64
+        && !is_list(text)
+}
+
+/// Whether most words of a text stand between commas.
+fn is_list(text: &str) -> bool {
+    let words = text.split_whitespace();
+    2 * words.clone().filter(|word| word.ends_with([',', ';', '،'])).count() >= words.count().max(1)
+}
+
+fn begins_large(text: &str) -> bool {
+    text.chars().find(|c| c.is_alphabetic()).is_some_and(char::is_uppercase)
+}
+
+/// Whether a text ends with a mark that ends sentences; closing quotes and brackets may follow.
+fn ends_as_sentence(text: &str) -> bool {
+    let text = text.trim_end_matches(|c: char| c.is_whitespace() || "\"'”“’»«)]」』】）".contains(c));
+    text.ends_with(['.', '!', '?', ':', '…', '。', '！', '？', '．', '：', '।', '॥', '۔', '؟', '።', '။', '។'])
 }
 
 fn is_punctuation(c: char) -> bool {

@@ -141,17 +141,32 @@ fn pair(src: &str, tgt: &str) -> Option<(Lang, Lang)> {
     Some((language(src)?, language(tgt)?))
 }
 
-/// Languages that FLORES+ or WMT have in several scripts; the script of any other adds nothing to its name.
+/// Languages that FLORES+ or WMT have in several scripts, none of which goes without saying.
 const IN_SEVERAL_SCRIPTS: &[&str] =
     &["zh", "yue", "sr", "ks", "kr", "ace", "bjn", "min", "taq", "mni", "crh", "ms"];
 
-/// A code of FLORES-200, without its script where the language has no other: `deu_Latn` is `de`.
+/// Languages by the script that goes without saying, where it is not Latin: the last line has scripts of their own.
+const USUAL: &[(&str, &str)] = &[
+    ("Cyrl", " ba be bg bua ce cv kk kv ky mhr mk mn mrj myv os ru rue sah tg tt tyv udm uk "),
+    (
+        "Arab",
+        " acm acq aeb ajp apc apd ar ars ary arz azb bal bcc bgp ckb dv fa glk haz ks lrc mzn pnb prs ps sd skr ug ur ",
+    ),
+    ("Deva", " anp awa bgc bho brx doi dty gom hi hne kok mag mai mr mwr ne new sa "),
+    ("", " am as bn bo dz el gu he hy ii ja ka km kn ko lo lzh ml my or pa sat si ta te th ti yi zgh "),
+];
+
+/// A code of FLORES-200, without its script where that goes without saying: `deu_Latn` is `de`, and `hin_Latn` is `hi_Latn`.
 fn language(code: &str) -> Option<Lang> {
     if !is_code(code) {
         return None;
     }
     let lang = Lang::parse(code).ok()?;
-    if IN_SEVERAL_SCRIPTS.contains(&lang.language()) {
+    let script = lang.code().split('_').find(|part| part.len() == SCRIPT_LETTERS).unwrap_or_default();
+    let of = USUAL.iter().find(|(_, languages)| languages.contains(&format!(" {} ", lang.language())));
+    let is_usual = script == of.map_or("Latn", |(usual, _)| *usual);
+    let is_shared = ["Latn", "Cyrl", "Arab", "Deva"].contains(&script);
+    if IN_SEVERAL_SCRIPTS.contains(&lang.language()) || is_shared && !is_usual {
         return Some(lang);
     }
     let parts: Vec<&str> = lang.code().split('_').filter(|part| part.len() != SCRIPT_LETTERS).collect();
@@ -181,6 +196,16 @@ mod tests {
                      tha_Thai";
         let found: Vec<String> = codes.split(' ').map(|code| language(code).unwrap().to_string()).collect();
         let expected = "cs de uk vi zh_Hans ja en hy be kk ru arz zh_Hant_TW et is id ko lij lld se th";
+        assert_eq!(found.join(" "), expected);
+    }
+
+    #[test]
+    fn scripts_that_do_not_go_without_saying() {
+        let codes = "hin_Latn arb_Latn pan_Arab uzn_Cyrl ron_Cyrl kaz_Latn hin_Deva arb_Arab pan_Guru uzn_Latn kaz_Cyrl \
+                     amh_Ethi bod_Tibt srp_Cyrl kmr_Latn en de_DE";
+        let found: Vec<String> = codes.split(' ').map(|code| language(code).unwrap().to_string()).collect();
+        let expected =
+            "hi_Latn ar_Latn pa_Arab uzn_Cyrl ro_Cyrl kk_Latn hi ar pa uzn kk am bo sr_Cyrl kmr en de_DE";
         assert_eq!(found.join(" "), expected);
     }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{Error, MAX_CONTEXT, Options};
+use crate::files;
 use crate::model::{BLOCK, Device, KvType, StepLimits, Weights, cuda};
 
 pub use crate::model::cuda::{AttentionSizes, DeltaNetSizes, ExpertSizes, Sizes};
@@ -37,7 +38,7 @@ pub fn check_limit(bytes: usize) -> Result<(), Error> {
     const SPARE: usize = 128 << 20;
     let needed = bytes.saturating_add(SPARE);
     match limited().filter(|left| *left < needed) {
-        Some(left) => Err(Error::Limit { needed: size(needed), left: size(left) }),
+        Some(left) => Err(Error::Limit { needed: in_words(needed), left: in_words(left) }),
         None => Ok(()),
     }
 }
@@ -49,7 +50,7 @@ pub fn check_limit(bytes: usize) -> Result<(), Error> {
 pub fn check_free(asked: usize, loaded_bytes: usize, available: Option<usize>) -> Result<(), Error> {
     let free = available.map(|free| free.saturating_sub(loaded_bytes));
     match free.filter(|free| *free < asked) {
-        Some(free) => Err(Error::TooMuchCache { asked: size(asked), free: whole_size(free) }),
+        Some(free) => Err(Error::TooMuchCache { asked: size(asked), free: in_words(free) }),
         None => Ok(()),
     }
 }
@@ -64,14 +65,14 @@ pub fn check_weights(loaded_bytes: usize, n_weights: usize, available: Option<us
     let Some(free) = available.filter(|free| *free < loaded_bytes) else { return Ok(()) };
     let in_four_bits = n_weights / 8000 * BITS;
     let hint = if in_four_bits < loaded_bytes.min(free) {
-        format!("take a GGUF file of the model in Q4_K_M, about {}", size(in_four_bits))
+        format!("take a GGUF file of the model in Q4_K_M, about {}", in_words(in_four_bits))
     } else {
         let billions = free / BITS * 8 / 1_000_000;
         format!(
             "take a model of at most {billions} billion weights as a GGUF file in Q4_K_M, or a larger machine"
         )
     };
-    Err(Error::TooMuchWeight { needed: size(loaded_bytes), free: whole_size(free), hint })
+    Err(Error::TooMuchWeight { needed: in_words(loaded_bytes), free: in_words(free), hint })
 }
 
 /// The size of the cache when none is asked for: half of what is free once weights and adapters are loaded, at
@@ -187,6 +188,10 @@ pub fn step_limits(sizes: Sizes, n_tokens: usize, n_rows: usize, context: usize)
     StepLimits { rows, wanted: sizes.logits_of(rows).clamp(n_rows, rows), sequences: n_rows, context }
 }
 
+fn in_words(bytes: usize) -> String {
+    files::size(bytes as u64)
+}
+
 /// A size in a readable unit, rounded up so that it can be passed back as an option.
 pub fn size(bytes: usize) -> String {
     const MIB: usize = 1 << 20;
@@ -252,7 +257,7 @@ mod tests {
         let error = |bytes, weights| check_weights(bytes, weights, Some(23 * GIB)).unwrap_err().to_string();
         let large = error(57 * GIB, 30_500_000_000);
         assert!(
-            large.contains("23552MiB of memory are free") && large.contains("Q4_K_M, about 18GiB"),
+            large.contains("23.00 GiB of memory are free") && large.contains("Q4_K_M, about 17.22 GiB"),
             "{large}"
         );
         let huge = error(300 * GIB, 235_000_000_000);
@@ -264,7 +269,7 @@ mod tests {
         let told = check_free(400 * GIB, GIB, Some(23 * GIB)).unwrap_err().to_string();
         assert_eq!(
             told,
-            "a KV cache of 400GiB is more than the memory that is free beside the weights, 22528MiB"
+            "a KV cache of 400GiB is more than the memory that is free beside the weights, 22.00 GiB"
         );
         assert!(check_free(22 * GIB, GIB, Some(23 * GIB)).is_ok() && check_free(400 * GIB, 0, None).is_ok());
     }

@@ -6,7 +6,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::gpu_memory;
 use crate::{
     card::Identity,
     engine::{
@@ -105,7 +104,7 @@ pub fn fields(dir: &Path) -> Result<Vec<(String, String)>> {
     let mut line = |key: &str, value: &str| fields.push((key.to_owned(), value.to_owned()));
     line("folder", &dir.display().to_string());
     line("format", "LoRA adapter");
-    line("size", &gpu_memory::size(size));
+    line("size", &files::size(size));
     line("base", if config.base.is_empty() { "not named" } else { &config.base });
     let way = if config.rslora { ", rank-stabilized" } else { "" };
     line("rank", &format!("{} (alpha {}, scale {}{way})", config.rank, config.alpha, adapter.scale()));

@@ -8,6 +8,7 @@ use tribunal_engine::model::weights::Format;
 use crate::{
     card::{Card, Shape, ShapeDeltaNet},
     engine::{AttentionSizes, DeltaNetSizes, ExpertSizes, Need, Options, Sizes, free_on_gpu},
+    files::size,
 };
 
 /// What a card sold as one of 80 GB has for programs.
@@ -84,17 +85,6 @@ impl GpuMemory {
         let too_much = size((need.total() - self.bytes) as u64);
         format!("does not fit into {room}: {too_much} too much{}", together.unwrap_or_default())
     }
-}
-
-/// `1.50 GiB`: with two decimals in the largest unit that is at most the number.
-#[must_use]
-pub fn size(bytes: u64) -> String {
-    let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let unit = units.into_iter().find(|(unit, _)| bytes >= *unit);
-    unit.map_or_else(
-        || format!("{bytes} B"),
-        |(unit, name)| format!("{:.2} {name}", bytes as f64 / unit as f64),
-    )
 }
 
 /// `61.03 GiB weights + 8.00 GiB cache (32768 tokens) + 881.50 MiB for steps = 69.89 GiB`.

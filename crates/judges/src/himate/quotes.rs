@@ -4,7 +4,7 @@
 //! HiMATE's subtype evaluation asks for existence, severity and an explanation. The spans of its worked cases (Tables
 //! 11 to 17) are the shortest phrases that the explanations quote from the text.
 
-use std::ops::RangeInclusive;
+use crate::mqm::locate;
 
 /// Opening marks and what closes each. Marks that are the same on both sides pair up in turn.
 const MARKS: [(char, &[char]); 8] = [
@@ -65,32 +65,12 @@ fn close<'t>(body: &'t str, mark: char, closing: &[char]) -> Option<(&'t str, &'
 
 /// The phrase where it stands in the text without cutting a word.
 fn find<'t>(phrase: &str, text: &'t str) -> Option<&'t str> {
-    let first = phrase.chars().next()?;
-    let last = phrase.chars().next_back()?;
-    text.match_indices(phrase).map(|(at, span)| (&text[..at], span, &text[at + span.len()..])).find_map(
-        |(before, span, after)| {
-            let cuts = |inside: char, outside: Option<char>| {
-                outside.is_some_and(|outside| is_of_a_word(inside) && is_of_a_word(outside))
-            };
-            let cuts = cuts(first, before.chars().next_back()) || cuts(last, after.chars().next());
-            (!cuts).then_some(span)
-        },
-    )
-}
-
-/// Thai and Lao, Burmese, Khmer, kana, Han.
-const UNSPACED: [RangeInclusive<char>; 6] = [
-    '\u{e00}'..='\u{eff}',
-    '\u{1000}'..='\u{109f}',
-    '\u{1780}'..='\u{17ff}',
-    '\u{3040}'..='\u{30ff}',
-    '\u{3400}'..='\u{9fff}',
-    '\u{20000}'..='\u{3ffff}',
-];
-
-/// A letter or digit of a script that puts spaces between words.
-fn is_of_a_word(c: char) -> bool {
-    c.is_alphanumeric() && !UNSPACED.iter().any(|script| script.contains(&c))
+    if phrase.is_empty() {
+        return None;
+    }
+    let (_, span) =
+        text.match_indices(phrase).find(|(at, span)| locate::is_whole(text, *at..at + span.len()))?;
+    Some(span)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
+use tribunal_core::files;
 
 use super::labels::{self, NO_ERROR};
 use crate::Error;
@@ -57,7 +58,7 @@ pub fn read(path: &Path) -> Result<Vec<Answer>, Error> {
     let path = if path.is_dir() { path.join("answers.jsonl") } else { path.to_owned() };
     let text = read_text(&path)?;
     let row = |(index, line): (usize, &str)| {
-        serde_json::from_str(line).map_err(|error| line_error(&path, index + 1, error.to_string()))
+        files::json::parse(line).map_err(|reason| line_error(&path, index + 1, reason))
     };
     text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).map(row).collect()
 }

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use tribunal_core::files;
 
 use super::labels;
 use crate::Error;
@@ -75,7 +76,7 @@ fn csv_rows(text: &str) -> Vec<Row> {
 
 fn jsonl_rows(text: &str) -> Vec<Row> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    lines.map(|(index, line)| (index + 1, serde_json::from_str(line).map_err(|e| e.to_string()))).collect()
+    lines.map(|(index, line)| (index + 1, files::json::parse(line))).collect()
 }
 
 /// The cue with its labels written as PROMPTCUE writes them.

@@ -6,6 +6,7 @@ use std::io::BufRead as _;
 use std::path::Path;
 
 use serde::Deserialize;
+use tribunal_core::files::json;
 
 use super::numbering::Numbered;
 use super::{ScoreFile, check_pairs, line_error, lines};
@@ -21,8 +22,7 @@ pub(super) fn read(path: &Path, text: &str, lp: Option<&str>) -> Result<ScoreFil
     let (mut named, mut numbered, mut first) = (false, None, 0);
     let mut pairs = BTreeMap::new();
     for (number, line) in lines(text) {
-        let row: JsonScore =
-            serde_json::from_str(line).map_err(|error| line_error(path, number, error.to_string()))?;
+        let row: JsonScore = json::parse(line).map_err(|reason| line_error(path, number, reason))?;
         let row = row.of_metricx();
         if let Some(pair) = row.pair() {
             pairs.entry(pair.clone()).or_insert(number);
@@ -65,7 +65,7 @@ pub fn is_metricx(path: &Path) -> bool {
     let Ok(file) = std::fs::File::open(path) else { return false };
     let mut lines = std::io::BufReader::new(file).lines().map_while(Result::ok);
     let first = lines.find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let row = serde_json::from_str::<JsonScore>(first.trim_start_matches('\u{feff}'));
+    let row = json::parse::<JsonScore>(first.trim_start_matches('\u{feff}'));
     row.is_ok_and(|row| row.score.is_none() && row.prediction.is_some())
 }
 

@@ -1,12 +1,15 @@
 //! Where in the text a span stands that a judge only quoted. Placement uses the text alone; the
 //! FSP paper's optimistic variant also uses the gold spans.
 
+use std::ops::Range;
+
 use super::Span;
+use crate::mqm::locate;
 
 /// Which place a quote gets where it occurs more than once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// The first free place.
+    /// The first free place that is a whole word, or else the first free place.
     Honest,
     /// The free place that overlaps most with gold, the first of several equal ones. It flatters every judge.
     Optimistic,
@@ -29,18 +32,32 @@ pub struct Quote<'a> {
 /// let quote = Quote { text: "the", severity: 1 };
 /// let start = |how| place("the on the mat", &[quote], &gold, how)[0].unwrap().start;
 /// assert_eq!((start(Placement::Honest), start(Placement::Optimistic)), (0, 7));
+/// let quote = Quote { text: "the", severity: 1 };
+/// assert_eq!(place("other the", &[quote], &[], Placement::Honest)[0].unwrap().start, 6);
 /// assert_eq!(place("abc", &[Quote { text: "xy", severity: 1 }], &[], Placement::Honest), [None]);
 /// ```
 #[must_use]
 pub fn place(text: &str, quotes: &[Quote], gold: &[Span], how: Placement) -> Vec<Option<Span>> {
-    let text: Vec<char> = text.chars().collect();
-    let mut taken = vec![false; text.len()];
+    let chars: Vec<char> = text.chars().collect();
+    let bytes: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
+    let mut taken = vec![false; chars.len()];
     let mut placed = Vec::with_capacity(quotes.len());
     for quote in quotes {
         let needle: Vec<char> = quote.text.chars().collect();
-        let start = best_place(&text, &needle, &taken, gold, how);
-        placed.push(start.map(|start| {
-            let end = start + needle.len();
+        let is_free = |place: &Range<usize>| {
+            chars[place.clone()] == *needle && !needle.is_empty() && !taken[place.clone()].contains(&true)
+        };
+        let last = (chars.len() + 1).saturating_sub(needle.len());
+        let mut places = (0..last).map(|start| start..start + needle.len()).filter(is_free);
+        let found = match how {
+            Placement::Honest => {
+                let is_whole =
+                    |place: &Range<usize>| locate::is_whole(text, bytes[place.start]..bytes[place.end]);
+                places.clone().find(is_whole).or_else(|| places.next())
+            }
+            Placement::Optimistic => places.rev().max_by_key(|place| overlap(place, gold)),
+        };
+        placed.push(found.map(|Range { start, end }| {
             taken[start..end].fill(true);
             Span { start, end, in_source: false, severity: quote.severity }
         }));
@@ -48,30 +65,7 @@ pub fn place(text: &str, quotes: &[Quote], gold: &[Span], how: Placement) -> Vec
     placed
 }
 
-fn best_place(
-    text: &[char],
-    needle: &[char],
-    taken: &[bool],
-    gold: &[Span],
-    how: Placement,
-) -> Option<usize> {
-    if needle.is_empty() || needle.len() > text.len() {
-        return None;
-    }
-    let free = |start: &usize| {
-        let place = *start..*start + needle.len();
-        text[place.clone()] == *needle && !taken[place].contains(&true)
-    };
-    let mut places = (0..=text.len() - needle.len()).filter(free);
-    match how {
-        Placement::Honest => places.next(),
-        Placement::Optimistic => {
-            let overlap = |start: usize| -> usize {
-                let end = start + needle.len();
-                let shared = |span: &Span| span.end.min(end).saturating_sub(span.start.max(start));
-                gold.iter().filter(|span| !span.in_source).map(shared).sum()
-            };
-            places.rev().max_by_key(|start| overlap(*start))
-        }
-    }
+fn overlap(place: &Range<usize>, gold: &[Span]) -> usize {
+    let shared = |span: &Span| span.end.min(place.end).saturating_sub(span.start.max(place.start));
+    gold.iter().filter(|span| !span.in_source).map(shared).sum()
 }

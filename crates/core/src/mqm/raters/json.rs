@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::{Annotation, Error};
 use crate::{
-    files::text,
+    files::{self, text},
     mqm::{ErrorSpan, Severity, Side},
     segment::{
         Lang, Segment, numbers,
@@ -105,17 +105,14 @@ pub fn read(path: &Path, pair: Option<&Pair>) -> Result<Vec<Annotation>, Error> 
                 if line.trim().is_empty() {
                     continue;
                 }
-                let row = serde_json::from_str(line).map_err(|error: serde_json::Error| Error::Line {
-                    path: path.into(),
-                    line: number,
-                    reason: format!("not JSON from column {} on", error.column()),
-                })?;
+                let wrong = |reason| Error::Line { path: path.into(), line: number, reason };
+                let row = files::json::parse(line).map_err(wrong)?;
                 match kind {
                     Some(Kind::Segments) => found.segment(Place::Line(number), &row)?,
                     _ => rows.push((number, row)),
                 }
             }
-            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            let stem = files::stem(path);
             let entries = rows.iter().map(|(number, row)| (Place::Line(*number), row));
             found.log(wmt::campaign_pair(&stem).as_ref(), entries)?;
         }

@@ -11,6 +11,7 @@ use std::{
 use serde_json::Value;
 
 use super::{Error, text};
+use crate::files::json;
 
 /// What mt-metrics-eval writes where a system gave no translation.
 pub const NO_TRANSLATION: &str = "[No translation supplied]";
@@ -223,8 +224,8 @@ pub fn texts(path: &Path, field: &'static str) -> Result<Vec<String>, Error> {
     }
     let one = |(idx, text): (usize, &String)| {
         let (path, line) = (path.to_path_buf(), idx + 1);
-        match serde_json::from_str::<Value>(text) {
-            Err(error) => Err(Error::Json { path, line, reason: super::not_json(&error) }),
+        match json::parse::<Value>(text) {
+            Err(reason) => Err(Error::Json { path, line, reason }),
             Ok(row) => match row.get(field).and_then(Value::as_str) {
                 Some(text) => Ok(text.to_owned()),
                 None => Err(Error::Missing { path, line, field, hint: String::new() }),

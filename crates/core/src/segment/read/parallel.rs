@@ -4,13 +4,16 @@
 use std::path::{Path, PathBuf};
 
 use super::{Error, Input, layout, text};
-use crate::segment::{Lang, Segment};
+use crate::{
+    files::stem,
+    segment::{Lang, Segment},
+};
 
 /// The files of a parallel text.
 #[derive(Clone, Debug)]
 pub struct Parallel {
     pub source: PathBuf,
-    /// One file for each system; the file's stem is the system's name. Without any, every segment is an empty
+    /// One file for each system, which is called like the file without the ending of its format. Without any, every segment is an empty
     /// translation by a system that is called like the source file.
     pub hypotheses: Vec<PathBuf>,
     pub reference: Option<PathBuf>,
@@ -70,10 +73,6 @@ fn translations(
         Ok((system, hypotheses))
     };
     systems(&files.hypotheses)?.into_iter().map(read).collect()
-}
-
-fn stem(path: &Path) -> String {
-    path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
 }
 
 /// The lines of a source file; none of them is empty.

@@ -13,7 +13,10 @@ use super::{
     pairs::{Named, Pair, Wanted},
     parallel, text,
 };
-use crate::segment::{Segment, corpus::Names, numbers, wmt};
+use crate::{
+    files,
+    segment::{Segment, corpus::Names, numbers, wmt},
+};
 
 /// One row: its line in the file (in Parquet its number, from 1) and its fields.
 pub struct Row {
@@ -49,11 +52,8 @@ pub fn jsonl(path: &Path, visit: Visit<'_>) -> Result<(), Error> {
         if line.trim().is_empty() {
             return Ok(());
         }
-        let value: Value = serde_json::from_str(line).map_err(|source| Error::Json {
-            path: path.into(),
-            line: number,
-            reason: super::not_json(&source),
-        })?;
+        let wrong = |reason| Error::Json { path: path.into(), line: number, reason };
+        let value: Value = files::json::parse(line).map_err(wrong)?;
         let Value::Object(fields) = value else {
             return Err(Error::NoObject { path: path.into(), line: number, found: describe(&value) });
         };
@@ -94,11 +94,10 @@ pub struct Segmenter<'a> {
 impl<'a> Segmenter<'a> {
     /// For the rows of a file; `pair` applies to those that name no languages, and leaves out those of other pairs.
     pub fn new(path: &'a Path, pair: Option<&'a Pair>) -> Self {
-        let stem = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
         Self {
             path,
             wanted: Wanted::new(pair),
-            stem,
+            stem: files::stem(path),
             next_seg: HashMap::new(),
             order: Order::default(),
             empty: Vec::new(),
@@ -335,6 +334,7 @@ fn describe(value: &Value) -> String {
         Value::Bool(b) => format!("`{b}`"),
         Value::Number(n) => format!("the number `{n}`"),
         Value::String(s) => format!("the text `{s}`"),
+        value if files::json::is_no_number(value) => "`NaN`".into(),
         Value::Array(_) => "a list".into(),
         Value::Object(_) => "an object".into(),
     }

@@ -88,6 +88,15 @@ fn parallel_text_with_everything() {
 }
 
 #[test]
+fn systems_are_called_like_their_files_without_known_endings() {
+    let files = ["Llama-3.1-8B", "Llama-3.2-1B", "gpt-4.1.txt"];
+    let dir = Dir::with(&[("src.txt", b"One."), (files[0], b"A"), (files[1], b"B"), (files[2], b"C")]);
+    let input = parallel(&dir.parallel(&files)).unwrap();
+    let systems: Vec<&str> = input.segments.iter().map(|segment| segment.system.as_str()).collect();
+    assert_eq!(systems, ["Llama-3.1-8B", "Llama-3.2-1B", "gpt-4.1"]);
+}
+
+#[test]
 fn bad_parallel_text() {
     insta::assert_snapshot!(parallel_message(&[("src.txt", b"1\n2\n3\n"), ("a.txt", b"1\n2\n")]), @"
     `DIR/src.txt` has 3 lines but `DIR/a.txt` has 2
@@ -166,6 +175,12 @@ fn bad_rows() {
     "#);
     insta::assert_snapshot!(jsonl(r#"{"source":"x","hypothesis":7}"#),
         @"`DIR/in.jsonl` line 1: `hypothesis` is the number `7` but must be a string");
+    insta::assert_snapshot!(jsonl(r#"{"source":"x","hypothesis":NaN,"loss":NaN}"#),
+        @"`DIR/in.jsonl` line 1: `hypothesis` is `NaN` but must be a string");
+    insta::assert_snapshot!(jsonl(r#"{"source":"x","hypothesis":"\ud83d"}"#), @r"
+    `DIR/in.jsonl` line 1: `\ud83d` in column 29 is half of a character
+    hint: write both halves, as in `\ud83d\ude00`, or the character itself
+    ");
     insta::assert_snapshot!(jsonl(r#"{"source":"x"}"#), @"
     `DIR/in.jsonl` line 1: the field `hypothesis` is missing
     hint: it may also be called `target`, `mt`, `translation`
