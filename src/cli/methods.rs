@@ -2,7 +2,7 @@
 
 use std::{io::Write, process::ExitCode};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
 use super::output::Printed;
@@ -13,6 +13,7 @@ use crate::{
         method::Calls,
         prompt::InForce,
         registry::{self, METHODS},
+        setup,
     },
 };
 
@@ -96,7 +97,16 @@ fn asked(name: &str, preset: Preset) -> Result<Method> {
 /// The prompts, schemas and shots of a method with its options.
 fn files(name: &str, preset: Preset) -> Result<Vec<InForce>> {
     let settings = Settings { preset, ..Settings::default() };
-    Ok(registry::build(name, &settings)?.judge.provenance.files)
+    match registry::build(name, &settings) {
+        Ok(built) => Ok(built.judge.provenance.files),
+        Err(setup::Error::AuthorsPrompts { repository, folder, .. }) => {
+            bail!(
+                "the prompts of `{name}` in preset `{preset}` are files of its authors, which are no part of this program\n\
+                 hint: they are in `{folder}` of {repository}"
+            )
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// A method for programs.
@@ -177,4 +187,25 @@ fn rows(method: &Method) -> Vec<(&'static str, String)> {
     rows.extend(method.marks.map(|marks| ("marks", marks.to_string())));
     rows.extend(method.blind_spots.map(|caution| ("caution", caution.to_string())));
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_prompt_is_shown_or_said_to_be_elsewhere() {
+        for (method, preset) in
+            METHODS.iter().flat_map(|method| method.presets.iter().map(move |p| (method, *p)))
+        {
+            match files(method.name, preset) {
+                Ok(files) => assert!(!files.is_empty(), "{} {preset}", method.name),
+                // An option of the method says which: `methods show` takes it.
+                Err(error) if error.to_string().contains("threshold=") => {}
+                Err(error) => assert!(error.to_string().contains("hint: they are in `"), "{error}"),
+            }
+        }
+        let gmicl = files("gmicl", Preset::Paper).unwrap();
+        assert!(gmicl[0].text.contains("{% for shot in shots -%}"), "the place of the examples");
+    }
 }

@@ -20,6 +20,7 @@ use crate::{
             labels::NO_ERROR,
             score::{Report, ScoreOptions, score},
         },
+        standards::Rules,
         testset::TestSet,
     },
     mqm::ratings::{self, Ratings},
@@ -234,7 +235,8 @@ fn build_set(args: &BuildArgs) -> Result<()> {
         source_lang: source.to_owned(),
         target_lang: target.to_owned(),
     };
-    let texts = Texts::read(&testset)?;
+    let reference = Rules::of(&testset, &args.testset, None, None)?.reference;
+    let texts = Texts::read(&testset, &reference.context("the test set has no reference")?)?;
     let built = build(&texts.rated(&raters), &plan)?;
     let mut lines = Vec::new();
     for cue in &built.cues {
@@ -262,8 +264,7 @@ struct Texts {
 }
 
 impl Texts {
-    fn read(testset: &TestSet) -> Result<Self> {
-        let reference = testset.references.first().context("the test set has no reference")?;
+    fn read(testset: &TestSet, reference: &str) -> Result<Self> {
         let machine = testset.machine_systems();
         let outputs: Result<Vec<_>> =
             machine.into_iter().map(|system| Ok((system.clone(), testset.output(&system)?))).collect();

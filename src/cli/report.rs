@@ -220,7 +220,8 @@ fn judge(args: &Args, how: Statistics<'_>, path: &Path, pair: Option<&Pair>) -> 
     let signature = run.as_ref().map(|run| &run.signature);
     let is_weighed = |signature: &Signature| signature.get("weights").is_some();
     let method = signature.and_then(method);
-    let mut judge = Judge::of(signature.map_or_else(|| name(&args.runs, path), called), records, how);
+    let noun = signature.map_or("segment", registry::unit_noun);
+    let mut judge = Judge::of(signature.map_or_else(|| name(&args.runs, path), called), records, noun, how);
     let systems = run.as_ref().map(|run| run.systems.clone()).unwrap_or_default();
     let ranking = match method {
         Some(method) if !method.ranks_systems() => Ranking::InputOrder,
@@ -271,8 +272,9 @@ fn raters_of(
     }
     let folder = dir.canonicalize().unwrap_or_else(|_| dir.into());
     let folder = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+    let noun = judges.first().map_or("segment", |judge| judge.noun);
     let name = folder.map_or_else(|| args.gold.clone(), |folder| format!("{} of {folder}", args.gold));
-    Ok(Judge { human: true, marks: has_ratings, ..Judge::of(name, records, how) })
+    Ok(Judge { human: true, marks: has_ratings, ..Judge::of(name, records, noun, how) })
 }
 
 /// The last part of the path, or all of it where another input has the same.

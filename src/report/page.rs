@@ -33,6 +33,8 @@ const SCRIPT: &[&str] = &[
 #[derive(Clone, Debug)]
 pub struct Judge {
     pub name: String,
+    /// For what a verdict is about.
+    pub noun: &'static str,
     pub human: bool,
     pub signature: Option<String>,
     /// What the reader should know before believing the scores.
@@ -166,6 +168,8 @@ pub fn html(title: &str, data: &Data<'_>, conversations: &Conversations) -> Stri
     }
     let parts = [
         ("@TITLE@", escaped(title)),
+        ("@UNIT@", data.noun().to_owned()),
+        ("@UNITS@", units(data.noun())),
         ("@VERSION@", env!("CARGO_PKG_VERSION").to_owned()),
         ("@SCRIPT_HASH@", hash),
         ("@STYLE@", STYLE.to_owned()),
@@ -190,6 +194,11 @@ fn filled(template: &str, parts: &[(&str, String)]) -> String {
         rest = &rest[at + mark.len()..];
     }
     out + rest
+}
+
+/// The title of a list: `Segments`.
+fn units(noun: &str) -> String {
+    format!("{}{}s", noun[..1].to_uppercase(), &noun[1..])
 }
 
 fn escaped(text: &str) -> String {

@@ -108,12 +108,13 @@ fn unfinished(summary: &Summary, style: TextStyle) -> String {
 /// The systems side by side; those of each language pair apart.
 fn tables(summary: &Summary, names_errors: bool, style: TextStyle) -> String {
     if summary.pairs.is_empty() {
-        return table(&summary.systems, summary.common, names_errors, style);
+        return table(&summary.systems, summary.common, names_errors, summary.noun(), style);
     }
     let of = |(pair, common): (&String, &Option<Common>)| {
         let is_its = |system: &&SystemSummary| system.pair.as_ref() == Some(pair);
         let systems: Vec<SystemSummary> = summary.systems.iter().filter(is_its).cloned().collect();
-        format!("{}\n{}", paint(pair, "\x1b[1m", style), table(&systems, *common, names_errors, style))
+        let table = table(&systems, *common, names_errors, summary.noun(), style);
+        format!("{}\n{table}", paint(pair, "\x1b[1m", style))
     };
     summary.pairs.iter().map(of).collect::<Vec<_>>().join("\n")
 }
@@ -133,12 +134,19 @@ pub fn cost(cost: &Cost) -> String {
     )
 }
 
-fn table(systems: &[SystemSummary], common: Option<Common>, names_errors: bool, style: TextStyle) -> String {
+fn table(
+    systems: &[SystemSummary],
+    common: Option<Common>,
+    names_errors: bool,
+    noun: &str,
+    style: TextStyle,
+) -> String {
     // Where the quality is the score, it is said once.
     let quality = systems.iter().any(|s| s.quality_score.is_some() && s.quality_score != s.score);
     let neutral = systems.iter().any(|s| s.neutral > 0.0);
     let uneven = common.filter(|common| common.left_out > 0);
-    let mut header = vec!["system", "segments", "score"];
+    let nouns = format!("{noun}s");
+    let mut header = vec!["system", &nouns, "score"];
     header.extend(uneven.map(|_| "on its own"));
     header.extend(quality.then_some("quality"));
     header.push("coverage");
@@ -158,46 +166,46 @@ fn table(systems: &[SystemSummary], common: Option<Common>, names_errors: bool, 
         row.extend(neutral.then(|| found(s.neutral)));
         rows.push(row);
     }
-    let mut below = what_scores_are(uneven, names_errors);
-    systems.iter().filter(|s| s.empty > 0).for_each(|s| below += &left_empty(s, uneven));
-    let warnings = systems.iter().filter_map(SystemSummary::warning);
+    let mut below = what_scores_are(uneven, names_errors, noun);
+    systems.iter().filter(|s| s.empty > 0).for_each(|s| below += &left_empty(s, uneven, noun));
+    let warnings = systems.iter().filter_map(|system| system.warning(noun));
     below.extend(warnings.map(|warning| format!("warning: {}\n", plain(&warning))));
     aligned(&rows, style) + &wrapped(below.lines().map(String::from), style)
 }
 
 /// What the means are over, in a line or two below the table.
-fn what_scores_are(uneven: Option<Common>, names_errors: bool) -> String {
-    let errors =
-        |unit: &str| if names_errors { format!("; errors are counted per {unit}") } else { String::new() };
+fn what_scores_are(uneven: Option<Common>, names_errors: bool, noun: &str) -> String {
+    let errors = |such: &str| {
+        if names_errors { format!("; errors are counted per {such}{noun}") } else { String::new() }
+    };
     match uneven {
         None => {
-            format!("score: the mean over segments with a verdict, higher is better{}\n", errors("segment"))
+            format!("score: the mean over {noun}s with a verdict, higher is better{}\n", errors(""))
         }
-        Some(Common { units: 0, .. }) => {
-            "score: the systems have no segment in common that all of them have a \
-             verdict on, so they cannot be compared; `on its own` is over each system's own segments\n"
-                .to_owned()
-        }
+        Some(Common { units: 0, .. }) => format!(
+            "score: the systems have no {noun} in common that all of them have a \
+             verdict on, so they cannot be compared; `on its own` is over each system's own {noun}s\n"
+        ),
         Some(Common { units, left_out }) => format!(
-            "score: the mean over the {units} segments that every system has a verdict on, higher is better; \
-             {left_out} left out\non its own: the mean over all segments of that system with a verdict{}\n",
-            errors("such segment")
+            "score: the mean over the {units} {noun}s that every system has a verdict on, higher is better; \
+             {left_out} left out\non its own: the mean over all {noun}s of that system with a verdict{}\n",
+            errors("such ")
         ),
     }
 }
 
 /// What the empty translations of a system do to the means.
-fn left_empty(system: &SystemSummary, uneven: Option<Common>) -> String {
+fn left_empty(system: &SystemSummary, uneven: Option<Common>, noun: &str) -> String {
     let name = plain(&system.system);
-    let (texts, are, segments) = match system.empty {
-        1 => ("1 empty translation has".to_owned(), "is", "segment"),
-        n => (format!("{n} empty translations have"), "are", "segments"),
+    let (texts, are, s) = match system.empty {
+        1 => ("1 empty translation has".to_owned(), "is", ""),
+        n => (format!("{n} empty translations have"), "are", "s"),
     };
     if uneven.is_none() {
         return format!("{name}: {texts} no verdict and {are} excluded from its mean (not penalised)\n");
     }
     format!(
-        "{name}: {texts} no verdict; `score` leaves out the same {segments} of every system, `on its own` those of {name} \
+        "{name}: {texts} no verdict; `score` leaves out the same {noun}{s} of every system, `on its own` those of {name} \
          alone (not penalised)\n"
     )
 }

@@ -225,6 +225,8 @@ fn rated_testset() -> tempfile::TempDir {
     write(&at("documents/en-zh.docs"), &lines(&|_| "news\td".into()));
     write(&at("sources/en-zh.txt"), &lines(&|i| format!("source {i}")));
     write(&at("references/en-zh.refA.txt"), &lines(&target));
+    // The first by name, and not the standard one.
+    write(&at("references/en-zh.ALT.txt"), &lines(&|i| format!("其他译文{i}")));
     write(&at("system-outputs/en-zh/refA.txt"), &lines(&target));
     write(&at("system-outputs/en-zh/A.txt"), &lines(&target));
     let rating = |i: usize| {
@@ -259,6 +261,8 @@ fn build(testset: &Path, pair: &str, set: &str, size: &str) -> Result<(Vec<Cue>,
 fn sets_are_built_balanced_and_in_scripts_without_spaces() {
     let dir = rated_testset();
     let cells = |set: &str, size: &str| build(dir.path(), "en-zh", set, size).map(|(_, cells)| cells);
+    let (cues, _) = build(dir.path(), "en-zh", "mis", "4").unwrap();
+    assert!(cues.iter().all(|cue| cue.reference.starts_with("那家公司")), "the standard reference");
     assert_eq!(cells("mis", "4").unwrap(), r#"{"mistranslation major": 2, "mistranslation minor": 2}"#);
     assert_eq!(cells("mis", "10").unwrap(), r#"{"mistranslation major": 2, "mistranslation minor": 5}"#);
     assert_eq!(cells("ptb", "8").unwrap(), r#"{"mistranslation major": 4, "no-error no-error": 4}"#);

@@ -185,3 +185,47 @@ fn without_a_likely_mark_scores_that_are_furthest_apart_are_the_examples() {
         examples(&alone)
     );
 }
+
+#[test]
+fn documents_and_groups_are_called_so() {
+    for (method, granularity, noun) in [
+        ("gemba-mqm", "doc", "document"),
+        ("gmicl", "5doc", "group"),
+        // One verdict a segment, whatever a prompt shows.
+        ("fsp", "doc", "segment"),
+    ] {
+        let root = tempfile::tempdir().unwrap();
+        let of_document = |system: &str, n: usize| {
+            let mut verdict = verdict(system, n, -1.0, BAD, &[("Donnerstag", None)]);
+            if noun != "segment" {
+                (verdict["seg"], verdict["segs"]) = (Value::Null, json!([2 * n, 2 * n + 1]));
+                verdict["doc"] = json!(format!("d{n}"));
+            }
+            verdict
+        };
+        let verdicts: Vec<Value> = (0..6).map(|n| of_document(["a", "b"][n / 3], n % 3)).collect();
+        let dir = folder(root.path(), method, &["a", "b"], &verdicts);
+        let run = std::fs::read_to_string(dir.join("run.json")).unwrap();
+        let run = run.replace("granularity:seg", &format!("granularity:{granularity}"));
+        std::fs::write(dir.join("run.json"), run).unwrap();
+        let (dir, page) = (dir.display().to_string(), root.path().join("page.html"));
+        let shown = tribunal(&["show", &dir]).unwrap();
+        for said in [
+            format!("system  {noun}s  score"),
+            format!(
+                "the mean over {noun}s with a verdict, higher is better; errors are counted per {noun}\n"
+            ),
+        ] {
+            assert!(shown.contains(&said), "{said}: {shown}");
+        }
+        let compared = tribunal(&["compare", &dir, "--resamples", "50"]).unwrap();
+        let head = compared.lines().next().unwrap();
+        assert!(
+            head.contains(&format!(" {noun}s ")) && compared.contains(&format!("too few {noun}s")),
+            "{compared}"
+        );
+        tribunal(&["report", &dir, "--out", &page.display().to_string()]).unwrap();
+        let html = std::fs::read_to_string(&page).unwrap();
+        assert!(html.contains(&format!("overview, {noun}s")), "{method}");
+    }
+}

@@ -190,8 +190,8 @@ fn of_judge(error: &setup::Error) -> Option<String> {
 /// What conflicts of settings say, and the same with options.
 const IN_CONFLICTS: [(&str, &str); 5] = [
     (
-        "other rated translations as shots, another seed",
-        "other rated translations (`--shots`), another `--seed`",
+        "other rated translations as shots, another seed with",
+        "other rated translations (`--shots`), another `--seed` with",
     ),
     ("leave weights and shots out", "leave `--weights` and `--shots` out"),
     ("leave the weights out", "leave `--weights` out"),

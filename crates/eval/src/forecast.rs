@@ -132,8 +132,9 @@ impl Forecast {
             None => {}
         }
         let expected = trial.expected.or_else(|| usual(evaluation, &plan));
-        let elsewhere =
-            card.zip(expected).map(|(card, expected)| pace::estimates(&card, work(&plan, expected)));
+        let elsewhere = card
+            .zip(expected)
+            .map(|(card, expected)| pace::estimates(&card, context(&card, spec), work(&plan, expected)));
         estimates.extend(elsewhere.unwrap_or_default());
         let mut notes = plan.notes();
         notes.extend(evaluation.warnings(models));
@@ -179,7 +180,9 @@ impl Forecast {
                     .into(),
             );
         }
-        let times = expected.map(|expected| pace::estimates(card, work(&plan, expected))).unwrap_or_default();
+        let times = expected
+            .map(|expected| pace::estimates(card, context(card, spec), work(&plan, expected)))
+            .unwrap_or_default();
         let time = times.is_empty().then(|| ("time".to_owned(), time.to_owned()));
         let on_a_gpu = on_a_gpu(card, spec, device_memory);
         let estimates = weights(card).into_iter().chain(on_a_gpu).chain(times).chain(time).collect();
@@ -255,6 +258,11 @@ fn time(seconds: f64) -> String {
     }
 }
 
+/// The tokens that a sequence has room for.
+fn context(card: &Card, spec: &Spec) -> usize {
+    spec.resources.context.unwrap_or(card.context)
+}
+
 /// The time of a run for a GPU, where there is none.
 const NOT_HERE: &str = "not known for this device; there, a dry run tries a few groups, and `tribunal-bench fsp` measures \
                         segments a second";
@@ -266,7 +274,7 @@ pub const ON_A_GPU: &str = "on a GPU";
 /// `None` where the card does not know its sizes.
 fn on_a_gpu(card: &Card, spec: &Spec, device_memory: Option<u64>) -> Option<(String, String)> {
     let memory = GpuMemory::find(device_memory);
-    let need = gpu_memory::within(card, spec.resources.context.unwrap_or(card.context))?;
+    let need = gpu_memory::within(card, context(card, spec))?;
     let n_cards = spec.resources.tensor_parallel.unwrap_or(1);
     if n_cards > 1 {
         return Some((format!("on each of {n_cards} GPUs"), memory.verdict_on_each(&need, n_cards)));

@@ -13,7 +13,7 @@
 //! - Beyond the paper: `score=expected` takes the mean of the score's distribution, from the exact probabilities of
 //!   0 to 100 as the JSON's number, which no further digit follows; `raw` stays the number that the model wrote.
 //! - Reference (`reference=on`, or automatically when every segment has one). Paper and code have that variant, RATE
-//!   does not: `paper` and `strict` take the paper's words for it. A segment without a reference then has no verdict.
+//!   does not: `paper` and `strict` take the paper's words for it. An input with a segment without one is refused.
 //!   The reference stands without quotes in the paper's Figure 1 and in the code as first published (a462001f), and
 //!   so it does here; two other commits (0fdcd8d8, 55bd91b0) quote it.
 //! - Lines. The authors' program strips its input lines, and so does `code`.
@@ -23,7 +23,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
-    code::gemba_api::{self, TokenBudget},
+    code::{
+        gemba_api::{self, TokenBudget},
+        python::ascii_digits,
+    },
     expected, in_parallel,
     method::{Calls, Lowest},
     prompt::{File, Prompts},
@@ -241,7 +244,8 @@ fn read_json(text: &str) -> Result<f64, Error> {
 /// nothing to the first rule.
 pub(super) fn read_number(answer: &str) -> Option<f64> {
     let digits = |run: &&str| !run.is_empty() && run.bytes().all(|byte| byte.is_ascii_digit());
-    let mut runs = answer.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty());
+    let ascii = ascii_digits(answer);
+    let mut runs = ascii.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty());
     let number = match (runs.next()?, runs.next()) {
         (run, None) => run,
         // Python's `$` also stands before a last newline.
@@ -259,6 +263,8 @@ mod tests {
         let check =
             |answer: &str, expected: Option<f64>| assert_eq!(read_number(answer), expected, "{answer}");
         check("85", Some(85.0));
+        check("８５", Some(85.0));
+        check("８５/100", None);
         check("Score: 85.", Some(85.0));
         check("-5", Some(5.0));
         check("[\"90\"]", Some(90.0));

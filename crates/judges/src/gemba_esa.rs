@@ -28,7 +28,8 @@
 //! - WMT 2026, answers. The baseline reads answers that are cut; takes from lines under a header what looks like
 //!   `category - "span"`, and drops the rest; takes a JSON object's `score`, or else the last number from 0 to 100.
 //!   `code` does the same; `strict` allows the same answers as for WMT 2024. The baseline drops a span that it does
-//!   not find in the translation and marks the first occurrence of others; spans are located here as for all methods.
+//!   not find in the translation, even with single spaces, and marks the first occurrence of others (of single spaces,
+//!   at offsets of the text that has them); spans are located here as for all methods.
 //! - WMT 2026, thinking. The baseline samples at temperature 0.6 and top-p 0.95, with 8,192 tokens for thought and
 //!   spans, and 64 for thought and score, which cuts the thought: its score is then a number out of the thought. Where
 //!   the chat template opens the thought, the baseline takes it for a part of the annotation. `code` does the same; in

@@ -4,14 +4,18 @@
 //!
 //! Differs:
 //! - No code is published; there is no preset `code`.
-//! - Examples. Paper: five of its own collection of WMT 2023 at the same granularity, at random. Ours: five by
-//!   the run's seed from `--shots`, a test set in mt-metrics-eval's layout with MQM ratings, or a JSONL file of
-//!   rated segments; the same five for every prompt of a run. Documents are those with any rated segment, and five
-//!   are drawn from all systems of a pair, as the paper's numbers of examples say. Whether it shows segments that are
-//!   not rated, it does not say; ours leave them out. Their neutral errors are left out; categories that
-//!   the prompt does not know are `other`. The signature has their hash.
-//!   Examples from documents under judgement are refused (`overlap=allow` lets them through): the paper does not
-//!   say that it kept them apart.
+//! - Examples, printed. Paper (C.3): six documents, from which those of `doc` and `5doc` are made; which one `doc`
+//!   leaves out, how `5doc` groups them and those of `seg`, it does not say. Ours (`documents=auto`): where the test
+//!   set of `--shots` has all six, the first five in their order at `doc`; at `5doc` five at a time, beginning again
+//!   after the sixth.
+//! - Examples, drawn. Paper: five of its own collection of WMT 2023 at the same granularity, at random. Ours, at
+//!   `seg`, for other test sets and with `documents=drawn`: five by the run's seed from `--shots`, a test set in
+//!   mt-metrics-eval's layout with MQM ratings, or a JSONL file of rated segments. Documents are those with any rated
+//!   segment, and five are drawn from all systems of a pair, as the paper's numbers of examples say.
+//! - Examples, text. Whether it shows segments that are not rated, the paper does not say; ours leave them out.
+//!   Neutral errors are left out; categories that the prompt does not know are `other`. All prompts of a run have
+//!   the same five; the signature has their hash. Examples from documents under judgement are refused
+//!   (`overlap=allow` lets them through): the paper does not say that it kept them apart.
 //! - Direct assessment. Figure 14 always asks for it; `da=off` does not. `score=da` takes it as the score, which
 //!   is else the sum of the errors, weighed as in [`super::fsp`].
 //! - Beyond the paper, in `strict`: `score=expected-da` takes the mean of the quality score's distribution
@@ -43,6 +47,8 @@ use crate::{
 };
 
 mod examples;
+
+use examples::Documents;
 
 const PROMPT: File = File { name: "gmicl/gmicl.j2", text: include_str!("gmicl/gmicl.j2") };
 
@@ -78,6 +84,9 @@ options! {
         "explain" explain: bool = { "on" => true, "off" => false }, "ask why each span is an error";
         "overlap" may_overlap: bool = { "refuse" => false, "allow" => true },
             "what to do about examples that come from documents under judgement";
+        "documents" documents: Documents = {
+            "auto" => Documents::Printed, "drawn" => Documents::Drawn, <list> Documents::Named
+        }, "the examples' documents, PAIR:DOC:SYSTEM+...; auto: the paper's where the test set has them, else drawn";
     }
 }
 
@@ -86,7 +95,7 @@ pub struct Gmicl {
     prompts: Prompts,
     granularity: Granularity,
     weights: &'static Weights,
-    /// Errors only: the examples have neither explanations nor quality scores.
+    /// Errors only: the examples have neither explanations nor quality scores. Empty without shots.
     examples: Vec<Shot>,
     layout: AnswerFormat,
     scoring: Scoring,
@@ -103,11 +112,15 @@ impl Protocol for Gmicl {
     }
 
     fn check_input(&self, segments: &[Segment]) -> Result<(), setup::Error> {
+        // `methods show` prints the prompts without examples.
+        if self.examples.is_empty() {
+            return Err(setup::Error::NoExamples);
+        }
         match examples::overlapping(&self.examples, segments).filter(|_| !self.may_overlap) {
             None => Ok(()),
             Some(segment) => Err(setup::Error::Conflict(format!(
                 "an example has the source of {} of document `{}`, which is to be judged; hint: other rated \
-                 translations as shots, another seed, or `overlap=allow`",
+                 translations as shots, another seed with `documents=drawn`, or `overlap=allow`",
                 crate::segment::numbered(segment.seg),
                 segment.doc
             ))),
@@ -129,11 +142,11 @@ impl From<Gmicl> for Judge {
 }
 
 impl Gmicl {
-    /// Reads the settings and the prompts, and draws the examples.
+    /// Reads the settings, the prompts and the examples.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names, options that do not go together, and examples that are missing
-    /// or too few.
+    /// What [`super::registry::build`] names, options that do not go together, and examples that are too few or cannot
+    /// be read. Without shots the judge has prompts and no examples, and accepts no input.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let layout = AnswerFormat {
             is_strict: settings.preset == Preset::Strict,
@@ -149,12 +162,11 @@ impl Gmicl {
             );
         }
         scoring.check(settings)?;
-        let Some(rated) = &settings.shots else {
-            return Err(setup::Error::NoExamples);
-        };
         let granularity = settings.granularity.unwrap_or(METHOD.granularities[0]);
+        let choose =
+            |rated| examples::choose(rated, &options.documents, (granularity, N_EXAMPLES), settings.seed);
         let judge = Self {
-            examples: examples::draw(rated, granularity, N_EXAMPLES, settings.seed)?,
+            examples: settings.shots.as_deref().map_or_else(|| Ok(Vec::new()), choose)?,
             prompts: Prompts::load(&[&[PROMPT], layout.files().as_slice()].concat(), settings)?,
             granularity,
             weights: settings.weights("gemba", granularity)?,

@@ -38,7 +38,17 @@ pub fn whole(reply: &Reply, max_tokens: usize) -> Result<&str, Error> {
 /// space too.
 #[must_use]
 pub fn strip(text: &str) -> &str {
-    text.trim_matches(|c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c))
+    text.trim_matches(is_space)
+}
+
+/// The same at its start alone: `str.lstrip`.
+#[must_use]
+pub fn strip_start(text: &str) -> &str {
+    text.trim_start_matches(is_space)
+}
+
+fn is_space(c: char) -> bool {
+    c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
 
 /// An answer read as JSON of exactly this type; only white space may surround it.

@@ -44,7 +44,8 @@ pub const METHODS: &[&Method] = &[
 const RETIRED: &[(&str, &str, &str)] = &[("gemba-mqm", "threshold", "none"), ("fsp", "threshold", "none")];
 
 /// Options whose first value leaves no field in the signature, as in runs without these options.
-const UNSIGNED: &[(&str, &[&str])] = &[("gemba-esa", &["edition", "domain", "reference", "thinking"])];
+const UNSIGNED: &[(&str, &[&str])] =
+    &[("gemba-esa", &["edition", "domain", "reference", "thinking"]), ("gmicl", &["documents"])];
 
 /// The method of this name; `gemba_mqm` and `GEMBA-MQM` are `gemba-mqm`.
 ///
@@ -109,6 +110,18 @@ const SCALES: &[Scale] = &[
     ("rubric-mqm", &[], PENALTY, Lowest::Penalty),
     (
         "likelihood",
+        &[("relative", &["on"]), ("norm", &["sum"])],
+        "log-probability of the text in nats, less that of the text alone; higher is better",
+        Lowest::Unknown,
+    ),
+    (
+        "likelihood",
+        &[("relative", &["on"])],
+        "log-probability per token in nats, less that of the text alone; higher is better",
+        Lowest::Unknown,
+    ),
+    (
+        "likelihood",
         &[("norm", &["sum"])],
         "log-probability of the text in nats; higher is better",
         Lowest::Unknown,
@@ -127,6 +140,20 @@ fn in_force(method: &Method, signature: &Signature) -> Option<&'static Scale> {
         signature.get(option).is_some_and(|value| values.contains(&value))
     };
     SCALES.iter().find(|(name, options, ..)| *name == method.name && options.iter().all(holds))
+}
+
+/// Methods that give one verdict on all that a prompt shows; the others give one on each segment.
+const JOINED: [&str; 3] = ["gemba-mqm", "gmicl", "gmft"];
+
+/// The noun for what a verdict of a run with this signature is about, in the singular; a group is five documents.
+#[must_use]
+pub fn unit_noun(signature: &Signature) -> &'static str {
+    let is_joined = signature.get("method").is_some_and(|method| JOINED.contains(&method));
+    match signature.get("granularity").filter(|_| is_joined) {
+        Some("doc") => "document",
+        Some("5doc") => "group",
+        _ => "segment",
+    }
 }
 
 /// A judge, and what it was built from.
@@ -451,6 +478,8 @@ mod tests {
                     assert_eq!(signature.get("method"), Some(method.name));
                     assert_eq!(signature.get("preset"), Some(preset.name()));
                     assert!(signature.get("prompts").is_some_and(|hash| hash.len() >= 8));
+                    let is_segment = unit_noun(&signature) == "segment";
+                    assert_eq!(is_segment, judge.unit == crate::Unit::Segment, "{}", method.name);
                 }
             }
         }
@@ -520,6 +549,7 @@ mod tests {
         assert!(of("rubric-mqm", Preset::Code).starts_with("negative points"));
         assert!(of("rubric-mqm:scenario=gemba", Preset::Code).starts_with("penalty over 100"));
         assert!(of("likelihood:norm=sum", Preset::Strict).starts_with("log-probability of the text"));
+        assert!(of("likelihood:relative=on", Preset::Strict).contains("less that of the text alone"));
         assert_eq!(of("gemba-da", Preset::Strict), PERCENT);
         for (name, options, ..) in SCALES {
             let method = find(name).unwrap();

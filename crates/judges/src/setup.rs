@@ -12,7 +12,7 @@ pub mod options;
 pub mod shared;
 
 pub use options::{GivenOptions, OptionSpec, OptionValue, Reference};
-pub(crate) use options::{file, number, options};
+pub(crate) use options::{file, list, number, options};
 pub use shared::SharedOptions;
 
 /// Which of its descriptions a method follows where they differ.
@@ -164,7 +164,7 @@ pub struct Settings {
     pub weights: Option<String>,
     /// A folder whose files replace the method's prompts of the same relative name.
     pub prompts: Option<PathBuf>,
-    /// A file of shots (see [`super::shots`]) that replaces the method's own; `gmicl` draws its own from a
+    /// A file of shots (see [`super::shots`]) that replaces the method's own; `gmicl` takes its own from a
     /// rated test set.
     pub shots: Option<PathBuf>,
     /// Answer tokens of one question.
@@ -216,6 +216,7 @@ pub(super) fn either<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let worded = |name: &'n str| match name {
         "<number>" => "a number",
         "<file>" => "a file",
+        "<list>" => "names joined by `+`",
         name => name,
     };
     let names: Vec<&str> = names.map(worded).collect();
@@ -261,7 +262,7 @@ pub enum Error {
     ReferenceNotShown { method: &'static str },
     #[error("`{method}` judges without a reference; {readers} read one")]
     ReferenceNotRead { method: &'static str, readers: String },
-    #[error("gmicl draws its examples from rated translations")]
+    #[error("gmicl takes its examples from rated translations")]
     NoExamples,
     #[error("probe has no shots")]
     NoShots,

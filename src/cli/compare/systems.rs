@@ -151,6 +151,7 @@ fn print(
         return Ok(());
     }
     let width = wrap::stdout_columns().unwrap_or(WIDTH);
+    let noun = noun(inputs);
     if let Some(caution) = caution(inputs) {
         writeln!(out, "{}\n", wrap::message(&caution, width))?;
     }
@@ -158,12 +159,19 @@ fn print(
         if let Some(pair) = pair {
             writeln!(out, "{}{pair}", if nth > 0 { "\n" } else { "" })?;
         }
-        write!(out, "{}", table(&found.rows).fitted(Some(width)))?;
-        for note in notes(found, args.coverage.into(), resamples, seed) {
+        write!(out, "{}", table(&found.rows, &format!("{noun}s")).fitted(Some(width)))?;
+        for note in notes(found, noun, args.coverage.into(), resamples, seed) {
             writeln!(out, "{}", wrap::message(&note, width))?;
         }
     }
     Ok(())
+}
+
+/// The noun for what the scores are of.
+fn noun(inputs: &[Input]) -> &'static str {
+    let of_run = inputs.iter().find_map(|input| input.signature.as_ref()).map(registry::unit_noun);
+    let is_of_documents = || units(inputs).all(|unit| unit.seg.is_none());
+    of_run.unwrap_or_else(|| if is_of_documents() { "document" } else { "segment" })
 }
 
 /// What a reader of the means must know of the judge.

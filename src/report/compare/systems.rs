@@ -9,17 +9,21 @@ use crate::{
 };
 
 /// Which of the numbers says whether two systems differ.
-const WHICH_P: &str = "p randomization below 0.05: significant; p bootstrap and the interval approximate it with many units, and can \
-                       contradict it near 0.05 or with few";
+fn which_p(noun: &str) -> String {
+    format!(
+        "p randomization below 0.05: significant; p bootstrap and the interval approximate it with many {noun}s, and can \
+         contradict it near 0.05 or with few"
+    )
+}
 
 /// What is said where no result could have been significant. Swapping the scores of n units gives 2^n means, of which two
 /// are as far from 0 as one of them, so that no p is below 2^-(n-1); and none is below one in the resamples and one.
-fn too_few(row: &Compared, resamples: usize) -> Option<String> {
+fn too_few(row: &Compared, resamples: usize, noun: &str) -> Option<String> {
     const ENOUGH: usize = 6;
     row.against_baseline.filter(|_| row.differing < ENOUGH || resamples < 20)?;
     Some(if row.differing < ENOUGH {
         format!(
-            "{}: too few units to tell: it differs from the baseline on {}, and p randomization can be below 0.05 from {ENOUGH} on",
+            "{}: too few {noun}s to tell: it differs from the baseline on {}, and p randomization can be below 0.05 from {ENOUGH} on",
             row.system, row.differing
         )
     } else {
@@ -32,22 +36,24 @@ fn too_few(row: &Compared, resamples: usize) -> Option<String> {
 pub fn flat(all: &[(Option<String>, Comparison)]) -> Table {
     let has_pairs = all.iter().any(|(pair, _)| pair.is_some());
     let names = if has_pairs { &["pair"][..] } else { &[] };
-    joined(names, all.iter().map(|(pair, found)| (pair.as_deref().into_iter().collect(), table(&found.rows))))
+    joined(
+        names,
+        all.iter().map(|(pair, found)| (pair.as_deref().into_iter().collect(), table(&found.rows, "units"))),
+    )
 }
 
-/// The notes below the table of a comparison.
+/// The notes below the table of a comparison of systems by units of this noun.
 #[must_use]
-pub fn notes(found: &Comparison, coverage: Coverage, resamples: usize, seed: u64) -> Vec<String> {
+pub fn notes(found: &Comparison, noun: &str, coverage: Coverage, resamples: usize, seed: u64) -> Vec<String> {
     let mut notes = vec![
         format!("\ndifferences from `{}`; {resamples} resamples, seed {seed}", found.baseline),
-        WHICH_P.to_owned(),
+        which_p(noun),
     ];
-    notes.extend(found.rows.iter().filter_map(|row| too_few(row, resamples)));
+    notes.extend(found.rows.iter().filter_map(|row| too_few(row, resamples, noun)));
     match coverage {
-        Coverage::Each => notes.push(
-            "each mean is over all units of that system with a score, each difference over those that both have"
-                .to_owned(),
-        ),
+        Coverage::Each => notes.push(format!(
+            "each mean is over all {noun}s of that system with a score, each difference over those that both have"
+        )),
         Coverage::Common if found.n_left_out > 0 => notes.push(format!(
             "left out, because some system has no score there: {} (--coverage each keeps them)",
             found.n_left_out
@@ -55,31 +61,37 @@ pub fn notes(found: &Comparison, coverage: Coverage, resamples: usize, seed: u64
         Coverage::Common => {}
     }
     notes.extend(found.rows.iter().filter_map(|row| {
-        Some(format!("warning: {}", untranslated(&row.system, row.untranslated, row.scored + row.missing)?))
+        let of = row.scored + row.missing;
+        Some(format!("warning: {}", untranslated(&row.system, row.untranslated, of, noun)?))
     }));
     notes.extend(found.rows.iter().filter(|row| row.empty > 0).map(|row| {
-        let (texts, are) = match (row.empty, coverage) {
-            (1, Coverage::Common) => ("translation has", "its segment counts for no system here and costs"),
-            (_, Coverage::Common) => {
-                ("translations have", "their segments count for no system here and cost")
-            }
-            (1, Coverage::Each) => ("translation has", "its segment is left out of the mean and costs"),
-            (_, Coverage::Each) => ("translations have", "their segments are left out of the mean and cost"),
+        let (texts, its, s) = match row.empty {
+            1 => ("translation has", "its", ""),
+            _ => ("translations have", "their", "s"),
         };
-        format!("{}: {} empty {texts} no verdict, so {are} {0} nothing", row.system, row.empty)
+        let are = match (row.empty, coverage) {
+            (1, Coverage::Common) => "counts for no system here and costs",
+            (_, Coverage::Common) => "count for no system here and cost",
+            (1, Coverage::Each) => "is left out of the mean and costs",
+            (_, Coverage::Each) => "are left out of the mean and cost",
+        };
+        format!(
+            "{}: {} empty {texts} no verdict, so {its} {noun}{s} {are} {0} nothing",
+            row.system, row.empty
+        )
     }));
     notes
 }
 
-/// Systems with means, and differences from the baseline with their tests.
+/// Systems with means, and differences from the baseline with their tests; `units` is the title of their number.
 #[must_use]
-pub fn table(rows: &[Compared]) -> Table {
+pub fn table(rows: &[Compared], units: &str) -> Table {
     let mut table = Table::new();
     table.head([
         "system",
         "score",
         "score 95% CI",
-        "units",
+        units,
         "missing",
         "difference",
         "difference 95% CI",

@@ -1,10 +1,7 @@
 //! How long the answers of runs are, and how many errors they name in a second, from the calls of their folders. It
 //! compares nothing with raters.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::PathBuf};
 
 use serde::Serialize;
 
@@ -22,7 +19,7 @@ use crate::{
 #[derive(Clone, Debug, Serialize)]
 pub struct Answers {
     pub name: String,
-    /// What a verdict is about: a segment, a document or several.
+    /// The noun for what a verdict is about.
     pub unit: &'static str,
     /// All answers about a unit together.
     pub found: Option<Lengths>,
@@ -126,21 +123,22 @@ impl Run {
         };
         let by_segment = if self.is_of_documents() { by_segment } else { &[] };
         let by_segment = by_segment.iter().filter_map(|(name, of)| Some(((*name).clone(), expected(of)?)));
+        let summary = finish::read_summary(&self.path);
         Answers {
             name: self.name.clone(),
-            unit: if self.is_of_documents() { "document" } else { "segment" },
+            unit: match &summary {
+                Some(summary) => summary.noun(),
+                None if self.is_of_documents() => "document",
+                None => "segment",
+            },
             found: lengths(&self.tokens),
             spans: self.verdicts.iter().map(|verdict| verdict.errors.len()).sum(),
             unique: self.unique(),
-            seconds: wall_seconds(&self.path),
+            // As the summary says; `None` without one.
+            seconds: summary.map(|summary| summary.cost.wall_seconds),
             by_segment: by_segment.collect(),
         }
     }
-}
-
-/// How long the run took, as its summary says; `None` without one.
-fn wall_seconds(dir: &Path) -> Option<f64> {
-    finish::read_summary(dir).map(|summary| summary.cost.wall_seconds)
 }
 
 /// A row for each run, and below each run over documents what the runs over segments answered about the same segments.

@@ -119,6 +119,12 @@ impl<'a> Data<'a> {
         Ok(data)
     }
 
+    /// The noun for what the verdicts are about.
+    #[must_use]
+    pub fn noun(&self) -> &'static str {
+        self.judges.first().map_or("segment", |judge| judge.noun)
+    }
+
     fn row_of(&mut self, record: &Record) -> (usize, usize) {
         let pair = (record.src_lang.code().to_owned(), record.tgt_lang.code().to_owned());
         (self.pairs.number(pair), self.docs.number(record.doc.clone()))
@@ -239,6 +245,7 @@ impl<'a> Data<'a> {
             })
             .collect();
         pack::packed(&Whole {
+            unit: self.noun(),
             judges,
             agreements: self.agreements,
             pairs: &self.pairs.all,
@@ -256,6 +263,7 @@ impl<'a> Data<'a> {
 
 #[derive(Serialize)]
 struct Whole<'a> {
+    unit: &'a str,
     judges: Vec<Value>,
     agreements: &'a [Agreement],
     pairs: &'a [(String, String)],

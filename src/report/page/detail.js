@@ -8,7 +8,7 @@ async function detail(data, index) {
   const source = el("div", { class: "source" }, marked(row[ROW.source], src, all, 1, (indices, mark, how) => tip(indices.map((i) => all[i]), data, mark, how)));
   const cards = el("div", { class: "translations" });
   const more = few(row[ROW.cells], (cell) => card(data, index, row, cell, tgt), cards, 30, "system");
-  const back = el("button", { type: "button", class: "back", on: { click: () => { document.body.classList.remove("reading"); document.getElementById("list").focus(); } } }, "← All segments");
+  const back = el("button", { type: "button", class: "back", on: { click: () => { document.body.classList.remove("reading"); document.getElementById("list").focus(); } } }, `← All ${data.unit}s`);
   const parts = [back, el("h2", {}, place(data, row)), around(data, index, -1, src), source, around(data, index, 1, src), direction(tgt)];
   box.replaceChildren(...parts.filter(Boolean), cards, more);
   box.scrollTop = 0;

@@ -23,16 +23,17 @@ pub struct Statistics<'a> {
 }
 
 impl Judge {
-    /// Verdicts with their statistics. Nothing is known of what gave them.
+    /// Verdicts with their statistics, and the noun for what they are about. Nothing is known of what gave them.
     #[must_use]
-    pub fn of(name: String, records: Vec<Record>, how: Statistics<'_>) -> Self {
+    pub fn of(name: String, records: Vec<Record>, noun: &'static str, how: Statistics<'_>) -> Self {
         let slices = statistics::slices(&records, how.domains, how.resamples, how.seed);
         Self {
             name,
+            noun,
             human: false,
             signature: None,
             warning: None,
-            warnings: warnings(&records),
+            warnings: warnings(&records, noun),
             about: Vec::new(),
             caution: None,
             ranking: Ranking::ByMean,
@@ -51,14 +52,14 @@ impl Judge {
 }
 
 /// What the reader must know of each system's translations.
-fn warnings(records: &[Record]) -> Vec<String> {
+fn warnings(records: &[Record], noun: &str) -> Vec<String> {
     let mut systems: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for record in records {
         let (untranslated, all) = systems.entry(&record.system).or_default();
         *untranslated += usize::from(record.warning.is_some());
         *all += 1;
     }
-    systems.into_iter().filter_map(|(system, (n, of))| untranslated(system, n, of)).collect()
+    systems.into_iter().filter_map(|(system, (n, of))| untranslated(system, n, of, noun)).collect()
 }
 
 /// Adds other names to those that several judges have: their folders', in the judges' order.

@@ -77,11 +77,11 @@ async function main() {
     const shown = filtered(data, filters);
     document.getElementById("whose").textContent = whose(data);
     const between = filters.against ? `, ${filters.against.join(" against ")}` : "";
-    document.getElementById("f-said").textContent = `${shown.length.toLocaleString("en")} of ${plural(data.rows.length, "segment")}`;
-    count.textContent = `${shown.length.toLocaleString("en")} of ${plural(data.rows.length, "segment")}${between}`;
+    document.getElementById("f-said").textContent = `${shown.length.toLocaleString("en")} of ${plural(data.rows.length, data.unit)}`;
+    count.textContent = `${shown.length.toLocaleString("en")} of ${plural(data.rows.length, data.unit)}${between}`;
     list.show(shown);
     const at = shown.indexOf(list.selected);
-    if (shown.length === 0) document.getElementById("detail").replaceChildren(el("p", { class: "soft" }, "No segment fits the filters."));
+    if (shown.length === 0) document.getElementById("detail").replaceChildren(el("p", { class: "soft" }, `No ${data.unit} fits the filters.`));
     else list.select(at >= 0 ? at : 0);
   };
   prepare(data);

@@ -21,11 +21,11 @@ function overview(data, go, chosen = { pair: data.pairs[0].join("–"), domain: 
     view.append(el("h2", {}, kind + judge.name));
     view.append(...cautions(judge));
     if (!slice) { view.append(el("p", { class: "soft" }, "No verdict here.")); return; }
-    view.append(standings(judge, slice, index, open));
+    view.append(standings(data.unit, judge, slice, index, open));
     view.append(...judge.about.map((said) => el("p", { class: "soft about" }, ...quoted(`${said}.`))));
     const counts = count(data, index, chosen);
     view.append(el("div", { class: "columns" }, categories(data, counts, index, open), distribution(data, counts, slice)));
-    if (slice.contests.length > 0) view.append(contests(slice, index, open));
+    if (slice.contests.length > 0) view.append(contests(data.unit, slice, index, open));
     if (judge.signature) view.append(el("p", { class: "signature" }, judge.signature));
   });
 }
@@ -70,35 +70,35 @@ function count(data, judge, chosen) {
   return { categories, scores };
 }
 
-function standings(judge, slice, index, go) {
+function standings(noun, judge, slice, index, go) {
   let low = Infinity, high = -Infinity;
   for (const s of slice.standings) { low = Math.min(low, s.low ?? Infinity); high = Math.max(high, s.high ?? -Infinity); }
   const x = (value) => 4 + (high > low ? (value - low) / (high - low) : .5) * 152;
   const severities = judge.marks ? SEVERITIES.map((s) => s[0].toUpperCase() + s.slice(1)) : [];
   const ranked = ranks(judge), when = (cells) => ranked ? cells : [];
-  const head = ["System", ...when(["Rank"]), ranked ? "Score" : "Mean score", "95% interval", ...when([""]), "Segments", "Missing", ...severities];
+  const head = ["System", ...when(["Rank"]), ranked ? "Score" : "Mean score", "95% interval", ...when([""]), `${noun[0].toUpperCase()}${noun.slice(1)}s`, "Missing", ...severities];
   const body = el("tbody");
   const line = (s, at) => {
     const first = at > 0 && s.rank !== slice.standings[at - 1].rank;
     const bar = s.score === null ? null : el("svg", { width: 160, height: 18, role: "img", "aria-label": `${number(s.low)} to ${number(s.high)}` },
       el("line", { class: "whisker", x1: x(s.low), x2: x(s.high), y1: 9, y2: 9 }), el("circle", { class: "dot", cx: x(s.score), cy: 9, r: 4 }));
-    const choose = el("button", { type: "button", title: "Show its segments", on: { click: () => go({ system: s.system, judge: index }) } }, ...named(s.system));
+    const choose = el("button", { type: "button", title: `Show its ${noun}s`, on: { click: () => go({ system: s.system, judge: index }) } }, ...named(s.system));
     const cells = [...when([s.rank ?? "–"]), number(s.score), s.score === null ? "–" : `${number(s.low)} to ${number(s.high)}`, ...when([bar]), s.units.toLocaleString("en"), s.missing.toLocaleString("en"), ...s.severities.slice(0, severities.length).map((n) => number(n))];
     return el("tr", { class: first ? "cluster" : null }, el("th", { scope: "row" }, choose), cells.map((cell) => el("td", {}, cell ?? "")));
   };
-  const over = slice.common === null ? "the segments of each system that have a verdict" : slice.standings.length === 1 ? plural(slice.common, "segment") : `the ${plural(slice.common, "segment")} that every system has a verdict on`;
+  const over = slice.common === null ? `the ${noun}s of each system that have a verdict` : slice.standings.length === 1 ? plural(slice.common, noun) : `the ${plural(slice.common, noun)} that every system has a verdict on`;
   const order = !ranked && slice.standings.length > 1 ? " Systems stand in the order of the input." : slice.contests.length > 0 ? " A new rank begins below a rule: some system above it is significantly better (p ≤ 0.05)." : "";
-  const caption = `Mean score over ${over}; higher is better.${order}${severities.length > 0 ? " Errors are counted per segment." : ""}`;
+  const caption = `Mean score over ${over}; higher is better.${order}${severities.length > 0 ? ` Errors are counted per ${noun}.` : ""}`;
   const more = few(slice.standings, line, body, 100, "system");
-  const gaps = el("div"), moreGaps = few(slice.standings.filter((s) => s.empty > 0), (s) => leftEmpty(s, slice), gaps, 20, "system");
+  const gaps = el("div"), moreGaps = few(slice.standings.filter((s) => s.empty > 0), (s) => leftEmpty(noun, s, slice), gaps, 20, "system");
   return el("div", {}, el("p", { class: "soft" }, caption), el("div", { class: "scroll" }, el("table", { class: "standings", "aria-label": caption },
     el("thead", {}, el("tr", {}, head.map((name) => el("th", { scope: "col" }, name)))), body)), more, gaps, moreGaps);
 }
 
 /** What the empty translations of a system do to the means. */
-function leftEmpty(s, slice) {
+function leftEmpty(noun, s, slice) {
   const are = s.empty === 1 ? ["1 empty translation has", "is"] : [`${s.empty.toLocaleString("en")} empty translations have`, "are"];
-  const effect = slice.standings.length > 1 && slice.common !== null ? "with the same segments of the other systems" : "which costs the system nothing";
+  const effect = slice.standings.length > 1 && slice.common !== null ? `with the same ${noun}s of the other systems` : "which costs the system nothing";
   return el("p", { class: "soft empty" }, `${s.system}: ${are[0]} no verdict and ${are[1]} left out of the mean, ${effect}.`);
 }
 
@@ -141,14 +141,14 @@ function distribution(data, counts, slice) {
     for (const score of scores) binned[Math.min(bins - 1, Math.floor((score - low) / step))]++;
     const top = Math.max(...binned, 1);
     const rects = binned.map((n, i) => el("rect", { class: "hist", x: i * width / bins, y: 30 - 28 * n / top, width: width / bins - 1, height: 28 * n / top },
-      el("title", {}, `${plural(n, "segment")} from ${number(low + i * step)} to ${number(low + (i + 1) * step)}`)));
+      el("title", {}, `${plural(n, data.unit)} from ${number(low + i * step)} to ${number(low + (i + 1) * step)}`)));
     return el("tr", {}, el("th", { scope: "row" }, ...named(system)), el("td", {}, el("svg", { width, height: 31, role: "img", "aria-label": `Distribution of the scores of ${system}` }, rects, el("line", { class: "axis", x1: 0, x2: width, y1: 30, y2: 30 }))));
   };
   const more = few(there, line, body, 40, "system");
-  return el("div", { class: "scroll" }, el("h3", {}, "Scores of segments"), el("table", {}, el("caption", {}, `from ${number(low)} to ${number(high)}`), body), more);
+  return el("div", { class: "scroll" }, el("h3", {}, `Scores of ${data.unit}s`), el("table", {}, el("caption", {}, `from ${number(low)} to ${number(high)}`), body), more);
 }
 
-function contests(slice, index, go) {
+function contests(noun, slice, index, go) {
   const names = slice.standings.map((s) => s.system), by = new Map();
   for (const c of slice.contests) {
     by.set(`${c.a}\n${c.b}`, c);
@@ -162,7 +162,7 @@ function contests(slice, index, go) {
     return el("td", { class: sure ? (c.difference > 0 ? "better" : "worse") : null, title },
       el("button", { type: "button", title: `${title}. Show where they differ most`, on: { click: show } }, `${c.wins}–${c.ties}–${c.losses}${sure ? " *" : ""}`));
   }));
-  const box = el("details", { open: names.length <= 8 }, el("summary", {}, "System against system"), el("p", { class: "soft" }, "On how many segments the system of the row scores higher – the same – lower than the system of the column; * p ≤ 0.05 (paired approximate randomization). Choose a cell to see where the two differ most."));
+  const box = el("details", { open: names.length <= 8 }, el("summary", {}, "System against system"), el("p", { class: "soft" }, `On how many ${noun}s the system of the row scores higher – the same – lower than the system of the column; * p ≤ 0.05 (paired approximate randomization). Choose a cell to see where the two differ most.`));
   // Two hundred systems make forty thousand cells: they are made when somebody looks.
   const fill = () => {
     if (!box.open || box.dataset.filled) return;

@@ -1,7 +1,7 @@
 //! How long a run takes on devices that are not here, by what was measured on some of them: each token is multiplied with
 //! the same weights, and a device has a rate for the tokens of prompts and one for those of answers.
 
-use super::card::Card;
+use super::{card::Card, gpu_memory};
 
 /// What a device's rates were measured with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,18 +116,19 @@ impl Measured {
     }
 }
 
-/// The time of a run on each of these devices that holds the model and was measured with one of its kind, as names and values;
-/// nothing for a model whose card does not know its shape.
+/// The time of a run on each of these devices that holds the model with a cache of so many tokens and was measured with one
+/// of its kind, as names and values; nothing for a model whose card does not know its shape.
 #[must_use]
-pub fn estimates(card: &Card, work: Work) -> Vec<(String, String)> {
+pub fn estimates(card: &Card, context: usize, work: Work) -> Vec<(String, String)> {
     let Some(weights) = Weights::of(card) else { return Vec::new() };
     let Some(kind) = Kind::of(card, weights) else { return Vec::new() };
     let of_gpu = |gpu: &Measured| {
         let value = format!("{} (estimate; measured {})", range(gpu.seconds_on_gpu(weights, work)), gpu.when);
         (format!("time on one {}", gpu.name), value)
     };
-    let fits =
-        |gpu: &&Measured| gpu.kind == kind && card.weight_bytes().is_some_and(|bytes| bytes < gpu.bytes);
+    let need = gpu_memory::within(card, context);
+    let holds = |gpu: &Measured| need.as_ref().is_some_and(|need| need.total() as u64 <= gpu.bytes);
+    let fits = |gpu: &&Measured| gpu.kind == kind && holds(gpu);
     let mut rows: Vec<(String, String)> = GPUS.iter().filter(fits).map(of_gpu).collect();
     // Steps of few answers read all experts of a mixture, and multiply with some.
     let [least, most] =
@@ -214,8 +215,11 @@ mod tests {
                 "qwen2.5-72b-instruct" | "qwen3-235b-a22b-instruct-2507" | "glm-4.5-air" => 1..=on_gpus,
                 _ => on_gpus + 1..=on_gpus + 1,
             };
-            assert!(n.contains(&estimates(&card, work).len()), "{}", card.name);
+            assert!(n.contains(&estimates(&card, card.context, work).len()), "{}", card.name);
         }
+        // 135 GiB of weights and 10 GiB of cache are more than the 139 GiB of an H200.
+        let large = card::find("qwen2.5-72b-instruct").unwrap();
+        assert_eq!([large.context, 4096].map(|context| estimates(&large, context, work).len()), [1, 2]);
         let of_mixture = Weights::of(&card::find("qwen3-30b-a3b-instruct-2507").unwrap()).unwrap();
         assert!(of_mixture.all > 8.0 * of_mixture.of_token, "{of_mixture:?}");
     }

@@ -148,8 +148,8 @@ impl SystemSummary {
     /// What a reader of the score must know of the translations, in a sentence without a full stop; `None` for most
     /// systems.
     #[must_use]
-    pub fn warning(&self) -> Option<String> {
-        untranslated(&self.system, self.untranslated, self.units)
+    pub fn warning(&self, noun: &str) -> Option<String> {
+        untranslated(&self.system, self.untranslated, self.units, noun)
     }
 
     /// Share of units with a verdict, 0..=1.
@@ -161,9 +161,9 @@ impl SystemSummary {
 
 /// How many units of a system are not translations, in a sentence without a full stop; `None` where all of them are.
 #[must_use]
-pub fn untranslated(system: &str, n: usize, of: usize) -> Option<String> {
-    let units = if n == 1 { "units is not a translation" } else { "units are not translations" };
-    (n > 0).then(|| format!("{system}: {n} of {of} {units}; `warning` on each says why"))
+pub fn untranslated(system: &str, n: usize, of: usize, noun: &str) -> Option<String> {
+    let are = if n == 1 { "is not a translation" } else { "are not translations" };
+    (n > 0).then(|| format!("{system}: {n} of {of} {noun}s {are}; `warning` on each says why"))
 }
 
 impl Summary {
@@ -172,6 +172,12 @@ impl Summary {
     pub fn method(&self) -> Option<&'static Method> {
         let signature: Signature = self.signature.parse().ok()?;
         registry::find(signature.get("method")?).ok()
+    }
+
+    /// The noun for what a verdict is about.
+    #[must_use]
+    pub fn noun(&self) -> &'static str {
+        self.signature.parse().map_or("segment", |signature: Signature| registry::unit_noun(&signature))
     }
 
     /// The same with its systems in another order; those that are not named come last, as they were. The systems of a

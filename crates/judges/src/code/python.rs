@@ -1,9 +1,11 @@
-//! Values as the authors' Python programs print them into their messages. It reads nothing.
+//! Values as the authors' Python programs print them into their messages, and numbers as these programs read them.
 
 use std::{fmt, sync::LazyLock};
 
 use regex::Regex;
 use serde_json::{Value, json};
+
+use crate::reading;
 
 /// A number that knows whether Python would hold it as an `int` or as a `float`: 4 prints as `4`, 4.0 as `4.0`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,6 +57,41 @@ impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&repr(&self.json()))
     }
+}
+
+/// A text whose decimal digits of any script are written in ASCII.
+#[must_use]
+pub fn ascii_digits(text: &str) -> String {
+    let is_digit = |c: char| DIGIT.is_match(c.encode_utf8(&mut [0; 4]));
+    let ascii = |c: char| {
+        if c.is_ascii() || !is_digit(c) {
+            return c;
+        }
+        // Digits stand in rows of ten, from zero on.
+        let before = (1..).map_while(|n| char::from_u32(u32::from(c) - n).filter(|c| is_digit(*c)));
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'][before.count() % 10]
+    };
+    text.chars().map(ascii).collect()
+}
+
+static DIGIT: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\d").expect("the pattern is a constant that compiles"));
+
+/// `float(text)`: digits of any script, with single underscores between them; `inf` and `nan` are numbers.
+#[must_use]
+pub fn parse_float(text: &str) -> Option<f64> {
+    let text = ascii_digits(reading::strip(text));
+    let parts: Vec<&str> = text.split('_').collect();
+    let joins = |pair: &[&str]| {
+        pair[0].ends_with(|c: char| c.is_ascii_digit()) && pair[1].starts_with(|c: char| c.is_ascii_digit())
+    };
+    parts.windows(2).all(joins).then(|| parts.concat().parse().ok()).flatten()
+}
+
+/// A JSON value as `str` prints it: a string is itself.
+#[must_use]
+pub fn display(value: &Value) -> String {
+    value.as_str().map_or_else(|| repr(value), ToOwned::to_owned)
 }
 
 /// A JSON value as `repr` prints what `json.loads` made of it.
@@ -157,6 +194,32 @@ mod tests {
             r#"["a\\b\n\t\u0000\u00a0\u3000\u200b", "银行 é e\u0301 😀"]"#,
             "['a\\\\b\\n\\t\\x00\\xa0\\u3000\\u200b', '银行 é e\u{301} 😀']",
         );
+    }
+
+    /// Python 3.11: `float(text)`.
+    #[test]
+    fn numbers_as_python_reads_them() {
+        for (text, expected) in [
+            ("８５", Some(85.0)),
+            (" ٣.٥\u{1f}", Some(3.5)),
+            ("𝟗𝟟", Some(97.0)),
+            ("2_0", Some(20.0)),
+            ("1_0.5e1_0", Some(105e9)),
+            ("-.5", Some(-0.5)),
+            ("1e400", Some(f64::INFINITY)),
+            ("Infinity", Some(f64::INFINITY)),
+            ("2__0", None),
+            ("_2", None),
+            ("2_", None),
+            ("2_.5", None),
+            ("²", None),
+            ("九", None),
+            ("", None),
+        ] {
+            assert_eq!(parse_float(text), expected, "{text}");
+        }
+        assert!(parse_float("NaN").unwrap().is_nan());
+        assert_eq!(display(&json!("it's")), "it's");
     }
 
     #[test]

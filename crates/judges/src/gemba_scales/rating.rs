@@ -1,6 +1,6 @@
 //! The three scales and their readings of an answer: ours, and GEMBA's own. It asks nothing.
 
-use crate::llm::ResponseFormat;
+use crate::{code::python::ascii_digits, llm::ResponseFormat};
 
 /// What a rating is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +114,7 @@ pub fn stars_as_code(answer: &str) -> Option<f64> {
 
 /// The only run of digits, whatever its size.
 fn read_digits(text: &str) -> Option<usize> {
+    let text = ascii_digits(text);
     let mut runs = text.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty());
     match (runs.next()?, runs.next()) {
         (run, None) => Some(run.parse().unwrap_or(usize::MAX)),
@@ -197,6 +198,7 @@ mod tests {
             ("Five stars", Some(5.0)),
             ("4 stars", Some(4.0)),
             ("3", Some(3.0)),
+            ("３", Some(3.0)),
             ("★★", Some(2.0)),
             ("I give it four stars: 4", Some(4.0)),
             ("**", Some(2.0)),

@@ -1,5 +1,5 @@
 //! Rated translations as examples: read from a test set in mt-metrics-eval's layout or from a JSONL file, joined
-//! to the granularity of the prompt, and drawn by the seed. How they are written into a prompt is the judge's.
+//! to the granularity of the prompt, and named or drawn by the seed. How they are written into a prompt is the judge's.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -50,18 +50,106 @@ struct Rated {
 /// A document: its segments, `None` where one is not rated: an example shows the others.
 type Document = Vec<Option<Rated>>;
 
-/// `n` examples of a granularity, drawn by the seed from all that the file or folder holds.
+/// The documents of the paper's examples, as language pair, document and system. Source: FSP, Appendix C.3.
+const PRINTED: [&str; 6] = [
+    "en-de:guardian.114833:NLLB_MBR_BLEU",
+    "en-de:mathewdiekhake.110349821603822000:refA",
+    "en-de:automotive-2-en_0371449-77:AIRC",
+    "en-de:elitr_minuting-10:GPT4-5shot",
+    "en-de:leadership-en.43063:ONLINE-M",
+    "en-de:luggage-2-en_0553796-30:NLLB_MBR_BLEU",
+];
+
+/// Documents that examples are made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Documents {
+    /// [`PRINTED`] where the test set has all of them, else drawn.
+    Printed,
+    Drawn,
+    /// `PAIR:DOC:SYSTEM`.
+    Named(Vec<String>),
+}
+
+/// `n` examples of a granularity from all that the file or folder holds.
 ///
 /// # Errors
-/// [`Error::Read`], [`Error::Shot`] for a line that cannot be read, and [`Error::Conflict`] when there are
-/// fewer than `n` examples of this granularity.
-pub fn draw(path: &Path, granularity: Granularity, n: usize, seed: u64) -> Result<Vec<Shot>, Error> {
+/// [`Error::Read`], [`Error::Shot`] for a line that cannot be read, and [`Error::Conflict`] for a document that is not
+/// rated and when there are fewer than `n` examples of this granularity.
+pub fn choose(
+    path: &Path,
+    choice: &Documents,
+    (granularity, n): (Granularity, usize),
+    seed: u64,
+) -> Result<Vec<Shot>, Error> {
     let documents = if path.is_dir() { rated_testset(path)? } else { rated_file(path)? };
+    let find = |name: &str| {
+        let (pair, rest) = name.split_once(':')?;
+        let (doc, system) = rest.rsplit_once(':')?;
+        rated_part(documents.get(&(pair.into(), system.into(), doc.into()))?)
+    };
+    match choice {
+        Documents::Printed if granularity != Granularity::Seg => {
+            let found: Option<Vec<_>> = PRINTED.iter().map(|name| find(name)).collect();
+            let n_shown = if granularity == Granularity::Doc { n } else { PRINTED.len() };
+            if let Some(found) = found {
+                return named(&found[..n_shown], granularity, n);
+            }
+        }
+        Documents::Named(names) => {
+            let unknown = |name: &String| {
+                Error::Conflict(format!(
+                    "`{}` has no rated document `{name}`; hint: PAIR:DOC:SYSTEM, such as `{}`",
+                    path.display(),
+                    PRINTED[0]
+                ))
+            };
+            let found: Vec<_> =
+                names.iter().map(|name| find(name).ok_or_else(|| unknown(name))).collect::<Result<_, _>>()?;
+            return named(&found, granularity, n);
+        }
+        Documents::Printed | Documents::Drawn => {}
+    }
+    draw(path, &documents, (granularity, n), seed)
+}
+
+/// Examples of documents in their order; five documents at a time begin again after the last.
+fn named(documents: &[Vec<&Rated>], granularity: Granularity, n: usize) -> Result<Vec<Shot>, Error> {
+    let needed = match granularity {
+        Granularity::Seg => {
+            return Err(Error::Conflict("`documents` names documents, and `seg` shows segments".into()));
+        }
+        Granularity::Doc => n..=n,
+        Granularity::FiveDoc => DOCS + 1..=DOCS * n,
+    };
+    if !needed.contains(&documents.len()) {
+        let [least, most] = [needed.start(), needed.end()];
+        let needed = if least == most { least.to_string() } else { format!("{least} to {most}") };
+        let reason = format!("`documents` names {}, and `{granularity}` takes {needed}", documents.len());
+        return Err(Error::Conflict(reason));
+    }
+    let size = if granularity == Granularity::Doc { 1 } else { DOCS };
+    let languages = |segments: &[&Rated]| (segments[0].source_lang.clone(), segments[0].target_lang.clone());
+    if size > 1 && documents.iter().any(|segments| languages(segments) != languages(&documents[0])) {
+        return Err(Error::Conflict(
+            "`documents` names several language pairs, and `5doc` joins documents".into(),
+        ));
+    }
+    let mut cycle = documents.iter().cycle();
+    Ok((0..n).map(|_| join(&cycle.by_ref().take(size).flatten().copied().collect::<Vec<_>>())).collect())
+}
+
+/// `n` examples of a granularity by the seed.
+fn draw(
+    path: &Path,
+    documents: &BTreeMap<Key, Document>,
+    (granularity, n): (Granularity, usize),
+    seed: u64,
+) -> Result<Vec<Shot>, Error> {
     let mut random = SplitMix(seed);
     let mut pool: Vec<Vec<&Rated>> = match granularity {
         Granularity::Seg => documents.values().flatten().flatten().map(|rated| vec![rated]).collect(),
         Granularity::Doc => documents.values().filter_map(rated_part).collect(),
-        Granularity::FiveDoc => five_documents(&documents, &mut random),
+        Granularity::FiveDoc => five_documents(documents, &mut random),
     };
     if pool.len() < n {
         let reason = format!(
@@ -248,7 +336,7 @@ mod tests {
     #[test]
     fn examples_match_the_granularity() {
         let file = file();
-        let drawn = |granularity, n| draw(file.path(), granularity, n, 7);
+        let drawn = |granularity, n| choose(file.path(), &Documents::Printed, (granularity, n), 7);
         let lines = |shot: &Shot| shot.target.lines().count();
         assert!(
             drawn(Granularity::Seg, 5).unwrap().iter().all(|shot| lines(shot) == 1 && shot.errors.len() == 1)
@@ -273,11 +361,38 @@ mod tests {
     #[test]
     fn the_seed_draws() {
         let file = file();
-        let drawn = |seed| draw(file.path(), Granularity::Seg, 5, seed).unwrap();
+        let drawn = |seed| choose(file.path(), &Documents::Drawn, (Granularity::Seg, 5), seed).unwrap();
         assert_eq!(drawn(1), drawn(1));
         assert_ne!(drawn(1), drawn(2));
         let distinct: BTreeSet<String> = drawn(3).into_iter().map(|shot| shot.target).collect();
         assert_eq!(distinct.len(), 5);
+    }
+
+    #[test]
+    fn named_documents_stand_in_their_order() {
+        let file = file();
+        let of = |docs: &str, granularity| {
+            let names = docs.split(' ').map(|doc| format!("English-German:{doc}:1")).collect();
+            choose(file.path(), &Documents::Named(names), (granularity, 5), 7).map_err(|e| e.to_string())
+        };
+        let firsts = |shots: Vec<Shot>| -> Vec<String> {
+            let first = |shot: &Shot| shot.target.lines().step_by(2).collect::<Vec<_>>().join(" ");
+            shots.iter().map(first).collect()
+        };
+        let docs = firsts(of("4 0 1 5 2", Granularity::Doc).unwrap());
+        assert_eq!(docs, ["t1.4.0", "t1.0.0", "t1.1.0", "t1.5.0", "t1.2.0"]);
+        let five = firsts(of("0 1 2 3 4 5", Granularity::FiveDoc).unwrap());
+        assert_eq!(five[0], "t1.0.0 t1.1.0 t1.2.0 t1.3.0 t1.4.0");
+        assert_eq!(five[1], "t1.5.0 t1.0.0 t1.1.0 t1.2.0 t1.3.0");
+        for (names, granularity, expected) in [
+            ("0 1 2 3", Granularity::Doc, "names 4, and `doc` takes 5"),
+            ("0 1 2 3 4", Granularity::FiveDoc, "names 5, and `5doc` takes 6 to 25"),
+            ("0 1 2 3 4", Granularity::Seg, "`seg` shows segments"),
+            ("0 1 2 3 9", Granularity::Doc, "no rated document `English-German:9:1`; hint: PAIR:DOC:SYSTEM"),
+        ] {
+            let error = of(names, granularity).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 
     #[test]
@@ -294,18 +409,18 @@ mod tests {
         let rating = |errors: &str| format!("A\t{{\"errors\": [{errors}]}}\n");
         let first = r#"{"start": 4, "end": 8, "category": "Style/Awkward", "severity": "minor"}, {"start": 0, "end": 3, "category": "Accuracy/Omission", "severity": "major", "is_source_error": true}, {"start": 0, "end": 3, "category": "Locale convention/Date format", "severity": "neutral"}"#;
         write("human-scores/en-de.mqm.r1.seg.rating", &(rating(first) + &rating("") + "A\tNone\n"));
-        let docs = draw(dir.path(), Granularity::Doc, 1, 0).unwrap();
+        let docs = choose(dir.path(), &Documents::Printed, (Granularity::Doc, 1), 0).unwrap();
         assert_eq!((docs[0].source.as_str(), docs[0].target.as_str()), ("one thing\ntwo", "ein Ding\nzwei"));
         assert_eq!((docs[0].source_lang.as_str(), docs[0].target_lang.as_str()), ("English", "German"));
         let errors: Vec<_> =
             docs[0].errors.iter().map(|e| format!("{} {} `{}`", e.severity, e.category, e.span)).collect();
         assert_eq!(errors, ["minor style/awkward `Ding`", "major accuracy/omission `one`"]);
         // The second document has no rated segment.
-        assert!(draw(dir.path(), Granularity::Doc, 2, 0).is_err());
-        assert_eq!(draw(dir.path(), Granularity::Seg, 2, 0).unwrap().len(), 2);
+        assert!(choose(dir.path(), &Documents::Printed, (Granularity::Doc, 2), 0).is_err());
+        assert_eq!(choose(dir.path(), &Documents::Printed, (Granularity::Seg, 2), 0).unwrap().len(), 2);
         // Of a document that is rated in part, the rated segments.
         write("human-scores/en-de.mqm.r1.seg.rating", &(rating(first) + "A\tNone\n" + &rating("")));
-        let docs = draw(dir.path(), Granularity::Doc, 2, 0).unwrap();
+        let docs = choose(dir.path(), &Documents::Printed, (Granularity::Doc, 2), 0).unwrap();
         let targets: BTreeSet<&str> = docs.iter().map(|doc| doc.target.as_str()).collect();
         assert_eq!(targets, BTreeSet::from(["ein Ding", "drei"]));
     }

@@ -326,7 +326,8 @@ fn parts(segment: &Segment) -> [(&'static str, &str); 4] {
     [
         ("src_lng", segment.src_lang.name()),
         ("tgt_lng", segment.tgt_lang.name()),
-        ("source_segment", &segment.source),
+        // The code strips the lines of its input, which begin with the source.
+        ("source_segment", reading::strip_start(&segment.source)),
         ("target_segment", &segment.hypothesis),
     ]
 }

@@ -7,7 +7,9 @@
 //! Differs from the program:
 //! - A tool's response is a turn of the user, as not every chat template knows tools. Turns of the user that follow
 //!   each other are one, with an empty line between them, as many templates refuse anything else.
-//! - An answer with a tool call ends with its first call, the only one that the program reads.
+//! - An answer with a tool call ends with its first call, the only one that the program reads. A call that the model
+//!   leaves open is closed and carried out; the program answers that it finds none.
+//! - A score that is not finite is none.
 //! - `skip=` leaves an agent out of the core agent's prompt; so does a run without evidence.
 //! - A search brings what [`crate::evidence`] finds, at most five passages for each query.
 
@@ -25,7 +27,7 @@ use super::{
 };
 use crate::{
     Error, Panel, Role, Step, Verdict,
-    code::python::{Number, repr},
+    code::python::{Number, ascii_digits, display, parse_float, repr},
     in_parallel,
     llm::{Chat, MessageRole, Prompt, Reply, ResponseFormat, Sampling},
     mqm::Repeats,
@@ -200,7 +202,7 @@ impl<'a> Session<'a> {
 
     fn ask_core(&mut self, round: usize) -> Result<Option<(String, Arguments)>, Error> {
         let reply = self.ask(Role::Core, stages::CORE.round(round), &self.chat, Some(tools::CALL_END))?;
-        let text = tools::closed(content(&reply));
+        let text = closed(content(&reply));
         self.chat = std::mem::take(&mut self.chat).assistant(text.as_str());
         Ok(tools::first_call(&text))
     }
@@ -214,7 +216,7 @@ impl<'a> Session<'a> {
             }
             "general_evaluation_agent" => {
                 let evaluation = self.evaluate(round, arguments)?;
-                self.told(name, &repr(&evaluation))
+                self.told(name, &display(&evaluation))
             }
             "comparison_agent" if self.judge.team.comparison => self.compare(round, arguments),
             _ => self.told("fault", ""),
@@ -236,8 +238,7 @@ impl<'a> Session<'a> {
 
     /// `SearchAgent.response`.
     fn search(&mut self, round: usize, arguments: &Arguments) -> Result<String, Error> {
-        let query = argument(arguments, "query")
-            .ok_or_else(|| Error::Unparsable("the core agent searched without a `query`".into()))?;
+        let query = text(arguments, "query");
         let prompts = &self.judge.prompts;
         let chat = Chat::new().system(prompts.render(SEARCH, ())?).user(&query);
         let reply = self.ask(Role::Search, stages::SEARCH.round(round), &chat, Some(tools::CALL_END))?;
@@ -440,6 +441,11 @@ fn content(reply: &Reply) -> &str {
     }
 }
 
+/// The turn as the model wrote it, with the end of the call at which it was stopped.
+fn closed(text: &str) -> String {
+    format!("{text}{}", if tools::is_open(text) { tools::CALL_END } else { "" })
+}
+
 /// `_clean_json_string`.
 fn unfenced(text: &str) -> &str {
     let text = text.trim();
@@ -450,13 +456,13 @@ fn unfenced(text: &str) -> &str {
 
 /// An argument as Python prints it: digits alone are a number there, and lose their leading zeros.
 fn argument(arguments: &Arguments, key: &str) -> Option<String> {
-    let value = arguments.get(key)?;
+    let value = &ascii_digits(arguments.get(key)?);
     let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     let digits = value.trim_start_matches('0');
     Some(match (is_number, digits) {
         (true, "") => "0".into(),
         (true, digits) => digits.into(),
-        (false, _) => value.clone(),
+        (false, _) => arguments[key].clone(),
     })
 }
 
@@ -468,7 +474,7 @@ fn text(arguments: &Arguments, key: &str) -> String {
 /// `float(...)` of an argument.
 fn number(arguments: &Arguments, key: &str) -> Result<f64, Error> {
     let value = text(arguments, key);
-    let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
+    let number = parse_float(&value).filter(|number| number.is_finite());
     number.ok_or_else(|| Error::Unparsable(format!("the core agent's `{key}` is not a number: `{value}`")))
 }
 

@@ -65,11 +65,16 @@ pub fn answer(text: &str) -> &str {
     text.rsplit_once("</think>").map_or(text, |(_, answer)| answer)
 }
 
+/// Whether a text ends inside its tool call.
+#[must_use]
+pub fn is_open(text: &str) -> bool {
+    text.rfind(CALL_START).is_some_and(|at| !text[at..].contains(CALL_END))
+}
+
 /// A text that was stopped inside its tool call, with the call closed.
 #[must_use]
 pub fn closed(text: &str) -> String {
-    let open = text.rfind(CALL_START).is_some_and(|at| !text[at..].contains(CALL_END));
-    if open { format!("{}\n{CALL_END}", text.trim_end()) } else { text.to_owned() }
+    if is_open(text) { format!("{}\n{CALL_END}", text.trim_end()) } else { text.to_owned() }
 }
 
 /// The name and the arguments of the first tool call in a text.

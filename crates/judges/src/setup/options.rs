@@ -8,7 +8,8 @@ use serde::Serialize;
 use super::{Error, Settings, either, nearest};
 
 /// Declares the options of a method: a struct with a field for each, and the rows of its descriptor. The first value is
-/// the default; `<number>` and `<file>` stand for any number that is not negative and any path.
+/// the default; `<number>`, `<file>` and `<list>` stand for any number that is not negative, any path, and names joined
+/// by `+`.
 ///
 /// ```text
 /// options! {
@@ -67,6 +68,12 @@ pub(crate) fn file(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
+/// A `<list>`: names joined by `+`.
+pub(crate) fn list(text: &str) -> Option<Vec<String>> {
+    let names = text.split('+').map(|name| name.trim().to_owned());
+    Some(names.collect::<Vec<_>>()).filter(|names| names.iter().all(|name| !name.is_empty()))
+}
+
 /// What an option was told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionValue<T> {
@@ -110,7 +117,7 @@ impl Reference {
 }
 
 /// One option of a method and the values that it takes, the default first. `<number>` among them stands for
-/// any number that is not negative, `<file>` for any path.
+/// any number that is not negative, `<file>` for any path, `<list>` for names joined by `+`.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct OptionSpec {
     pub name: &'static str,
@@ -123,6 +130,7 @@ impl OptionSpec {
         self.values.iter().any(|known| match *known {
             "<number>" => number(value).is_some(),
             "<file>" => file(value).is_some(),
+            "<list>" => list(value).is_some(),
             word => word == value,
         })
     }

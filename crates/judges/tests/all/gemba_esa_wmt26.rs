@@ -324,3 +324,13 @@ fn code_thinks_with_the_budgets_of_the_published_program() {
     ");
     assert!(script.in_order().is_empty());
 }
+
+/// A stray backslash behind a span is none of it, and an omission is not looked for in the translation.
+#[test]
+fn code_finds_the_spans_that_the_published_program_finds() {
+    let judge = code("", stand_in());
+    let spans = "Major:\naccuracy/omission - \"b\"\nother - \"b\\\"\nother - \"c\\\"\nMinor:\nno-error";
+    let script = Arc::new(Script::new().on("", &[spans, r#"{"score": "8_5"}"#]));
+    let verdict = run(&judge, &script, &[segment(["en", "de"], None, "a", "a b")]).remove(0);
+    insta::assert_snapshot!(show(&verdict), @"");
+}

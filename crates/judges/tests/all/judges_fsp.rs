@@ -238,7 +238,9 @@ fn gmicl_examples() {
     assert_eq!(of(1), of(1));
     assert_ne!(of(1), of(2), "the signature has the examples that the seed drew");
     let error = |settings: &Settings| registry::build("gmicl", settings).err().unwrap().to_string();
-    assert_eq!(error(&Settings::default()), "gmicl draws its examples from rated translations");
+    // Without rated translations it has prompts to show, and accepts no input.
+    let unused = judge("gmicl", &Settings::default()).protocol().check_input(&document()).unwrap_err();
+    assert_eq!(unused.to_string(), "gmicl takes its examples from rated translations");
     assert!(
         registry::build("gmicl:da=off,score=da", &with_shots(Preset::Strict, None, file.path().into()))
             .is_err()
@@ -296,15 +298,29 @@ fn gmicl_unusable_answers() {
     assert!(matches!(run(&judge, &cut, &document()[..1])[0], Err(Error::Truncated(2048))));
 }
 
-/// Five real examples of each granularity from the rated test set of WMT 2023.
+/// Five real examples of each granularity from the rated test set of WMT 2023: those that the paper names.
 #[test]
-fn gmicl_draws_from_a_rated_test_set() {
+fn gmicl_examples_of_a_rated_test_set() {
     let Some(data) = published_data() else { return };
     let testset = data.join("wmt23");
     for granularity in [Granularity::Seg, Granularity::Doc, Granularity::FiveDoc] {
         let judge = judge("gmicl", &with_shots(Preset::Strict, Some(granularity), testset.clone()));
         let (chat, _) = judge.preview(&document()).remove(0);
-        assert_eq!(chat.messages()[0].content.matches("MQM:\n{").count(), 5, "{granularity}");
+        let prompt = &chat.messages()[0].content;
+        assert_eq!(prompt.matches("MQM:\n{").count(), 5, "{granularity}");
+        let sources = std::fs::read_to_string(testset.join("sources/en-de.txt")).unwrap();
+        // The first lines of the six documents.
+        let firsts = [37, 282, 469, 366, 77, 518].map(|at| sources.lines().nth(at).unwrap());
+        let n = firsts.map(|text| prompt.matches(text).count());
+        let expected = match granularity {
+            Granularity::Seg => continue,
+            Granularity::Doc => [1, 1, 1, 1, 1, 0],
+            // Twenty-five places.
+            Granularity::FiveDoc => [5, 4, 4, 4, 4, 4],
+        };
+        assert_eq!(n, expected, "{granularity}");
+        let places = firsts[..5].iter().map(|text| prompt.find(text).unwrap());
+        assert!(places.is_sorted(), "{granularity}");
     }
 }
 

@@ -93,10 +93,6 @@ fn every_method_that_writes_reasons_before_every_answer() {
     let model = Reasoner::new("x", &[]);
     let mut n_methods = 0;
     for method in registry::METHODS.iter().filter(|method| !method.common.is_empty()) {
-        // The one without examples of its own.
-        if method.name == "gmicl" {
-            continue;
-        }
         n_methods += 1;
         let ask = |request: &str| {
             let built = judge(request, &Settings::default());

@@ -10,18 +10,22 @@ use authors::Texts;
 
 use super::{Domain, GENERAL, TEMPERATURE, TOP_P};
 use crate::{
-    Error, Judge, Panel, Protocol, Provenance, Role, Stage, Verdict, confidence,
+    Error, Judge, Panel, Protocol, Provenance, Role, Stage, Verdict,
+    code::python::parse_float,
+    confidence,
     gemba_esa::{Options, SCORE_STAGE, SPANS_STAGE},
     in_parallel,
     llm::{Chat, Reasoning, Reply, ResponseFormat, Sampling},
     method::Calls,
-    mqm::{self, ErrorSpan, Repeats, Severity, weights::Weights},
+    mqm::{self, ErrorSpan, Repeats, Severity, Side, weights::Weights},
     prompt, reading,
     segment::Segment,
     setup::{self, Reference, Settings},
 };
 
 mod authors;
+
+const OMISSION: &str = "accuracy/omission";
 
 /// Answer tokens of the spans, without thinking, and of the score, with and without.
 const SPANS_BUDGET: usize = 512;
@@ -106,7 +110,7 @@ impl Published {
         }
         let (source, target) = (&segment.source, &segment.hypothesis);
         if target.is_empty() {
-            let all = ErrorSpan::new("accuracy/omission", source, Severity::Major);
+            let all = ErrorSpan::new(OMISSION, source, Severity::Major);
             return Ok(self.verdict(segment, 0.0, vec![all]));
         }
         let unknown = || Error::Failed("the published code does not know this language pair".into());
@@ -118,6 +122,13 @@ impl Published {
         let spans = without_thought(&reply.text);
         let mut errors = read_errors(&spans);
         confidence::note(&reply, "span", &mut errors);
+        for error in &mut errors {
+            // `_find_span`: models end spans with stray backslashes.
+            let bare = error.span.trim_end_matches('\\');
+            if !target.contains(&error.span) && !bare.is_empty() && target.contains(bare) {
+                error.span.truncate(bare.len());
+            }
+        }
         let question = self.texts.score(names, domain, (source, target), &spans);
         let reply = self.ask(panel, SCORE_STAGE, question, SCORE_BUDGET)?;
         let score = read_score(&reply.text).ok_or_else(|| {
@@ -128,7 +139,12 @@ impl Published {
 
     fn verdict(&self, segment: &Segment, score: f64, errors: Vec<ErrorSpan>) -> Verdict {
         let (source, target) = (&segment.source, &segment.hypothesis);
-        let (errors, _) = mqm::assess(errors, source, target, Repeats::Charged, self.weights);
+        let (mut errors, _) = mqm::assess(errors, source, target, Repeats::Charged, self.weights);
+        // The baseline looks for no omission in the translation.
+        for error in errors.iter_mut().filter(|e| e.category == OMISSION && e.side == Side::Target) {
+            *error =
+                ErrorSpan { side: Side::Source, start: None, end: None, ambiguous: false, ..error.clone() };
+        }
         Verdict { quality_score: Some(score), ..Verdict::new(score, errors) }
     }
 
@@ -189,12 +205,31 @@ fn read_score(text: &str) -> Option<f64> {
     let inner = reading::strip(reading::strip(&inner).strip_suffix("```").unwrap_or(&inner));
     let said = serde_json::from_str::<Value>(inner).ok().and_then(|value| match value.get("score")? {
         Value::Number(number) => number.as_f64(),
-        Value::String(number) => reading::strip(number).parse().ok(),
+        Value::String(number) => parse_float(number),
         Value::Bool(is_one) => Some(f64::from(u8::from(*is_one))),
         _ => None,
     });
     said.filter(is_score).or_else(|| {
-        let numbers: Vec<f64> = NUMBER.find_iter(&text).filter_map(|n| n.as_str().parse().ok()).collect();
+        let numbers: Vec<f64> = NUMBER.find_iter(&text).filter_map(|n| parse_float(n.as_str())).collect();
         numbers.into_iter().rev().find(is_score)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Right sides: `parse_stage2_output` of the baseline.
+    #[test]
+    fn scores_in_digits_that_python_reads() {
+        for (answer, expected) in [
+            (r#"{"score": "８５"}"#, Some(85.0)),
+            (r#"{"score": "2_0"}"#, Some(20.0)),
+            ("Score: ８５.５", Some(85.5)),
+            (r#"{"score": "nan"}"#, None),
+            (r#"{"score": NaN} 7"#, Some(7.0)),
+        ] {
+            assert_eq!(read_score(answer), expected, "{answer}");
+        }
+    }
 }

@@ -164,3 +164,20 @@ fn what_the_program_cannot_read_puts_the_source_aside() {
     Unparsable: the core agent called no tool where it was told to finish
     ");
 }
+
+/// A search without a query is one for `None`, an evaluation that is a string is told without quotes, digits of any
+/// script are a number, and a turn that was stopped in its call keeps its white space.
+#[test]
+fn values_as_python_has_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let judge = judge(&format!("rate:search={}", index(dir.path())), Preset::Code);
+    let stopped = |name: &str| call(name, &[]).replace("</tool_call>", " \n");
+    let core = [stopped("search_agent"), call("general_evaluation_agent", &[]), finish("３")];
+    let agents = Agents::new(&core, &["\"It's fine.\"".into()]).searching(&[asks("夺笋"), "Nothing.".into()]);
+    let (verdicts, calls) = agents.judge(&judge, &one());
+    assert_eq!(score(&verdicts[0]), "3");
+    let told = told(&calls);
+    assert!(told.contains("general_evaluation_agent: It's fine.\n"), "{told}");
+    assert!(told.contains("<tool_call>search_agent\n \n</tool_call>\n"), "{told}");
+    assert_eq!(question(&agents.search, "None"), "None");
+}
