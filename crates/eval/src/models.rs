@@ -214,7 +214,7 @@ impl WithAdapters {
             located.options.saved_prefixes = Some(SavedPrefixes {
                 folder: home.join(PREFIXES),
                 model,
-                max_bytes: u64::from(resources.saved_prefixes) << 30,
+                max_bytes: resources.saved_prefixes,
             });
         }
         let engine = Arc::new(Engine::open(&located.weights, &located.options)?);

@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeMap,
     fs::{self, File},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -111,9 +112,10 @@ fn key(path: &Path) -> Option<String> {
     fs::canonicalize(path).ok()?.to_str().map(str::to_owned)
 }
 
-/// What is remembered; nothing when the file of hashes is missing or damaged.
+/// The hashes that are remembered; none when their file is missing or damaged, or others can have written it.
 fn recall(memory: &Path) -> BTreeMap<String, Remembered> {
-    fs::read(memory).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    let file = files::open_private(memory).ok();
+    file.and_then(|file| serde_json::from_reader(io::BufReader::new(file)).ok()).unwrap_or_default()
 }
 
 /// The next file of hashes, begun before the new entry is computed.
