@@ -431,7 +431,9 @@ pub enum Error {
     )]
     TooLong { prompt: usize, answer: usize, context: usize },
     /// More than the longest tokens could hold; it was not tokenized.
-    #[error("the prompt has {bytes} bytes, and the {context} tokens of the context can hold no more than {most}")]
+    #[error(
+        "the prompt has {bytes} bytes, and the {context} tokens of the context can hold no more than {most}"
+    )]
     TooManyBytes { bytes: usize, most: usize, context: usize },
     #[error("the form cannot be compiled: {0}")]
     Form(String),

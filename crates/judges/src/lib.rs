@@ -79,7 +79,9 @@ mod reading;
 pub use method::{Method, Role, Stage, Step};
 pub use panel::{
     Call, Panel, REASONING, Retry, Wanted, in_parallel,
-    rehearsal::{Question, Rehearsal, rehearse, rehearse_unanswered, rehearse_unanswered_until, rehearse_until},
+    rehearsal::{
+        Question, Rehearsal, rehearse, rehearse_unanswered, rehearse_unanswered_until, rehearse_until,
+    },
 };
 pub use registry::Built;
 pub use samples::Aggregate;

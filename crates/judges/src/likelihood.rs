@@ -246,12 +246,12 @@ impl ScoredText {
     }
 }
 
-/// Whether the log-probabilities say anything of a text. One of a word or two may be as improbable as chance; a longer
-/// one, or one whose tokens are all equally probable, is not under a model that reads.
+/// Whether log-probabilities say anything of a text. One of a word or two may be as improbable as chance; a longer one,
+/// or one whose tokens are all equally probable, is not under a model that reads.
 fn has_signal(scored: &[Scored], n_tokens: usize) -> bool {
-    let logprobs = || scored.iter().flat_map(|scored| &scored.tokens).map(|token| token.logprob);
+    let logprobs = scored.iter().flat_map(|scored| &scored.tokens).map(|token| token.logprob);
     let (least, most) =
-        logprobs().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), x| (least.min(x), most.max(x)));
+        logprobs.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), x| (least.min(x), most.max(x)));
     let is_flat = n_tokens > 1 && most - least < 1e-3;
     let is_chance = scored.iter().all(|scored| scored.is_chance);
     !(is_chance && (is_flat || n_tokens >= LONG))

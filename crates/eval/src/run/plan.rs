@@ -105,7 +105,8 @@ pub fn plan_within<S: Segments + ?Sized>(
         config.shard.choose(segments, &all).into_iter().map(|group| &all[group]).collect();
     let work = |rehearse| Work { panel, judge, segments, rehearse, distinct: Mutex::default() };
     let answered = work(rehearse_until);
-    let end = || counting.time.map(|time| Instant::now() + time);
+    // A group that is begun in time is counted whole, unless it takes that time again.
+    let end = || counting.time.map(|time| Instant::now() + 2 * time);
     let (at, of_groups): (Vec<usize>, Vec<Tally>) =
         answered.rehearsed(&mine, counting, end())?.into_iter().unzip();
     let counted: Vec<&Group> = at.into_iter().map(|at| mine[at]).collect();

@@ -103,8 +103,7 @@ fn rehearsed(
     // Questions are asked side by side; this order does not depend on that.
     questions.sort_by(|a, b| {
         let place = |question: &Question| (question.unit, question.step.to_string());
-        let texts = |question: &'_ Question| question.chat.messages().iter().map(|turn| &turn.content);
-        place(a).cmp(&place(b)).then_with(|| texts(a).cmp(texts(b)))
+        place(a).cmp(&place(b)).then_with(|| a.chat.texts().cmp(b.chat.texts()))
     });
     questions
 }

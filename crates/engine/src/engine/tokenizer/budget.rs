@@ -27,8 +27,7 @@ impl Budget {
         let bytes = if bytes < LONG { return None } else { bytes.min(MOST) };
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let has_no_room = |used: &mut usize| *used + bytes > MOST;
-        let mut used =
-            self.released.wait_while(used, has_no_room).unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.released.wait_while(used, has_no_room).unwrap_or_else(PoisonError::into_inner);
         *used += bytes;
         Some(Share { budget: self, bytes })
     }

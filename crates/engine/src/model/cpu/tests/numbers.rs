@@ -17,7 +17,7 @@ const NANS: [u32; 3] = [0x7fc0_0000, 0xffc0_0000, 0x7fff_ffff];
 type Operation = Box<dyn Fn(Isa, &mut [f32])>;
 
 /// Operations on each number of a row.
-fn lane_by_lane(other: &[f32]) -> Vec<(&'static str, Operation)> {
+fn lane_by_lane(other: &[f32]) -> [(&'static str, Operation); 9] {
     let gated = |activation: Activation| -> Operation {
         let up = other.to_vec();
         Box::new(move |isa, x| activate::apply(activation, isa, x, &up))
@@ -32,7 +32,7 @@ fn lane_by_lane(other: &[f32]) -> Vec<(&'static str, Operation)> {
         })
     };
     let of_gate = other.to_vec();
-    vec![
+    [
         ("silu", Box::new(activate::silu)),
         ("silu_mul", gated(Activation::Silu)),
         ("gelu_mul", gated(Activation::GeluTanh)),
@@ -74,8 +74,8 @@ fn a_nan_is_in_every_sum_of_its_row() {
         x[20] = f32::from_bits(nan);
         assert!(softmax::log_sum_exp(isa, &x).is_nan(), "{}", isa.name());
         for normed in [
-            |isa, x: &mut [f32]| norm::in_place(isa, x, &[1.0; 37], 1e-6),
-            |isa, x: &mut [f32]| norm::unit(isa, x, 1e-6, 1.0),
+            |isa: Isa, x: &mut [f32]| norm::in_place(isa, x, &[1.0; 37], 1e-6),
+            |isa: Isa, x: &mut [f32]| norm::unit(isa, x, 1e-6, 1.0),
         ] {
             let mut x = x.clone();
             normed(isa, &mut x);
@@ -108,7 +108,7 @@ fn attended<S: Stored>(isa: Isa) {
     };
     let nan = f32::from_bits(NANS[0]);
     for (sinks, softcap) in
-        [(None, None), (Some(&[0.5, 1.5][..]), None), (None, Some(20.0)), (Some(&[0.5; 2]), Some(20.0))]
+        [(None, None), (Some(&[0.5, 1.5][..]), None), (None, Some(20.0)), (Some(&[0.5; 2][..]), Some(20.0))]
     {
         let name = format!("{}, sinks {sinks:?}, softcap {softcap:?}", isa.name());
         assert_eq!(run(&keys, &queries, sinks, softcap), [false; 4], "{name}");
@@ -122,7 +122,12 @@ fn attended<S: Stored>(isa: Isa) {
         assert_eq!(run(&of_key, &queries, sinks, softcap), [false, false, true, true], "{name}");
         assert_eq!(run(&vec![S::narrow(nan); keys.len()], &queries, sinks, softcap), [true; 4], "{name}");
     }
-    assert_eq!(run(&keys, &queries, Some(&[0.5, nan]), None), [false, true, false, true], "{}", isa.name());
+    assert_eq!(
+        run(&keys, &queries, Some(&[0.5, nan][..]), None),
+        [false, true, false, true],
+        "{}",
+        isa.name()
+    );
 }
 
 #[test]
