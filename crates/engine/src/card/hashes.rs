@@ -218,6 +218,23 @@ mod tests {
         assert_eq!(names, ["model.gguf"], "nothing is left behind");
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn hashes_that_others_can_have_written_are_not_believed() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("model.gguf");
+        fs::write(&file, "one").unwrap();
+        let hashes = at_once(home.path());
+        hashes.sha256(&file).unwrap();
+        let forged = "0".repeat(64);
+        tamper(home.path(), &forged);
+        assert_eq!(hashes.sha256(&file).unwrap(), forged);
+        fs::set_permissions(home.path().join(MEMORY), fs::Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(hashes.sha256(&file).unwrap(), digest::sha256_of(b"one"));
+    }
+
     #[test]
     fn a_damaged_memory_is_forgotten_and_none_is_needed() {
         let home = tempfile::tempdir().unwrap();
