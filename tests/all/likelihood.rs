@@ -116,7 +116,8 @@ fn what_has_no_score() {
     }
 }
 
-/// A short text may be as improbable as chance. A longer one is not, nor are all tokens of one equally probable.
+/// A short text may be as improbable as chance. A longer one is not, nor are all tokens of one equally
+/// probable.
 #[test]
 fn a_text_that_the_model_says_nothing_of_has_no_score() {
     struct AtChance(Vec<f64>);
@@ -265,7 +266,8 @@ fn a_run_is_verified_and_does_not_depend_on_batch_or_cache() {
         assert_eq!(code, 1, "{text}");
     }
     let verdicts = small.read("out/verdicts.jsonl");
-    // Random weights find every text as improbable as chance. What is recorded of it is verified all the same.
+    // Random weights find every text as improbable as chance. What is recorded of it is verified all the
+    // same.
     assert_eq!(verdicts.matches(r#""status":"no_signal""#).count(), 18, "{verdicts}");
     assert_eq!(verdicts, small.read("one/verdicts.jsonl"));
     assert_eq!(verdicts.lines().count(), 18);

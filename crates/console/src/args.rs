@@ -313,7 +313,8 @@ pub fn check_variables() -> Result<(), String> {
     prefix_size(&value).map(drop).map_err(reason)
 }
 
-/// The value of an environment variable. An empty one counts as none, as a script sets it that takes a value away.
+/// The value of an environment variable. An empty one counts as none, as a script sets it that takes a value
+/// away.
 fn value_of(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -298,8 +298,8 @@ impl Engine {
     /// The prompt ids of a chat.
     ///
     /// # Errors
-    /// [`llm::Error::Template`] when the chat template refuses it; [`llm::Error::TooManyBytes`] for one that no context
-    /// holds; [`llm::Error::Interrupted`].
+    /// [`llm::Error::Template`] when the chat template refuses it; [`llm::Error::TooManyBytes`] for one that
+    /// no context holds; [`llm::Error::Interrupted`].
     pub fn prompt_ids(&self, chat: &Chat) -> Result<Vec<u32>, llm::Error> {
         self.check_bytes(chat.texts())?;
         chat::encode(chat, self.loaded.template.as_ref(), &self.loaded.tokenizer)

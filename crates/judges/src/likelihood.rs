@@ -246,8 +246,8 @@ impl ScoredText {
     }
 }
 
-/// Whether log-probabilities say anything of a text. One of a word or two may be as improbable as chance; a longer one,
-/// or one whose tokens are all equally probable, is not under a model that reads.
+/// Whether log-probabilities say anything of a text. One of a word or two may be as improbable as chance; a
+/// longer one, or one whose tokens are all equally probable, is not under a model that reads.
 fn has_signal(scored: &[Scored], n_tokens: usize) -> bool {
     let logprobs = scored.iter().flat_map(|scored| &scored.tokens).map(|token| token.logprob);
     let (least, most) =

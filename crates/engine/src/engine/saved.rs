@@ -62,8 +62,8 @@ impl PrefixFiles {
         self.folder.join(digest::hex(&hash.finalize())).with_extension(EXTENSION)
     }
 
-    /// The reason why prefixes are not read, or some of them: a file's hash does not tell who wrote it, so that the user
-    /// alone may have.
+    /// The reason why prefixes are not read, or some of them: a file's hash does not tell who wrote it, so
+    /// that the user alone may have.
     #[must_use]
     pub fn remark(&self) -> Option<String> {
         let Err(error) = files::check_private(&self.folder) else {
@@ -73,8 +73,8 @@ impl PrefixFiles {
         remark(&self.folder, &error)
     }
 
-    /// The keys and values that were saved of a prefix, so many bytes. `None` where there is no file, or one that is
-    /// damaged.
+    /// The keys and values that were saved of a prefix, so many bytes. `None` where there is no file, or one
+    /// that is damaged.
     ///
     /// # Errors
     /// A file or folder that the user alone cannot have written, or that cannot be read.
@@ -134,8 +134,8 @@ impl Saving {
         self.block_bytes
     }
 
-    /// The keys and values of a prefix, block after block, and the state after it; one without a file is saved later,
-    /// unless there is one that may not be read.
+    /// The keys and values of a prefix, block after block, and the state after it; one without a file is
+    /// saved later, unless there is one that may not be read.
     pub fn find(&mut self, prefix: &Prefix) -> Option<Vec<u8>> {
         let n_bytes = prefix.tokens.len() / BLOCK * self.block_bytes + self.state_bytes;
         let found = self.files.read(prefix, n_bytes).ok()?;

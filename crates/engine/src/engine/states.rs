@@ -117,8 +117,8 @@ impl States {
         self.last_id
     }
 
-    /// A usable slot that is free, or that of the snapshot that is missed least: of a prefix that one sequence alone has
-    /// had, the least recently used one first.
+    /// A usable slot that is free, or that of the snapshot that is missed least: of a prefix that one
+    /// sequence alone has had, the least recently used one first.
     fn vacant(&mut self, is_usable: impl Fn(u32) -> bool) -> Option<u32> {
         if let Some(at) = self.free.iter().rposition(|&slot| is_usable(slot)) {
             return Some(self.free.remove(at));

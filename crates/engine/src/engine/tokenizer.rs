@@ -86,7 +86,8 @@ pub struct Tokenizer {
 /// The longest token: those of real vocabularies have a few hundred bytes at most.
 const MAX_TOKEN_BYTES: usize = 4096;
 
-/// How many times as long a text is as Unicode's composition of it, at most: three letters make a syllable of Hangul.
+/// How many times as long a text is as Unicode's composition of it, at most: three letters make a syllable of
+/// Hangul.
 const COMPOSED: usize = 3;
 
 /// The most ids: those of real vocabularies are below 300,000.

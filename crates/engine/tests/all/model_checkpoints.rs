@@ -305,7 +305,8 @@ fn kind(name: &str) -> String {
     name.split('.').filter(|part| part.parse::<u32>().is_err()).collect::<Vec<_>>().join(".")
 }
 
-/// The tensor with NaN in its first number; in all of them where a row may not be used, as an expert's or a token's.
+/// The tensor with NaN in its first number; in all of them where a row may not be used, as an expert's or a
+/// token's.
 fn with_nan(name: &str, tensor: &Tensor) -> Tensor {
     let mut values = tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap();
     let n = if name.contains("expert") || name.contains("embed") { values.len() } else { 1 };

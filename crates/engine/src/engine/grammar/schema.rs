@@ -307,7 +307,8 @@ fn resolved<'v>(root: &'v Value, name: &Value) -> Result<&'v Value, Refusal> {
     target.ok_or_else(|| Refusal::Unknown(format!("the reference `{name}`")))
 }
 
-/// Whether some answer to a schema ends: a list may be empty, and a property left out, where a reference leads back.
+/// Whether some answer to a schema ends: a list may be empty, and a property left out, where a reference
+/// leads back.
 fn is_finite(root: &Value) -> bool {
     let mut refs = Vec::new();
     references(root, &mut refs);

@@ -1,4 +1,5 @@
-//! A limit for long texts that are tokenized at the same time, each of which takes hundreds of times its bytes meanwhile.
+//! A limit for long texts that are tokenized at the same time, each of which takes hundreds of times its
+//! bytes meanwhile.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 

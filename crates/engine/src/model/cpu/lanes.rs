@@ -57,8 +57,8 @@ pub trait Lanes: Copy {
     /// which may take a subnormal number as zero.
     #[must_use]
     fn add_pairs(self, x: Self::Pairs, y: Self::Pairs) -> Self;
-    /// Rounds lanes to the nearest bf16, to even; stores them as eight pairs and gives them. Of a NaN, the lower half is
-    /// zero, as it is where bf16 are multiplied.
+    /// Rounds lanes to the nearest bf16, to even; stores them as eight pairs and gives them. Of a NaN, the
+    /// lower half is zero, as it is where bf16 are multiplied.
     #[must_use]
     fn store_pairs(self, out: &mut [Self::Pair]) -> Self;
 }
@@ -266,8 +266,8 @@ fn polynomial<L: Lanes, const N: usize>(x: L, coefficients: [f32; N]) -> L {
     sum
 }
 
-/// e to the power of each lane; arguments are at most 0, those under -87 give 0, NaN gives NaN. Relative error under
-/// 2e-7.
+/// e to the power of each lane; arguments are at most 0, those under -87 give 0, NaN gives NaN. Relative
+/// error under 2e-7.
 #[inline(always)]
 pub fn exp<L: Lanes>(x: L) -> L {
     // 1.5 * 2^23: adding it rounds to a whole number, which then stands in the low bits.
@@ -296,8 +296,8 @@ pub fn coarse_exp<L: Lanes>(x: L, least: f32) -> L {
     power(p.scale_exponent(shifted), x, least)
 }
 
-/// `power`, which is e to the power of `x` from `least` on; 0 below. No power is less than an `x` that is at most 0, so
-/// that the larger of both is the power, and NaN where `x` is.
+/// `power`, which is e to the power of `x` from `least` on; 0 below. No power is less than an `x` that is at
+/// most 0, so that the larger of both is the power, and NaN where `x` is.
 #[inline(always)]
 fn power<L: Lanes>(power: L, x: L, least: f32) -> L {
     power.keep_at_least(x, L::splat(least)).max(x)

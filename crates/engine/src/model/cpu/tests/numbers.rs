@@ -1,5 +1,5 @@
-//! What is not a number stays so through every operation between products, on every instruction set, and moves no
-//! neighbour.
+//! What is not a number stays so through every operation between products, on every instruction set, and
+//! moves no neighbour.
 
 use half::{bf16, f16};
 
@@ -84,8 +84,8 @@ fn a_nan_is_in_every_sum_of_its_row() {
     }
 }
 
-/// Attention of two queries of one sequence, with NaN in a query, in a key, in all keys or in a sink; without, and with
-/// the heads whose outputs are NaN.
+/// Attention of two queries of one sequence, with NaN in a query, in a key, in all keys or in a sink;
+/// without, and with the heads whose outputs are NaN.
 fn attended<S: Stored>(isa: Isa) {
     const DIM: usize = 16;
     const GROUP: usize = 2;
