@@ -184,7 +184,6 @@ case("one layer of two", "llama", {"num_hidden_layers": 1})
 
 # Tensors beside those of the model.
 BIASES = ["attention biases", "mlp biases"]
-case("biases that the file does not have", "llama", tensors=BIASES, same=True)
 case("attention biases", "llama", {"attention_bias": True}, tensors=["attention biases"])
 case("all biases", "llama", {"attention_bias": True, "mlp_bias": True}, tensors=BIASES)
 case("attention biases of qwen3", "qwen3", {"attention_bias": True}, tensors=["attention biases"])

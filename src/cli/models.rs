@@ -52,7 +52,7 @@ enum Command {
     },
     /// Fetch a model's files; resumes, checks every byte, and never leaves half a file in place
     Pull {
-        /// A card's name, or `hf:OWNER/REPOSITORY@REVISION`
+        /// A card's name, or `hf:OWNER/REPOSITORY[@REVISION][:QUANT]`
         card: String,
         /// Print no progress
         #[arg(long)]

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 pub mod cache;
 pub mod check;
+mod choice;
 mod digest;
 pub mod hashes;
 pub mod home;
@@ -51,6 +52,10 @@ pub struct Card {
     /// A GGUF file among `files`, the first where the model is in parts, or `safetensors`: one file or shards, as the
     /// repository's index says.
     pub weights: String,
+    /// Of a hub repository with several GGUF models the one that is meant, by a part of its name; its files are only known
+    /// from a listing.
+    #[serde(skip)]
+    pub quant: Option<String>,
     /// Unit: bytes of safetensors that are not bf16 (`MXFP4`).
     pub safetensors_bytes: Option<u64>,
     /// `model` (inside the GGUF file) or a file among `files`.
@@ -184,6 +189,11 @@ pub enum Error {
         snapshot.display(), repository(name)
     )]
     Cached { name: String, snapshot: PathBuf, what: String },
+    #[error(
+        "`{name}` {reason}\nhint: `hf:{}:QUANT`, where QUANT is a part of one file's name (`Q4_K_M`)",
+        repository(name)
+    )]
+    Choice { name: String, reason: String },
     #[error("cannot {action} `{}`: {cause}", path.display())]
     Io { action: &'static str, path: PathBuf, cause: std::io::Error },
     #[error("`{path}` from {origin} does not match the card: expected sha256 {expected}, got {actual}")]
@@ -214,10 +224,27 @@ pub enum Error {
     NoSource { name: String, reasons: Vec<String> },
 }
 
-/// `OWNER/NAME` of `hf:OWNER/NAME@REVISION`.
+/// The user's home folder. A relative one, which would be another in every working directory, is none.
+fn home_folder() -> Option<PathBuf> {
+    dirs::home_dir().filter(|home| home.is_absolute())
+}
+
+/// Whether a folder is there.
+///
+/// # Errors
+/// [`Error::Io`] for one that cannot be read.
+fn is_there(folder: &Path) -> Result<bool, Error> {
+    match std::fs::read_dir(folder) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Error::io("read", folder)(error)),
+    }
+}
+
+/// `OWNER/NAME` of `hf:OWNER/NAME@REVISION:QUANT`.
 fn repository(name: &str) -> &str {
     let name = name.trim_start_matches("hf:");
-    name.split_once('@').map_or(name, |(repository, _)| repository)
+    name.split_once(['@', ':']).map_or(name, |(repository, _)| repository)
 }
 
 impl Error {
@@ -247,7 +274,7 @@ pub fn all() -> Result<Vec<Card>, Error> {
     shelf::CARDS.iter().map(|(name, text)| Card::parse(name, text)).collect()
 }
 
-/// The card of that name. `hf:OWNER/REPOSITORY@REVISION` makes a card for a hub repository on the spot.
+/// The card of that name. `hf:OWNER/REPOSITORY[@REVISION][:QUANT]` makes a card for a hub repository on the spot.
 ///
 /// # Errors
 /// [`Error::Unknown`] with the nearest names.
@@ -288,11 +315,18 @@ impl Card {
 
     /// A card for a hub repository that has none.
     fn from_repository(name: &str, repository: &str) -> Result<Self, Error> {
+        let (repository, quant) = match repository.rsplit_once(':') {
+            Some((repository, quant)) => (repository, Some(quant)),
+            None => (repository, None),
+        };
         let (repository, revision) = repository.split_once('@').unwrap_or((repository, "main"));
         let plain = |s: &str| !s.is_empty() && s.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c));
         let owned = repository.split_once('/').is_some_and(|(owner, rest)| plain(owner) && plain(rest));
-        if !owned || !plain(revision) || [repository, revision].iter().any(|s| s.contains("..")) {
-            let hint = "write `hf:OWNER/REPOSITORY@REVISION`".into();
+        let is_plain = owned && plain(revision) && quant.is_none_or(plain);
+        if !is_plain || [repository, revision].iter().any(|s| s.contains("..")) {
+            let hint =
+                "write `hf:OWNER/REPOSITORY@REVISION`, or `hf:OWNER/REPOSITORY:Q4_K_M` for a GGUF file"
+                    .into();
             return Err(Error::Unknown { name: name.into(), hint });
         }
         let file = |path: &str| File { path: path.into(), size: None, sha256: Pin::Unpinned };
@@ -309,13 +343,17 @@ impl Card {
             },
             languages: "?".into(),
             context: 0,
-            weights: "safetensors".into(),
+            weights: if quant.is_some() { "GGUF" } else { "safetensors" }.into(),
+            quant: quant.map(str::to_owned),
             safetensors_bytes: None,
-            tokenizer: "tokenizer.json".into(),
+            tokenizer: if quant.is_some() { "model" } else { "tokenizer.json" }.into(),
             chat_template: "model".into(),
             chat_options: BTreeMap::new(),
             stop: Vec::new(),
-            files: ["config.json", "tokenizer.json", "tokenizer_config.json"].map(file).into(),
+            files: match quant {
+                Some(_) => Vec::new(),
+                None => ["config.json", "tokenizer.json", "tokenizer_config.json"].map(file).into(),
+            },
             sources: vec![Source::Hub {
                 repository: repository.into(),
                 revision: Pin::from(revision.to_owned()),
@@ -327,7 +365,7 @@ impl Card {
     /// Unit: bytes of all files; `None` when the card does not know them all.
     #[must_use]
     pub fn size(&self) -> Option<u64> {
-        if self.is_safetensors() { None } else { self.files.iter().map(|f| f.size).sum() }
+        if self.is_listed() { None } else { self.files.iter().map(|f| f.size).sum() }
     }
 
     /// Unit: bytes of the weights alone, in bf16 where they are safetensors of which the card does not say more; `None`
@@ -351,6 +389,12 @@ impl Card {
     #[must_use]
     pub fn is_safetensors(&self) -> bool {
         self.weights == "safetensors"
+    }
+
+    /// Which files it has, only a listing or the record of a pull can say.
+    #[must_use]
+    pub fn is_listed(&self) -> bool {
+        self.is_safetensors() || self.files.is_empty()
     }
 
     /// The GGUF files that hold the weights, in the order of their parts; of safetensors only the listing knows.

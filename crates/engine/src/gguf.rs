@@ -11,7 +11,7 @@ mod parts;
 
 pub use header::{Header, MAGIC, TensorInfo};
 pub use kind::Kind;
-pub use parts::{check, files, models, number as part_number, only_model, siblings, stem};
+pub use parts::{check, files, model_files, models, number as part_number, only_model, siblings, stem};
 
 /// The key-value section of a file, or of a model in parts.
 pub type Metadata = HashMap<String, Value>;
@@ -58,6 +58,13 @@ fn cut(text: String) -> String {
         Some((end, _)) => text[..end].to_owned() + "...",
         None => text,
     }
+}
+
+/// The type of a file that is no model (`mmproj`, `imatrix`, `adapter`).
+#[must_use]
+pub fn other_type(metadata: &Metadata) -> Option<&Value> {
+    let stated = metadata.get("general.type");
+    stated.filter(|kind| !kind.to_string().is_ok_and(|kind| kind == "model"))
 }
 
 /// A value of any of GGUF's integer types that is not negative; `None` for others.

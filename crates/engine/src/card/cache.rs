@@ -4,11 +4,11 @@
 //! Source: `huggingface/huggingface_hub`, `docs/source/en/guides/manage-cache.md`.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
 };
 
-use super::{Card, Error, Identity, Local, Source, shards};
+use super::{Card, Error, Identity, Local, Source, choice::choose, home_folder, is_there, shards};
 use crate::{files, gguf};
 
 /// A revision's file holds a commit; more bytes are something else.
@@ -19,7 +19,7 @@ const MAX_REF_BYTES: u64 = 256;
 #[must_use]
 pub fn hub_cache() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let of_user = || set("XDG_CACHE_HOME").or_else(|| Some(dirs::home_dir()?.join(".cache")));
+    let of_user = || set("XDG_CACHE_HOME").or_else(|| Some(home_folder()?.join(".cache")));
     set("HF_HUB_CACHE")
         .or_else(|| Some(set("HF_HOME")?.join("hub")))
         .or_else(|| Some(of_user()?.join("huggingface/hub")))
@@ -41,21 +41,26 @@ impl Card {
     ///
     /// # Errors
     /// [`Error::Cached`] for a snapshot without some of its files, or with a link that leads out of the cache;
-    /// [`Error::Io`].
+    /// [`Error::Choice`] where the name does not say which of several GGUF models is meant; [`Error::Io`].
     pub fn cached_in(&self, cache: &Path) -> Result<Option<Local>, Error> {
         let Some((repository, revision)) = self.of_hub() else { return Ok(None) };
         let folder = cache.join(format!("models--{}", repository.replace('/', "--")));
-        let Some(commit) = commit(&folder, revision) else { return Ok(None) };
-        let snapshot = folder.join("snapshots").join(&commit);
-        if !snapshot.is_dir() {
+        if !is_there(&folder)? {
             return Ok(None);
         }
-        self.check_links(cache, &snapshot)?;
+        let Some(commit) = commit(&folder, revision)? else { return Ok(None) };
+        let snapshot = folder.join("snapshots").join(&commit);
+        if !is_there(&snapshot)? {
+            return Ok(None);
+        }
+        let root = fs::canonicalize(cache).map_err(Error::io("read", cache))?;
+        let paths = self.linked(&root, &snapshot, &snapshot)?;
+        let model = self.gguf_model(&snapshot, paths)?;
         // Before its files are hashed, which takes minutes where they are large.
-        if gguf::only_model(&snapshot)?.is_none() {
+        if model.is_none() {
             self.check_complete(&snapshot)?;
         }
-        let identity = Identity::of(&snapshot)?;
+        let identity = Identity::of(model.as_deref().unwrap_or(&snapshot))?;
         Ok(Some(Local {
             card: self.clone(),
             folder: snapshot.clone(),
@@ -72,21 +77,42 @@ impl Card {
         Error::Cached { name: self.name.clone(), snapshot: snapshot.into(), what }
     }
 
-    /// Links of a snapshot lead to files of the same cache.
-    fn check_links(&self, cache: &Path, snapshot: &Path) -> Result<(), Error> {
-        let root = fs::canonicalize(cache).map_err(Error::io("read", cache))?;
-        let entries = fs::read_dir(snapshot).map_err(Error::io("read", snapshot))?;
-        for entry in entries {
-            let path = entry.map_err(Error::io("read", snapshot))?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    /// The files of a snapshot in a folder and its subfolders. Links lead to files of the same cache, whose folder is `root`.
+    fn linked(&self, root: &Path, snapshot: &Path, folder: &Path) -> Result<Vec<PathBuf>, Error> {
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(folder).map_err(Error::io("read", folder))? {
+            let entry = entry.map_err(Error::io("read", folder))?;
+            let path = entry.path();
+            let name = relative(snapshot, &path);
             let Ok(target) = fs::canonicalize(&path) else {
                 return Err(self.broken(snapshot, format!("`{name}` is a link to a file that is not there")));
             };
-            if !target.starts_with(&root) {
+            if !target.starts_with(root) {
                 return Err(self.broken(snapshot, format!("`{name}` is a link out of the cache")));
             }
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                paths.extend(self.linked(root, snapshot, &path)?);
+            } else {
+                paths.push(path);
+            }
         }
-        Ok(())
+        Ok(paths)
+    }
+
+    /// The GGUF model of a snapshot, which may lie in a subfolder; `None` where it has safetensors or none, and the name
+    /// does not ask for one.
+    fn gguf_model(&self, snapshot: &Path, paths: Vec<PathBuf>) -> Result<Option<PathBuf>, Error> {
+        let quant = self.quant.as_deref();
+        let has_safetensors =
+            paths.iter().any(|path| path.extension().is_some_and(|end| end == "safetensors"));
+        let models = if quant.is_none() && has_safetensors { Vec::new() } else { gguf::model_files(paths) };
+        let names: Vec<String> = models.iter().map(|path| relative(snapshot, path)).collect();
+        if names.is_empty() && quant.is_none() {
+            return Ok(None);
+        }
+        let choice = choose(&names, quant);
+        let name = choice.map_err(|reason| Error::Choice { name: self.name.clone(), reason })?;
+        Ok(Some(snapshot.join(name)))
     }
 
     /// A download that was broken off has some of a model's files.
@@ -100,15 +126,24 @@ impl Card {
     }
 }
 
+/// A path's name within a snapshot.
+fn relative(snapshot: &Path, path: &Path) -> String {
+    path.strip_prefix(snapshot).unwrap_or(path).to_string_lossy().into_owned()
+}
+
 /// The commit of a revision: the one that it is, or the one that its file names.
-fn commit(folder: &Path, revision: &str) -> Option<String> {
-    if folder.join("snapshots").join(revision).is_dir() {
-        return Some(revision.to_owned());
+fn commit(folder: &Path, revision: &str) -> Result<Option<String>, Error> {
+    if is_there(&folder.join("snapshots").join(revision))? {
+        return Ok(Some(revision.to_owned()));
     }
-    let named = files::read_at_most(&folder.join("refs").join(revision), MAX_REF_BYTES).ok()?;
-    let commit = String::from_utf8(named).ok()?.trim().to_owned();
+    let file = folder.join("refs").join(revision);
+    let named = match files::read_at_most(&file, MAX_REF_BYTES) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        named => named.map_err(Error::io("read", &file))?,
+    };
+    let commit = String::from_utf8_lossy(&named).trim().to_owned();
     let is_plain = !commit.is_empty() && commit.bytes().all(|b| b.is_ascii_alphanumeric());
-    is_plain.then_some(commit)
+    Ok(Some(commit).filter(|_| is_plain))
 }
 
 #[cfg(test)]

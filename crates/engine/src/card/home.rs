@@ -8,7 +8,9 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use super::{Card, Error, cache::hub_cache, check, digest, hashes::Hashes, receipt::Receipt, shards};
+use super::{
+    Card, Error, Pin, cache::hub_cache, check, digest, hashes::Hashes, is_there, receipt::Receipt, shards,
+};
 use crate::{files::Stamp, gguf};
 
 /// What is read from a safetensors folder, other than the safetensors themselves.
@@ -29,7 +31,11 @@ const READ: [&str; 6] = [
 pub fn home() -> Result<PathBuf, Error> {
     match std::env::var_os("TRIBUNAL_HOME").filter(|value| !value.is_empty()) {
         Some(folder) => Ok(folder.into()),
-        None => dirs::cache_dir().map(|cache| cache.join("tribunal")).ok_or(Error::Homeless),
+        // A relative one would be another folder in every working directory.
+        None => match dirs::cache_dir().filter(|cache| cache.is_absolute()) {
+            Some(cache) => Ok(cache.join("tribunal")),
+            None => Err(Error::Homeless),
+        },
     }
 }
 
@@ -120,10 +126,13 @@ impl Card {
     /// cannot be read.
     pub fn local_in(&self, home: &Path) -> Result<Local, Error> {
         let folder = self.folder(home);
-        if !matches!(self.state_in(home), State::Unchecked | State::Pulled) {
+        if !is_there(&folder)? || !matches!(self.state_in(home), State::Unchecked | State::Pulled) {
             return Err(Error::NotPulled { name: self.name.clone(), folder });
         }
         let receipt = Receipt::read(&folder);
+        if let (Some(_), Some(receipt)) = (self.quant.as_ref().filter(|_| self.is_listed()), &receipt) {
+            return self.with_files(receipt).local_in(home);
+        }
         let hashes = Hashes::in_home(home);
         let checked = self.check_files(&folder, receipt.as_ref(), &hashes)?;
         let sha256 = |name: &str| match checked.get(name) {
@@ -147,6 +156,14 @@ impl Card {
             revision: receipt.and_then(|r| r.revision),
             folder,
         })
+    }
+
+    /// The card of a GGUF model with the files that a pull recorded.
+    fn with_files(&self, receipt: &Receipt) -> Self {
+        let file = |path: &String| super::File { path: path.clone(), size: None, sha256: Pin::Unpinned };
+        let files: Vec<super::File> = receipt.files.iter().map(|received| file(&received.path)).collect();
+        let weights = files.iter().map(|file| file.path.clone()).min().unwrap_or_default();
+        Self { weights, files, ..self.clone() }
     }
 
     /// Compares every file with the card's hash, or else with the one recorded by the pull, and returns the hashes
@@ -181,7 +198,7 @@ impl Card {
             fs::metadata(folder.join(&f.path)).is_ok_and(|m| f.size.is_none_or(|size| size == m.len()))
         };
         // Only the record says which safetensors a model has.
-        if !self.is_safetensors() && self.files.iter().all(is_there) {
+        if !self.is_listed() && self.files.iter().all(is_there) {
             return State::Unchecked;
         }
         // A pull that received nothing leaves only its lock behind.

@@ -5,6 +5,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::{self, Read, Write},
+    path::Path,
     time::Duration,
 };
 
@@ -17,8 +18,11 @@ use url::Url;
 
 use super::{
     Card, Error, Pin, Source,
+    choice::choose,
     origin::{Access, Item, Listing, Origin, copy},
 };
+
+use crate::gguf;
 
 /// How long to wait for the hub to answer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(8);
@@ -181,6 +185,23 @@ impl Hub {
         Ok(shards.chain([INDEX.to_owned()]).collect())
     }
 
+    /// The files of the GGUF model that is meant. Only their names say which are no models.
+    fn parts(&self, quant: &str, answer: &Answer) -> Result<Vec<String>, Error> {
+        let is_model = |name: &str| {
+            let name = name.to_lowercase();
+            name.ends_with(".gguf") && !name.contains("mmproj") && !name.contains("imatrix")
+        };
+        let parts = |name: &str| {
+            let parts = gguf::siblings(Path::new(name)).into_iter();
+            parts.map(|part| part.to_string_lossy().into_owned()).collect::<Vec<String>>()
+        };
+        let names = answer.siblings.iter().map(|sibling| &*sibling.rfilename).filter(|name| is_model(name));
+        let models: BTreeSet<String> = names.filter_map(|name| parts(name).into_iter().next()).collect();
+        let models: Vec<String> = models.into_iter().collect();
+        let model = choose(&models, Some(quant));
+        model.map(parts).map_err(|reason| Error::origin(&self.name(), format!("`{quant}` {reason}")))
+    }
+
     fn item(&self, path: &str, pin: &Pin, size: Option<u64>, answer: &Answer) -> Result<Item, Error> {
         let remote = self.paths.get(path).map_or(path, String::as_str);
         let Some(sibling) = answer.siblings.iter().find(|s| s.rfilename == remote) else {
@@ -223,6 +244,11 @@ impl Origin for Hub {
     fn list(&self, card: &Card) -> Result<Listing, Error> {
         let answer = self.contents()?;
         let mut items = Vec::new();
+        if let Some(quant) = &card.quant {
+            for path in self.parts(quant, &answer)? {
+                items.push(self.item(&path, &Pin::Unpinned, None, &answer)?);
+            }
+        }
         for file in &card.files {
             items.push(self.item(&file.path, &file.sha256, file.size, &answer)?);
         }

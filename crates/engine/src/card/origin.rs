@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use super::{Card, Error};
+use super::{Card, Error, home_folder};
 
 /// Somewhere the files of a card can come from.
 pub trait Origin {
@@ -61,7 +61,10 @@ impl Access {
         let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         Self {
             endpoint: set("HF_ENDPOINT").unwrap_or_else(|| "https://huggingface.co".into()),
-            token: set("HF_TOKEN").or_else(|| hf_hub::Cache::from_env().token()),
+            token: set("HF_TOKEN").or_else(|| {
+                let is_known = set("HF_HOME").is_some() || home_folder().is_some();
+                is_known.then(|| hf_hub::Cache::from_env().token())?
+            }),
         }
     }
 }

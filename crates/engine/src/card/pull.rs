@@ -157,7 +157,7 @@ fn pull_all(
 
 /// The record of a model that is here already, where the card pins all its files: no source needs to be asked.
 fn complete(card: &Card, folder: &Path, watch: &mut dyn Watch) -> Result<Option<Receipt>, Error> {
-    if card.is_safetensors() {
+    if card.is_listed() {
         return Ok(None);
     }
     let mut files = Vec::new();

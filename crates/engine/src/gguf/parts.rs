@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Error, Header, is_same, shown, whole};
+use super::{Error, Header, Value, is_same, shown, whole};
 
 /// The most names that a message lists.
 const MAX_LISTED: usize = 5;
@@ -86,15 +86,22 @@ pub fn number(path: &Path) -> Option<String> {
     Name::of(path).map(|name| Name { stem: "", ..name }.other(name.part)[1..].to_owned())
 }
 
-/// The models in a folder, in order of their names: of one in parts, the part that comes first. Hidden files are left out.
+/// The models in a folder, in order of their names: of one in parts, the part that comes first. Hidden files are left out,
+/// and of several files those that are no models by their `general.type`.
 ///
 /// # Errors
 /// [`Error::Io`].
 pub fn models(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let io = |source| Error::Io { path: folder.into(), source };
+    let paths = fs::read_dir(folder).map_err(io)?.map(|entry| entry.map(|entry| entry.path()));
+    Ok(model_files(paths.collect::<Result<_, _>>().map_err(io)?))
+}
+
+/// The same of files that are listed, in any folders.
+#[must_use]
+pub fn model_files(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut models: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
-    for entry in fs::read_dir(folder).map_err(io)? {
-        let path = entry.map_err(io)?.path();
+    for path in paths {
         let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
         let is_gguf = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gguf"));
         if is_gguf && !is_hidden && path.is_file() {
@@ -104,7 +111,19 @@ pub fn models(folder: &Path) -> Result<Vec<PathBuf>, Error> {
             }
         }
     }
-    Ok(models.into_values().collect())
+    let all: Vec<PathBuf> = models.into_values().collect();
+    let is_model = |path: &&PathBuf| {
+        // A file that cannot be read is named when it is opened.
+        let Ok(Header { metadata, .. }) = Header::of_file(path) else { return true };
+        // Older projectors do not have the key.
+        let is_clip = metadata
+            .get("general.architecture")
+            .is_some_and(|arch| is_same(arch, &Value::String("clip".into())));
+        super::other_type(&metadata).is_none() && !is_clip
+    };
+    let models: Vec<PathBuf> =
+        if all.len() > 1 { all.iter().filter(is_model).cloned().collect() } else { Vec::new() };
+    if models.is_empty() { all } else { models }
 }
 
 /// The model of a folder without safetensors; `None` where it has no GGUF file.

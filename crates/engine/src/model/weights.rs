@@ -9,6 +9,7 @@ mod hybrid;
 mod quantised;
 mod safetensors;
 pub mod seeded;
+mod unread;
 
 use std::{
     borrow::Cow,
@@ -79,6 +80,8 @@ enum Source {
     Transposed(usize),
     /// Several tensors of a quantisation library.
     Quantised(Arc<Quantised>),
+    /// Several tensors, one after another: file, start and end of each.
+    Joined(Arc<[(usize, usize, usize)]>),
 }
 
 /// One tensor as stored.
@@ -181,7 +184,9 @@ impl Weights {
         let values = |entry: &Entry| entry.shape.iter().product::<usize>();
         let bytes = |entry: &Entry| match entry.source {
             _ if entry.rows.is_some() => values(entry) / entry.dtype.block() * entry.dtype.block_bytes(),
-            Source::Quantised(_) => values(entry) / entry.dtype.block() * entry.dtype.block_bytes(),
+            Source::Quantised(_) | Source::Joined(_) => {
+                values(entry) / entry.dtype.block() * entry.dtype.block_bytes()
+            }
             _ => entry.end - entry.start,
         };
         self.index.values().map(bytes).sum()
@@ -220,6 +225,10 @@ impl Weights {
             }
             Source::Quantised(matrix) => {
                 matrix.blocks(|piece| bytes(piece.file, piece.start, piece.end)).map(Cow::from)
+            }
+            Source::Joined(parts) => {
+                let parts = parts.iter().map(|&(file, start, end)| bytes(file, start, end));
+                parts.collect::<Result<Vec<_>, _>>().map(|parts| parts.concat().into())
             }
         };
         let bytes = bytes.map_err(|reason| self.bad(name, &reason))?;

@@ -119,6 +119,82 @@ fn a_checkpoint_computes_what_its_settings_say() {
     }
 }
 
+/// The logits of a tiny model with other tensors and settings, or what is said of it.
+fn changed(
+    model: &str,
+    settings: &Value,
+    change: impl Fn(HashMap<String, Tensor>) -> HashMap<String, Tensor>,
+) -> Result<Vec<f32>, String> {
+    let mut config = config(model);
+    config.as_object_mut().unwrap().extend(settings.as_object().unwrap().clone());
+    let folder = folder(model, &config);
+    let file = folder.path().join("model.safetensors");
+    let tensors = change(candle_core::safetensors::load(&file, &Candle::Cpu).unwrap());
+    candle_core::safetensors::save(&tensors, file).unwrap();
+    Weights::open(folder.path()).map(|_| logits(folder.path(), &[1, 2, 3])).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_tensor_that_a_setting_leaves_out_is_refused() {
+    let none = json!({});
+    let with = |name: &'static str, value: f32, n: usize| {
+        move |mut all: HashMap<String, Tensor>| {
+            all.insert(name.to_owned(), Tensor::full(value, n, &Candle::Cpu).unwrap());
+            all
+        }
+    };
+    let (o_bias, head_bias) = ("model.layers.1.self_attn.o_proj.bias", "lm_head.bias");
+    let same = |all: HashMap<String, Tensor>| all;
+    for (said, named) in [
+        (changed("gpt-oss", &json!({"attention_bias": false}), same), "model.layers.0.self_attn.k_proj.bias"),
+        (
+            changed("glm4-moe", &json!({"n_shared_experts": 0}), same),
+            "model.layers.1.mlp.shared_experts.down",
+        ),
+        (changed("glm4-moe", &json!({"use_qk_norm": false}), same), "model.layers.0.self_attn.k_norm.weight"),
+        (
+            changed("gemma4-moe", &json!({"enable_moe_block": false}), same),
+            "model.layers.0.experts.down_proj",
+        ),
+        (changed("llama", &none, |all| with_tensors(all, "mlp biases")), "model.layers.0.mlp.down_proj.bias"),
+        (changed("qwen2", &none, with(o_bias, 0.5, 64)), o_bias),
+        (changed("llama", &none, with(head_bias, 0.5, 320)), head_bias),
+        (changed("llama", &none, with("model.layers.0.mlp.act.scales", 2.0, 64)), "mlp.act.scales"),
+    ] {
+        let said = said.unwrap_err();
+        assert!(said.contains(named) && said.contains("is not one that the decoder reads"), "{said}");
+    }
+    // Biases of zeros, of which GPTQ's files are full, and numbers that follow from the settings.
+    let plain = changed("qwen2", &none, same);
+    assert_eq!(changed("qwen2", &none, with(o_bias, 0.0, 64)), plain);
+    assert_eq!(changed("qwen2", &none, with("model.layers.0.self_attn.rotary_emb.inv_freq", 0.1, 8)), plain);
+}
+
+#[test]
+fn names_without_the_prefix_of_the_model_are_read() {
+    let renamed = |from: &'static str, to: &'static str| {
+        move |all: HashMap<String, Tensor>| -> HashMap<String, Tensor> {
+            all.into_iter().map(|(name, tensor)| (name.replacen(from, to, 1), tensor)).collect()
+        }
+    };
+    let none = json!({});
+    for (model, from, to) in
+        [("llama", "model.", ""), ("qwen3-5-multimodal", "model.language_model.", "language_model.")]
+    {
+        assert_eq!(changed(model, &none, renamed(from, to)), changed(model, &none, |all| all), "{model}");
+    }
+    let said = changed("llama", &none, renamed("model.layers", "model.blocks")).unwrap_err();
+    assert!(said.contains("tensor `model.blocks.0.input_layernorm.weight`"), "{said}");
+    let said = changed("llama", &none, renamed("", "transformer.")).unwrap_err();
+    assert!(said.contains("the first that it has is `transformer."), "{said}");
+    let twice = |mut all: HashMap<String, Tensor>| {
+        all.insert("norm.weight".into(), all["model.norm.weight"].clone());
+        all
+    };
+    let said = changed("llama", &none, twice).unwrap_err();
+    assert!(said.contains("`model.norm.weight`") && said.contains("`norm.weight`"), "{said}");
+}
+
 /// Opens what should not open and gives what is said of it.
 fn refusal(folder: &Path) -> String {
     Engine::open(folder, &options()).err().expect("refused").to_string()

@@ -84,6 +84,45 @@ fn experts_may_lie_in_one_tensor() {
     assert!(logits(folder.path()) == logits(&tiny(NAME)));
 }
 
+/// As some libraries save the experts of gpt-oss and of Gemma 4: a module for each.
+#[test]
+fn experts_may_be_modules_of_other_names() {
+    let unstacked = |all: &mut Tensors, (from, to): (&str, &str), is_transposed: bool| {
+        for name in all.keys().filter(|name| name.contains(from)).cloned().collect::<Vec<_>>() {
+            let tensor = all.remove(&name).unwrap();
+            for expert in 0..N {
+                let part = tensor.get(expert).unwrap();
+                let part = if is_transposed && part.rank() == 2 { part.t().unwrap() } else { part };
+                let named = name.replace(from, &to.replace('N', &expert.to_string()));
+                all.insert(named, part.contiguous().unwrap());
+            }
+        }
+    };
+    let mut oss = tensors("gpt-oss");
+    for part in ["gate_up_proj", "down_proj"] {
+        let (bias, all) = (format!("{part}s.N.bias"), format!("{part}s.N.weight"));
+        unstacked(&mut oss, (&format!("{part}_bias"), &bias), true);
+        unstacked(&mut oss, (&format!("experts.{part}"), &format!("experts.{all}")), true);
+    }
+    let oss: Tensors = oss.into_iter().map(|(n, t)| (n.replace(".router.", ".router.linear."), t)).collect();
+    assert!(oss.contains_key("model.layers.1.mlp.experts.gate_up_projs.7.bias"));
+    let folder_of_oss = folder("gpt-oss", &oss, &json!({}));
+    assert!(logits(folder_of_oss.path()) == logits(&tiny("gpt-oss")));
+    let mut gemma = tensors("gemma4-moe");
+    for part in ["gate_up_proj", "down_proj"] {
+        let to = format!(".moe.experts.N.{part}.weight");
+        unstacked(&mut gemma, (&format!(".experts.{part}"), &to), false);
+    }
+    for name in gemma.keys().filter(|name| name.contains("gate_up_proj")).cloned().collect::<Vec<_>>() {
+        let halves = gemma.remove(&name).unwrap().chunk(2, 0).unwrap();
+        for (part, half) in ["gate_proj", "up_proj"].into_iter().zip(halves) {
+            gemma.insert(name.replace("gate_up_proj", part), half);
+        }
+    }
+    let folder_of_gemma = folder("gemma4-moe", &gemma, &json!({}));
+    assert!(logits(folder_of_gemma.path()) == logits(&tiny("gemma4-moe")));
+}
+
 #[track_caller]
 fn refused(tensors: &Tensors, settings: &serde_json::Value, words: &[&str]) {
     let folder = folder(NAME, tensors, settings);
@@ -125,7 +164,7 @@ fn settings_that_do_not_fit_are_refused_by_name() {
     refused(&whole, &json!({"moe_intermediate_size": 24}), &["width of an expert", "not a multiple of 16"]);
     refused(&whole, &json!({"decoder_sparse_step": 0}), &["`decoder_sparse_step` is 0"]);
     refused(&whole, &json!({"mlp_only_layers": "1"}), &["`mlp_only_layers`", "not a list"]);
-    refused(&whole, &json!({"mlp_only_layers": []}), &["model.layers.1.mlp.gate.weight", "is missing"]);
+    refused(&whole, &json!({"mlp_only_layers": []}), &["model.layers.1.mlp.down_proj.weight", "is not one"]);
     // Another name of the same setting.
     let renamed = folder(NAME, &whole, &json!({"num_experts": null, "num_local_experts": 8}));
     assert!(logits(renamed.path()) == logits(&tiny(NAME)));

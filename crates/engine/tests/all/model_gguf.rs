@@ -251,6 +251,21 @@ fn a_part_under_another_name_is_refused() {
     assert!(said.contains("holds 2 models: `alone.gguf`, `m-00001-of-00003.gguf`; hint: give one"), "{said}");
 }
 
+#[test]
+fn files_beside_a_model_that_are_none_are_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let of_type = |kind: &str| Open::small().with("general.type", Value::String(kind.into()));
+    let file = |name: &str| dir.path().join(name);
+    of_type("mmproj").write(&file("a-mmproj.gguf"));
+    of_type("imatrix").write(&file("b-imatrix.gguf"));
+    Open::small().named("clip").write(&file("c-mmproj.gguf"));
+    assert!(refusal(dir.path()).contains("holds 3 models"), "{}", refusal(dir.path()));
+    of_type("model").write(&file("d.gguf"));
+    assert_eq!(Weights::open(dir.path()).unwrap().path(), file("d.gguf"));
+    of_type("model").write(&file("e.gguf"));
+    assert!(refusal(dir.path()).contains("holds 2 models: `d.gguf`, `e.gguf`"), "{}", refusal(dir.path()));
+}
+
 /// Blocks of `Q4_0` are blocks of `IQ4_NL`, with other values.
 #[test]
 fn a_file_with_a_type_of_cpus_loads_there_alone() {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tribunal_engine::model::{
     Compute, Device, KvType, Weights,
     cpu::{Activations, Packed},
@@ -29,18 +29,23 @@ fn read(path: &Path) -> Tensors {
 
 /// The tiny Qwen3 without some modules' matrices, with these tensors and settings.
 fn folder(without: &[&str], with: &Tensors, quantization: &Value) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
     let mut tensors = read(&tiny("qwen3").join("model.safetensors"));
     tensors.retain(|name, _| !without.iter().any(|module| *name == format!("{module}.weight")));
     tensors.extend(with.clone());
+    let mut config: Value =
+        serde_json::from_slice(&fs::read(tiny("qwen3").join("config.json")).unwrap()).unwrap();
+    config["quantization_config"] = quantization.clone();
+    with_config(&tensors, &config)
+}
+
+/// A folder with these tensors and this `config.json`.
+fn with_config(tensors: &Tensors, config: &Value) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
     let views = tensors.iter().map(|(name, (dtype, shape, bytes))| {
         (name.clone(), TensorView::new(*dtype, shape.clone(), bytes).unwrap())
     });
     let file = safetensors::serialize(views.collect::<HashMap<_, _>>(), None).unwrap();
     fs::write(folder.path().join("model.safetensors"), file).unwrap();
-    let mut config: Value =
-        serde_json::from_slice(&fs::read(tiny("qwen3").join("config.json")).unwrap()).unwrap();
-    config["quantization_config"] = quantization.clone();
     fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
     folder
 }
@@ -139,6 +144,33 @@ fn logits_are_those_of_the_same_numbers_as_floats() {
     }
 }
 
+/// Multimodal checkpoints have the settings beside `text_config`.
+#[test]
+fn settings_beside_those_of_the_decoder_are_read() {
+    let source = tiny("qwen3-5-multimodal");
+    let mut tensors = read(&source.join("model.safetensors"));
+    let module = "model.language_model.layers.0.mlp.down_proj";
+    let (_, shape, _) = tensors[&format!("{module}.weight")].clone();
+    let codes = (0..shape.iter().product()).map(|i: usize| (i % 0x60) as u8).collect();
+    tensors.insert(format!("{module}.weight"), (Dtype::F8_E4M3, shape, codes));
+    let scale = 0.01_f32.to_le_bytes().to_vec();
+    tensors.insert(format!("{module}.weight_scale_inv"), (Dtype::F32, vec![1, 1], scale));
+    let open = |outside: Value, inside: Value| {
+        let mut config: Value =
+            serde_json::from_slice(&fs::read(source.join("config.json")).unwrap()).unwrap();
+        config["quantization_config"] = outside;
+        config["text_config"]["quantization_config"] = inside;
+        let folder = with_config(&tensors, &config);
+        Weights::open(folder.path()).map(|_| logits(folder.path())).map_err(|error| error.to_string())
+    };
+    let of_tiles = |n: usize| json!({"quant_method": "fp8", "weight_block_size": [n, n]});
+    let inside = open(Value::Null, of_tiles(128)).unwrap();
+    assert_eq!(open(of_tiles(128), Value::Null).unwrap(), inside);
+    assert_eq!(open(of_tiles(128), of_tiles(128)).unwrap(), inside);
+    let said = open(of_tiles(128), of_tiles(64)).unwrap_err();
+    assert!(said.contains("`text_config.quantization_config` contradicts `quantization_config`"), "{said}");
+}
+
 #[test]
 fn tensors_that_do_not_fit_are_named() {
     let refused = |change: &dyn Fn(&mut Tensors), case: &str, words: &[&str]| {
@@ -157,7 +189,7 @@ fn tensors_that_do_not_fit_are_named() {
     let reordered = |tensors: &mut Tensors| tensors.get_mut(&at("g_idx")).unwrap().2.rotate_left(4);
     refused(&reordered, "gptq", &["down_proj.weight", "order of activations", "hint: "]);
     let moved = |tensors: &mut Tensors| tensors.get_mut(&at("qzeros")).unwrap().2[0] ^= 1;
-    refused(&moved, "gptq", &["down_proj.qzeros", "zero point of", "8"]);
+    refused(&moved, "gptq", &["down_proj.qzeros", "zero point of", "8", "hint: "]);
     let nan = |tensors: &mut Tensors| tensors.get_mut(&at("weight")).unwrap().2[70] = 0x7f;
     refused(&nan, "fp8-tensor", &["down_proj.weight", "has a NaN in row 1"]);
     let tiny = |tensors: &mut Tensors| {
@@ -166,6 +198,34 @@ fn tensors_that_do_not_fit_are_named() {
     refused(&tiny, "compressed-4", &["down_proj.weight_scale", "which f16 does not hold exactly"]);
     let narrow = |tensors: &mut Tensors| tensors.get_mut(&at("scales")).unwrap().1 = vec![32, 2];
     refused(&narrow, "awq", &["down_proj.scales", "has shape [32, 2]"]);
+}
+
+/// Symmetric integers whose zero points are stored as they are meant, under the name of the format that stores one less.
+#[test]
+fn symmetric_zero_points_may_be_stored_as_they_are() {
+    for name in ["gptq", "gptq-8"] {
+        let mut case = cases().into_iter().find(|known| known.name == name).unwrap();
+        let expected = logits(case.folder().path());
+        let zeros = case.tensors.iter_mut().filter(|(name, _)| name.ends_with(".qzeros"));
+        // 7 becomes 8, and 127 becomes 128.
+        zeros.flat_map(|(_, (.., bytes))| bytes).for_each(|byte| {
+            assert!(matches!(*byte, 0x77 | 0x7f), "{byte}");
+            *byte = if *byte == 0x77 { 0x88 } else { 0x80 };
+        });
+        assert_eq!(logits(case.folder().path()), expected, "{name}");
+    }
+}
+
+/// `dynamic` of GPTQ names modules that are floats.
+#[test]
+fn modules_that_settings_leave_as_floats_are_floats() {
+    let mut case = cases().into_iter().find(|known| known.name == "gptq").unwrap();
+    let expected = logits(case.folder().path());
+    case.settings["dynamic"] = json!({"-:lm_head": {}, "-:.*layers\\.1\\.self_attn": {}});
+    assert_eq!(logits(case.folder().path()), expected);
+    case.settings["dynamic"] = json!({"-:model.*down_proj": {}});
+    let said = Weights::open(case.folder().path()).map(drop).unwrap_err().to_string();
+    assert!(said.contains("down_proj.qweight") && said.contains("leaves its module as floats"), "{said}");
 }
 
 /// Integers that no `quantization_config` explains are refused, as before.

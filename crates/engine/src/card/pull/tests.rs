@@ -28,6 +28,7 @@ fn card(files: &[(&str, Option<&[u8]>)]) -> Card {
         sha256: bytes.map_or(Pin::Unpinned, |b| Pin::Pinned(digest::sha256_of(b))),
     };
     Card {
+        quant: None,
         name: "fox".into(),
         title: "Fox".into(),
         architecture: "llama".into(),
@@ -395,6 +396,36 @@ fn shards_come_from_the_index_and_their_hashes_make_the_fingerprint() {
     let checked = check::verify(&card, home.path(), &mut |_| ()).unwrap();
     assert_eq!(checked.len(), 4);
     assert!(checked.iter().all(|c| c.finding == Finding::AsPulled), "{checked:?}");
+}
+
+#[test]
+fn a_gguf_model_is_pulled_by_its_quantisation() {
+    let names = [
+        "mmproj-Q8_0.gguf",
+        "Q8_0/fox-Q8_0-00001-of-00002.gguf",
+        "Q8_0/fox-Q8_0-00002-of-00002.gguf",
+        "fox-Q4_K_M.gguf",
+    ];
+    let siblings: Vec<_> = names.iter().map(|name| format!(r#"{{"rfilename":"{name}","size":3}}"#)).collect();
+    let listing = format!(r#"{{"sha":"c0ffee","siblings":[{}]}}"#, siblings.join(","));
+    let (endpoint, _) = hub(vec![
+        (CONTENTS, 200, listing.into()),
+        ("/zoo/fox/resolve/c0ffee/Q8_0/fox-Q8_0-00001-of-00002.gguf", 200, b"one".into()),
+        ("/zoo/fox/resolve/c0ffee/Q8_0/fox-Q8_0-00002-of-00002.gguf", 200, b"two".into()),
+    ]);
+    let home = tempfile::tempdir().unwrap();
+    let pull = |card: &Card| pull_from(&from_hub(endpoint.clone()), card, home.path(), &mut ());
+    let card = super::super::find("hf:zoo/fox:Q8_0").unwrap();
+    assert!(matches!(card.local_in(home.path()), Err(Error::NotPulled { .. })));
+    pull(&card).unwrap();
+    let local = card.local_in(home.path()).unwrap();
+    assert_eq!(local.weights, card.folder(home.path()).join(names[1]));
+    assert_eq!(home::fingerprint(&local.weights).unwrap(), local.fingerprint());
+    let said = pull(&super::super::find("hf:zoo/fox:Q5_K_M").unwrap()).unwrap_err().to_string();
+    assert!(
+        said.contains("`Q5_K_M` fits none of the repository's GGUF models: `Q8_0/fox-Q8_0-00001"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -272,12 +272,7 @@ impl Reader<'_> {
     fn sliding(&self, arch: Arch, n_layers: usize) -> Result<Vec<bool>, Error> {
         let key = "attention.sliding_window_pattern";
         let period = match self.value(key) {
-            Some(Value::Array(layers)) => {
-                let layers: Option<Vec<bool>> = layers.iter().map(truth).collect();
-                return layers.filter(|layers| layers.len() == n_layers).ok_or_else(|| {
-                    self.bad(key, format!("is not a list of true or false for each of {n_layers} layers"))
-                });
-            }
+            Some(Value::Array(_)) => return Ok(self.switches(key, n_layers)?.unwrap_or_default()),
             Some(_) => self.size(key)?,
             None if matches!(arch, Arch::Gemma2 | Arch::GptOss) => 2,
             None if arch == Arch::Gemma3 => 6,
@@ -285,6 +280,23 @@ impl Reader<'_> {
             None => 0,
         };
         Ok((1..=n_layers).map(|layer| period == 0 || !layer.is_multiple_of(period)).collect())
+    }
+
+    /// A list of true or false for each layer; layers that predict further tokens may be listed behind the others.
+    fn switches(&self, key: &str, n_layers: usize) -> Result<Option<Vec<bool>>, Error> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let with_predicting = n_layers.saturating_add(self.n_predicting()?);
+        let layers: Option<Vec<bool>> = match value {
+            Value::Array(layers) => layers.iter().map(truth).collect(),
+            _ => None,
+        };
+        match layers {
+            Some(mut layers) if [n_layers, with_predicting].contains(&layers.len()) => {
+                layers.truncate(n_layers);
+                Ok(Some(layers))
+            }
+            _ => Err(self.bad(key, format!("is not a list of true or false for each of {n_layers} layers"))),
+        }
     }
 
     /// What embeddings are multiplied by; `own` is what the architecture says.

@@ -141,7 +141,7 @@ impl<'a> File<'a> {
         for object in [Some(outside), text].into_iter().flatten() {
             check_heads(path, object)?;
         }
-        let quantization = quantization::read(path, [Some(outside), text])?;
+        let quantization = quantization::read(path, outside, text)?;
         let model_type = |object: &'a Map<String, Value>| object.get("model_type").and_then(Value::as_str);
         let outer_type = model_type(outside).unwrap_or("");
         if outer_type.ends_with("_assistant") {

@@ -4,7 +4,7 @@
 //! `experts.down_proj` for all of them (transformers 5), the gate's rows before those of `up`. A GGUF file has a tensor
 //! for all gates, one for all ups and one for all downs.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, iter, sync::Arc};
 
 use super::{Entry, Source, Turns};
 use crate::model::{Config, config::MAX_EXPERTS};
@@ -17,6 +17,11 @@ pub(super) fn split_in_turns(config: &Config, index: &mut BTreeMap<String, Entry
     }
     for layer in 0..config.n_layers {
         let at = |part: &str| format!("model.layers.{layer}.mlp.experts.{part}");
+        let n_experts = config.experts.as_ref().map_or(0, |experts| experts.n);
+        for part in ["gate_up_proj", "down_proj"] {
+            let names = (0..n_experts).map(|expert| at(&format!("{expert}.{part}.bias")));
+            join(index, &names.collect::<Vec<_>>(), at(&format!("{part}_bias")));
+        }
         for (from, part) in [("gate_up_proj_bias", "gate_up_proj.bias"), ("down_proj_bias", "down_proj.bias")]
         {
             if let Some(mut entry) = index.remove(&at(from)) {
@@ -46,13 +51,27 @@ pub(super) fn split_in_turns(config: &Config, index: &mut BTreeMap<String, Entry
                 cut(index, matrix, |part| at(&format!("{expert}.{part}.weight")), part == "gate_up_proj");
             }
         }
-        for expert in 0..config.experts.as_ref().map_or(0, |experts| experts.n) {
+        for expert in 0..n_experts {
             let name = at(&format!("{expert}.gate_up_proj.weight"));
             if let Some(matrix) = index.remove(&name) {
                 cut(index, matrix, |part| at(&format!("{expert}.{part}.weight")), true);
             }
         }
     }
+}
+
+/// Enters vectors of one type and length as one tensor with a row for each; if one is missing, all stay.
+fn join(index: &mut BTreeMap<String, Entry>, names: &[String], whole: String) {
+    let Some(first) = names.first().and_then(|name| index.get(name)) else { return };
+    let (file, start, end, dtype) = (first.file, first.start, first.end, first.dtype);
+    let shape: Vec<usize> = iter::once(names.len()).chain(first.shape.iter().copied()).collect();
+    let parts = names.iter().map(|name| {
+        let is_alike = |entry: &&Entry| entry.dtype == dtype && entry.shape == shape[1..];
+        index.get(name).filter(is_alike).map(|entry| (entry.file, entry.start, entry.end))
+    });
+    let Some(parts) = parts.collect::<Option<Arc<[_]>>>() else { return };
+    names.iter().for_each(|name| drop(index.remove(name)));
+    index.insert(whole, Entry { file, start, end, dtype, shape, rows: None, source: Source::Joined(parts) });
 }
 
 /// Enters a tensor as gates and ups, whose rows it has in turns, or as downs.

@@ -5,7 +5,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Entry, Format, Mapped, Source, Weights, experts, floats, hybrid};
+use super::{
+    Entry, Format, Mapped, Source, Weights, experts, floats, hybrid,
+    unread::{self, Names},
+};
 use crate::{
     gguf::{self, Header, Kind, Metadata, TensorInfo, shown},
     model::{
@@ -33,7 +36,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     check_type(&paths[0], metadata)?;
     let shown_path = paths[0].display().to_string();
     let arch = architecture(&shown_path, metadata)?;
-    let mut index = BTreeMap::new();
+    let (mut index, mut names) = (BTreeMap::new(), Names::new());
     for (i, (path, header)) in parts.iter().enumerate() {
         for tensor in &header.tensors {
             let name = match named(arch, &tensor.name) {
@@ -44,6 +47,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
             let dtype = Format::of(tensor.kind).ok_or_else(|| unread(path, tensor))?;
             let (start, end) =
                 range(tensor, dtype, header.data, maps[i].map.len()).map_err(|e| bad(path, e))?;
+            names.insert((i, start), tensor.name.clone());
             let (shape, source) = (tensor.shape.clone(), Source::Plain);
             let entry = Entry { file: i, start, end, dtype, shape, rows: None, source };
             index.insert(name, entry);
@@ -72,6 +76,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     hybrid::split(&config, &mut index);
     drop_predicting(&mut index, metadata, arch, config.n_layers);
     check_index(&paths[0], &index, config.n_layers, config.qkv_bias)?;
+    unread::check(&paths[0], &config, (&maps, &names), is_read, &mut index)?;
     if matches!(arch, "llama" | "mistral3") {
         interleaved(&mut index, config.n_heads, config.full.n_kv_heads);
     }
@@ -87,9 +92,8 @@ fn bad(path: &Path, reason: String) -> Error {
 
 /// Rejects files of this format that are not models.
 fn check_type(path: &Path, metadata: &Metadata) -> Result<(), Error> {
-    match metadata.get("general.type") {
+    match gguf::other_type(metadata) {
         None => Ok(()),
-        Some(value) if value.to_string().is_ok_and(|kind| kind == "model") => Ok(()),
         Some(value) => {
             let reason = format!("its `general.type` is `{}`, not `model`", gguf::in_words(value));
             let hint = "give the GGUF file of the language model".into();
@@ -158,6 +162,12 @@ fn check_index(
         }
     }
     Ok(())
+}
+
+/// Whether the decoder reads a tensor that safetensors do not have, or not for every setting.
+fn is_read(name: &str) -> bool {
+    let is_bias = name.ends_with("_proj.bias") && !name.contains(".experts.");
+    is_bias || matches!(name, "rope_freqs.weight" | "lm_head.bias") || name.ends_with(".linear_attn.decay")
 }
 
 /// Drops the layers behind the decoder's that predict further tokens.

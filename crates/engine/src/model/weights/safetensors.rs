@@ -8,7 +8,11 @@ use std::{
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 
-use super::{Entry, Format, Mapped, Source, Weights, experts, hybrid, quantised::Piece};
+use super::{
+    Entry, Format, Mapped, Source, Weights, experts, hybrid,
+    quantised::Piece,
+    unread::{self, Names},
+};
 use crate::model::{
     Config, Error, config,
     small_file::{self, MAX_SETTINGS_BYTES, MAX_TOKENIZER_BYTES},
@@ -32,7 +36,14 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
         list(&shard_path, &file.map, files.len(), &mut pieces)?;
         files.push(file);
     }
-    let mut index = quantised::gather(&mut pieces, reading.quantization)
+    let named = |piece: &Piece| ((piece.file, piece.start), piece.name.clone());
+    let names: Names = pieces.values().map(named).collect();
+    pieces.retain(|name, _| !unread::is_unused(name));
+    if let (true, Some(first)) = (pieces.is_empty(), names.values().next()) {
+        let reason = format!("has no tensors of a decoder; the first that it has is `{first}`");
+        return Err(bad(path, reason, "weights are named as `transformers` does, `model.layers.0. ...`"));
+    }
+    let mut index = quantised::gather(&mut pieces, reading.quantization.as_ref())
         .map_err(|(name, reason)| Error::Tensor { path: path.display().to_string(), name, reason })?;
     for (name, piece) in pieces {
         index.insert(name, plain(&files[piece.file].path, piece)?);
@@ -43,9 +54,9 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     hybrid::split(&config, &mut index);
     tie(&mut config, &files, &mut index);
     fit::check(&config_path, &reading, &index)?;
-    drop_biases(&config, &mut index);
     // Layers that predict further tokens, or that the file says are not to be computed.
     index.retain(|name, _| fit::layer(name).is_none_or(|layer| layer < config.n_layers));
+    unread::check(path, &config, (&files, &names), |_| false, &mut index)?;
     if let Some(ids) = generation_stops(path)? {
         config.stop_ids = ids;
     }
@@ -100,7 +111,10 @@ fn list(
         let start = view.data().as_ptr() as usize - file.as_ptr() as usize;
         let (end, shape) = (start + view.data().len(), view.shape().to_vec());
         let piece = Piece { name: name.to_owned(), file: file_idx, start, end, dtype: view.dtype(), shape };
-        pieces.insert(canonical(name), piece);
+        if let Some(other) = pieces.insert(canonical(name), piece).filter(|other| other.name != name) {
+            let reason = format!("has the same tensor as `{}` and as `{name}`", other.name);
+            return Err(bad(path, reason, "remove one of them"));
+        }
     }
     Ok(())
 }
@@ -126,12 +140,20 @@ fn canonical(name: &str) -> String {
         Some(rest) => format!("model.{rest}"),
         None => name.strip_prefix("language_model.").unwrap_or(name).to_owned(),
     };
+    // As a model without its head is saved.
+    let is_bare =
+        ["layers.", "embed_tokens", "norm.", "per_layer_"].iter().any(|start| name.starts_with(start));
+    let name = if is_bare { format!("model.{name}") } else { name };
     // As the files of Gemma 4 and gpt-oss call them.
     let name = match name.split_once(".experts.") {
-        Some((layer, rest)) if layer.strip_suffix(".mlp").is_none() => format!("{layer}.mlp.experts.{rest}"),
+        Some((layer, rest)) => {
+            let layer = layer.strip_suffix(".mlp").or_else(|| layer.strip_suffix(".moe")).unwrap_or(layer);
+            format!("{layer}.mlp.experts.{}", of_expert(rest))
+        }
         _ => name,
     };
     let name = name
+        .replace(".mlp.router.linear.", ".mlp.gate.")
         .replace(".mlp.router.", ".mlp.gate.")
         .replace(".router.proj.", ".mlp.gate.")
         .replace(".router.", ".mlp.gate.");
@@ -139,6 +161,16 @@ fn canonical(name: &str) -> String {
     name.replace(".mlp.shared_expert.", ".mlp.shared_experts.")
         .replace(".self_attn.query_layernorm.", ".self_attn.q_norm.")
         .replace(".self_attn.key_layernorm.", ".self_attn.k_norm.")
+}
+
+/// The number of an expert before its matrix, where a file has it behind: `gate_up_projs.7.weight`.
+fn of_expert(rest: &str) -> String {
+    let part = ["gate_up_proj", "down_proj"].into_iter().find(|part| rest.starts_with(&format!("{part}s.")));
+    let number = part.and_then(|part| rest[part.len() + 2..].split_once('.'));
+    match part.zip(number) {
+        Some((part, (expert, kind))) => format!("{expert}.{part}.{kind}"),
+        None => rest.to_owned(),
+    }
 }
 
 /// Resolves `tie_word_embeddings` as the reference does: matrices that differ in the file stay untied, and where the
@@ -153,6 +185,9 @@ fn tie(config: &mut Config, files: &[Mapped], index: &mut BTreeMap<String, Entry
             config.tied = embeddings.dtype == output.dtype
                 && embeddings.shape == output.shape
                 && bytes(embeddings) == bytes(output);
+            if config.tied {
+                index.remove(OUTPUT);
+            }
         }
         (None, Some(_)) => {
             if let Some(output) = index.remove(OUTPUT) {
@@ -161,20 +196,4 @@ fn tie(config: &mut Config, files: &[Mapped], index: &mut BTreeMap<String, Entry
         }
         _ => {}
     }
-}
-
-/// Drops biases that the configuration does not have, as the reference does.
-fn drop_biases(config: &Config, index: &mut BTreeMap<String, Entry>) {
-    index.retain(|name, _| {
-        let Some(module) = name.strip_suffix(".bias").filter(|name| !name.contains(".experts.")) else {
-            return true;
-        };
-        match module.rsplit('.').next() {
-            Some("q_proj" | "k_proj" | "v_proj") => config.qkv_bias,
-            Some("o_proj") => config.o_bias,
-            Some("gate_proj" | "up_proj" | "down_proj") => config.mlp_bias,
-            Some("lm_head") => false,
-            _ => true,
-        }
-    });
 }

@@ -34,7 +34,7 @@ pub fn weights(config: Config, seed: u32, format: impl Fn(&str) -> Format) -> We
 }
 
 /// Every tensor that the decoder reads, by its name in checkpoints of this architecture.
-fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
+pub(super) fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
     let mut all = vec![
         ("model.embed_tokens".to_owned(), vec![c.vocab, c.hidden]),
         ("model.norm".to_owned(), vec![c.hidden]),
@@ -78,6 +78,7 @@ fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
             (c.qkv_bias, "self_attn.q", q),
             (c.qkv_bias, "self_attn.k", kv),
             (c.qkv_bias, "self_attn.v", kv),
+            (c.qkv_bias && c.gated_attention, "self_attn.gate", q),
             (c.o_bias, "self_attn.o", c.hidden),
             (c.mlp_bias, "mlp.gate", c.intermediate),
             (c.mlp_bias, "mlp.up", c.intermediate),

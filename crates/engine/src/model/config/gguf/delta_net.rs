@@ -15,10 +15,6 @@ impl Reader<'_> {
         if !arch.is_hybrid() {
             return Ok(None);
         }
-        let interval = self.optional_size("full_attention_interval")?.unwrap_or(INTERVAL);
-        if interval == 0 {
-            return Err(self.bad("full_attention_interval", "is 0; a number from 1 was expected"));
-        }
         let (n_key_heads, n_value_heads) = (self.size("ssm.group_count")?, self.size("ssm.time_step_rank")?);
         let values = self.size("ssm.inner_size")?;
         if n_key_heads == 0 || n_value_heads == 0 || !n_value_heads.is_multiple_of(n_key_heads) {
@@ -35,8 +31,29 @@ impl Reader<'_> {
             key_dim: self.size("ssm.state_size")?,
             value_dim: values / n_value_heads,
             conv: self.size("ssm.conv_kernel")?,
-            layers: (1..=n_layers).map(|layer| !layer.is_multiple_of(interval)).collect(),
+            layers: self.recurrent_layers(n_layers)?,
             is_tiled: arch != Arch::Qwen3Next,
         }))
+    }
+
+    /// For each layer, whether it has DeltaNet: as the file lists them, else all but each `full_attention_interval`-th.
+    fn recurrent_layers(&self, n_layers: usize) -> Result<Vec<bool>, Error> {
+        let (key, list) = ("full_attention_interval", "attention.recurrent_layers");
+        let interval = self.optional_size(key)?;
+        if interval == Some(0) {
+            return Err(self.bad(key, "is 0; a number from 1 was expected"));
+        }
+        let regular = |interval: usize| -> Vec<bool> {
+            (1..=n_layers).map(|layer| !layer.is_multiple_of(interval)).collect()
+        };
+        let Some(listed) = self.switches(list, n_layers)? else {
+            return Ok(regular(interval.unwrap_or(INTERVAL)));
+        };
+        match interval {
+            Some(interval) if regular(interval) != listed => {
+                Err(self.bad(list, format!("contradicts `{}.{key}`, {interval}", self.prefix)))
+            }
+            _ => Ok(listed),
+        }
     }
 }

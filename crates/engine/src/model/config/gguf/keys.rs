@@ -144,6 +144,7 @@ const GLM4_MOE: &[(&str, Key)] = &[
 /// Further keys of models with Gated DeltaNet.
 const HYBRID: &[(&str, Key)] = &[
     ("full_attention_interval", Read),
+    ("attention.recurrent_layers", Read),
     ("ssm.conv_kernel", Read),
     ("ssm.inner_size", Read),
     ("ssm.state_size", Read),

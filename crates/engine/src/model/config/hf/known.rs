@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use super::{
     super::Arch,
     classes::is_common,
+    quantization,
     settings::{Settings, is_same, shown},
 };
 use crate::model::Error;
@@ -120,7 +121,9 @@ pub fn check(s: &Settings<'_>, arch: Arch) -> Result<(), Error> {
 /// Rejects decoder settings beside `text_config`, unless they equal those inside.
 pub fn check_outside(outside: &Map<String, Value>, text: &Settings<'_>, arch: Arch) -> Result<(), Error> {
     let is_decoders = |key: &str| {
-        key != "model_type" && (is_read(key, text, arch) || KEYS.only.contains_key(key)) && !is_harmless(key)
+        !["model_type", quantization::NAME].contains(&key)
+            && (is_read(key, text, arch) || KEYS.only.contains_key(key))
+            && !is_harmless(key)
     };
     for (key, value) in outside.iter().filter(|(key, value)| is_decoders(key) && !value.is_null()) {
         let neutral = KEYS.only.get(key).is_some_and(|values| values.iter().any(|v| is_same(v, value)));

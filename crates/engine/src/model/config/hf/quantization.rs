@@ -1,16 +1,18 @@
 //! `quantization_config`: which library quantised the weights, and how. Group sizes and the modules that stay floats
 //! follow from the tensors. Activations stay as they are, whatever the file says of them.
 
+use regex::Regex;
 use serde_json::{Map, Value, json};
 
 use super::settings::{is_same, shown};
 use crate::model::Error;
 
 /// How the weights were quantised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Quantization {
-    /// Integers of 4 or 8 bits; `stored` is how far zero points in the file stand below those that are meant.
-    Gptq { bits: u32, stored: u32, is_symmetric: bool },
+    /// Integers of 4 or 8 bits; `stored` is how far zero points in the file stand below those that are meant. Modules whose
+    /// names begin with a match of `skips` (regular expressions) are floats.
+    Gptq { bits: u32, stored: u32, is_symmetric: bool, skips: Vec<String> },
     /// Integers of 4 bits with zero points.
     Awq,
     /// Integers of 4 or 8 bits, or 8-bit floats with scales of such tiles.
@@ -27,6 +29,9 @@ struct Object<'a> {
     key: String,
     map: &'a Map<String, Value>,
 }
+
+/// The key of the settings.
+pub const NAME: &str = "quantization_config";
 
 const HINT: &str = "hint: take the model's bf16 checkpoint, or a GGUF file of it";
 
@@ -91,34 +96,37 @@ const COMPRESSED_WEIGHTS: [&str; 8] = [
     "zp_dtype",
 ];
 
-/// Reads the settings of the file, or of the decoder in it.
+/// Reads the settings of the file: those beside `text_config`, where `transformers` looks for them, and those in it.
 ///
 /// # Errors
-/// A library, or a setting of one, that is not supported.
-pub fn read<'a>(
-    path: &'a str,
-    objects: impl IntoIterator<Item = Option<&'a Map<String, Value>>>,
+/// A library, or a setting of one, that is not supported; settings in both places that contradict each other.
+pub fn read(
+    path: &str,
+    outside: &Map<String, Value>,
+    text: Option<&Map<String, Value>>,
 ) -> Result<Option<Quantization>, Error> {
-    let mut found = None;
-    for map in objects.into_iter().flatten() {
-        for key in ["quantization_config", "compression_config", "quantization"] {
-            let Some(value) = map.get(key).filter(|value| !value.is_null()) else { continue };
-            let read = of_value(path, key, value)?;
-            if found.is_some_and(|other| other != read) {
-                let reason = "stands in the file twice, with different values".into();
-                return Err(Error::Config { path: path.into(), key: key.into(), reason });
+    let mut found: Option<(String, Quantization)> = None;
+    for (prefix, map) in [("", Some(outside)), ("text_config.", text)] {
+        for name in [NAME, "compression_config", "quantization"] {
+            let value = map.and_then(|map| map.get(name)).filter(|value| !value.is_null());
+            let Some(value) = value else { continue };
+            let key = format!("{prefix}{name}");
+            let read = of_value(path, &key, value)?;
+            if let Some((other, _)) = found.as_ref().filter(|(_, other)| *other != read) {
+                let reason =
+                    format!("contradicts `{other}`; hint: remove the one that is not of these tensors");
+                return Err(Error::Config { path: path.into(), key, reason });
             }
-            found = Some(read);
+            found = Some((key, read));
         }
     }
-    Ok(found)
+    Ok(found.map(|(_, read)| read))
 }
 
 fn of_value(path: &str, key: &str, value: &Value) -> Result<Quantization, Error> {
     let bad = |reason: String| Error::Config { path: path.into(), key: key.into(), reason };
     let method = ["quant_method", "quantization_method"].iter().find_map(|method| value[*method].as_str());
-    let (Some(map), Some(method)) = (value.as_object().filter(|_| key == "quantization_config"), method)
-    else {
+    let (Some(map), Some(method)) = (value.as_object().filter(|_| key.ends_with(NAME)), method) else {
         return Err(bad(format!("names weights that are quantised, in a format that is not read; {HINT}")));
     };
     let object = Object { path, key: key.into(), map };
@@ -185,10 +193,10 @@ impl Object<'_> {
 
     fn gptq(&self) -> Result<Quantization, Error> {
         let only = json!({
-            "dynamic": [{}], "pack_dtype": ["int32"], "is_marlin_format": [false], "checkpoint_format": ["gptq", "gptq_v2"],
+            "pack_dtype": ["int32"], "is_marlin_format": [false], "checkpoint_format": ["gptq", "gptq_v2"],
             "format": ["gptq", "gptq_v2"], "desc_act": [false],
         });
-        self.check(&["bits", "sym"], &GPTQ, &only)?;
+        self.check(&["bits", "sym", "dynamic"], &GPTQ, &only)?;
         let is_second = ["checkpoint_format", "format"]
             .iter()
             .any(|key| self.map.get(*key).and_then(Value::as_str) == Some("gptq_v2"));
@@ -196,7 +204,23 @@ impl Object<'_> {
             bits: self.bits("bits")?,
             stored: u32::from(!is_second),
             is_symmetric: self.flag("sym", true)?,
+            skips: self.skips()?,
         })
+    }
+
+    /// The patterns of `dynamic`, which all have to be of modules that stay floats.
+    fn skips(&self) -> Result<Vec<String>, Error> {
+        let key = "dynamic";
+        let Some(value) = self.map.get(key).filter(|value| !value.is_null()) else { return Ok(Vec::new()) };
+        let patterns = value.as_object().ok_or_else(|| self.bad(key, "is not an object"))?;
+        let skipped = |pattern: &String| {
+            let skipped = pattern.strip_prefix("-:").filter(|skipped| Regex::new(skipped).is_ok());
+            skipped.map(str::to_owned).ok_or_else(|| {
+                let of = shown(&pattern.as_str().into());
+                self.bad(key, &format!("has settings of {of}; modules that stay floats (`-:`) are supported"))
+            })
+        };
+        patterns.keys().map(skipped).collect()
     }
 
     fn awq(&self) -> Result<Quantization, Error> {
@@ -225,7 +249,7 @@ impl Object<'_> {
         let mut found = None;
         for (name, group) in groups {
             let read = self.group(name, group)?;
-            if found.is_some_and(|other| other != read) {
+            if found.as_ref().is_some_and(|other| *other != read) {
                 return Err(
                     self.bad("config_groups", "has groups of different formats, which is not supported")
                 );

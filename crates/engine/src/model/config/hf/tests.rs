@@ -351,7 +351,10 @@ fn quantised_formats_are_refused_by_name() {
     }
     let nested =
         json!({"model_type": "gemma3", "text_config": {"quantization_config": {"quant_method": "hqq"}}});
-    refused(&nested, &["`quantization_config`", "`hqq`"]);
+    refused(&nested, &["`text_config.quantization_config`", "`hqq`"]);
+    let nested = json!({"model_type": "gemma3", "text_config": {}});
+    let beside = with(&nested, json!({"quantization_config": {"quant_method": "awq", "bits": 4}}));
+    assert_eq!(ok(&beside), ok(&nested));
     refused(&with(&llama(), json!({"quantization": {"bits": 4}})), &["`quantization`", "GGUF"]);
     assert_eq!(ok(&with(&llama(), json!({"quantization_config": null}))), ok(&llama()));
 }

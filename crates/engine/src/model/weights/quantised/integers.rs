@@ -151,9 +151,16 @@ fn zeros(
     };
     check_words(piece, expected)?;
     let zeros: Vec<u8> = (0..n * n_groups).map(|i| (zero(i) & mask) as u8).collect();
-    match zeros.iter().find(|zero| matrix.format != Format::U4 && u32::from(**zero) != middle) {
+    let is_symmetric = matrix.format != Format::U4;
+    // Some writers store these zero points as they are meant and do not name the version of the format that does.
+    let is_second = matches!(matrix.storage, Storage::Gptq { stored: 1, .. });
+    if is_symmetric && is_second && zeros.iter().all(|zero| u32::from(*zero) == middle + 1) {
+        return Ok(vec![middle as u8; zeros.len()]);
+    }
+    match zeros.iter().find(|zero| is_symmetric && u32::from(**zero) != middle) {
         Some(zero) => Err(format!(
-            "`{}` has a zero point of {zero}; {bits}-bit integers that are symmetric have {middle}",
+            "`{}` has a zero point of {zero}; {bits}-bit integers that are symmetric have {middle}; hint: is `sym` of \
+             `quantization_config` what these weights were made with?",
             piece.name
         )),
         None => Ok(zeros),

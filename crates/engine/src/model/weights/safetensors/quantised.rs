@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use regex::Regex;
 use safetensors::Dtype;
 
 use super::super::{
@@ -13,24 +14,20 @@ use crate::model::config::{MAX_EXPERTS, Quantization};
 /// The name of a tensor that does not fit, and why.
 type Misfit = (String, String);
 
-/// Endings of tensors that other engines use: scales of activations, which here stay as they are, and what the shapes
-/// say already.
-const UNUSED: [&str; 4] = [".input_scale", ".activation_scale", ".weight_shape", ".input_zero_point"];
-
 /// Takes the tensors of quantised matrices out of `pieces`; the rest are plain.
 ///
 /// # Errors
 /// A matrix without one of its tensors, or of unexpected shapes.
 pub fn gather(
     pieces: &mut BTreeMap<String, Piece>,
-    quantization: Option<Quantization>,
+    quantization: Option<&Quantization>,
 ) -> Result<BTreeMap<String, Entry>, Misfit> {
     let mut index = BTreeMap::new();
     let Some(quantization) = quantization else { return Ok(index) };
-    pieces.retain(|name, _| !UNUSED.iter().any(|ending| name.ends_with(ending)));
-    if quantization == Quantization::Mxfp4 {
+    if *quantization == Quantization::Mxfp4 {
         return four_bit_floats(pieces);
     }
+    let skips = skips(quantization);
     let names: Vec<String> = pieces.keys().cloned().collect();
     for name in names {
         let Some((module, what)) = name.rsplit_once('.') else { continue };
@@ -43,11 +40,28 @@ pub fn gather(
             Quantization::Mxfp4 => false,
         };
         if is_codes {
+            check_skipped(&piece.name, &skips)?;
             let matrix = matrix(pieces, (module, what), quantization)?;
             index.insert(format!("{module}.weight"), entry(matrix));
         }
     }
     Ok(index)
+}
+
+/// The modules that the settings leave as floats: expressions that match where a name begins.
+fn skips(quantization: &Quantization) -> Vec<Regex> {
+    let Quantization::Gptq { skips, .. } = quantization else { return Vec::new() };
+    skips.iter().filter_map(|skip| Regex::new(&format!("^(?:{skip})")).ok()).collect()
+}
+
+/// Checks that a module with integers is none of them.
+fn check_skipped(tensor: &str, skips: &[Regex]) -> Result<(), Misfit> {
+    let module = tensor.rsplit_once('.').map_or(tensor, |(module, _)| module);
+    if skips.iter().any(|skip| skip.is_match(module)) {
+        let reason = "is of integers, and `dynamic` of `quantization_config` leaves its module as floats";
+        return Err((tensor.to_owned(), reason.to_owned()));
+    }
+    Ok(())
 }
 
 /// The experts of gpt-oss: of each matrix, blocks of codes `[experts, n, k / 32, 16]` and their scales
@@ -108,7 +122,7 @@ fn is_eight_bits(piece: &Piece, what: &str) -> bool {
 fn matrix(
     pieces: &mut BTreeMap<String, Piece>,
     (module, what): (&str, &str),
-    quantization: Quantization,
+    quantization: &Quantization,
 ) -> Result<Quantised, Misfit> {
     let name = format!("{module}.{what}");
     let misfit = |reason: &str| (name.clone(), reason.to_owned());
@@ -118,7 +132,7 @@ fn matrix(
     if what == "weight" {
         let scales = take("weight_scale_inv").or_else(|| take("weight_scale"));
         let scales = scales.ok_or_else(|| misfit("is F8_E4M3 and has no scale"))?;
-        let (Quantization::Float { tile } | Quantization::Compressed { tile, .. }) = quantization else {
+        let (Quantization::Float { tile } | Quantization::Compressed { tile, .. }) = *quantization else {
             return Err(misfit("is F8_E4M3, which `quantization_config` does not explain"));
         };
         let shape = [rows, columns];
@@ -137,8 +151,8 @@ fn matrix(
     let scales = take(part("scales", "weight_scale")).ok_or_else(|| misfit("has no scales"))?;
     let zeros = take(part("qzeros", "weight_zero_point"));
     let groups = take(part("g_idx", "weight_g_idx"));
-    let (storage, is_symmetric, shape) = match quantization {
-        Quantization::Gptq { bits, stored, is_symmetric } => {
+    let (storage, is_symmetric, shape) = match *quantization {
+        Quantization::Gptq { bits, stored, is_symmetric, .. } => {
             (Storage::Gptq { bits, stored }, is_symmetric, [columns, rows * 32 / bits as usize])
         }
         Quantization::Awq => (Storage::Awq, false, [columns * 8, rows]),

@@ -5,7 +5,9 @@ use super::*;
 /// What a `quantization_config` is read as, or what is said of it.
 fn quantization(settings: &Value) -> Result<Quantization, String> {
     let file = json!({"quantization_config": settings});
-    read("config.json", [file.as_object()]).map(Option::unwrap).map_err(|error| error.to_string())
+    read("config.json", file.as_object().unwrap(), None)
+        .map(Option::unwrap)
+        .map_err(|error| error.to_string())
 }
 
 /// A `quantization_config` of compressed-tensors with these weights.
@@ -21,11 +23,20 @@ fn settings_of_quantisation_are_read() {
     for (settings, expected) in [
         (
             json!({"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": false, "sym": true}),
-            Quantization::Gptq { bits: 4, stored: 1, is_symmetric: true },
+            Quantization::Gptq { bits: 4, stored: 1, is_symmetric: true, skips: Vec::new() },
+        ),
+        (
+            json!({"quant_method": "gptq", "bits": 4, "dynamic": {"-:lm_head": {}, "-:.*visual.*": {}}}),
+            Quantization::Gptq {
+                bits: 4,
+                stored: 1,
+                is_symmetric: true,
+                skips: vec!["lm_head".to_owned(), ".*visual.*".to_owned()],
+            },
         ),
         (
             json!({"quant_method": "gptq", "bits": 8, "sym": false, "checkpoint_format": "gptq_v2"}),
-            Quantization::Gptq { bits: 8, stored: 0, is_symmetric: false },
+            Quantization::Gptq { bits: 8, stored: 0, is_symmetric: false, skips: Vec::new() },
         ),
         (json!({"quant_method": "awq", "bits": 4, "zero_point": true, "version": "gemm"}), Quantization::Awq),
         (
@@ -48,8 +59,12 @@ fn settings_of_quantisation_are_refused_by_name() {
             "`quantization_config.desc_act` is `true`",
         ),
         (
-            json!({"quant_method": "gptq", "bits": 4, "dynamic": {"-:lm_head": {}}}),
-            "`quantization_config.dynamic`",
+            json!({"quant_method": "gptq", "bits": 4, "dynamic": {"+:.*down_proj": {"bits": 8}}}),
+            "`quantization_config.dynamic` has settings of `\"+:.*down_proj\"`",
+        ),
+        (
+            json!({"quant_method": "gptq", "bits": 4, "dynamic": {"-:(": {}}}),
+            "`quantization_config.dynamic` has settings of",
         ),
         (
             json!({"quant_method": "gptq", "bits": 4, "rotation": "hadamard"}),
