@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use super::{
     Aggregate, Judge, Model, Panel, Provenance, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm,
     gemba_scales, gmft, gmicl, himate, likelihood, m_mad,
-    method::{Calls, Lowest, Method, Role},
+    method::{Calls, Method, Role},
     probe, rate, rubric_mqm,
+    scale::Scale,
     setup::{self, GivenOptions, LanguageCheck, OptionSpec, Reference, Settings, shared},
     thinking, untranslated,
 };
@@ -83,63 +84,15 @@ pub fn needs_tuning(method: &Method) -> bool {
     method.name == gmft::METHOD.name
 }
 
-/// A scale of raw scores: the method, the options and their values under which it is the method's, the scale and its
-/// end.
-type Scale = (&'static str, &'static [(&'static str, &'static [&'static str])], &'static str, Lowest);
-
-const PENALTY: &str = "negative penalty, 0 is best and higher is better";
-const PERCENT: &str = "0 to 100, higher is better";
-const POINTS: &str = "negative points, 0 is best and higher is better";
-
-/// Scales of methods that have several; of those that hold, the first is in force.
-const SCALES: &[Scale] = &[
-    ("gemba-mqm", &[("da", &["on"])], PERCENT, Lowest::Quality),
-    ("gemba-mqm", &[("preset", &["code"])], "-25 to 0, 0 is best and higher is better", Lowest::Penalty),
-    ("gemba-mqm", &[], PENALTY, Lowest::Penalty),
-    ("thinking", &[("da", &["on"])], PERCENT, Lowest::Quality),
-    ("thinking", &[], PENALTY, Lowest::Penalty),
-    ("fsp", &[("score", &["da", "expected-da"])], PERCENT, Lowest::Quality),
-    ("fsp", &[], PENALTY, Lowest::PenaltyBesideQuality),
-    ("gmicl", &[("score", &["da", "expected-da"])], PERCENT, Lowest::Quality),
-    ("gmicl", &[("da", &["off"])], PENALTY, Lowest::Penalty),
-    ("gmicl", &[], PENALTY, Lowest::PenaltyBesideQuality),
-    ("rubric-mqm", &[("scenario", &["deeprubric-100", "deepq-100"])], POINTS, Lowest::Score(-100.0)),
-    ("rubric-mqm", &[("scenario", &["deeprubric-8", "deepq-8"])], POINTS, Lowest::Score(-8.0)),
-    ("rubric-mqm", &[("scenario", &["deeprubric-4", "deepq-4"])], POINTS, Lowest::Score(-4.0)),
-    ("rubric-mqm", &[("preset", &["code"])], "penalty over 100, lower is better", Lowest::Penalty),
-    ("rubric-mqm", &[], PENALTY, Lowest::Penalty),
-    (
-        "likelihood",
-        &[("relative", &["on"]), ("norm", &["sum"])],
-        "log-probability of the text in nats, less that of the text alone; higher is better",
-        Lowest::Unknown,
-    ),
-    (
-        "likelihood",
-        &[("relative", &["on"])],
-        "log-probability per token in nats, less that of the text alone; higher is better",
-        Lowest::Unknown,
-    ),
-    (
-        "likelihood",
-        &[("norm", &["sum"])],
-        "log-probability of the text in nats; higher is better",
-        Lowest::Unknown,
-    ),
-    ("likelihood", &[], "log-probability per token in nats; higher is better", Lowest::Unknown),
-];
-
-/// The scale of raw scores, and its direction, in a run of a method with this signature.
+/// The scale of scores in a run of a method with this signature.
 #[must_use]
-pub fn scale(method: &Method, signature: &Signature) -> &'static str {
-    in_force(method, signature).map_or(method.scale, |(_, _, scale, _)| scale)
-}
-
-fn in_force(method: &Method, signature: &Signature) -> Option<&'static Scale> {
+pub fn scale(method: &Method, signature: &Signature) -> Scale {
     let holds = |(option, values): &(&str, &[&str])| {
         signature.get(option).is_some_and(|value| values.contains(&value))
     };
-    SCALES.iter().find(|(name, options, ..)| *name == method.name && options.iter().all(holds))
+    let in_force = method.scales.iter().find(|(options, _)| options.iter().all(holds));
+    let weights = signature.get("weights").and_then(|name| mqm::weights::find(name).ok());
+    in_force.map_or(method.scale, |(_, scale)| *scale).signed(signature, weights)
 }
 
 /// Methods that give one verdict on all that a prompt shows; the others give one on each segment.
@@ -406,7 +359,10 @@ pub fn build(request: &str, settings: &Settings) -> Result<Built, setup::Error> 
         });
     }
     let mut judge = (method.build)(settings, &options)?;
-    judge.untranslated = rule(method, settings, &options, &judge)?;
+    let signed = sign(method, settings, &options, &judge.provenance).all();
+    let scale = scale(method, &signed);
+    judge.direction = scale.raw;
+    judge.untranslated = rule(method, settings, scale, &signed)?;
     judge.reasoning = shared::reasoning(method.common, &options)?;
     Ok(Built { judge, method, settings: settings.clone(), options, pairs: String::new() })
 }
@@ -415,18 +371,15 @@ pub fn build(request: &str, settings: &Settings) -> Result<Built, setup::Error> 
 fn rule(
     method: &Method,
     settings: &Settings,
-    options: &GivenOptions,
-    judge: &Judge,
+    scale: Scale,
+    signed: &Signature,
 ) -> Result<untranslated::Rule, setup::Error> {
     if method.reads == Reads::SourcesOnly {
         return Ok(untranslated::Rule::Ignored);
     }
-    let signed = sign(method, settings, options, &judge.provenance).all();
     // Methods that weigh no errors still show this one, at what it costs in WMT's scores.
     let weights = mqm::weights::find(signed.get("weights").unwrap_or("wmt"))?;
-    let lowest = in_force(method, &signed).map_or(method.lowest, |(.., lowest)| *lowest);
-    let wanted = (settings.language_check, settings.preset);
-    Ok(untranslated::Rule::of(wanted, lowest, weights, judge.direction))
+    Ok(untranslated::Rule::of((settings.language_check, settings.preset), scale, weights))
 }
 
 #[cfg(test)]
@@ -457,11 +410,7 @@ mod tests {
         std::fs::write(rated.path(), lines).unwrap();
         for method in METHODS {
             assert!(!method.granularities.is_empty() && method.presets.contains(&Preset::Strict));
-            assert!(
-                ![method.name, method.summary, method.citation, method.scale].contains(&""),
-                "{}",
-                method.name
-            );
+            assert!(![method.name, method.summary, method.citation].contains(&""), "{}", method.name);
             assert!(!method.stages.is_empty(), "{}", method.name);
             for preset in method.presets {
                 for granularity in method.granularities {
