@@ -73,13 +73,12 @@ fn a_damaged_line_is_found_and_its_group_judged_again() {
 #[test]
 fn a_line_that_is_gone_is_missed() {
     let small = finished(&[]);
-    let said = continued(&small, "calls.jsonl", |calls| line(calls, 4, |_| Vec::new()), &[]);
+    let told = continued(&small, "calls.jsonl", |calls| line(calls, 4, |_| Vec::new()), &[]);
     assert!(
-        said.contains("calls.jsonl` lacks calls that the journal tells of: 1 group with 1 verdict"),
-        "{said}"
+        told.contains("calls.jsonl` lacks calls that the journal tells of: 1 group with 1 verdict"),
+        "{told}"
     );
     continued(&small, "calls.jsonl", |calls| calls[..calls.len() / 2].to_vec(), &[]);
-    fs::remove_file(small.at("out/calls.jsonl")).unwrap();
     fs::remove_file(small.at("out/calls.jsonl")).unwrap();
     let (_, text) = said(small.score("out", &[]));
     assert!(text.contains("calls.jsonl` lacks calls that the journal tells of: "), "{text}");

@@ -16,8 +16,8 @@ mod stamp;
 pub mod text;
 
 pub use explain::{describe, explain};
-pub use size::size;
 pub use owner::{check_private, make_private, open_private};
+pub use size::size;
 pub use stamp::{Stamp, Time};
 
 /// Why a file cannot be written or read.
