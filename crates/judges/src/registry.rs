@@ -474,17 +474,37 @@ mod tests {
             let built = build(request, &settings).unwrap();
             scale(built.method, &built.signature().all())
         };
-        assert_eq!(of("gemba-mqm", Preset::Strict), PENALTY);
-        assert_eq!(of("gemba-mqm:form=json,da=on", Preset::Strict), PERCENT);
-        assert!(of("gemba-mqm", Preset::Code).starts_with("-25 to 0"));
-        assert_eq!(of("fsp:score=da", Preset::Strict), PERCENT);
-        assert_eq!(of("fsp", Preset::Strict), PENALTY);
-        assert!(of("rubric-mqm", Preset::Code).starts_with("negative points"));
-        assert!(of("rubric-mqm:scenario=gemba", Preset::Code).starts_with("penalty over 100"));
-        assert!(of("likelihood:norm=sum", Preset::Strict).starts_with("log-probability of the text"));
-        assert_eq!(of("gemba-da", Preset::Strict), PERCENT);
-        for (name, options, ..) in SCALES {
-            let method = find(name).unwrap();
+        for (request, preset, words) in [
+            ("gemba-mqm", Preset::Strict, "negative penalty, -25 to 0, higher is better"),
+            ("gemba-mqm:form=json,da=on", Preset::Strict, "0 to 100, higher is better"),
+            ("gemba-mqm", Preset::Code, "negative penalty, -25 to 0, higher is better"),
+            ("fsp:score=da", Preset::Strict, "0 to 100, higher is better"),
+            ("m-mad", Preset::Strict, "negative penalty, 0 is best, higher is better"),
+            ("eaprompt", Preset::Strict, "negative penalty, 0 is best, higher is better"),
+            ("rubric-mqm", Preset::Strict, "negative points, 0 is best, higher is better"),
+            ("rubric-mqm:score=mean", Preset::Strict, "negative points, -100 to 0, higher is better"),
+            ("rubric-mqm", Preset::Code, "negative points over 100, 0 is best, higher is better"),
+            (
+                "rubric-mqm:scenario=gemba",
+                Preset::Code,
+                "negative penalty over 100, -0.25 to 0, higher is better; raw scores without the minus",
+            ),
+            ("likelihood:norm=sum", Preset::Strict, "log-probability of the text in nats; higher is better"),
+            (
+                "likelihood:norm=sum,relative=on",
+                Preset::Strict,
+                "log-probability in nats, less that of the text alone; higher is better",
+            ),
+            (
+                "difficulty",
+                Preset::Strict,
+                "negative difficulty, -10 to -1, higher is easier; raw scores without the minus",
+            ),
+        ] {
+            assert_eq!(of(request, preset).to_string(), words, "{request} {preset}");
+        }
+        let scales = METHODS.iter().flat_map(|method| method.scales.iter().map(move |of| (method, of.0)));
+        for (method, options) in scales {
             let known = |option: &str, value: &&&str| match option {
                 "preset" => method.presets.iter().any(|preset| preset.name() == **value),
                 _ => method
@@ -492,8 +512,8 @@ mod tests {
                     .iter()
                     .any(|choice| choice.name == option && choice.values.contains(*value)),
             };
-            for (option, values) in *options {
-                assert!(values.iter().all(|value| known(option, &value)), "{name}: {option}");
+            for (option, values) in options {
+                assert!(values.iter().all(|value| known(option, &value)), "{}: {option}", method.name);
             }
         }
     }
