@@ -17,6 +17,9 @@ use tribunal::{
 
 use crate::fakes::{Babble, Closed, program_with, said, tiny, tiny_engine};
 
+mod submission;
+mod test_set;
+
 const SYSTEMS: [&str; 4] = ["North 2", "South", "East-9B", "West"];
 const PAIRS: [(&str, &str); 2] = [("eng_Latn", "deu_Latn"), ("ces_Latn", "ukr_Cyrl")];
 const N_DOCS: usize = 5;
@@ -423,116 +426,6 @@ fn penalties_of_raters_are_on_the_scale_of_the_task() {
     assert_eq!([of(0), of(1)], [(json!(2500.0 / 26.0), json!(0)), (json!(100.0), json!(1))]);
 }
 
-/// An error of severity minor.
-fn error(side: &str, severity: &str, place: Option<[usize; 2]>) -> Value {
-    json!({
-        "span": "x", "side": side, "start": place.map(|p| p[0]), "end": place.map(|p| p[1]), "ambiguous": false,
-        "category": "style/awkward", "severity": severity, "weight": 1.0, "confidence": null,
-    })
-}
-
-impl Participant {
-    /// Exports verdicts on the first items by a judge with this signature: the notes, and the lines of the submission.
-    fn exported(&self, signature: &str, verdicts: &[Value]) -> (String, Vec<Value>) {
-        let signature: tribunal::signature::Signature = signature.parse().unwrap();
-        let run = json!({
-            "signature": signature, "command": [], "shard": "1/1", "units": [],
-            "input": {"segments": verdicts.len(), "systems": 1, "sha256": ""},
-        });
-        self.write("run/run.json", &run.to_string());
-        let line = |(seg, given): (usize, &Value)| {
-            let mut verdict = json!({
-                "system": "South", "doc": "news_###_page0", "seg": seg, "src_lang": "en", "tgt_lang": "de",
-                "source": format!("The hill 0{seg}."), "hypothesis": hypothesis(0, 0, seg, 1),
-                "raw": given["score"], "direction": "higher", "quality_score": null, "errors": [],
-                "status": "ok", "reason": null, "n_calls": 1,
-            });
-            verdict.as_object_mut().unwrap().extend(given.as_object().unwrap().clone());
-            format!("{verdict}\n")
-        };
-        self.write("run/verdicts.jsonl", &verdicts.iter().enumerate().map(line).collect::<String>());
-        let (_, said) = self.tribunal("export run --as wmt26 --testset task.jsonl --out s.jsonl", &[]);
-        (said, self.lines("s.jsonl"))
-    }
-}
-
-#[test]
-fn a_translation_in_which_the_judge_named_errors_is_not_error_free() {
-    let own = Participant::new();
-    let (said, lines) = own.exported(
-        "method:gemba-esa|weights:gemba",
-        &[
-            json!({ "score": 95.0, "errors": [error("target", "minor", None)] }),
-            json!({ "score": 85.0, "errors": [error("source", "critical", Some([0, 3]))] }),
-            json!({ "score": 90.0, "errors": [error("target", "neutral", Some([0, 3]))] }),
-            json!({ "score": 85.0 }),
-            json!({ "score": 84.0 }),
-        ],
-    );
-    let free: Vec<&Value> = lines.iter().map(|line| &line["task3_pred"]["South"]).collect();
-    assert_eq!(free, [0, 0, 0, 1, 0]);
-    assert!(lines.iter().all(|line| line["task1_pred"]["South"]["errors"] == json!([])));
-    let place = |seg: usize| format!("in segment {} (id {seg}) of `news_###_page0` by `South`", seg + 1);
-    for left_out in [
-        format!("1 error without a place in the translation, {}", place(0)),
-        format!("1 error of the source, {}", place(1)),
-    ] {
-        assert!(said.contains(&format!("left out of `task1_pred`: {left_out}")), "{said}");
-    }
-}
-
-#[test]
-fn every_scale_has_one_map_to_the_tasks() {
-    let own = Participant::new();
-    let rubric = "method:rubric-mqm|scenario:deeprubric-100|score:sum|preset:strict|weights:rubric-mqm";
-    for (signature, score, expected) in [
-        // A quality beside the score is another scale.
-        ("method:fsp|weights:wmt", -25.0, Some(50.0)),
-        ("method:m-mad|weights:mmad", -75.0, Some(25.0)),
-        ("method:gemba-mqm|weights:gemba", -5.0, Some(80.0)),
-        ("method:himate|weights:himate", -25.0, Some(50.0)),
-        ("method:eaprompt|w-major:5", -75.0, Some(25.0)),
-        (rubric, -1500.0, Some(25.0)),
-        ("method:rubric-mqm|scenario:gemba|score:sum|preset:code|weights:rubric-mqm", -0.05, Some(80.0)),
-        ("method:likelihood|direction:forward|norm:mean|relative:off", -0.5, Some(100.0 * (-0.5f64).exp())),
-        ("method:likelihood|norm:sum|relative:off", -75.0, Some(25.0)),
-        ("method:likelihood|norm:mean|relative:on", 25.0, Some(75.0)),
-        ("method:gemba-stars", 4.0, Some(75.0)),
-        ("method:difficulty", -3.0, None),
-    ] {
-        let errors = json!([error("target", "minor", Some([0, 3]))]);
-        let verdicts = [json!({ "score": score, "quality_score": 95.0, "errors": errors })];
-        let (said, lines) = own.exported(signature, &verdicts);
-        let written = lines[0]["task2_pred"]["South"].as_f64();
-        assert!(written.zip(expected).is_none_or(|(a, b)| (a - b).abs() < 1e-9), "{signature}: {written:?}");
-        assert_eq!(written.is_some(), expected.is_some(), "{signature}: {said}");
-        let names_errors = !["likelihood", "stars", "difficulty"].iter().any(|name| signature.contains(name));
-        assert_eq!(lines[0]["task1_pred"]["South"]["errors"].is_array(), names_errors, "{signature}");
-        assert_eq!(
-            lines[0]["task3_pred"]["South"],
-            expected.map_or(Value::Null, |_| json!(0)),
-            "{signature}"
-        );
-    }
-    let (_, lines) = own.exported(
-        "method:m-mad|weights:mmad",
-        &[
-            json!({ "score": -25.0, "n_calls": 0, "warning": "not a translation: identical to the source" }),
-            json!({ "score": -1000.0 }),
-        ],
-    );
-    let scores = [0, 1].map(|line: usize| lines[line]["task2_pred"]["South"].as_f64().unwrap());
-    assert!(scores[0] == 0.0 && scores[1] > 0.0, "{scores:?}");
-}
-
-#[test]
-fn task_3_allows_no_references() {
-    let own = Participant::new();
-    let (said, lines) = own.exported("method:gemba-da|reference:on", &[json!({ "score": 99.0 })]);
-    assert_eq!((&lines[0]["task2_pred"]["South"], &lines[0]["task3_pred"]), (&json!(99.0), &Value::Null));
-    assert!(said.contains("`task3_pred` is left out: Task 3 allows no references"), "{said}");
-}
-
 #[test]
 fn options_that_would_do_nothing_are_refused() {
     let own = Participant::new();
@@ -550,77 +443,6 @@ fn options_that_would_do_nothing_are_refused() {
     let report: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&report["n_items"], &report["n_problems"]), (&json!(25), &json!(0)));
     assert!(wrong("verify DIR/s.jsonl").contains("name the task's file with `--testset`"));
-}
-
-/// WMT25's file has its reference among the translations, rated or not.
-#[test]
-fn references_of_wmt25_become_the_test_sets() {
-    let own = Participant::new();
-    let line = |seg: usize, rated: Value| {
-        let id = format!("en-de_#_news_#_a_#_{seg}");
-        let texts = json!({ "CON": "Eins.", "..": "Ein.", "refA": format!("Satz {seg}.") });
-        format!("{}\n", json!({ "doc_id": id, "src_text": "One.", "tgt_text": texts, "scores": rated }))
-    };
-    let score = json!([{ "score": 60, "annotator": "u1", "errors": [] }]);
-    let lines =
-        [line(0, json!({ "CON": score, "..": score })), line(1, json!({ "CON": score, "refA": score }))];
-    own.write("humeval.jsonl", &lines.concat());
-    own.run("export DIR/humeval.jsonl --as testset --out DIR/set").unwrap();
-    assert_eq!(own.read("set/references/en-de.refA.txt"), "Satz 0.\nSatz 1.\n");
-    let mut systems: Vec<String> = fs::read_dir(own.at("set/system-outputs/en-de"))
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    systems.sort();
-    assert_eq!(systems, ["_..txt", "_CON.txt", "refA.txt"]);
-    let (text, _) =
-        own.run("meta --testset DIR/set -l en-de --gold esa --metrics none --also testset").unwrap();
-    assert!(text.contains("refA"), "{text}");
-}
-
-/// A rater's last annotations and resets as the campaign's page shows them are scores of another name.
-#[test]
-fn annotations_count_as_in_wmt26s_analysis() {
-    let own = Participant::new();
-    let scores = |name: &str, more: &[&str]| {
-        own.write("eng_Latn---deu_Latn.jsonl", &format!("{}{}", campaign(), more.concat()));
-        own.run(&format!("export DIR/eng_Latn---deu_Latn.jsonl --as testset --out DIR/{name}")).unwrap();
-        let first = |gold: &str| {
-            let file = own.at(&format!("{name}/human-scores/en-de.{gold}.seg.score"));
-            file.exists().then(|| fs::read_to_string(file).unwrap().lines().next().unwrap().to_owned())
-        };
-        [first("esa"), first("esa-last")]
-    };
-    assert_eq!(scores("plain", &[]), [Some("North_2\t90".to_owned()), None], "both rules give the same");
-    // Ben's first document once more, with 0 for every score.
-    let entry = campaign().lines().nth(4).unwrap().to_owned();
-    let mut zeros: Value = serde_json::from_str(&entry).unwrap();
-    for said in zeros["annotation"].as_array_mut().unwrap() {
-        said.as_object_mut().unwrap().values_mut().for_each(|one| one["score"] = json!(0));
-    }
-    let (zeros, reset) =
-        (format!("{zeros}\n"), "{\"user_id\":\"ben\",\"item_i\":0,\"annotation\":\"__RESET__\"}\n");
-    let resubmitted = scores("resubmitted", &[&zeros]);
-    assert_eq!(resubmitted, ["North_2\t60", "North_2\t45"].map(|line| Some(line.to_owned())));
-    let undone = scores("undone", &[reset, &zeros]);
-    assert_eq!(undone, ["North_2\t0", "North_2\t45"].map(|line| Some(line.to_owned())));
-    let rated = own.read("resubmitted/human-scores/en-de.esa.ben.seg.rating");
-    assert_eq!(rated.matches("\"start\":4").count(), 2 * IN_DOC, "the last of a rater's annotations");
-}
-
-#[test]
-fn a_test_set_is_written_whole_or_not_at_all() {
-    let own = Participant::new();
-    let long = "n".repeat(300);
-    own.write("eng_Latn---deu_Latn.jsonl", &campaign().replace("\"South\"", &format!("\"{long}\"")));
-    let export = "export DIR/eng_Latn---deu_Latn.jsonl --as testset --out DIR/new/set";
-    own.run(export).unwrap_err();
-    assert!(!own.at("new").exists());
-    own.write("new/set/mine.txt", "mine");
-    own.run(export).unwrap_err();
-    let left: Vec<_> =
-        fs::read_dir(own.at("new/set")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left, ["mine.txt"]);
 }
 
 #[test]
