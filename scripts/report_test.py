@@ -305,7 +305,7 @@ def check_unranked(page, path, shots):
     box = page.run("document.querySelector('.warning[role=note]').textContent")
     assert box.startswith("Do not order these systems by their means.") and "negations" in box, box
     boxes = page.run("[...document.querySelectorAll('.warning[role=note]')].map((e) => e.textContent)")
-    assert len(boxes) == 3 and all("1 of 12 units is not a translation" in box for box in boxes[1:]), boxes
+    assert len(boxes) == 3 and all("1 of 12 segments is not a translation" in box for box in boxes[1:]), boxes
     is_true("document.querySelector('.warning').getBoundingClientRect().bottom <= document.querySelector('table.standings').getBoundingClientRect().top")
     is_true("getComputedStyle(document.querySelector('.warning')).color === getComputedStyle(document.body).color")
     page.shot(shots / "unranked-overview.png")

@@ -284,7 +284,7 @@ fn which_p_to_read_and_where_there_is_none_to_read() {
         let (text, _) = compare(root.path(), &[&run], more).unwrap();
         unwrapped(&text)
     };
-    let few = "b: too few units to tell: it differs from the baseline on 5, and p randomization can be below 0.05 from 6 on";
+    let few = "b: too few segments to tell: it differs from the baseline on 5, and p randomization can be below 0.05 from 6 on";
     let five = told(5, &[]);
     assert!(five.contains(few) && five.contains("p randomization below 0.05"), "{five}");
     let six = told(6, &[]);

@@ -243,7 +243,7 @@ fn the_warning_stands_wherever_the_score_stands() {
     let small = SmallRun::scoring(1);
     mixed(&small);
     let (_, text) = said(small.score("out", &[]));
-    let of_system = "warning: partly: 2 of 12 units are not translations";
+    let of_system = "warning: partly: 2 of 12 segments are not translations";
     assert!(text.contains(of_system) && text.contains(&format!("warning     {COPY}")), "{text}");
     for (args, wanted) in [
         (&["show", "out"][..], of_system),

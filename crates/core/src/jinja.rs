@@ -77,6 +77,9 @@ pub fn add(
 ///
 /// # Errors
 /// A template that fails, does not end, prints more than `max_bytes`, or on which minijinja panics.
+///
+/// # Panics
+/// Never: whole strings are written.
 pub fn render(
     environment: &Environment<'_>,
     name: &str,

@@ -116,20 +116,21 @@ impl Measured {
     }
 }
 
-/// The time of a run on each of these devices that holds the model with a cache of so many tokens and was measured with one
-/// of its kind, as names and values; nothing for a model whose card does not know its shape.
+/// The time of a run with this context on each of these devices that holds the model and was measured with one of its
+/// kind, as names and values; nothing for a model whose card does not know its shape.
 #[must_use]
 pub fn estimates(card: &Card, context: usize, work: Work) -> Vec<(String, String)> {
     let Some(weights) = Weights::of(card) else { return Vec::new() };
     let Some(kind) = Kind::of(card, weights) else { return Vec::new() };
+    let Some(need) = gpu_memory::within(card, context) else { return Vec::new() };
     let of_gpu = |gpu: &Measured| {
+        let context = need.context_in(usize::try_from(gpu.bytes).unwrap_or(usize::MAX))?;
+        let shorter = (context < need.context).then(|| format!(", with a context of {context} tokens"));
         let value = format!("{} (estimate; measured {})", range(gpu.seconds_on_gpu(weights, work)), gpu.when);
-        (format!("time on one {}", gpu.name), value)
+        Some((format!("time on one {}{}", gpu.name, shorter.unwrap_or_default()), value))
     };
-    let need = gpu_memory::within(card, context);
-    let holds = |gpu: &Measured| need.as_ref().is_some_and(|need| need.total() as u64 <= gpu.bytes);
-    let fits = |gpu: &&Measured| gpu.kind == kind && holds(gpu);
-    let mut rows: Vec<(String, String)> = GPUS.iter().filter(fits).map(of_gpu).collect();
+    let mut rows: Vec<(String, String)> =
+        GPUS.iter().filter(|gpu| gpu.kind == kind).filter_map(of_gpu).collect();
     // Steps of few answers read all experts of a mixture, and multiply with some.
     let [least, most] =
         CORE.seconds(weights, [weights.of_token, weights.all], work).map(|seconds| seconds / 3600.0);
@@ -219,7 +220,13 @@ mod tests {
         }
         // 135 GiB of weights and 10 GiB of cache are more than the 139 GiB of an H200.
         let large = card::find("qwen2.5-72b-instruct").unwrap();
-        assert_eq!([large.context, 4096].map(|context| estimates(&large, context, work).len()), [1, 2]);
+        let name = |context| estimates(&large, context, work).remove(0).0;
+        assert!(
+            name(large.context).starts_with("time on one H200, with a context of "),
+            "{}",
+            name(large.context)
+        );
+        assert_eq!(name(1024), "time on one H200");
         let of_mixture = Weights::of(&card::find("qwen3-30b-a3b-instruct-2507").unwrap()).unwrap();
         assert!(of_mixture.all > 8.0 * of_mixture.of_token, "{of_mixture:?}");
     }

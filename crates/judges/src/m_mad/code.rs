@@ -200,8 +200,8 @@ impl Published {
 
     /// Stage 3.
     fn conclude(&self, panel: &Panel, segment: &Segment, views: &[View]) -> Result<Vec<ErrorSpan>, Error> {
-        let is_settled =
-            views.iter().all(View::is_empty) || is_quotes(&segment.source) && is_quotes(&segment.hypothesis);
+        let is_settled = views.iter().all(View::is_empty)
+            || is_quotes(reading::strip_start(&segment.source)) && is_quotes(&segment.hypothesis);
         if is_settled {
             return Ok(Vec::new());
         }

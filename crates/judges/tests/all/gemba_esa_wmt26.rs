@@ -332,5 +332,10 @@ fn code_finds_the_spans_that_the_published_program_finds() {
     let spans = "Major:\naccuracy/omission - \"b\"\nother - \"b\\\"\nother - \"c\\\"\nMinor:\nno-error";
     let script = Arc::new(Script::new().on("", &[spans, r#"{"score": "8_5"}"#]));
     let verdict = run(&judge, &script, &[segment(["en", "de"], None, "a", "a b")]).remove(0);
-    insta::assert_snapshot!(show(&verdict), @"");
+    insta::assert_snapshot!(show(&verdict), @r"
+    score 85 raw 85 quality 85
+      major accuracy/omission `b` source nowhere weight 5
+      major other `b` target 2..3 weight 5
+      major other `c\` target nowhere weight 5
+    ");
 }

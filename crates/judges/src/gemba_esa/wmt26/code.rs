@@ -17,7 +17,7 @@ use crate::{
     in_parallel,
     llm::{Chat, Reasoning, Reply, ResponseFormat, Sampling},
     method::Calls,
-    mqm::{self, ErrorSpan, Repeats, Severity, Side, weights::Weights},
+    mqm::{self, ErrorSpan, Repeats, Severity, weights::Weights},
     prompt, reading,
     segment::Segment,
     setup::{self, Reference, Settings},
@@ -126,7 +126,7 @@ impl Published {
             // `_find_span`: models end spans with stray backslashes.
             let bare = error.span.trim_end_matches('\\');
             if !target.contains(&error.span) && !bare.is_empty() && target.contains(bare) {
-                error.span.truncate(bare.len());
+                error.span = bare.to_owned();
             }
         }
         let question = self.texts.score(names, domain, (source, target), &spans);
@@ -137,15 +137,18 @@ impl Published {
         Ok(self.verdict(segment, score, errors))
     }
 
+    /// The baseline looks for no omission in the translation.
     fn verdict(&self, segment: &Segment, score: f64, errors: Vec<ErrorSpan>) -> Verdict {
-        let (source, target) = (&segment.source, &segment.hypothesis);
-        let (mut errors, _) = mqm::assess(errors, source, target, Repeats::Charged, self.weights);
-        // The baseline looks for no omission in the translation.
-        for error in errors.iter_mut().filter(|e| e.category == OMISSION && e.side == Side::Target) {
-            *error =
-                ErrorSpan { side: Side::Source, start: None, end: None, ambiguous: false, ..error.clone() };
-        }
-        Verdict { quality_score: Some(score), ..Verdict::new(score, errors) }
+        let is_omission = |error: &ErrorSpan| error.category == OMISSION;
+        let places: Vec<bool> = errors.iter().map(is_omission).collect();
+        let (omitted, marked): (Vec<_>, Vec<_>) = errors.into_iter().partition(is_omission);
+        let assess = |errors, target: &str| {
+            mqm::assess(errors, &segment.source, target, Repeats::Charged, self.weights).0.into_iter()
+        };
+        let (mut omitted, mut marked) = (assess(omitted, ""), assess(marked, &segment.hypothesis));
+        let errors =
+            places.into_iter().filter_map(|omits| if omits { omitted.next() } else { marked.next() });
+        Verdict { quality_score: Some(score), ..Verdict::new(score, errors.collect()) }
     }
 
     /// An answer as it is, even one that its budget cut.
