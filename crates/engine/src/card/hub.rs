@@ -189,7 +189,8 @@ impl Hub {
     fn parts(&self, quant: &str, answer: &Answer) -> Result<Vec<String>, Error> {
         let is_model = |name: &str| {
             let name = name.to_lowercase();
-            name.ends_with(".gguf") && !name.contains("mmproj") && !name.contains("imatrix")
+            let is_gguf = Path::new(&name).extension().is_some_and(|ending| ending == "gguf");
+            is_gguf && !name.contains("mmproj") && !name.contains("imatrix")
         };
         let parts = |name: &str| {
             let parts = gguf::siblings(Path::new(name)).into_iter();

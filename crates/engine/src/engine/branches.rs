@@ -127,6 +127,7 @@ fn chains(nodes: &mut [Node]) -> Vec<Chain> {
 }
 
 /// The usage of all chains of a tree of texts; their shared prompt counts once.
+#[must_use]
 pub fn together(replies: &[Reply]) -> Usage {
     let mut usage = Usage::default();
     for (i, reply) in replies.iter().enumerate() {

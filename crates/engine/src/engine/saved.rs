@@ -327,7 +327,9 @@ mod tests {
                 .unwrap();
         }
         let of_user = ["other.txt", "notes.kv", ".notes.kv.abc123.new"].map(|name| own.folder.join(name));
-        of_user.iter().for_each(|path| fs::write(path, [0; 1000]).unwrap());
+        for path in &of_user {
+            fs::write(path, [0; 1000]).unwrap();
+        }
         assert!(own.read(&prefix(&[1]), 100).unwrap().is_some(), "which is now the latest");
         remove_oldest(&own.folder, 2 * (100 + HASH as u64)).unwrap();
         let there = [1, 2, 3].map(|id| own.read(&prefix(&[id]), 100).unwrap().is_some());
@@ -337,7 +339,9 @@ mod tests {
             let path = own.path(&prefix(&[id]));
             path.with_file_name(format!(".{}.abc123.new", path.file_name().unwrap().display()))
         });
-        unfinished.iter().for_each(|path| fs::write(path, [7; 50]).unwrap());
+        for path in &unfinished {
+            fs::write(path, [7; 50]).unwrap();
+        }
         own.write(&prefix(&[5]), &[0; 100]).unwrap();
         assert!(!unfinished.iter().any(|path| path.exists()) && of_user.iter().all(|path| path.exists()));
         own.write(&prefix(&[4]), &[0; 1000]).unwrap();

@@ -70,7 +70,9 @@ fn join(index: &mut BTreeMap<String, Entry>, names: &[String], whole: String) {
         index.get(name).filter(is_alike).map(|entry| (entry.file, entry.start, entry.end))
     });
     let Some(parts) = parts.collect::<Option<Arc<[_]>>>() else { return };
-    names.iter().for_each(|name| drop(index.remove(name)));
+    for name in names {
+        index.remove(name);
+    }
     index.insert(whole, Entry { file, start, end, dtype, shape, rows: None, source: Source::Joined(parts) });
 }
 

@@ -64,7 +64,7 @@ pub(super) fn check(
     let mut refused = None;
     index.retain(|name, entry| {
         let is_kept = read.contains(name) || is_read(name);
-        if !is_kept && !(name.ends_with("bias") && is_zero(&*entry)) {
+        if !(is_kept || name.ends_with("bias") && is_zero(&*entry)) {
             refused.get_or_insert_with(|| names.get(&(entry.file, entry.start)).unwrap_or(name).clone());
         }
         is_kept
