@@ -74,7 +74,7 @@ fn a_relative_home_is_no_home() {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_tribunal"));
     command.args(["models", "list"]).current_dir(folder.path()).env("HOME", "relative");
-    ["TRIBUNAL_HOME", "XDG_CACHE_HOME"].into_iter().for_each(|name| drop(command.env_remove(name)));
+    command.env_remove("TRIBUNAL_HOME").env_remove("XDG_CACHE_HOME");
     let (code, text) = said(command);
     assert!(code == 2 && text.contains("no cache folder is known on this machine"), "{text}");
 }
