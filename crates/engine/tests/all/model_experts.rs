@@ -87,8 +87,8 @@ fn experts_may_lie_in_one_tensor() {
 /// As some libraries save the experts of gpt-oss and of Gemma 4: a module for each.
 #[test]
 fn experts_may_be_modules_of_other_names() {
-    let unstacked = |all: &mut Tensors, (from, to): (&str, &str), is_transposed: bool| {
-        for name in all.keys().filter(|name| name.contains(from)).cloned().collect::<Vec<_>>() {
+    let unstacked = |all: &mut Tensors, from: &str, to: &str, is_transposed: bool| {
+        for name in all.keys().filter(|name| name.ends_with(from)).cloned().collect::<Vec<_>>() {
             let tensor = all.remove(&name).unwrap();
             for expert in 0..N {
                 let part = tensor.get(expert).unwrap();
@@ -100,9 +100,8 @@ fn experts_may_be_modules_of_other_names() {
     };
     let mut oss = tensors("gpt-oss");
     for part in ["gate_up_proj", "down_proj"] {
-        let (bias, all) = (format!("{part}s.N.bias"), format!("{part}s.N.weight"));
-        unstacked(&mut oss, (&format!("{part}_bias"), &bias), true);
-        unstacked(&mut oss, (&format!("experts.{part}"), &format!("experts.{all}")), true);
+        unstacked(&mut oss, &format!("{part}_bias"), &format!("{part}s.N.bias"), true);
+        unstacked(&mut oss, part, &format!("{part}s.N.weight"), true);
     }
     let oss: Tensors = oss.into_iter().map(|(n, t)| (n.replace(".router.", ".router.linear."), t)).collect();
     assert!(oss.contains_key("model.layers.1.mlp.experts.gate_up_projs.7.bias"));
@@ -111,7 +110,7 @@ fn experts_may_be_modules_of_other_names() {
     let mut gemma = tensors("gemma4-moe");
     for part in ["gate_up_proj", "down_proj"] {
         let to = format!(".moe.experts.N.{part}.weight");
-        unstacked(&mut gemma, (&format!(".experts.{part}"), &to), false);
+        unstacked(&mut gemma, &format!(".experts.{part}"), &to, false);
     }
     for name in gemma.keys().filter(|name| name.contains("gate_up_proj")).cloned().collect::<Vec<_>>() {
         let halves = gemma.remove(&name).unwrap().chunk(2, 0).unwrap();

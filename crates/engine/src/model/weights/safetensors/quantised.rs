@@ -128,6 +128,8 @@ fn matrix(
     let misfit = |reason: &str| (name.clone(), reason.to_owned());
     let mut take = |part: &str| pieces.remove(&format!("{module}.{part}"));
     let codes = take(what).ok_or_else(|| misfit("is missing"))?;
+    // From here on as the file names it.
+    let misfit = |reason: &str| (codes.name.clone(), reason.to_owned());
     let [rows, columns] = codes.shape[..] else { return Err(misfit("is no matrix")) };
     if what == "weight" {
         let scales = take("weight_scale_inv").or_else(|| take("weight_scale"));
