@@ -3,8 +3,9 @@
 use std::{fs, path::Path, sync::Arc};
 
 use tribunal::{
+    engine::Engine,
     judges::{Error, Granularity, Panel, Settings, rehearse},
-    llm::{Chat, Llm, ResponseFormat, Sampling},
+    llm::{self, Chat, Llm, Reply, ResponseFormat, Sampling, Scored, Token, TokenSource},
     run::{self, RunConfig},
     segment::Segment,
 };
@@ -115,6 +116,57 @@ fn what_has_no_score() {
     }
 }
 
+/// A short text may be as improbable as chance. A longer one is not, nor are all tokens of one equally
+/// probable.
+#[test]
+fn a_text_that_the_model_says_nothing_of_has_no_score() {
+    struct AtChance(Vec<f64>);
+    impl Llm for AtChance {
+        fn ask(&self, _: &Chat, _: &ResponseFormat, _: &Sampling) -> Result<Reply, llm::Error> {
+            Err(llm::Error::NoSignal)
+        }
+
+        fn score_continuations(&self, _: &Chat, texts: &[String]) -> Result<Vec<Scored>, llm::Error> {
+            let token = |&logprob: &f64| Token {
+                id: 1,
+                text: "a".into(),
+                logprob,
+                masked_logprob: logprob,
+                source: TokenSource::Sampled,
+            };
+            let tokens: Vec<Token> = self.0.iter().map(token).collect();
+            let is_chance = llm::is_chance(&tokens, 320, &[]);
+            let scored = |text: &String| Scored {
+                text: text.clone(),
+                tokens: tokens.clone(),
+                reading: None,
+                is_chance,
+                usage: llm::Usage::default(),
+            };
+            Ok(texts.iter().map(scored).collect())
+        }
+    }
+    let uniform = -(320_f64).ln();
+    for (logprobs, has_score) in [
+        (vec![uniform; 20], false),
+        (vec![uniform; 2], false),
+        (vec![-63.2; 12], false),
+        ([vec![-0.0; 1], vec![-63.2; 12]].concat(), false),
+        ((0..9).map(|i| -7.0 - f64::from(i)).collect(), false),
+        (vec![-9.0], true),
+        (vec![-9.0, -7.0], true),
+        ((0..20).map(|i| -0.5 * f64::from(i)).collect(), true),
+        (vec![-1.0; 20], true),
+    ] {
+        let name = format!("{logprobs:?}");
+        let panel = Panel::new(Arc::new(AtChance(logprobs)), Sampling::default());
+        let judge = fakes::judge("likelihood", &Settings::default());
+        let verdict = judged(&judge, &panel, &[segment(0, "He went.", "Er ging.")]).0.remove(0);
+        assert!(verdict.is_ok() == has_score, "{name}: {verdict:?}");
+        assert!(has_score || matches!(verdict, Err(Error::NoSignal(_))), "{name}");
+    }
+}
+
 /// The mean log-probability of a text when the model is made to write it.
 fn written(llm: &dyn Llm, prompt: &str, text: &str) -> f64 {
     let form = ResponseFormat::Choice(vec![text.to_owned()]);
@@ -124,10 +176,24 @@ fn written(llm: &dyn Llm, prompt: &str, text: &str) -> f64 {
     reply.tokens[..n].iter().map(|token| token.logprob).sum::<f64>() / n as f64
 }
 
+/// A model of random weights, which finds every text as improbable as chance, without saying so.
+struct Random(Engine);
+
+impl Llm for Random {
+    fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, llm::Error> {
+        self.0.ask(chat, form, sampling)
+    }
+
+    fn score_continuations(&self, chat: &Chat, texts: &[String]) -> Result<Vec<Scored>, llm::Error> {
+        let scored = self.0.score_continuations(chat, texts)?;
+        Ok(scored.into_iter().map(|scored| Scored { is_chance: false, ..scored }).collect())
+    }
+}
+
 #[test]
 fn a_score_is_what_the_model_would_say_if_it_wrote_the_text() {
     let engine = tiny_engine("qwen2", 16, 2048);
-    let panel = Panel::new(Arc::new(engine.clone()), Sampling::default());
+    let panel = Panel::new(Arc::new(Random(engine.clone())), Sampling::default());
     let group = document();
     let scores = |options: &str| -> Vec<f64> {
         let judge = fakes::judge(&format!("likelihood:{options}"), &doc());
@@ -197,9 +263,12 @@ fn a_run_is_verified_and_does_not_depend_on_batch_or_cache() {
     };
     for (out, more) in [("out", &[][..]), ("one", &["--jobs", "1", "--batch", "1", "--no-prefix-cache"])] {
         let (code, text) = score(out, more);
-        assert_eq!(code, 0, "{text}");
+        assert_eq!(code, 1, "{text}");
     }
     let verdicts = small.read("out/verdicts.jsonl");
+    // Random weights find every text as improbable as chance. What is recorded of it is verified all the
+    // same.
+    assert_eq!(verdicts.matches(r#""status":"no_signal""#).count(), 18, "{verdicts}");
     assert_eq!(verdicts, small.read("one/verdicts.jsonl"));
     assert_eq!(verdicts.lines().count(), 18);
     for more in [&["--without-model"][..], &[]] {
