@@ -381,7 +381,7 @@ fn recursive_schemas_hold_or_say_why_not() {
         (object(true, n()), endless),
         (node(json!({"type": "array", "items": n(), "minItems": 1})), endless),
         (node(beside), "circular references with sibling keys"),
-        (json!({"$ref": "#/$defs/none"}), "'/$defs/none' does not exist"),
+        (json!({"$ref": "#/$defs/none"}), "not found in '#/$defs/none'"),
     ] {
         let refused =
             tiny_vocabulary().grammar(&ResponseFormat::json(schema.clone())).err().unwrap().to_string();
