@@ -365,7 +365,7 @@ fn run_decode(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
 
 fn run_seeded(args: &Seeded, out: &mut dyn Write) -> Result<ExitCode> {
     let bytes = seeded::Seeded::new(Shape::named(&args.shape)?, args.layers, 1).write(&args.out)?;
-    writeln!(out, "wrote {:.1} GB to `{}`", bytes as f64 / 1e9, args.out.display())?;
+    writeln!(out, "wrote {} to `{}`", files::size(bytes), args.out.display())?;
     Ok(ExitCode::SUCCESS)
 }
 
