@@ -200,8 +200,6 @@ mod tests {
         {
             match files(method.name, preset) {
                 Ok(files) => assert!(!files.is_empty(), "{} {preset}", method.name),
-                // An option of the method says which: `methods show` takes it.
-                Err(error) if error.to_string().contains("threshold=") => {}
                 Err(error) => assert!(error.to_string().contains("hint: they are in `"), "{error}"),
             }
         }

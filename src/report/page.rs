@@ -36,7 +36,7 @@ const SCRIPT: &[&str] = &[
 #[derive(Clone, Debug)]
 pub struct Judge {
     pub name: String,
-    /// For what a verdict is about.
+    /// The noun for what a verdict is about.
     pub noun: &'static str,
     pub human: bool,
     pub signature: Option<String>,

@@ -146,7 +146,7 @@ fn table(
     let neutral = systems.iter().any(|s| s.neutral > 0.0);
     let uneven = common.filter(|common| common.left_out > 0);
     let nouns = format!("{noun}s");
-    let mut header = vec!["system", &nouns, "score"];
+    let mut header = vec!["system", nouns.as_str(), "score"];
     header.extend(uneven.map(|_| "on its own"));
     header.extend(quality.then_some("quality"));
     header.push("coverage");
