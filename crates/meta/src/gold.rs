@@ -196,7 +196,7 @@ fn annotators(testset: &TestSet, names: &[String]) -> Result<Vec<Annotator>, Err
     if let [name] = names {
         let own = testset.annotators(name)?;
         if !own.is_empty() {
-            return Ok(own);
+            return Ok(own.into_iter().map(|(name, scores)| Annotator { name, scores }).collect());
         }
         let files = rating_files(testset, names)?;
         let read = |file: RatingFile| {

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::Error;
-use super::annotators::several::Annotator;
 use super::scores::SegmentScores;
 use crate::segment::read::ment::Ment;
 
@@ -43,7 +42,7 @@ pub fn averages(ment: &Ment) -> Result<SegmentScores, Error> {
 /// `annotators`, and their ratings of translation N in a list whose field has `trans_N` in its name and whose mean is
 /// the average.
 #[must_use]
-pub fn annotators(ment: &Ment) -> Vec<Annotator> {
+pub fn annotators(ment: &Ment) -> BTreeMap<String, SegmentScores> {
     let mut all: BTreeMap<String, SegmentScores> = BTreeMap::new();
     for (seg, (_, row)) in ment.rows.iter().enumerate() {
         for system in ment.outputs.keys() {
@@ -54,7 +53,7 @@ pub fn annotators(ment: &Ment) -> Vec<Annotator> {
             }
         }
     }
-    all.into_iter().map(|(name, scores)| Annotator { name, scores }).collect()
+    all
 }
 
 fn ratings(row: &Map<String, Value>, number: &str) -> Vec<(String, f64)> {

@@ -1,7 +1,7 @@
 //! One language pair of an mt-metrics-eval folder, or of MENT: documents, texts, human and metric scores. File names
 //! are defined in `read/layout`; contents are checked here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 pub use crate::segment::read::layout::{MetricName, Place};
@@ -9,7 +9,6 @@ use crate::segment::read::layout::{TestsetFiles, pairs, texts, texts_as_publishe
 use crate::segment::read::ment::{self as layout_of_ment, Ment};
 use crate::segment::{Lang, lang};
 
-use super::annotators::several::Annotator;
 use super::scores::numbering::Numbered;
 use super::scores::{self, ScoreFile, Scores, SegmentScores};
 use super::{Error, ment};
@@ -123,13 +122,12 @@ impl TestSet {
     ///
     /// # Errors
     /// Files that do not fit the test set.
-    pub fn annotators(&self, gold: &str) -> Result<Vec<Annotator>, Error> {
+    pub fn annotators(&self, gold: &str) -> Result<BTreeMap<String, SegmentScores>, Error> {
         if let Some(ment) = &self.ment {
             return Ok(ment::annotators(ment));
         }
-        let read =
-            |(name, path): (String, PathBuf)| Ok(Annotator { name, scores: self.read_segments(&path)? });
-        self.layout.rater_scores(gold)?.into_iter().map(read).collect()
+        let files = self.layout.rater_scores(gold)?.into_iter();
+        files.map(|(name, path)| Ok((name, self.read_segments(&path)?))).collect()
     }
 
     /// Every metric of the folder.

@@ -64,6 +64,21 @@ fn pair(path: &Path, row: &Row) -> Result<String, Error> {
     Ok(format!("{}-{}", row.required(&["src_lang"])?, row.required(&["trans_lang", "tgt_lang"])?))
 }
 
+/// The chosen systems' translations; `None` for a folder of another kind.
+///
+/// # Errors
+/// As [`Ment::open`], and a pair, a system or a reference that is not there.
+pub fn testset(choice: &TestSet) -> Result<Option<Input>, Error> {
+    if let Some(ment) = Ment::open(&choice.dir, &choice.pair.0)? {
+        return ment.input(choice).map(Some);
+    }
+    let there = Vec::from_iter(pairs(&choice.dir)).join(", ");
+    if there.is_empty() {
+        return Ok(None);
+    }
+    Err(Error::OtherPairs { path: choice.dir.clone(), pair: choice.pair.0.clone(), there })
+}
+
 impl Ment {
     /// Opens one language pair; `None` where the folder is no MENT, or has no such pair.
     ///
@@ -139,11 +154,7 @@ impl Ment {
         Ok(Self { path, root, places, sources, references, outputs, rows: Vec::new() })
     }
 
-    /// The chosen systems' translations.
-    ///
-    /// # Errors
-    /// An unknown system or reference.
-    pub fn input(&self, choice: &TestSet) -> Result<Input, Error> {
+    fn input(&self, choice: &TestSet) -> Result<Input, Error> {
         let (pair, src_lang, tgt_lang) = choice.pair.clone();
         let all: Vec<String> = self.outputs.keys().cloned().collect();
         let systems = choice.systems.as_ref().unwrap_or(&all);

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use super::{
     Error, Input, general, genmt,
     layout::{self, NO_TRANSLATION, TestsetFiles, names},
-    ment::Ment,
-    parallel,
+    ment, parallel,
 };
 use crate::segment::{Lang, Segment};
 
@@ -34,8 +33,8 @@ pub fn testset(choice: &TestSet) -> Result<Input, Error> {
     if let Some(files) = genmt::files(&choice.dir) {
         return genmt::testset(choice, &files);
     }
-    if let Some(ment) = Ment::open(&choice.dir, &choice.pair.0)? {
-        return ment.input(choice);
+    if let Some(input) = ment::testset(choice)? {
+        return Ok(input);
     }
     let choice = &TestSet { dir: general::root(&choice.dir), ..choice.clone() };
     if let Some(files) = general::files(&choice.dir, &choice.pair.0)? {
