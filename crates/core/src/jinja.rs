@@ -1,124 +1,156 @@
-//! Jinja templates from untrusted sources: limits on length, nesting and output, so that none overflows the stack, hangs or
-//! exhausts memory. It knows no dialect, no chat and no prompt.
+//! Jinja templates from untrusted sources: limits on length, nesting, instructions and output. Operators on strings and
+//! lists are minijinja's and are not limited. It knows no dialect, no chat and no prompt.
 
-use std::{borrow::Cow, collections::BTreeMap, thread};
+use std::{borrow::Cow, fmt, fmt::Write as _, io, thread};
 
-use minijinja::{
-    AutoEscape, Environment, Error, ErrorKind, Value,
-    machinery::{self, CodeGenerator, Instructions, Token},
-};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, Value};
 
 use crate::panics;
 
-mod budget;
-mod grows;
-mod held;
+mod filters;
 mod python;
-mod words;
 
-pub use grows::python_method;
+pub use python::method;
 
 /// The longest template. Unit: bytes.
 pub const MAX_SOURCE_BYTES: usize = 1 << 20;
 
-/// What one rendering may make: every text that it prints, captures, joins or repeats counts. Unit: bytes.
-pub const MAX_BYTES: u64 = 256 << 20;
+/// The most that one rendering prints, blocks and macros included, and the longest result of a filter or method. Unit:
+/// bytes.
+pub const MAX_BYTES: usize = 64 << 20;
 
-/// Instructions of one rendering, and calls of macros within each other: a template that loops or recurses ends.
-const FUEL: u64 = 10_000_000;
-const MAX_DEPTH: usize = 100;
+/// Instructions of one rendering, and how many bytes of a template's own text they may print into blocks: a template
+/// that loops or recurses ends.
+const FUEL: u64 = 100_000;
+const MAX_COPIED_BYTES: u64 = 4 << 30;
 
-/// The most words and signs in one pair of brackets: `1+1+...` nests once for each.
-const MAX_TAG_TOKENS: usize = 4_000;
+/// The longest tag without its strings and blanks: the parser nests once for each operator of a chain, and folds
+/// constants in time quadratic in their number. Unit: bytes.
+const MAX_TAG_BYTES: usize = 8_000;
 
-/// The most `elif` of a template, each of which is nested in the one before.
-const MAX_ELIFS: usize = 1_000;
+/// The most `elif`, each of which is nested in the one before.
+const MAX_ELIFS: usize = 10_000;
 
-/// The stack that templates are parsed on; what the limits above let through needs less. Unit: bytes.
+/// The stack of parser and renderer: enough for values nested once for each instruction. Unit: bytes.
 const STACK_BYTES: usize = 64 << 20;
 
-/// An environment within which templates are rendered: its filters say beforehand what they will make, and what would
-/// print without a bound is not there. Nothing is escaped.
+/// An environment with filters as in Jinja2, where nothing is escaped.
 #[must_use]
 pub fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
-    environment.set_fuel(Some(FUEL));
-    environment.set_recursion_limit(MAX_DEPTH);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_formatter(|out, state, value| {
-        budget::print(state, value)?;
-        minijinja::escape_formatter(out, state, value)
+        let Left(left) = state.get_or_insert_extension_with(|| Left(MAX_BYTES));
+        let mut counted = Bounded { out, left };
+        write!(counted, "{value}").map_err(|_| too_long(MAX_BYTES))
     });
-    held::add_filters(&mut environment);
-    grows::add_filters(&mut environment);
-    words::add_filters(&mut environment);
+    filters::add(&mut environment);
     environment
 }
 
-/// A parsed template, to be rendered in the same environment.
-pub struct Template {
-    instructions: Instructions<'static>,
-    blocks: BTreeMap<&'static str, Instructions<'static>>,
+/// Adds a template to an environment. A byte order mark is dropped, and lines end with `\n` however the file ends them,
+/// as in Jinja2.
+///
+/// # Errors
+/// A template that is too long or too deeply nested, or that does not parse.
+pub fn add(
+    environment: &mut Environment<'static>,
+    name: &'static str,
+    source: impl Into<Cow<'static, str>>,
+) -> Result<(), Error> {
+    let source = source.into();
+    if source.len() > MAX_SOURCE_BYTES {
+        return Err(rejected(format!(
+            "it has {} bytes; templates larger than {MAX_SOURCE_BYTES} bytes are rejected",
+            source.len()
+        )));
+    }
+    let source = plain(source);
+    check_tags(&source)?;
+    on_large_stack(|| environment.add_template_owned(name, source))?;
+    let n_bytes: usize = environment.templates().map(|(_, template)| template.source().len()).sum();
+    environment.set_fuel(Some(FUEL.min(MAX_COPIED_BYTES / (n_bytes as u64).max(1))));
+    Ok(())
 }
 
-impl Template {
-    /// Parses a template; the text of one that was read from somewhere is kept as long as the program runs. A byte
-    /// order mark is dropped, and lines end with `\n` however the file ends them, as in Jinja2.
-    ///
-    /// # Errors
-    /// A template that is too long or too deeply nested, or that does not parse.
-    pub fn parse(
-        name: &'static str,
-        source: impl Into<Cow<'static, str>>,
-        environment: &Environment<'_>,
-    ) -> Result<Self, Error> {
-        let source = source.into();
-        if source.len() > MAX_SOURCE_BYTES {
-            return Err(refused(format!(
-                "it has {} bytes; templates larger than {MAX_SOURCE_BYTES} bytes are rejected",
-                source.len()
-            )));
+/// Renders a template of an environment.
+///
+/// # Errors
+/// A template that fails, does not end, prints more than `max_bytes`, or on which minijinja panics.
+pub fn render(
+    environment: &Environment<'_>,
+    name: &str,
+    values: Value,
+    max_bytes: usize,
+) -> Result<String, Error> {
+    let mut out = Limited { bytes: Vec::new(), max_bytes };
+    let rendered =
+        on_large_stack(|| environment.get_template(name)?.render_captured_to(values, &mut out).map(drop));
+    match rendered {
+        Err(e) if e.kind() == ErrorKind::WriteFailure => Err(too_long(max_bytes)),
+        rendered => rendered.map(|()| String::from_utf8(out.bytes).expect("whole strings are written")),
+    }
+}
+
+fn on_large_stack<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().stack_size(STACK_BYTES);
+        let thread = thread.spawn_scoped(scope, || panics::caught(work));
+        let thread = thread.map_err(|e| rejected(format!("no thread can be started for it: {e}")))?;
+        let done = thread.join().ok().flatten();
+        let panicked = || Error::new(ErrorKind::InvalidOperation, "the template engine panicked on it");
+        done.unwrap_or_else(|| Err(panicked()))
+    })
+}
+
+/// The output of a rendering.
+struct Limited {
+    bytes: Vec<u8>,
+    max_bytes: usize,
+}
+
+impl io::Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > self.max_bytes - self.bytes.len() {
+            return Err(io::ErrorKind::StorageFull.into());
         }
-        let source: &'static str = match plain(source) {
-            Cow::Borrowed(source) => source,
-            Cow::Owned(source) => source.leak(),
-        };
-        let syntax = environment.syntax().clone();
-        let parse = || -> Result<Self, Error> {
-            check_nesting(source, syntax.clone())?;
-            let tree = machinery::parse(source, name, syntax)?;
-            let mut generator = CodeGenerator::new(name, source);
-            generator.compile_stmt(&tree);
-            let (instructions, blocks) = generator.finish();
-            let blocks = blocks.iter().map(|(name, block)| (*name, held::held(block))).collect();
-            Ok(Self { instructions: held::held(&instructions), blocks })
-        };
-        thread::scope(|scope| {
-            let thread = thread::Builder::new().stack_size(STACK_BYTES);
-            let thread = thread.spawn_scoped(scope, || panics::caught(parse));
-            let thread = thread.map_err(|e| refused(format!("no thread can be started to parse it: {e}")))?;
-            let parsed = thread.join().ok().flatten();
-            parsed.unwrap_or_else(|| Err(refused("the template parser panicked on it".into())))
-        })
+        self.bytes.extend(bytes);
+        Ok(bytes.len())
     }
 
-    /// Fills in a template.
-    ///
-    /// # Errors
-    /// A template that fails, does not end, makes more than [`MAX_BYTES`], or on which the template engine panics.
-    pub fn render(&self, environment: &Environment<'_>, values: Value) -> Result<String, Error> {
-        panics::caught(|| self.evaluate(environment, values)).unwrap_or_else(|| {
-            Err(Error::new(ErrorKind::InvalidOperation, "the template engine panicked on it"))
-        })
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
+}
 
-    fn evaluate(&self, environment: &Environment<'_>, values: Value) -> Result<String, Error> {
-        let mut text = String::new();
-        let mut out = machinery::make_string_output(&mut text);
-        machinery::eval(environment, &self.instructions, values, &self.blocks, &mut out, AutoEscape::None)?;
-        drop(out);
-        Ok(text)
+/// The bytes that a rendering may still print.
+struct Left(usize);
+
+/// Fails behind the last byte that is left.
+struct Bounded<'a, W> {
+    out: &'a mut W,
+    left: &'a mut usize,
+}
+
+impl<W: fmt::Write> fmt::Write for Bounded<'_, W> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        *self.left = self.left.checked_sub(text.len()).ok_or(fmt::Error)?;
+        self.out.write_str(text)
     }
+}
+
+/// # Errors
+/// More than [`MAX_BYTES`].
+fn bounded(bytes: usize) -> Result<(), Error> {
+    if bytes <= MAX_BYTES { Ok(()) } else { Err(too_long(MAX_BYTES)) }
+}
+
+fn too_long(max_bytes: usize) -> Error {
+    Error::new(ErrorKind::InvalidOperation, format!("it makes more than {max_bytes} bytes of text"))
+}
+
+fn rejected(reason: String) -> Error {
+    Error::new(ErrorKind::SyntaxError, reason)
 }
 
 /// The source without a byte order mark, its lines ended by `\n`.
@@ -130,30 +162,60 @@ fn plain(source: Cow<'static, str>) -> Cow<'static, str> {
     text.replace("\r\n", "\n").replace('\r', "\n").into()
 }
 
-/// Refuses what would nest too deeply before anything is parsed: the parser bounds brackets itself, but neither chains
-/// of operators nor of `elif`.
-fn check_nesting(source: &str, syntax: minijinja::syntax::SyntaxConfig) -> Result<(), Error> {
-    let (mut in_tag, mut elifs) = (0, 0);
-    for token in machinery::tokenize(source, false, syntax) {
-        let (token, at) = token?;
-        match token {
-            Token::TemplateData(_) | Token::VariableStart | Token::BlockStart => in_tag = 0,
-            Token::Ident("elif") => elifs += 1,
-            _ => in_tag += 1,
+/// # Errors
+/// A tag longer than [`MAX_TAG_BYTES`], or more than [`MAX_ELIFS`].
+fn check_tags(source: &str) -> Result<(), Error> {
+    if source.matches("elif").count() > MAX_ELIFS {
+        return Err(rejected(format!("it has more than {MAX_ELIFS} `elif`")));
+    }
+    let mut rest = source;
+    while let Some((_, tag)) = rest.split_once('{') {
+        rest = match tag.as_bytes().first() {
+            Some(b'#') => Some(tag[1..].split_once("#}").map_or("", |(_, rest)| rest)),
+            Some(b'%') if is_tag(&tag[1..], "raw") => {
+                let end = tag.match_indices("{%").find(|(at, _)| is_tag(&tag[at + 2..], "endraw"));
+                Some(end.map_or("", |(at, _)| &tag[at + 2..]))
+            }
+            Some(b'%') => after_tag(&tag[1..], b'%'),
+            Some(b'{') => after_tag(&tag[1..], b'}'),
+            _ => Some(tag),
         }
-        if in_tag > MAX_TAG_TOKENS || elifs > MAX_ELIFS {
-            return Err(refused(format!(
-                "line {}: more than {MAX_TAG_TOKENS} words and signs in one pair of brackets, or more than \
-                 {MAX_ELIFS} `elif`",
-                at.start_line
-            )));
-        }
+        .ok_or_else(|| {
+            let line = source[..source.len() - tag.len()].matches('\n').count() + 1;
+            rejected(format!("line {line}: a tag of more than {MAX_TAG_BYTES} bytes besides its strings"))
+        })?;
     }
     Ok(())
 }
 
-fn refused(reason: String) -> Error {
-    Error::new(ErrorKind::SyntaxError, reason)
+/// Whether the tag that opens before this text is `{% name %}`.
+fn is_tag(text: &str, name: &str) -> bool {
+    let text = text.trim_start_matches(['-', '+']).trim_start().strip_prefix(name);
+    text.is_some_and(|text| text.trim_start().trim_start_matches(['-', '+']).starts_with("%}"))
+}
+
+/// The text behind a tag that closes with `end` and a brace; `None` if the tag is too long.
+fn after_tag(tag: &str, end: u8) -> Option<&str> {
+    let (mut depth, mut n_bytes, mut quote) = (0, 0, None);
+    let mut bytes = tag.bytes().enumerate();
+    while let Some((at, byte)) = bytes.next() {
+        match (quote, byte) {
+            (Some(_), b'\\') => drop(bytes.next()),
+            (Some(open), _) if open == byte => quote = None,
+            (None, b'"' | b'\'') => quote = Some(byte),
+            (None, _) if depth == 0 && byte == end && tag.as_bytes().get(at + 1) == Some(&b'}') => {
+                return Some(&tag[at + 2..]);
+            }
+            (None, b'(' | b'[' | b'{') => depth += 1,
+            (None, b')' | b']' | b'}') => depth -= 1,
+            _ => {}
+        }
+        n_bytes += usize::from(quote.is_none() && !byte.is_ascii_whitespace());
+        if n_bytes > MAX_TAG_BYTES {
+            return None;
+        }
+    }
+    Some("")
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! Prompt files: embedded, replaced by those of a folder on request, rendered, and hashed for the signature.
 //! It knows no method: each judge lists the files that it uses.
 
-use std::{borrow::Cow, collections::BTreeMap, fs, path::Path};
+use std::{borrow::Cow, fs, path::Path};
 
-use minijinja::{Environment, ErrorKind, UndefinedBehavior, Value, value::Serde};
+use minijinja::{Environment, UndefinedBehavior, Value, value::Serde};
 use serde::Serialize;
 use tribunal_core::{digest, files};
 
 use super::{Error, setup, setup::Settings};
-use crate::jinja::{self, Template};
+use crate::jinja;
 
 /// The most of a file that replaces a prompt. Unit: bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;
@@ -36,17 +36,10 @@ impl InForce {
     }
 }
 
-/// What a file is read as.
-enum Text {
-    Template(Template),
-    /// Schemas and shots: nothing in them is filled in.
-    Plain(Cow<'static, str>),
-}
-
 /// The files of one method as they are in force.
 pub struct Prompts {
+    /// The templates, by their file's name.
     environment: Environment<'static>,
-    templates: BTreeMap<&'static str, Text>,
     hash: String,
     files: Vec<InForce>,
 }
@@ -61,7 +54,6 @@ impl Prompts {
     pub fn load(files: &[File], settings: &Settings) -> Result<Self, setup::Error> {
         let mut environment = jinja::environment();
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
-        let mut templates = BTreeMap::new();
         let mut in_force = Vec::new();
         let mut n_replaced = 0;
         for file in files {
@@ -69,7 +61,10 @@ impl Prompts {
             n_replaced += usize::from(replaced.is_some());
             let text = replaced.map_or(Cow::Borrowed(file.text), Cow::Owned);
             in_force.push(InForce { name: file.name, text: text.clone().into_owned() });
-            templates.insert(file.name, parsed(file.name, text, &environment)?);
+            if is_template(file.name) {
+                jinja::add(&mut environment, file.name, text)
+                    .map_err(|e| setup::Error::Prompt { file: file.name.into(), reason: reason(&e) })?;
+            }
         }
         if let Some(dir) = settings.prompts.as_ref().filter(|_| n_replaced == 0) {
             if !dir.is_dir() {
@@ -81,7 +76,6 @@ impl Prompts {
         }
         Ok(Self {
             environment,
-            templates,
             hash: hash(in_force.iter().flat_map(|file| [file.name, &file.text])),
             files: in_force,
         })
@@ -104,10 +98,11 @@ impl Prompts {
     /// # Errors
     /// [`Error::Failed`] when the template uses a value that the method does not provide.
     pub fn render(&self, file: File, values: impl Serialize) -> Result<String, Error> {
-        let text = match self.templates.get(file.name) {
-            Some(Text::Template(template)) => template.render(&self.environment, Value::from(Serde(values))),
-            Some(Text::Plain(text)) => Ok(text.clone().into_owned()),
-            None => Err(ErrorKind::TemplateNotFound.into()),
+        let plain = self.files.iter().find(|known| known.name == file.name && !is_template(file.name));
+        let text = match plain {
+            // Nothing is filled into schemas and shots.
+            Some(plain) => Ok(plain.text.clone()),
+            None => jinja::render(&self.environment, file.name, Value::from(Serde(values)), jinja::MAX_BYTES),
         };
         text.map_err(|e| Error::Failed(format!("prompt `{}`: {}", file.name, reason(&e))))
     }
@@ -140,17 +135,8 @@ fn replacement(file: &File, settings: &Settings) -> Result<Option<String>, setup
     files::text::read(&path).map(Some).map_err(|source| setup::Error::Read { file: path, source })
 }
 
-fn parsed(
-    name: &'static str,
-    text: Cow<'static, str>,
-    environment: &Environment<'_>,
-) -> Result<Text, setup::Error> {
-    if Path::new(name).extension().is_none_or(|e| e != "j2") {
-        return Ok(Text::Plain(text));
-    }
-    let template = Template::parse(name, text, environment);
-    let template = template.map_err(|e| setup::Error::Prompt { file: name.into(), reason: reason(&e) })?;
-    Ok(Text::Template(template))
+fn is_template(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|e| e == "j2")
 }
 
 /// The template engine's error on one line, with the line number.

@@ -1,155 +1,129 @@
-//! Counting does not change a template's output, and no template exceeds its budget.
+//! No template exceeds its limits, overflows the stack or ends in a panic.
 
-use minijinja::{Environment, context};
+use minijinja::context;
 use proptest::prelude::*;
 
 use super::*;
 
 /// In the dialect of chat templates' methods.
-fn dialect() -> Environment<'static> {
-    let mut environment = environment();
-    environment.set_unknown_method_callback(python_method);
-    environment
-}
-
 fn rendered(source: &str) -> Result<String, String> {
-    let environment = dialect();
-    let template = Template::parse("test", source.to_owned(), &environment).map_err(|e| format!("{e:#}"))?;
+    let mut environment = environment();
+    environment.set_unknown_method_callback(method);
     let messages =
         [context! { role => "user", content => "a b\nc" }, context! { role => "x", content => "d" }];
     let values = context! { messages, text => "Das \u{df}", none => (), list => [3, 1, 2], on => true };
-    template.render(&environment, values).map_err(|e| format!("{e:#}"))
-}
-
-#[test]
-fn counting_changes_nothing() {
-    for source in [
-        "{{ text ~ 1 ~ none }}|{{ list + [4] }}|{{ list * 2 }}|{{ 'ab' * 3 }}|{{ 7 // 2 ** 2 - 3 % 2 }}",
-        "{{ (list + list) is sequence }}|{{ (1, 2) + (3,) }}|{{ {'a': [1, {'b': text}]} }}|{{ none }}|{{ on }}",
-        "{{ missing is defined }}|{{ missing }}|{{ missing | default('x') }}|{{ missing == 1 }}",
-        "{{ messages[0]['content'][2:] }}|{{ text[-1] }}|{{ list[::-1] }}|{{ messages[-1].role in ['x', 'y'] }}",
-        "{{ messages | map(attribute='role') | join(', ') }}|{{ 'x' | indent(2, true) }}|{{ 'a-b' | replace('-', '+') }}",
-        "{{ '%05d %s' | format(7, text) }}|{{ '{:>4}'.format(3) }}|{{ 'a b'.split() }}|{{ text.upper() | lower | trim }}",
-        "{{ list | sort | list }}|{{ 'ab' | list }}|{{ list | batch(2) | list }}|{{ list | slice(2) | list }}|{{ messages | length }}",
-        "{% for m in messages if m.role != 'z' %}{{ loop.index }}{{ m.role }}{% else %}-{% endfor %}",
-        "{% set ns = namespace(n=0) %}{% for i in list %}{% set ns.n = ns.n + i %}{% endfor %}{{ ns.n }}",
-        "{% macro f(a, b='q') %}<{{ a }}{{ b }}>{{ caller and caller() }}{% endmacro %}{{ f('x') }}{% call f(1) %}in{% endcall %}",
-        "{% set s %}one {{ text }}{% endset %}{{ s }}{% filter upper %}abc{% endfilter %}{% with a = 1 + 1 %}{{ a }}{% endwith %}",
-        "{% block b %}x{% endblock %}{{ self.b() }}{% raw %}{{ }}{% endraw %}{# nothing #}{{ 'a' if on else 'b' }}{{ 1 < 2 < 3 }}",
-        "{% for k, v in {'a': 1, 'b': 2}.items() %}{{ k }}{{ v }}{% endfor %}{{ {'a': 1}.get('c', 'd') }}{{ not on or text }}",
-        "{% for a in [[1, [2]], [3]] recursive %}{{ loop(a) if a is iterable else a }}{% endfor %}",
-    ] {
-        let mut plain = Environment::new();
-        plain.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-        plain.set_auto_escape_callback(|_| AutoEscape::None);
-        let messages =
-            [context! { role => "user", content => "a b\nc" }, context! { role => "x", content => "d" }];
-        let values = context! { messages, text => "Das \u{df}", none => (), list => [3, 1, 2], on => true };
-        assert_eq!(
-            rendered(source),
-            plain.render_str(source, values).map_err(|e| format!("{e:#}")),
-            "{source}"
-        );
-    }
+    add(&mut environment, "test", source.to_owned())
+        .and_then(|()| render(&environment, "test", values, MAX_BYTES))
+        .map_err(|e| format!("{e:#}"))
 }
 
 /// That it is refused for one of these reasons.
 fn refused(source: &str) {
-    let reasons =
-        ["makes more than", "nested more than", "at most", "out of fuel", "recursion", "cannot be kept"];
-    let error = rendered(source).err().unwrap_or_else(|| panic!("{source} was rendered"));
-    assert!(reasons.iter().any(|reason| error.contains(reason)), "{source}: {error}");
+    let error = rendered(source).err().unwrap_or_else(|| panic!("{source:.80} was rendered"));
+    let reasons = [
+        "makes more than",
+        "is more than",
+        "out of fuel",
+        "recursion",
+        "too large",
+        "a tag of more",
+        "`elif`",
+    ];
+    assert!(reasons.iter().any(|reason| error.contains(reason)), "{source:.80}: {error:.200}");
 }
 
 #[test]
-fn nothing_grows_without_bound() {
+fn output_and_results_are_limited() {
     for source in [
+        "{% for i in range(10000) %}{{ 'x'*10000 }}{% endfor %}",
         "{{ '%999999999999d' | format(1) }}",
-        "{{ '%*d' | format(999999999999, 1) }}",
         "{{ '%.999999999999f' | format(1.5) }}",
         "{{ '{:>999999999999}'.format(1) }}",
         "{{ 'a\nb' | indent(10**12) }}",
         "{{ 'a\nb' | indent(width=10**12) }}",
         "{{ [1] | batch(10**15, 'x') | list }}",
         "{{ [1] | slice(10**12) | list }}",
-        "{% set ns = namespace(s='xxxxxxxx') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
-        "{% set ns = namespace(s='xxxxxxxx') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
-        "{% set ns = namespace(s=[1]) %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ ns.s }}",
-        "{% set ns = namespace(s=[]) %}{% for i in range(10000) %}{% set ns.s = [ns.s] %}{% endfor %}",
-        "{% set ns = namespace(s=1) %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{{ ns.s }}",
-        "{% set ns = namespace(s=1) %}{% for i in range(60) %}{% set ns.s = dict(a=ns.s, b=ns.s) %}{% endfor %}{{ ns.s }}",
-        "{% set ns = namespace(s=[]) %}{% for i in range(9999) %}{% set ns.s = ns.s + ['x' * 99999999] %}{% endfor %}",
         "{% set s = 'x' * 99999 %}{% for i in range(99999) %}{% set t %}{{ s }}{{ s }}{% endset %}{% endfor %}",
         "{% set s = 'x' * 9999999 %}{{ s | replace('x', s) }}",
         "{% set s = 'x' * 9999999 %}{{ s | replace('', s) }}",
         "{% set s = 'x' * 9999999 %}{{ s.replace('x', s) }}",
         "{% set s = 'x' * 99999 %}{{ range(99999) | join(s) }}",
         "{% set s = 'x' * 99999 %}{{ s.join(range(99999)) }}",
-        "{{ ('x' * 99999999) | list | length }}",
-        "{{ ('x ' * 49999999).split() | length }}",
-        "{% set l = [1] | chain([1]) %}{% set ns = namespace(l=l) %}{% for i in range(60) %}\
-         {% set ns.l = ns.l | chain(ns.l) %}{% endfor %}{{ ns.l | length }}",
-        "{% set s = 'x' * 9999999 %}{% for i in range(99999) %}{% for j in range(99) %}{{ 'y' in s }}{% endfor %}{% endfor %}",
-        "{% set s = 'x' * 9999999 %}{% for i in range(99999) %}{{ s[9999990] }}{% endfor %}",
-        "{% set ns = namespace() %}{% set ns.me = ns %}",
-        "{% set ns = namespace() %}{% set ns.me = [ns] %}",
-        "{% macro f(s) %}{{ f(s ~ s) }}{% endmacro %}{{ f('x' * 9999) }}",
+        "{% set s = 'x' * 9999999 %}{{ '%s%s%s%s%s%s%s' | format(s, s, s, s, s, s, s) }}",
+        "{% set s = 'x' * 9999999 %}{{ '{0}{0}{0}{0}{0}{0}{0}'.format(s) }}",
+        "{% set ns = namespace(s=1) %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{{ ns.s }}",
+        "{% macro f(s) %}{{ f(s) }}{% endmacro %}{{ f('x') }}",
         "{% macro f(s) %}{{ s }}{{ s }}{% endmacro %}{% set ns = namespace(s='xx') %}{% for i in range(60) %}\
          {% set ns.s = f(ns.s) %}{% endfor %}",
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+        "{{ 'x' * 10**9 }}",
     ] {
         refused(source);
     }
+    // A template's own text is limited by the instructions that print it.
     let raw = "x".repeat(99_999);
     refused(&format!("{{% set s %}}{{% for i in range(99999) %}}{raw}{{% endfor %}}{{% endset %}}"));
 }
 
 #[test]
 fn nothing_overflows_the_stack() {
-    let n = 100_000;
-    let too_deep = |source: String| {
-        let error = rendered(&source).unwrap_err();
-        assert!(error.contains("in one pair of brackets") || error.contains("recursion"), "{error}");
-    };
-    too_deep(format!("{{{{ {}1{} }}}}", "(".repeat(n), ")".repeat(n)));
-    too_deep(format!("{{{{ {}1{} }}}}", "[".repeat(n), "]".repeat(n)));
-    too_deep(format!("{{{{ {} 1 }}}}", "not ".repeat(n)));
-    too_deep(format!("{{{{ {} 1 }}}}", "-".repeat(n)));
-    too_deep(format!("{{{{ 1{} }}}}", " + 1".repeat(n)));
-    too_deep(format!("{{{{ 1{} }}}}", "|abs".repeat(n)));
-    too_deep(format!("{{{{ a{} }}}}", ".a".repeat(n)));
-    too_deep(format!("{{{{ {} 1 }}}}", "1 if 1 else ".repeat(n / 2)));
-    too_deep(format!("{{% if 1 %}}{}{{% endif %}}", "{% elif 1 %}".repeat(n / 2)));
-    too_deep(format!("{}{}", "{% if 1 %}".repeat(n / 2), "{% endif %}".repeat(n / 4)));
-    // What is within the limits is parsed, as deep as it is.
-    assert_eq!(rendered(&format!("{{{{ 1{} }}}}", " + 1".repeat(1_900))).unwrap(), "1901");
-    assert_eq!(rendered(&format!("{{% if 0 %}}{}{{% endif %}}", "{% elif 0 %}".repeat(1_000))).unwrap(), "");
+    let n = 50_000;
+    let bracketed = |open: &str, close: &str| format!("{{{{ {}1{} }}}}", open.repeat(n), close.repeat(n));
+    let chained = |before: &str, after: &str| format!("{{{{ {}1{} }}}}", before.repeat(n), after.repeat(n));
+    for source in [
+        bracketed("(", ")"),
+        bracketed("[", "]"),
+        chained("not ", ""),
+        chained("-", ""),
+        chained("", " + 1"),
+        chained("", " + '}}' + \"{{\""),
+        chained("{'a': {}}['a'] + ", ""),
+        chained("", "|abs"),
+        chained("", ".a"),
+        chained("1 if 1 else ", ""),
+        format!("{{% if 1 %}}{}{{% endif %}}", "{% elif 1 %}".repeat(n)),
+        format!("{}{}", "{% if 1 %}".repeat(n / 2), "{% endif %}".repeat(n / 4)),
+        format!("{{% raw %}}{{{{ '{{% endraw %}}{{{{ 1{} }}}}", " + '}}'".repeat(n)),
+    ] {
+        refused(&source);
+    }
+    for (source, expected) in [
+        (format!("{{{{ 1{} }}}}", " + 1".repeat(1_900)), "1901"),
+        (format!("{{% if 0 %}}{}{{% endif %}}", "{% elif 0 %}".repeat(10_000)), ""),
+        (format!("{{{{ '{}' | length }}}}", "(".repeat(20_000)), "20000"),
+        (
+            "{% set ns = namespace(s=[]) %}{% for i in range(4000) %}{% set ns.s = [[[[[[[[[[ns.s]]]]]]]]]] %}\
+             {% endfor %}{{ ns.s | string | length }}"
+                .to_owned(),
+            "80002",
+        ),
+    ] {
+        assert_eq!(rendered(&source).as_deref(), Ok(expected), "{}", &source[..50]);
+    }
 }
 
 #[test]
-fn chats_of_hundreds_of_turns_are_within_the_bounds() {
-    let environment = dialect();
+fn chats_of_hundreds_of_turns_are_within_the_limits() {
     let source = "{% set ns = namespace(text='') %}{% for m in messages %}{% if m['role'] == 'user' %}\
                   {% set ns.text = ns.text + m['content'] | trim %}{% endif %}{{ '<' + m.role + '>\n' + m['content'] }}\
                   {% endfor %}{{ messages[-1].content }}";
-    let template = Template::parse("test", source, &environment).unwrap();
+    let mut environment = environment();
+    add(&mut environment, "test", source).unwrap();
     let message = |_| context! { role => "user", content => "word ".repeat(100) };
     let messages: Vec<Value> = (0..300).map(message).collect();
-    assert_eq!(template.render(&environment, context! { messages }).unwrap().len(), 300 * 507 + 500);
+    let n_bytes = 300 * 507 + 500;
+    let values = context! { messages };
+    assert_eq!(render(&environment, "test", values.clone(), n_bytes).unwrap().len(), n_bytes);
+    assert!(
+        render(&environment, "test", values, n_bytes - 1).unwrap_err().to_string().contains("makes more")
+    );
 }
 
 #[test]
-fn what_the_engine_panics_on_is_an_error() {
-    for (source, expected) in [
-        ("{{ ''[::-1] }}|{{ 'abc'[::-1] }}", Some("|cba")),
-        ("{{ [][::-1] }}|{{ [1, 2, 3][-1:0:-1] }}|{{ (1, 2)[::-2] }}", Some("[]|[3, 2]|(2,)")),
-        ("{{ 'abc'[::-9223372036854775808] }}|{{ 'abc'[9:-9:-1] }}", Some("c|cba")),
-        ("{% for i in [1] %}{{ loop.cycle() }}{% endfor %}", None),
-        ("{{ 'abc'[::0] }}", None),
-    ] {
-        let made = rendered(source);
-        assert_eq!(made.as_ref().ok().map(String::as_str), expected, "{source}: {made:?}");
+fn panics_of_the_engine_are_errors() {
+    for source in ["{% for i in [1] %}{{ loop.cycle() }}{% endfor %}", "{{ ''[::-1] }}"] {
+        assert!(rendered(source).unwrap_err().contains("panicked"), "{source}");
     }
-    assert!(rendered("{% for i in [1] %}{{ loop.cycle() }}{% endfor %}").unwrap_err().contains("panicked"));
 }
 
 #[test]

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use minijinja::Environment;
 
 use crate::engine::tokenizer::Tokenizer;
-use crate::jinja::Template;
 use crate::llm::{self, Chat, Finish, Prompt, Reply};
 
 mod guard;
@@ -23,7 +22,6 @@ use reasoning::Marks;
 /// A model's chat template, compiled.
 pub struct ChatTemplate {
     environment: Environment<'static>,
-    template: Template,
     source: String,
     /// `None` where it marks no reasoning.
     marks: Option<&'static Marks>,
@@ -52,9 +50,9 @@ impl ChatTemplate {
     }
 
     fn with_roles(source: &str, roles: BTreeMap<String, String>) -> Result<Self, llm::Error> {
-        let (environment, template) = template::compiled(source)?;
+        let environment = template::compiled(source)?;
         let (source, marks) = (source.to_owned(), Marks::of(source));
-        Ok(Self { environment, template, source, marks, roles, options: serde_json::Map::new() })
+        Ok(Self { environment, source, marks, roles, options: serde_json::Map::new() })
     }
 
     /// The same template with further variables (`{"enable_thinking": false}`); `null` adds none.

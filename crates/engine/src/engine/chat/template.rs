@@ -8,27 +8,36 @@ use minijinja::value::Serde;
 use minijinja::{Environment, Error, ErrorKind, Value};
 
 use super::{ChatTemplate, json, reasoning};
-use crate::jinja::{self, Template};
+use crate::jinja;
 use crate::llm::{self, Chat, MessageRole};
 
 /// The date that every template is given as today's: results must not depend on the day they are made. Its
 /// printed form, `26 Jul 2024`, is the date that Llama 3's own template falls back to.
 pub const TEMPLATE_DATE: &str = "2024-07-26";
 
-/// A template and what it is rendered in.
-pub(super) fn compiled(source: &str) -> Result<(Environment<'static>, Template), llm::Error> {
+/// The only template of its environment.
+const NAME: &str = "chat";
+
+/// The most that a template adds to the contents, of which it may print each twice. Unit: bytes.
+const MAX_ADDED_BYTES: usize = 1 << 20;
+
+/// The longest format of `strftime_now`. Unit: bytes.
+const MAX_FORMAT_BYTES: usize = 1_000;
+
+/// An environment with the template.
+pub(super) fn compiled(source: &str) -> Result<Environment<'static>, llm::Error> {
     let refused = |e: Error| llm::Error::Template(format!("it does not parse: {e:#}"));
     let mut environment = jinja::environment();
     let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build().map_err(refused)?;
     environment.set_syntax(syntax);
-    environment.set_unknown_method_callback(jinja::python_method);
+    environment.set_unknown_method_callback(jinja::method);
     environment.add_function("raise_exception", |message: Value| -> Result<Value, Error> {
         Err(Error::new(ErrorKind::InvalidOperation, message.to_string()))
     });
     environment.add_function("strftime_now", |format: String| strftime(&format));
     environment.add_filter("tojson", json::tojson);
-    let template = Template::parse("chat", without_generation_tags(source), &environment).map_err(refused)?;
-    Ok((environment, template))
+    jinja::add(&mut environment, NAME, without_generation_tags(source)).map_err(refused)?;
+    Ok(environment)
 }
 
 /// Renders the chat with the given contents in place of its own.
@@ -50,7 +59,8 @@ pub(super) fn render(template: &ChatTemplate, chat: &Chat, contents: &[&str]) ->
     values.extend(reasoning::chat_variables(&template.source, chat));
     values.insert("messages", messages.into());
     values.insert("add_generation_prompt", true.into());
-    let rendered = template.template.render(&template.environment, values.into());
+    let max_bytes = MAX_ADDED_BYTES + 2 * contents.iter().map(|content| content.len()).sum::<usize>();
+    let rendered = jinja::render(&template.environment, NAME, values.into(), max_bytes);
     rendered.map_err(|e| llm::Error::Template(reason(&e)))
 }
 
@@ -98,6 +108,10 @@ fn strftime(format: &str) -> Result<String, Error> {
         let message = format!("strftime_now: the directive `%{}` is not known", directive.unwrap_or(' '));
         Error::new(ErrorKind::InvalidOperation, message)
     };
+    if format.len() > MAX_FORMAT_BYTES {
+        let message = format!("strftime_now: the format has more than {MAX_FORMAT_BYTES} bytes");
+        return Err(Error::new(ErrorKind::InvalidOperation, message));
+    }
     let mut text = String::new();
     let mut chars = format.chars();
     while let Some(c) = chars.next() {
