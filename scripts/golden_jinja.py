@@ -38,6 +38,24 @@ VALUES = {
     "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yo"}],
     "tools": None,
     "documents": None,
+    "content": "<think>\nso\n</think>\n\nYes.",
+    "parts": [{"type": "text", "text": "Hi"}, {"type": "image", "image": "a.png"}, {"type": "text", "text": "there"}],
+    "tool": {
+        "type": "function",
+        "function": {
+            "name": "get_weather",
+            "description": "The weather.",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "city": {"type": "string", "description": "A \"city\" <name>"},
+                    "days": {"type": ["integer", "null"], "enum": [1, 2.5, None], "default": 1},
+                },
+                "required": ["city"],
+            },
+        },
+    },
+    "call": {"id": "c1", "function": {"name": "get_weather", "arguments": {"city": "Köln", "days": 2, "raw": True}}},
 }
 
 TEXTS = ["text", "empty", "spaced", "'a,b,,c'", "'ABC abc'", "'x'", "'line\\nnext\\r\\nlast end'", "'12'", "'-7'", "'é ß'"]
@@ -68,9 +86,9 @@ OTHERS = [
     "{{ tools is not none and tools | length > 0 }}|{% if tools %}x{% endif %}|{{ missing or 'd' }}",
     "{{ missing }}|{{ missing is undefined }}|{{ missing | default('x') }}|{{ missing == none }}|{{ missing in list }}",
     "{{ missing.attribute }}", "{{ 'a' + missing }}", "{{ missing + 'a' }}", "{{ 'a' ~ missing }}", "{{ missing() }}", "{{ missing | tojson }}",
-    "{{ text[::-1] }}|{{ ''[::-1] }}|{{ [][::-1] }}|{{ list[::-1] }}|{{ messages[::-1][0].role }}",
-    "{{ list[1:] }}{{ list[:-1] }}{{ list[-1] }}{{ list[:99] }}{{ list[5:] }}{{ list[::2] }}{{ list[2:0:-1] }}{{ list[-9::-1] }}{{ list[9::-1] }}{{ list[:-9:-1] }}",
-    "{{ text[1:4] }}{{ text[-3:] }}{{ text[0] }}{{ empty[1:] }}{{ none_list[-2:] }}{{ (1, 2)[::-1] }}{{ ()[::-1] }}",
+    "{{ text[::-1] }}|{{ list[::-1] }}|{{ messages[::-1][0].role }}", "{{ ''[::-1] }}|{{ [][::-1] }}|{{ ()[::-1] }}",
+    "{{ list[1:] }}{{ list[:-1] }}{{ list[-1] }}{{ list[:99] }}{{ list[5:] }}{{ list[::2] }}{{ list[9::-1] }}{{ list[:-9:-1] }}", "{{ list[2:0:-1] }}", "{{ list[-9::-1] }}",
+    "{{ text[1:4] }}{{ text[-3:] }}{{ text[0] }}{{ empty[1:] }}{{ none_list[-2:] }}{{ (1, 2)[::-1] }}",
     "{{ list[99] }}|{{ map.missing }}|{{ map['missing'] }}|{{ map.b }}|{{ messages[0]['content'] }}", "{{ list[::0] }}",
     "{% for i in list %}{{ loop.cycle('a', 'b') }}{{ loop.index }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{% endfor %}",
     "{% for i in list %}{{ loop.cycle() }}{% endfor %}",
@@ -115,10 +133,63 @@ OTHERS = [
     "{% if a is not defined and not b %}ok{% elif c %}{% else %}{% endif %}", "{{ list[0] if list else '' }}{{ list is not none }}{{ list not in [list] }}", "{{ 'x' in 'xyz' and 'q' not in 'xyz' }}",
 ]
 
+# What the templates of published checkpoints write: Llama, Qwen, Gemma, Mistral, Phi, DeepSeek, GLM, gpt-oss, Command,
+# Granite, Nemotron, SmolLM and others.
+PUBLISHED = [
+    # Strings.
+    "{{ content.split('</think>')[-1].lstrip('\\n') }}", "{{ content.split('</think>')[0].rstrip('\\n').split('<think>')[-1].lstrip('\\n') }}",
+    "{{ '</think>' in content }}", "{{ content | trim }}", "{{ content.strip() | length }}", "{{ content.startswith('<think>') and not content.endswith('</think>') }}",
+    "{{ content.startswith(('<a>', '<think>')) }}", "{{ content.replace('<think>', '').replace('</think>', '') | trim }}", "{{ content.find('</think>') }}",
+    "{{ content[content.find('</think>') + 8:] | trim }}", "{{ (content.split('</think>') | last).strip('\\n') }}", "{{ content.count('think') }}",
+    "{{ 'a_b_c'.split('_', 1) }}", "{{ 'a_b_c'.rsplit('_', 1)[0] }}", "{{ 'one two'.title() }}", "{{ 'one Two'.capitalize() }}", "{{ messages[0]['role'].upper() }}",
+    "{{ messages[0].role | upper }}{{ 'ABC' | lower }}{{ 'abc' | capitalize }}{{ 'one two' | title }}", "{{ '12'.isdigit() }}{{ 'a'.isalpha() }}{{ ''.isspace() }}",
+    "{{ '\\n'.join(['a', 'b']) }}", "{{ ', '.join(tool.function.parameters.required) }}", "{{ 'a\\nb\\n'.splitlines() }}", "{{ 'Tool: {}'.format('x') }}", "{{ '{0}/{1}'.format(1, 2) }}",
+    "{{ '{name}'.format(name='x') }}", "{{ '%s: %d' | format('n', 3) }}", "{{ '%s: %d' % ('n', 3) }}", "{{ '%s' % 'a' }}", "{{ 'prefix_x'.removeprefix('prefix_') }}", "{{ 'x.json'.removesuffix('.json') }}",
+    "{{ 'a' 'b' ~ 1 ~ 2.0 ~ none ~ true }}", "{{ 'ab' * 2 }}{{ '-' * 10 }}", "{{ 'a\\tb\\\\n' }}", "{{ \"it's\" }}{{ 'say \"x\"' }}", "{{ 'é😀'[0] }}{{ 'é😀' | length }}",
+    "{{ 'a\\nb\\n\\nc' | indent(4) }}|{{ 'a\\nb\\n' | indent(2, first=true) }}|{{ 'a\\n\\nb' | indent(width=2, blank=true) }}", "{{ 'x y z' | replace(' ', '_') }}{{ 'aaa' | replace('a', 'b', 2) }}",
+    "{{ '<b>&' | e }}{{ '<b>&' | escape }}{{ '<b>' | safe }}", "{{ 'abc' | reverse }}", "{{ ' a ' | trim }}|{{ 'xax' | trim('x') }}", "{{ 'abc' | first }}{{ 'abc' | last }}",
+    # Slices.
+    "{{ messages[1:] | length }}{{ messages[:-1] | length }}{{ messages[0:1][0].role }}", "{% for m in messages[::-1] %}{{ m.role }};{% endfor %}", "{% for m in messages[1:] | reverse %}{{ loop.index0 }}{{ m.role }}{% endfor %}",
+    "{{ messages[-1].role }}{{ messages[-2]['content'] }}", "{{ messages[loop_start | default(1):][0].role }}", "{{ (messages[1:])[0].content }}", "{{ list[-2:] }}{{ list[:2] }}{{ list[1:2] }}{{ list[::2] }}{{ list[::-1] }}", "{{ text[:3] }}{{ text[-2:] | tojson }}{{ 'abc'[::-1] }}{{ 'abcdef'[1:5:2] }}",
+    "{{ messages[1:] is sequence }}{{ messages[1:] is iterable }}{{ messages[1:] is string }}{{ list[1:] == [1, 2] }}", "{{ list[1:] + [4] }}", "{{ list[1:] | tojson }}", "{{ (1, 2, 3)[1:] }}{{ (1, 2, 3)[::-1] }}", "{{ list[5:] }}{{ list[5:] | length }}{{ ''[1:] }}",
+    "{% set loop_messages = messages[1:] if messages[0].role == 'system' else messages %}{{ loop_messages | length }}",
+    # Tests and undefined values.
+    "{% if tools is iterable and tools | length > 0 %}T{% endif %}{{ messages[0].content }}", "{{ none is iterable }}{{ missing is iterable }}{{ 'a' is iterable }}{{ list is iterable }}{{ map is iterable }}{{ 1 is iterable }}{{ true is iterable }}{{ range(2) is iterable }}",
+    "{{ none is sequence }}{{ 'a' is sequence }}{{ list is sequence }}{{ map is sequence }}{{ (1, 2) is sequence }}{{ 1 is sequence }}", "{{ none is mapping }}{{ map is mapping }}{{ list is mapping }}{{ missing is mapping }}", "{{ none is string }}{{ 'a' is string }}{{ 1 is string }}{{ missing is string }}",
+    "{{ 1 is number }}{{ 1.5 is number }}{{ '1' is number }}{{ true is number }}{{ true is boolean }}{{ 1 is boolean }}{{ 1 is integer }}{{ true is integer }}{{ 1.0 is float }}", "{{ missing is defined }}{{ missing is undefined }}{{ missing is none }}{{ none is none }}{{ none is defined }}", "{{ tools is defined and tools }}", "{{ tools is not none and tools is defined }}",
+    "{{ flag is true }}{{ flag is false }}{{ flag is sameas true }}{{ 1 is sameas true }}{{ not flag }}{{ flag == true }}", "{{ missing is true }}{{ missing == true }}{{ enable_thinking is defined and enable_thinking is false }}", "{{ 'yes' if missing else 'no' }}", "{{ missing or 'default' }}{{ '' or none or 0 or 'x' }}{{ none and 1 }}",
+    "{{ missing | default('x') }}{{ none | default('x') }}{{ none | default('x', true) }}{{ '' | default('x', boolean=true) }}{{ missing | d('y') }}", "{{ messages[0].tool_calls is defined }}{{ messages[0].tool_calls }}{{ messages[0]['tool_calls'] is not none }}", "{{ messages[0].tool_calls and messages[0].tool_calls | length }}", "{{ missing.a is defined }}", "{{ missing.a }}", "{{ map.zz.a }}", "{{ map.zz is defined and map.zz.a }}",
+    "{{ missing | length }}", "{{ none | length }}", "{% for x in missing %}x{% else %}none{% endfor %}", "{% for x in none %}x{% endfor %}", "{{ missing ~ 'a' }}{{ missing | string }}|{{ none | string }}", "{{ missing + 1 }}", "{{ 'a' + none }}", "{{ 'a' + 1 }}", "{{ missing in ['a'] }}{{ 'a' in missing }}", "{{ 'a' in none }}", "{{ missing == '' }}{{ missing == none }}{{ missing != 'a' }}", "{{ missing | trim }}|{{ missing | upper }}|{{ missing | join(',') }}|{{ missing | list }}|{{ missing | first }}|{{ missing | last }}", "{{ missing | int }}",
+    # Loops.
+    "{% for m in messages %}{{ loop.index }}{{ loop.index0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.revindex }}{{ loop.revindex0 }}{% endfor %}", "{% for m in messages %}{% if loop.previtem is defined %}{{ loop.previtem.role }}{% endif %}>{% if not loop.last %}{{ loop.nextitem.role }}{% endif %};{% endfor %}", "{% for m in messages if m.role != 'system' %}{{ m.role }}{{ loop.index }}{% endfor %}",
+    "{% for m in messages %}{% if m.role == 'user' %}{% continue %}{% endif %}{{ m.content }}{% break %}{% endfor %}", "{% for m in messages %}{% if (m['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate') }}{% endif %}{{ m.role }}{% endfor %}", "{% for k, v in tool.function.parameters.properties.items() %}{{ k }}:{{ v.type }};{% endfor %}", "{% for k, v in tool.function.parameters.properties | items %}{{ loop.index }}{{ k }}{% endfor %}",
+    "{% for k, v in map | dictsort %}{{ k }}={{ v }};{% endfor %}", "{% for a, b in [[1, 2], (3, 4)] %}{{ a }}{{ b }}{% endfor %}", "{% for k in tool.function.parameters.properties %}{{ k }}{{ ', ' if not loop.last }}{% endfor %}", "{% for c in 'abc' %}{{ c }}-{% endfor %}", "{% for i in range(messages | length - 1, -1, -1) %}{{ messages[i].role }}{% endfor %}", "{% for i in range(0, 5, 2) %}{{ i }}{% endfor %}", "{% for x in [] %}{% else %}empty{% endfor %}", "{% for m in messages %}{% for n in messages %}{{ loop.index }}{% endfor %}{{ loop.index }};{% endfor %}", "{% for i in list %}{{ loop.cycle('a', 'b') }}{% endfor %}",
+    # Assignments, namespaces, macros.
+    "{% set ns = namespace(found=false, n=0) %}{% for m in messages %}{% if m.role == 'user' %}{% set ns.found = true %}{% endif %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.found }}{{ ns.n }}", "{% set ns = namespace(multi_step_tool=true, last_query_index=messages|length - 1) %}{% for message in messages[::-1] %}{% set index = (messages|length - 1) - loop.index0 %}{% if ns.multi_step_tool and message.role == 'user' %}{% set ns.multi_step_tool = false %}{% set ns.last_query_index = index %}{% endif %}{% endfor %}{{ ns.last_query_index }}", "{% set ns = namespace() %}{% set ns.a = [] %}{% set ns.a = ns.a + ['x'] %}{{ ns.a }}{{ ns.b is defined }}",
+    "{% set x = 1 %}{% if true %}{% set x = 2 %}{% endif %}{{ x }}", "{% set x = 1 %}{% for i in [1] %}{% set x = 2 %}{% endfor %}{{ x }}", "{% set a, b = 1, 2 %}{{ a + b }}", "{% set s %}\n  text\n{% endset %}[{{ s }}]", "{% set s | trim %}  text  {% endset %}[{{ s }}]", "{% if missing is not defined %}{% set missing = 'x' %}{% endif %}{{ missing }}",
+    "{% macro render(name, value=none, indent='  ') %}{{ indent }}{{ name }}={{ value }}{% endmacro %}{{ render('a') }}|{{ render('b', 1) }}|{{ render(name='c', value=[1], indent='') }}", "{%- macro walk(node, depth=0) -%}{{ depth }}{% for k, v in node.items() %}{{ k }}{% if v is mapping %}({{ walk(v, depth + 1) }}){% endif %}{% endfor %}{%- endmacro -%}{{ walk(tool) }}", "{% macro f(x) %}{{ x | trim }}{% endmacro %}{% set y = f('  a ') %}[{{ y }}]{{ y | length }}", "{% macro f() %}{{ caller('x') }}{% endmacro %}{% call(v) f() %}<{{ v }}>{% endcall %}", "{% macro f() %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ f(1, a=2) }}", "{% macro f(a) %}{{ bos_token }}{{ a }}{{ messages | length }}{% endmacro %}{{ f(1) }}",
+    "{% macro f(v) %}{% if v is string %}s{% elif v is number %}n{% else %}{{ f('x') }}{% endif %}{% endmacro %}{{ f('a') }}{{ f(1) }}{{ f([]) }}", "{% with a = 1, b = 2 %}{{ a + b }}{% endwith %}", "{% filter trim %}  x  {% endfilter %}", "{% generation %}{{ messages[1].content }}{% endgeneration %}",
+    # Filters on lists and dicts.
+    "{{ messages | selectattr('role', 'equalto', 'user') | list | length }}", "{{ (messages | selectattr('role', '==', 'user') | first).content }}", "{{ messages | rejectattr('role', 'equalto', 'user') | map(attribute='content') | list }}", "{{ messages | selectattr('tool_calls', 'defined') | list }}", "{{ messages | selectattr('content') | list | length }}", "{{ messages | rejectattr('role', 'in', ['user']) | list | length }}", "{{ parts | selectattr('type', 'equalto', 'text') | map(attribute='text') | join('\\n') }}", "{{ parts | map(attribute='text', default='?') | join(', ') }}",
+    "{{ parts | map(attribute='type') | unique | list }}", "{{ parts | groupby('type') | map(attribute='grouper') | list if false else parts | groupby('type') | length }}", "{% for kind, group in parts | groupby('type') %}{{ kind }}:{{ group | length }};{% endfor %}", "{{ parts | sort(attribute='type') | map(attribute='type') | join(' ') }}", "{{ list | select('gt', 1) | list }}{{ list | reject('equalto', 3) | list }}{{ [1, none, ''] | select | list }}", "{{ ['a', 'B'] | map('lower') | list }}{{ ['a '] | map('trim') | join('|') }}{{ list | map('string') | join }}", "{{ [1, 2] | join(', ') }}{{ ['a'] | join }}{{ parts | join(';', attribute='type') }}",
+    "{{ list | sort }}{{ list | sort(reverse=true) }}{{ list | max }}{{ list | min }}{{ list | sum }}{{ list | length }}{{ list | count }}", "{{ list | last }}{{ list | first }}{{ [] | first }}{{ [] | last }}", "{{ (messages | last).role }}", "{{ map.keys() | list }}{{ map.values() | list }}{{ map.items() | list }}{{ map | list }}{{ map | length }}", "{{ map.get('b') }}{{ map.get('zz') }}{{ map.get('zz', 'd') }}{{ map['b'] }}{{ map.b }}", "{{ 'b' in map }}{{ 'zz' not in map }}{{ 3 in list }}{{ 'a' in 'abc' }}{{ 'role' in messages[0] }}{{ 'x' in map.values() }}",
+    "{{ {'a': 1, 'b': [1, 2]} }}{{ dict(a=1) }}{{ {'a': 1}['a'] }}{{ {'a': {'b': 2}}.a.b }}", "{{ map.items() | map('first') | list }}", "{{ map.update({'q': 1}) }}", "{{ list.append(4) }}", "{% do list.append(4) %}", "{{ map.pop('b') }}", "{{ [[1, 2], [3]] | sum(start=[]) }}", "{{ list | batch(2) | list }}{{ [1, 2] | map('tojson') | list }}",
+    # JSON.
+    "{{ tool | tojson }}", "{{ tool | tojson(indent=4) }}", "{{ tool | tojson(indent=2) | length }}", "{{ tool | tojson(ensure_ascii=False) }}{{ call | tojson(ensure_ascii=True) }}", "{{ call.function.arguments | tojson(separators=(',', ':')) }}", "{{ call.function | tojson(sort_keys=True) }}", "{{ call.function.arguments | tojson | safe }}", "{{ messages | tojson }}", "{{ 'Köln \"x\" </a>\\n' | tojson }}", "{{ [1, 1.0, 1.5, 1e20, true, none] | tojson }}", "{{ {} | tojson }}{{ [] | tojson }}{{ none | tojson }}{{ 'x' | tojson }}{{ 1 | tojson }}", "{{ (1, 2) | tojson }}{{ {1: 2} | tojson }}", "{{ missing | tojson }}",
+    "{%- for name, value in call.function.arguments.items() %}<parameter={{ name }}>\n{{ value if value is string else value | tojson }}\n</parameter>\n{%- endfor %}", "{{ '{\"name\": \"' + call.function.name + '\", \"arguments\": ' }}{{ call.function.arguments | tojson }}{{ '}' }}", "{{ call.function.arguments if call.function.arguments is string else call.function.arguments | tojson }}",
+    # Numbers and printing.
+    "{{ 1 }}{{ 1.0 }}{{ 1.5 }}{{ -2 }}{{ 0.1 + 0.2 }}{{ 12345.678 }}{{ 100000000000000000000 }}", "{{ 1e20 }}{{ 1e-7 }}", "{{ true }}{{ false }}{{ none }}{{ True }}{{ False }}{{ None }}", "{{ [true, none, 1.0, 'a', \"it's\", (1,), (), {}, []] }}", "{{ ['a\\n', 'é', '\\\\', '\"'] }}", "{{ messages }}", "{{ map }}{{ (1, 'a') }}", "{{ 7 // 2 }}{{ 7 / 2 }}{{ 8 / 2 }}{{ -7 // 2 }}{{ -7 % 3 }}{{ 2 ** 10 }}{{ 2 ** 0.5 }}", "{{ '3' | int + 1 }}{{ 'x' | int(-1) }}{{ 3.9 | int }}{{ '2.5' | float }}{{ 3 | float }}{{ 2.567 | round(1) }}{{ 2.5 | round | int }}{{ -3 | abs }}", "{{ 1 < 2 <= 2 }}{{ 1 == 1.0 }}{{ 'a' < 'b' }}{{ [1] == [1] }}{{ (1,) == [1] }}{{ not 1 == 2 }}", "{{ (messages | length) % 2 == 1 }}{{ messages | length > 1 and messages[1].role == 'assistant' }}", "{{ 'a' if 1 > 2 else 'b' if 2 > 3 else 'c' }}", "{{ 1 if false }}|{{ (1 if false) is defined }}",
+    # White space.
+    "a  {%- if flag %}  b  {%- endif %}  c", "a\n{%- for m in messages %}\n  {{- m.role }}\n{%- endfor %}\nb", "  {% if flag %}\nx\n  {% endif %}\ny", "{{- 'a' -}}   {{- 'b' -}}\n", "a {#- note -#} b", "{# a\nb #}\nx", "{% if flag -%}\n  x\n{%- else -%}\n  y\n{%- endif %}\n", "\n\n{{ 'a' }}\n\n", "{%- set x = 1 %}\n\n{%- if x %}y{% endif %}", "{% raw %}{{ x }}{% endraw %}\n{{ '{{' }}{{ '%}' }}", "\t{% if flag %}\tx{% endif %}\t\n", "{{ 'a' }}{% if flag %}\n{% endif %}b", "  {%+ if flag %}x{% endif %}", "{% if flag %}x{% endif +%}\ny",
+    # Functions.
+    "{{ raise_exception('Only user and assistant roles are supported!') }}", "{{ bos_token + 'x' + eos_token }}", "{{ bos_token is defined }}{{ pad_token is defined }}{{ add_generation_prompt }}", "{{ range(3) | list }}{{ range(2) | length }}{{ range(1, 3) | join('-') }}", "{{ strftime_now is defined }}{{ raise_exception is defined }}", "{{ namespace(a=1).a }}{{ joiner is defined }}{{ cycler is defined }}", "{{ lipsum is defined }}", "{{ content.__class__ }}", "{{ unknown_function() }}", "{{ 'a' | unknown_filter }}", "{{ content | attr('upper') is defined }}", "{% include 'x' %}", "{{ list is callable }}{{ range is callable }}",
+]
+
 
 def rendered(source):
     try:
-        return _compile_jinja_template(source).render(**copy.deepcopy(VALUES))
+        values = VALUES | {"bos_token": "<s>", "eos_token": "</s>", "add_generation_prompt": True}
+        return _compile_jinja_template(source).render(**copy.deepcopy(values))
     except Exception:
         return None
 
@@ -127,7 +198,7 @@ def main():
     methods = ["{{ %s.%s }}" % pair for pair in itertools.product(TEXTS, METHODS)]
     filters = ["{{ %s | %s }}" % pair for pair in itertools.product(TEXTS + OTHER_VALUES, FILTERS)]
     # Where Jinja2 fails on a value of another type, a filter here may print something.
-    sources = methods + [source for source in filters if rendered(source) is not None] + OTHERS
+    sources = methods + [source for source in filters if rendered(source) is not None] + OTHERS + PUBLISHED
     # It takes the length of the map, and cuts its text.
     sources.remove("{{ map | truncate(12) }}")
     golden = {
