@@ -118,6 +118,13 @@ fn roles(config: &Value) -> BTreeMap<String, String> {
             None => {}
         }
     }
+    // Further names, such as `image_token`: by their key or in a map of `extra_special_tokens`. A list names none.
+    let further = |(role, _): &(&String, _)| role.ends_with("_token") && !ROLES.contains(&role.as_str());
+    let keys = config.as_object().into_iter().flatten().filter(further);
+    for (role, token) in keys.chain(config["extra_special_tokens"].as_object().into_iter().flatten()) {
+        let name = name_of(token).filter(|_| token.is_string() || token["__type"] == "AddedToken");
+        roles.extend(name.map(|name| (role.clone(), name.to_owned())));
+    }
     roles
 }
 

@@ -396,6 +396,23 @@ fn settings_go_before_tokenizer_json() {
     assert_eq!(tokenizer.roles()["pad_token"], "!");
     assert_eq!(tokenizer.roles()["eos_token"], "</s>");
     assert_eq!(tokenizer.encode_data("b<s>!").unwrap(), tokenizer.encode_rendered("b<s>!", &[2]).unwrap());
+    // As `special_tokens_map` of transformers 5.24, which templates read.
+    for (extra, image) in [
+        (serde_json::json!({"image_token": "b", "boi": "!"}), "b!"),
+        (serde_json::json!({}), ""),
+        (serde_json::json!(["b"]), ""),
+        (serde_json::json!([]), ""),
+    ] {
+        let config = serde_json::json!({"video_token": "!", "audio_token": {"content": "a", "__type": "AddedToken"},
+            "odd_token": {"content": "b"}, "add_bos_token": true, "extra_special_tokens": extra});
+        let config = config.to_string();
+        let files = Files { json: &json, config: Some(config.as_bytes()), ..Files::default() };
+        let roles = Tokenizer::from_files(files, None).unwrap().roles().clone();
+        let role = |name: &str| roles.get(name).map_or("", String::as_str);
+        assert_eq!(role("image_token").to_owned() + role("boi"), image, "{extra}");
+        assert_eq!((role("video_token"), role("audio_token"), role("odd_token")), ("!", "a", ""));
+        assert!(!roles.contains_key("add_bos_token") && !roles.contains_key("extra_special_tokens"));
+    }
 }
 
 #[test]
