@@ -111,7 +111,13 @@ step "tests"
 if [ -n "$all" ]; then
   export TRIBUNAL_FUZZ=2000 TRIBUNAL_ANSWERS=10000 TRIBUNAL_KILLS=50 TRIBUNAL_STEPS=10000
 fi
+export INSTA_SNAPSHOT_REFERENCES_FILE="$quick/snapshots"
 cargo test "${everything[@]}" --lib --bins --tests --no-fail-fast
+unset INSTA_SNAPSHOT_REFERENCES_FILE
+
+step "snapshots that no test reads"
+unread=$(comm -23 <(find src crates tests -path '*/snapshots/*.snap' -exec realpath {} + | sort) <(xargs realpath < "$quick/snapshots" | sort -u))
+[ -z "$unread" ] || die "no test reads ${unread//$'\n'/, }; hint: delete them"
 
 step "doc tests"
 cargo test "${everything[@]}" --doc
