@@ -2,19 +2,19 @@
 //! cannot be read is an error with its number; nothing is skipped and nothing is repaired.
 
 use std::collections::BTreeMap;
-use std::io::BufRead as _;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use tribunal_core::files::text;
 
 use super::Error;
 
-use crate::segment::numbers;
+pub use jsonl::is_metricx;
 use numbering::Numbered;
 use units::UnitScores;
 
+mod jsonl;
 pub mod numbering;
+mod table;
 pub mod units;
 
 /// Scores of each system's segments in test-set order; `None` where there is no score.
@@ -191,58 +191,7 @@ pub enum ScoreFile {
     Column(Vec<Option<f64>>),
 }
 
-#[derive(Deserialize)]
-struct JsonScore {
-    #[serde(default, deserialize_with = "optional_name")]
-    system: Option<String>,
-    #[serde(default, alias = "seg_id", alias = "segment_id")]
-    seg: Seg,
-    score: Option<f64>,
-    status: Option<String>,
-    src_lang: Option<String>,
-    tgt_lang: Option<String>,
-    /// `MetricX`'s score: errors, 0 to 25, lower is better.
-    prediction: Option<f64>,
-    system_id: Option<String>,
-}
-
-impl JsonScore {
-    /// A line in the names of `MetricX` in ours, higher for the better.
-    fn of_metricx(self) -> Self {
-        let score = self.score.or_else(|| self.prediction.map(|errors| 0.0 - errors));
-        Self { system: self.system.or_else(|| self.system_id.clone()), score, ..self }
-    }
-}
-
-/// What a line says of its segment.
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(try_from = "serde_json::Value")]
-enum Seg {
-    /// Nothing: the order of the lines counts.
-    #[default]
-    Unsaid,
-    /// `null`: the score is not one of a segment.
-    Null,
-    Number(usize),
-}
-
-impl TryFrom<serde_json::Value> for Seg {
-    type Error = String;
-
-    fn try_from(value: serde_json::Value) -> Result<Self, String> {
-        if value.is_null() {
-            return Ok(Self::Null);
-        }
-        let wrong = || format!("the segment number `{value}` is not a whole number from 0");
-        numbers::whole(&value).map(Self::Number).ok_or_else(wrong)
-    }
-}
-
-fn optional_name<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
-    Ok(numbers::name(&serde_json::Value::deserialize(from)?))
-}
-
-/// Reads a score file; `lp` chooses the lines of a JSONL file that names languages.
+/// Reads a score file; `lp` selects the lines of a file that names languages.
 ///
 /// # Errors
 /// Unreadable files, and the first line that holds no system and score, a system with a space, or a score
@@ -251,7 +200,10 @@ pub fn read(path: &Path, lp: Option<&str>) -> Result<ScoreFile, Error> {
     let text = read_text(path)?;
     let first = text.lines().find(|line| !line.trim().is_empty()).ok_or_else(|| Error::Empty(path.into()))?;
     if first.trim_start().starts_with('{') {
-        return read_jsonl(path, &text, lp);
+        return jsonl::read(path, &text, lp);
+    }
+    if table::is_header(first) {
+        return table::read(path, &text, lp).map(ScoreFile::Numbered);
     }
     if first.split_whitespace().count() == 1 {
         let column = lines(&text).map(|(number, line)| parse_score(path, number, line.trim()));
@@ -302,64 +254,21 @@ fn spaced_system(line: &str) -> String {
     )
 }
 
-fn read_jsonl(path: &Path, text: &str, lp: Option<&str>) -> Result<ScoreFile, Error> {
-    let mut scores: BTreeMap<String, BTreeMap<usize, Option<f64>>> = BTreeMap::new();
-    let (mut named, mut numbered, mut first) = (false, None, 0);
-    for (number, line) in lines(text) {
-        let row: JsonScore =
-            serde_json::from_str(line).map_err(|error| line_error(path, number, error.to_string()))?;
-        let row = row.of_metricx();
-        if !same_pair(&row, lp) {
-            continue;
+/// Rejects a file of several language pairs where none is selected, and one without the selected pair. `pairs` has the
+/// first line of each.
+fn check_pairs(path: &Path, lp: Option<&str>, pairs: &BTreeMap<String, usize>) -> Result<(), Error> {
+    let names = || pairs.keys().cloned().collect::<Vec<_>>().join(", ");
+    match (lp, pairs.values().min()) {
+        (Some(lp), Some(line)) if !pairs.contains_key(lp) => {
+            Err(line_error(path, *line, format!("the file has no score of `{lp}`, only of {}", names())))
         }
-        let is_numbered = !matches!(row.seg, Seg::Unsaid);
-        if *numbered.get_or_insert(is_numbered) != is_numbered {
-            let what = "some lines have a segment number (`seg`) and others have none".to_owned();
-            return Err(line_error(path, number, what));
+        (None, _) if pairs.len() > 1 => {
+            let line = pairs.values().max().copied().unwrap_or(0);
+            let what =
+                format!("the file has scores of several language pairs: {}; hint: -l SRC-TGT", names());
+            Err(line_error(path, line, what))
         }
-        named |= row.system.is_some();
-        first = if first == 0 { number } else { first };
-        let column = scores.entry(row.system.clone().unwrap_or_default()).or_default();
-        let seg = match row.seg {
-            Seg::Unsaid => column.len(),
-            Seg::Number(seg) => seg,
-            Seg::Null => return Err(line_error(path, number, document_score())),
-        };
-        if row.score.is_none() && row.status.as_deref() == Some("ok") {
-            return Err(line_error(path, number, "status `ok` without a score".to_owned()));
-        }
-        if column.insert(seg, row.score).is_some() {
-            return Err(line_error(path, number, format!("segment `{seg}` has a second score")));
-        }
-    }
-    let rows = Numbered::new(first, scores);
-    Ok(match (named, numbered) {
-        (_, Some(true)) => ScoreFile::Numbered(rows),
-        (true, _) => ScoreFile::Named(rows.from(0)),
-        (false, _) => ScoreFile::Column(rows.from(0).remove("").unwrap_or_default()),
-    })
-}
-
-/// Whether a file is JSONL of `MetricX`, whose `prediction` is read as its negative: there lower is better.
-#[must_use]
-pub fn is_metricx(path: &Path) -> bool {
-    let Ok(file) = std::fs::File::open(path) else { return false };
-    let mut lines = std::io::BufReader::new(file).lines().map_while(Result::ok);
-    let first = lines.find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let row = serde_json::from_str::<JsonScore>(first.trim_start_matches('\u{feff}'));
-    row.is_ok_and(|row| row.score.is_none() && row.prediction.is_some())
-}
-
-fn document_score() -> String {
-    "`seg` is null: this score belongs to a document, not to a segment; hint: give the run folder, which says \
-     which segments the document has"
-        .to_owned()
-}
-
-fn same_pair(row: &JsonScore, lp: Option<&str>) -> bool {
-    match (&row.src_lang, &row.tgt_lang, lp) {
-        (Some(source), Some(target), Some(lp)) => format!("{source}-{target}") == lp,
-        _ => true,
+        _ => Ok(()),
     }
 }
 

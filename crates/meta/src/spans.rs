@@ -5,6 +5,8 @@
 //!
 //! Source: FSP, Appendix B.5; WMT quality estimation's span task; span-mt-metrics-eval for the conventions.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::verdicts::JudgedError;
@@ -19,7 +21,7 @@ pub mod report;
 pub mod strings;
 
 /// An error span with a place in a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span {
     /// Half-open, in Unicode code points.
     pub start: usize,
@@ -104,50 +106,52 @@ impl Overlap {
 pub fn characters(gold: &[Span], predicted: &[Span]) -> Overlap {
     let mut overlap = Overlap::default();
     for in_source in [false, true] {
-        let side = |spans: &[Span]| -> Vec<Span> {
-            spans.iter().filter(|span| span.in_source == in_source).copied().collect()
-        };
-        let (gold, predicted) = (side(gold), side(predicted));
-        let length = gold.iter().chain(&predicted).map(|span| span.end).max().unwrap_or(0);
-        for place in 0..length {
-            overlap.add(&character(&covering(&gold, place), &covering(&predicted, place)));
+        // Where how many spans of a severity and side begin, less those that end.
+        let mut changes: BTreeMap<usize, Vec<(u8, usize, i64)>> = BTreeMap::new();
+        for (side, spans) in [gold, predicted].into_iter().enumerate() {
+            for span in spans.iter().filter(|span| span.in_source == in_source && span.start < span.end) {
+                changes.entry(span.start).or_default().push((span.severity, side, 1));
+                changes.entry(span.end).or_default().push((span.severity, side, -1));
+            }
+        }
+        let mut covering: BTreeMap<u8, [i64; 2]> = BTreeMap::new();
+        let mut from = 0;
+        for (place, changed) in changes {
+            overlap.add(&stretch(&covering, (place - from) as f64));
+            for (severity, side, change) in changed {
+                covering.entry(severity).or_default()[side] += change;
+            }
+            from = place;
         }
     }
     overlap
 }
 
-fn covering(spans: &[Span], place: usize) -> Vec<u8> {
-    let there = spans.iter().filter(|span| (span.start..span.end).contains(&place));
-    there.map(|span| span.severity).collect()
-}
-
-fn character(gold: &[u8], predicted: &[u8]) -> Overlap {
-    let mut left = gold.to_vec();
-    let mut same = 0;
-    for severity in predicted {
-        if let Some(index) = left.iter().position(|other| other == severity) {
-            left.swap_remove(index);
-            same += 1;
-        }
-    }
-    let mismatched = left.len().min(predicted.len() - same);
-    let credit = same as f64 + SEVERITY_CREDIT * mismatched as f64;
+/// Characters that are covered alike: by so many gold and predicted spans of each severity.
+fn stretch(covering: &BTreeMap<u8, [i64; 2]>, length: f64) -> Overlap {
+    let sum = |pick: fn(&[i64; 2]) -> i64| covering.values().map(pick).sum::<i64>();
+    let (gold, predicted, same) = (sum(|n| n[0]), sum(|n| n[1]), sum(|n| n[0].min(n[1])));
+    let mismatched = (gold - same).min(predicted - same);
+    let credit = length * (same as f64 + SEVERITY_CREDIT * mismatched as f64);
     Overlap {
         right_predicted: credit,
-        predicted: predicted.len() as f64,
+        predicted: length * predicted as f64,
         found_gold: credit,
-        gold: gold.len() as f64,
+        gold: length * gold as f64,
     }
 }
 
 /// Exact matches: the same place, side and severity; each gold span is found once.
 #[must_use]
 pub fn exact(gold: &[Span], predicted: &[Span]) -> Overlap {
-    let mut left = gold.to_vec();
+    let mut left: BTreeMap<Span, usize> = BTreeMap::new();
+    for span in gold {
+        *left.entry(*span).or_default() += 1;
+    }
     let mut right = 0.0;
     for span in predicted {
-        if let Some(index) = left.iter().position(|other| other == span) {
-            left.swap_remove(index);
+        if let Some(n) = left.get_mut(span).filter(|n| **n > 0) {
+            *n -= 1;
             right += 1.0;
         }
     }
@@ -163,21 +167,47 @@ pub fn exact(gold: &[Span], predicted: &[Span]) -> Overlap {
 /// whatever the severity.
 #[must_use]
 pub fn partial(gold: &[Span], predicted: &[Span]) -> Overlap {
-    let shared = |span: &Span, others: &[Span]| {
-        let marked = |place: usize| {
-            others
-                .iter()
-                .any(|other| other.in_source == span.in_source && (other.start..other.end).contains(&place))
+    let shares = |spans: &[Span], others: &[Span]| {
+        let marked = [false, true].map(|in_source| Marked::new(others, in_source));
+        let share = |span: &Span| {
+            let of = &marked[usize::from(span.in_source)];
+            let hits = of.up_to(span.end).saturating_sub(of.up_to(span.start));
+            if span.start < span.end { hits as f64 / (span.end - span.start) as f64 } else { 0.0 }
         };
-        let length = span.end.saturating_sub(span.start);
-        let hits = (span.start..span.end).filter(|place| marked(*place)).count();
-        if length == 0 { 0.0 } else { hits as f64 / length as f64 }
+        spans.iter().map(share).sum()
     };
     Overlap {
-        right_predicted: predicted.iter().map(|span| shared(span, gold)).sum(),
+        right_predicted: shares(predicted, gold),
         predicted: predicted.len() as f64,
-        found_gold: gold.iter().map(|span| shared(span, predicted)).sum(),
+        found_gold: shares(gold, predicted),
         gold: gold.len() as f64,
+    }
+}
+
+/// The characters of a text that some span marks, as stretches in order, each with the number of characters before it.
+struct Marked(Vec<(usize, usize, usize)>);
+
+impl Marked {
+    fn new(spans: &[Span], in_source: bool) -> Self {
+        let of_text = spans.iter().filter(|span| span.in_source == in_source && span.start < span.end);
+        let mut sorted: Vec<(usize, usize)> = of_text.map(|span| (span.start, span.end)).collect();
+        sorted.sort_unstable();
+        let (mut stretches, mut n): (Vec<(usize, usize, usize)>, usize) = (Vec::new(), 0);
+        for (start, end) in sorted {
+            let start = stretches.last().map_or(start, |last| last.1.max(start));
+            if start < end {
+                stretches.push((start, end, n));
+                n += end - start;
+            }
+        }
+        Self(stretches)
+    }
+
+    /// Marked characters before a place.
+    fn up_to(&self, place: usize) -> usize {
+        let after = self.0.partition_point(|(start, ..)| *start < place);
+        let last = after.checked_sub(1).map(|idx| self.0[idx]);
+        last.map_or(0, |(start, end, before)| before + end.min(place) - start)
     }
 }
 
@@ -210,7 +240,43 @@ mod tests {
         prop::collection::vec(span, 0..6)
     }
 
+    /// By the definitions, character by character.
+    fn plainly(gold: &[Span], predicted: &[Span]) -> (f64, f64, f64) {
+        let covering = |spans: &[Span], in_source: bool, place: usize| -> Vec<u8> {
+            let covers =
+                |span: &&Span| span.in_source == in_source && (span.start..span.end).contains(&place);
+            spans.iter().filter(covers).map(|span| span.severity).collect()
+        };
+        let (mut credit, mut n_predicted) = (0.0, 0.0);
+        for (in_source, place) in [false, true].into_iter().flat_map(|side| (0..30).map(move |at| (side, at)))
+        {
+            let (mut left, found) = (covering(gold, in_source, place), covering(predicted, in_source, place));
+            let mut same = 0;
+            for severity in &found {
+                if let Some(index) = left.iter().position(|other| other == severity) {
+                    left.swap_remove(index);
+                    same += 1;
+                }
+            }
+            credit += f64::from(same) + SEVERITY_CREDIT * left.len().min(found.len() - same as usize) as f64;
+            n_predicted += found.len() as f64;
+        }
+        let share = |span: &Span| {
+            let hits = (span.start..span.end).filter(|at| !covering(gold, span.in_source, *at).is_empty());
+            if span.start == span.end { 0.0 } else { hits.count() as f64 / (span.end - span.start) as f64 }
+        };
+        (credit, n_predicted, predicted.iter().map(share).sum())
+    }
+
     proptest! {
+        #[test]
+        fn sweeps_equal_the_definitions(gold in spans(), predicted in spans()) {
+            let found = (characters(&gold, &predicted), partial(&gold, &predicted));
+            let (credit, n_predicted, shares) = plainly(&gold, &predicted);
+            prop_assert_eq!((found.0.right_predicted, found.0.predicted), (credit, n_predicted));
+            prop_assert_eq!(found.1.right_predicted, shares);
+        }
+
         #[test]
         fn spans_equal_themselves(spans in spans()) {
             prop_assert_eq!(characters(&spans, &spans).score().f1, 1.0);

@@ -72,7 +72,7 @@ impl Input {
         } else if verdicts::is_run(path) {
             Judgements::of(&name, verdicts::read(path)?)?
         } else {
-            let (judgements, rows) = read_file(path)?;
+            let (judgements, rows) = read_file(path, pair)?;
             unsettled = rows;
             judgements
         };
@@ -109,10 +109,10 @@ fn with_hint(error: crate::meta::Error) -> anyhow::Error {
 }
 
 /// The scores of a file; with the numbers of its segments where it is not known how they count.
-fn read_file(path: &Path) -> Result<(Judgements, Option<Numbered>)> {
+fn read_file(path: &Path, pair: Option<&Pair>) -> Result<(Judgements, Option<Numbered>)> {
     let (name, stem) = (path.display().to_string(), path.file_stem());
     let stem = || stem.map_or_else(|| "system".into(), |stem| stem.to_string_lossy().into_owned());
-    Ok(match scores::read(path, None).map_err(with_hint)? {
+    Ok(match scores::read(path, pair.map(|pair| pair.given.as_str())).map_err(with_hint)? {
         ScoreFile::Named(named) => (Judgements::of_columns(&name, named), None),
         ScoreFile::Numbered(rows) => {
             let rows = if rows.is_column() { rows.of_system(stem()) } else { rows };

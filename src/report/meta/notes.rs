@@ -239,7 +239,8 @@ fn system_notes(eval_set: &EvalSet) -> Vec<String> {
         let name = format!("{} {}", eval_set.lp(), metric.name);
         let units = if metric.units.is_some() { "documents" } else { "segments" };
         let n_lacking = n_lacking(&eval_set.gold, metric, &eval_set.machine);
-        let lacking = format!("it lacks {n_lacking} rated translation{}", if n_lacking == 1 { "" } else { "s" });
+        let lacking =
+            format!("it lacks {n_lacking} rated translation{}", if n_lacking == 1 { "" } else { "s" });
         match (eval_set.is_restricted(metric, false), eval_set.averaged(metric)) {
             (true, Some((n, _))) => notes.push(format!(
                 "{name}: {lacking}: its system scores and the raters' are means over the {n} {units} that both scored \

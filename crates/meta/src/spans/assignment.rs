@@ -1,7 +1,13 @@
-//! Maximum-weight bipartite matching by the Hungarian algorithm, with the dual variables that prove it. It knows no
+//! Maximum-weight bipartite matching over the pairs that have a weight, with the dual variables that prove it. It knows no
 //! spans.
 //!
-//! Source: Kuhn 1955; the shortest augmenting paths of Jonker and Volgenant 1987.
+//! Source: Kuhn 1955; the shortest augmenting paths of Jonker and Volgenant 1987, with a heap as in Dijkstra 1959.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// The pairs of each row: columns with their weights, which are at least 0 and finite. Other pairs have the weight 0.
+pub type Rows = Vec<Vec<(usize, f64)>>;
 
 /// A matching of rows with columns, each used at most once.
 #[derive(Clone, Debug, PartialEq)]
@@ -10,111 +16,149 @@ pub struct Assignment {
     pub columns: Vec<Option<usize>>,
     /// The sum of the weights; no matching has a greater one.
     pub value: f64,
-    /// What a matching loses at least by matching a row with a column. Shape: `[rows, columns]`.
-    slack: Vec<Vec<f64>>,
-    /// The same for leaving a row without a column. Shape: `[rows]`.
-    unmatched: Vec<f64>,
+    /// Dual variables: `u[row] + v[column]` is at most minus the weight of the pair, and equal to it where the two are
+    /// matched; `u` and `v` are at most 0, and 0 where nothing is matched.
+    u: Vec<f64>,
+    v: Vec<f64>,
 }
 
 impl Assignment {
-    /// The matching of greatest weight; weights are at least 0 and finite. Shape: `[rows, columns]`.
+    /// The matching of greatest weight.
     ///
     /// ```
     /// use tribunal_meta::spans::assignment::Assignment;
     /// // The first row gives its best column to the second one.
-    /// let found = Assignment::of(&[vec![0.9, 0.8], vec![0.7, 0.0]]);
+    /// let found = Assignment::of(&vec![vec![(0, 0.9), (1, 0.8)], vec![(0, 0.7)]], 2);
     /// assert_eq!(found.columns, [Some(1), Some(0)]);
     /// assert!((found.value - 1.5).abs() < 1e-12);
     /// ```
     #[must_use]
-    pub fn of(weights: &[Vec<f64>]) -> Self {
-        let n_rows = weights.len();
-        let n_columns = weights.first().map_or(0, Vec::len);
-        // A column of weight 0 for each row stands for no column at all.
-        let cost = |row: usize, column: usize| if column < n_columns { -weights[row][column] } else { 0.0 };
-        let (rows, u, v) = augmented(n_rows, n_columns + n_rows, &cost);
-        let slack = |row: usize, column: usize| (cost(row, column) - u[row] - v[column]).max(0.0);
-        let mut columns = vec![None; n_rows];
-        for (column, row) in rows.iter().enumerate().take(n_columns) {
-            if let Some(row) = row.filter(|row| weights[*row][column] > 0.0) {
-                columns[row] = Some(column);
-            }
-        }
-        let value =
-            columns.iter().enumerate().filter_map(|(row, column)| Some(weights[row][(*column)?])).sum();
-        Self {
-            columns,
-            value,
-            slack: (0..n_rows).map(|row| (0..n_columns).map(|column| slack(row, column)).collect()).collect(),
-            unmatched: (0..n_rows)
-                .map(|row| {
-                    (n_columns..n_columns + n_rows).map(|c| slack(row, c)).fold(f64::INFINITY, f64::min)
-                })
-                .collect(),
-        }
+    pub fn of(rows: &Rows, n_columns: usize) -> Self {
+        let mut search = Search::new(rows, n_columns);
+        (0..rows.len()).for_each(|row| search.augment(row));
+        let weight = |(row, column): (usize, &Option<usize>)| {
+            let column = (*column)?;
+            rows[row].iter().find(|pair| pair.0 == column).map(|pair| pair.1)
+        };
+        let value = search.columns.iter().enumerate().filter_map(weight).sum();
+        Self { columns: search.columns, value, u: search.u, v: search.v }
     }
 
-    /// A lower bound of what every matching with this choice for a row has less than [`Assignment::value`]; the bounds
-    /// of several rows add up.
+    /// A lower bound of what every matching with this choice for a row, a column and its weight, has less than
+    /// [`Assignment::value`]; the bounds of several rows add up.
     #[must_use]
-    pub fn loss(&self, row: usize, column: Option<usize>) -> f64 {
-        column.map_or(self.unmatched[row], |column| self.slack[row][column])
+    pub fn loss(&self, row: usize, choice: Option<(usize, f64)>) -> f64 {
+        let slack = choice.map_or(-self.u[row], |(column, weight)| -weight - self.u[row] - self.v[column]);
+        slack.max(0.0)
     }
 }
 
-/// The row of each column, and the dual variables of rows and columns: `u[row] + v[column]` is at most the cost, and
-/// equal to it where the two are matched; `v` is at most 0.
-fn augmented(
-    n_rows: usize,
-    n_columns: usize,
-    cost: &dyn Fn(usize, usize) -> f64,
-) -> (Vec<Option<usize>>, Vec<f64>, Vec<f64>) {
-    let (mut u, mut v) = (vec![0.0; n_rows], vec![0.0; n_columns]);
-    let mut rows: Vec<Option<usize>> = vec![None; n_columns];
-    for start in 0..n_rows {
-        // Per column: the least reduced cost of a path to it, the column before it, whether it is in the tree.
-        let mut least = vec![f64::INFINITY; n_columns];
-        let mut before: Vec<Option<usize>> = vec![None; n_columns];
-        let mut is_reached = vec![false; n_columns];
-        let (mut row, mut last) = (start, None);
-        let free = loop {
-            let (mut step, mut next) = (f64::INFINITY, None);
-            for column in (0..n_columns).filter(|column| !is_reached[*column]) {
-                let reduced = cost(row, column) - u[row] - v[column];
-                if reduced < least[column] {
-                    (least[column], before[column]) = (reduced, last);
-                }
-                if least[column] < step {
-                    (step, next) = (least[column], Some(column));
-                }
-            }
-            let Some(next) = next else { break None };
-            u[start] += step;
-            for column in 0..n_columns {
-                if is_reached[column] {
-                    v[column] -= step;
-                    if let Some(row) = rows[column] {
-                        u[row] += step;
-                    }
-                } else {
-                    least[column] -= step;
-                }
-            }
-            is_reached[next] = true;
-            last = Some(next);
-            match rows[next] {
-                Some(matched) => row = matched,
-                None => break Some(next),
-            }
-        };
-        let mut column = free;
-        while let Some(current) = column {
-            let previous = before[current];
-            rows[current] = previous.map_or(Some(start), |previous| rows[previous]);
-            column = previous;
+/// A distance in the heap, with the column that it leads to.
+#[derive(PartialEq)]
+struct Reached(f64, usize);
+
+impl Eq for Reached {}
+
+impl PartialOrd for Reached {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Reached {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0).then(self.1.cmp(&other.1))
+    }
+}
+
+/// The matching so far.
+struct Search<'a> {
+    rows: &'a Rows,
+    columns: Vec<Option<usize>>,
+    row_of: Vec<Option<usize>>,
+    u: Vec<f64>,
+    v: Vec<f64>,
+    /// Per column: the least distance in the present search, and the row before it.
+    least: Vec<f64>,
+    before: Vec<usize>,
+}
+
+impl<'a> Search<'a> {
+    fn new(rows: &'a Rows, n_columns: usize) -> Self {
+        Self {
+            rows,
+            columns: vec![None; rows.len()],
+            row_of: vec![None; n_columns],
+            u: vec![0.0; rows.len()],
+            v: vec![0.0; n_columns],
+            least: vec![f64::INFINITY; n_columns],
+            before: vec![0; n_columns],
         }
     }
-    (rows, u, v)
+
+    /// Matches one more row by the shortest path to a free column, or to a row that is left without one.
+    fn augment(&mut self, start: usize) {
+        // The dual of a new row: as great as its pairs and the choice of no column allow.
+        self.u[start] =
+            self.rows[start].iter().map(|(column, weight)| -weight - self.v[*column]).fold(0.0, f64::min);
+        let mut heap = BinaryHeap::new();
+        let mut touched = Vec::new();
+        // Columns of the tree in the order of their distance, and rows with theirs.
+        let mut tree: Vec<(usize, f64)> = Vec::new();
+        let mut reached = vec![(start, 0.0)];
+        // The nearest end that leaves a row without a column.
+        let mut unmatched = (-self.u[start], start);
+        let (mut row, mut distance) = (start, 0.0);
+        let (length, end) = loop {
+            for (column, weight) in &self.rows[row] {
+                let next = distance + (-weight - self.u[row] - self.v[*column]).max(0.0);
+                if next < self.least[*column] && next < unmatched.0 {
+                    touched.push(*column);
+                    (self.least[*column], self.before[*column]) = (next, row);
+                    heap.push(Reverse(Reached(next, *column)));
+                }
+            }
+            let nearest = loop {
+                match heap.pop() {
+                    Some(Reverse(Reached(next, column))) if next > self.least[column] => {}
+                    other => break other.map(|Reverse(Reached(next, column))| (next, column)),
+                }
+            };
+            let Some((next, column)) = nearest.filter(|(next, _)| *next < unmatched.0) else {
+                break (unmatched.0, None);
+            };
+            let Some(matched) = self.row_of[column] else { break (next, Some(column)) };
+            tree.push((column, next));
+            // No later path is shorter, so that the column is not entered again.
+            (row, distance) = (matched, next);
+            reached.push((row, distance));
+            if distance - self.u[row] < unmatched.0 {
+                unmatched = (distance - self.u[row], row);
+            }
+        };
+        for (row, distance) in reached {
+            self.u[row] += length - distance;
+        }
+        for (column, distance) in tree {
+            self.v[column] -= length - distance;
+        }
+        self.flip(start, end, unmatched.1);
+        touched.into_iter().for_each(|column| self.least[column] = f64::INFINITY);
+    }
+
+    /// Exchanges matched and other pairs on the path to a free column, or to the row that loses its own.
+    fn flip(&mut self, start: usize, end: Option<usize>, loser: usize) {
+        let mut column = end.or_else(|| (loser != start).then(|| self.columns[loser]).flatten());
+        if end.is_none() {
+            self.columns[loser] = None;
+        }
+        while let Some(current) = column {
+            let row = self.before[current];
+            column = self.columns[row].filter(|_| row != start);
+            self.columns[row] = Some(current);
+            self.row_of[current] = Some(row);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -131,6 +175,11 @@ mod tests {
             .fold(best(weights, row + 1, used), f64::max)
     }
 
+    fn of(weights: &[Vec<f64>]) -> Assignment {
+        let row = |row: &Vec<f64>| row.iter().copied().enumerate().filter(|pair| pair.1 > 0.0).collect();
+        Assignment::of(&weights.iter().map(row).collect(), weights[0].len())
+    }
+
     fn weights() -> impl Strategy<Value = Vec<Vec<f64>>> {
         (1_usize..6, 1_usize..6).prop_flat_map(|(rows, columns)| {
             let weight = prop_oneof![Just(0.0), Just(0.5), 0.0_f64..1.0];
@@ -141,7 +190,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_matching_has_a_greater_weight(weights in weights()) {
-            let found = Assignment::of(&weights);
+            let found = of(&weights);
             prop_assert!((found.value - best(&weights, 0, 0)).abs() < 1e-9);
             let mut taken: Vec<usize> = found.columns.iter().flatten().copied().collect();
             taken.sort_unstable();
@@ -150,10 +199,10 @@ mod tests {
 
         #[test]
         fn a_choice_loses_what_it_says_at_least(weights in weights()) {
-            let found = Assignment::of(&weights);
+            let found = of(&weights);
             for (column, weight) in weights[0].iter().enumerate() {
                 let with = weight + best(&weights, 1, 1 << column);
-                prop_assert!(found.value - with >= found.loss(0, Some(column)) - 1e-9);
+                prop_assert!(found.value - with >= found.loss(0, Some((column, *weight))) - 1e-9);
             }
             prop_assert!(found.value - best(&weights, 1, 0) >= found.loss(0, None) - 1e-9);
         }

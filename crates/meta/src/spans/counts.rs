@@ -1,7 +1,8 @@
 //! The one count of error spans behind every span F1: a judge's errors against the raters', text by text, under each
 //! definition by its name. It reads no files and compares no scores.
 //!
-//! Source: `offsets` is ours, with the conventions of span-mt-metrics-eval; `fsp` is FSP, Appendix B.5; `wmt-qe` is the
+//! Source: `offsets` is the character F1 of WMT25's task 2 (wmt25-mteval, `scoring_esa.py`), which skips neutral errors,
+//! where here they count as a severity of their own; `fsp` is FSP, Appendix B.5; `wmt-qe` is the
 //! script of WMT's error span task (WMT-QE-Task/qe-eval-scripts, `wmt23/task2_evaluate.py`); `mpp` is in
 //! [`super::mpp`].
 
@@ -19,8 +20,8 @@ use crate::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Definition {
-    /// Spans stand where the judge's answer has them, translation and source apart. A character counts once for every
-    /// span that covers it. A quote that is nowhere costs precision.
+    /// WMT25's task 2: spans stand where the judge's answer has them, translation and source apart. A character counts
+    /// once for every span that covers it. A quote that is nowhere costs precision. Differs: neutral errors count.
     Offsets,
     /// FSP, B.5: every quote of the translation is placed anew, at the free place that overlaps most with the raters'
     /// spans. A quote that is nowhere costs precision.
@@ -126,6 +127,8 @@ pub struct Counts {
     pub partial: BySide<Overlap>,
     /// Spans under [`Definition::Mpp`].
     pub mpp: Overlap,
+    /// Texts that it leaves out, because too many pairs of spans overlap.
+    pub n_beyond_mpp: usize,
 }
 
 impl Counts {
@@ -179,7 +182,10 @@ impl Counts {
             }
         }
         let found: Vec<Span> = places.iter().flatten().flat_map(|span| cut(*span)).collect();
-        self.mpp.add(&mpp(gold, &found, n_lost));
+        match mpp(gold, &found, n_lost) {
+            Some(overlap) => self.mpp.add(&overlap),
+            None => self.n_beyond_mpp += 1,
+        }
         self.fsp.add(&fsp(gold, named, texts.target, cut));
     }
 }

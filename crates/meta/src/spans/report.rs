@@ -36,6 +36,8 @@ pub struct SpanReport {
     pub wmt_qe: PrecisionRecall,
     /// Spans under [`Definition::Mpp`].
     pub mpp: PrecisionRecall,
+    /// Verdicts that it leaves out, because more than [`MOST_PAIRS`](super::mpp::MOST_PAIRS) pairs of spans overlap.
+    pub n_beyond_mpp: usize,
     pub exact: BySide<PrecisionRecall>,
     pub partial: BySide<PrecisionRecall>,
     /// HiMATE's Algorithm 1 at 0.1 to 0.9.
@@ -115,7 +117,7 @@ struct Sums {
     mmad: Overlap,
 }
 
-/// Compares verdicts with the ratings of the first rater that rated a segment.
+/// Compares verdicts with the ratings of the first rater, by name, that rated a segment.
 ///
 /// `units` says what each verdict covers, `documents` gives the document of each segment of the test set.
 /// `None` where no verdict covers a rated segment: then there is nothing to compare.
@@ -146,6 +148,7 @@ pub fn compare(
         fsp: sums.counts.fsp.score(),
         wmt_qe: sums.counts.wmt_qe.score(),
         mpp: sums.counts.mpp.score(),
+        n_beyond_mpp: sums.counts.n_beyond_mpp,
         exact: sums.counts.exact.scores(),
         partial: sums.counts.partial.scores(),
         himate: THRESHOLDS.into_iter().zip(sums.himate.iter().map(Overlap::score)).collect(),

@@ -41,8 +41,9 @@ fn longest_common_run<T: PartialEq>(a: &[T], b: &[T]) -> usize {
 /// how a second match of the same gold span counts; here it is wrong.
 #[must_use]
 pub fn himate(gold: &[&str], detected: &[&str], theta: f64) -> Overlap {
-    let matches = |gold: &str, detected: &str| himate_match(&tokens(gold), &tokens(detected), theta);
-    one_to_one(gold, detected, matches)
+    let [gold, detected] =
+        [gold, detected].map(|spans| spans.iter().map(|text| tokens(text)).collect::<Vec<_>>());
+    one_to_one(&gold, &detected, |gold, detected| himate_match(gold, detected, theta))
 }
 
 /// The spans of one unit matched as strings: one contains the other, apart from case and space around them.
@@ -50,16 +51,15 @@ pub fn himate(gold: &[&str], detected: &[&str], theta: f64) -> Overlap {
 /// Source: M-MAD, Table 4, which only says that output strings are matched with gold annotations.
 #[must_use]
 pub fn mmad(gold: &[&str], detected: &[&str]) -> Overlap {
-    let plain = |text: &str| text.trim().to_lowercase();
-    let matches = |gold: &str, detected: &str| {
-        let (gold, detected) = (plain(gold), plain(detected));
-        !gold.is_empty() && !detected.is_empty() && (gold.contains(&detected) || detected.contains(&gold))
-    };
-    one_to_one(gold, detected, matches)
+    let plain = |text: &&str| text.trim().to_lowercase();
+    let [gold, detected] = [gold, detected].map(|spans| spans.iter().map(plain).collect::<Vec<_>>());
+    one_to_one(&gold, &detected, |gold, detected| {
+        !gold.is_empty() && !detected.is_empty() && (gold.contains(detected) || detected.contains(gold))
+    })
 }
 
-fn one_to_one(gold: &[&str], detected: &[&str], matches: impl Fn(&str, &str) -> bool) -> Overlap {
-    let mut left: Vec<&str> = gold.to_vec();
+fn one_to_one<T>(gold: &[T], detected: &[T], matches: impl Fn(&T, &T) -> bool) -> Overlap {
+    let mut left: Vec<&T> = gold.iter().collect();
     let mut right = 0.0;
     for span in detected {
         if let Some(index) = left.iter().position(|gold| matches(gold, span)) {
