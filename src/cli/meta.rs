@@ -37,13 +37,14 @@ pub struct Args {
     /// Folder in the layout of mt-metrics-eval.
     #[arg(long, value_name = "DIR")]
     pub testset: PathBuf,
-    /// Language pairs, comma-separated.
+    /// Language pairs, separated by commas or spaces.
     #[arg(
         short = 'l',
         long = "language-pair",
         visible_alias = "lp",
         value_name = "SRC-TGT",
         value_delimiter = ',',
+        num_args = 1..,
         required = true
     )]
     pub pairs: Vec<String>,
@@ -76,9 +77,9 @@ pub struct Args {
     /// metric's lowest score).
     #[arg(long, default_value = "drop", value_name = "POLICY")]
     pub missing: String,
-    /// Which translations a metric is evaluated on: common (those that all metrics scored), each (all that it scored), or
-    /// official (as each, but system scores over all that it scored, rated or not, are compared with the raters' own); default:
-    /// common, with `--task fsp` official.
+    /// Which translations a metric is evaluated on: common (those that all metrics scored) or each (all that it scored).
+    /// System scores are the metric's own, over all segments; those of a metric that lacks rated translations are means
+    /// over what both sides scored, with official over all of either side. Default: common, with `--task fsp` official.
     #[arg(long, value_name = "POLICY")]
     pub coverage: Option<String>,
     /// The raters' score of a document, for judges that saw it as one text: the sum of its segments' scores, or

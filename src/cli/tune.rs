@@ -95,7 +95,7 @@ struct DataArgs {
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "testset")]
     input: Vec<PathBuf>,
     /// Language pairs, one or several: `en-de`; by default all of the files
-    #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT", num_args = 1..)]
+    #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT", num_args = 1.., value_delimiter = ',')]
     pair: Vec<Pair>,
     /// Leave out every document that has a sentence of a source in this test set, a folder in the layout of
     /// mt-metrics-eval

@@ -62,6 +62,42 @@ pub fn main_table(result: &SetResult) -> Table {
     table
 }
 
+/// The p-values of all differences: of the average where there is one, else of each task. `None` where none was tested.
+#[must_use]
+pub fn significance_table(result: &SetResult, resamples: usize) -> Option<Table> {
+    let mut table = Table::new();
+    table.head(["statistic", "better", "worse", "difference", "p"]);
+    let mut row = |statistic: &str, names: [&String; 2], [delta, p]: [f64; 2]| {
+        let [better, worse] = names.map(Clone::clone);
+        let p = share_of_resamples(p, resamples);
+        table.row([statistic.to_owned(), better, worse, format!("{delta:.3}"), p]);
+    };
+    for test in &result.average_contest {
+        let name = format!("{} average", result.name);
+        row(&name, [&test.better, &test.worse], [test.delta, test.p]);
+    }
+    let mut is_empty = result.average_contest.is_empty();
+    for task in result.tasks.iter().filter(|_| result.average_contest.is_empty()) {
+        let name = format!("{} {}", task.pairs.join("+"), task.statistic);
+        for test in task.contest.iter().flat_map(|contest| &contest.comparisons) {
+            row(&name, [&test.better, &test.worse], [test.comparison.delta, test.comparison.p]);
+            is_empty = false;
+        }
+    }
+    (!is_empty).then_some(table)
+}
+
+/// A p-value to four places.
+pub(super) fn p_value(p: f64) -> String {
+    share_of_resamples(p, 10_000)
+}
+
+/// A p-value that is a share of resamples: where that is none of them, less than one.
+pub(super) fn share_of_resamples(p: f64, resamples: usize) -> String {
+    let least = 1.0 / resamples.clamp(1, 10_000) as f64;
+    if p < least { format!("<{least:.4}") } else { format!("{p:.4}") }
+}
+
 /// How many systems, segments or documents a column rests on; from the least to the most where metrics differ.
 fn number_of(task: &TaskResult) -> String {
     let counts: BTreeSet<&[usize]> = task.bases.values().map(|basis| basis.systems.as_slice()).collect();

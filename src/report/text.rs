@@ -202,9 +202,10 @@ fn left_empty(system: &SystemSummary, uneven: Option<Common>) -> String {
     )
 }
 
-/// Whole percent, rounded down, so that it is never 100 while a verdict is missing.
+/// Whole percent, rounded, but never 100 while a verdict is missing.
 fn percent(system: &SystemSummary) -> u32 {
-    (system.coverage() * 100.0).floor() as u32
+    let rounded = (system.coverage() * 100.0).round() as u32;
+    if system.coverage() < 1.0 { rounded.min(99) } else { rounded }
 }
 
 /// Columns under their names: the first left-aligned, the others right-aligned. Where they do not fit, the first is cut.

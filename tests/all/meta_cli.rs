@@ -80,7 +80,7 @@ fn a_table_says_what_it_rests_on() {
     constant     0.000  0.167        0.111             -
 
     en-de seg:pearson@none: no value for Flat: the metric's scores are constant
-    en-de: system scores are means of segment scores for Flat, Good
+    en-de: system scores are means over all segments, rated or not, for Flat, Good
     acc-eq: each metric has one tie threshold, fitted on these same scores (`--also calibration` shows by how much that flatters it)
     ");
 }

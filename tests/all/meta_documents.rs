@@ -113,8 +113,9 @@ fn a_document_is_compared_with_its_own_gold() {
     random        0.333        -0.766        0.000
     constant      0.000             -        0.000
 
-    en-de Doc judged documents, and is compared with sums (--document-gold mean for means) of the raters' segment scores; its system scores and theirs are means over the 2 of 3 documents that every metric has wholly for every system; 1 document is only partly rated for some system, which leaves it out
+    en-de Doc judged documents, and is compared with sums (--document-gold mean for means) of the raters' segment scores; 1 document is only partly rated for some system, which leaves it out
     en-de: 1 of 14 rated translations left out for all metrics, because something else in the same documents is not rated or not scored (--coverage each judges each metric by what it scored)
+    en-de: system scores are means over all segments or documents, rated or not, for Doc
     acc-eq: each metric has one tie threshold, fitted on these same scores (`--also calibration` shows by how much that flatters it)
     ");
     let json = scored(dir.path(), &good(), &[&stats[..], &["--json"]].concat()).unwrap();
@@ -146,7 +147,10 @@ fn systems_are_compared_on_the_documents_that_all_have() {
     };
     let text = told(&[]);
     assert!(
-        text.contains("means over the 1 of 3 documents that every metric has wholly for every system"),
+        text.contains(
+            "en-de Doc: it lacks 3 rated translations: its system scores and the raters' are means over the 1 documents \
+             that both scored for every system"
+        ),
         "{text}"
     );
     assert!(
@@ -160,7 +164,7 @@ fn systems_are_compared_on_the_documents_that_all_have() {
     assert_eq!(values(&told(&["--json"])), [("Doc".to_owned(), 1.0)]);
     // Each on its own: what C has no verdict on is not counted for it on either side.
     let each = told(&["--coverage", "each"]);
-    assert!(each.contains("means over each system's own documents"), "{each}");
+    assert!(each.contains("means over the documents that both scored, each system's own"), "{each}");
     assert_eq!(values(&told(&["--coverage", "each", "--json"])), [("Doc".to_owned(), 1.0)]);
 }
 
@@ -202,32 +206,33 @@ fn a_partial_run_in_the_table_leaves_whole_documents_to_all() {
     for how in [&["--stat", "sys:accuracy"][..], &["--task", "fsp", "--coverage", "common"]] {
         let arguments = [how, &["--scores", &seg, "--json"]].concat();
         let json = scored(dir.path(), &good(), &arguments).unwrap();
-        // Both on d2: of d1 a translation lacks, and of d3 one is not rated. The others have B before A nowhere.
         assert_eq!(values(&json), [("Doc".to_owned(), 1.0), ("Seg".to_owned(), 1.0)]);
         let json: Value = serde_json::from_str(&json).unwrap();
         let compared = &json["directions"][0]["compared"];
-        assert_eq!(compared["torn_segments"], json!([0, 1, 3, 4]));
         // (B, 0) has no verdict; (B, 1) and (C, 3) stand in documents that are not whole.
         assert_eq!((&compared["left_out"], &compared["in_cut_documents"]), (&json!(3), &json!(2)));
-        assert_eq!(json["directions"][0]["metrics"][0]["units_left_out_of_means"], 2);
+        // Doc has a verdict on every document; Seg is compared on the three segments that it and the raters have.
+        let metrics = &json["directions"][0]["metrics"];
+        assert_eq!([0, 1].map(|nth| metrics[nth]["units_left_out_of_means"].clone()), [json!(0), json!(2)]);
     }
     let told = scored(dir.path(), &good(), &["--stat", "sys:accuracy", "--scores", &seg]).unwrap();
     for part in [
         "3 of 14 rated translations left out for all metrics, because not every metric scored them: Seg lacks 1; 2 of \
          these because something else in the same documents is not rated or not scored",
-        "system scores are means over the 1 segment of the documents that are left whole for every system",
+        "en-de Seg: it lacks 1 rated translation: its system scores and the raters' are means over the 3 segments that both \
+         scored for every system",
     ] {
         assert!(told.contains(part), "{told}");
     }
 }
 
 #[test]
-fn what_no_document_leaves_whole_has_no_order_of_systems() {
+fn a_part_is_compared_on_that_part_whatever_others_lack() {
     let dir = testset();
     let seg = run_of_segments(dir.path(), Some(("B", 2)));
     let d2: Vec<Value> = good().into_iter().filter(|line| line["doc"] == "d2").collect();
-    let text = scored(dir.path(), &d2, &["--stat", "sys:accuracy", "--scores", &seg]).unwrap();
-    assert!(text.contains("en-de sys:accuracy: no value for any metric"), "{text}");
+    let json = scored(dir.path(), &d2, &["--stat", "sys:accuracy", "--scores", &seg, "--json"]).unwrap();
+    assert_eq!(values(&json)[0], ("Doc".to_owned(), 1.0));
 }
 
 #[test]
@@ -318,7 +323,10 @@ fn spans_of_documents_are_placed_in_the_joined_text() {
         scored(dir.path(), &lines, &all).unwrap()
     };
     let text = shown(&[]);
-    assert!(text.contains("characters (offsets), 5 segments") && !text.contains("(fsp)"), "{text}");
+    assert!(
+        text.contains("characters (offsets), 5 segments") && text.contains("spans (mpp), 5 segments"),
+        "{text}"
+    );
     assert!(text.contains("characters of sources (offsets), 0.0% of the raters'"), "{text}");
     let text = shown(&["--span-f1", "wmt-qe,fsp"]);
     assert!(text.contains("(fsp)") && text.contains("(wmt-qe)") && !text.contains("(offsets)"), "{text}");

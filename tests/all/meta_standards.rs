@@ -178,7 +178,7 @@ fn a_task_set_on_one_pair_is_titled_by_that_pair() {
 
     no average: wmt23 also covers he-en, zh-en
     en-de: not compared, because they were given another reference than refA: COMET-synthetic_ref (--metrics with the full name compares one)
-    en-de: system scores are means of segment scores for COMET, Kiwi
+    en-de: system scores are means over all segments, rated or not, for COMET, Kiwi
     acc-eq: each metric has one tie threshold, fitted on these same scores (`--also calibration` shows by how much that flatters it)
     ");
     let told = meta(&root, &["-l", "en-de,en-ru", "--task", "wmt23"]).unwrap_err();
@@ -311,22 +311,19 @@ fn metrics_are_compared_on_what_all_of_them_scored() {
     n         3 systems          2 segments
     metric    accuracy  pearson  pearson@none
     ─────────────────────────────────────────
-    Good         1.000    1.000         0.999
+    Good         0.667    0.323         0.999
     Short        1.000    0.992         0.925
     length       0.000        -         0.047
     random       0.333   -0.523        -0.183
     constant     0.000        -             -
 
     en-de: 3 of 9 rated translations left out for all metrics, because not every metric scored them: Short lacks 3 (--coverage each judges each metric by what it scored)
-    en-de: system scores are means over the segments without a translation left out, 2; the files' own, over all segments, are not used: Good
+    en-de Short: it lacks 3 rated translations: its system scores and the raters' are means over the 2 segments that both scored for every system (--coverage official takes all of both)
     ");
     let json = found(dir.path(), &arguments[2..]);
-    // Over the first two segments the raters' means are -.5, -3 and -8, Good's 8.5, 6.5 and 2.5: r = .99933.
+    // The raters' means are -1/3, -7/3 and -7, Good's file says 1, 9 and 0, whatever Short lacks.
     let r = task(&json, "sys:pearson", "en-de")["values"]["Good"]["Ok"]["value"].as_f64().unwrap();
-    let (gold, good): ([f64; 3], [f64; 3]) =
-        ([10.0 / 3.0, 2.5 / 3.0, -12.5 / 3.0], [8.0 / 3.0, 2.0 / 3.0, -10.0 / 3.0]);
-    let dot = |a: [f64; 3], b: [f64; 3]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-    let expected = dot(gold, good) / (dot(gold, gold) * dot(good, good)).sqrt();
+    let expected = 294.0 / (1896.0 * 438.0_f64).sqrt();
     assert!((r - expected).abs() < 1e-12, "{r} is not {expected}");
     assert_eq!(json["directions"][0]["compared"]["left_out"], 3);
     assert_eq!(task(&json, "seg:pearson@none", "en-de")["bases"]["Good"]["translations"], 6);

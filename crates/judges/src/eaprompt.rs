@@ -18,7 +18,7 @@
 //! - The printed sum in M-MAD's figure misses one of five minor errors, ours does not; the figure's span `Briefe ,,`
 //!   is `Briefe` in `strict`.
 //! - Score. Paper: -(`w-major` * major + minor) with a latent `w-major`, which is 5 in M-MAD. Ours: 5 unless `w-major`
-//!   says otherwise, without a cap; `tribunal meta --latent-weight` searches it over finished verdicts. One step:
+//!   says otherwise, without a cap; `tribunal meta --also latent-weight` searches it over finished verdicts. One step:
 //!   in `paper` the number that the model computes, at most 0; in `strict` it is computed from the errors named.
 //! - Counts. Asked for in a prompt of their own; or, with `count=listed`, the listed errors are counted without a
 //!   second call, the cheaper way that the repository mentions. It publishes neither its regular expressions nor how

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::Error;
+use super::correlation::mean;
 use super::scores::Scores;
 use super::scores::units::{Joining, UnitScores};
 
@@ -157,10 +158,10 @@ impl Aligned {
             if cells.is_empty() {
                 continue;
             }
-            let n = cells.len() as f64;
+            let (gold, metric): (Vec<f64>, Vec<f64>) = cells.into_iter().unzip();
             means.systems.push(name.clone());
-            means.gold.push(cells.iter().map(|cell| cell.0).sum::<f64>() / n);
-            means.metric.push(cells.iter().map(|cell| cell.1).sum::<f64>() / n);
+            means.gold.push(mean(&gold));
+            means.metric.push(mean(&metric));
         }
         means
     }

@@ -12,6 +12,7 @@ use super::correlation::{
 };
 use super::pairs::PairCounts;
 use super::probability::correlation_p;
+use super::range::{scaled, unscaled};
 
 /// Which scores make one vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -171,7 +172,7 @@ fn pairs(gold: &[f64], metric: &[f64], epsilon: f64) -> PairCounts {
 /// # Errors
 /// No segment has two translations, or all differences of one side are zero.
 ///
-/// Source: mt-metrics-eval `Correlation.Pearson(perform_pairwise_diffs=True)`.
+/// Source: mt-metrics-eval `Correlation.Pearson(average_by='item', pdp=True)`.
 ///
 /// ```
 /// use tribunal_meta::align::Aligned;
@@ -188,9 +189,12 @@ fn pairs(gold: &[f64], metric: &[f64], epsilon: f64) -> PairCounts {
 pub fn pearson_of_differences(scores: &Aligned) -> Result<Averaged, Undefined> {
     let (mut xx, mut yy, mut xy) = (0.0, 0.0, 0.0);
     let mut cells = 0;
+    let exponent = |side: &[Option<f64>]| scaled(&side.iter().flatten().copied().collect::<Vec<_>>()).1;
+    let exponents = [exponent(&scores.gold), exponent(&scores.metric)];
     for segment in 0..scores.n_segments {
+        let cells_of_segment = (0..scores.n_systems()).filter_map(|system| scores.cell(system, segment));
         let translations: Vec<(f64, f64)> =
-            (0..scores.n_systems()).filter_map(|system| scores.cell(system, segment)).collect();
+            cells_of_segment.map(|(x, y)| (unscaled(x, -exponents[0]), unscaled(y, -exponents[1]))).collect();
         let k = translations.len() as f64;
         let gold_mean = translations.iter().map(|t| t.0).sum::<f64>() / k;
         let metric_mean = translations.iter().map(|t| t.1).sum::<f64>() / k;

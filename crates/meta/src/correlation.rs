@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::pairs::{PairCounts, by_value};
 use super::probability::{correlation_p, normal_tail};
+use super::range::scaled;
 
 /// Why a statistic has no value. It never turns into a zero or a NaN on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
@@ -28,6 +29,8 @@ pub enum Undefined {
     NoSharedSegment,
     #[error("the metric has no scores at this level")]
     NoScores,
+    #[error("the scores are too large to be squared and added up")]
+    TooLarge,
     #[error("it has system scores alone, which cannot be restricted to the translations that are compared")]
     OnlySystemScores,
 }
@@ -64,9 +67,10 @@ pub fn pearson(gold: &[f64], metric: &[f64]) -> Result<Correlation, Undefined> {
 /// [`pearson`] without its p-value, which costs more than the coefficient on short vectors.
 pub(crate) fn pearson_value(gold: &[f64], metric: &[f64]) -> Result<f64, Undefined> {
     check_variance(gold, metric)?;
-    let (gold_mean, metric_mean) = (mean(gold), mean(metric));
+    let (gold, metric) = (scaled(gold).0, scaled(metric).0);
+    let (gold_mean, metric_mean) = (mean(&gold), mean(&metric));
     let (mut xx, mut yy, mut xy) = (0.0, 0.0, 0.0);
-    for (x, y) in gold.iter().zip(metric) {
+    for (x, y) in gold.iter().zip(metric.iter()) {
         let (dx, dy) = (x - gold_mean, y - metric_mean);
         xx += dx * dx;
         yy += dy * dy;
@@ -181,7 +185,8 @@ pub fn ranks(values: &[f64]) -> Vec<f64> {
 /// Arithmetic mean, summed in order; 0 for no values.
 #[must_use]
 pub fn mean(values: &[f64]) -> f64 {
-    if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
+    let (n, sum) = (values.len().max(1) as f64, values.iter().sum::<f64>());
+    if sum.is_finite() { sum / n } else { values.iter().map(|x| x / n).sum() }
 }
 
 fn check_variance(gold: &[f64], metric: &[f64]) -> Result<(), Undefined> {
@@ -276,6 +281,18 @@ mod tests {
         assert_eq!(ranks(&[0.0, -0.0, 1.0]), [1.5, 1.5, 3.0]);
         let tau = kendall_b(&[0.0, -0.0, 1.0], &[1.0, 1.0, 2.0]).unwrap().value;
         assert!((tau - 1.0).abs() < 1e-12, "{tau}");
+    }
+
+    #[test]
+    fn extreme_scores_have_the_correlation_of_usual_ones() {
+        let (gold, metric) = ([1.0, 2.0, 4.0, 3.0], [3.0, -1.0, 2.0, 8.0]);
+        let expected = pearson(&gold, &metric).unwrap().value;
+        for exponent in [1020, -1074, 400, -600] {
+            let moved = metric.map(|x| crate::range::unscaled(x, exponent));
+            assert!((pearson(&gold, &moved).unwrap().value - expected).abs() < 1e-15, "2^{exponent}");
+            assert!((pearson(&moved, &gold).unwrap().value - expected).abs() < 1e-15, "2^{exponent}");
+        }
+        assert!((mean(&[1e308, 1e308, 1e308]) / 1e308 - 1.0).abs() < 1e-15);
     }
 
     #[test]

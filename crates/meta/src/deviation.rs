@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::align::Aligned;
 use super::correlation::Undefined;
+use super::range::scaled;
 
 /// How both sides are put on one scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -31,7 +32,8 @@ pub struct Deviation {
 /// Errors of the metric's scores as estimates of the human ones.
 ///
 /// # Errors
-/// No cell has both scores; with [`Normalisation::MinMax`], also a side that is constant.
+/// No cell has both scores; with [`Normalisation::MinMax`], also a side that is constant; raw scores whose squares have no
+/// finite sum.
 ///
 /// Source: the measures of HiMATE's Table 1, whose normalisation the paper does not name.
 ///
@@ -58,7 +60,8 @@ pub fn deviation(scores: &Aligned, normalisation: Normalisation) -> Result<Devia
     let metric = normalisation.apply(&metric).ok_or(Undefined::ConstantMetric)?;
     let n = gold.len();
     let sum = |power: i32| gold.iter().zip(&metric).map(|(g, m)| (g - m).abs().powi(power)).sum::<f64>();
-    Ok(Deviation { mae: sum(1) / n as f64, mse: sum(2) / n as f64, n })
+    let (mae, mse) = (sum(1) / n as f64, sum(2) / n as f64);
+    if mae.is_finite() && mse.is_finite() { Ok(Deviation { mae, mse, n }) } else { Err(Undefined::TooLarge) }
 }
 
 impl Normalisation {
@@ -67,6 +70,7 @@ impl Normalisation {
             Self::Raw => Some(scores.to_vec()),
             Self::Mqm25 => Some(scores.iter().map(|x| 1.0 + x.clamp(-25.0, 0.0) / 25.0).collect()),
             Self::MinMax => {
+                let (scores, _) = scaled(scores);
                 let least = scores.iter().copied().fold(f64::INFINITY, f64::min);
                 let greatest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                 let range = greatest - least;

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::range::{scaled, unscaled};
+
 /// Shares of high, medium and low quality. Each range: 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bins {
@@ -67,13 +69,15 @@ pub fn summary(scores: &[f64]) -> Option<Summary> {
     sorted.sort_by(f64::total_cmp);
     let last = sorted.len().checked_sub(1)?;
     let mean = super::correlation::mean(scores);
-    let squares = scores.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>();
+    let (in_range, exponent) = scaled(scores);
+    let centre = unscaled(mean, -exponent);
+    let squares = in_range.iter().map(|x| (x - centre) * (x - centre)).sum::<f64>();
     let quartiles = [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| sorted[(share * last as f64).round() as usize]);
     sorted.dedup();
     Some(Summary {
         n: scores.len(),
         mean,
-        deviation: (squares / scores.len() as f64).sqrt(),
+        deviation: unscaled((squares / scores.len() as f64).sqrt(), exponent),
         quartiles,
         distinct: sorted.len(),
     })

@@ -34,9 +34,9 @@ pub struct Decisions {
 pub struct Agreement {
     /// Matthews' correlation. Range: -1 to 1; 0 is chance.
     pub mcc: f64,
-    /// The share of what is called error-free that is. Range: 0 to 1; 1 where nothing is called so.
+    /// The share of what is called error-free that is. Range: 0 to 1; 0 where nothing is called so, as in scikit-learn.
     pub precision: f64,
-    /// The share of what is error-free that is called so. Range: 0 to 1; 1 where nothing is.
+    /// The share of what is error-free that is called so. Range: 0 to 1; 0 where nothing is.
     pub recall: f64,
 }
 
@@ -79,7 +79,7 @@ impl Decisions {
     #[must_use]
     pub fn agreement(&self) -> Agreement {
         let share = |part: usize, rest: usize| {
-            if part + rest == 0 { 1.0 } else { part as f64 / (part + rest) as f64 }
+            if part + rest == 0 { 0.0 } else { part as f64 / (part + rest) as f64 }
         };
         Agreement {
             mcc: self.mcc(),
@@ -165,6 +165,9 @@ pub struct ErrorFree {
     pub in_sample: f64,
     /// MCC of calling error-free what the judge names no error in; `None` without named errors.
     pub no_span: Option<f64>,
+    /// MCC of the decision that is submitted to the task: no error and a score of at least [`LEAST_SCORE`]; `None` without
+    /// named errors, and where scores are penalties.
+    pub submitted: Option<f64>,
 }
 
 /// Calibrates, holds out, and measures.
@@ -198,6 +201,7 @@ pub fn examine(cells: &[Cell], seed: u64) -> Result<ErrorFree, Undefined> {
         threshold: threshold.is_finite().then_some(threshold),
         in_sample,
         no_span: None,
+        submitted: None,
     })
 }
 

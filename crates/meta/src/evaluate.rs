@@ -11,7 +11,7 @@ use super::baselines::NAMES;
 use super::correlation::Undefined;
 use super::coverage::Basis;
 use super::eval_set::EvalSet;
-use super::pairwise_tests::{self, PairwiseTests};
+use super::pairwise_tests::{self, AverageTest, PairwiseTests, average_tests};
 use super::scores::Scores;
 use super::significance::Resampling;
 use super::significance::ranks::{Ranked, assign_ranks};
@@ -57,6 +57,9 @@ pub struct SetResult {
     pub missing_pairs: Vec<String>,
     /// Metrics that have every task, with their weighted average, best first.
     pub average: Vec<Ranked>,
+    /// One-sided p-values of their differences, the better metric first, where all tasks were tested.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub average_contest: Vec<AverageTest>,
     /// The same average of the baselines that have a value for every task.
     pub average_of_baselines: BTreeMap<String, f64>,
     /// Metrics left out of the average because some task has no value for them.
@@ -74,7 +77,8 @@ pub fn run(
 ) -> Result<SetResult, Error> {
     let (mut tasks, mut missing, mut missing_pairs) = (Vec::new(), Vec::new(), BTreeSet::new());
     let is_loaded = |lp: &str| eval_sets.iter().any(|eval_set| eval_set.lp() == lp);
-    for (task, counted) in set.tasks.iter().map(|t| (t, true)).chain(set.beside.iter().map(|t| (t, false))) {
+    let all = set.tasks.iter().map(|t| (t, true)).chain(set.beside.iter().map(|t| (t, false)));
+    for (idx, (task, counted)) in all.enumerate() {
         let loaded: Vec<&EvalSet> =
             task.pairs.iter().filter_map(|lp| eval_sets.iter().find(|d| d.lp() == lp)).collect();
         if counted && loaded.len() < task.pairs.len() {
@@ -82,7 +86,7 @@ pub fn run(
             missing_pairs.extend(task.pairs.iter().filter(|lp| !is_loaded(lp)).cloned());
         }
         if !loaded.is_empty() {
-            tasks.push(run_task(task, counted, &loaded, significance)?);
+            tasks.push(run_task(task, counted, &loaded, significance.map(|r| r.of_task(idx)))?);
         }
     }
     let mut result = SetResult {
@@ -92,6 +96,7 @@ pub fn run(
         missing,
         missing_pairs: missing_pairs.into_iter().collect(),
         average: Vec::new(),
+        average_contest: Vec::new(),
         average_of_baselines: BTreeMap::new(),
         incomplete: Vec::new(),
     };
@@ -200,9 +205,11 @@ fn average(set: &TaskSet, result: &mut SetResult) {
     let of_baselines = of_baselines.collect();
     let contests: Option<Vec<&PairwiseTests>> = counted.iter().map(|task| task.contest.as_ref()).collect();
     let weights: Vec<f64> = set.tasks.iter().map(|task| task.weight * unit(set, task.statistic)).collect();
-    let p_values = contests.map(|contests| pairwise_tests::average_p_values(&contests, &weights, &averages));
+    let tests = contests.map(|contests| average_tests(&contests, &weights, &averages)).unwrap_or_default();
+    let p_values = tests.iter().map(|test| ((test.better.clone(), test.worse.clone()), test.p)).collect();
     result.average_of_baselines = of_baselines;
-    result.average = assign_ranks(&averages, &p_values.unwrap_or_default(), ALPHA);
+    result.average = assign_ranks(&averages, &p_values, ALPHA);
+    result.average_contest = tests;
     result.incomplete = incomplete;
 }
 

@@ -27,6 +27,7 @@ pub mod align;
 pub mod correlation;
 pub mod pairs;
 pub mod probability;
+pub mod range;
 mod tally;
 
 pub mod average;

@@ -11,6 +11,7 @@ use super::align::{Aligned, AlignedSystems};
 use super::average::{Coefficient, Grouping, pearson_of_differences};
 use super::correlation::{Undefined, pearson_value};
 use super::eval_set::EvalSet;
+use super::range::scaled;
 use super::significance::permutation::{PairCells, perm_both};
 use super::significance::ranks::best_first;
 use super::significance::swapped::{RankCoefficient, perm_both_ranks};
@@ -96,23 +97,36 @@ pub fn run(
     Ok(PairwiseTests { comparisons: tests?.into_iter().flatten().collect(), untested: None })
 }
 
-/// P-values of weighted averages over tasks: the stored differences of all tasks, averaged draw by draw. A
-/// task that stopped early repeats its draws.
+/// Two metrics by their averages, the better one first.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AverageTest {
+    pub better: String,
+    pub worse: String,
+    /// Average of the first less that of the second.
+    pub delta: f64,
+    /// One-sided. Range: 0 to 1.
+    pub p: f64,
+}
+
+/// Tests of weighted averages over tasks: the stored differences of all tasks, averaged draw by draw. A task that stopped
+/// early repeats its draws.
 ///
 /// Source: mt-metrics-eval `AverageCorrMatrix`.
 #[must_use]
-pub fn average_p_values(
+pub fn average_tests(
     tasks: &[&PairwiseTests],
     weights: &[f64],
     averages: &[(String, f64)],
-) -> BTreeMap<(String, String), f64> {
+) -> Vec<AverageTest> {
     let order = best_first(averages);
     let total: f64 = weights.iter().sum();
-    let mut p_values = BTreeMap::new();
+    let mut tests = Vec::new();
     for (i, (better, high)) in order.iter().enumerate() {
         for (worse, low) in &order[i + 1..] {
             let nulls: Option<Vec<_>> = tasks.iter().map(|task| task.null(better, worse)).collect();
-            let Some(nulls) = nulls else { continue };
+            let Some(nulls) = nulls.filter(|nulls| nulls.iter().all(|(null, _)| !null.is_empty())) else {
+                continue;
+            };
             let longest = nulls.iter().map(|(null, _)| null.len()).max().unwrap_or(0);
             let drawn = |index: usize| -> f64 {
                 let parts = nulls.iter().zip(weights);
@@ -120,10 +134,11 @@ pub fn average_p_values(
                     / total
             };
             let hits = (0..longest).filter(|index| drawn(*index) >= high - low).count();
-            p_values.insert((better.clone(), worse.clone()), hits as f64 / longest.max(1) as f64);
+            let (p, delta) = (hits as f64 / longest.max(1) as f64, high - low);
+            tests.push(AverageTest { better: better.clone(), worse: worse.clone(), delta, p });
         }
     }
-    p_values
+    tests
 }
 
 /// Two metrics under one task.
@@ -226,7 +241,7 @@ impl Sides<'_> {
         }
         let (first, second) = (first.select(&shared), second.select(&shared));
         let signs = Signs::new(shared.len());
-        let single = |values: &[f64]| -> Vec<f32> { values.iter().map(|x| *x as f32).collect() };
+        let single = |values: &[f64]| -> Vec<f32> { scaled(values).0.iter().map(|x| *x as f32).collect() };
         let flat = |values: &[Option<f64>]| -> Vec<f64> { values.iter().flatten().copied().collect() };
         let gold = signs.p_values(&single(&flat(&first.gold)), first.n_systems());
         Some(signs.compare(&gold, &flat(&first.metric), &flat(&second.metric), self.resampling))

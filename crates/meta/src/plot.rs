@@ -80,7 +80,7 @@ fn least_squares(x: &[f64], y: &[f64]) -> Option<(f64, f64)> {
     let (x_mean, y_mean) = (super::correlation::mean(x), super::correlation::mean(y));
     let xx: f64 = x.iter().map(|x| (x - x_mean) * (x - x_mean)).sum();
     let xy: f64 = x.iter().zip(y).map(|(x, y)| (x - x_mean) * (y - y_mean)).sum();
-    (xx > 0.0).then(|| (xy / xx, y_mean - xy / xx * x_mean))
+    (xx > 0.0 && xx.is_finite() && xy.is_finite()).then(|| (xy / xx, y_mean - xy / xx * x_mean))
 }
 
 /// A histogram of scores.

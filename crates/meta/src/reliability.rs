@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::{
     agreement::Agreement,
     correlation::{Undefined, kendall_b, pearson},
+    range::{scaled, unscaled},
     spans::{self, Overlap, located},
     verdicts::Verdict,
 };
@@ -155,7 +156,10 @@ pub fn alpha(units: &[Vec<f64>]) -> Result<f64, Undefined> {
     }
     let all: Vec<f64> = paired.iter().flat_map(|unit| unit.iter().copied()).collect();
     let n = all.len() as f64;
-    let within = paired.iter().map(|unit| squares(unit) / (unit.len() - 1) as f64).sum::<f64>() / n;
+    let (all, exponent) = scaled(&all);
+    let in_range = |unit: &&Vec<f64>| unit.iter().map(|x| unscaled(*x, -exponent)).collect::<Vec<_>>();
+    let within = paired.iter().map(in_range).map(|unit| squares(&unit) / (unit.len() - 1) as f64);
+    let within = within.sum::<f64>() / n;
     let between = squares(&all) / (n * (n - 1.0));
     if between == 0.0 { Err(Undefined::ConstantMetric) } else { Ok(1.0 - within / between) }
 }

@@ -2,6 +2,7 @@
 //! scores and seed give the same p-value on every machine and with every number of threads.
 
 use serde::Serialize;
+use tribunal_core::random;
 
 pub mod paired;
 pub mod permutation;
@@ -49,6 +50,13 @@ fn share_of(values: &[f64], hit: impl Fn(f64) -> bool) -> f64 {
 }
 
 impl Resampling {
+    /// The resampling of a task: with random numbers of its own, so that an average over tasks does not add up the same
+    /// swaps.
+    #[must_use]
+    pub fn of_task(self, idx: usize) -> Self {
+        Self { seed: random::at(self.seed, idx as u64), ..self }
+    }
+
     /// Draws `one(index)` for each resample, in parallel, stopping at block ends where that is asked for.
     pub(crate) fn draw(&self, delta: f64, one: impl Fn(u64) -> f64 + Sync) -> Vec<f64> {
         use rayon::prelude::*;

@@ -14,6 +14,9 @@ use super::{Advice, Error};
 /// One line a test set and language pair: name, pair, reference, outliers, human scores.
 const TABLE: &str = include_str!("standards.tsv");
 
+/// The language pair of a line that is about all those of its test set that have no line before it.
+const EVERY_PAIR: &str = "*";
+
 /// What is laid down for one language pair of a test set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standard {
@@ -36,15 +39,15 @@ pub struct Standard {
 /// ```
 #[must_use]
 pub fn standard(testset: &str, lp: &str) -> Option<Standard> {
-    let mut rows = TABLE.lines().filter_map(row);
-    rows.find(|row| row.testset == testset && row.lp == lp).map(|row| row.standard)
+    let mut rows = TABLE.lines().filter_map(row).filter(|row| row.testset == testset);
+    rows.find(|row| [lp, EVERY_PAIR].contains(&row.lp)).map(|row| row.standard)
 }
 
 /// The language pairs of a test set that human scores are laid down for, in the order of their names.
 #[must_use]
 pub fn pairs(testset: &str) -> Vec<&'static str> {
     let rows = TABLE.lines().filter_map(row).filter(|row| row.testset == testset);
-    rows.filter(|row| row.standard.gold.is_some()).map(|row| row.lp).collect()
+    rows.filter(|row| row.standard.gold.is_some() && row.lp != EVERY_PAIR).map(|row| row.lp).collect()
 }
 
 struct Row {
@@ -231,9 +234,19 @@ mod tests {
             ("wmt23", "en-he", "refB"),
             ("wmt23", "he-en", "refB"),
             ("wmt24", "en-de", "refB"),
+            ("wmt24pp", "en-de_DE", "posteditB"),
+            ("wmt24pp", "*", "posteditA"),
         ];
         assert_eq!(others, expected);
-        assert_eq!(standard("wmt25", "en-it_IT").unwrap().reference, None);
+        for (testset, lp, reference) in [
+            ("wmt25", "en-it_IT", "refA"),
+            ("wmt24pp", "en-is_IS", "refA"),
+            ("wmt24pp", "en-zu_ZA", "posteditA"),
+            ("wmt19", "gu-en", "ref"),
+        ] {
+            assert_eq!(standard(testset, lp).unwrap().reference, Some(reference), "{testset} {lp}");
+        }
+        assert_eq!(standard("wmt19", "gu-en").unwrap().gold, Some(("wmt-raw", "wmt-z")));
     }
 
     #[test]

@@ -55,10 +55,9 @@ pub struct ExtraArgs {
     /// The same as `--also spans`, for a run that is not among `--scores`.
     #[arg(long, hide = true, value_name = "NAME=DIR")]
     pub spans: Vec<String>,
-    /// Definitions of span F1 to show: offsets (spans where the judge has them, translation and source apart), fsp (the
-    /// FSP paper's: quotes placed where the raters' spans are), wmt-qe (the quality estimation task's), mpp (WMT26's:
-    /// spans matched one to one with partial credit); by default offsets, with `--task fsp` also fsp, with `--task
-    /// wmt25` also mpp. JSON has all.
+    /// Definitions of span F1 to show, by default all: offsets (WMT25's: spans where the judge has them, translation and
+    /// source apart), fsp (the FSP paper's: quotes placed where the raters' spans are), wmt-qe (the quality estimation
+    /// task's), mpp (WMT26's: spans matched one to one with partial credit). JSON has all.
     #[arg(long, value_name = "DEFINITION", value_delimiter = ',')]
     pub span_f1: Vec<Definition>,
     /// The same as `--also latent-weight`, for a run that is not among `--scores`.

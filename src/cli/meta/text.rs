@@ -14,7 +14,7 @@ use crate::{
     report::meta::{
         answers, main_table,
         notes::{NoteContext, notes, trained_on_warnings},
-        parts, sets,
+        parts, sets, significance_table,
     },
 };
 
@@ -45,6 +45,11 @@ pub fn print_tables(
         writeln!(out)?;
     }
     notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
+    let tested = context.significance.and_then(|how| significance_table(result, how.resamples));
+    if let Some(table) = tested {
+        let title = "differences between metrics: one-sided p of the permutation tests";
+        write!(out, "\n{title}\n\n{}", table.fitted(args.width))?;
+    }
     print_extras(args, extras, out)
 }
 
@@ -66,12 +71,8 @@ fn print_extras(args: &Args, extras: &Extras, out: &mut dyn Write) -> io::Result
 
 /// The definitions of span F1 that are shown.
 fn definitions(args: &Args) -> Vec<Definition> {
-    match (&args.extra.span_f1[..], args.task.as_deref()) {
-        ([], Some("fsp")) => vec![Definition::Offsets, Definition::Fsp],
-        ([], Some("wmt25")) => vec![Definition::Offsets, Definition::Mpp],
-        ([], _) => vec![Definition::Offsets],
-        (named, _) => Definition::ALL.into_iter().filter(|one| named.contains(one)).collect(),
-    }
+    let named = &args.extra.span_f1;
+    Definition::ALL.into_iter().filter(|one| named.is_empty() || named.contains(one)).collect()
 }
 
 /// Prints one JSON object.

@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use super::super::meta::share_of_resamples;
 use super::joined;
 use crate::{
     console::table::Table,
@@ -160,12 +161,6 @@ fn shortened(text: &str) -> String {
     line.chars().take(SHOWN - 1).chain(['…']).collect()
 }
 
-/// A p-value as the share of the resamples that it is: where that is none of them, less than one.
-fn p_value(p: f64, resamples: usize) -> String {
-    let least = 1.0 / resamples.max(1) as f64;
-    if p < least { format!("<{least:.4}") } else { format!("{p:.4}") }
-}
-
 /// How each judge agrees with the raters, and which agrees better.
 #[must_use]
 pub fn gold_text(judges: &[String], tasks: &[TaskResult], resampling: Resampling) -> String {
@@ -197,7 +192,7 @@ pub fn gold_text(judges: &[String], tasks: &[TaskResult], resampling: Resampling
         let tests = task.contest.iter().flat_map(|contest| &contest.comparisons);
         let mut tests = tests.map(|test| {
             let better = if test.comparison.delta > 0.0 { test.better.clone() } else { "neither".into() };
-            (better, p_value(test.comparison.p, resamples))
+            (better, share_of_resamples(test.comparison.p, resamples))
         });
         if let Some((better, p)) = tests.next() {
             cells.extend([better, p]);

@@ -1,5 +1,6 @@
 //! Tables about several annotators, and about what they found error-free. It computes nothing.
 
+use super::p_value;
 use crate::{
     console::table::Table,
     meta::{
@@ -38,7 +39,7 @@ pub fn annotators(of: &Of<Annotators>, number: &dyn Fn(f64) -> String) -> Vec<(S
     let mut pairs = Table::new();
     pairs.head(["first", "second", "shared translations", "r", "tau-b", "p (one-sided)"]);
     for pair in &several.pairs {
-        let p = pair.p.map_or_else(|| "-".into(), |p| format!("{p:.4}"));
+        let p = pair.p.map_or_else(|| "-".into(), p_value);
         let cells = [pair.first.clone(), pair.second.clone(), pair.shared.to_string()];
         pairs.row(cells.into_iter().chain([value(&pair.pearson), value(&pair.kendall), p]));
     }
@@ -74,6 +75,7 @@ pub fn error_free(
         "in-sample MCC",
         "above",
         "MCC of no span",
+        "MCC of no span and 85",
     ]);
     for of in rows {
         let rest: Vec<String> = match &of.found {
@@ -83,8 +85,9 @@ pub fn error_free(
                 let held_out = &found.held_out;
                 let shares = [held_out.mcc, held_out.precision, held_out.recall, found.in_sample].map(number);
                 let counts = [found.n, found.error_free].map(|n| n.to_string());
-                let no_span = found.no_span.map_or_else(|| "-".into(), number);
-                counts.into_iter().chain(shares).chain([above, no_span]).collect()
+                let by_spans =
+                    [found.no_span, found.submitted].map(|mcc| mcc.map_or_else(|| "-".into(), number));
+                counts.into_iter().chain(shares).chain([above]).chain(by_spans).collect()
             }
         };
         table.row([of.name.clone(), of.lp.clone()].into_iter().chain(rest));

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use super::sets::sacrebleu_signature;
 use crate::meta::correlation::Undefined;
 use crate::meta::coverage::n_lacking;
 use crate::meta::eval_set::EvalSet;
@@ -50,6 +51,7 @@ pub fn notes(context: &NoteContext, eval_sets: &[EvalSet], result: &SetResult) -
     for eval_set in eval_sets {
         notes.extend(rule_notes(eval_set));
         notes.extend(coverage_notes(eval_set));
+        notes.extend(lexical_notes(eval_set));
         if shows_system_scores {
             notes.extend(system_notes(eval_set));
         }
@@ -80,6 +82,23 @@ pub fn notes(context: &NoteContext, eval_sets: &[EvalSet], result: &SetResult) -
         ));
     }
     notes
+}
+
+/// Which scores of sacreBLEU the lexical baselines are.
+fn lexical_notes(eval_set: &EvalSet) -> Vec<String> {
+    let note = |metric: &Scores| {
+        let mecab = eval_set.lp().split_once('-').and_then(|(_, target)| match target.get(..2) {
+            Some("ja") => Some("ja-mecab"),
+            Some("ko") => Some("ko-mecab"),
+            _ => None,
+        });
+        let other = mecab.filter(|_| metric.name == "bleu:char").map_or_else(String::new, |tokenizer| {
+            format!("; sacreBLEU and the shared tasks take tok:{tokenizer} here, with other scores")
+        });
+        let signature = sacrebleu_signature(metric)?;
+        Some(format!("{} {}: sacreBLEU's {signature}{other}", eval_set.lp(), metric.name))
+    };
+    eval_set.metrics.iter().filter_map(note).collect()
 }
 
 /// Scores of the user's that look as if lower were better.
@@ -259,8 +278,9 @@ fn system_notes(eval_set: &EvalSet) -> Vec<String> {
     }
     if !over_all.is_empty() {
         notes.push(format!(
-            "{}: system scores are means of all segment or document scores, rated or not, for {}",
+            "{}: system scores are means over all segments{}, rated or not, for {}",
             eval_set.lp(),
+            if eval_set.metrics.iter().any(|metric| metric.units.is_some()) { " or documents" } else { "" },
             over_all.join(", ")
         ));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::annotated;
+use super::{annotated, p_value};
 use crate::{
     console::table::Table,
     meta::{
@@ -200,7 +200,7 @@ fn williams(pairs: &[Of<Compared>], number: &dyn Fn(f64) -> String) -> Table {
             found.worse.clone(),
             found.n.to_string(),
             number(found.difference),
-            found.p.map_or_else(|| "-".into(), |p| format!("{p:.4}")),
+            found.p.map_or_else(|| "-".into(), p_value),
         ]);
     }
     table
@@ -329,7 +329,11 @@ fn spans(of: &Of<SpanReport>, shown: &[Definition], number: &dyn Fn(f64) -> Stri
     for definition in shown {
         let (target, source) = report.under(*definition);
         let unit = definition.unit();
-        line(format!("{unit} ({definition}), {} segments{whole}", report.n_segments), target);
+        let beyond = match (*definition, report.n_beyond_mpp) {
+            (Definition::Mpp, n @ 1..) => format!(", {n} left out: too many spans overlap"),
+            _ => String::new(),
+        };
+        line(format!("{unit} ({definition}), {} segments{whole}{beyond}", report.n_segments), target);
         let share = 100.0 * report.gold_in_source;
         if let Some(source) = source {
             line(format!("characters of sources ({definition}), {share:.1}% of the raters'"), source);

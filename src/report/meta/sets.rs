@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::meta::eval_set::EvalSet;
+use crate::meta::{
+    eval_set::EvalSet,
+    lexical::baseline::Baseline,
+    scores::{Scores, SystemScoreOrigin},
+};
 
 /// Systems, reference and rated segments of a language pair, in a line.
 #[must_use]
@@ -34,6 +38,7 @@ pub fn json(eval_set: &EvalSet) -> Value {
             "system_scores": metric.system_origin,
             "coverage": eval_set.own_segments(metric).ok().flatten().map(|scores| scores.coverage()),
             "filled_with_lowest": metric.n_filled,
+            "sacrebleu_signature": sacrebleu_signature(metric),
             "units_left_out_of_means": eval_set.averaged(metric).map(|(n, of)| of - n),
             "documents": metric.units.as_ref().map(|units| &units.units),
         })
@@ -49,4 +54,10 @@ pub fn json(eval_set: &EvalSet) -> Value {
         "metrics": metrics.collect::<Vec<_>>(),
         "other_references": eval_set.other_references,
     })
+}
+
+/// sacreBLEU's signature of a lexical baseline.
+pub(super) fn sacrebleu_signature(metric: &Scores) -> Option<String> {
+    let is_computed = metric.system_origin == SystemScoreOrigin::Corpus;
+    Some(metric.name.parse::<Baseline>().ok().filter(|_| is_computed)?.signature())
 }

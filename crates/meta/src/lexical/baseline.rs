@@ -14,8 +14,8 @@ use crate::{Advice, Error};
 /// A lexical metric and its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
-    /// With the named tokenizer; without one, `zh` for Chinese, `char` for Japanese and Korean, `13a` for the
-    /// rest.
+    /// With the named tokenizer; without one, `zh` for Chinese, `char` for Japanese and Korean (where sacreBLEU takes
+    /// `ja-mecab` and `ko-mecab`), `13a` for the rest.
     Bleu(Option<Tokenizer>),
     Chrf,
     /// With word pairs: chrF++.
@@ -90,6 +90,27 @@ impl Baseline {
         }
     }
 
+    /// sacreBLEU's signature of system scores, without its version.
+    ///
+    /// ```
+    /// use tribunal_meta::lexical::baseline::Baseline;
+    /// let signature = |name: &str| name.parse::<Baseline>().unwrap().signature();
+    /// assert_eq!(signature("bleu:zh"), "nrefs:1|case:mixed|eff:no|tok:zh|smooth:exp");
+    /// assert_eq!(signature("chrf++"), "nrefs:1|case:mixed|eff:yes|nc:6|nw:2|space:no");
+    /// ```
+    #[must_use]
+    pub fn signature(self) -> String {
+        match self {
+            Self::Bleu(tokenizer) => {
+                let named = Self::Bleu(Some(tokenizer.unwrap_or(Tokenizer::V13a))).to_string();
+                let tokenizer = named.trim_start_matches("bleu:");
+                format!("nrefs:1|case:mixed|eff:no|tok:{tokenizer}|smooth:exp")
+            }
+            Self::Chrf => "nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no".to_owned(),
+            Self::ChrfPlus => "nrefs:1|case:mixed|eff:yes|nc:6|nw:2|space:no".to_owned(),
+        }
+    }
+
     fn named(self, tokenizer: Tokenizer) -> String {
         match self {
             Self::Bleu(_) => Self::Bleu(Some(tokenizer)).to_string(),
@@ -137,6 +158,11 @@ impl FromStr for Baseline {
             None if text == "bleu" => Ok(Self::Bleu(None)),
             None if text == "chrf" => Ok(Self::Chrf),
             None if text == "chrf++" => Ok(Self::ChrfPlus),
+            Some(("bleu", tokenizer @ ("ja-mecab" | "ko-mecab"))) => Err(Error::Unsuitable(format!(
+                "`{text}`: the tokenizer `{tokenizer}` is not available, since it needs a MeCab dictionary; hint: \
+                 bleu:char, whose scores cannot be compared with published ones; or sacreBLEU's scores by --scores \
+                 BLEU=FILE"
+            ))),
             Some(("bleu", tokenizer)) => {
                 let found = TOKENIZERS.iter().find(|(name, _)| *name == tokenizer);
                 found.map(|(_, tokenizer)| Self::Bleu(Some(*tokenizer))).ok_or_else(unknown)
@@ -155,6 +181,8 @@ mod tests {
         for name in ["bleu", "bleu:intl", "chrf", "chrf++"] {
             assert_eq!(name.parse::<Baseline>().unwrap().to_string(), name);
         }
+        let mecab = "bleu:ja-mecab".parse::<Baseline>().unwrap_err().to_string();
+        assert!(mecab.contains("the tokenizer `ja-mecab` is not available"), "{mecab}");
         assert!("bleu:xx".parse::<Baseline>().is_err() && "chrf:zh".parse::<Baseline>().is_err());
         for (lp, tokenizer) in [("en-de", "13a"), ("ja-zh", "zh"), ("en-ja_JP", "char")] {
             let bleu = Baseline::Bleu(None);

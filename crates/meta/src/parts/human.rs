@@ -11,11 +11,12 @@ use crate::annotators::several::Several;
 use crate::annotators::{self, RaterPair};
 use crate::average::{Coefficient, Grouping};
 use crate::correlation::Undefined;
-use crate::error_free::{self, Decisions, ErrorFree};
+use crate::error_free::{self, Decisions, ErrorFree, LEAST_SCORE};
 use crate::eval_set::EvalSet;
 use crate::mqm::ratings::Ratings;
 use crate::scores::Scores;
 use crate::statistic::Statistic;
+use crate::verdicts::Verdict;
 
 /// Several annotators of one language pair, and metrics against each of them.
 #[derive(Clone, Debug, Serialize)]
@@ -92,7 +93,8 @@ pub(super) fn error_free(
         if let Ok(found) = &mut found {
             found.n_raters = ratings.len();
             if let Some((_, path)) = request.runs.iter().find(|(name, _)| *name == metric.name) {
-                found.no_span = no_span(&scores, &labels, &verdicts_of(request, path, set)?);
+                (found.no_span, found.submitted) =
+                    by_spans(&scores, &labels, &verdicts_of(request, path, set)?);
             }
         }
         all.push(of(set, &metric.name, found));
@@ -100,19 +102,26 @@ pub(super) fn error_free(
     Ok(all)
 }
 
-/// MCC of "no error is named"; `None` for a judge that names none at all.
-fn no_span(scores: &Aligned, labels: &[Option<bool>], verdicts: &[crate::verdicts::Verdict]) -> Option<f64> {
-    let mut decisions = Decisions::default();
-    for verdict in verdicts.iter().filter(|verdict| verdict.status == "ok") {
+/// MCC of "no error is named", and of that with a score of at least [`LEAST_SCORE`]; `None` for a judge that names none at
+/// all, the second also for one whose scores are penalties.
+fn by_spans(scores: &Aligned, labels: &[Option<bool>], verdicts: &[Verdict]) -> (Option<f64>, Option<f64>) {
+    let (mut no_span, mut submitted) = (Decisions::default(), Decisions::default());
+    let judged = || verdicts.iter().filter(|verdict| verdict.status == "ok");
+    for verdict in judged() {
         let system = scores.systems.iter().position(|system| *system == verdict.system);
         let (Some(system), Some(seg)) = (system, verdict.seg.filter(|seg| *seg < scores.n_segments)) else {
             continue;
         };
-        if let Some(label) = labels[system * scores.n_segments + seg] {
-            decisions.add(label, verdict.errors.is_empty());
+        let at = system * scores.n_segments + seg;
+        if let (Some(label), Some(score)) = (labels[at], scores.metric[at]) {
+            let is_clean = verdict.errors.is_empty();
+            no_span.add(label, is_clean);
+            submitted.add(label, is_clean && score >= LEAST_SCORE);
         }
     }
-    verdicts.iter().any(|verdict| !verdict.errors.is_empty()).then(|| decisions.mcc())
+    let names_errors = judged().any(|verdict| !verdict.errors.is_empty());
+    let is_penalty = scores.metric.iter().flatten().all(|score| *score <= 0.0);
+    (names_errors.then(|| no_span.mcc()), (names_errors && !is_penalty).then(|| submitted.mcc()))
 }
 
 /// The number of each segment's document.

@@ -91,7 +91,8 @@ impl UnitScores {
         let joined = |column: &[Option<f64>], segs: &[usize]| -> Option<f64> {
             let scores: Vec<f64> =
                 segs.iter().map(|seg| column.get(*seg).copied().flatten()).collect::<Option<_>>()?;
-            let sum: f64 = scores.iter().sum();
+            // Of numbers near the end of their range, the greatest one.
+            let sum = scores.iter().sum::<f64>().clamp(f64::MIN, f64::MAX);
             Some(match joining {
                 Joining::Sum => sum,
                 Joining::Mean => sum / scores.len() as f64,

@@ -1,15 +1,18 @@
 //! Two systems judged on the same segments: is the difference of their mean scores more than chance? Paired
 //! bootstrap and approximate randomization over segments. It compares systems, not metrics.
 //!
-//! Source: Koehn, Statistical Significance Tests for Machine Translation Evaluation, 2004; Riezler and
-//! Maxwell, On Some Pitfalls in Automatic Evaluation and Significance Testing for MT, 2005; p-values with
-//! one added to both counts and a centred bootstrap as in sacreBLEU `significance.py`.
+//! Source: the bootstrap test of a mean, two-sided, over differences centred on their mean: Efron and Tibshirani, An
+//! Introduction to the Bootstrap, 1993, chapter 16; approximate randomization: Riezler and Maxwell, On Some Pitfalls in
+//! Automatic Evaluation and Significance Testing for MT, 2005, as in sacreBLEU `significance.py`; p-values with one added
+//! to both counts. Differs: Koehn's paired bootstrap (2004) is neither centred nor two-sided, its share of samples is
+//! [`PairedTest::wins`]; sacreBLEU's bootstrap centres absolute differences, which gives smaller p-values.
 
 use rayon::prelude::*;
 use serde::Serialize;
 
 use super::super::correlation::{Undefined, mean};
 use super::super::pcg::Pcg64;
+use super::super::range::{scaled, unscaled};
 
 /// The difference of two systems and both tests of it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -42,7 +45,9 @@ pub fn compare_systems(pairs: &[(f64, f64)], resamples: usize, seed: u64) -> Res
     if pairs.is_empty() {
         return Err(Undefined::TooFew);
     }
-    let differences: Vec<f64> = pairs.iter().map(|(first, second)| first - second).collect();
+    let both: Vec<f64> = pairs.iter().flat_map(|(first, second)| [*first, *second]).collect();
+    let (both, exponent) = scaled(&both);
+    let differences: Vec<f64> = both.chunks_exact(2).map(|pair| pair[0] - pair[1]).collect();
     let difference = mean(&differences);
     let mut boot: Vec<f64> = (0..resamples as u64)
         .into_par_iter()
@@ -63,8 +68,8 @@ pub fn compare_systems(pairs: &[(f64, f64)], resamples: usize, seed: u64) -> Res
         boot.iter().map(|draw| if *draw > 0.0 { 1.0 } else { 0.5 * f64::from(*draw == 0.0) }).sum::<f64>();
     boot.sort_by(f64::total_cmp);
     Ok(PairedTest {
-        difference,
-        interval: percentile_interval(&boot),
+        difference: unscaled(difference, exponent),
+        interval: in_units(percentile_interval(&boot), exponent),
         bootstrap_p,
         randomization_p,
         wins: wins / resamples as f64,
@@ -75,12 +80,17 @@ pub fn compare_systems(pairs: &[(f64, f64)], resamples: usize, seed: u64) -> Res
 /// A mean score and its 95% bootstrap interval over segments.
 #[must_use]
 pub fn mean_interval(scores: &[f64], resamples: usize, seed: u64) -> (f64, (f64, f64)) {
+    let (in_range, exponent) = scaled(scores);
     let mut boot: Vec<f64> = (0..resamples as u64)
         .into_par_iter()
-        .map(|index| resampled_mean(scores, &mut Pcg64::stream(seed, index)))
+        .map(|index| resampled_mean(&in_range, &mut Pcg64::stream(seed, index)))
         .collect();
     boot.sort_by(f64::total_cmp);
-    (mean(scores), percentile_interval(&boot))
+    (mean(scores), in_units(percentile_interval(&boot), exponent))
+}
+
+fn in_units((low, high): (f64, f64), exponent: i32) -> (f64, f64) {
+    (unscaled(low, exponent), unscaled(high, exponent))
 }
 
 /// The 2.5th and 97.5th percentile of sorted values (nearest rank).

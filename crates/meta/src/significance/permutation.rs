@@ -3,10 +3,11 @@
 //! Source: Deutsch, Dror and Roth, A Statistical Analysis of Summarization Evaluation Metrics Using
 //! Resampling Methods, 2021; mt-metrics-eval `PermutationSigDiff` and `PairwisePermutationSigDiff`. Differs:
 //! seeded; the early stop of the pairs variant is checked at the end of every block, there only where a
-//! resample happened to reach the difference.
+//! resample happened to reach the difference; a resample without a value never reaches it, there it counts as 0.
 
 use super::super::align::Aligned;
 use super::super::pcg::Pcg64;
+use super::super::range::scaled;
 use super::super::ties::equal_weights;
 use super::{Comparison, Resampling};
 
@@ -62,7 +63,8 @@ pub(super) fn coins(n: usize, random: &mut Pcg64) -> Vec<bool> {
 /// ```
 #[must_use]
 pub fn standardised(scores: &[f64]) -> Vec<f64> {
-    let mean = super::super::correlation::mean(scores);
+    let (scores, _) = scaled(scores);
+    let mean = super::super::correlation::mean(&scores);
     let squares: Vec<f64> = scores.iter().map(|x| (x - mean) * (x - mean)).collect();
     let deviation = super::super::correlation::mean(&squares).sqrt();
     let unit = if deviation > 0.0 { deviation } else { 1.0 };

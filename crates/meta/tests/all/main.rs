@@ -5,4 +5,5 @@ mod meta;
 mod meta_promptcue;
 #[path = "../../../testing/src/real.rs"]
 mod real;
+mod system_scores;
 mod wmt26;
