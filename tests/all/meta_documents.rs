@@ -148,7 +148,7 @@ fn systems_are_compared_on_the_documents_that_all_have() {
     let text = told(&[]);
     assert!(
         text.contains(
-            "en-de Doc: it lacks 3 rated translations: its system scores and the raters' are means over the 1 documents \
+            "en-de Doc: it lacks 3 rated translations: its system scores and the raters' are means over the 1 document \
              that both scored for every system"
         ),
         "{text}"

@@ -1,5 +1,6 @@
 //! Systems by one judge as a table: means with intervals, differences from a baseline, and the notes below.
 
+use super::super::meta::p_value;
 use super::joined;
 use crate::{
     console::table::Table,
@@ -96,8 +97,7 @@ pub fn table(rows: &[Compared]) -> Table {
         if let Some(test) = &row.against_baseline {
             cells.push(format!("{:+.3}", test.difference));
             cells.push(format!("{:+.3} to {:+.3}", test.interval.0, test.interval.1));
-            cells.push(format!("{:.4}", test.bootstrap_p));
-            cells.push(format!("{:.4}", test.randomization_p));
+            cells.extend([test.bootstrap_p, test.randomization_p].map(p_value));
         } else {
             cells.push("baseline".into());
         }

@@ -256,22 +256,27 @@ fn system_notes(eval_set: &EvalSet) -> Vec<String> {
     };
     for metric in eval_set.metrics.iter().filter(is_mean) {
         let name = format!("{} {}", eval_set.lp(), metric.name);
-        let units = if metric.units.is_some() { "documents" } else { "segments" };
+        let unit = if metric.units.is_some() { "document" } else { "segment" };
         let n_lacking = n_lacking(&eval_set.gold, metric, &eval_set.machine);
-        let lacking =
-            format!("it lacks {n_lacking} rated translation{}", if n_lacking == 1 { "" } else { "s" });
+        let lacking = format!("it lacks {}", counted(n_lacking));
+        let of_units = |n: usize| if n == 1 { format!("1 {unit}") } else { format!("{n} {unit}s") };
         match (eval_set.is_restricted(metric, false), eval_set.averaged(metric)) {
             (true, Some((n, _))) => notes.push(format!(
-                "{name}: {lacking}: its system scores and the raters' are means over the {n} {units} that both scored \
-                 for every system (--coverage official takes all of both)"
+                "{name}: {lacking}: its system scores and the raters' are means over the {} that both scored \
+                 for every system (--coverage official takes all of both)",
+                of_units(n)
             )),
             (true, None) => notes.push(format!(
-                "{name}: {lacking}: its system scores and the raters' are means over the {units} that both scored, each \
+                "{name}: {lacking}: its system scores and the raters' are means over the {unit}s that both scored, each \
                  system's own"
             )),
             (false, Some((n, of))) if n < of || n_lacking > 0 => notes.push(format!(
-                "{name}: its system scores are means over the {n} of {of} {units} with a score for every system{}",
-                if n_lacking > 0 { format!("; {lacking} (--coverage common compares what both scored)") } else { String::new() }
+                "{name}: its system scores are means over the {n} of {} with a score for every system{}",
+                of_units(of),
+                match n_lacking {
+                    0 => String::new(),
+                    _ => format!("; {lacking} (--coverage common compares what both scored)"),
+                }
             )),
             _ => over_all.push(metric.name.as_str()),
         }

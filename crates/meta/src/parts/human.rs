@@ -135,3 +135,36 @@ fn document_numbers(set: &EvalSet) -> Vec<usize> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_submitted_decision_needs_the_score_too() {
+        let judged = [(90.0, 0), (80.0, 0), (95.0, 1), (70.0, 1)];
+        let verdict = |(seg, (score, n_errors)): (usize, &(f64, usize))| {
+            let error =
+                serde_json::json!({"span": "x", "side": "target", "category": "x", "severity": "minor"});
+            serde_json::from_value(serde_json::json!({
+                "system": "A", "doc": "d", "seg": seg, "src_lang": "en", "tgt_lang": "de", "score": score, "status": "ok",
+                "errors": vec![error; *n_errors],
+            }))
+        };
+        let verdicts: Vec<Verdict> =
+            judged.iter().enumerate().map(verdict).collect::<Result<_, _>>().unwrap();
+        let scores = |of: fn(f64) -> f64| Aligned {
+            systems: vec!["A".into()],
+            n_segments: 4,
+            gold: vec![Some(1.0); 4],
+            metric: judged.iter().map(|(score, _)| Some(of(*score))).collect(),
+        };
+        let labels = [true, false, false, false].map(Some);
+        let (no_span, submitted) = by_spans(&scores(|score| score), &labels, &verdicts);
+        // Without the score 1 of 2 is right, with it 1 of 1.
+        assert!((no_span.unwrap() - 1.0 / 3.0_f64.sqrt()).abs() < 1e-15 && submitted == Some(1.0));
+        assert_eq!(by_spans(&scores(|score| -score), &labels, &verdicts).1, None, "penalties have no 85");
+        let none: Vec<Verdict> = verdicts[..2].to_vec();
+        assert_eq!(by_spans(&scores(|score| score), &labels, &none), (None, None));
+    }
+}
