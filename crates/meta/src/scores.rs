@@ -265,7 +265,7 @@ fn check_pairs(path: &Path, lp: Option<&str>, pairs: &BTreeMap<String, usize>) -
         (None, _) if pairs.len() > 1 => {
             let line = pairs.values().max().copied().unwrap_or(0);
             let what =
-                format!("the file has scores of several language pairs: {}; hint: -l SRC-TGT", names());
+                format!("the file has scores of several language pairs: {}; -l SRC-TGT selects one", names());
             Err(line_error(path, line, what))
         }
         _ => Ok(()),

@@ -148,6 +148,7 @@ mod tests {
                 serde_json::json!({"span": "x", "side": "target", "category": "x", "severity": "minor"});
             serde_json::from_value(serde_json::json!({
                 "system": "A", "doc": "d", "seg": seg, "src_lang": "en", "tgt_lang": "de", "score": score, "status": "ok",
+                "hypothesis": "x",
                 "errors": vec![error; *n_errors],
             }))
         };

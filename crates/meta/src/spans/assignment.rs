@@ -6,8 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The pairs of each row: columns with their weights, which are at least 0 and finite. Other pairs have the weight 0.
-pub type Rows = Vec<Vec<(usize, f64)>>;
+/// The pairs of a row: columns with their weights, which are at least 0 and finite. Other pairs have the weight 0.
+pub type Row = Vec<(usize, f64)>;
 
 /// A matching of rows with columns, each used at most once.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,12 +28,12 @@ impl Assignment {
     /// ```
     /// use tribunal_meta::spans::assignment::Assignment;
     /// // The first row gives its best column to the second one.
-    /// let found = Assignment::of(&vec![vec![(0, 0.9), (1, 0.8)], vec![(0, 0.7)]], 2);
+    /// let found = Assignment::of(&[vec![(0, 0.9), (1, 0.8)], vec![(0, 0.7)]], 2);
     /// assert_eq!(found.columns, [Some(1), Some(0)]);
     /// assert!((found.value - 1.5).abs() < 1e-12);
     /// ```
     #[must_use]
-    pub fn of(rows: &Rows, n_columns: usize) -> Self {
+    pub fn of(rows: &[Row], n_columns: usize) -> Self {
         let mut search = Search::new(rows, n_columns);
         (0..rows.len()).for_each(|row| search.augment(row));
         let weight = |(row, column): (usize, &Option<usize>)| {
@@ -73,7 +73,7 @@ impl Ord for Reached {
 
 /// The matching so far.
 struct Search<'a> {
-    rows: &'a Rows,
+    rows: &'a [Row],
     columns: Vec<Option<usize>>,
     row_of: Vec<Option<usize>>,
     u: Vec<f64>,
@@ -84,7 +84,7 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(rows: &'a Rows, n_columns: usize) -> Self {
+    fn new(rows: &'a [Row], n_columns: usize) -> Self {
         Self {
             rows,
             columns: vec![None; rows.len()],
@@ -177,7 +177,7 @@ mod tests {
 
     fn of(weights: &[Vec<f64>]) -> Assignment {
         let row = |row: &Vec<f64>| row.iter().copied().enumerate().filter(|pair| pair.1 > 0.0).collect();
-        Assignment::of(&weights.iter().map(row).collect(), weights[0].len())
+        Assignment::of(&weights.iter().map(row).collect::<Vec<Row>>(), weights[0].len())
     }
 
     fn weights() -> impl Strategy<Value = Vec<Vec<f64>>> {

@@ -4,7 +4,7 @@
 //! Source: Perrella, Morales Agostinho and Zaragoza 2026, Span-Level Machine Translation Meta-Evaluation (arXiv
 //! 2603.19921); sted19/span-mt-metrics-eval at b55b90f, `compute` with its defaults.
 
-use super::assignment::{Assignment, Rows};
+use super::assignment::{Assignment, Row};
 use super::{Overlap, Span};
 
 /// F-scores nearer than this are the same.
@@ -126,12 +126,12 @@ impl Pairs {
         }
         if let Some((value, tangent, assignment)) = bound.filter(|found| found.0 > best.key.0 + TOLERANCE) {
             let weights = self.weights(tangent);
-            Search::new(self, (&weights, &assignment), value - best.key.0).run(value, &mut best);
+            Search::new(self, (weights.as_slice(), &assignment), value - best.key.0).run(value, &mut best);
         }
         best.matching
     }
 
-    fn weights(&self, (precision, recall): (f64, f64)) -> Rows {
+    fn weights(&self, (precision, recall): (f64, f64)) -> Vec<Row> {
         let weight = |(p, r): &Credits| precision * p / self.n_predicted + recall * r / self.n_gold;
         let row =
             |row: &Vec<(usize, Credits)>| row.iter().map(|(column, pair)| (*column, weight(pair))).collect();
@@ -199,7 +199,7 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     /// `gap`: what the best F-score so far is below the assignment's value; no better matching loses more.
-    fn new(pairs: &'a Pairs, (weights, assignment): (&Rows, &Assignment), gap: f64) -> Self {
+    fn new(pairs: &'a Pairs, (weights, assignment): (&[Row], &Assignment), gap: f64) -> Self {
         let mut search = Self {
             pairs,
             open: Vec::new(),
