@@ -246,11 +246,11 @@ mod tests {
     fn lowest_fills_with_the_worst_score_of_the_metric() {
         let gold = scores("mqm", &[("a", &[Some(3.0), Some(4.0), None])]);
         let metric = scores("m", &[("a", &[None, Some(-7.0), None]), ("b", &[Some(-9.0), None, None])]);
-        let metric = metric.filled_with_lowest(&gold);
+        let metric = Scores::from_segments("m", metric.segments.unwrap()).filled_with_lowest(&gold);
         let aligned = Aligned::new(&gold, &metric, &keep(&["a"])).unwrap().unwrap();
         assert_eq!(aligned.metric, [Some(-9.0), Some(-7.0), None]);
-        // The system's mean follows; what no rater saw is filled nowhere.
-        assert_eq!((metric.systems["a"], metric.n_filled), (Some(-8.0), 1));
+        // The system's mean follows, over what both systems have; what no rater saw is filled nowhere.
+        assert_eq!((metric.systems["a"], metric.n_filled), (Some(-9.0), 1));
     }
 
     #[test]
