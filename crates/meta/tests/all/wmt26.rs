@@ -33,7 +33,7 @@ fn mpp_equals_its_authors_package() {
         let mut whole = Overlap::default();
         let segments = case["segments"].as_array().unwrap();
         for (idx, (gold, predicted)) in side("references").iter().zip(&side("predictions")).enumerate() {
-            let found = mpp(gold, predicted, 0);
+            let found = mpp(gold, predicted, 0).unwrap();
             whole.add(&found);
             let Some(expected) = segments.get(idx) else { continue };
             let [precision, predicted, recall, gold] = numbers(expected)[..] else { panic!("four numbers") };
