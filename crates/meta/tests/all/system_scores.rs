@@ -16,9 +16,9 @@ use tribunal_meta::task::{Task, TaskSet};
 const SYSTEMS: [&str; 4] = ["A", "B", "C", "D"];
 const SEGMENTS: usize = 8;
 
-/// The raters' score; every fourth segment is not rated.
+/// The raters' score; every fourth segment is not rated, and another one of C.
 fn rated(system: usize, segment: usize) -> Option<f64> {
-    (segment % 4 != 3).then(|| -((system * 3 + segment * 5 % 7) as f64))
+    (segment % 4 != 3 && (system, segment) != (2, 5)).then(|| -((system * 3 + segment * 5 % 7) as f64))
 }
 
 /// A metric's scores, which say something else where nothing is rated.
@@ -103,10 +103,10 @@ fn what_another_metric_lacks_moves_no_system_score() {
         assert!(!set.is_restricted(set.metric("Whole").unwrap(), false));
     }
     // The metric with the gap is compared on the segments that it and the raters scored for every system.
-    let both = |s: usize| s % 4 != 3 && s != 2;
+    let both = |s: usize| s % 4 != 3 && s != 2 && s != 5;
     let set = load(dir.path(), "en-de", &[("Gap", "gap.score")], CoveragePolicy::Common);
     assert!((value(&set, "Gap", "sys:pearson") - of_means(both, both)).abs() < 1e-12);
-    assert_eq!(set.averaged(set.metric("Gap").unwrap()), Some((5, 8)));
+    assert_eq!(set.averaged(set.metric("Gap").unwrap()), Some((4, 8)));
     assert_eq!(
         (set.common.left_out, set.common.gaps["Gap"]),
         (1, 1),
