@@ -110,7 +110,7 @@ fn a_document_is_compared_with_its_own_gold() {
     ──────────────────────────────────────────────
     Doc           1.000         1.000        1.000
     length        0.000         0.383        0.000
-    random        0.333        -0.766        0.000
+    random        0.000        -0.766        0.000
     constant      0.000             -        0.000
 
     en-de Doc judged documents, and is compared with sums (--document-gold mean for means) of the raters' segment scores; 1 document is only partly rated for some system, which leaves it out

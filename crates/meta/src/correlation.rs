@@ -31,8 +31,6 @@ pub enum Undefined {
     NoScores,
     #[error("the scores are too large to be squared and added up")]
     TooLarge,
-    #[error("it has system scores alone, which cannot be restricted to the translations that are compared")]
-    OnlySystemScores,
 }
 
 /// A correlation coefficient and its two-sided p-value.

@@ -134,13 +134,14 @@ impl EvalSet {
     ///
     /// # Errors
     /// As [`AlignedSystems::new`], and a metric that scored no segment or document for every system.
-    pub fn system_scores(&self, metric: &Scores, humans: bool) -> Result<Option<AlignedSystems>, Error> {
-        if self.is_restricted(metric, humans) {
-            let own = self.aligned(&self.gold, metric, self.systems(humans))?;
-            return Ok(own.map(|own| match self.coverage {
+    pub fn system_scores(&self, metric: &Scores, humans: bool) -> Result<AlignedSystems, Error> {
+        let restricted = self.is_restricted(metric, humans);
+        let own = if restricted { self.aligned(&self.gold, metric, self.systems(humans))? } else { None };
+        if let Some(own) = own {
+            return Ok(match self.coverage {
                 CoveragePolicy::Each => own.system_means(),
                 _ => own.select(&own.common_segments()).system_means(),
-            }));
+            });
         }
         if metric.n_left_out.is_some() && metric.systems.values().all(Option::is_none) {
             let unit = if metric.units.is_some() { "document" } else { "segment" };
@@ -148,7 +149,7 @@ impl EvalSet {
                 format!("no {unit} of `{}` has a verdict of `{}` for every system", self.lp(), metric.name);
             return Err(Error::Advised { what, advice: Advice::EachSystem });
         }
-        AlignedSystems::new(&self.gold, metric, self.systems(humans)).map(Some)
+        AlignedSystems::new(&self.gold, metric, self.systems(humans))
     }
 
     /// Whether a metric's system scores cover only what both it and the raters scored: they are means, and it lacks

@@ -159,10 +159,7 @@ fn measure<'a>(
         if task.pairs.len() == 1 {
             return task.statistic.measure(eval_set, metric, task.humans);
         }
-        let Some(scores) = eval_set.system_scores(metric, task.humans)? else {
-            return Ok(Err(Undefined::OnlySystemScores));
-        };
-        let part = Agreement::from_systems(&scores);
+        let part = Agreement::from_systems(&eval_set.system_scores(metric, task.humans)?);
         agreement = Agreement { agree: agreement.agree + part.agree, pairs: agreement.pairs + part.pairs };
     }
     Ok(Agreement::pooled([agreement]).map(|value| Measured::new(value, agreement.pairs as usize)))

@@ -181,6 +181,8 @@ impl Sides<'_> {
 
     /// System scores of all the task's pairs behind each other, standardised as one vector, swapped system by system.
     ///
+    /// `None` where the two are compared with different human scores, because one lacks rated translations.
+    ///
     /// Source: mt-metrics-eval `CompareMetricsWithGlobalAccuracy`.
     fn compare_systems(&self) -> Result<Option<Comparison>, Error> {
         let mut gold: Vec<Vec<f64>> = Vec::new();
@@ -191,7 +193,9 @@ impl Sides<'_> {
             };
             let a = eval_set.system_scores(a, self.task.humans)?;
             let b = eval_set.system_scores(b, self.task.humans)?;
-            let (Some(a), Some(b)) = (a, b) else { return Ok(None) };
+            if (&a.systems, &a.gold) != (&b.systems, &b.gold) {
+                return Ok(None);
+            }
             first.extend(&a.metric);
             second.extend(&b.metric);
             gold.push(a.gold);

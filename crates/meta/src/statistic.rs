@@ -80,10 +80,7 @@ impl Statistic {
         humans: bool,
     ) -> Result<Result<Measured, Undefined>, Error> {
         if self.is_of_systems() {
-            let scores = eval_set.system_scores(metric, humans)?;
-            return Ok(scores
-                .ok_or(Undefined::OnlySystemScores)
-                .and_then(|scores| self.over_systems(&scores)));
+            return Ok(self.over_systems(&eval_set.system_scores(metric, humans)?));
         }
         let aligned = eval_set.segments(metric, humans)?;
         Ok(aligned.ok_or(Undefined::NoScores).and_then(|scores| self.over_segments(&scores)))
@@ -95,7 +92,7 @@ impl Statistic {
     /// Scores that do not fit the human ones.
     pub fn basis(self, eval_set: &EvalSet, metric: &Scores, humans: bool) -> Result<Basis, Error> {
         if self.is_of_systems() {
-            let systems = eval_set.system_scores(metric, humans)?.map_or(0, |scores| scores.systems.len());
+            let systems = eval_set.system_scores(metric, humans)?.systems.len();
             return Ok(Basis { systems: vec![systems], ..Basis::default() });
         }
         let unit = if metric.units.is_some() { Unit::Document } else { Unit::Segment };

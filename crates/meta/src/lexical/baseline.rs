@@ -160,8 +160,7 @@ impl FromStr for Baseline {
             None if text == "chrf++" => Ok(Self::ChrfPlus),
             Some(("bleu", tokenizer @ ("ja-mecab" | "ko-mecab"))) => Err(Error::Unsuitable(format!(
                 "`{text}`: the tokenizer `{tokenizer}` is not available, since it needs a MeCab dictionary; hint: \
-                 bleu:char, whose scores cannot be compared with published ones; or sacreBLEU's scores by --scores \
-                 BLEU=FILE"
+                 bleu:char, whose scores cannot be compared with published ones; or a file of sacreBLEU's scores"
             ))),
             Some(("bleu", tokenizer)) => {
                 let found = TOKENIZERS.iter().find(|(name, _)| *name == tokenizer);

@@ -1,7 +1,7 @@
 //! WMT25's scored files, such as `segments.tsv`: a header, then one line a translation, of any number of language pairs. It
 //! reads segment scores, no system scores.
 //!
-//! Source: wmt25-mteval, `scripts/testset/testset_jsonl_to_tsv_task1.py`: segments are numbered within a language pair.
+//! Source: wmt25-mteval, `testset_jsonl_to_tsv_task1.py`: segments are numbered within a language pair.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -34,7 +34,8 @@ pub fn compare_all(eval_set: &EvalSet) -> Result<Vec<Compared>, Error> {
     for (index, one) in eval_set.metrics.iter().enumerate() {
         for other in &eval_set.metrics[index + 1..] {
             let (a, b) = (eval_set.system_scores(one, false)?, eval_set.system_scores(other, false)?);
-            if let (Some(a), Some(b)) = (a, b) {
+            // A metric that lacks rated translations has other human scores.
+            if (&a.systems, &a.gold) == (&b.systems, &b.gold) {
                 all.extend(compare("sys", (one, other), &a.gold, &a.metric, &b.metric));
             }
             // Scores of segments and of documents share no item.
