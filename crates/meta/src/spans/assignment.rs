@@ -143,7 +143,9 @@ impl<'a> Search<'a> {
             self.v[column] -= length - distance;
         }
         self.flip(start, end, unmatched.1);
-        touched.into_iter().for_each(|column| self.least[column] = f64::INFINITY);
+        for column in touched {
+            self.least[column] = f64::INFINITY;
+        }
     }
 
     /// Exchanges matched and other pairs on the path to a free column, or to the row that loses its own.

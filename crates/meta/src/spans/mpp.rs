@@ -82,7 +82,9 @@ impl Pairs {
         for (row, column) in overlapping(predicted, gold)? {
             credits[row].push((column, credit(&predicted[row], &gold[column])));
         }
-        credits.iter_mut().for_each(|row| row.sort_by_key(|(column, _)| *column));
+        for row in &mut credits {
+            row.sort_by_key(|(column, _)| *column);
+        }
         let (n_predicted, n_gold) = ((predicted.len() + lost) as f64, gold.len() as f64);
         Some(Self { credits, n_predicted, n_gold, gold: gold.len() })
     }
@@ -186,12 +188,15 @@ impl Best {
     }
 }
 
+/// What a choice for a row loses, and its column; `None` for no column.
+type Choice = (f64, Option<usize>);
+
 /// All matchings whose bound is no smaller than the best F-score so far.
 struct Search<'a> {
     pairs: &'a Pairs,
     /// Rows with more than one choice, and for each choice what it loses, the least first. Other rows have the choice
     /// of the assignment.
-    open: Vec<(usize, Vec<(f64, Option<usize>)>)>,
+    open: Vec<(usize, Vec<Choice>)>,
     chosen: Matching,
     is_taken: Vec<bool>,
     tried: usize,
@@ -209,7 +214,7 @@ impl<'a> Search<'a> {
         };
         for (row, weights) in weights.iter().enumerate() {
             let choices = weights.iter().map(|pair| Some(*pair)).chain([None]);
-            let mut choices: Vec<(f64, Option<usize>)> = choices
+            let mut choices: Vec<Choice> = choices
                 .map(|choice| (assignment.loss(row, choice), choice.map(|pair| pair.0)))
                 .filter(|(loss, _)| *loss <= gap + TOLERANCE)
                 .collect();
@@ -245,10 +250,16 @@ impl<'a> Search<'a> {
                 continue;
             }
             self.chosen[row] = choice;
-            choice.into_iter().for_each(|column| self.is_taken[column] = true);
+            self.take(choice, true);
             self.try_row(at + 1, bound - loss, best);
             self.chosen[row] = None;
-            choice.into_iter().for_each(|column| self.is_taken[column] = false);
+            self.take(choice, false);
+        }
+    }
+
+    fn take(&mut self, choice: Option<usize>, is_taken: bool) {
+        if let Some(column) = choice {
+            self.is_taken[column] = is_taken;
         }
     }
 }
