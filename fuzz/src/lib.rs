@@ -194,8 +194,8 @@ pub fn segments(bytes: &[u8]) {
     let _ = read::table(&file("input.tsv", bytes), Some(&pair));
     let _ = read::table(&file("input.csv", bytes), Some(&pair));
     let _ = raters::read(&file("ratings.tsv", bytes), &pair);
-    let _ = raters::read_any(&file("ratings.jsonl", bytes), Some(&pair));
-    let _ = raters::read_any(&file("ratings.json", bytes), Some(&pair));
+    let _ = raters::read_any(&file("ratings.jsonl", bytes), Some(&pair), raters::Counted::Official);
+    let _ = raters::read_any(&file("ratings.json", bytes), Some(&pair), raters::Counted::Last);
     let _ = read::task(&file("task.jsonl", bytes), |_| Ok(()));
     let source = file("source.txt", bytes);
     let hypotheses = vec![file("system.txt", bytes)];

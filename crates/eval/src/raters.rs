@@ -7,7 +7,7 @@ use crate::{
     error::{Error, Result},
     mqm::{
         ErrorSpan, Side,
-        raters::{self, Annotation},
+        raters::{self, Annotation, Counted},
         weights::{self, Weights},
     },
     run::{Record, Status, UnitKey, record::Direction},
@@ -20,11 +20,19 @@ use crate::{
 /// # Errors
 /// What cannot be read, and annotations without their languages.
 pub fn annotations(path: &Path, pair: Option<&Pair>) -> Result<Vec<Annotation>> {
+    counted(path, pair, Counted::default())
+}
+
+/// The annotations of a file, of a log those that count.
+///
+/// # Errors
+/// As [`annotations`].
+pub fn counted(path: &Path, pair: Option<&Pair>, counted: Counted) -> Result<Vec<Annotation>> {
     let languages = pair.map(|pair| (pair.src.clone(), pair.tgt.clone()));
     if languages.is_none() && !raters::names_languages(path) {
         return Err(Error::NoLanguagesOfRaters(path.into()));
     }
-    Ok(raters::read_any(path, languages.as_ref())?)
+    Ok(raters::read_any(path, languages.as_ref(), counted)?)
 }
 
 /// The translations that human raters saw, each once: of several versions that of most raters.
@@ -34,7 +42,9 @@ pub fn annotations(path: &Path, pair: Option<&Pair>) -> Result<Vec<Annotation>> 
 pub fn input(path: &Path, pair: Option<&Pair>) -> Result<Input> {
     let annotations = annotations(path, pair)?;
     let note = other_versions(path, &annotations, "the version of most raters is judged");
-    let mut segments: Vec<_> = rated(&annotations).iter().map(|rated| rated.segment().clone()).collect();
+    // Judges see no reference here, as raters saw none.
+    let segment = |rated: &Rated<'_>| Segment { reference: None, ..rated.segment().clone() };
+    let mut segments: Vec<_> = rated(&annotations).iter().map(segment).collect();
     in_order(&mut segments, |segment| segment);
     Ok(Input::new(segments, note.into_iter().collect(), path)?)
 }
@@ -126,8 +136,8 @@ pub fn rated<'a>(annotations: &'a [Annotation]) -> Vec<Rated<'a>> {
     all
 }
 
-/// One verdict for each segment of a system, on the translation that most raters saw. Its score is the mean over all of
-/// its raters, of their own scores where they gave some; its errors are those of all of them, without offsets where another
+/// One verdict for each segment of a system, on the translation that most raters saw. Its score is the mean of all scores
+/// that raters gave, or else of each rater's penalty; its errors are those of all of them, without offsets where another
 /// version of the text differs.
 ///
 /// # Panics
@@ -173,14 +183,21 @@ fn record(segment: &Segment, annotations: &[&Annotation]) -> Record {
     };
     let (mut errors, mut scores, mut assessed) = (Vec::new(), Vec::new(), Vec::new());
     for rater in by_rater(annotations) {
-        assessed.extend(mean(&rater.iter().filter_map(|annotation| annotation.score).collect::<Vec<_>>()));
-        let found: Vec<ErrorSpan> = rater.into_iter().flat_map(on_segment).collect();
+        assessed.extend(rater.iter().filter_map(|annotation| annotation.score));
+        let found: Vec<ErrorSpan> = last(&rater).into_iter().flat_map(on_segment).collect();
         scores.push(weights.score(&found));
         errors.extend(found);
     }
     let quality_score = mean(&assessed);
     let score = quality_score.or_else(|| mean(&scores));
     Record { score, raw: score, quality_score, errors, ..blank(segment) }
+}
+
+/// The last of one rater's annotations of each text.
+fn last<'a>(rater: &[&'a Annotation]) -> Vec<&'a Annotation> {
+    let text = |annotation: &'a Annotation| annotation.segment.hypothesis.as_str();
+    let places: BTreeMap<&str, usize> = rater.iter().enumerate().map(|(at, it)| (text(it), at)).collect();
+    rater.iter().enumerate().filter(|(at, it)| places[text(it)] == *at).map(|(_, it)| *it).collect()
 }
 
 /// `None` of no values.

@@ -38,6 +38,16 @@ pub struct Annotation {
     pub line: Option<usize>,
 }
 
+/// The annotations of a campaign's log that count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counted {
+    /// As in WMT26's analysis: all of them, but none before a reset in the same campaign.
+    #[default]
+    Official,
+    /// The last one by each rater of each translation; a reset undoes those of its user and item alone.
+    Last,
+}
+
 /// The order of the columns where no header names them.
 const MAROT: &str = "system\tdoc\tdocSegId\tglobalSegId\trater\tsource\ttarget\tcategory\tseverity\tmetadata";
 
@@ -84,13 +94,17 @@ pub fn names_languages(path: &Path) -> bool {
 }
 
 /// Reads a file of any of these kinds. `pair` is needed for an MQM TSV, which names no languages; of other files it
-/// selects the pair.
+/// selects the pair, and of a log those annotations are read that count.
 ///
 /// # Errors
 /// As [`read`]; [`Error::NoPair`].
-pub fn read_any(path: &Path, pair: Option<&(Lang, Lang)>) -> Result<Vec<Annotation>, Error> {
+pub fn read_any(
+    path: &Path,
+    pair: Option<&(Lang, Lang)>,
+    counted: Counted,
+) -> Result<Vec<Annotation>, Error> {
     if json::is_annotations(path) {
-        return json::read(path, pair);
+        return json::read(path, pair, counted);
     }
     read(path, pair.ok_or_else(|| Error::NoPair(path.into()))?)
 }

@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use super::{Annotation, Error};
+use super::{Annotation, Counted, Error};
 use crate::{
     files::text,
     mqm::{ErrorSpan, Severity, Side},
@@ -24,11 +24,14 @@ use crate::{
 
 type Pair = (Lang, Lang);
 
-/// The marker of a reset: earlier annotations of the user no longer count.
+/// The marker of a reset: annotations before it do not count.
 const RESET: &str = "__RESET__";
 
 /// How the place of what is not in the text is written in WMT25's file.
 const MISSING: &str = "missing";
+
+/// The name of the reference among WMT25's translations.
+const REFERENCE: &str = "refA";
 
 /// What the tags behind a translation stand for, in their order: `[missing]`, `[instructions fault]`.
 const TAGS: [&str; 2] = ["accuracy/omission", "instruction fault"];
@@ -74,13 +77,13 @@ pub fn is_annotations(path: &Path) -> bool {
 }
 
 /// Reads a file: the annotations in its order. Languages are those of the ids or of the campaign's name; `pair` selects
-/// them, and holds for a log without. Tutorials, attention checks and what a reset undid are left out; of one user's
-/// annotations of one translation the last counts.
+/// them, and holds for a log without. Tutorials, attention checks and what a reset undid are left out. Of one user's
+/// annotations of one translation that have no score, the last counts.
 ///
 /// # Errors
 /// [`Error`], naming the file, the line, the field.
-pub fn read(path: &Path, pair: Option<&Pair>) -> Result<Vec<Annotation>, Error> {
-    let mut found = Found { path, wanted: pair, all: Vec::new(), others: BTreeMap::new() };
+pub fn read(path: &Path, pair: Option<&Pair>, counted: Counted) -> Result<Vec<Annotation>, Error> {
+    let mut found = Found { path, wanted: pair, counted, all: Vec::new(), others: BTreeMap::new() };
     let io = |source| Error::Io { path: path.into(), source };
     match Kind::of(path) {
         Some(Kind::Campaigns) => {
@@ -153,6 +156,7 @@ impl Place<'_> {
 struct Found<'a> {
     path: &'a Path,
     wanted: Option<&'a Pair>,
+    counted: Counted,
     all: Vec<Annotation>,
     /// Annotations of other language pairs.
     others: BTreeMap<String, usize>,
@@ -204,7 +208,8 @@ impl Found<'_> {
             let hypothesis = row["tgt_text"][system].as_str().ok_or_else(|| {
                 wrong(format!("`scores.{system}` rates a translation that `tgt_text` does not have"))
             })?;
-            let segment = segment(system, (&doc, seg), &pair, source, hypothesis);
+            let reference = row["tgt_text"][REFERENCE].as_str().map(str::to_owned);
+            let segment = Segment { reference, ..segment(system, (&doc, seg), &pair, source, hypothesis) };
             let chars: Vec<usize> = (0..=hypothesis.chars().count()).collect();
             for (idx, annotation) in annotations(given).into_iter().enumerate() {
                 let field = format!("scores.{system}[{idx}]");
@@ -227,7 +232,9 @@ impl Found<'_> {
     ) -> Result<(), Error> {
         let mut log: Vec<(Place<'_>, &Value)> = Vec::new();
         for (place, entry) in entries {
-            if entry["annotation"] == RESET {
+            if entry["annotation"] == RESET && self.counted == Counted::Official {
+                log.clear();
+            } else if entry["annotation"] == RESET {
                 let (user, item) = (&entry["user_id"], entry.get("item_i").filter(|item| !item.is_null()));
                 log.retain(|(_, old)| {
                     old["user_id"] != *user || item.is_some_and(|item| old["item_i"] != *item)
@@ -300,12 +307,15 @@ impl Found<'_> {
         Ok((pair, doc, seg))
     }
 
-    /// Of several annotations of one translation by one rater only the last stays.
+    /// Of several annotations of one translation by one rater only the last stays, unless all scores count.
     fn keep_last(&mut self, begin: usize) {
         let mut seen = BTreeSet::new();
         let mut kept = self.all.split_off(begin);
         kept.reverse();
         kept.retain(|annotation| {
+            if self.counted == Counted::Official && annotation.score.is_some() {
+                return true;
+            }
             let Segment { system, doc, seg, src_lang, tgt_lang, hypothesis, .. } = &annotation.segment;
             let key = (annotation.rater.clone(), system.clone(), doc.clone(), *seg);
             seen.insert((key, (src_lang.clone(), tgt_lang.clone()), hypothesis.clone()))
@@ -384,6 +394,7 @@ fn elements(text: &str) -> Vec<usize> {
 /// The errors of one annotation, whose offsets are elements, both inclusive. The elements behind the text are tags.
 fn errors(spans: &[Value], field: &str, elements: &[usize], text: &str) -> Result<Vec<ErrorSpan>, String> {
     let n = elements.len() - 1;
+    let chars: Vec<char> = text.chars().collect();
     let mut found = Vec::with_capacity(spans.len());
     for (idx, span) in spans.iter().enumerate() {
         let field = format!("{field}[{idx}]");
@@ -415,7 +426,7 @@ fn errors(spans: &[Value], field: &str, elements: &[usize], text: &str) -> Resul
         // A selection may reach over the tags.
         let last = last.min(n - 1);
         let (begin, end) = (elements[start], elements[last] + 1);
-        let inside: String = text.chars().skip(begin).take(end - begin).collect();
+        let inside: String = chars[begin..end].iter().collect();
         let mut error = ErrorSpan::new(category, inside, severity);
         (error.side, error.start, error.end) = (Side::Target, Some(begin), Some(end));
         found.push(error);

@@ -3,13 +3,22 @@
 use super::*;
 
 fn read_json(name: &str, text: &str, pair: Option<&str>) -> Result<Vec<Annotation>, String> {
+    read_counted(name, text, pair, Counted::Last)
+}
+
+fn read_counted(
+    name: &str,
+    text: &str,
+    pair: Option<&str>,
+    counted: Counted,
+) -> Result<Vec<Annotation>, String> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);
     std::fs::write(&path, text).unwrap();
     let pair = pair.map(|pair| parse_pair(pair).unwrap());
     let shown = |error: Error| error.to_string().replace(&dir.path().display().to_string(), "DIR");
     assert!(is_annotations(&path), "{text}");
-    read_any(&path, pair.as_ref()).map_err(shown)
+    read_any(&path, pair.as_ref(), counted).map_err(shown)
 }
 
 fn shown(annotations: &[Annotation]) -> String {
@@ -76,6 +85,23 @@ fn pearmut_campaigns() {
     hint: name them, as `en-de`
     ");
 }
+
+/// `humeval/02-analyze_results.py` of WMT26: a reset drops all entries before it, and every other one counts.
+#[test]
+fn annotations_count_as_in_wmt26s_analysis() {
+    let official = |log: &str| read_counted("mine.jsonl", log, Some("en-is"), Counted::Official).unwrap();
+    insta::assert_snapshot!(shown(&official(LOG)), @"
+    S en-is news_###_a 0 u3 20
+    S en-is news_###_a 0 u3 30 [minor accuracy/mistranslation `x` Some((0, 1))]
+    ");
+    let unreset: String =
+        LOG.lines().filter(|line| !line.contains(RESET)).map(|line| format!("{line}\n")).collect();
+    assert_eq!(official(&unreset).len(), 6);
+    // Errors alone are not added up over an annotation that was made anew.
+    insta::assert_snapshot!(shown(&official(&without_scores(LOG))), @"S en-is news_###_a 0 u3 - [minor accuracy/mistranslation `x` Some((0, 1))]");
+}
+
+const RESET: &str = "__RESET__";
 
 #[test]
 fn what_was_skipped_is_no_rating() {
