@@ -38,7 +38,7 @@ def commands():
     yield "show", ["show", "run"]
     yield "show SEGMENT", ["show", "run", "7"]
     yield "merge", ["merge", "run", "--out", "merged"]
-    for form in ["csv", "parquet", "mqm-tsv", "ratings", "comet-json", "mtme"]:
+    for form in ["csv", "parquet", "mqm-tsv", "ratings", "mtme"]:
         yield f"export --as {form}", ["export", "run", "--as", form, "--out", f"exported-{form}"]
     yield "report", ["report", "run", "--out", "report.html"]
 

@@ -44,7 +44,7 @@ def report(*runs: Any, out: Path = "report.html", **given: Any) -> str:
 
 
 def export(run: Any, format: str, out: Path, **given: Any) -> list[str]:
-    """Writes a run in a format of the field (mqm-tsv, marot, mtme, ratings, pearmut, comet-json, csv, parquet, wmt26,
+    """Writes a run in a format of the field (mqm-tsv, mtme, ratings, pearmut, csv, parquet, wmt26,
     testset) and returns the paths of the files: `tribunal export`."""
     return _run("export", *paths(run), *options({"as": format, "out": out, **given})).split("\n")[:-1]
 

@@ -18,16 +18,17 @@ use crate::{
     console::args,
     eval::{Pair, raters as of_raters},
     files,
-    judges::registry,
+    judges::{Method, Reads, registry},
+    mqm::raters::Counted,
     report::{
         Formulas,
         export::{
             self, Format, Job, Origin, Rows,
             testset::{self, Raters},
-            wmt26::{Range, TASK_THRESHOLD, Task},
+            wmt26::{TASK_THRESHOLD, Task},
         },
     },
-    run::{self, RunFile, finish::VERDICTS, trained_on},
+    run::{self, Record, RunFile, finish::VERDICTS, record::Scale, trained_on},
     segment::trained::Overlap,
     signature::Signature,
 };
@@ -84,8 +85,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         return test_set(args, out);
     }
     let text = signature.as_ref().map(ToString::to_string);
-    let task = task(args, is_human, signature.as_ref());
-    let origin = Origin { signature: text.as_deref(), formulas: args.formulas, task };
+    let task = task(args, signature.as_ref());
+    let mut origin = Origin { signature: text.as_deref(), formulas: args.formulas, task };
     if let Some(rows) = export::rows(args.format, &name, origin)?.filter(|_| !is_human) {
         say_replaced(&args.out);
         say_notes(&stream(args, rows)?);
@@ -99,6 +100,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     } else {
         raters::records(&args.run, args.pair.as_ref())?
     };
+    if let Some(task) = origin.task.as_mut().filter(|_| is_human) {
+        task.scale = Some(scale_of_raters(&records)?);
+    }
     let test_sets = match &args.testset {
         Some(dir) if args.format != Format::Wmt26 => export::test_sets(dir, &args.run, &records)?,
         _ => Vec::new(),
@@ -113,11 +117,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         say!("warning: {overlap}");
     }
     let beside = beside(args, &export.files, &trained_on)?;
-    for (path, bytes) in export.files.iter().map(|(path, bytes)| (path, bytes)).chain(&beside) {
-        let path = if path.as_os_str().is_empty() { args.out.clone() } else { args.out.join(path) };
-        write(&path, bytes)?;
-        written(&path, out)?;
-    }
+    let files = export.files.iter().map(|(path, bytes)| (path, bytes)).chain(&beside);
+    let at =
+        |path: &PathBuf| if path.as_os_str().is_empty() { args.out.clone() } else { args.out.join(path) };
+    let files: Vec<_> = files.map(|(path, bytes)| (at(path), bytes)).collect();
+    write_all(&files)?;
+    files.iter().try_for_each(|(path, _)| written(path, out))?;
     checked(args)
 }
 
@@ -127,35 +132,65 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(files::write(path, |file| file.write_all(bytes))?)
 }
 
+/// Writes all files of an export, or none: where one fails, those that are new go again, with their folders.
+fn write_all(files: &[(PathBuf, &Vec<u8>)]) -> Result<()> {
+    let mut new: Vec<&Path> = Vec::new();
+    for (path, bytes) in files {
+        let folders = path.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty());
+        new.extend(folders.take_while(|folder| !folder.exists()).collect::<Vec<_>>().into_iter().rev());
+        let is_new = !path.exists();
+        if let Err(error) = write(path, bytes) {
+            for path in new.into_iter().rev() {
+                let _ = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir(path));
+            }
+            return Err(error);
+        }
+        new.extend(is_new.then_some(path.as_path()));
+    }
+    Ok(())
+}
+
 /// Writes human annotations as a test set.
 fn test_set(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
-    let annotations = of_raters::annotations(&args.run, args.pair.as_ref())?;
+    let counted = |counted| of_raters::counted(&args.run, args.pair.as_ref(), counted);
+    let annotations = counted(Counted::Official)?;
     let versions = of_raters::translations(&annotations);
+    let last = of_raters::translations(&counted(Counted::Last)?);
     let (name, task) = (args.name.as_deref(), args.testset.as_deref());
-    let raters = Raters { annotations: &annotations, versions: &versions, name, task };
+    let last = (last != versions).then_some(last.as_slice());
+    let raters = Raters { annotations: &annotations, versions: &versions, last, name, task };
     let export = testset::export(&raters)?;
     say_notes(&export.notes);
-    for (path, bytes) in &export.files {
-        write(&args.out.join(path), bytes)?;
-    }
+    let files: Vec<_> = export.files.iter().map(|(path, bytes)| (args.out.join(path), bytes)).collect();
+    write_all(&files)?;
     written(&args.out, out)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The task of a submission, and how the run's scores are to be read.
-fn task<'a>(args: &'a Args, is_human: bool, signature: Option<&Signature>) -> Option<Task<'a>> {
+/// The task of a submission, and the scale of the run's scores.
+fn task<'a>(args: &'a Args, signature: Option<&Signature>) -> Option<Task<'a>> {
     let file = args.testset.as_deref().filter(|_| args.format == Format::Wmt26)?;
     let method = signature.and_then(|signature| registry::find(signature.get("method")?).ok());
-    // Raters' own scores are read as they are; the others are penalties.
-    let range = if is_human {
-        Some(Range::PENALTY)
-    } else {
-        signature
-            .zip(method)
-            .and_then(|(signature, method)| Range::of_scale(registry::scale(method, signature)))
-    };
-    let marks = method.is_none_or(|method| method.weights.is_some());
-    Some(Task { file, marks, range, threshold: args.threshold.unwrap_or(TASK_THRESHOLD) })
+    let rates = method.filter(|method| method.reads == Reads::Translations);
+    Some(Task {
+        file,
+        marks: method.is_none_or(Method::marks_errors),
+        scale: signature.zip(rates).map(|(signature, method)| registry::scale(method, signature)),
+        has_references: signature.and_then(|signature| signature.get("reference")) == Some("on"),
+        threshold: args.threshold.unwrap_or(TASK_THRESHOLD),
+    })
+}
+
+/// The scale of raters' scores: that of direct assessments, or of penalties where they only marked errors.
+fn scale_of_raters(records: &[Record]) -> Result<Scale> {
+    match records.iter().filter(|record| record.quality_score.is_some()).count() {
+        0 => Ok(Scale::PENALTY),
+        n if n == records.len() => Ok(Scale::PERCENT),
+        _ => bail!(
+            "raters scored translations of some language pairs and only marked errors in others, which are two scales\nhint: \
+             export one pair with `-l`"
+        ),
+    }
 }
 
 /// Checks a submission that was written, and says what is wrong with it: exit code 1 where the task would not accept it.

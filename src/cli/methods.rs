@@ -107,7 +107,7 @@ fn described(method: &Method) -> Value {
         .collect();
     json!({
         "name": method.name, "summary": method.summary, "paper": method.citation,
-        "calls": { "least": least, "typical": typical, "most": most }, "scale": method.scale,
+        "calls": { "least": least, "typical": typical, "most": most }, "scale": method.scales(),
         "roles": method.roles.iter().map(|role| role.name()).collect::<Vec<_>>(),
         "presets": method.presets.iter().map(|preset| preset.name()).collect::<Vec<_>>(),
         "granularities": method.granularities.iter().map(|g| g.name()).collect::<Vec<_>>(),
@@ -169,7 +169,7 @@ fn rows(method: &Method) -> Vec<(&'static str, String)> {
         ("stages", names(method.stages.iter().map(|stage| stage.name()).collect())),
         ("roles", names(method.roles.iter().map(|role| role.name()).collect())),
         ("calls", calls),
-        ("raw score", method.scale.to_string()),
+        ("scale", method.scales()),
         ("granularity", names(method.granularities.iter().map(|g| g.name()).collect())),
         ("presets", names(method.presets.iter().map(|p| p.name()).collect())),
         ("weights", method.weights.unwrap_or("-").to_string()),

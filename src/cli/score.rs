@@ -91,7 +91,7 @@ pub fn judge(
             say!("note: {note}");
         }
         say!("run folder: {}", run.config.out.display());
-        say!("raw scores: {}", registry::scale(evaluation.judge.method, &run.signature));
+        say!("scale: {}", registry::scale(evaluation.judge.method, &run.signature));
     }
     opened.judge().map_err(|error| {
         if matches!(error, run::Error::Differs { .. }) {

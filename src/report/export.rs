@@ -36,16 +36,12 @@ pub use test_sets::{placed, test_sets};
 pub enum Format {
     /// WMT's MQM TSV: a row for each error, its span between <v> and </v>
     MqmTsv,
-    /// The same in Marot's ten columns, with explanations and scores
-    Marot,
     /// Score files for an mt-metrics-eval folder and the metrics task: seg, sys and domain
     Mtme,
     /// mt-metrics-eval's standalone ratings: JSONL with error spans
     Ratings,
     /// A Pearmut campaign whose error spans are filled in
     Pearmut,
-    /// What COMET writes with `--to_json`
-    CometJson,
     /// A row for each verdict, errors as JSON
     Csv,
     /// The same with types, errors as a list
@@ -62,10 +58,8 @@ impl Format {
     pub fn loses(self) -> Option<&'static str> {
         match self {
             Self::MqmTsv => Some("scores and explanations"),
-            Self::Marot => Some("confidences"),
             Self::Mtme => Some("errors"),
             Self::Ratings | Self::Pearmut => Some("scores, explanations and confidences"),
-            Self::CometJson => Some("categories, explanations and errors of the source"),
             Self::Wmt26 => Some("explanations and confidences"),
             Self::Csv | Self::Parquet | Self::Testset => None,
         }
@@ -226,8 +220,7 @@ pub trait Rows {
 /// [`Error::Write`].
 pub fn rows(format: Format, name: &str, origin: Origin<'_>) -> Result<Option<Box<dyn Rows>>, Error> {
     let rows: Box<dyn Rows> = match format {
-        Format::MqmTsv => Box::new(mqm_tsv::Tsv::new(name, mqm_tsv::Columns::Nine, origin.signature)),
-        Format::Marot => Box::new(mqm_tsv::Tsv::new(name, mqm_tsv::Columns::Ten, origin.signature)),
+        Format::MqmTsv => Box::new(mqm_tsv::Tsv::new(name, origin.signature)),
         Format::Ratings => Box::new(ratings::Ratings::new(name, origin.signature)),
         Format::Csv => Box::new(table::Csv::new(origin)),
         #[cfg(feature = "parquet")]
@@ -236,7 +229,7 @@ pub fn rows(format: Format, name: &str, origin: Origin<'_>) -> Result<Option<Box
         Format::Parquet => return Err(Error::NoParquet),
         Format::Wmt26 => Box::new(wmt26::Wmt26::new(origin.task.ok_or(Error::NoTask)?)),
         Format::Testset => return Err(Error::NotRaters),
-        Format::Mtme | Format::Pearmut | Format::CometJson => return Ok(None),
+        Format::Mtme | Format::Pearmut => return Ok(None),
     };
     Ok(Some(Box::new(checked::Checked(rows))))
 }
@@ -261,24 +254,12 @@ pub fn default_name(run: &Path, signature: Option<&Signature>) -> String {
 pub fn export(format: Format, job: &Job<'_>) -> Result<Export, Error> {
     let Some(mut rows) = rows(format, job.name, job.origin)? else {
         job.records.iter().try_for_each(checked::check)?;
-        return whole(format, job);
+        return if format == Format::Mtme { mtme::export(job) } else { pearmut::export(job) };
     };
     let mut bytes = Vec::new();
     job.records.iter().try_for_each(|record| rows.add(record, &mut bytes))?;
     let notes = rows.finish(&mut bytes)?;
     Ok(Export::single(bytes, notes))
-}
-
-/// A format that needs all verdicts at once.
-fn whole(format: Format, job: &Job<'_>) -> Result<Export, Error> {
-    match format {
-        Format::Mtme => mtme::export(job),
-        Format::Pearmut => pearmut::export(job),
-        _ => {
-            let json = comet::json(job.records, &[], job.origin.signature);
-            Ok(Export::single(format!("{json:#}\n").into_bytes(), Vec::new()))
-        }
-    }
 }
 
 /// Writes bytes of a format.

@@ -16,7 +16,10 @@ pub mod statistics;
 pub use calls::Conversations;
 pub use data::Data;
 
-use crate::run::{self, Record};
+use crate::{
+    console::plain::plain,
+    run::{self, Record},
+};
 
 const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
@@ -165,7 +168,7 @@ pub fn html(title: &str, data: &Data<'_>, conversations: &Conversations) -> Stri
         embedded += &element(&format!("calls-{block}"), &packed);
     }
     let parts = [
-        ("@TITLE@", escaped(title)),
+        ("@TITLE@", shown(title)),
         ("@VERSION@", env!("CARGO_PKG_VERSION").to_owned()),
         ("@SCRIPT_HASH@", hash),
         ("@STYLE@", STYLE.to_owned()),
@@ -190,6 +193,11 @@ fn filled(template: &str, parts: &[(&str, String)]) -> String {
         rest = &rest[at + mark.len()..];
     }
     out + rest
+}
+
+/// A name as text of the page, with control characters and changes of direction spelled out.
+fn shown(name: &str) -> String {
+    escaped(&plain(name))
 }
 
 fn escaped(text: &str) -> String {
@@ -237,6 +245,7 @@ mod tests {
     fn what_is_filled_in_is_not_looked_at_again() {
         let parts = [("@A@", "@B@".to_owned()), ("@B@", "x".to_owned())];
         assert_eq!(filled("1 @A@ 2 @B@ 3 @A@", &parts), "1 @B@ 2 x 3 @B@");
+        assert_eq!(shown("a\u{1b}[2J\u{202e}<"), "a\\u{1b}[2J\\u{202e}&lt;");
         assert_eq!(escaped("<b a='\"'>&"), "&lt;b a=&#39;&quot;&#39;&gt;&amp;");
     }
 }

@@ -320,7 +320,7 @@ fn categories(systems: &[SystemSummary], style: TextStyle) -> String {
         let cells = systems
             .iter()
             .map(|s| of(s, name))
-            .map(|sum| format!("{} ({})", (sum.penalty * 100.0).round() / 100.0, sum.errors));
+            .map(|sum| format!("{} ({})", (sum.penalty * 1e4).round() / 1e4, sum.errors));
         rows.push(std::iter::once(plain(&shown).into_owned()).chain(cells).collect());
     }
     aligned(&rows, style)

@@ -156,7 +156,7 @@ fn no_result_is_written_over_a_run() {
         &["report", "out", "--out", "out/journal.jsonl"][..],
         &["report", "out", "--out", "link.json"],
         &["export", "out", "--as", "csv", "--out", "out/verdicts.jsonl"],
-        &["export", "out", "--as", "comet-json", "--out", "out/materials/prompts/gemba_scales/sqm.j2"],
+        &["export", "out", "--as", "mqm-tsv", "--out", "out/materials/prompts/gemba_scales/sqm.j2"],
     ] {
         let (code, text) = said(small.tribunal(args));
         assert!(code == 2 && text.contains("is a file of the run in"), "{args:?}: {text}");

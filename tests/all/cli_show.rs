@@ -127,7 +127,7 @@ fn an_unfinished_run_says_what_is_left() {
     a              2  -1.00       50%      0.00   0.00   1.00
     b              2      -        0%         -      -      -
     score: the mean over segments with a verdict, higher is better; errors are counted per segment
-    scale: negative penalty, 0 is best and higher is better
+    scale: negative penalty, 0 is best, higher is better
     the run is not finished: 3 of 4 verdicts are missing; the same command continues it
     ");
     let json: serde_json::Value = serde_json::from_str(&show(dir.path(), &["--format", "json"])).unwrap();

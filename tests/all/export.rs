@@ -78,10 +78,8 @@ fn exported(format: &str, name: &str) -> String {
 #[test]
 fn texts() {
     insta::assert_snapshot!("mqm_tsv", exported("mqm-tsv", "mqm.tsv").replace('\t', "→"));
-    insta::assert_snapshot!("marot", exported("marot", "marot.tsv").replace('\t', "→"));
     insta::assert_snapshot!("ratings", exported("ratings", "ratings.jsonl"));
     insta::assert_snapshot!("pearmut", exported("pearmut", "campaign.json"));
-    insta::assert_snapshot!("comet", exported("comet-json", "comet.json"));
     insta::assert_snapshot!("csv", exported("csv", "verdicts.csv"));
 }
 
@@ -90,24 +88,21 @@ fn mqm_tsv_comes_back_as_it_went() {
     let root = tempfile::tempdir().unwrap();
     let run = folder(root.path());
     let before = run::verdicts(&run).unwrap();
-    for format in ["mqm-tsv", "marot"] {
-        let out = root.path().join(format!("{format}.tsv"));
-        let (dir, path) = (run.display().to_string(), out.display().to_string());
-        tribunal(root.path(), &["export", &dir, "--as", format, "--out", &path]).unwrap();
-        assert!(raters::is_mqm_tsv(&out));
-        let annotations = raters::read(&out, &parse_pair("en-de").unwrap()).unwrap();
-        let after = tribunal::eval::raters::records(&annotations);
-        assert_eq!(after.len(), 5, "no row stands for the segment without a verdict");
-        for (was, is) in before.iter().zip(&after) {
-            assert_eq!((&was.system, &was.doc, was.seg), (&is.system, &is.doc, is.seg));
-            assert_eq!(was.hypothesis.replace(['\t', '\n'], " "), is.hypothesis);
-            assert_eq!(was.score, is.score, "WMT weighs these errors as the run does");
-            for (was, is) in was.errors.iter().zip(&is.errors) {
-                assert_eq!((was.start, was.end, was.side), (is.start, is.end, is.side));
-                assert_eq!((&was.category, was.severity), (&is.category, is.severity));
-                assert_eq!(is.explanation.is_some(), format == "marot");
-                assert!(was.start.is_none() || was.span == is.span);
-            }
+    let out = root.path().join("mqm.tsv");
+    let (dir, path) = (run.display().to_string(), out.display().to_string());
+    tribunal(root.path(), &["export", &dir, "--as", "mqm-tsv", "--out", &path]).unwrap();
+    assert!(raters::is_mqm_tsv(&out));
+    let annotations = raters::read(&out, &parse_pair("en-de").unwrap()).unwrap();
+    let after = tribunal::eval::raters::records(&annotations);
+    assert_eq!(after.len(), 5, "no row stands for the segment without a verdict");
+    for (was, is) in before.iter().zip(&after) {
+        assert_eq!((&was.system, &was.doc, was.seg), (&is.system, &is.doc, is.seg));
+        assert_eq!(was.hypothesis.replace(['\t', '\n'], " "), is.hypothesis);
+        assert_eq!(was.score, is.score, "WMT weighs these errors as the run does");
+        for (was, is) in was.errors.iter().zip(&is.errors) {
+            assert_eq!((was.start, was.end, was.side), (is.start, is.end, is.side));
+            assert_eq!((&was.category, was.severity), (&is.category, is.severity));
+            assert!(was.start.is_none() || was.span == is.span);
         }
     }
 }
@@ -162,15 +157,6 @@ fn every_format_with_offsets_points_at_the_same_spans() {
         }
     }
     assert_eq!(of_ratings, ["Bank", "😀 ", "Zwo."]);
-
-    let comet: Value = serde_json::from_str(&exported("comet-json", "comet.json")).unwrap();
-    let items = ["a", "b"].into_iter().flat_map(|system| comet[system].as_array().unwrap());
-    let placed = |item: &Value| {
-        let errors = item["errors"].as_array().unwrap().clone();
-        let placed = errors.into_iter().filter(|error| !error["start"].is_null());
-        placed.map(|e| between(&item["mt"], &e["start"], e["end"].as_u64().unwrap())).collect::<Vec<_>>()
-    };
-    assert_eq!(items.flat_map(placed).collect::<Vec<_>>(), ["Bank", "Zwo."], "of the translation alone");
 
     let campaign: Value = serde_json::from_str(&exported("pearmut", "campaign.json")).unwrap();
     let mut filled_in = Vec::new();

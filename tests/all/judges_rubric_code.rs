@@ -133,7 +133,7 @@ fn code_reads_recorded_answers_as_the_authors_do() {
                 .iter()
                 .map(|c| {
                     let severity = if points(c) >= 52.0 { Severity::Major } else { Severity::Minor };
-                    (c[1].to_owned(), severity, points(c))
+                    (c[1].to_owned(), severity, points(c) / 100.0)
                 })
                 .collect();
             assert_eq!(ours, expected, "{file}: {review}");
@@ -171,7 +171,7 @@ fn code_reads_recorded_blocks_as_the_authors_do() {
                         };
                         let cost = if c[1].to_lowercase().contains("punctuation") { 0.1 } else { cost };
                         penalty += cost;
-                        expected.push((c[2].to_owned(), severity, cost));
+                        expected.push((c[2].to_owned(), severity, cost / 100.0));
                     }
                 }
             }

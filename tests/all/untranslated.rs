@@ -235,7 +235,7 @@ fn the_warning_stands_wherever_the_score_stands() {
         let (_, text) = said(small.tribunal(args));
         assert!(text.contains(wanted), "{args:?}: {text}");
     }
-    for format in ["csv", "ratings", "marot", "comet-json"] {
+    for format in ["csv", "ratings"] {
         let (code, text) = said(small.tribunal(&["export", "out", "--as", format, "--out", format]));
         assert_eq!(code, 0, "{text}");
         assert!(small.read(format).contains(COPY), "{format}");

@@ -13,10 +13,11 @@
 use serde::Deserialize;
 
 use super::{
-    Direction, Error, Grouping, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Verdict,
-    method::{Calls, Lowest},
+    Error, Grouping, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Verdict,
+    method::Calls,
     prompt::{File, Prompts},
     reading,
+    scale::{Scale, Unit},
     setup::{self, Preset, Settings},
 };
 use crate::{
@@ -43,8 +44,7 @@ pub const METHOD: Method = Method {
     // One for all translations of a source.
     calls: Calls::exactly(1),
     answer_tokens: Some(106),
-    scale: "1 to 10, lower is easier; the score is its negative",
-    lowest: Lowest::Unknown,
+    scale: Scale::between(Unit::Difficulty, [-10.0, -1.0]).negated(),
     presets: &[Preset::Paper, Preset::Strict],
     options: &[],
     reads: Reads::SourcesOnly,
@@ -70,11 +70,7 @@ impl Protocol for Difficulty {
 
 impl From<Difficulty> for Judge {
     fn from(judge: Difficulty) -> Self {
-        Self {
-            grouping: Grouping::Source,
-            direction: Direction::Lower,
-            ..Self::new(Provenance::of(&judge.prompts), judge)
-        }
+        Self { grouping: Grouping::Source, ..Self::new(Provenance::of(&judge.prompts), judge) }
     }
 }
 

@@ -40,9 +40,10 @@ use serde_json::{Value, json};
 
 use super::{
     Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict, confidence, in_parallel,
-    method::{Calls, Lowest},
+    method::Calls,
     prompt::{File, Prompts},
     reading,
+    scale::Scale,
     setup::{self, Preset, Reference, Settings, options},
 };
 use crate::{
@@ -84,8 +85,7 @@ pub const METHOD: Method = Method {
                repository (code)",
     stages: &[IDENTIFY, COUNT_STAGE],
     calls: Calls { least: 1, typical: 2, most: 2 },
-    scale: "-(w-major * major + minor), 0 is best and higher is better",
-    lowest: Lowest::Score(-25.0),
+    scale: Scale::PENALTY,
     options: Options::CHOICES,
     ..Method::with(|settings, options| Ok(EaPrompt::new(settings, &Options::read(options))?.into()))
 };

@@ -45,9 +45,10 @@ use super::{
         errors::{AnswerFormat, ShownShot, Target},
     },
     in_parallel,
-    method::{Calls, Lowest},
+    method::Calls,
     prompt::{File, Prompts},
     reading,
+    scale::Scale,
     setup::{self, Granularity, Preset, Settings, options},
     shots::{self, Shot},
 };
@@ -85,8 +86,8 @@ pub const METHOD: Method = Method {
     // More where a segment is a document, omissions are looked for, or a distribution is weighed.
     calls: Calls::exactly(1),
     answer_tokens: Some(86),
-    scale: "negative penalty, 0 is best and higher is better; with score=da and expected-da 0 to 100, higher is better",
-    lowest: Lowest::PenaltyBesideQuality,
+    scale: Scale::PENALTY_AND_ASSESSMENT,
+    scales: &[(&[("score", &["da", "expected-da"])], Scale::PERCENT)],
     granularities: &[Granularity::Doc, Granularity::Seg, Granularity::FiveDoc],
     presets: &[Preset::Paper, Preset::Strict],
     weights: Some("gemba"),

@@ -25,9 +25,10 @@ use super::{
     Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
     code::gemba_api::{self, TokenBudget},
     expected, in_parallel,
-    method::{Calls, Lowest},
+    method::Calls,
     prompt::{File, Prompts},
     reading,
+    scale::Scale,
     setup::{self, Preset, Reference, Settings, options},
 };
 use crate::{
@@ -56,8 +57,7 @@ pub const METHOD: Method = Method {
     // all scores.
     calls: Calls { least: 1, typical: 1, most: 16 },
     answer_tokens: Some(7),
-    scale: "0 to 100, higher is better",
-    lowest: Lowest::Quality,
+    scale: Scale::PERCENT,
     options: Options::CHOICES,
     ..Method::with(|settings, options| Ok(GembaDa::new(settings, &Options::read(options))?.into()))
 };

@@ -50,6 +50,7 @@ use super::{
     pair::Pair,
     prompt::{File, Prompts},
     reading,
+    scale::Scale,
     setup::{self, Granularity, Preset, Settings, options},
     shots::{self, Shot},
 };
@@ -88,7 +89,8 @@ pub const METHOD: Method = Method {
     // As `code`, a cut answer is asked for again.
     calls: Calls { least: 1, typical: 1, most: 6 },
     answer_tokens: Some(49),
-    scale: "negative penalty, 0 is best and higher is better; with da=on 0 to 100, higher is better",
+    scale: Scale::PENALTY,
+    scales: &[(&[("da", &["on"])], Scale::PERCENT)],
     granularities: &[Granularity::Seg, Granularity::Doc, Granularity::FiveDoc],
     weights: Some("gemba"),
     options: Options::CHOICES,

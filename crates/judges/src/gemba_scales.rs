@@ -27,9 +27,9 @@ use super::{
     expected,
     gemba_da::{Query, read_number, scale_calls},
     in_parallel,
-    method::{Calls, Lowest},
+    method::Calls,
     prompt::{File, Prompts},
-    reading,
+    reading, scale,
     setup::{self, Preset, Reference, Settings, options},
 };
 use crate::{
@@ -60,8 +60,7 @@ pub const SQM: Method = Method {
     summary: "a score of 0 to 100 whose anchors are described",
     stages: &[ASSESS, EXPECT],
     answer_tokens: Some(2),
-    scale: "0 to 100, higher is better",
-    lowest: Lowest::Quality,
+    scale: scale::Scale::PERCENT,
     options: Options::CHOICES,
     build: |settings, options| {
         let options = Options::read(options);
@@ -79,8 +78,7 @@ pub const STARS: Method = Method {
     stages: &[ASSESS],
     calls: Calls { least: 1, typical: 1, most: 16 },
     answer_tokens: Some(2),
-    scale: "1 to 5, higher is better",
-    lowest: Lowest::Score(1.0),
+    scale: scale::Scale::rating(1.0, 5.0),
     options: OnlyReference::CHOICES,
     ..Method::with(|settings, options| {
         let options = OnlyReference::read(options);
@@ -93,8 +91,7 @@ pub const CLASSES: Method = Method {
     name: "gemba-classes",
     summary: "one of five classes of quality",
     answer_tokens: Some(7),
-    scale: "0 (no meaning preserved) to 4 (perfect translation), higher is better",
-    lowest: Lowest::Score(0.0),
+    scale: scale::Scale { unit: scale::Unit::Classes, ..scale::Scale::rating(0.0, 4.0) },
     build: |settings, options| {
         let options = OnlyReference::read(options);
         Ok(GembaScale::new(Scale::Classes, settings, *options.reference, false)?.into())

@@ -26,6 +26,7 @@ use super::{
     method::Calls,
     prompt::{File, Prompts},
     reading,
+    scale::Scale,
     setup::{self, Granularity, Preset, Settings},
 };
 use crate::{
@@ -52,7 +53,7 @@ pub const METHOD: Method = Method {
     citation: "Focus Sentence Prompting, Sections 2 and 3.2 (GMFT), Appendix B.3",
     stages: &[ANNOTATE],
     calls: Calls::exactly(1),
-    scale: "negative penalty, 0 is best and higher is better",
+    scale: Scale::PENALTY,
     granularities: &[Granularity::Seg, Granularity::Doc, Granularity::FiveDoc],
     presets: &[Preset::Strict],
     weights: Some("gemba"),

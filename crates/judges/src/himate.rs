@@ -62,6 +62,7 @@ use super::{
     pair::Pair,
     prompt::{File, Prompts},
     reading,
+    scale::Scale,
     setup::{self, GivenOptions, Preset, Settings, options},
     shots::{self, Shot},
 };
@@ -109,7 +110,7 @@ pub const METHOD: Method = Method {
     roles: &[Role::Tier1, Role::Tier2, Role::Single],
     // As `strict` does it by default; every judge has its own.
     calls: calls((Preset::Strict, Stages::Discussion), true, N_SUBTYPES),
-    scale: "negative penalty, 0 is best and higher is better",
+    scale: Scale::PENALTY,
     weights: Some("himate"),
     answer_tokens: Some(23),
     options: Options::CHOICES,

@@ -19,6 +19,8 @@ pub mod registry;
 
 pub mod method;
 
+pub mod scale;
+
 pub mod setup;
 
 pub mod panel;
@@ -83,6 +85,7 @@ pub use panel::{
 };
 pub use registry::Built;
 pub use samples::Aggregate;
+pub use scale::Scale;
 pub use setup::{Granularity, LanguageCheck, Preset, Programs, Settings};
 
 /// The protocol of a published method: how a group of segments is judged.

@@ -24,9 +24,10 @@ use serde::Serialize;
 
 use super::{
     Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Step, Verdict, in_parallel,
-    method::{Calls, Lowest},
+    method::Calls,
     on_empty,
     prompt::{File, Prompts},
+    scale::{Scale, Unit},
     setup::{self, Granularity, Preset, Settings, options},
 };
 use crate::{
@@ -51,8 +52,14 @@ pub const METHOD: Method = Method {
     // For each direction one, with relative=on two.
     calls: Calls { least: 1, typical: 1, most: 4 },
     answer_tokens: Some(0),
-    scale: "log-probability in nats, per token or (norm=sum) of the whole text; higher is better",
-    lowest: Lowest::Unknown,
+    scale: Scale::between(Unit::LogProbability, [f64::NEG_INFINITY, 0.0]),
+    scales: &[
+        (
+            &[("relative", &["on"])],
+            Scale::between(Unit::LogProbabilityGain, [f64::NEG_INFINITY, f64::INFINITY]),
+        ),
+        (&[("norm", &["sum"])], Scale::between(Unit::TextLogProbability, [f64::NEG_INFINITY, 0.0])),
+    ],
     granularities: &[Granularity::Seg, Granularity::Doc],
     presets: &[Preset::Strict],
     options: Options::CHOICES,

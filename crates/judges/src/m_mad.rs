@@ -63,6 +63,7 @@ use super::{
     pair::Pair,
     prompt::{File, Prompts},
     reading,
+    scale::Scale,
     setup::{self, GivenOptions, Preset, Settings, options},
     shots::Shot,
 };
@@ -106,7 +107,7 @@ pub const METHOD: Method = Method {
     roles: &[Role::Annotator, Role::DebaterA, Role::DebaterB, Role::Checker, Role::Reviewer, Role::Judge],
     // Four agents; one disputed dimension that agrees at once; all four disputed for three rounds.
     calls: Calls { least: 4, typical: 8, most: 41 },
-    scale: "negative penalty, 0 is best and higher is better",
+    scale: Scale::PENALTY,
     weights: Some("mmad"),
     options: Options::CHOICES,
     ..Method::with(build)

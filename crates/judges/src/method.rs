@@ -7,11 +7,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Judge, Reads,
+    scale::{Scale, ScaleOf},
     setup::{self, GivenOptions, Granularity, OptionSpec, Preset, Settings, SharedOptions},
 };
+use crate::{mqm::weights, signature::Signature};
 
 /// What `tribunal methods show` says of a method.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug)]
 pub struct Method {
     pub name: &'static str,
     pub summary: &'static str,
@@ -24,14 +26,12 @@ pub struct Method {
     /// Of an answer on average, by Qwen2.5-Coder-1.5B on WMT23 en-de (`scripts/answer_lengths.py`); 0 where nothing is written,
     /// `None` where no run was recorded or that judge found nothing to write.
     pub answer_tokens: Option<usize>,
-    /// The scale of `raw` and its direction.
-    pub scale: &'static str,
-    /// The score of what is not a translation.
-    #[serde(skip)]
-    pub lowest: Lowest,
+    /// The scale of scores.
+    pub scale: Scale,
+    /// Other scales, by options; the first whose options are all in force holds.
+    pub scales: &'static [ScaleOf],
     /// Known blind spots, shown with its verdicts; `None` if not evaluated.
     pub blind_spots: Option<&'static str>,
-    #[serde(skip)]
     pub system_means: SystemMeans,
     /// How the marked errors relate to the score, if it is not their sum, and what their confidence means.
     pub marks: Option<&'static str>,
@@ -43,12 +43,9 @@ pub struct Method {
     pub options: &'static [OptionSpec],
     /// The options that it shares with all methods whose models write answers; empty where its own models do not, or
     /// where it has options of its own for the same.
-    #[serde(skip)]
     pub common: &'static [OptionSpec],
     /// The fields of a segment that it requires besides the source.
-    #[serde(skip)]
     pub reads: Reads,
-    #[serde(skip)]
     pub(super) build: Build,
 }
 
@@ -64,8 +61,8 @@ impl Method {
             roles: &[Role::Annotator],
             calls: Calls::exactly(1),
             answer_tokens: None,
-            scale: "",
-            lowest: Lowest::Penalty,
+            scale: Scale::PENALTY,
+            scales: &[],
             blind_spots: None,
             system_means: SystemMeans::Rank,
             marks: None,
@@ -79,9 +76,32 @@ impl Method {
         }
     }
 
+    /// Whether its verdicts mark errors, which a translation without any may be free of.
+    #[must_use]
+    pub fn marks_errors(&self) -> bool {
+        self.weights.is_some() || self.scale.sums_errors()
+    }
+
+    /// Its scales with the options of each.
+    #[must_use]
+    pub fn scales(&self) -> String {
+        let default =
+            self.scale.signed(&Signature::new(), self.weights.and_then(|name| weights::find(name).ok()));
+        let mut all = vec![default.to_string()];
+        for (options, scale) in self.scales.iter().filter(|(_, scale)| *scale != self.scale) {
+            let options = options.iter().map(|(name, values)| format!("{name}={}", values.join("|")));
+            let options = options.collect::<Vec<_>>().join(", ");
+            all.push(format!(
+                "with {}: {scale}",
+                if options.is_empty() { "other options" } else { &options }
+            ));
+        }
+        all.join("; ")
+    }
+
     /// What its scores and marks mean, the scale first, as sentences without full stops.
     #[must_use]
-    pub fn about(&self, scale: &str) -> Vec<String> {
+    pub fn about(&self, scale: Scale) -> Vec<String> {
         let marks = self.marks.map(|said| format!("{}: {said}", self.name));
         std::iter::once(format!("scale: {scale}")).chain(marks).collect()
     }
@@ -111,21 +131,6 @@ impl Method {
     pub fn parse_options(&self, text: &str) -> Result<GivenOptions, setup::Error> {
         GivenOptions::parse(self.name, &self.all_options(), text)
     }
-}
-
-/// The low end of a scale of raw scores that are higher for the better: what a translation gets that is none.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Lowest {
-    /// What the severity weights in force take off for a critical non-translation.
-    Penalty,
-    /// The same, and a direct assessment of 0 beside it.
-    PenaltyBesideQuality,
-    /// A direct assessment of 0.
-    Quality,
-    /// This score.
-    Score(f64),
-    /// The scale has no end.
-    Unknown,
 }
 
 /// Whether the mean of a method's scores over a system's segments says which of two systems is better.

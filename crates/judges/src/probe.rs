@@ -23,6 +23,7 @@ use super::{
     method::{Calls, SystemMeans},
     on_empty,
     prompt::{File, Prompts},
+    scale::Scale,
     setup::{self, Preset, Settings, options},
 };
 use crate::{
@@ -55,7 +56,7 @@ pub const METHOD: Method = Method {
     stages: &[READ],
     calls: Calls::exactly(1),
     answer_tokens: Some(0),
-    scale: "MQM penalty as raters would give it, at most 0; higher is better",
+    scale: Scale::PREDICTED,
     blind_spots: Some(
         "a translation without a mark may still have errors: of planted ones it passes over most often clauses left out and \
          negations; its means are not for ranking systems: on WMT23 CometKiwi did that better",

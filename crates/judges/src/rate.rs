@@ -41,9 +41,10 @@ use self::{
 };
 use super::{
     Error, Grouping, Judge, Method, Panel, Protocol, Provenance, Retry, Role, Verdict, in_parallel,
-    method::{Calls, Lowest},
+    method::Calls,
     prompt::{File, Prompts},
     reading,
+    scale::Scale,
     setup::{self, Preset, Programs, Settings, options},
 };
 use crate::{
@@ -99,8 +100,7 @@ pub const METHOD: Method = Method {
     // Ten rounds of a call of the core agent and two of another, and the forced end.
     calls: Calls { least: 1, typical: 3, most: 31 },
     answer_tokens: Some(108),
-    scale: "0 to 4, higher is better",
-    lowest: Lowest::Score(0.0),
+    scale: Scale::rating(0.0, 4.0),
     options: Options::CHOICES,
     ..Method::with(|settings, options| Ok(Rate::new(settings, &Options::read(options))?.into()))
 };

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use super::{
     Aggregate, Judge, Model, Panel, Provenance, difficulty, eaprompt, fsp, gemba_da, gemba_esa, gemba_mqm,
     gemba_scales, gmft, gmicl, himate, likelihood, m_mad,
-    method::{Calls, Lowest, Method, Role},
+    method::{Calls, Method, Role},
     probe, rate, rubric_mqm,
+    scale::Scale,
     setup::{self, GivenOptions, LanguageCheck, OptionSpec, Reference, Settings, shared},
     thinking, untranslated,
 };
@@ -82,51 +83,15 @@ pub fn needs_tuning(method: &Method) -> bool {
     method.name == gmft::METHOD.name
 }
 
-/// A scale of raw scores: the method, the options and their values under which it is the method's, the scale and its
-/// end.
-type Scale = (&'static str, &'static [(&'static str, &'static [&'static str])], &'static str, Lowest);
-
-const PENALTY: &str = "negative penalty, 0 is best and higher is better";
-const PERCENT: &str = "0 to 100, higher is better";
-const POINTS: &str = "negative points, 0 is best and higher is better";
-
-/// Scales of methods that have several; of those that hold, the first is in force.
-const SCALES: &[Scale] = &[
-    ("gemba-mqm", &[("da", &["on"])], PERCENT, Lowest::Quality),
-    ("gemba-mqm", &[("preset", &["code"])], "-25 to 0, 0 is best and higher is better", Lowest::Penalty),
-    ("gemba-mqm", &[], PENALTY, Lowest::Penalty),
-    ("thinking", &[("da", &["on"])], PERCENT, Lowest::Quality),
-    ("thinking", &[], PENALTY, Lowest::Penalty),
-    ("fsp", &[("score", &["da", "expected-da"])], PERCENT, Lowest::Quality),
-    ("fsp", &[], PENALTY, Lowest::PenaltyBesideQuality),
-    ("gmicl", &[("score", &["da", "expected-da"])], PERCENT, Lowest::Quality),
-    ("gmicl", &[("da", &["off"])], PENALTY, Lowest::Penalty),
-    ("gmicl", &[], PENALTY, Lowest::PenaltyBesideQuality),
-    ("rubric-mqm", &[("scenario", &["deeprubric-100", "deepq-100"])], POINTS, Lowest::Score(-100.0)),
-    ("rubric-mqm", &[("scenario", &["deeprubric-8", "deepq-8"])], POINTS, Lowest::Score(-8.0)),
-    ("rubric-mqm", &[("scenario", &["deeprubric-4", "deepq-4"])], POINTS, Lowest::Score(-4.0)),
-    ("rubric-mqm", &[("preset", &["code"])], "penalty over 100, lower is better", Lowest::Penalty),
-    ("rubric-mqm", &[], PENALTY, Lowest::Penalty),
-    (
-        "likelihood",
-        &[("norm", &["sum"])],
-        "log-probability of the text in nats; higher is better",
-        Lowest::Unknown,
-    ),
-    ("likelihood", &[], "log-probability per token in nats; higher is better", Lowest::Unknown),
-];
-
-/// The scale of raw scores, and its direction, in a run of a method with this signature.
+/// The scale of scores in a run of a method with this signature.
 #[must_use]
-pub fn scale(method: &Method, signature: &Signature) -> &'static str {
-    in_force(method, signature).map_or(method.scale, |(_, _, scale, _)| scale)
-}
-
-fn in_force(method: &Method, signature: &Signature) -> Option<&'static Scale> {
+pub fn scale(method: &Method, signature: &Signature) -> Scale {
     let holds = |(option, values): &(&str, &[&str])| {
         signature.get(option).is_some_and(|value| values.contains(&value))
     };
-    SCALES.iter().find(|(name, options, ..)| *name == method.name && options.iter().all(holds))
+    let in_force = method.scales.iter().find(|(options, _)| options.iter().all(holds));
+    let weights = signature.get("weights").and_then(|name| mqm::weights::find(name).ok());
+    in_force.map_or(method.scale, |(_, scale)| *scale).signed(signature, weights)
 }
 
 /// A judge, and what it was built from.
@@ -380,7 +345,10 @@ pub fn build(request: &str, settings: &Settings) -> Result<Built, setup::Error> 
         });
     }
     let mut judge = (method.build)(settings, &options)?;
-    judge.untranslated = rule(method, settings, &options, &judge)?;
+    let signed = sign(method, settings, &options, &judge.provenance).all();
+    let scale = scale(method, &signed);
+    judge.direction = scale.raw;
+    judge.untranslated = rule(method, settings, scale, &signed)?;
     judge.reasoning = shared::reasoning(method.common, &options)?;
     Ok(Built { judge, method, settings: settings.clone(), options, pairs: String::new() })
 }
@@ -389,18 +357,15 @@ pub fn build(request: &str, settings: &Settings) -> Result<Built, setup::Error> 
 fn rule(
     method: &Method,
     settings: &Settings,
-    options: &GivenOptions,
-    judge: &Judge,
+    scale: Scale,
+    signed: &Signature,
 ) -> Result<untranslated::Rule, setup::Error> {
     if method.reads == Reads::SourcesOnly {
         return Ok(untranslated::Rule::Ignored);
     }
-    let signed = sign(method, settings, options, &judge.provenance).all();
     // Methods that weigh no errors still show this one, at what it costs in WMT's scores.
     let weights = mqm::weights::find(signed.get("weights").unwrap_or("wmt"))?;
-    let lowest = in_force(method, &signed).map_or(method.lowest, |(.., lowest)| *lowest);
-    let wanted = (settings.language_check, settings.preset);
-    Ok(untranslated::Rule::of(wanted, lowest, weights, judge.direction))
+    Ok(untranslated::Rule::of((settings.language_check, settings.preset), scale, weights))
 }
 
 #[cfg(test)]
@@ -431,11 +396,7 @@ mod tests {
         std::fs::write(rated.path(), lines).unwrap();
         for method in METHODS {
             assert!(!method.granularities.is_empty() && method.presets.contains(&Preset::Strict));
-            assert!(
-                ![method.name, method.summary, method.citation, method.scale].contains(&""),
-                "{}",
-                method.name
-            );
+            assert!(![method.name, method.summary, method.citation].contains(&""), "{}", method.name);
             assert!(!method.stages.is_empty(), "{}", method.name);
             for preset in method.presets {
                 for granularity in method.granularities {
@@ -513,17 +474,37 @@ mod tests {
             let built = build(request, &settings).unwrap();
             scale(built.method, &built.signature().all())
         };
-        assert_eq!(of("gemba-mqm", Preset::Strict), PENALTY);
-        assert_eq!(of("gemba-mqm:form=json,da=on", Preset::Strict), PERCENT);
-        assert!(of("gemba-mqm", Preset::Code).starts_with("-25 to 0"));
-        assert_eq!(of("fsp:score=da", Preset::Strict), PERCENT);
-        assert_eq!(of("fsp", Preset::Strict), PENALTY);
-        assert!(of("rubric-mqm", Preset::Code).starts_with("negative points"));
-        assert!(of("rubric-mqm:scenario=gemba", Preset::Code).starts_with("penalty over 100"));
-        assert!(of("likelihood:norm=sum", Preset::Strict).starts_with("log-probability of the text"));
-        assert_eq!(of("gemba-da", Preset::Strict), PERCENT);
-        for (name, options, ..) in SCALES {
-            let method = find(name).unwrap();
+        for (request, preset, words) in [
+            ("gemba-mqm", Preset::Strict, "negative penalty, -25 to 0, higher is better"),
+            ("gemba-mqm:form=json,da=on", Preset::Strict, "0 to 100, higher is better"),
+            ("gemba-mqm", Preset::Code, "negative penalty, -25 to 0, higher is better"),
+            ("fsp:score=da", Preset::Strict, "0 to 100, higher is better"),
+            ("m-mad", Preset::Strict, "negative penalty, 0 is best, higher is better"),
+            ("eaprompt", Preset::Strict, "negative penalty, 0 is best, higher is better"),
+            ("rubric-mqm", Preset::Strict, "negative points, 0 is best, higher is better"),
+            ("rubric-mqm:score=mean", Preset::Strict, "negative points, -100 to 0, higher is better"),
+            ("rubric-mqm", Preset::Code, "negative points over 100, 0 is best, higher is better"),
+            (
+                "rubric-mqm:scenario=gemba",
+                Preset::Code,
+                "negative penalty over 100, -0.25 to 0, higher is better; raw scores without the minus",
+            ),
+            ("likelihood:norm=sum", Preset::Strict, "log-probability of the text in nats; higher is better"),
+            (
+                "likelihood:norm=sum,relative=on",
+                Preset::Strict,
+                "log-probability in nats, less that of the text alone; higher is better",
+            ),
+            (
+                "difficulty",
+                Preset::Strict,
+                "negative difficulty, -10 to -1, higher is easier; raw scores without the minus",
+            ),
+        ] {
+            assert_eq!(of(request, preset).to_string(), words, "{request} {preset}");
+        }
+        let scales = METHODS.iter().flat_map(|method| method.scales.iter().map(move |of| (method, of.0)));
+        for (method, options) in scales {
             let known = |option: &str, value: &&&str| match option {
                 "preset" => method.presets.iter().any(|preset| preset.name() == **value),
                 _ => method
@@ -531,8 +512,8 @@ mod tests {
                     .iter()
                     .any(|choice| choice.name == option && choice.values.contains(*value)),
             };
-            for (option, values) in *options {
-                assert!(values.iter().all(|value| known(option, &value)), "{name}: {option}");
+            for (option, values) in options {
+                assert!(values.iter().all(|value| known(option, &value)), "{}: {option}", method.name);
             }
         }
     }

@@ -41,10 +41,11 @@
 //! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
 
 use super::{
-    Direction, Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict, confidence,
-    gemba_mqm, in_parallel,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict, confidence, gemba_mqm,
+    in_parallel,
     method::Calls,
     reading,
+    scale::{Scale, ScaleOf, Unit},
     setup::{self, Preset, Reference, Settings, options},
 };
 use crate::{
@@ -84,12 +85,33 @@ pub const METHOD: Method = Method {
     stages: &[ANNOTATE],
     calls: Calls::exactly(1),
     answer_tokens: Some(34),
-    scale: "negative points (or penalty), 0 is best and higher is better; as code without points: penalty over \
-            100, lower is better",
+    scale: Scale::points(100.0),
+    scales: SCALES,
     weights: Some("rubric-mqm"),
     options: Options::CHOICES,
     ..Method::with(|settings, options| Ok(RubricMqm::new(settings, &Options::read(options))?.into()))
 };
+
+/// Scenarios with points, by the most that an error has.
+const OF_100: (&str, &[&str]) = ("scenario", &["deeprubric-100", "deepq-100"]);
+const OF_8: (&str, &[&str]) = ("scenario", &["deeprubric-8", "deepq-8"]);
+const OF_4: (&str, &[&str]) = ("scenario", &["deeprubric-4", "deepq-4"]);
+const MEAN: (&str, &[&str]) = ("score", &["mean"]);
+const CODE: (&str, &[&str]) = ("preset", &["code"]);
+
+const SCALES: &[ScaleOf] = &[
+    (&[CODE, OF_100], Scale { unit: Unit::Points(100.0), ..Scale::points(1.0) }),
+    (&[CODE, OF_8], Scale { unit: Unit::Points(100.0), ..Scale::points(0.08) }),
+    (&[CODE, OF_4], Scale { unit: Unit::Points(100.0), ..Scale::points(0.04) }),
+    (&[CODE], Scale { unit: Unit::Penalty(100.0), ..Scale::PENALTY }.negated()),
+    (&[MEAN, OF_100], Scale::mean_points(100.0)),
+    (&[MEAN, OF_8], Scale::mean_points(8.0)),
+    (&[MEAN, OF_4], Scale::mean_points(4.0)),
+    (&[OF_100], Scale::points(100.0)),
+    (&[OF_8], Scale::points(8.0)),
+    (&[OF_4], Scale::points(4.0)),
+    (&[], Scale::PENALTY),
+];
 
 options! {
     /// What it can be told.
@@ -151,10 +173,7 @@ impl Protocol for RubricMqm {
 
 impl From<RubricMqm> for Judge {
     fn from(judge: RubricMqm) -> Self {
-        Self {
-            direction: if judge.penalty_over_100() { Direction::Lower } else { Direction::Higher },
-            ..Self::new(judge.provenance(), judge)
-        }
+        Self::new(judge.provenance(), judge)
     }
 }
 
@@ -204,7 +223,9 @@ impl RubricMqm {
         errors = self.preset.repeats().settled(errors, source, target);
         if self.preset == Preset::Code {
             let raw = code::score(&errors, self.scenario);
-            let score = if self.penalty_over_100() { 0.0 - raw } else { raw };
+            let score = if self.scenario.scale().is_none() { 0.0 - raw } else { raw };
+            // On the scale of the score.
+            errors.iter_mut().for_each(|error| error.weight /= 100.0);
             return Ok(Verdict { raw, ..Verdict::new(score, errors) });
         }
         if self.scenario.scale().is_none() {
@@ -279,11 +300,6 @@ impl RubricMqm {
             (false, Some(_)) => 0.0 - sum,
             (false, None) => self.weights.score(errors),
         }
-    }
-
-    /// Whether `raw` is the code's penalty over 100.
-    fn penalty_over_100(&self) -> bool {
-        self.preset == Preset::Code && self.scenario.scale().is_none()
     }
 }
 

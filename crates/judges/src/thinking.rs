@@ -23,6 +23,7 @@ use super::{
     panel::reasoning,
     prompt::{File, Prompts},
     reading,
+    scale::Scale,
     setup::{self, Preset, Settings, options},
 };
 use crate::{
@@ -50,7 +51,8 @@ pub const METHOD: Method = Method {
     citation: "ThinMQM as in RATE, Appendix F.2.3 (sampling); the prompt is ours",
     stages: &[THINK, ANSWER],
     calls: Calls::exactly(2),
-    scale: "negative penalty, 0 is best and higher is better; with da=on 0 to 100, higher is better",
+    scale: Scale::PENALTY,
+    scales: &[(&[("da", &["on"])], Scale::PERCENT)],
     presets: &[Preset::Strict],
     weights: Some("gemba"),
     options: Options::CHOICES,

@@ -6,9 +6,8 @@
 //! translated, and else the model's, with a warning that names the first segment that is not.
 
 use super::{
-    Direction, Error, Judge, Panel, Unit, Verdict,
-    method::Lowest,
-    samples,
+    Direction, Error, Judge, Panel, Unit, Verdict, samples,
+    scale::Scale,
     setup::{LanguageCheck, Preset},
 };
 use crate::{
@@ -31,42 +30,34 @@ pub enum Rule {
     /// Warns of them.
     Warned,
     /// Gives them the verdict of a non-translation.
-    Scored { lowest: Lowest, weights: &'static Weights, direction: Direction },
+    Scored { score: f64, scale: Scale, weights: &'static Weights },
 }
 
 impl Rule {
-    /// The rule of a method with this end of its scale and these weights.
+    /// The rule of a method with this scale and these weights.
     #[must_use]
-    pub fn of(
-        (check, preset): (LanguageCheck, Preset),
-        lowest: Lowest,
-        weights: &'static Weights,
-        direction: Direction,
-    ) -> Self {
-        match (check, preset, lowest) {
+    pub fn of((check, preset): (LanguageCheck, Preset), scale: Scale, weights: &'static Weights) -> Self {
+        match (check, preset, scale.non_translation) {
             (LanguageCheck::Off, ..) => Self::Ignored,
-            (_, _, Lowest::Unknown) | (_, Preset::Paper | Preset::Code, _) => Self::Warned,
-            (LanguageCheck::On, Preset::Strict, lowest) => Self::Scored { lowest, weights, direction },
+            (_, _, None) | (_, Preset::Paper | Preset::Code, _) => Self::Warned,
+            (LanguageCheck::On, Preset::Strict, Some(score)) => Self::Scored { score, scale, weights },
         }
     }
 
     /// The verdict on a text that is not a translation, for this reason; `None` where the model has to be asked.
     fn verdict(self, hypothesis: &str, reason: &str) -> Option<Verdict> {
-        let Self::Scored { lowest, weights, direction } = self else { return None };
+        let Self::Scored { score, scale, weights } = self else { return None };
         let error = ErrorSpan {
             start: Some(0),
             end: Some(hypothesis.chars().count()),
             ..ErrorSpan::new("non-translation", hypothesis, Severity::Critical).explained(reason)
         };
-        let errors = weights.weighed(vec![error]);
-        let (score, quality_score) = match lowest {
-            Lowest::Penalty => (weights.score(&errors), None),
-            Lowest::PenaltyBesideQuality => (weights.score(&errors), Some(0.0)),
-            Lowest::Quality => (0.0, Some(0.0)),
-            Lowest::Score(score) => (score, None),
-            Lowest::Unknown => return None,
-        };
-        let raw = if direction == Direction::Lower { 0.0 - score } else { score };
+        let mut errors = weights.weighed(vec![error]);
+        if scale.sums_errors() {
+            errors[0].weight = 0.0 - score;
+        }
+        let quality_score = scale.is_assessed.then_some(0.0);
+        let raw = if scale.raw == Direction::Lower { 0.0 - score } else { score };
         Some(Verdict { raw, quality_score, ..Verdict::new(score, errors) })
     }
 }

@@ -24,10 +24,13 @@ impl Rows for Checked {
 /// # Errors
 /// [`Error::Place`].
 pub fn check(record: &Record) -> Result<(), Error> {
+    if record.errors.is_empty() {
+        return Ok(());
+    }
+    let [source, hypothesis] = [&record.source, &record.hypothesis].map(|text| text.chars().count());
     for error in &record.errors {
         let Some((start, end)) = error.start.zip(error.end) else { continue };
-        let text = if error.side == Side::Source { &record.source } else { &record.hypothesis };
-        let n = text.chars().count();
+        let n = if error.side == Side::Source { source } else { hypothesis };
         if start <= end && end <= n {
             continue;
         }

@@ -1,4 +1,4 @@
-//! WMT's MQM TSV, and Marot's: a row for each error with its span between `<v>` and `</v>`, a `No-error` row for a
+//! WMT's MQM TSV: a row for each error with its span between `<v>` and `</v>`, a `No-error` row for a
 //! clean segment. Segments without a verdict are left out: an empty row would say that they are clean.
 //!
 //! Fields are written as they are, without quotes and whatever a spreadsheet would make of them: Marot and WMT's scripts
@@ -17,15 +17,6 @@ use crate::{
     run::Record,
 };
 
-/// How the columns are called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Columns {
-    /// WMT's nine; the signature of a run needs a tenth.
-    Nine,
-    /// Marot's ten.
-    Ten,
-}
-
 /// What messages call the format.
 const TSV: &str = "MQM TSV";
 
@@ -34,7 +25,6 @@ const MARKS: [&str; 2] = ["<v>", "</v>"];
 /// Rows by one rater.
 pub struct Tsv {
     rater: String,
-    columns: Columns,
     signature: Option<String>,
     is_begun: bool,
     has_rows: bool,
@@ -48,10 +38,9 @@ pub struct Tsv {
 }
 
 impl Tsv {
-    pub fn new(rater: &str, columns: Columns, signature: Option<&str>) -> Self {
+    pub fn new(rater: &str, signature: Option<&str>) -> Self {
         Self {
             rater: rater.to_owned(),
-            columns,
             signature: signature.map(str::to_owned),
             is_begun: false,
             has_rows: false,
@@ -64,20 +53,13 @@ impl Tsv {
         }
     }
 
-    fn has_metadata(&self) -> bool {
-        self.columns == Columns::Ten || self.signature.is_some()
-    }
-
     fn begin(&mut self, out: &mut dyn Write) -> Result<(), Error> {
         if std::mem::replace(&mut self.is_begun, true) {
             return Ok(());
         }
-        let ids = match self.columns {
-            Columns::Nine => "doc_id\tseg_id",
-            Columns::Ten => "docSegId\tglobalSegId",
-        };
-        let metadata = if self.has_metadata() { "\tmetadata" } else { "" };
-        let header = format!("system\tdoc\t{ids}\trater\tsource\ttarget\tcategory\tseverity{metadata}\n");
+        let metadata = if self.signature.is_some() { "\tmetadata" } else { "" };
+        let header =
+            format!("system\tdoc\tdoc_id\tseg_id\trater\tsource\ttarget\tcategory\tseverity{metadata}\n");
         put(TSV, out, header.as_bytes())
     }
 
@@ -90,26 +72,11 @@ impl Tsv {
         *place
     }
 
-    /// What stands beside the columns: in Marot's the score, in the segment's first row, and the note on an error; the
-    /// run's signature in the file's first row.
-    fn metadata(&mut self, record: &Record, idx: usize, error: Option<&ErrorSpan>) -> Value {
-        let mut metadata = json!({});
-        if self.columns == Columns::Ten {
-            if idx == 0 {
-                metadata["segment"] = json!({ "metrics": { &self.rater: record.score } });
-                if let Some(warning) = &record.warning {
-                    metadata["segment"]["warning"] = json!(warning);
-                }
-            }
-            if let Some(note) = error.and_then(|error| error.explanation.as_deref()) {
-                metadata["note"] = json!(note);
-            }
-        }
+    /// The tenth column of a run: its signature in the file's first row.
+    fn metadata(&mut self) -> Option<Value> {
+        let signature = self.signature.as_ref()?;
         let is_first = !std::mem::replace(&mut self.has_rows, true);
-        if let Some(signature) = self.signature.as_ref().filter(|_| is_first) {
-            metadata["evaluation"] = json!({ "signature": signature });
-        }
-        metadata
+        Some(if is_first { json!({ "evaluation": { "signature": signature } }) } else { json!({}) })
     }
 
     fn count(&mut self, error: Option<&ErrorSpan>) {
@@ -131,14 +98,12 @@ impl Rows for Tsv {
         no_marks(record, seg)?;
         let names = [self.systems.written(system)?, self.docs.written(doc)?];
         let ids = [place.to_string(), (seg + 1).to_string(), plain(&self.rater)];
-        for (idx, error) in errors(record).into_iter().enumerate() {
+        for error in errors(record) {
             self.count(error);
             let mut fields = [&names[..], &ids].concat();
             fields.extend(texts(record, error));
             fields.extend(labels(error));
-            if self.has_metadata() {
-                fields.push(self.metadata(record, idx, error).to_string());
-            }
+            fields.extend(self.metadata().map(|metadata| metadata.to_string()));
             put(TSV, out, (fields.join("\t") + "\n").as_bytes())?;
         }
         Ok(())
@@ -156,7 +121,7 @@ impl Rows for Tsv {
             let errors = counted(self.unmarked, "error");
             notes.push(format!("{errors} named no place in the text: their rows mark none"));
         }
-        if self.critical > 0 && self.columns == Columns::Nine {
+        if self.critical > 0 {
             let errors = counted(self.critical, "critical error");
             notes.push(format!(
                 "{errors}: mt-metrics-eval's `score_mqm.py` counts severities that its `--weights` names, by default major, minor \

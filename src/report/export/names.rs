@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::Error;
+use crate::console::plain::is_terminal_control;
 
 /// How many changed names are listed one by one.
 const LISTED: usize = 5;
@@ -60,9 +61,48 @@ pub fn unspaced(name: &str) -> String {
     name.chars().map(|c| if c.is_whitespace() { '_' } else { c }).collect()
 }
 
+/// Names that are a device in every folder of Windows, with any ending.
+const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
+
+/// A name as a part of a file's name on any system: without white space, control characters, what separates paths or
+/// is no character of a name on Windows, a dot in front (a hidden file, or a folder above) and names of devices.
+pub fn file_name(name: &str) -> String {
+    let is_unfit = |c: char| c.is_whitespace() || is_terminal_control(c) || "/\\:*?\"<>|".contains(c);
+    let mut written = name.replace(is_unfit, "_");
+    let stem = written.split('.').next().unwrap_or_default().to_lowercase();
+    let port = stem.strip_prefix("com").or_else(|| stem.strip_prefix("lpt")).and_then(|n| n.chars().next());
+    let is_port = stem.chars().count() == 4 && port.is_some_and(|n| n.is_ascii_digit() || "¹²³".contains(n));
+    if stem.is_empty() || is_port || DEVICES.contains(&stem.as_str()) {
+        let dotless = written.strip_prefix('.').unwrap_or(&written);
+        written = format!("_{dotless}");
+    }
+    written
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_files_are_files_of_the_folder_everywhere() {
+        for (name, written) in [
+            ("Llama-3.1-8B", "Llama-3.1-8B"),
+            ("org/model-7B", "org_model-7B"),
+            ("GLM 4", "GLM_4"),
+            ("..", "_."),
+            (".x", "_x"),
+            ("", "_"),
+            ("CON", "_CON"),
+            ("nul.tar", "_nul.tar"),
+            ("Lpt9", "_Lpt9"),
+            ("com10", "com10"),
+            ("console", "console"),
+            ("a\u{1b}[2Jb\u{202e}", "a_[2Jb_"),
+            ("C:\\a?", "C__a_"),
+        ] {
+            assert_eq!(file_name(name), written, "{name:?}");
+        }
+    }
 
     #[test]
     fn no_two_names_become_one() {

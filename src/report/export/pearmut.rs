@@ -5,7 +5,7 @@
 //! Source: zouharvi/pearmut, `README.md`, "Pre-filled Error Spans"; `web/src/utils.ts`, `contentToCharSpans` and
 //! `isMediaContent`; `server/cli.py`, `_validate_item_structure` and `_validate_document_models`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::{Map, Value, json};
 
@@ -15,8 +15,12 @@ use crate::{
     run::Record,
 };
 
-/// The segments of a document, each with its number.
-type Items = Vec<(Option<usize>, Value)>;
+/// The segments of a document.
+type Items = Vec<Value>;
+
+/// The first and the last of the elements that an error covers; `None` for one of the source, without a place, or of
+/// line feeds alone.
+type Place = Option<(usize, usize)>;
 
 /// How a text begins that the page takes for a picture or a sound; no span is shown on it.
 const MEDIA: [&str; 4] = ["<audio ", "<video ", "<img ", "<iframe "];
@@ -24,26 +28,31 @@ const MEDIA: [&str; 4] = ["<audio ", "<video ", "<img ", "<iframe "];
 /// One task: the documents in the run's order, in each its segments with the translations of all systems.
 pub fn export(job: &Job<'_>) -> Result<Export, Error> {
     let mut systems = Names::new("system", named);
-    let mut documents: Vec<(String, Items)> = Vec::new();
+    let mut documents: Vec<Items> = Vec::new();
+    let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
+    let mut versions: HashMap<(usize, Option<usize>, &str), Vec<usize>> = HashMap::new();
+    let mut losses = Losses::default();
     for record in job.records {
         let system = systems.written(&record.system)?;
-        let id = document(record);
-        let at = documents.iter().position(|(there, _)| *there == id).unwrap_or_else(|| {
-            documents.push((id, Vec::new()));
-            documents.len() - 1
-        });
-        let items = &mut documents[at].1;
+        let n = documents.len();
+        let at = *numbers.entry(document(record)).or_insert(n);
+        if at == n {
+            documents.push(Items::new());
+        }
+        let items = &mut documents[at];
         // A second version of a translation has an item of its own.
-        let place = items.iter().position(|(seg, item)| {
-            *seg == record.seg && item["src"] == record.source && item["tgt"].get(&system).is_none()
-        });
+        let versions = versions.entry((at, record.seg, &record.source)).or_default();
+        let place = versions.iter().copied().find(|place| items[*place]["tgt"].get(&system).is_none());
         let place = place.unwrap_or_else(|| {
-            items.push((record.seg, item(record)));
+            items.push(item(record));
+            versions.push(items.len() - 1);
             items.len() - 1
         });
-        add(&mut items[place].1, &system, record);
+        let places = places(record);
+        losses.add(record, &places);
+        add(&mut items[place], &system, record, &places);
     }
-    let uneven = documents.iter().filter(|(_, items)| is_uneven(items)).count();
+    let uneven = documents.iter().filter(|items| is_uneven(items)).count();
     let mut info = json!({ "assignment": "task-based", "protocol": "ESA" });
     if uneven > 0 {
         info["shuffle"] = json!(false);
@@ -51,9 +60,7 @@ pub fn export(job: &Job<'_>) -> Result<Export, Error> {
     if let Some(signature) = job.origin.signature {
         info["signature"] = json!(signature);
     }
-    let tasks: Vec<Vec<Value>> =
-        documents.into_iter().map(|(_, items)| items.into_iter().map(|(_, item)| item).collect()).collect();
-    let campaign = json!({ "info": info, "campaign_id": job.name, "data": [tasks] });
+    let campaign = json!({ "info": info, "campaign_id": job.name, "data": [documents] });
     let mut notes = systems.notes("Pearmut refuses names of digits alone");
     if uneven > 0 {
         notes.push(format!(
@@ -62,7 +69,7 @@ pub fn export(job: &Job<'_>) -> Result<Export, Error> {
             counted(uneven, "document")
         ));
     }
-    notes.extend(losses(job.records));
+    notes.extend(losses.notes());
     Ok(Export::single(format!("{campaign:#}\n").into_bytes(), notes))
 }
 
@@ -77,7 +84,7 @@ fn is_uneven(items: &Items) -> bool {
     let systems = |item: &Value| -> BTreeSet<String> {
         item["tgt"].as_object().map_or_else(BTreeSet::new, |systems| systems.keys().cloned().collect())
     };
-    items.windows(2).any(|pair| systems(&pair[0].1) != systems(&pair[1].1))
+    items.windows(2).any(|pair| systems(&pair[0]) != systems(&pair[1]))
 }
 
 /// The key by which segments are grouped: pair and document, or the segment if there are no documents.
@@ -99,54 +106,76 @@ fn item(record: &Record) -> Value {
     })
 }
 
-fn add(item: &mut Value, system: &str, record: &Record) {
+fn add(item: &mut Value, system: &str, record: &Record, places: &[Place]) {
     item["tgt"][system] = json!(record.hypothesis);
     item["error_spans"][system] =
-        record.errors.iter().filter_map(|error| span(error, &record.hypothesis)).collect();
+        record.errors.iter().zip(places).filter_map(|(error, place)| Some(span(error, (*place)?))).collect();
 }
 
-fn span(error: &ErrorSpan, text: &str) -> Option<Value> {
-    let (start, end) = place(error, text)?;
+fn span(error: &ErrorSpan, (start, end): (usize, usize)) -> Value {
     let severity = if error.severity == Severity::Critical { Severity::Major } else { error.severity };
-    Some(json!({ "start_i": start, "end_i": end, "severity": severity, "category": error.category }))
+    json!({ "start_i": start, "end_i": end, "severity": severity, "category": error.category })
 }
 
-/// The first and the last of the elements that an error covers; `None` for one of the source, without a place, or of
-/// line feeds alone.
-fn place(error: &ErrorSpan, text: &str) -> Option<(usize, usize)> {
-    let (start, end) = error.start.zip(error.end).filter(|_| error.side == Side::Target)?;
-    let n_elements = |chars: usize| -> usize {
-        text.chars().take(chars).filter(|c| *c != '\n').map(char::len_utf16).sum()
+/// The place of each error of a record.
+fn places(record: &Record) -> Vec<Place> {
+    if record.errors.is_empty() {
+        return Vec::new();
+    }
+    // The number of elements before each character, and of all.
+    let mut elements = vec![0];
+    for c in record.hypothesis.chars() {
+        elements.push(elements[elements.len() - 1] + if c == '\n' { 0 } else { c.len_utf16() });
+    }
+    let place = |error: &ErrorSpan| {
+        let (start, end) = error.start.zip(error.end).filter(|_| error.side == Side::Target)?;
+        let (start, end) = (*elements.get(start)?, *elements.get(end)?);
+        (start < end).then(|| (start, end - 1))
     };
-    let (start, end) = (n_elements(start), n_elements(end));
-    (start < end).then(|| (start, end - 1))
+    record.errors.iter().map(place).collect()
 }
 
-fn losses(records: &[Record]) -> Vec<String> {
-    let errors = || records.iter().flat_map(|record| record.errors.iter().map(move |error| (record, error)));
-    let is_placed = |(record, error): &(&Record, &ErrorSpan)| place(error, &record.hypothesis).is_some();
-    let left_out = errors().filter(|error| !is_placed(error)).count();
-    let is_critical = |(_, error): &(&Record, &ErrorSpan)| error.severity == Severity::Critical;
-    let critical = errors().filter(|error| is_critical(error) && is_placed(error)).count();
-    let overlapping = records.iter().filter(|record| overlap(record)).count();
-    let media = records.iter().filter(|r| MEDIA.iter().any(|tag| r.hypothesis.starts_with(tag))).count();
-    let counts = [
-        (left_out, "error", "left out: {}, of the source or without a place in the translation"),
-        (critical, "critical error", "written as major, the worst that Pearmut knows: {}"),
-        (overlapping, "translation", "errors overlap in {}: where they do, Pearmut shows the last one"),
-        (
-            media,
-            "translation",
-            "Pearmut takes {} for a picture or a sound, by its first tag, and shows no errors on it",
-        ),
-    ];
-    let said = counts.into_iter().filter(|(n, ..)| *n > 0);
-    said.map(|(n, what, text)| text.replace("{}", &counted(n, what))).collect()
+/// What the format has no place for.
+#[derive(Default)]
+struct Losses {
+    left_out: usize,
+    critical: usize,
+    overlapping: usize,
+    media: usize,
 }
 
-fn overlap(record: &Record) -> bool {
-    let mut places: Vec<_> =
-        record.errors.iter().filter_map(|error| place(error, &record.hypothesis)).collect();
+impl Losses {
+    fn add(&mut self, record: &Record, places: &[Place]) {
+        for (error, place) in record.errors.iter().zip(places) {
+            self.left_out += usize::from(place.is_none());
+            self.critical += usize::from(place.is_some() && error.severity == Severity::Critical);
+        }
+        self.overlapping += usize::from(overlap(places));
+        self.media += usize::from(MEDIA.iter().any(|tag| record.hypothesis.starts_with(tag)));
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let counts = [
+            (self.left_out, "error", "left out: {}, of the source or without a place in the translation"),
+            (self.critical, "critical error", "written as major, the worst that Pearmut knows: {}"),
+            (
+                self.overlapping,
+                "translation",
+                "errors overlap in {}: where they do, Pearmut shows the last one",
+            ),
+            (
+                self.media,
+                "translation",
+                "Pearmut takes {} for a picture or a sound, by its first tag, and shows no errors on it",
+            ),
+        ];
+        let said = counts.into_iter().filter(|(n, ..)| *n > 0);
+        said.map(|(n, what, text)| text.replace("{}", &counted(n, what))).collect()
+    }
+}
+
+fn overlap(places: &[Place]) -> bool {
+    let mut places: Vec<_> = places.iter().flatten().collect();
     places.sort_unstable();
     places.windows(2).any(|pair| pair[1].0 <= pair[0].1)
 }

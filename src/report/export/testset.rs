@@ -1,5 +1,6 @@
 //! A test set in the layout of mt-metrics-eval, made of human annotations: sources, documents, translations, the raters'
-//! scores, and what each of them marked. References and metrics are not its business.
+//! scores, and what each of them marked, and the references that the annotations or the task's file have. It has no
+//! metrics.
 //!
 //! Source: mt-metrics-eval, `README.md` and `data.py`; `ratings.py` for what raters marked.
 
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{
     Error, Export, counted,
-    names::{Names, unspaced},
+    names::{Names, file_name, unspaced},
 };
 use crate::{
     mqm::{Side, raters::Annotation, ratings::Marked},
@@ -27,6 +28,8 @@ pub struct Raters<'a> {
     pub annotations: &'a [Annotation],
     /// A verdict for each version of a translation, by the raters who saw it.
     pub versions: &'a [Record],
+    /// The same where only the last annotation by each rater counts, of a log in which others count too.
+    pub last: Option<&'a [Record]>,
     /// What the scores are called; `None`: `esa` for direct assessments, else `mqm`.
     pub name: Option<&'a str>,
     /// The task's file, whose items are all in the test set; without it those that were rated.
@@ -35,6 +38,16 @@ pub struct Raters<'a> {
 
 /// What mt-metrics-eval writes where a system gave no translation.
 const NO_TRANSLATION: &str = "[No translation supplied]";
+
+/// The name of the task's reference.
+const REFERENCE: &str = "refA";
+
+/// Whether a system of human annotations is a reference: `refA`, `refB`.
+fn is_reference(system: &str) -> bool {
+    system
+        .strip_prefix("ref")
+        .is_some_and(|which| which.len() == 1 && which.as_bytes()[0].is_ascii_uppercase())
+}
 
 /// A segment in its document.
 type Place = (String, usize);
@@ -48,6 +61,7 @@ struct Set {
     index: HashMap<Place, usize>,
     /// Each system's translations.
     outputs: BTreeMap<String, Vec<Option<String>>>,
+    references: BTreeMap<String, Vec<Option<String>>>,
 }
 
 impl Set {
@@ -57,7 +71,8 @@ impl Set {
         if idx == n {
             self.places.push(place);
             self.sources.push(source.to_owned());
-            self.outputs.values_mut().for_each(|column| column.push(None));
+            let columns = self.outputs.values_mut().chain(self.references.values_mut());
+            columns.for_each(|column| column.push(None));
         }
         idx
     }
@@ -66,6 +81,12 @@ impl Set {
         let n = self.places.len();
         let column = self.outputs.entry(system.to_owned()).or_insert_with(|| vec![None; n]);
         // Of several versions the first is that of most raters.
+        column[idx].get_or_insert_with(|| text.to_owned());
+    }
+
+    fn refer(&mut self, name: &str, idx: usize, text: &str) {
+        let n = self.places.len();
+        let column = self.references.entry(name.to_owned()).or_insert_with(|| vec![None; n]);
         column[idx].get_or_insert_with(|| text.to_owned());
     }
 
@@ -86,14 +107,20 @@ pub fn export(raters: &Raters<'_>) -> Result<Export, Error> {
     let mut sets: BTreeMap<String, Set> = rated.iter().map(|lp| (lp.clone(), Set::default())).collect();
     match raters.task {
         Some(file) => of_task(file, &mut sets)?,
-        None => of_raters(raters.versions, &mut sets),
+        // Those with the last annotations alone are all that count in some way.
+        None => of_raters(raters.last.unwrap_or(raters.versions), &mut sets),
     }
+    raters.annotations.iter().for_each(|annotation| of_annotation(&annotation.segment, &mut sets));
     let mut export = Export::default();
     let (mut systems, mut documents) = (Names::new("system", file_name), Names::new("document", unspaced));
     let mut names = Names::new("rater", file_name);
     for (lp, set) in &sets {
         texts(lp, set, (&mut systems, &mut documents), &mut export)?;
-        scores(lp, set, raters, &mut systems, &mut export)?;
+        let name = score_name(raters);
+        scores(lp, set, (raters.versions, &name), &mut systems, &mut export)?;
+        if let Some(last) = raters.last {
+            scores(lp, set, (last, &format!("{name}-last")), &mut systems, &mut export)?;
+        }
         ratings(lp, set, raters, (&mut systems, &mut names), &mut export)?;
     }
     let why = "score files are cut at white space, and systems and raters are parts of file names";
@@ -109,10 +136,25 @@ fn of_task(file: &Path, sets: &mut BTreeMap<String, Set>) -> Result<(), Error> {
             for (system, text) in &item.translations {
                 set.translate(system, idx, text);
             }
+            if let Some(text) = &item.reference {
+                set.refer(REFERENCE, idx, text);
+            }
         }
         Ok(())
     })?;
     Ok(())
+}
+
+/// The references that an annotation has: the task's own beside the rated translation, or that translation itself.
+fn of_annotation(segment: &Segment, sets: &mut BTreeMap<String, Set>) {
+    let Some(set) = sets.get_mut(&format!("{}-{}", segment.src_lang, segment.tgt_lang)) else { return };
+    let Some(&idx) = set.index.get(&(segment.doc.clone(), segment.seg)) else { return };
+    if let Some(text) = &segment.reference {
+        set.refer(REFERENCE, idx, text);
+    }
+    if is_reference(&segment.system) {
+        set.refer(&segment.system, idx, &segment.hypothesis);
+    }
 }
 
 /// What was rated, documents in the order in which they come first, their segments by number.
@@ -142,15 +184,20 @@ fn texts(
     (systems, documents): (&mut Names, &mut Names),
     export: &mut Export,
 ) -> Result<(), Error> {
-    let mut add = |folder: &str, stem: &str, field: &str, texts: Vec<&str>| {
-        let (ending, bytes) = lines(field, &texts);
+    let mut add = |folder: &str, stem: &str, field: &str, texts: &[String]| {
+        let (ending, bytes) = lines(field, texts);
         export.files.push((PathBuf::from(folder).join(format!("{stem}.{ending}")), bytes));
     };
-    add("sources", lp, "source", set.sources.iter().map(String::as_str).collect());
+    let supplied = |column: &'_ [Option<String>]| {
+        column.iter().map(|text| text.clone().unwrap_or_else(|| NO_TRANSLATION.into())).collect::<Vec<_>>()
+    };
+    add("sources", lp, "source", &set.sources);
+    for (name, column) in &set.references {
+        add("references", &format!("{lp}.{name}"), "target", &supplied(column));
+    }
     for (system, column) in &set.outputs {
         let name = systems.written(system)?;
-        let column = column.iter().map(|text| text.as_deref().unwrap_or(NO_TRANSLATION)).collect();
-        add("system-outputs", &format!("{lp}/{name}"), "hypothesis", column);
+        add("system-outputs", &format!("{lp}/{name}"), "hypothesis", &supplied(column));
     }
     let mut docs = String::new();
     for (doc, _) in &set.places {
@@ -162,8 +209,8 @@ fn texts(
 }
 
 /// Texts line by line, or as JSON lines where one holds a line end or white space at its end.
-fn lines(field: &str, texts: &[&str]) -> (&'static str, Vec<u8>) {
-    if texts.iter().all(|text| !text.contains(['\n', '\r']) && text.trim_end() == *text) {
+fn lines(field: &str, texts: &[String]) -> (&'static str, Vec<u8>) {
+    if texts.iter().all(|text| !text.contains(['\n', '\r']) && text.trim_end() == text) {
         return ("txt", texts.iter().map(|text| format!("{text}\n")).collect::<String>().into_bytes());
     }
     (
@@ -181,13 +228,13 @@ fn score_name(raters: &Raters<'_>) -> String {
 fn scores(
     lp: &str,
     set: &Set,
-    raters: &Raters<'_>,
+    (versions, name): (&[Record], &str),
     systems: &mut Names,
     export: &mut Export,
 ) -> Result<(), Error> {
     let mut columns: BTreeMap<&str, Vec<Option<f64>>> = BTreeMap::new();
     let mut other_texts = 0;
-    for record in raters.versions {
+    for record in versions {
         if record.pair() != lp {
             continue;
         }
@@ -205,7 +252,6 @@ fn scores(
             counted(other_texts, "translation")
         ));
     }
-    let name = score_name(raters);
     let (mut seg, mut sys) = (String::new(), String::new());
     let number = |value: Option<f64>| value.map_or_else(|| "None".into(), |value| value.to_string());
     for system in set.outputs.keys() {
@@ -245,7 +291,8 @@ fn ratings(
         let Some(idx) = set.has(segment) else { continue };
         let columns = by_rater.entry(names.written(&annotation.rater)?).or_default();
         let column = columns.entry(&segment.system).or_insert_with(|| vec![None; set.places.len()]);
-        let errors = column[idx].get_or_insert_with(Vec::new);
+        // The last of a rater's annotations.
+        let errors = column[idx].insert(Vec::new());
         for error in &annotation.errors {
             let Some((start, end)) = error.start.zip(error.end) else {
                 unplaced += 1;
@@ -288,9 +335,4 @@ fn segment_of(record: &Record) -> Segment {
         seg: record.seg.unwrap_or_default(),
         ..Segment::new((record.src_lang.clone(), record.tgt_lang.clone()), &record.source, &record.hypothesis)
     }
-}
-
-/// A name without white space and path separators.
-fn file_name(name: &str) -> String {
-    unspaced(name).replace(['/', '\\'], "_")
 }

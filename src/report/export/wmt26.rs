@@ -14,15 +14,15 @@ use serde_json::{Map, Value, json};
 
 use super::{Error, Rows, counted, put};
 use crate::{
-    run::Record,
+    run::{Record, record::Scale},
     segment::read::{TaskItem, task},
 };
 
 pub mod check;
 mod prediction;
 
+pub use prediction::TASK_THRESHOLD;
 use prediction::{Losses, Prediction};
-pub use prediction::{Range, TASK_THRESHOLD};
 
 /// What messages call the format.
 const SUBMISSION: &str = "the submission";
@@ -37,8 +37,10 @@ pub struct Task<'a> {
     pub file: &'a Path,
     /// Whether the judge marks errors; otherwise there is nothing for Task 1.
     pub marks: bool,
-    /// The scale of the judge's scores; `None` for one that is not known, which leaves Task 2 and Task 3 out.
-    pub range: Option<Range>,
+    /// The scale of the judge's scores; `None` leaves Task 2 and Task 3 out.
+    pub scale: Option<Scale>,
+    /// Whether the judge was shown references, which Task 3 does not allow.
+    pub has_references: bool,
     /// The score from which a translation without an error is error-free. Range: 0 to 100.
     pub threshold: f64,
 }
@@ -50,7 +52,8 @@ type Key = (String, String, usize);
 pub struct Wmt26 {
     file: PathBuf,
     marks: bool,
-    range: Option<Range>,
+    scale: Option<Scale>,
+    has_references: bool,
     threshold: f64,
     predictions: HashMap<Key, BTreeMap<String, Prediction>>,
     losses: Losses,
@@ -62,7 +65,8 @@ impl Wmt26 {
         Self {
             file: task.file.into(),
             marks: task.marks,
-            range: task.range,
+            scale: task.scale,
+            has_references: task.has_references,
             threshold: task.threshold,
             predictions: HashMap::new(),
             losses: Losses::default(),
@@ -95,7 +99,7 @@ impl Wmt26 {
             return Err(self.unknown(key, system));
         }
         let mut line = json!({ "item_id": item.item_id });
-        let wanted = [self.marks, self.range.is_some(), self.range.is_some()];
+        let wanted = [self.marks, self.scale.is_some(), self.scale.is_some() && !self.has_references];
         for ((name, task), _) in TASKS.iter().zip(tasks).zip(wanted).filter(|(_, is_wanted)| *is_wanted) {
             line[name] = Value::Object(task);
         }
@@ -112,7 +116,7 @@ impl Rows for Wmt26 {
         let (system, doc) = (record.system.clone(), record.doc.clone());
         let Some(seg) = record.seg else { return Err(Error::Document { system, doc }) };
         let key = (record.pair(), doc, seg);
-        let Some(prediction) = Prediction::of(record, self.range, &mut self.losses) else { return Ok(()) };
+        let Some(prediction) = Prediction::of(record, self.scale, &mut self.losses) else { return Ok(()) };
         self.predictions.entry(key).or_default().insert(system, prediction);
         Ok(())
     }
@@ -141,10 +145,17 @@ impl Rows for Wmt26 {
         if !self.marks {
             notes.push("`task1_pred` is left out, since the judge marks no errors".into());
         }
-        notes.push(match self.range {
-            Some(range) => range.note(self.threshold),
-            None => "`task2_pred` and `task3_pred` are left out, since the judge's scale has no two ends; the task makes \
-                     scores of the errors".into(),
+        notes.extend(self.scale.and_then(Scale::percent_rule));
+        notes.push(match self.scale {
+            None => "`task2_pred` and `task3_pred` are left out, since the scale of the scores is not known"
+                .into(),
+            Some(_) if self.has_references => {
+                "`task3_pred` is left out: Task 3 allows no references, and the judge was shown them".into()
+            }
+            Some(_) => format!(
+                "error-free (`task3_pred`) are translations without an error and with a score from {} on",
+                self.threshold
+            ),
         });
         Ok(notes)
     }

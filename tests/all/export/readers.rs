@@ -16,7 +16,7 @@ fn of_verdicts(verdicts: &[Value], format: &str, more: &[&str]) -> Result<String
 fn no_format_holds_an_error_outside_its_text() {
     let error = error("zu", "target", Some((29, 31)), "accuracy/mistranslation", "major");
     let verdicts = [verdict("a", 0, ["It is open.", "Die Bank ist zu."], &[error])];
-    for format in ["mqm-tsv", "marot", "ratings", "pearmut", "comet-json", "csv", "parquet", "mtme"] {
+    for format in ["mqm-tsv", "ratings", "pearmut", "csv", "parquet", "mtme"] {
         let refused = of_verdicts(&verdicts, format, &["--name", "x"]).unwrap_err();
         assert_eq!(
             refused,
@@ -88,7 +88,7 @@ fn no_cell_is_a_formula() {
 #[test]
 fn the_signature_is_in_every_export() {
     let signature = "method:fsp|model:qwen2.5-7b|v:0.1.0";
-    for format in ["mqm-tsv", "marot", "ratings", "pearmut", "comet-json", "csv"] {
+    for format in ["mqm-tsv", "ratings", "pearmut", "csv"] {
         assert!(exported(format, "out").contains(signature), "{format}");
     }
     let root = tempfile::tempdir().unwrap();

@@ -64,23 +64,6 @@ fn of_ratings(text: &str) -> Rows {
     text.lines().map(row).collect()
 }
 
-fn of_comet(text: &str) -> Rows {
-    let systems: Value = serde_json::from_str(text).unwrap();
-    let row = |item: &Value| {
-        let text = item["mt"].as_str().unwrap().to_owned();
-        let marked = item["errors"].as_array().unwrap().iter();
-        let spans =
-            marked.filter_map(|e| Some(span(&text, e["start"].as_u64()?, e["end"].as_u64()?))).collect();
-        (text, spans)
-    };
-    systems
-        .as_object()
-        .unwrap()
-        .values()
-        .flat_map(|items| items.as_array().unwrap().iter().map(row))
-        .collect()
-}
-
 fn of_tsv(text: &str) -> Rows {
     let row = |line: &str| {
         let target = line.split('\t').nth(6).unwrap();
@@ -113,14 +96,8 @@ fn of_pearmut(text: &str) -> Rows {
 /// What reads a format.
 type Reader = fn(&str) -> Rows;
 
-const READERS: [(&str, Reader); 6] = [
-    ("csv", of_csv),
-    ("ratings", of_ratings),
-    ("comet-json", of_comet),
-    ("mqm-tsv", of_tsv),
-    ("marot", of_tsv),
-    ("pearmut", of_pearmut),
-];
+const READERS: [(&str, Reader); 4] =
+    [("csv", of_csv), ("ratings", of_ratings), ("mqm-tsv", of_tsv), ("pearmut", of_pearmut)];
 
 #[test]
 fn each_span_lies_on_the_text_that_its_rater_saw() {

@@ -261,6 +261,15 @@ impl Weights {
         self.rules.iter().find(fits).map_or(0.0, |r| r.penalty)
     }
 
+    /// The penalty of a unit that is no translation: the cap, or that of a critical non-translation, but at least that
+    /// of five major errors, which WMT's 25 is.
+    #[must_use]
+    pub fn non_translation(&self) -> f64 {
+        let five_majors = 5.0 * self.penalty(Severity::Major, "other");
+        let penalty = self.penalty(Severity::Critical, "non-translation").max(five_majors);
+        self.cap.unwrap_or(penalty)
+    }
+
     /// Writes each error's penalty into it.
     pub fn weigh(&self, errors: &mut [ErrorSpan]) {
         for error in errors {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::judges::Direction;
+pub use crate::judges::{Direction, Scale};
 
 use crate::{
     judges::{self, Judge, Unit, Verdict},

@@ -58,24 +58,32 @@ fn every_method_has_a_score_for_what_is_not_a_translation() {
     gemba-classes: 0; critical non-translation 25; not a translation: in French, not German
     gemba-esa: 0, quality 0; critical non-translation 25; not a translation: in French, not German
     eaprompt: -25; critical non-translation 25; not a translation: in French, not German
-    rubric-mqm: -100; critical non-translation 25; not a translation: in French, not German
+    rubric-mqm: -500; critical non-translation 500; not a translation: in French, not German
     fsp: -25, quality 0; critical non-translation 25; not a translation: in French, not German
     gmft: -25; critical non-translation 25; not a translation: in French, not German
     probe: -25; critical non-translation 25; not a translation: in French, not German
     likelihood: the model's; not a translation: in French, not German; the score is the model's (asked)
     m-mad: -25; critical non-translation 25; not a translation: in French, not German
-    himate: -5; critical non-translation 5; not a translation: in French, not German
+    himate: -25; critical non-translation 25; not a translation: in French, not German
     rate: 0; critical non-translation 25; not a translation: in French, not German
     thinking: -25; critical non-translation 25; not a translation: in French, not German
     ");
-    let scales: Vec<String> =
-        ["fsp:score=da", "gemba-mqm:form=json,da=on", "rubric-mqm:scenario=deeprubric-100"]
-            .map(|request| format!("{request}: {}", judged(request, &settings(Preset::Strict), &group)))
-            .into();
+    let scales = [
+        "fsp:score=da",
+        "gemba-mqm:form=json,da=on",
+        "rubric-mqm:scenario=deeprubric-4",
+        "rubric-mqm:scenario=deepq-8,score=mean",
+        "rubric-mqm:scenario=gemba",
+        "eaprompt:w-major=10",
+    ]
+    .map(|request| format!("{request}: {}", judged(request, &settings(Preset::Strict), &group)));
     insta::assert_snapshot!(scales.join("\n"), @"
     fsp:score=da: 0, quality 0; critical non-translation 25; not a translation: in French, not German
     gemba-mqm:form=json,da=on: 0, quality 0; critical non-translation 25; not a translation: in French, not German
-    rubric-mqm:scenario=deeprubric-100: -100; critical non-translation 25; not a translation: in French, not German
+    rubric-mqm:scenario=deeprubric-4: -20; critical non-translation 20; not a translation: in French, not German
+    rubric-mqm:scenario=deepq-8,score=mean: -8; critical non-translation 8; not a translation: in French, not German
+    rubric-mqm:scenario=gemba: -25; critical non-translation 25; not a translation: in French, not German
+    eaprompt:w-major=10: -50; critical non-translation 50; not a translation: in French, not German
     ");
 }
 

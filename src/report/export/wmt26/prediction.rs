@@ -7,85 +7,60 @@ use serde_json::{Value, json};
 use super::translations;
 use crate::{
     mqm::{ErrorSpan, Severity, Side},
-    run::{Record, Status},
+    run::{Record, Status, record::Scale},
+    segment::numbered,
 };
+
+/// The most translations that a note lists.
+const LISTED: usize = 5;
 
 /// From this score on a translation without an error is error-free, as the task defines it for raters.
 ///
 /// Source: WMT26, `mteval-subtask3.html`.
 pub const TASK_THRESHOLD: f64 = 85.0;
 
-/// Penalty points that leave nothing of a score.
-///
-/// Source: GEMBA-MQM, whose scores end at -25.
-const MOST_POINTS: f64 = 25.0;
-
-/// The two ends of a judge's scores; higher is better.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Range {
-    pub low: f64,
-    pub high: f64,
-}
-
-impl Range {
-    /// 0 to 100.
-    pub const PERCENT: Self = Self { low: 0.0, high: 100.0 };
-
-    /// MQM's penalties, of which the worst count as 25 points.
-    pub const PENALTY: Self = Self { low: -MOST_POINTS, high: 0.0 };
-
-    /// Reads a scale as methods describe it; `None` where it has no two ends or a lower score is better.
-    ///
-    /// ```
-    /// use tribunal::report::export::wmt26::Range;
-    /// assert_eq!(Range::of_scale("0 to 100, higher is better"), Some(Range::PERCENT));
-    /// assert_eq!(Range::of_scale("negative penalty, 0 is best and higher is better"), Some(Range::PENALTY));
-    /// let stars = Range::of_scale("1 (worst) to 5 (best), higher is better").unwrap();
-    /// assert_eq!((stars.percent(1.0), stars.percent(4.0), stars.percent(9.0)), (0.0, 75.0, 100.0));
-    /// assert_eq!(Range::of_scale("log-probability per token in nats; higher is better"), None);
-    /// assert_eq!(Range::of_scale("1 to 10, lower is easier; the score is its negative"), None);
-    /// ```
-    #[must_use]
-    pub fn of_scale(scale: &str) -> Option<Self> {
-        if !scale.contains("higher is better") {
-            return None;
-        }
-        if scale.contains("penalty") {
-            return Some(Self::PENALTY);
-        }
-        let (low, high) = scale.split_once(" to ")?;
-        let number = |text: &str| text.split([' ', ',', ';']).next()?.parse().ok();
-        let (low, high) = (number(low)?, number(high)?);
-        (low < high).then_some(Self { low, high })
-    }
-
-    /// A score on the task's scale. Range: 0 to 100, higher is better; scores beyond an end are that end's.
-    #[must_use]
-    pub fn percent(self, score: f64) -> f64 {
-        // The factor first: of 0 to 100 it is 1, and changes no score.
-        ((score - self.low) * (100.0 / (self.high - self.low))).clamp(0.0, 100.0)
-    }
-
-    /// How scores and decisions came about, as a sentence.
-    #[must_use]
-    pub fn note(self, threshold: f64) -> String {
-        let scores = match self {
-            Self::PERCENT => String::new(),
-            Self { low, high } => format!("scores from {low} to {high} are written as 0 to 100; "),
-        };
-        format!("{scores}error-free are translations without an error and with a score from {threshold} on")
-    }
-}
-
-/// What the task has no place for, counted over a run.
+/// Errors and translations that the task has no place for, counted over a run.
 #[derive(Clone, Debug, Default)]
 pub struct Losses {
     missing: usize,
     empty: usize,
-    unplaced: usize,
+    untranslated: usize,
+    unplaced: LeftOut,
     neutral: usize,
-    source: usize,
+    source: LeftOut,
     critical: usize,
+}
+
+/// Errors that have no place in Task 1.
+#[derive(Clone, Debug, Default)]
+struct LeftOut {
+    errors: usize,
+    translations: usize,
+    /// The first translations with such errors.
+    listed: Vec<String>,
+}
+
+impl LeftOut {
+    fn add(&mut self, errors: usize, record: &Record) {
+        if errors == 0 {
+            return;
+        }
+        self.errors += errors;
+        self.translations += 1;
+        if self.listed.len() < LISTED {
+            let seg = record.seg.map_or_else(String::new, |seg| format!("{} of ", numbered(seg)));
+            self.listed.push(format!("{seg}`{}` by `{}`", record.doc, record.system));
+        }
+    }
+
+    fn note(&self, kind: &str) -> String {
+        let more = match self.translations - self.listed.len() {
+            0 => String::new(),
+            n => format!(" and {}", super::counted(n, "more translation")),
+        };
+        let (errors, listed) = (super::counted(self.errors, "error"), self.listed.join(", "));
+        format!("left out of `task1_pred`: {errors} {kind}, in {listed}{more}")
+    }
 }
 
 impl Losses {
@@ -95,11 +70,12 @@ impl Losses {
             (self.missing, format!("left out: {} without a verdict", translations(self.missing))),
             (self.empty, format!("{} are empty: score 0, a major omission", translations(self.empty))),
             (
-                self.unplaced,
-                format!("left out: {} without a place in the translation", errors(self.unplaced)),
+                self.untranslated,
+                format!("{} are no translations of their sources: score 0", translations(self.untranslated)),
             ),
-            (self.neutral, format!("left out: {} of severity neutral", errors(self.neutral))),
-            (self.source, format!("left out: {} of the source", errors(self.source))),
+            (self.unplaced.errors, self.unplaced.note("without a place in the translation")),
+            (self.neutral, format!("left out of `task1_pred`: {} of severity neutral", errors(self.neutral))),
+            (self.source.errors, self.source.note("of the source")),
             (
                 self.critical,
                 format!(
@@ -120,6 +96,8 @@ pub struct Prediction {
     spans: Vec<Span>,
     omission: Option<Severity>,
     instruction_fault: Option<Severity>,
+    /// Whether the verdict has errors, also those that Task 1 has no place for.
+    names_errors: bool,
     /// On the task's scale; `None` where the judge's scale is not known.
     pub score: Option<f64>,
 }
@@ -132,29 +110,51 @@ struct Span {
     category: String,
 }
 
+/// How much of an error Task 1 holds.
+enum Added {
+    Whole,
+    Unplaced,
+    OfSource,
+}
+
 /// Categories of errors that have fields of their own.
 const OMISSION: &str = "omission";
 const INSTRUCTION: &str = "instruction";
 
 impl Prediction {
     /// `None` for a unit without a verdict; an empty translation omits everything.
-    pub fn of(record: &Record, range: Option<Range>, losses: &mut Losses) -> Option<Self> {
+    pub fn of(record: &Record, scale: Option<Scale>, losses: &mut Losses) -> Option<Self> {
         let mut prediction = Self {
             hash: hash(&record.hypothesis),
             spans: Vec::new(),
             omission: None,
             instruction_fault: None,
+            names_errors: !record.errors.is_empty(),
             score: None,
         };
         match (record.status, record.score) {
             (Status::Ok, Some(score)) => {
-                let quality = record.quality_score.map(|score| Range::PERCENT.percent(score));
-                prediction.score = range.map(|range| quality.unwrap_or_else(|| range.percent(score)));
-                record.errors.iter().for_each(|error| prediction.add(error, losses));
+                prediction.score = scale.map(|scale| scale.percent(score));
+                // No model was asked: as an empty translation, it is below every other.
+                if record.warning.is_some() && record.n_calls == 0 && may_be_untranslated(scale) {
+                    losses.untranslated += 1;
+                    prediction.score = Some(0.0);
+                }
+                let (mut unplaced, mut of_source) = (0, 0);
+                for error in &record.errors {
+                    match prediction.add(error, losses) {
+                        Added::Unplaced => unplaced += 1,
+                        Added::OfSource => of_source += 1,
+                        Added::Whole => {}
+                    }
+                }
+                losses.unplaced.add(unplaced, record);
+                losses.source.add(of_source, record);
             }
             (Status::Empty, _) => {
                 losses.empty += 1;
-                (prediction.omission, prediction.score) = (Some(Severity::Major), range.map(|_| 0.0));
+                prediction.names_errors = true;
+                (prediction.omission, prediction.score) = (Some(Severity::Major), scale.map(|_| 0.0));
             }
             _ => {
                 losses.missing += 1;
@@ -164,11 +164,11 @@ impl Prediction {
         Some(prediction)
     }
 
-    fn add(&mut self, error: &ErrorSpan, losses: &mut Losses) {
+    fn add(&mut self, error: &ErrorSpan, losses: &mut Losses) -> Added {
         let severity = match error.severity {
             Severity::Neutral => {
                 losses.neutral += 1;
-                return;
+                return Added::Whole;
             }
             Severity::Critical => {
                 losses.critical += 1;
@@ -181,18 +181,21 @@ impl Prediction {
             |there: &mut Option<Severity>| *there = Some(there.map_or(severity, |old| old.min(severity)));
         let has = |word: &str| error.category.split(['/', ' ']).any(|part| part == word);
         if has(OMISSION) {
-            return worst(&mut self.omission);
+            worst(&mut self.omission);
+            return Added::Whole;
         }
         if has(INSTRUCTION) {
             worst(&mut self.instruction_fault);
         }
         let place = error.start.zip(error.end).filter(|(start, end)| start < end);
         match (error.side, place) {
-            (Side::Source, _) => losses.source += 1,
             (Side::Target, Some((start, end))) => {
                 self.spans.push(Span { start, end, severity, category: error.category.clone() });
+                Added::Whole
             }
-            (Side::Target, None) => losses.unplaced += usize::from(!has(INSTRUCTION)),
+            (Side::Target, None) if has(INSTRUCTION) => Added::Whole,
+            (Side::Source, _) => Added::OfSource,
+            (Side::Target, None) => Added::Unplaced,
         }
     }
 
@@ -211,11 +214,15 @@ impl Prediction {
         })
     }
 
-    /// Task 3's decision; `None` without a score.
+    /// Task 3's decision; `None` without a score. Any error of the verdict counts, as in `meta --also error-free`: neutral
+    /// ones too, and those that Task 1 has no place for.
     pub fn is_error_free(&self, threshold: f64) -> Option<bool> {
-        let is_clean = self.spans.is_empty() && self.omission.is_none() && self.instruction_fault.is_none();
-        self.score.map(|score| is_clean && score >= threshold)
+        self.score.map(|score| !self.names_errors && score >= threshold)
     }
+}
+
+fn may_be_untranslated(scale: Option<Scale>) -> bool {
+    scale.is_some_and(|scale| scale.non_translation.is_some())
 }
 
 fn hash(text: &str) -> u64 {

@@ -285,7 +285,7 @@ impl In<'_> {
     }
 
     /// The reference and its type, where it has one: a text, or WMT's `{"text": .., "type": ..}`.
-    fn reference(&self) -> Result<Option<(String, Option<String>)>, Error> {
+    pub(super) fn reference(&self) -> Result<Option<(String, Option<String>)>, Error> {
         let Some((field, Value::Object(given))) = self.find(REFERENCE) else {
             return Ok(self.text(REFERENCE)?.filter(|text| !text.trim().is_empty()).map(|text| (text, None)));
         };

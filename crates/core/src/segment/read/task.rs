@@ -15,6 +15,7 @@ pub struct TaskItem {
     pub item_id: String,
     pub id: Id,
     pub source: String,
+    pub reference: Option<String>,
     /// By system, in the order of their names.
     pub translations: Vec<(String, String)>,
 }
@@ -37,7 +38,8 @@ pub fn task(path: &Path, mut visit: impl FnMut(TaskItem) -> Result<(), Error>) -
         })?;
         let item_id = row.required(&["item_id"])?;
         let source = row.required(&["src"])?;
-        visit(TaskItem { line, item_id, id, source, translations: row.translations("")? })
+        let reference = row.reference()?.map(|(text, _)| text);
+        visit(TaskItem { line, item_id, id, source, reference, translations: row.translations("")? })
     })
 }
 

@@ -1,0 +1,217 @@
+//! Scales of scores: ends, unit, direction, and the words for them. It computes no score.
+
+use std::fmt;
+
+use super::Direction;
+use crate::{mqm::weights::Weights, signature::Signature};
+
+/// The scale of a method's scores. A higher score is better.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scale {
+    pub unit: Unit,
+    /// The worst and the best score; infinite where scores are unbounded.
+    pub ends: [f64; 2],
+    /// The score of a non-translation: the worst score, or what five errors of the worst severity cost where there is no
+    /// worst one, as in WMT's MQM (25 points, and at most five errors). `None` if the method leaves it to the model.
+    pub non_translation: Option<f64>,
+    /// Verdicts have a direct assessment, 0 to 100, as their score or beside it.
+    pub is_assessed: bool,
+    /// [`Direction::Lower`] if a raw score is the negated score.
+    pub raw: Direction,
+}
+
+/// The unit of a score.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Unit {
+    /// An assessment between two numbers.
+    Rating,
+    /// GEMBA's five classes, 0 to 4.
+    Classes,
+    /// Negative MQM penalty of the errors, divided by this number.
+    Penalty(f64),
+    /// Negative points of the errors (RUBRIC-MQM), divided by this number.
+    Points(f64),
+    /// MQM score as raters would give it, without errors that add up to it.
+    PredictedPenalty,
+    /// Log-probability of a text in nats, per token.
+    LogProbability,
+    /// Log-probability of a whole text in nats.
+    TextLogProbability,
+    /// The difference of two log-probabilities, per token or of a whole text.
+    LogProbabilityGain,
+    /// How hard a source is to translate, negated. It does not rate translations.
+    Difficulty,
+}
+
+/// A scale with the options under which it is in force, each with its values.
+pub type ScaleOf = (&'static [(&'static str, &'static [&'static str])], Scale);
+
+impl Scale {
+    /// 0 to 100.
+    pub const PERCENT: Self = Self { is_assessed: true, ..Self::rating(0.0, 100.0) };
+
+    /// Penalties by MQM's weights.
+    pub const PENALTY: Self = Self::open(Unit::Penalty(1.0), 25.0);
+
+    /// The same, with a direct assessment beside the penalty.
+    pub const PENALTY_AND_ASSESSMENT: Self = Self { is_assessed: true, ..Self::PENALTY };
+
+    /// The penalty that an MQM rater is predicted to give.
+    pub const PREDICTED: Self = Self { unit: Unit::PredictedPenalty, ..Self::PENALTY };
+
+    /// A rating between two numbers.
+    #[must_use]
+    pub const fn rating(lowest: f64, highest: f64) -> Self {
+        Self {
+            unit: Unit::Rating,
+            ends: [lowest, highest],
+            non_translation: Some(lowest),
+            is_assessed: false,
+            raw: Direction::Higher,
+        }
+    }
+
+    /// The sum of points of which an error has at most `most`.
+    #[must_use]
+    pub const fn points(most: f64) -> Self {
+        Self::open(Unit::Points(1.0), 5.0 * most)
+    }
+
+    /// The mean of such points.
+    #[must_use]
+    pub const fn mean_points(most: f64) -> Self {
+        Self { ends: [-most, 0.0], ..Self::open(Unit::Points(1.0), most) }
+    }
+
+    /// Scores at most 0, with this penalty for a non-translation.
+    const fn open(unit: Unit, non_translation: f64) -> Self {
+        Self {
+            unit,
+            ends: [f64::NEG_INFINITY, 0.0],
+            non_translation: Some(-non_translation),
+            is_assessed: false,
+            raw: Direction::Higher,
+        }
+    }
+
+    /// Scores in this unit, of which none is that of a non-translation.
+    #[must_use]
+    pub const fn between(unit: Unit, ends: [f64; 2]) -> Self {
+        Self { unit, ends, non_translation: None, is_assessed: false, raw: Direction::Higher }
+    }
+
+    /// The same scale with raw scores that are lower for the better.
+    #[must_use]
+    pub const fn negated(self) -> Self {
+        Self { raw: Direction::Lower, ..self }
+    }
+
+    /// The scale of penalties with these weights, and with EAPrompt's weight of a major error where it is signed.
+    #[must_use]
+    pub fn signed(self, signature: &Signature, weights: Option<&Weights>) -> Self {
+        if !matches!(self.unit, Unit::Penalty(_) | Unit::PredictedPenalty) {
+            return self;
+        }
+        let by = self.points_by();
+        let w_major = signature.get("w-major").and_then(|weight| weight.parse::<f64>().ok());
+        let non_translation = match (w_major, weights) {
+            (Some(w_major), _) => 5.0 * w_major.max(1.0),
+            (None, Some(weights)) => weights.non_translation(),
+            (None, None) => return self,
+        };
+        let cap = weights.and_then(|weights| weights.cap).filter(|_| self.unit != Unit::PredictedPenalty);
+        Self {
+            ends: [cap.map_or(f64::NEG_INFINITY, |cap| -cap / by), self.ends[1]],
+            non_translation: self.non_translation.map(|_| -non_translation / by),
+            ..self
+        }
+    }
+
+    /// A score as a number from 0 to 100, by a map that keeps the order of all scores: linear where the scale has two ends,
+    /// hyperbolic where it has not, so that no score is cut off. Of a mean log-probability, the probability.
+    ///
+    /// ```
+    /// use tribunal_judges::Scale;
+    /// assert_eq!(Scale::PERCENT.percent(71.5), 71.5);
+    /// assert_eq!(Scale::rating(1.0, 5.0).percent(4.0), 75.0);
+    /// assert_eq!([0.0, -25.0, -75.0].map(|score| Scale::PENALTY.percent(score)), [100.0, 50.0, 25.0]);
+    /// ```
+    #[must_use]
+    pub fn percent(self, score: f64) -> f64 {
+        let [lowest, highest] = self.ends;
+        let half = self.half();
+        match (self.unit, lowest.is_finite(), highest.is_finite()) {
+            (Unit::LogProbability, ..) => 100.0 * score.min(0.0).exp(),
+            // The factor first: of 0 to 100 it is 1, and changes no score.
+            (_, true, _) => ((score - lowest) * (100.0 / (highest - lowest))).clamp(0.0, 100.0),
+            (_, false, true) => 100.0 * half / (half + (highest - score).max(0.0)),
+            (_, false, false) => 50.0 + 50.0 * score / (half + score.abs()),
+        }
+    }
+
+    /// The rule of [`Self::percent`] in words; `None` for scores of 0 to 100, which stay as they are.
+    #[must_use]
+    pub fn percent_rule(self) -> Option<String> {
+        let ([lowest, highest], half) = (self.ends, self.half());
+        Some(match (self.unit, lowest.is_finite(), highest.is_finite()) {
+            (Unit::LogProbability, ..) => "a score s is written as 100 * exp(s)".to_owned(),
+            (_, true, _) if [lowest, highest] == [0.0, 100.0] => return None,
+            (_, true, _) => format!("scores from {lowest} to {highest} are written as 0 to 100"),
+            (_, false, true) => format!("a score s is written as 100 * {half} / ({half} - s)"),
+            (_, false, false) => format!("a score s is written as 50 + 50 * s / ({half} + |s|)"),
+        })
+    }
+
+    /// The distance from the best score at which half of it is left: that of a non-translation.
+    fn half(self) -> f64 {
+        self.non_translation.map_or(25.0, f64::abs)
+    }
+
+    /// How many points of an error make one of the score.
+    #[must_use]
+    pub fn points_by(self) -> f64 {
+        match self.unit {
+            Unit::Penalty(by) | Unit::Points(by) => by,
+            _ => 1.0,
+        }
+    }
+
+    /// Whether scores are the errors' negated sum, so that an error's weight is on the scale of the score.
+    #[must_use]
+    pub fn sums_errors(self) -> bool {
+        matches!(self.unit, Unit::Penalty(_) | Unit::Points(_))
+    }
+}
+
+impl fmt::Display for Scale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [lowest, highest] = self.ends;
+        let ends = match (lowest.is_finite(), highest == 0.0) {
+            (true, _) => format!("{lowest} to {highest}"),
+            (false, true) => "0 is best".to_owned(),
+            (false, false) => "unbounded".to_owned(),
+        };
+        let over = |by: f64| if by == 1.0 { String::new() } else { format!(" over {by}") };
+        match self.unit {
+            Unit::Rating => write!(f, "{ends}, higher is better"),
+            Unit::Classes => {
+                write!(
+                    f,
+                    "{lowest} (no meaning preserved) to {highest} (perfect translation), higher is better"
+                )
+            }
+            Unit::Penalty(by) => write!(f, "negative penalty{}, {ends}, higher is better", over(by)),
+            Unit::Points(by) => write!(f, "negative points{}, {ends}, higher is better", over(by)),
+            Unit::PredictedPenalty => {
+                f.write_str("MQM penalty as raters would give it, at most 0; higher is better")
+            }
+            Unit::LogProbability => f.write_str("log-probability per token in nats; higher is better"),
+            Unit::TextLogProbability => f.write_str("log-probability of the text in nats; higher is better"),
+            Unit::LogProbabilityGain => {
+                f.write_str("log-probability in nats, less that of the text alone; higher is better")
+            }
+            Unit::Difficulty => write!(f, "negative difficulty, {ends}, higher is easier"),
+        }?;
+        if self.raw == Direction::Lower { f.write_str("; raw scores without the minus") } else { Ok(()) }
+    }
+}
