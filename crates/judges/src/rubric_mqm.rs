@@ -225,7 +225,9 @@ impl RubricMqm {
             let raw = code::score(&errors, self.scenario);
             let score = if self.scenario.scale().is_none() { 0.0 - raw } else { raw };
             // On the scale of the score.
-            errors.iter_mut().for_each(|error| error.weight /= 100.0);
+            for error in &mut errors {
+                error.weight /= 100.0;
+            }
             return Ok(Verdict { raw, ..Verdict::new(score, errors) });
         }
         if self.scenario.scale().is_none() {

@@ -155,7 +155,7 @@ impl Scale {
         let ([lowest, highest], half) = (self.ends, self.half());
         Some(match (self.unit, lowest.is_finite(), highest.is_finite()) {
             (Unit::LogProbability, ..) => "a score s is written as 100 * exp(s)".to_owned(),
-            (_, true, _) if [lowest, highest] == [0.0, 100.0] => return None,
+            (_, true, _) if self == Self::PERCENT => return None,
             (_, true, _) => format!("scores from {lowest} to {highest} are written as 0 to 100"),
             (_, false, true) => format!("a score s is written as 100 * {half} / ({half} - s)"),
             (_, false, false) => format!("a score s is written as 50 + 50 * s / ({half} + |s|)"),
@@ -191,7 +191,7 @@ impl fmt::Display for Scale {
             (false, true) => "0 is best".to_owned(),
             (false, false) => "unbounded".to_owned(),
         };
-        let over = |by: f64| if by == 1.0 { String::new() } else { format!(" over {by}") };
+        let over = |by: f64| if by > 1.0 { format!(" over {by}") } else { String::new() };
         match self.unit {
             Unit::Rating => write!(f, "{ends}, higher is better"),
             Unit::Classes => {
