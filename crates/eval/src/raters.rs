@@ -136,9 +136,9 @@ pub fn rated<'a>(annotations: &'a [Annotation]) -> Vec<Rated<'a>> {
     all
 }
 
-/// One verdict for each segment of a system, on the translation that most raters saw. Its score is the mean of all scores
-/// that raters gave, or else of each rater's penalty; its errors are those of all of them, without offsets where another
-/// version of the text differs.
+/// One verdict for each segment of a system, on the translation that most raters saw. Its score is the mean
+/// of all scores that raters gave, or else of each rater's penalty; its errors are those of all of them,
+/// without offsets where another version of the text differs.
 ///
 /// # Panics
 /// Never: the weights are among the presets.

@@ -11,8 +11,9 @@ pub struct Scale {
     pub unit: Unit,
     /// The worst and the best score; infinite where scores are unbounded.
     pub ends: [f64; 2],
-    /// The score of a non-translation: the worst score, or what five errors of the worst severity cost where there is no
-    /// worst one, as in WMT's MQM (25 points, and at most five errors). `None` if the method leaves it to the model.
+    /// The score of a non-translation: the worst score, or what five errors of the worst severity cost where
+    /// there is no worst one, as in WMT's MQM (25 points, and at most five errors). `None` if the method
+    /// leaves it to the model.
     pub non_translation: Option<f64>,
     /// Verdicts have a direct assessment, 0 to 100, as their score or beside it.
     pub is_assessed: bool,
@@ -106,7 +107,8 @@ impl Scale {
         Self { raw: Direction::Lower, ..self }
     }
 
-    /// The scale of penalties with these weights, and with EAPrompt's weight of a major error where it is signed.
+    /// The scale of penalties with these weights, and with EAPrompt's weight of a major error where it is
+    /// signed.
     #[must_use]
     pub fn signed(self, signature: &Signature, weights: Option<&Weights>) -> Self {
         if !matches!(self.unit, Unit::Penalty(_) | Unit::PredictedPenalty) {
@@ -127,8 +129,9 @@ impl Scale {
         }
     }
 
-    /// A score as a number from 0 to 100, by a map that keeps the order of all scores: linear where the scale has two ends,
-    /// hyperbolic where it has not, so that no score is cut off. Of a mean log-probability, the probability.
+    /// A score as a number from 0 to 100, by a map that keeps the order of all scores: linear where the scale
+    /// has two ends, hyperbolic where it has not, so that no score is cut off. Of a mean log-probability, the
+    /// probability.
     ///
     /// ```
     /// use tribunal_judges::Scale;

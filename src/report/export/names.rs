@@ -64,8 +64,9 @@ pub fn unspaced(name: &str) -> String {
 /// Names that are a device in every folder of Windows, with any ending.
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 
-/// A name as a part of a file's name on any system: without white space, control characters, what separates paths or
-/// is no character of a name on Windows, a dot in front (a hidden file, or a folder above) and names of devices.
+/// A name as a part of a file's name on any system: without white space, control characters, what separates
+/// paths or is no character of a name on Windows, a dot in front (a hidden file, or a folder above) and names
+/// of devices.
 pub fn file_name(name: &str) -> String {
     let is_unfit = |c: char| c.is_whitespace() || is_terminal_control(c) || "/\\:*?\"<>|".contains(c);
     let mut written = name.replace(is_unfit, "_");

@@ -18,8 +18,8 @@ use crate::{
 /// The segments of a document.
 type Items = Vec<Value>;
 
-/// The first and the last of the elements that an error covers; `None` for one of the source, without a place, or of
-/// line feeds alone.
+/// The first and the last of the elements that an error covers; `None` for one of the source, without a
+/// place, or of line feeds alone.
 type Place = Option<(usize, usize)>;
 
 /// How a text begins that the page takes for a picture or a sound; no span is shown on it.

@@ -1,6 +1,6 @@
-//! A test set in the layout of mt-metrics-eval, made of human annotations: sources, documents, translations, the raters'
-//! scores, and what each of them marked, and the references that the annotations or the task's file have. It has no
-//! metrics.
+//! A test set in the layout of mt-metrics-eval, made of human annotations: sources, documents, translations,
+//! the raters' scores, and what each of them marked, and the references that the annotations or the task's
+//! file have. It has no metrics.
 //!
 //! Source: mt-metrics-eval, `README.md` and `data.py`; `ratings.py` for what raters marked.
 
@@ -145,7 +145,8 @@ fn of_task(file: &Path, sets: &mut BTreeMap<String, Set>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The references that an annotation has: the task's own beside the rated translation, or that translation itself.
+/// The references that an annotation has: the task's own beside the rated translation, or that translation
+/// itself.
 fn of_annotation(segment: &Segment, sets: &mut BTreeMap<String, Set>) {
     let Some(set) = sets.get_mut(&format!("{}-{}", segment.src_lang, segment.tgt_lang)) else { return };
     let Some(&idx) = set.index.get(&(segment.doc.clone(), segment.seg)) else { return };

@@ -13,7 +13,8 @@ fn error(side: &str, severity: &str, place: Option<[usize; 2]>) -> Value {
 }
 
 impl Participant {
-    /// Exports verdicts on the first items by a judge with this signature: the notes, and the lines of the submission.
+    /// Exports verdicts on the first items by a judge with this signature: the notes, and the lines of the
+    /// submission.
     fn exported(&self, signature: &str, verdicts: &[Value]) -> (String, Vec<Value>) {
         let signature: tribunal::signature::Signature = signature.parse().unwrap();
         let run = json!({

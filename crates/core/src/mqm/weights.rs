@@ -261,8 +261,8 @@ impl Weights {
         self.rules.iter().find(fits).map_or(0.0, |r| r.penalty)
     }
 
-    /// The penalty of a unit that is no translation: the cap, or that of a critical non-translation, but at least that
-    /// of five major errors, which WMT's 25 is.
+    /// The penalty of a unit that is no translation: the cap, or that of a critical non-translation, but at
+    /// least that of five major errors, which WMT's 25 is.
     #[must_use]
     pub fn non_translation(&self) -> f64 {
         let five_majors = 5.0 * self.penalty(Severity::Major, "other");

@@ -214,8 +214,8 @@ impl Prediction {
         })
     }
 
-    /// Task 3's decision; `None` without a score. Any error of the verdict counts, as in `meta --also error-free`: neutral
-    /// ones too, and those that Task 1 has no place for.
+    /// Task 3's decision; `None` without a score. Any error of the verdict counts, as in `meta --also
+    /// error-free`: neutral ones too, and those that Task 1 has no place for.
     pub fn is_error_free(&self, threshold: f64) -> Option<bool> {
         self.score.map(|score| !self.names_errors && score >= threshold)
     }

@@ -76,9 +76,9 @@ pub fn is_annotations(path: &Path) -> bool {
     Kind::of(path).is_some()
 }
 
-/// Reads a file: the annotations in its order. Languages are those of the ids or of the campaign's name; `pair` selects
-/// them, and holds for a log without. Tutorials, attention checks and what a reset undid are left out. Of one user's
-/// annotations of one translation that have no score, the last counts.
+/// Reads a file: the annotations in its order. Languages are those of the ids or of the campaign's name;
+/// `pair` selects them, and holds for a log without. Tutorials, attention checks and what a reset undid are
+/// left out. Of one user's annotations of one translation that have no score, the last counts.
 ///
 /// # Errors
 /// [`Error`], naming the file, the line, the field.
