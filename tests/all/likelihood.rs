@@ -3,14 +3,13 @@
 use std::{fs, path::Path, sync::Arc};
 
 use tribunal::{
-    engine::Engine,
     judges::{Error, Granularity, Panel, Settings, rehearse},
-    llm::{self, Chat, Llm, Reply, ResponseFormat, Sampling, Scored, Token, TokenSource},
+    llm::{Chat, Llm, ResponseFormat, Sampling},
     run::{self, RunConfig},
     segment::Segment,
 };
 
-use crate::fakes::{self, SmallRun, Words, document, judged, said, segment, tiny_engine};
+use crate::fakes::{self, Noise, Scores, SmallRun, Words, document, judged, said, segment, tiny_engine};
 
 fn panel(rule: impl Fn(&str, &str) -> f64 + Send + Sync + 'static) -> Panel {
     Panel::new(Arc::new(Words(rule)), Sampling::default())
@@ -120,32 +119,6 @@ fn what_has_no_score() {
 /// probable.
 #[test]
 fn a_text_that_the_model_says_nothing_of_has_no_score() {
-    struct AtChance(Vec<f64>);
-    impl Llm for AtChance {
-        fn ask(&self, _: &Chat, _: &ResponseFormat, _: &Sampling) -> Result<Reply, llm::Error> {
-            Err(llm::Error::NoSignal)
-        }
-
-        fn score_continuations(&self, _: &Chat, texts: &[String]) -> Result<Vec<Scored>, llm::Error> {
-            let token = |&logprob: &f64| Token {
-                id: 1,
-                text: "a".into(),
-                logprob,
-                masked_logprob: logprob,
-                source: TokenSource::Sampled,
-            };
-            let tokens: Vec<Token> = self.0.iter().map(token).collect();
-            let is_chance = llm::is_chance(&tokens, 320, &[]);
-            let scored = |text: &String| Scored {
-                text: text.clone(),
-                tokens: tokens.clone(),
-                reading: None,
-                is_chance,
-                usage: llm::Usage::default(),
-            };
-            Ok(texts.iter().map(scored).collect())
-        }
-    }
     let uniform = -(320_f64).ln();
     for (logprobs, has_score) in [
         (vec![uniform; 20], false),
@@ -159,7 +132,7 @@ fn a_text_that_the_model_says_nothing_of_has_no_score() {
         (vec![-1.0; 20], true),
     ] {
         let name = format!("{logprobs:?}");
-        let panel = Panel::new(Arc::new(AtChance(logprobs)), Sampling::default());
+        let panel = Panel::new(Arc::new(Scores { logprobs, n_vocab: 320 }), Sampling::default());
         let judge = fakes::judge("likelihood", &Settings::default());
         let verdict = judged(&judge, &panel, &[segment(0, "He went.", "Er ging.")]).0.remove(0);
         assert!(verdict.is_ok() == has_score, "{name}: {verdict:?}");
@@ -176,24 +149,10 @@ fn written(llm: &dyn Llm, prompt: &str, text: &str) -> f64 {
     reply.tokens[..n].iter().map(|token| token.logprob).sum::<f64>() / n as f64
 }
 
-/// A model of random weights, which finds every text as improbable as chance, without saying so.
-struct Random(Engine);
-
-impl Llm for Random {
-    fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, llm::Error> {
-        self.0.ask(chat, form, sampling)
-    }
-
-    fn score_continuations(&self, chat: &Chat, texts: &[String]) -> Result<Vec<Scored>, llm::Error> {
-        let scored = self.0.score_continuations(chat, texts)?;
-        Ok(scored.into_iter().map(|scored| Scored { is_chance: false, ..scored }).collect())
-    }
-}
-
 #[test]
 fn a_score_is_what_the_model_would_say_if_it_wrote_the_text() {
     let engine = tiny_engine("qwen2", 16, 2048);
-    let panel = Panel::new(Arc::new(Random(engine.clone())), Sampling::default());
+    let panel = Panel::new(Arc::new(Noise(Arc::new(engine.clone()))), Sampling::default());
     let group = document();
     let scores = |options: &str| -> Vec<f64> {
         let judge = fakes::judge(&format!("likelihood:{options}"), &doc());
