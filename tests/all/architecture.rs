@@ -86,7 +86,8 @@ const EMPTY_NAMES: &[&str] =
     &["utils", "util", "common", "helpers", "types", "misc", "manager", "service", "handler"];
 
 /// Folders and files where `unsafe` is at home.
-const UNSAFE_HOMES: &[&str] = &["model/cpu", "model/cuda", "model/weights", "files/descriptor"];
+const UNSAFE_HOMES: &[&str] =
+    &["model/cpu", "model/cuda", "model/weights", "files/descriptor", "files/owner"];
 
 /// Where the network is at home: `models pull`, and a search service on this machine that the user names.
 const NETWORK_HOMES: &[&str] = &["card", "evidence/backend"];

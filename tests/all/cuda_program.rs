@@ -383,18 +383,23 @@ fn a_kernel_that_goes_wrong_is_found_while_running() {
     assert_eq!(verdicts("wrong"), verdicts("whole"));
 }
 
-/// A variable that is no number is refused by its name, whatever the command.
+/// A variable that is no number is refused by its name, whatever the command. An empty one counts as none.
 #[test]
 fn variables_that_are_no_numbers_are_refused_by_name() {
-    for name in ["TRIBUNAL_STEP_LIMIT", "TRIBUNAL_STEP_CHECK", "TRIBUNAL_GPU_CHECK"] {
-        let output = Command::new(env!("CARGO_BIN_EXE_tribunal"))
-            .args(["methods", "list"])
-            .env(name, "soon")
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(&format!("`{name}=soon`: it must be a whole number or `off`")), "{said}");
+    let number = "it must be a whole number or `off`";
+    for (name, reason) in [
+        ("TRIBUNAL_STEP_LIMIT", number),
+        ("TRIBUNAL_STEP_CHECK", number),
+        ("TRIBUNAL_GPU_CHECK", number),
+        ("TRIBUNAL_SAVED_PREFIXES", "`soon` is not a size; write it like 2GiB or 800MiB, or `off`"),
+    ] {
+        for (value, code) in [("soon", 2), ("", 0), ("off", 0), ("12", 0)] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_tribunal"));
+            let output = command.args(["methods", "list"]).env(name, value).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(code), "{name}={value}: {said}");
+            assert!(code == 0 || said.contains(&format!("`{name}=soon`: {reason}")), "{said}");
+        }
     }
 }
 

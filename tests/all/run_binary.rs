@@ -87,6 +87,11 @@ fn a_second_run_reads_the_instructions_and_examples_of_the_first() {
     };
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path().join("home");
+    let outcome = |out: &Path| {
+        let summary: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(out.join("summary.json")).unwrap()).unwrap();
+        (verdicts(out), summary["cost"]["usage"]["cached"].as_u64().unwrap())
+    };
     let run = |name: &str, gib: &str| {
         let (out, examples) =
             (folder.path().join(name), PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/en-de"));
@@ -98,15 +103,20 @@ fn a_second_run_reads_the_instructions_and_examples_of_the_first() {
         command.env("TRIBUNAL_HOME", &home).env("TRIBUNAL_SAVED_PREFIXES", gib);
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         finish(command);
-        let summary: serde_json::Value =
-            serde_json::from_str(&fs::read_to_string(out.join("summary.json")).unwrap()).unwrap();
-        (verdicts(&out), summary["cost"]["usage"]["cached"].as_u64().unwrap())
+        outcome(&out)
     };
     let saved = || fs::read_dir(home.join("prefixes")).map_or(0, Iterator::count);
     let (expected, cached) = run("plain", "off");
     assert_eq!((cached, saved()), (0, 0));
-    assert_eq!(run("first", "1"), (expected.clone(), 0));
+    assert_eq!(run("first", "1GiB"), (expected.clone(), 0));
     assert_eq!(saved(), 1);
     let (again, cached) = run("second", "1");
     assert!(again == expected && cached > 700, "{cached} tokens");
+    // A repeated run computes everything.
+    let repeated = folder.path().join("repeated");
+    let mut rerun = Command::new(env!("CARGO_BIN_EXE_tribunal"));
+    rerun.arg("rerun").arg(folder.path().join("second")).arg("--out").arg(&repeated);
+    rerun.env("TRIBUNAL_HOME", &home).stdout(Stdio::null()).stderr(Stdio::piped());
+    finish(rerun);
+    assert_eq!(outcome(&repeated), (expected, 0));
 }

@@ -11,6 +11,10 @@ use crate::{
     llm::Sampling,
 };
 
+mod variables;
+
+pub use variables::check_variables;
+
 /// What is judged.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Input")]
@@ -277,46 +281,17 @@ impl EngineArgs {
             batch: self.batch,
             threads: self.threads,
             prefix_cache: !self.no_prefix_cache,
-            saved_prefixes: variable(SAVED_PREFIXES).unwrap_or(default.saved_prefixes),
+            saved_prefixes: variables::saved_prefixes().unwrap_or(default.saved_prefixes),
             drafts: !self.no_drafts,
             graphs: !self.no_graphs,
             gpu_kernels: self.gpu_kernels.clone(),
             dependent_launch: !self.no_dependent_launch,
-            hung_after: variable(STEP_LIMIT).map_or(default.hung_after, f64::from),
-            recheck_every: variable(STEP_CHECK).map_or(default.recheck_every, |n| n as usize),
+            hung_after: variables::number_of(variables::STEP_LIMIT).map_or(default.hung_after, f64::from),
+            recheck_every: variables::number_of(variables::STEP_CHECK)
+                .map_or(default.recheck_every, |n| n as usize),
             cpu_tier: self.cpu_tier.clone(),
         }
     }
-}
-
-/// Seconds after which a GPU's step may count as hung, and how many steps there are for one that is computed twice.
-const STEP_LIMIT: &str = "TRIBUNAL_STEP_LIMIT";
-const STEP_CHECK: &str = "TRIBUNAL_STEP_CHECK";
-
-/// GiB of saved prefixes.
-const SAVED_PREFIXES: &str = "TRIBUNAL_SAVED_PREFIXES";
-
-/// Checks the environment variables that are numbers.
-///
-/// # Errors
-/// The first one that is neither a number nor `off`.
-pub fn check_variables() -> Result<(), String> {
-    for name in [STEP_LIMIT, STEP_CHECK, SAVED_PREFIXES, "TRIBUNAL_GPU_CHECK"] {
-        let Ok(value) = std::env::var(name) else { continue };
-        if number(&value).is_none() {
-            return Err(format!("`{name}={value}`: it must be a whole number or `off`"));
-        }
-    }
-    Ok(())
-}
-
-/// The number of an environment variable, 0 where it is `off`; `None` where there is none.
-fn variable(name: &str) -> Option<u32> {
-    number(&std::env::var(name).ok()?)
-}
-
-fn number(value: &str) -> Option<u32> {
-    if value == "off" { Some(0) } else { value.parse().ok() }
 }
 
 /// The command with no option hidden.

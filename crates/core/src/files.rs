@@ -8,11 +8,13 @@ use std::{
 
 mod descriptor;
 mod explain;
+mod owner;
 pub mod packed;
 mod stamp;
 pub mod text;
 
 pub use explain::{describe, explain};
+pub use owner::{check_private, make_private, open_private};
 pub use stamp::{Stamp, Time};
 
 /// Why a file cannot be written or read.
@@ -49,7 +51,7 @@ pub fn write(path: &Path, fill: impl FnOnce(Fill<'_>) -> io::Result<()>) -> Resu
     let wrong = Error::of("write", path);
     match place(path).map_err(&wrong)? {
         Place::Plain(place) => {
-            discard_abandoned(&place);
+            discard_abandoned(folder_of(&place), |name| place.file_name().is_some_and(|of| of == name));
             put(&place, fill).map_err(wrong)
         }
         Place::Stream => {
@@ -103,21 +105,21 @@ pub fn discard_unfinished(folder: &Path, most: usize) -> Result<(), Error> {
 /// # Errors
 /// A folder that cannot be read, and a file that cannot be removed.
 pub fn discard_unfinished_of(folder: &Path, names: &[&str]) -> Result<(), Error> {
-    for path in unfinished(folder, names).map_err(Error::of("read", folder))? {
+    for path in unfinished(folder, |name| names.contains(&name)).map_err(Error::of("read", folder))? {
         fs::remove_file(&path).map_err(Error::of("remove", &path))?;
     }
     Ok(())
 }
 
-/// The temporary files in a folder for files of these names: `.NAME.RANDOM.new`.
-fn unfinished(folder: &Path, names: &[&str]) -> io::Result<Vec<PathBuf>> {
+/// The temporary files in a folder for files of such names: `.NAME.RANDOM.new`.
+fn unfinished(folder: &Path, is_name: impl Fn(&str) -> bool) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name();
         let name = name.to_str().and_then(|name| name.strip_prefix('.')?.strip_suffix(TEMPORARY));
         let is_of = |(of, random): (&str, &str)| {
-            names.contains(&of) && random.len() == RANDOM && random.bytes().all(|b| b.is_ascii_alphanumeric())
+            is_name(of) && random.len() == RANDOM && random.bytes().all(|b| b.is_ascii_alphanumeric())
         };
         if name.and_then(|name| name.rsplit_once('.')).is_some_and(is_of) && entry.file_type()?.is_file() {
             found.push(entry.path());
@@ -126,10 +128,10 @@ fn unfinished(folder: &Path, names: &[&str]) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Removes the temporary files of a file that no process has locked, left by killed processes. Failures are ignored.
-pub fn discard_abandoned(path: &Path) {
-    let (folder, name) = (folder_of(path), path.file_name().and_then(|name| name.to_str()));
-    for left in name.and_then(|name| unfinished(folder, &[name]).ok()).unwrap_or_default() {
+/// Removes the temporary files of a folder's files of such names that no process has locked, left by killed
+/// processes. Failures are ignored.
+pub fn discard_abandoned(folder: &Path, is_name: impl Fn(&str) -> bool) {
+    for left in unfinished(folder, is_name).unwrap_or_default() {
         if let Ok(file) = own(&left, OpenOptions::new().read(true).write(true))
             && file.try_lock().is_ok()
         {

@@ -143,7 +143,8 @@ pub fn load(model: &ModelSpec, resources: &Resources, sampling: Sampling) -> Res
     let taken = &loaded[assignments[0].model.as_str()].located.options;
     let n_rows = taken.n_rows * (1 + taken.more_devices.len());
     let memory: Memory = Box::new(move || memory(&engine));
-    let notes = loaded.values().flat_map(|loaded| loaded.notes.iter().cloned()).collect();
+    let mut notes: Vec<String> = loaded.values().flat_map(|loaded| loaded.notes.iter().cloned()).collect();
+    notes.dedup();
     let least_saved = taken.saved_prefixes.is_some().then(|| least_saved(main.engine.facts().weight_bytes));
     Ok(Models { panel, signature, model, model_of_role, memory, files, n_rows, least_saved, notes })
 }
@@ -214,7 +215,7 @@ impl WithAdapters {
             located.options.saved_prefixes = Some(SavedPrefixes {
                 folder: home.join(PREFIXES),
                 model,
-                max_bytes: u64::from(resources.saved_prefixes) << 30,
+                max_bytes: resources.saved_prefixes,
             });
         }
         let engine = Arc::new(Engine::open(&located.weights, &located.options)?);

@@ -129,6 +129,8 @@ fn apply(spec: &mut Spec, changes: &Changes) {
     spec.resources.batch = batch.or(spec.resources.batch);
     spec.resources.threads = threads.or(spec.resources.threads);
     spec.resources.kv_cache = kv_cache.or(spec.resources.kv_cache);
+    // A check of verdicts computes everything that they depend on.
+    spec.resources.saved_prefixes = 0;
 }
 
 /// The input where the command found it: that of a shard whose folder keeps no copy.

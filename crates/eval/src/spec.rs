@@ -263,8 +263,8 @@ pub struct Resources {
     pub threads: Option<usize>,
     pub prefix_cache: bool,
     /// Disk space for the keys and values of methods' instructions and examples, which later runs on a CPU read; 0: none are
-    /// saved. Unit: GiB.
-    pub saved_prefixes: u32,
+    /// saved. Unit: bytes.
+    pub saved_prefixes: u64,
     /// Speculative decoding.
     pub drafts: bool,
     /// CUDA graphs.
@@ -295,7 +295,7 @@ impl Default for Resources {
             batch: None,
             threads: None,
             prefix_cache: true,
-            saved_prefixes: 4,
+            saved_prefixes: 4 << 30,
             drafts: true,
             graphs: true,
             gpu_kernels: "auto".into(),

@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeMap,
     fs::{self, File},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -111,9 +112,10 @@ fn key(path: &Path) -> Option<String> {
     fs::canonicalize(path).ok()?.to_str().map(str::to_owned)
 }
 
-/// What is remembered; nothing when the file of hashes is missing or damaged.
+/// The hashes that are remembered; none when their file is missing or damaged, or others can have written it.
 fn recall(memory: &Path) -> BTreeMap<String, Remembered> {
-    fs::read(memory).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    let file = files::open_private(memory).ok();
+    file.and_then(|file| serde_json::from_reader(io::BufReader::new(file)).ok()).unwrap_or_default()
 }
 
 /// The next file of hashes, begun before the new entry is computed.
@@ -214,6 +216,23 @@ mod tests {
         let names: Vec<_> =
             fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, ["model.gguf"], "nothing is left behind");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn hashes_that_others_can_have_written_are_not_believed() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("model.gguf");
+        fs::write(&file, "one").unwrap();
+        let hashes = at_once(home.path());
+        hashes.sha256(&file).unwrap();
+        let forged = "0".repeat(64);
+        tamper(home.path(), &forged);
+        assert_eq!(hashes.sha256(&file).unwrap(), forged);
+        fs::set_permissions(home.path().join(MEMORY), fs::Permissions::from_mode(0o666)).unwrap();
+        assert_eq!(hashes.sha256(&file).unwrap(), digest::sha256_of(b"one"));
     }
 
     #[test]

@@ -61,8 +61,11 @@ pub fn over(
     let kv_bytes = models.iter().map(|ready| ready.kv_bytes).sum();
     let tokenizer = Arc::new(tokenizer);
     let built = Built { weights, context, template: source, chat_options, stops };
+    let signature = signed::signature(options, &built);
+    let prefixes = prefix_files(&signature, options);
+    let remark = prefixes.as_ref().and_then(PrefixFiles::remark);
     let facts = Facts {
-        signature: signed::signature(options, &built),
+        signature,
         context,
         n_layers: config.n_layers,
         only_on_cpu: weights.only_on_cpu(),
@@ -70,9 +73,9 @@ pub fn over(
         adapter_bytes: adapters.iter().map(Adapter::n_bytes).sum(),
         kv_bytes,
         sizes: config.into(),
-        remarks: weights.remarks().to_vec(),
+        remarks: weights.remarks().iter().cloned().chain(remark).collect(),
     };
-    let workers = Workers::start(models, prefix_files(&facts.signature, options).as_ref(), options)?;
+    let workers = Workers::start(models, prefixes.as_ref(), options)?;
     let vocabulary = Vocabulary::new(&tokenizer, config.vocab).map_err(|e| text(e.to_string()))?;
     let n_adapters = adapters.len();
     let loaded = Loaded { workers, tokenizer, template, vocabulary, facts, n_adapters };

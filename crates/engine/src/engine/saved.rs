@@ -62,31 +62,48 @@ impl PrefixFiles {
         self.folder.join(digest::hex(&hash.finalize())).with_extension(EXTENSION)
     }
 
-    /// What was saved of a prefix, so many bytes. `None` where there is no file, or one that is damaged.
+    /// The reason why prefixes are not read, or some of them: a file's hash does not tell who wrote it, so
+    /// that the user alone may have.
     #[must_use]
-    pub fn read(&self, prefix: &Prefix, n_bytes: usize) -> Option<Vec<u8>> {
+    pub fn remark(&self) -> Option<String> {
+        let Err(error) = files::check_private(&self.folder) else {
+            let files = files_in(&self.folder).unwrap_or_default();
+            return files.iter().find_map(|(path, _)| remark(path, &files::check_private(path).err()?));
+        };
+        remark(&self.folder, &error)
+    }
+
+    /// The keys and values that were saved of a prefix, so many bytes. `None` where there is no file, or one
+    /// that is damaged.
+    ///
+    /// # Errors
+    /// A file or folder that the user alone cannot have written, or that cannot be read.
+    pub fn read(&self, prefix: &Prefix, n_bytes: usize) -> io::Result<Option<Vec<u8>>> {
         let path = self.path(prefix);
+        let file = match files::check_private(&self.folder).and_then(|()| files::open_private(&path)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
         let mut bytes = Vec::new();
-        let file = files::open_own(&path).ok()?;
-        io::Read::read_to_end(&mut io::Read::take(&file, (HASH + n_bytes + 1) as u64), &mut bytes).ok()?;
+        io::Read::read_to_end(&mut io::Read::take(&file, (HASH + n_bytes + 1) as u64), &mut bytes)?;
         let is_whole = bytes.len() == HASH + n_bytes && bytes[..HASH] == hash(&path, &bytes[HASH..]);
         // One whose time cannot be set is only removed earlier than others.
         let _ = file.set_modified(SystemTime::now());
-        is_whole.then(|| bytes.split_off(HASH))
+        Ok(is_whole.then(|| bytes.split_off(HASH)))
     }
 
     /// Saves a prefix. Where it cannot be, the next process computes it again.
     ///
     /// # Errors
-    /// A folder that cannot be written to.
+    /// A folder that is not the user's alone, or cannot be written to.
     pub fn write(&self, prefix: &Prefix, bytes: &[u8]) -> Result<(), files::Error> {
         if (HASH + bytes.len()) as u64 > self.max_bytes {
             return Ok(());
         }
         let path = self.path(prefix);
         let failed = |source| files::Error { action: "write", path: path.clone(), source };
-        fs::create_dir_all(&self.folder).map_err(failed)?;
-        files::discard_abandoned(&path);
+        files::make_private(&self.folder).map_err(failed)?;
+        files::discard_abandoned(&self.folder, is_name);
         files::replace(&path, |file| {
             file.write_all(&hash(&path, bytes))?;
             file.write_all(bytes)
@@ -117,10 +134,11 @@ impl Saving {
         self.block_bytes
     }
 
-    /// The keys and values of a prefix, block after block, and the state after it; one without a file is saved later.
+    /// The keys and values of a prefix, block after block, and the state after it; one without a file is
+    /// saved later, unless there is one that may not be read.
     pub fn find(&mut self, prefix: &Prefix) -> Option<Vec<u8>> {
         let n_bytes = prefix.tokens.len() / BLOCK * self.block_bytes + self.state_bytes;
-        let found = self.files.read(prefix, n_bytes);
+        let found = self.files.read(prefix, n_bytes).ok()?;
         if found.is_none() && !self.missing.contains(prefix) {
             self.missing.push(prefix.clone());
         }
@@ -157,15 +175,31 @@ fn hash(path: &Path, bytes: &[u8]) -> [u8; HASH] {
     Sha256::new().chain_update(name).chain_update(bytes).finalize().into()
 }
 
+fn remark(path: &Path, error: &io::Error) -> Option<String> {
+    let hint = "`chmod go-w` makes your own private; delete what another user made";
+    let path = path.display();
+    (error.kind() != io::ErrorKind::NotFound)
+        .then(|| format!("saved prefixes are not read from `{path}`: {error}\nhint: {hint}"))
+}
+
+/// Whether a file's name is that of a prefix: a hash.
+fn is_name(name: &str) -> bool {
+    let hash = name.strip_suffix(EXTENSION).and_then(|name| name.strip_suffix('.'));
+    hash.is_some_and(|hash| hash.len() == 2 * HASH && hash.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+/// The prefixes' files in a folder. Another process may remove them meanwhile.
+fn files_in(folder: &Path) -> io::Result<Vec<(PathBuf, fs::Metadata)>> {
+    let named =
+        fs::read_dir(folder)?.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_name));
+    Ok(named.filter_map(|entry| Some((entry.path(), entry.metadata().ok()?))).collect())
+}
+
 /// Removes the least recently used prefixes until all files of a folder together take at most so many bytes.
 fn remove_oldest(folder: &Path, most: u64) -> io::Result<()> {
     let mut found = Vec::new();
-    // Another process may remove them meanwhile.
-    for entry in fs::read_dir(folder)?.flatten() {
-        let (path, Ok(there)) = (entry.path(), entry.metadata()) else { continue };
-        if there.is_file() && path.extension().is_some_and(|extension| extension == EXTENSION) {
-            found.push((there.modified()?, there.len(), path));
-        }
+    for (path, there) in files_in(folder)?.into_iter().filter(|(_, there)| there.is_file()) {
+        found.push((there.modified()?, there.len(), path));
     }
     found.sort();
     let mut total: u64 = found.iter().map(|(_, n_bytes, _)| n_bytes).sum();
@@ -196,14 +230,17 @@ mod tests {
     fn a_prefix_is_found_by_the_same_engine_alone() {
         let dir = tempfile::tempdir().unwrap();
         let own = files(dir.path(), "abc", "kv:bf16");
-        assert_eq!(own.read(&prefix(&[1, 2]), 3), None);
+        assert_eq!(own.read(&prefix(&[1, 2]), 3).unwrap(), None);
         own.write(&prefix(&[1, 2]), &[7, 8, 9]).unwrap();
-        assert_eq!(files(dir.path(), "abc", "kv:bf16").read(&prefix(&[1, 2]), 3), Some(vec![7, 8, 9]));
-        assert_eq!(own.read(&prefix(&[1, 2, 3]), 3), None);
+        assert_eq!(
+            files(dir.path(), "abc", "kv:bf16").read(&prefix(&[1, 2]), 3).unwrap(),
+            Some(vec![7, 8, 9])
+        );
+        assert_eq!(own.read(&prefix(&[1, 2, 3]), 3).unwrap(), None);
         let of_adapter = Prefix { variant: Variant { adapter: Some(0), n_layers: None }, ..prefix(&[1, 2]) };
-        assert_eq!(own.read(&of_adapter, 3), None);
+        assert_eq!(own.read(&of_adapter, 3).unwrap(), None);
         for other in [files(dir.path(), "abd", "kv:bf16"), files(dir.path(), "abc", "kv:f32")] {
-            assert_eq!(other.read(&prefix(&[1, 2]), 3), None);
+            assert_eq!(other.read(&prefix(&[1, 2]), 3).unwrap(), None);
         }
     }
 
@@ -218,25 +255,61 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[wrong] ^= 1;
             fs::write(&path, bytes).unwrap();
-            assert_eq!(own.read(&known, 100), None, "byte {wrong}");
+            assert_eq!(own.read(&known, 100).unwrap(), None, "byte {wrong}");
         }
         for n in [0, HASH, whole.len() - 1] {
             fs::write(&path, &whole[..n]).unwrap();
-            assert_eq!(own.read(&known, 100), None, "{n} bytes");
+            assert_eq!(own.read(&known, 100).unwrap(), None, "{n} bytes");
         }
         fs::write(&path, [&whole[..], &[0]].concat()).unwrap();
-        assert_eq!(own.read(&known, 100), None, "a byte too many");
+        assert_eq!(own.read(&known, 100).unwrap(), None, "a byte too many");
         // The content of another prefix under this name.
         own.write(&prefix(&[2]), &[7; 100]).unwrap();
         fs::copy(own.path(&prefix(&[2])), &path).unwrap();
-        assert_eq!(own.read(&known, 100), None);
-        // A process that was killed while it wrote.
-        let name = path.file_name().unwrap().to_str().unwrap();
-        let unfinished = path.with_file_name(format!(".{name}.abc123.new"));
-        fs::write(&unfinished, [7; 50]).unwrap();
+        assert_eq!(own.read(&known, 100).unwrap(), None);
+    }
+
+    /// Files and folders of other users, or open to them, are neither read nor replaced.
+    #[cfg(unix)]
+    #[test]
+    fn a_prefix_that_others_can_have_written_is_not_read() {
+        use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+
+        let dir = tempfile::tempdir().unwrap();
+        let (own, known) = (files(dir.path(), "abc", ""), prefix(&[1]));
         own.write(&known, &[7; 100]).unwrap();
-        assert_eq!(own.read(&known, 100), Some(vec![7; 100]));
-        assert!(!unfinished.exists());
+        let (folder, file) = (own.folder.clone(), own.path(&known));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&folder), mode(&file), own.remark()), (0o700, 0o600, None));
+        let check = |at: &Path, reason: &str| {
+            assert!(own.read(&known, 100).unwrap_err().to_string().contains(reason), "{reason}");
+            let remark = own.remark().unwrap();
+            assert!(remark.contains(&format!("`{}`: {reason}", at.display())), "{remark}");
+            let mut saving = Saving::new(own.clone(), 100, 0);
+            assert_eq!((saving.find(&known), saving.missing.len()), (None, 0));
+        };
+        for (path, usual) in [(&folder, 0o700), (&file, 0o600)] {
+            for open in [0o020, 0o002] {
+                fs::set_permissions(path, fs::Permissions::from_mode(usual | open)).unwrap();
+                check(path, "other users may write to it");
+            }
+            fs::set_permissions(path, fs::Permissions::from_mode(usual)).unwrap();
+            // Only root can give a file away.
+            if chown(path, Some(65534), None).is_ok() {
+                check(path, "it belongs to another user");
+                chown(path, Some(0), None).unwrap();
+            }
+            let aside = dir.path().join("aside");
+            fs::rename(path, &aside).unwrap();
+            symlink(&aside, path).unwrap();
+            check(path, "it is a link");
+            fs::remove_file(path).unwrap();
+            fs::rename(&aside, path).unwrap();
+        }
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(own.write(&prefix(&[2]), &[7; 100]).is_err());
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!((own.remark(), own.read(&known, 100).unwrap()), (None, Some(vec![7; 100])));
     }
 
     #[test]
@@ -253,12 +326,25 @@ mod tests {
                 .set_modified(time)
                 .unwrap();
         }
-        fs::write(own.folder.join("other.txt"), [0; 1000]).unwrap();
-        assert!(own.read(&prefix(&[1]), 100).is_some(), "which is now the latest");
+        let of_user = ["other.txt", "notes.kv", ".notes.kv.abc123.new"].map(|name| own.folder.join(name));
+        of_user.iter().for_each(|path| fs::write(path, [0; 1000]).unwrap());
+        assert!(own.read(&prefix(&[1]), 100).unwrap().is_some(), "which is now the latest");
         remove_oldest(&own.folder, 2 * (100 + HASH as u64)).unwrap();
-        let there = [1, 2, 3].map(|id| own.read(&prefix(&[id]), 100).is_some());
-        assert_eq!((there, own.folder.join("other.txt").exists()), ([true, false, true], true));
+        let there = [1, 2, 3].map(|id| own.read(&prefix(&[id]), 100).unwrap().is_some());
+        assert_eq!((there, of_user.iter().all(|path| path.exists())), ([true, false, true], true));
+        // Processes that were killed while they wrote.
+        let unfinished = [5, 6].map(|id| {
+            let path = own.path(&prefix(&[id]));
+            path.with_file_name(format!(".{}.abc123.new", path.file_name().unwrap().display()))
+        });
+        unfinished.iter().for_each(|path| fs::write(path, [7; 50]).unwrap());
+        own.write(&prefix(&[5]), &[0; 100]).unwrap();
+        assert!(!unfinished.iter().any(|path| path.exists()) && of_user.iter().all(|path| path.exists()));
         own.write(&prefix(&[4]), &[0; 1000]).unwrap();
-        assert_eq!(own.read(&prefix(&[4]), 1000), None, "a longer one than all may be is not written");
+        assert_eq!(
+            own.read(&prefix(&[4]), 1000).unwrap(),
+            None,
+            "a longer one than all may be is not written"
+        );
     }
 }

@@ -1,0 +1,67 @@
+//! Environment variables that set no option of the command line: numbers and a size.
+
+use super::bytes;
+
+/// Seconds after which a GPU's step may count as hung, and how many steps there are for one that is computed twice.
+pub(super) const STEP_LIMIT: &str = "TRIBUNAL_STEP_LIMIT";
+pub(super) const STEP_CHECK: &str = "TRIBUNAL_STEP_CHECK";
+
+/// The size of all saved prefixes.
+const SAVED_PREFIXES: &str = "TRIBUNAL_SAVED_PREFIXES";
+
+/// Checks the environment variables that are numbers or sizes.
+///
+/// # Errors
+/// The first one that is neither, nor `off`.
+pub fn check_variables() -> Result<(), String> {
+    for name in [STEP_LIMIT, STEP_CHECK, "TRIBUNAL_GPU_CHECK"] {
+        if let Some(value) = value_of(name).filter(|value| number(value).is_none()) {
+            return Err(format!("`{name}={value}`: it must be a whole number or `off`"));
+        }
+    }
+    let Some(value) = value_of(SAVED_PREFIXES) else { return Ok(()) };
+    let reason = |reason| format!("`{SAVED_PREFIXES}={value}`: {reason}, or `off`");
+    prefix_size(&value).map(drop).map_err(reason)
+}
+
+/// The value of an environment variable. An empty one counts as none, as a script sets it that takes a value
+/// away.
+fn value_of(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The number of an environment variable, 0 where it is `off`; `None` where there is none.
+pub(super) fn number_of(name: &str) -> Option<u32> {
+    number(&value_of(name)?)
+}
+
+fn number(value: &str) -> Option<u32> {
+    if value == "off" { Some(0) } else { value.parse().ok() }
+}
+
+/// The size of all saved prefixes, where it is set.
+pub(super) fn saved_prefixes() -> Option<u64> {
+    prefix_size(&value_of(SAVED_PREFIXES)?).ok()
+}
+
+/// A size as [`bytes`] reads it, 0 where it is `off`. A small number alone is one of GiB.
+fn prefix_size(value: &str) -> Result<u64, String> {
+    match number(value) {
+        Some(gib @ 0..1024) => Ok(u64::from(gib) << 30),
+        _ => bytes(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_saved_prefixes() {
+        for (size, n_bytes) in [("off", 0), ("0", 0), ("2", 2 << 30), ("2GiB", 2 << 30), ("800m", 800 << 20)]
+        {
+            assert_eq!(prefix_size(size), Ok(n_bytes), "{size}");
+        }
+        assert!(prefix_size("much").is_err() && prefix_size("-1").is_err());
+    }
+}

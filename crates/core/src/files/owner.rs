@@ -1,0 +1,63 @@
+//! Files and folders that the user alone can have written. It reads no content.
+
+use std::{
+    fs::{self, File, Metadata},
+    io,
+    path::Path,
+};
+
+/// Opens a file as [`super::open_own`], of which the user is the owner and which no one else may write to.
+///
+/// # Errors
+/// As [`super::open_own`], and a file of another user or with write access for others.
+pub fn open_private(path: &Path) -> io::Result<File> {
+    let file = super::open_own(path)?;
+    check(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Checks that a file or folder is the user's, and that no one else may write to it. A link is neither.
+///
+/// # Errors
+/// One that is missing or a link, of another user, or with write access for others.
+pub fn check_private(path: &Path) -> io::Result<()> {
+    let there = fs::symlink_metadata(path)?;
+    if there.is_symlink() { Err(io::Error::other("it is a link")) } else { check(&there) }
+}
+
+/// Makes a folder for the user alone; those above it are made as the umask says.
+///
+/// # Errors
+/// A folder that cannot be made, or is there already and fails [`check_private`].
+pub fn make_private(folder: &Path) -> io::Result<()> {
+    if let Some(above) = folder.parent() {
+        fs::create_dir_all(above)?;
+    }
+    let mut maker = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut maker, 0o700);
+    match maker.create(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => check_private(folder),
+    }
+}
+
+#[cfg(unix)]
+#[expect(unsafe_code, reason = "the standard library does not name the user")]
+fn check(there: &Metadata) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    // SAFETY: the call has no conditions, and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    let others = 0o022;
+    match (there.uid() == user, there.mode() & others == 0) {
+        (true, true) => Ok(()),
+        (false, _) => Err(io::Error::other("it belongs to another user")),
+        (true, false) => Err(io::Error::other("other users may write to it")),
+    }
+}
+
+#[cfg(not(unix))]
+fn check(_: &Metadata) -> io::Result<()> {
+    Ok(()) // folders of a user's profile are private there
+}
