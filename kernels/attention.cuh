@@ -7,7 +7,7 @@
 //   score[j]  = (q . k[j]) * scale       mma_bf16 along the head, 16 dimensions at a time, from 0; through a softcap
 //                                        (softcap.cuh) where cap is not 0
 //   peak      = max score[j]
-//   weight[j] = bf16(coarse_exp(score[j] - peak)), 0 for a key that is not seen
+//   weight[j] = bf16(coarse_exp(score[j] - peak)), 0 for a key that is not seen; NaN for a NaN, which peaks leave out
 //   sum       = the weights in the order of sum_of_slices
 //   part[d]   = sum_j weight[j] v[j][d]  mma_bf16 along the keys, a block of 16 at a time in order, from 0
 //
@@ -34,7 +34,7 @@ __device__ __forceinline__ int first_seen(int position, int window) {
 }
 
 // e^x for x <= 0 where the result is rounded to bf16: relative error under 5e-5, a fortieth of that rounding. 0 below
-// -45, so that no product of weights is subnormal, and for NaN (which the products of values then carry on).
+// -45, so that no product of weights is subnormal; NaN for NaN, which is why 2^n is a factor and not added to the bits.
 // x = (n + r) ln 2 with |r| <= 1/2; 2^r is its series to the fourth power, whose factors are powers of ln 2 over
 // factorials. Half as many instructions as exp_f32, in the loop where they count.
 __device__ __forceinline__ float coarse_exp(float x) {
@@ -45,8 +45,8 @@ __device__ __forceinline__ float coarse_exp(float x) {
   p = __fmaf_rn(p, r, 0.2402265f);
   p = __fmaf_rn(p, r, 0.6931472f);
   p = __fmaf_rn(p, r, 1.0f);
-  const unsigned bits = __float_as_uint(p) + (__float_as_uint(shifted) << 23);
-  return x >= -45.0f ? __uint_as_float(bits) : 0.0f;
+  const float power = __uint_as_float((__float_as_uint(shifted) << 23) + 0x3f800000u);
+  return x < -45.0f ? 0.0f : __fmul_rn(p, power);
 }
 
 // The sum of a split's weights. Lane t of a quad adds, for the blocks of one slice in order, the keys 2t, 2t + 1,

@@ -6,7 +6,7 @@
 // `weigh` scores the given id; `choose` samples one among the allowed: with temperature <= 0 the first of the largest,
 // otherwise the first id at which the running sum of e^((logit - largest) / temperature), in order of ids, exceeds
 // draw * sum. With top_p < 1 from the nucleus alone: the fewest tokens whose weights sum to at least top_p of all, the
-// heaviest first, of equal ones the smallest ids first. A NaN has the weight 0.
+// heaviest first, of equal ones the smallest ids first. A row with a NaN has no log-probability.
 //
 //   logits   [any, vocab]         f32
 //   wants    [n_wants]            see Want; several may name one row
@@ -65,10 +65,10 @@ struct Row {
   const unsigned* mask;  // null: everything is allowed
   int vocab, mask_words;
 
-  // Four logits from `id` on, a multiple of 4; NaN beyond the vocabulary.
-  __device__ __forceinline__ float4 four(int id) const {
+  // Four logits from `id` on, a multiple of 4; `none` beyond the vocabulary: NaN, which no search finds, or minus infinity,
+  // which adds nothing.
+  __device__ __forceinline__ float4 four(int id, float none = __int_as_float(0x7fc00000)) const {
     if (vocab % 4 == 0) return *reinterpret_cast<const float4*>(logits + id);
-    const float none = __int_as_float(0x7fc00000);
     return {logits[id], id + 1 < vocab ? logits[id + 1] : none, id + 2 < vocab ? logits[id + 2] : none,
             id + 3 < vocab ? logits[id + 3] : none};
   }
@@ -84,13 +84,10 @@ __device__ __forceinline__ float at(const float4& four, int i) {
   return i == 0 ? four.x : i == 1 ? four.y : i == 2 ? four.z : four.w;
 }
 
-// e^(x - peak), and 0 where that is not a number.
-__device__ __forceinline__ float weight(float x, float peak) {
-  const float less = __fsub_rn(x, peak);
-  return less == less ? exp_f32(less) : 0.0f;
-}
+// e^(x - peak). NaN where that is not a number, and with it the sum and the log-probability.
+__device__ __forceinline__ float weight(float x, float peak) { return exp_f32(__fsub_rn(x, peak)); }
 
-// The same for sampling, in units of 2^-44.
+// The same for sampling, in units of 2^-44; 0 where that is not a number.
 struct Tempered {
   float peak, by;
   __device__ __forceinline__ float weight(float x) const {
@@ -190,7 +187,7 @@ __device__ __forceinline__ Sums sums_of_warp(const Row& row, int thread, const B
   Sums sum = {0.0, 0.0};
 #pragma unroll 2
   for (int c = 4 * thread; c < row.vocab; c += kStride) {
-    const float4 x = row.four(c);
+    const float4 x = row.four(c, -INFINITY);
     const float pair = __fadd_rn(weight(x.x, best.peak), weight(x.y, best.peak));
     const float next = __fadd_rn(weight(x.z, best.peak), weight(x.w, best.peak));
     sum.all = __dadd_rn(sum.all, static_cast<double>(__fadd_rn(pair, next)));

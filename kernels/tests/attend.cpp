@@ -183,6 +183,35 @@ void test_both(Tally& tally) {
   tally.check(right, "some rows whole, others in splits");
 }
 
+// A NaN in a query, or in a key, is NaN in all of its heads' outputs, and moves no other.
+void test_nan(Tally& tally) {
+  const Shape s = {4, 2, 64, 0, 0.2f, 0, true};
+  const Case c = make_case(s, mixed(), {1, true});
+  const int row = 3, head = 1, block = c.blocks_of(row)[0];
+  Case of_query = c, of_key = c;
+  of_query.q[(size_t(row) * s.heads + head) * s.dim + 5] = nan_bf16();
+  of_key.keys[size_t(block) * s.kv_heads * kBlock * s.dim + 5] = nan_bf16();
+  host::order() = 0;
+  const auto clean = by_rows(c, kPlain, row_tiles(c, 1));
+  const auto check = [&](const std::vector<bf16>& out, bool is_query, const std::string& name) {
+    bool right = true;
+    for (size_t i = 0; i < out.size(); i++) {
+      const int at = int(i) / s.dim, r = at / s.heads, h = at % s.heads;
+      const bool is_nan = is_query ? r == row && h == head : c.blocks_of(r)[0] == block && h < s.heads / s.kv_heads;
+      right &= is_nan ? widen(out[i]) != widen(out[i]) : std::memcmp(&out[i], &clean[i], 2) == 0;
+    }
+    tally.check(right, "NaN in a " + std::string(is_query ? "query: " : "key: ") + name);
+  };
+  std::vector<Kernel> kernels = tiles(s.dim);
+  kernels.push_back(kPlain);
+  for (const Kernel& k : kernels)
+    for (const bool is_query : {true, false}) {
+      const Case& with = is_query ? of_query : of_key;
+      check(by_rows(with, k, row_tiles(with, 8)), is_query, k.name + ", rows");
+      check(by_splits(with, k, split_tiles(with, 8)).out, is_query, k.name + ", splits");
+    }
+}
+
 // The table that crates/engine/src/model/cuda/tiles.rs is held to as well.
 void test_shared_memory(Tally& tally) {
   std::ifstream file("kernels/tests/attend_shared.txt");
@@ -206,6 +235,7 @@ int main(int argc, char** argv) {
   Tally tally{"attend"};
   test_shared_memory(tally);
   test_both(tally);
+  test_nan(tally);
   // Heads that have no tile.
   for (const int dim : {48, 112})
     for (const int shape : {1, 3}) test_plain(tally, make_case(shapes(dim)[shape], mixed(), {1, true}));

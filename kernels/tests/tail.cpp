@@ -14,7 +14,6 @@ struct Sampler {
   const float* logits;
   std::vector<int> ids;  // allowed, ascending
 
-  static double exp_or_0(double x) { return x == x ? std::exp(x) : 0.0; }
   static float largest(const float* logits, const std::vector<int>& ids) {
     float peak = -INFINITY;
     for (const int id : ids) peak = std::fmax(peak, logits[id]);
@@ -24,7 +23,7 @@ struct Sampler {
     const double peak = largest(logits, ids);
     if (peak == -INFINITY) return -INFINITY;
     double total = 0;
-    for (const int id : ids) total += exp_or_0(logits[id] - peak);
+    for (const int id : ids) total += std::exp(logits[id] - peak);
     return peak + std::log(total);
   }
 

@@ -2,7 +2,7 @@
 //! files beside the weights; and which tokens end an answer.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fs,
     path::Path,
 };
@@ -298,4 +298,48 @@ fn a_dynamic_rope_has_no_positions_past_the_model() {
     let said = Engine::open(folder.path(), &long).err().expect("refused").to_string();
     assert!(said.contains("`dynamic`") && said.contains("`--context 512`"), "{said}");
     Engine::open(folder.path(), &options()).unwrap();
+}
+
+/// The name of a tensor without the numbers of its layer and its expert.
+fn kind(name: &str) -> String {
+    name.split('.').filter(|part| part.parse::<u32>().is_err()).collect::<Vec<_>>().join(".")
+}
+
+/// The tensor with NaN in its first number; in all of them where a row may not be used, as an expert's or a
+/// token's.
+fn with_nan(name: &str, tensor: &Tensor) -> Tensor {
+    let mut values = tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+    let n = if name.contains("expert") || name.contains("embed") { values.len() } else { 1 };
+    values[..n].fill(f32::NAN);
+    Tensor::from_vec(values, tensor.shape(), &Candle::Cpu).unwrap()
+}
+
+#[test]
+fn weights_that_are_not_numbers_leave_no_logits() {
+    let ids: Vec<u32> = (0..24).map(|i| 40 + i * 7 % 60).collect();
+    let models = ["gemma2", "gemma3", "gemma4-moe", "glm4-moe", "gpt-oss", "hunyuan", "llama", "ministral3"];
+    let more = ["qwen2", "qwen3", "qwen3-moe", "qwen3-5", "qwen3-5-moe", "qwen3-next", "smollm2"];
+    for model in models.into_iter().chain(more) {
+        let clean =
+            candle_core::safetensors::load(tiny(model).join("model.safetensors"), &Candle::Cpu).unwrap();
+        let folder = folder(model, &config(model));
+        let kinds: BTreeSet<String> = clean.keys().map(|name| kind(name)).collect();
+        for of in kinds {
+            let nan = |(name, tensor): (&String, &Tensor)| {
+                let tensor = if kind(name) == of { with_nan(name, tensor) } else { tensor.clone() };
+                (name.clone(), tensor)
+            };
+            let tensors: HashMap<String, Tensor> = clean.iter().map(nan).collect();
+            candle_core::safetensors::save(&tensors, folder.path().join("model.safetensors")).unwrap();
+            let weights = Weights::open(folder.path()).unwrap();
+            for kv in [KvType::Bf16, KvType::F32] {
+                let mut loaded = Device::Cpu.load(&weights, Compute::default()).unwrap();
+                let row = Desk::new(&mut *loaded, std::slice::from_ref(&ids), kv)
+                    .step(&[(0, ids.len())])
+                    .pop()
+                    .unwrap();
+                assert!(row.iter().any(|x| x.is_nan()), "{model}, {of}, {kv:?}: {:?}", &row[..4]);
+            }
+        }
+    }
 }

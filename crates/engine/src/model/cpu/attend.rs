@@ -249,7 +249,8 @@ impl<S: Stored> Run<'_, S> {
                 top = L::load(lanes).max(top);
             }
             let peak = lanes::largest(top);
-            if peak == f32::NEG_INFINITY {
+            // Scores that are all NaN have no peak either.
+            if peak == f32::NEG_INFINITY && !scores.as_flattened().iter().any(|score| score.is_nan()) {
                 weights.fill(0.0);
                 factors.push(None);
                 continue;

@@ -23,6 +23,7 @@ pub trait Lanes: Copy {
     /// `self * by + plus`, rounded once.
     #[must_use]
     fn mul_add(self, by: Self, plus: Self) -> Self;
+    /// The larger; `other` where either is NaN, or both are zeros.
     #[must_use]
     fn max(self, other: Self) -> Self;
     /// The lane's bits, as an integer, shifted left by 23 and added to `self`'s bits: `self * 2^n` when the
@@ -56,7 +57,8 @@ pub trait Lanes: Copy {
     /// which may take a subnormal number as zero.
     #[must_use]
     fn add_pairs(self, x: Self::Pairs, y: Self::Pairs) -> Self;
-    /// Rounds finite lanes to the nearest bf16, to even; stores them as eight pairs and gives them.
+    /// Rounds lanes to the nearest bf16, to even; stores them as eight pairs and gives them. Of a NaN, the
+    /// lower half is zero, as it is where bf16 are multiplied.
     #[must_use]
     fn store_pairs(self, out: &mut [Self::Pair]) -> Self;
 }
@@ -264,24 +266,24 @@ fn polynomial<L: Lanes, const N: usize>(x: L, coefficients: [f32; N]) -> L {
     sum
 }
 
-/// e to the power of each lane; arguments are at most 0, those under -87 give 0. Relative error under 2e-7.
+/// e to the power of each lane; arguments are at most 0, those under -87 give 0, NaN gives NaN. Relative
+/// error under 2e-7.
 #[inline(always)]
 pub fn exp<L: Lanes>(x: L) -> L {
     // 1.5 * 2^23: adding it rounds to a whole number, which then stands in the low bits.
     let magic = L::splat(12_582_912.0);
-    let bounded = x.max(L::splat(-88.0));
-    let shifted = bounded.mul_add(L::splat(std::f32::consts::LOG2_E), magic);
+    let shifted = x.mul_add(L::splat(std::f32::consts::LOG2_E), magic);
     let n = shifted.sub(magic);
-    let r = n.mul_add(L::splat(-0.693_359_4), bounded);
+    let r = n.mul_add(L::splat(-0.693_359_4), x);
     let r = n.mul_add(L::splat(2.121_944_4e-4), r);
     let p =
         polynomial(r, [1.987_569_1e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5]);
     let p = p.mul_add(r.mul(r), r).add(L::splat(1.0));
-    p.scale_exponent(shifted).keep_at_least(x, L::splat(-87.0))
+    power(p.scale_exponent(shifted), x, -87.0)
 }
 
 /// e to the power of each lane, for results that are rounded to bf16: relative error under 5e-5. Arguments are at
-/// most 0; those under `least`, which is above -87, give 0.
+/// most 0; those under `least`, which is above -87, give 0; NaN gives NaN.
 #[inline(always)]
 pub fn coarse_exp<L: Lanes>(x: L, least: f32) -> L {
     let magic = L::splat(12_582_912.0);
@@ -291,7 +293,14 @@ pub fn coarse_exp<L: Lanes>(x: L, least: f32) -> L {
     let r = x.mul_add(log2_e, n.mul(L::splat(-1.0)));
     // Powers of ln 2 over factorials.
     let p = polynomial(r, [9.618_129e-3, 5.550_411e-2, 0.240_226_5, std::f32::consts::LN_2, 1.0]);
-    p.scale_exponent(shifted).keep_at_least(x, L::splat(least))
+    power(p.scale_exponent(shifted), x, least)
+}
+
+/// `power`, which is e to the power of `x` from `least` on; 0 below. No power is less than an `x` that is at
+/// most 0, so that the larger of both is the power, and NaN where `x` is.
+#[inline(always)]
+fn power<L: Lanes>(power: L, x: L, least: f32) -> L {
+    power.keep_at_least(x, L::splat(least)).max(x)
 }
 
 /// 1 / (1 + e^-x) of each lane.
@@ -317,7 +326,7 @@ pub fn softcap<L: Lanes>(x: &mut [f32], cap: f32) {
     tail.copy_from_slice(&last[..tail.len()]);
 }
 
-/// tanh y is 2 sigmoid(2 y) - 1. The sigmoid of what is not a number is one, so that x is added, times 0.
+/// tanh y is 2 sigmoid(2 y) - 1. Infinite scores have no order: x is added, times 0, so that they become NaN.
 #[inline(always)]
 fn capped<L: Lanes>(x: L, cap: f32) -> L {
     let both = sigmoid(x.div(L::splat(0.5 * cap)));

@@ -9,7 +9,8 @@ use super::{
 /// Logits whose exponentials are summed in f32 before the sum goes on in f64.
 const CHUNK: usize = 1024;
 
-/// `ln(sum(exp(x)))`; negative infinity for an empty row. Accurate to about 1e-7 relative to the sum.
+/// `ln(sum(exp(x)))`; negative infinity for an empty row, NaN for one with NaN
+/// beside a number. Accurate to about 1e-7 relative to the sum.
 #[must_use]
 pub fn log_sum_exp(isa: Isa, x: &[f32]) -> f64 {
     let peak = largest(isa, x);

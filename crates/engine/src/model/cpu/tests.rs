@@ -6,6 +6,7 @@ use tribunal_core::random::SplitMix;
 
 mod bits;
 mod experts;
+mod numbers;
 mod seeded;
 
 use super::{Activations, Error, Format, Input, Isa, Job, Packed, multiply, softmax};
