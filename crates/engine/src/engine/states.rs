@@ -57,7 +57,7 @@ impl States {
         if self.n_running >= self.max_running() {
             return None;
         }
-        let slot = self.vacant()?;
+        let slot = self.vacant(|_| true)?;
         self.n_running += 1;
         Some(slot)
     }
@@ -94,7 +94,17 @@ impl States {
 
     /// Plans a snapshot of a prefix that several sequences have. `None` where no slot can be had.
     pub fn plan(&mut self, variant: Variant, prefix: &[u32]) -> Option<SnapshotId> {
-        let slot = self.vacant()?;
+        self.plan_in(variant, prefix, |_| true)
+    }
+
+    /// The same in a slot that is usable.
+    pub fn plan_in(
+        &mut self,
+        variant: Variant,
+        prefix: &[u32],
+        is_usable: impl Fn(u32) -> bool,
+    ) -> Option<SnapshotId> {
+        let slot = self.vacant(is_usable)?;
         Some(self.insert(slot, variant, prefix))
     }
 
@@ -107,13 +117,14 @@ impl States {
         self.last_id
     }
 
-    /// A free slot, or that of the snapshot that is missed least: of a prefix that one sequence alone has had, the
-    /// least recently used one first.
-    fn vacant(&mut self) -> Option<u32> {
-        if let Some(slot) = self.free.pop() {
-            return Some(slot);
+    /// A usable slot that is free, or that of the snapshot that is missed least: of a prefix that one
+    /// sequence alone has had, the least recently used one first.
+    fn vacant(&mut self, is_usable: impl Fn(u32) -> bool) -> Option<u32> {
+        if let Some(at) = self.free.iter().rposition(|&slot| is_usable(slot)) {
+            return Some(self.free.remove(at));
         }
-        let unused = self.snapshots.iter().filter(|(_, one)| one.is_ready && one.n_locks == 0);
+        let is_unused = |one: &Snapshot| one.is_ready && one.n_locks == 0 && is_usable(one.slot);
+        let unused = self.snapshots.iter().filter(|(_, one)| is_unused(one));
         let (&id, _) = unused.min_by_key(|(id, one)| (one.is_shared, one.last_use, **id))?;
         self.snapshots.remove(&id).map(|snapshot| snapshot.slot)
     }

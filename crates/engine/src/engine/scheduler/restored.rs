@@ -37,7 +37,9 @@ impl Scheduler {
         let state = match &mut self.states {
             None => None,
             Some(states) => {
-                let id = states.plan(*variant, tokens)?;
+                // The state is written before the copies that wait for the next step.
+                let waits = |slot| self.snapshots.iter().any(|&(from, to)| from == slot || to == slot);
+                let id = states.plan_in(*variant, tokens, |slot| !waits(slot))?;
                 states.set_ready(id);
                 Some(states.slot(id))
             }

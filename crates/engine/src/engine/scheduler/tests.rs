@@ -153,6 +153,34 @@ impl Harness {
         self.scheduler.add(request);
     }
 
+    /// Announces a prefix, of which there is a file or not, as the engine's thread does.
+    fn announce(&mut self, prefix: &Prefix, has_file: bool) {
+        let history = |n: usize| -> Vec<Computed> {
+            prefix.tokens[..n].iter().map(|&token| (prefix.variant, token)).collect()
+        };
+        let whole = history(prefix.tokens.len());
+        if let Some(stored) = self.scheduler.stored(prefix) {
+            assert!(
+                stored.state.is_none_or(|slot| self.passed[&slot] == whole),
+                "the state of another prefix"
+            );
+            return;
+        }
+        if !has_file {
+            return self.scheduler.keep_state_after(prefix);
+        }
+        let Some((n_known, Stored { blocks, state })) = self.scheduler.restore(prefix) else { return };
+        for (i, &block) in blocks.iter().enumerate() {
+            for offset in 0..BLOCK {
+                self.slots.0.insert((block, offset), history((n_known + i) * BLOCK + offset + 1));
+            }
+        }
+        if let Some(slot) = state {
+            self.passed.insert(slot, whole);
+        }
+        self.scheduler.check_integrity().expect("the books balance");
+    }
+
     /// Removes cancelled sequences, the latest first, unless others wait for their blocks.
     fn drop_cancelled(&mut self) {
         for id in self.scheduler.cancel_all(self.cancelled.iter().copied()) {
@@ -293,10 +321,14 @@ fn play(harness: &mut Harness, asks: Vec<Asked>) {
     }
 }
 
-fn any_asks() -> impl Strategy<Value = Vec<Asked>> {
+fn any_ask() -> impl Strategy<Value = Asked> {
     let prompt = (0_usize..9, 0_usize..6, 0_usize..40);
     let after = (0_usize..4, prop::option::of(0_u64..8));
-    prop::collection::vec((prompt, any_variant(), any_plan(), after), 1..40)
+    (prompt, any_variant(), any_plan(), after)
+}
+
+fn any_asks() -> impl Strategy<Value = Vec<Asked>> {
+    prop::collection::vec(any_ask(), 1..40)
 }
 
 proptest! {
@@ -314,6 +346,28 @@ proptest! {
         play(&mut harness, asks);
         harness.drain();
         prop_assert_eq!(harness.scheduler.radix.n_available(), n_blocks, "every block can be had again");
+    }
+
+    /// A restored state is neither overwritten nor copied by what waits for the next step.
+    #[test]
+    fn prefixes_are_restored_between_steps_and_between_runs(
+        runs in prop::collection::vec(prop::collection::vec((any_ask(), any::<bool>()), 1..12), 1..4),
+        n_blocks in 20_usize..60,
+        n_slots in prop::option::weighted(0.9, 2_usize..7),
+    ) {
+        let mut harness = Harness::new(LIMITS, n_blocks).with_states(n_slots);
+        for asks in runs {
+            for (ask, has_file) in asks {
+                let ((family, own, n_own), variant, ..) = ask;
+                let mut tokens = prompt(family, own, n_own);
+                tokens.truncate(tokens.len() / BLOCK * BLOCK);
+                if !tokens.is_empty() {
+                    harness.announce(&Prefix { variant, tokens }, has_file);
+                }
+                play(&mut harness, vec![ask]);
+            }
+            harness.drain();
+        }
     }
 
     #[test]
