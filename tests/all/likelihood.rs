@@ -9,7 +9,7 @@ use tribunal::{
     segment::Segment,
 };
 
-use crate::fakes::{self, SmallRun, Words, document, judged, said, segment, tiny_engine};
+use crate::fakes::{self, Noise, Scores, SmallRun, Words, document, judged, said, segment, tiny_engine};
 
 fn panel(rule: impl Fn(&str, &str) -> f64 + Send + Sync + 'static) -> Panel {
     Panel::new(Arc::new(Words(rule)), Sampling::default())
@@ -115,6 +115,31 @@ fn what_has_no_score() {
     }
 }
 
+/// A short text may be as improbable as chance. A longer one is not, nor are all tokens of one equally
+/// probable.
+#[test]
+fn a_text_that_the_model_says_nothing_of_has_no_score() {
+    let uniform = -(320_f64).ln();
+    for (logprobs, has_score) in [
+        (vec![uniform; 20], false),
+        (vec![uniform; 2], false),
+        (vec![-63.2; 12], false),
+        ([vec![-0.0; 1], vec![-63.2; 12]].concat(), false),
+        ((0..9).map(|i| -7.0 - f64::from(i)).collect(), false),
+        (vec![-9.0], true),
+        (vec![-9.0, -7.0], true),
+        ((0..20).map(|i| -0.5 * f64::from(i)).collect(), true),
+        (vec![-1.0; 20], true),
+    ] {
+        let name = format!("{logprobs:?}");
+        let panel = Panel::new(Arc::new(Scores { logprobs, n_vocab: 320 }), Sampling::default());
+        let judge = fakes::judge("likelihood", &Settings::default());
+        let verdict = judged(&judge, &panel, &[segment(0, "He went.", "Er ging.")]).0.remove(0);
+        assert!(verdict.is_ok() == has_score, "{name}: {verdict:?}");
+        assert!(has_score || matches!(verdict, Err(Error::NoSignal(_))), "{name}");
+    }
+}
+
 /// The mean log-probability of a text when the model is made to write it.
 fn written(llm: &dyn Llm, prompt: &str, text: &str) -> f64 {
     let form = ResponseFormat::Choice(vec![text.to_owned()]);
@@ -127,7 +152,7 @@ fn written(llm: &dyn Llm, prompt: &str, text: &str) -> f64 {
 #[test]
 fn a_score_is_what_the_model_would_say_if_it_wrote_the_text() {
     let engine = tiny_engine("qwen2", 16, 2048);
-    let panel = Panel::new(Arc::new(engine.clone()), Sampling::default());
+    let panel = Panel::new(Arc::new(Noise(Arc::new(engine.clone()))), Sampling::default());
     let group = document();
     let scores = |options: &str| -> Vec<f64> {
         let judge = fakes::judge(&format!("likelihood:{options}"), &doc());
@@ -197,9 +222,12 @@ fn a_run_is_verified_and_does_not_depend_on_batch_or_cache() {
     };
     for (out, more) in [("out", &[][..]), ("one", &["--jobs", "1", "--batch", "1", "--no-prefix-cache"])] {
         let (code, text) = score(out, more);
-        assert_eq!(code, 0, "{text}");
+        assert_eq!(code, 1, "{text}");
     }
     let verdicts = small.read("out/verdicts.jsonl");
+    // Random weights find every text as improbable as chance. What is recorded of it is verified all the
+    // same.
+    assert_eq!(verdicts.matches(r#""status":"no_signal""#).count(), 18, "{verdicts}");
     assert_eq!(verdicts, small.read("one/verdicts.jsonl"));
     assert_eq!(verdicts.lines().count(), 18);
     for more in [&["--without-model"][..], &[]] {

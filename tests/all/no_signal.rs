@@ -11,7 +11,7 @@ use tribunal::{
 
 use crate::fakes::{self, document, judged};
 
-/// Every method that asks a model to write, in the variants that ask for other forms.
+/// Every method that asks a model to write or scores texts, in the variants that ask for other forms.
 const REQUESTS: &[&str] = &[
     "gemba-da",
     "gemba-da:score=expected",
@@ -35,6 +35,9 @@ const REQUESTS: &[&str] = &[
     "difficulty",
     "thinking:budget=8",
     "gemba-da:reasoning=low,reasoning-budget=8",
+    "likelihood",
+    "likelihood:direction=both,norm=sum",
+    "likelihood:relative=on",
 ];
 
 /// What a broken model does with every prompt.

@@ -30,12 +30,15 @@ use super::{
     setup::{self, Granularity, Preset, Settings, options},
 };
 use crate::{
-    llm::{Chat, Scored},
+    llm::{self, Chat, Scored},
     segment::Segment,
 };
 
 const PROMPT: File =
     File { name: "likelihood/likelihood.j2", text: include_str!("likelihood/likelihood.j2") };
+
+/// Tokens of a text that no model which reads finds as improbable as chance.
+const LONG: usize = 8;
 
 /// The questions that it asks.
 const FORWARD: Stage = Stage::new("forward");
@@ -201,10 +204,10 @@ impl Likelihood {
         let n_tokens = scored.iter().map(|scored| scored.tokens.len()).sum::<usize>();
         let sum = scored.iter().map(Scored::logprob).sum::<f64>();
         let value = if self.is_sum { sum } else { sum / n_tokens as f64 };
-        if n_tokens > 0 && value.is_finite() {
-            return Ok(value);
+        if n_tokens == 0 || !value.is_finite() {
+            return Err(Error::Failed(format!("the model gives the {} no probability", direction.second())));
         }
-        Err(Error::Failed(format!("the model gives the {} no probability", direction.second())))
+        if has_signal(scored, n_tokens) { Ok(value) } else { Err(llm::Error::NoSignal.into()) }
     }
 
     /// The mean over the directions, each less what its text has alone where that was scored too.
@@ -241,6 +244,17 @@ impl ScoredText {
             Self { direction: Conditioning::Backward, .. } => BACKWARD.into(),
         }
     }
+}
+
+/// Whether log-probabilities say anything of a text. One of a word or two may be as improbable as chance; a
+/// longer one, or one whose tokens are all equally probable, is not under a model that reads.
+fn has_signal(scored: &[Scored], n_tokens: usize) -> bool {
+    let logprobs = scored.iter().flat_map(|scored| &scored.tokens).map(|token| token.logprob);
+    let (least, most) =
+        logprobs.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), x| (least.min(x), most.max(x)));
+    let is_flat = n_tokens > 1 && most - least < 1e-3;
+    let is_chance = scored.iter().all(|scored| scored.is_chance);
+    !(is_chance && (is_flat || n_tokens >= LONG))
 }
 
 /// Whether there is something on both sides.

@@ -338,7 +338,7 @@ pub fn sign(method: &Method, settings: &Settings, options: &GivenOptions, proven
     signed = retired.fold(signed, |signed, (_, option, value)| signed.with(*option, *value));
     let granularity = granularity.unwrap_or(method.granularities[0]);
     signed = signed.with("preset", preset.to_string()).with("granularity", granularity.to_string());
-    if writes(method) {
+    if method.name != probe::METHOD.name {
         // The rule of `llm::is_chance`.
         signed = signed.with("signal", "above-chance");
     }

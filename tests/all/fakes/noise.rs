@@ -8,7 +8,10 @@ use std::{
 
 use tribunal::{
     engine::{Engine, Options},
-    llm::{self, Chat, Finish, Llm, Reply, ResponseFormat, Sampling, Scored},
+    llm::{
+        self, Chat, Finish, Llm, Reply, ResponseFormat, Sampling, Scored, Token, TokenSource, Usage,
+        is_chance,
+    },
 };
 
 /// The folder of a tiny model.
@@ -53,6 +56,31 @@ impl Llm for Closed {
 
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
         self.0.score_continuations(chat, continuations)
+    }
+}
+
+/// Gives every text tokens with these log-probabilities, under a vocabulary of so many.
+pub struct Scores {
+    pub logprobs: Vec<f64>,
+    pub n_vocab: usize,
+}
+
+impl Llm for Scores {
+    fn ask(&self, _: &Chat, _: &ResponseFormat, _: &Sampling) -> Result<Reply, llm::Error> {
+        Err(llm::Error::NoSignal)
+    }
+
+    fn score_continuations(&self, _: &Chat, texts: &[String]) -> Result<Vec<Scored>, llm::Error> {
+        let (text, source) = (String::from("a"), TokenSource::Sampled);
+        let token =
+            |&logprob: &f64| Token { id: 1, text: text.clone(), logprob, masked_logprob: logprob, source };
+        let tokens: Vec<Token> = self.logprobs.iter().map(token).collect();
+        let is_chance = is_chance(&tokens, self.n_vocab, &[]);
+        let scored = |text: &String| {
+            let (text, tokens) = (text.clone(), tokens.clone());
+            Scored { text, tokens, reading: None, is_chance, usage: Usage::default() }
+        };
+        Ok(texts.iter().map(scored).collect())
     }
 }
 
