@@ -222,7 +222,7 @@ impl Readings {
             let read = in_parallel(batch, |_, (chat, text)| llm.states(chat, text, &depths));
             for ((chat, text), states) in batch.iter().zip(read) {
                 let states = match states {
-                    Err(llm::Error::TooLong { .. }) => continue,
+                    Err(llm::Error::TooLong { .. } | llm::Error::TooManyBytes { .. }) => continue,
                     states => states?,
                 };
                 let key = key(chat, text);

@@ -276,7 +276,7 @@ fn of_llm(error: &llm::Error) -> Option<String> {
         }
         E::Template(reason) if reason.contains("; hint:") || reason.contains("the prompt is empty") => None,
         E::Template(_) => Some(with(error, "`--chat-template FILE` replaces the model's own")),
-        E::TooLong { .. } => Some(with(
+        E::TooLong { .. } | E::TooManyBytes { .. } => Some(with(
             error,
             "`--max-tokens N` for a shorter answer, or a larger `--context N` where the model has one",
         )),

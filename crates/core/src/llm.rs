@@ -430,6 +430,11 @@ pub enum Error {
         "the prompt has {prompt} tokens and the answer may take {answer}, but the context holds {context}"
     )]
     TooLong { prompt: usize, answer: usize, context: usize },
+    /// More than the longest tokens could hold; it was not tokenized.
+    #[error(
+        "the prompt has {bytes} bytes, and the {context} tokens of the context can hold no more than {most}"
+    )]
+    TooManyBytes { bytes: usize, most: usize, context: usize },
     #[error("the form cannot be compiled: {0}")]
     Form(String),
     #[error("the chat template refused the conversation: {0}")]

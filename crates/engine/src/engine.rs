@@ -233,7 +233,7 @@ pub struct Facts {
     pub adapter_bytes: usize,
     pub kv_bytes: usize,
     pub sizes: Sizes,
-    /// As [`Weights::remarks`].
+    /// As [`Weights::remarks`], and saved prefixes that others can have written.
     pub remarks: Vec<String>,
 }
 
@@ -298,13 +298,25 @@ impl Engine {
     /// The prompt ids of a chat.
     ///
     /// # Errors
-    /// [`llm::Error::Template`] when the chat template refuses it.
+    /// [`llm::Error::Template`] when the chat template refuses it; [`llm::Error::TooManyBytes`] for one that
+    /// no context holds; [`llm::Error::Interrupted`].
     pub fn prompt_ids(&self, chat: &Chat) -> Result<Vec<u32>, llm::Error> {
+        self.check_bytes(chat.texts())?;
         chat::encode(chat, self.loaded.template.as_ref(), &self.loaded.tokenizer)
+    }
+
+    /// Checks, before texts are tokenized, that they can fit the context, and that they are still wanted.
+    fn check_bytes<'a>(&self, texts: impl Iterator<Item = &'a str>) -> Result<(), llm::Error> {
+        self.stop.as_ref().map_or(Ok(()), CancellationToken::check)?;
+        let context = self.loaded.facts.context;
+        let most = self.loaded.tokenizer.most_bytes(context);
+        let bytes = texts.map(str::len).sum();
+        if bytes > most { Err(llm::Error::TooManyBytes { bytes, most, context }) } else { Ok(()) }
     }
 
     /// The ids of a text that is data.
     fn data(&self, text: &str) -> Result<Vec<u32>, llm::Error> {
+        self.check_bytes(std::iter::once(text))?;
         self.loaded.tokenizer.encode_continuation(text).map_err(|error| llm::Error::Engine(error.to_string()))
     }
 
@@ -356,16 +368,6 @@ impl Engine {
         let (waiting, watch) = self.loaded.workers.send(Submission { request, answer }).ok_or_else(gone)?;
         Ok(Pending { receiver, stop: self.stop.clone(), watch, _held: (caller, waiting) })
     }
-}
-
-/// The usage of all chains of a tree of texts; their shared prompt counts once.
-fn together(replies: &[Reply]) -> Usage {
-    let mut usage = Usage::default();
-    for (i, reply) in replies.iter().enumerate() {
-        let cached = if i == 0 { reply.usage.cached } else { 0 };
-        usage += &Usage { cached, ..reply.usage };
-    }
-    usage
 }
 
 impl Llm for Engine {
@@ -424,7 +426,7 @@ impl Llm for Engine {
             chains.into_iter().map(|chain| self.score_chain(&prompt, chain)).collect::<Result<_, _>>()?;
         let replies: Vec<Reply> =
             waiting.iter().map(|pending| Ok(pending.wait()?.reply)).collect::<Result<_, llm::Error>>()?;
-        let mut usage = together(&replies);
+        let mut usage = branches::together(&replies);
         let token = |place: &Place| replies[place.chain].tokens[place.at].clone();
         let scored = |(text, places): (&String, Vec<Place>)| {
             let usage = if places.is_empty() { Usage::default() } else { std::mem::take(&mut usage) };

@@ -79,7 +79,9 @@ mod reading;
 pub use method::{Method, Role, Stage, Step};
 pub use panel::{
     Call, Panel, REASONING, Retry, Wanted, in_parallel,
-    rehearsal::{Question, Rehearsal, rehearse, rehearse_unanswered},
+    rehearsal::{
+        Question, Rehearsal, rehearse, rehearse_unanswered, rehearse_unanswered_until, rehearse_until,
+    },
 };
 pub use registry::Built;
 pub use samples::Aggregate;
@@ -373,7 +375,7 @@ impl Error {
 impl From<llm::Error> for Error {
     fn from(error: llm::Error) -> Self {
         match error {
-            llm::Error::TooLong { .. } => Self::TooLong(error.to_string()),
+            llm::Error::TooLong { .. } | llm::Error::TooManyBytes { .. } => Self::TooLong(error.to_string()),
             llm::Error::NoSignal => Self::NoSignal(error.to_string()),
             llm::Error::ReasoningBudget(_) | llm::Error::ReasoningOpen => Self::Reasoning(error.to_string()),
             _ => Self::Failed(error.to_string()),

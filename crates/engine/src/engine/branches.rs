@@ -9,6 +9,8 @@
 //!        ...              nothing is computed after 0, or after 11, where no text goes on
 //! ```
 
+use crate::llm::{Reply, Usage};
+
 /// The chains of some texts, in an order in which each comes after the one that it leaves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Branches {
@@ -122,6 +124,16 @@ fn chains(nodes: &mut [Node]) -> Vec<Chain> {
         }
     }
     chains
+}
+
+/// The usage of all chains of a tree of texts; their shared prompt counts once.
+pub fn together(replies: &[Reply]) -> Usage {
+    let mut usage = Usage::default();
+    for (i, reply) in replies.iter().enumerate() {
+        let cached = if i == 0 { reply.usage.cached } else { 0 };
+        usage += &Usage { cached, ..reply.usage };
+    }
+    usage
 }
 
 #[cfg(test)]

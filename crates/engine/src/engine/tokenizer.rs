@@ -9,6 +9,7 @@ use crate::panics;
 
 mod added;
 mod anchors;
+mod budget;
 mod class;
 mod encode;
 mod gguf;
@@ -17,6 +18,7 @@ mod normalizer;
 mod pieces;
 
 use added::{Added, AddedTokens};
+use budget::Budget;
 
 pub use {gguf::GgufVocab, json::Files};
 
@@ -76,10 +78,17 @@ pub struct Tokenizer {
     stops: Vec<u32>,
     add_bos: bool,
     roles: BTreeMap<String, String>,
+    /// Bytes of the longest token.
+    longest: usize,
+    budget: Budget,
 }
 
 /// The longest token: those of real vocabularies have a few hundred bytes at most.
 const MAX_TOKEN_BYTES: usize = 4096;
+
+/// How many times as long a text is as Unicode's composition of it, at most: three letters make a syllable of
+/// Hangul.
+const COMPOSED: usize = 3;
 
 /// The most ids: those of real vocabularies are below 300,000.
 const MAX_IDS: usize = 1 << 24;
@@ -136,8 +145,9 @@ impl Tokenizer {
 
     fn new(parts: Parts) -> Result<Self, Error> {
         let Parts { pipeline, bytes, added, bos, ends, add_bos, roles } = parts;
-        if let Some(token) = bytes.iter().find(|bytes| bytes.len() > MAX_TOKEN_BYTES) {
-            let reason = format!("a token has {} bytes; at most {MAX_TOKEN_BYTES} are expected", token.len());
+        let longest = bytes.iter().map(|bytes| bytes.len()).max().unwrap_or(0);
+        if longest > MAX_TOKEN_BYTES {
+            let reason = format!("a token has {longest} bytes; at most {MAX_TOKEN_BYTES} are expected");
             return Err(Error::Vocabulary(reason));
         }
         let mut control: Vec<(String, u32)> = Vec::new();
@@ -167,7 +177,15 @@ impl Tokenizer {
             stops,
             add_bos,
             roles,
+            longest,
+            budget: Budget::default(),
         })
+    }
+
+    /// The bytes of the longest text of so many tokens: all as long as the longest one.
+    #[must_use]
+    pub fn most_bytes(&self, n_tokens: usize) -> usize {
+        n_tokens.saturating_mul(self.longest.max(1)).saturating_mul(COMPOSED)
     }
 
     /// The same tokenizer with further stop tokens, by name (a model card lists them).

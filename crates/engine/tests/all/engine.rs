@@ -259,6 +259,13 @@ fn a_prompt_that_is_too_long_is_refused_and_the_engine_goes_on() {
     let engine = Engine::open(&tiny("qwen2"), &options()).unwrap();
     let long = engine.ask(&Chat::new().user("x".repeat(2000)), &ResponseFormat::Text, &Sampling::default());
     assert!(matches!(long, Err(Error::TooLong { context: 640, .. })), "{long:?}");
+    // No tokens are so long that these would fit: they are not tokenized.
+    for text in [Chat::new().user("x".repeat(1 << 20)), Chat::plain("x".repeat(1 << 20))] {
+        let refused = engine.prompt_ids(&text);
+        assert!(matches!(refused, Err(Error::TooManyBytes { bytes: 1_048_576, context: 640, .. })));
+    }
+    let scored = engine.score_continuations(&Chat::plain("x"), &["x".repeat(1 << 20)]);
+    assert!(matches!(scored, Err(Error::TooManyBytes { .. })));
     let short = engine.ask(
         &Chat::new().user("x"),
         &ResponseFormat::Text,

@@ -1,7 +1,7 @@
 //! What a judge would ask, without a model: one that answers nothing but what a form leaves no choice about stands in for
 //! each of the panel's. It counts nothing.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use super::{Call, Panel, Wanted};
 use crate::{
@@ -42,15 +42,37 @@ pub struct Question {
 /// free text above all, questions that depend on the answer are not among them. No model is run.
 #[must_use]
 pub fn rehearse(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Question> {
-    rehearsed(judge, panel, group, Rehearsal::instead_of)
+    rehearse_until(judge, panel, group, None)
+}
+
+/// The same; the shortest answers of forms are not looked for after a time.
+#[must_use]
+pub fn rehearse_until(
+    judge: &Judge,
+    panel: &Panel,
+    group: &[Segment],
+    end: Option<Instant>,
+) -> Vec<Question> {
+    rehearsed(judge, panel, group, |model| Rehearsal::instead_of(model, end))
 }
 
 /// The questions that judging a group asks whatever is answered: those that follow no answer. No model is run.
 #[must_use]
 pub fn rehearse_unanswered(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Question> {
+    rehearse_unanswered_until(judge, panel, group, None)
+}
+
+/// The same; the shortest answers of forms are not looked for after a time.
+#[must_use]
+pub fn rehearse_unanswered_until(
+    judge: &Judge,
+    panel: &Panel,
+    group: &[Segment],
+    end: Option<Instant>,
+) -> Vec<Question> {
     let mut questions = rehearsed(judge, panel, group, |_| Rehearsal::default());
     questions.retain_mut(|question| {
-        if !question.given().is_empty() {
+        if !question.given().is_empty() || is_over(end) {
             return true;
         }
         let counter = panel.llm(question.role).counter();
@@ -79,11 +101,15 @@ fn rehearsed(
     let asked = panel.take_calls().into_iter().filter(|call| !matches!(call.error, Some(Error::Form(_))));
     let mut questions: Vec<Question> = asked.map(Question::from).collect();
     // Questions are asked side by side; this order does not depend on that.
-    questions.sort_by_cached_key(|question| {
-        let text: String = question.chat.messages().iter().map(|turn| turn.content.as_str()).collect();
-        (question.unit, question.step.to_string(), text)
+    questions.sort_by(|a, b| {
+        let place = |question: &Question| (question.unit, question.step.to_string());
+        place(a).cmp(&place(b)).then_with(|| a.chat.texts().cmp(b.chat.texts()))
     });
     questions
+}
+
+fn is_over(end: Option<Instant>) -> bool {
+    end.is_some_and(|end| Instant::now() >= end)
 }
 
 impl Rehearsal {
@@ -95,9 +121,12 @@ impl Rehearsal {
         Self { shortest: Box::new(shortest), reasons: true }
     }
 
-    /// One that knows of forms what this model knows.
-    fn instead_of(model: Arc<dyn Llm>) -> Self {
-        Self::with(move |form| model.counter().map_or(Ok(None), |counter| counter.shortest(form)))
+    /// One that knows of forms what this model knows, until a time.
+    fn instead_of(model: Arc<dyn Llm>, end: Option<Instant>) -> Self {
+        Self::with(move |form| match model.counter() {
+            Some(counter) if !is_over(end) => counter.shortest(form),
+            _ => Ok(None),
+        })
     }
 }
 

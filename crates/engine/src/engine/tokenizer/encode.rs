@@ -96,6 +96,7 @@ impl Tokenizer {
         if text.is_empty() {
             return Ok(Vec::new());
         }
+        let _share = self.budget.share(text.len());
         let encode = || match place {
             Place::Beginning => self.run(text, text.into(), control),
             Place::Inside => {

@@ -1,0 +1,67 @@
+//! A limit for long texts that are tokenized at the same time, each of which takes hundreds of times its
+//! bytes meanwhile.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+
+/// Bytes of long texts at a time. A text that is longer has them alone.
+const MOST: usize = 4 << 20;
+
+/// Shorter texts are not counted.
+const LONG: usize = 32 << 10;
+
+/// Bytes in use.
+#[derive(Default)]
+pub(super) struct Budget {
+    used: Mutex<usize>,
+    released: Condvar,
+}
+
+/// A share of the budget, released when it is dropped.
+pub(super) struct Share<'a> {
+    budget: &'a Budget,
+    bytes: usize,
+}
+
+impl Budget {
+    /// Waits until there is room for a text of so many bytes.
+    pub(super) fn share(&self, bytes: usize) -> Option<Share<'_>> {
+        let bytes = if bytes < LONG { return None } else { bytes.min(MOST) };
+        let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_no_room = |used: &mut usize| *used + bytes > MOST;
+        let mut used = self.released.wait_while(used, has_no_room).unwrap_or_else(PoisonError::into_inner);
+        *used += bytes;
+        Some(Share { budget: self, bytes })
+    }
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        *self.budget.used.lock().unwrap_or_else(PoisonError::into_inner) -= self.bytes;
+        self.budget.released.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn long_texts_share_what_there_is_and_short_ones_do_not_wait() {
+        let (budget, at_once, most) = (Budget::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for bytes in [MOST / 2, MOST / 2 - 1, MOST, 3 * MOST, MOST / 3, LONG, MOST / 4].repeat(4) {
+                let (budget, at_once, most) = (&budget, &at_once, &most);
+                scope.spawn(move || {
+                    let share = budget.share(bytes).unwrap();
+                    let now = at_once.fetch_add(share.bytes, Ordering::SeqCst) + share.bytes;
+                    most.fetch_max(now, Ordering::SeqCst);
+                    assert!(budget.share(LONG - 1).is_none());
+                    at_once.fetch_sub(share.bytes, Ordering::SeqCst);
+                });
+            }
+        });
+        assert_eq!((most.into_inner(), budget.used.into_inner().unwrap()), (MOST, 0));
+    }
+}
