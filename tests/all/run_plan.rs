@@ -89,6 +89,27 @@ fn what_cannot_be_counted_in_time_is_extrapolated() {
     assert!(!whole.notes().concat().contains("extrapolated"));
 }
 
+/// One translation can ask thousands of questions, each about the whole text.
+#[test]
+fn a_group_that_cannot_be_counted_in_time_is_extrapolated_from_its_first_questions() {
+    let (panel, _) = models(Numbers::default());
+    let judge = registry::build("fsp:sentences=on", &Settings::default()).unwrap();
+    let input = [Segment { hypothesis: "Wir gingen. ".repeat(40), ..bank() }];
+    let config = options(Path::new("never"));
+    let count = |time| {
+        let counting = Counting { config: &config, time, shown: &|_, _| {} };
+        plan_within(&panel, judge.as_ref(), judge.calls(), &input[..], &counting).unwrap()
+    };
+    let (cut, whole) = (count(Some(Duration::ZERO)), count(None));
+    assert_eq!((whole.least.calls, whole.uncounted), (40, 0));
+    assert_eq!((cut.least.calls, cut.uncounted, cut.counted), (40, 39, 1));
+    let off = cut.least.prompt_tokens.abs_diff(whole.least.prompt_tokens);
+    assert!(off < whole.least.prompt_tokens / 100, "prompts differ by the number of the sentence: {off}");
+    assert_eq!(cut.least.distinct_tokens, None);
+    assert!(cut.notes().concat().contains("39 prompts of long groups"));
+    assert!(!whole.notes().concat().contains("long groups"));
+}
+
 #[test]
 fn a_trial_that_is_stopped_says_what_it_knows() {
     let (panel, model) = models(Numbers::default());

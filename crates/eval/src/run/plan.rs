@@ -17,7 +17,7 @@ use super::{
     summary::Cost,
 };
 use crate::{
-    judges::{Judge, Panel, Question, method::Calls, rehearse, rehearse_unanswered},
+    judges::{Judge, Panel, Question, method::Calls, rehearse_unanswered_until, rehearse_until},
     llm, parallel,
     segment::{Segment, Segments},
 };
@@ -60,12 +60,14 @@ pub struct Plan {
     pub longest_prompt: usize,
     /// The most tokens that the prompt and the answer of one of these calls can take.
     pub longest_call: usize,
+    /// Questions of counted groups whose tokens are extrapolated from other questions of the group.
+    pub uncounted: usize,
 }
 
 /// How long questions are counted.
 pub struct Counting<'a> {
     pub config: &'a RunConfig,
-    /// After this time no more are counted than have been, one group at least; `None` counts all.
+    /// After this time no more are counted than have been, one question at least; `None` counts all.
     pub time: Option<Duration>,
     /// Told how many groups are counted, of how many.
     pub shown: &'a (dyn Fn(usize, usize) + Sync),
@@ -102,8 +104,11 @@ pub fn plan_within<S: Segments + ?Sized>(
     let mine: Vec<&Group> =
         config.shard.choose(segments, &all).into_iter().map(|group| &all[group]).collect();
     let work = |rehearse| Work { panel, judge, segments, rehearse, distinct: Mutex::default() };
-    let answered = work(rehearse);
-    let (at, of_groups): (Vec<usize>, Vec<Tally>) = answered.rehearsed(&mine, counting)?.into_iter().unzip();
+    let answered = work(rehearse_until);
+    // A group that is begun in time is counted whole, unless it takes that time again.
+    let end = || counting.time.map(|time| Instant::now() + 2 * time);
+    let (at, of_groups): (Vec<usize>, Vec<Tally>) =
+        answered.rehearsed(&mine, counting, end())?.into_iter().unzip();
     let counted: Vec<&Group> = at.into_iter().map(|at| mine[at]).collect();
     let units = answered.n_units(&mine);
     let times = (counted.len() < mine.len()).then(|| answered.shares(&mine, &counted));
@@ -115,9 +120,9 @@ pub fn plan_within<S: Segments + ?Sized>(
         (reached.amount, Amount { answer_tokens: reached.budgets, ..reached.amount })
     } else {
         // The shortest answers need not lead to the fewest questions.
-        let unanswered = work(rehearse_unanswered);
-        let without_limit = Counting { config, time: None, shown: &|_, _| {} };
-        let tallies = unanswered.rehearsed(&counted, &without_limit)?.into_iter().map(|(_, tally)| tally);
+        let unanswered = work(rehearse_unanswered_until);
+        let all_groups = Counting { config, time: None, shown: &|_, _| {} };
+        let tallies = unanswered.rehearsed(&counted, &all_groups, end())?.into_iter().map(|(_, tally)| tally);
         let least = unanswered.sum(&tallies.collect::<Vec<_>>(), times).amount;
         let calls = (units * calls.most).max(reached.amount.calls);
         let most = Amount {
@@ -138,11 +143,12 @@ pub fn plan_within<S: Segments + ?Sized>(
         is_fixed,
         longest_prompt: reached.longest_prompt,
         longest_call: reached.longest_call,
+        uncounted: reached.uncounted,
     })
 }
 
-/// The questions of a group.
-type Rehearse = fn(&Judge, &Panel, &[Segment]) -> Vec<Question>;
+/// The questions of a group, with their shortest answers as far as these are found until a time.
+type Rehearse = fn(&Judge, &Panel, &[Segment], Option<Instant>) -> Vec<Question>;
 
 fn scaled(n: usize, times: f64) -> usize {
     (n as f64 * times).round() as usize
@@ -181,7 +187,12 @@ impl<S: Segments + ?Sized> Work<'_, S> {
 
     /// What each group surely asks, with its place among all, counted on all cores. Where there is time for some alone,
     /// these are drawn by the seed.
-    fn rehearsed(&self, groups: &[&Group], counting: &Counting<'_>) -> Result<Vec<(usize, Tally)>, Error> {
+    fn rehearsed(
+        &self,
+        groups: &[&Group],
+        counting: &Counting<'_>,
+        end: Option<Instant>,
+    ) -> Result<Vec<(usize, Tally)>, Error> {
         let mut order: Vec<usize> = (0..groups.len()).collect();
         if counting.time.is_some() {
             shuffle(&mut order, counting.config.seed);
@@ -192,7 +203,7 @@ impl<S: Segments + ?Sized> Work<'_, S> {
             let mut tallies = Vec::new();
             while is_time() || done.load(Ordering::Relaxed) == 0 {
                 let Some(&at) = order.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
-                tallies.push((at, self.rehearse(groups[at])?));
+                tallies.push((at, self.rehearse(groups[at], end)?));
                 (counting.shown)(done.fetch_add(1, Ordering::Relaxed) + 1, groups.len());
             }
             Ok(tallies)
@@ -204,10 +215,17 @@ impl<S: Segments + ?Sized> Work<'_, S> {
         Ok(tallies)
     }
 
-    fn rehearse(&self, group: &Group) -> Result<Tally, Error> {
+    /// Counts a group's questions until a time, one at least.
+    fn rehearse(&self, group: &Group, end: Option<Instant>) -> Result<Tally, Error> {
         let members = group.read(self.segments)?;
         let mut tally = Tally::default();
-        for question in (self.rehearse)(self.judge, &self.panel.wanting(&group.wanted), &members) {
+        let questions = (self.rehearse)(self.judge, &self.panel.wanting(&group.wanted), &members, end);
+        let n_questions = questions.len();
+        for (n_counted, question) in questions.into_iter().enumerate() {
+            if n_counted > 0 && end.is_some_and(|end| Instant::now() >= end) {
+                self.distinct.lock().unwrap_or_else(PoisonError::into_inner).hide();
+                return Ok(tally.extrapolated(n_questions));
+            }
             let prompt = tally::prompt(self.panel, question.role, &question.chat)
                 .map_err(|reason| self.count_error(group, &reason))?;
             let shortest = question.shortest.as_deref();
@@ -341,6 +359,13 @@ impl Plan {
                  cannot be used are asked again"
                     .into(),
             );
+        }
+        if self.uncounted > 0 {
+            notes.push(format!(
+                "{} prompts of long groups were not counted in the time there was: their tokens are extrapolated from the \
+                 others of the group",
+                self.uncounted
+            ));
         }
         if self.counted < self.groups {
             notes.push(format!(

@@ -79,6 +79,8 @@ pub struct Tally {
     pub largest_budget: usize,
     pub longest_prompt: usize,
     pub longest_call: usize,
+    /// Calls that were not counted, but taken for as long as the others.
+    pub uncounted: usize,
 }
 
 impl Tally {
@@ -100,6 +102,13 @@ impl Tally {
         let amount = self.amount.scaled(times);
         Self { amount, budgets: super::scaled(self.budgets, times[0]), ..self }
     }
+
+    /// So many calls, of which those that were counted are a part.
+    pub fn extrapolated(self, n_calls: usize) -> Self {
+        let n_counted = self.amount.calls;
+        let times = n_calls as f64 / n_counted.max(1) as f64;
+        Self { uncounted: n_calls - n_counted, ..self.scaled([times, times]) }
+    }
 }
 
 impl<'a> Sum<&'a Tally> for Tally {
@@ -115,6 +124,7 @@ impl<'a> Sum<&'a Tally> for Tally {
             largest_budget: a.largest_budget.max(b.largest_budget),
             longest_prompt: a.longest_prompt.max(b.longest_prompt),
             longest_call: a.longest_call.max(b.longest_call),
+            uncounted: a.uncounted + b.uncounted,
         })
     }
 }
@@ -144,6 +154,11 @@ impl Distinct {
         for text in &given.ids {
             self.total += tracker.add(&[ids, text].concat());
         }
+    }
+
+    /// Leaves out what was not entered: the total is not known.
+    pub fn hide(&mut self) {
+        self.is_hidden = true;
     }
 
     /// All tokens after beginnings that were new.
