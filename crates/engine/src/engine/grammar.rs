@@ -66,7 +66,7 @@ impl Vocabulary {
     /// [`Error::Form`] says what in the form is wrong or not supported.
     pub fn grammar(&self, form: &ResponseFormat) -> Result<Option<Grammar>, Error> {
         let Some(Compiled { grammar, closer, texts }) = compile(form)? else { return Ok(None) };
-        let parser = self.factory.create_parser(grammar).map_err(|e| Error::Form(e.to_string()))?;
+        let parser = self.factory.create_parser(grammar).map_err(|e| Error::Form(first_line(&e)))?;
         Ok(Some(Grammar {
             matcher: Box::new(Matcher::new(Ok(parser))),
             closer: Arc::new(closer),
@@ -147,6 +147,8 @@ fn general_json(schema: &serde_json::Value, beyond: &str) -> Result<TopLevelGram
     if let Some(root) = schema.as_object_mut() {
         let style = serde_json::json!({
             "whitespace_flexible": false, "item_separator": ", ", "key_separator": ": ",
+            // As in our own compiler.
+            "coerce_one_of": true,
         });
         root.insert("x-guidance".into(), style);
     }
@@ -369,7 +371,12 @@ impl Grammar {
 }
 
 fn failed(error: &dyn std::fmt::Display) -> Error {
-    Error::Engine(format!("the form's grammar: {error}"))
+    Error::Engine(format!("the form's grammar: {}", first_line(error)))
+}
+
+/// llguidance's message; its own state, which can follow, says nothing to a user.
+fn first_line(error: &dyn std::fmt::Display) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

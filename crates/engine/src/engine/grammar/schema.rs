@@ -2,7 +2,7 @@
 //!
 //! It compiles nothing; [`super::lark`] writes the grammar of a shape and [`super::closing`] its shortest end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -107,6 +107,9 @@ pub(super) fn shape(schema: &Value, texts: &BTreeMap<String, String>) -> Result<
     let texts = texts.iter().map(|(name, text)| (name.as_str(), Arc::new(SpanText::json(text)))).collect();
     let indent = schema["x-indent"].as_u64().map(|width| width as usize);
     let reader = Reader { root: schema, texts, indent };
+    if !is_finite(schema) {
+        return Err(wrong("no answer can satisfy it: its `$ref`s lead back to themselves without end"));
+    }
     reader.read(schema, 0)?.ok_or_else(|| {
         Refusal::Wrong("no answer can satisfy it: a text that a span must be copied from is empty".into())
     })
@@ -128,7 +131,8 @@ impl Reader<'_> {
             return Err(Refusal::Unknown(format!("`{schema}` where a schema is expected")));
         };
         if let Some(name) = schema.get("$ref") {
-            return self.read(self.resolve(name)?, depth + 1);
+            known(schema, &["$ref"])?;
+            return self.read(resolved(self.root, name)?, depth + 1);
         }
         if let Some(branches) = schema.get("anyOf").or_else(|| schema.get("oneOf")) {
             return self.any_of(schema, branches, depth);
@@ -172,12 +176,6 @@ impl Reader<'_> {
             "null" => only("null"),
             other => Err(Refusal::Wrong(format!("`{other}` is not a type"))),
         }
-    }
-
-    fn resolve(&self, name: &Value) -> Result<&Value, Refusal> {
-        let pointer = name.as_str().and_then(|name| name.strip_prefix('#'));
-        let target = pointer.and_then(|pointer| self.root.pointer(pointer));
-        target.ok_or_else(|| Refusal::Unknown(format!("the reference `{name}`")))
     }
 
     fn any_of(&self, schema: &Map<String, Value>, branches: &Value, depth: usize) -> MaybeShape {
@@ -301,6 +299,57 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+fn resolved<'v>(root: &'v Value, name: &Value) -> Result<&'v Value, Refusal> {
+    let pointer = name.as_str().and_then(|name| name.strip_prefix('#'));
+    let target = pointer.and_then(|pointer| root.pointer(pointer));
+    target.ok_or_else(|| Refusal::Unknown(format!("the reference `{name}`")))
+}
+
+/// Whether some answer to a schema ends: a list may be empty, and a property left out, where a reference
+/// leads back.
+fn is_finite(root: &Value) -> bool {
+    let mut refs = Vec::new();
+    references(root, &mut refs);
+    let mut finite = BTreeSet::new();
+    loop {
+        let known = finite.len();
+        let ending = refs.iter().filter(|name| match resolved(root, &Value::from(**name)) {
+            Ok(target) => ends(target, &finite),
+            Err(_) => true,
+        });
+        finite = ending.copied().collect();
+        if finite.len() == known {
+            return ends(root, &finite);
+        }
+    }
+}
+
+/// The references in a schema.
+fn references<'v>(schema: &'v Value, found: &mut Vec<&'v str>) {
+    match schema {
+        Value::Object(parts) => {
+            found.extend(parts.get("$ref").and_then(Value::as_str));
+            parts.values().for_each(|part| references(part, found));
+        }
+        Value::Array(parts) => parts.iter().for_each(|part| references(part, found)),
+        _ => {}
+    }
+}
+
+/// Whether some answer ends, where those to these references do.
+fn ends(schema: &Value, finite: &BTreeSet<&str>) -> bool {
+    let branches = |key: &str| schema[key].as_array();
+    let may_only_be = |kind: &str| matches!(&schema["type"], Value::Null) || schema["type"] == kind;
+    let required = || schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let is_filled = || schema["minItems"].as_u64().is_some_and(|n| n > 0);
+    let one_ends = |any: &Vec<Value>| any.is_empty() || any.iter().any(|one| ends(one, finite));
+    schema["$ref"].as_str().is_none_or(|name| finite.contains(name))
+        && ["anyOf", "oneOf"].into_iter().filter_map(branches).all(one_ends)
+        && branches("allOf").is_none_or(|all| all.iter().all(|one| ends(one, finite)))
+        && (!may_only_be("object") || required().all(|name| ends(&schema["properties"][name], finite)))
+        && (!may_only_be("array") || !is_filled() || ends(&schema["items"], finite))
 }
 
 fn number(schema: &Map<String, Value>, whole: bool) -> MaybeShape {

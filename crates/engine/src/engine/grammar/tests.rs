@@ -355,6 +355,41 @@ fn what_cannot_be_promised_is_refused() {
 }
 
 #[test]
+fn recursive_schemas_hold_or_say_why_not() {
+    let node = |next: Value| json!({"$ref": "#/$defs/n", "$defs": {"n": next}});
+    let n = || json!({"$ref": "#/$defs/n"});
+    let object = |required: bool, next: Value| {
+        let required: &[&str] = if required { &["next"] } else { &[] };
+        node(json!({"type": "object", "properties": {"next": next}, "required": required,
+            "additionalProperties": false}))
+    };
+    let or_null = || json!({"oneOf": [n(), {"type": "null"}]});
+    for (schema, answer) in [
+        (object(false, n()), r#"{"next": {"next": {}}}"#),
+        (object(true, or_null()), r#"{"next": {"next": null}}"#),
+        (node(json!({"type": "array", "items": n()})), "[[], [[]]]"),
+        (node(json!({"anyOf": [n(), {"type": "integer"}]})), "7"),
+    ] {
+        assert!(accepts(&ResponseFormat::json(schema.clone()), answer), "{schema}");
+    }
+    let endless = "`$ref`s lead back to themselves without end";
+    let beside = json!({"type": "array", "items": {"$ref": "#/$defs/n", "minItems": 1}});
+    for (schema, reason) in [
+        (json!({"$ref": "#"}), endless),
+        (node(n()), endless),
+        (node(json!({"anyOf": [{"$ref": "#"}]})), endless),
+        (object(true, n()), endless),
+        (node(json!({"type": "array", "items": n(), "minItems": 1})), endless),
+        (node(beside), "circular references with sibling keys"),
+        (json!({"$ref": "#/$defs/none"}), "not found in '#/$defs/none'"),
+    ] {
+        let refused =
+            tiny_vocabulary().grammar(&ResponseFormat::json(schema.clone())).err().unwrap().to_string();
+        assert!(refused.contains(reason) && refused.lines().count() == 1, "{schema}: {refused}");
+    }
+}
+
+#[test]
 fn schemas_beyond_our_own_go_to_llguidance() {
     let form = ResponseFormat::json(
         json!({"type": "object", "properties": {"d": {"type": "string", "format": "date"}},
