@@ -16,6 +16,7 @@ use std::path::PathBuf;
 
 use tribunal_core::{mqm, segment};
 
+pub mod ment;
 pub mod scores;
 pub mod testset;
 pub mod units;
@@ -117,7 +118,7 @@ pub enum Error {
     Empty(PathBuf),
     #[error("{}:{line}: {what}", path.display())]
     Line { path: PathBuf, line: usize, what: String },
-    #[error("`{}` is not a test set: it has no `documents` folder; hint: the layout is that of mt-metrics-eval", .0.display())]
+    #[error("`{}` is not a test set: it has no `documents` folder; hint: the layout is that of mt-metrics-eval, or there is a `MENT.jsonl`", .0.display())]
     NoTestSet(PathBuf),
     #[error("there is no folder `{}`", .0.display())]
     NoFolder(PathBuf),

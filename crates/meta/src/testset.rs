@@ -1,21 +1,24 @@
-//! One language pair of an mt-metrics-eval folder: documents, texts, human and metric scores. File names
+//! One language pair of an mt-metrics-eval folder, or of MENT: documents, texts, human and metric scores. File names
 //! are defined in `read/layout`; contents are checked here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-pub use crate::segment::read::layout::{MetricName, Place, pairs};
-use crate::segment::read::layout::{TestsetFiles, texts, texts_as_published};
+pub use crate::segment::read::layout::{MetricName, Place};
+use crate::segment::read::layout::{TestsetFiles, pairs, texts, texts_as_published};
+use crate::segment::read::ment::{self as layout_of_ment, Ment};
 use crate::segment::{Lang, lang};
 
-use super::Error;
 use super::scores::numbering::Numbered;
 use super::scores::{self, ScoreFile, Scores, SegmentScores};
+use super::{Error, ment};
 
 /// One language pair of a test set.
 #[derive(Clone, Debug)]
 pub struct TestSet {
     layout: TestsetFiles,
+    /// The texts of MENT, which stand in one file, or in files of other names.
+    ment: Option<Ment>,
     /// Language pair as its files spell it, `en-de` or `en-de_DE`.
     pub lp: String,
     /// One entry per segment.
@@ -32,7 +35,11 @@ impl TestSet {
     /// # Errors
     /// A folder without that pair (the message names those that it has), or a file that cannot be read.
     pub fn open(dir: &Path, lp: &str) -> Result<Self, Error> {
-        if !dir.join("documents").is_dir() {
+        if let Some(ment) = Ment::open(dir, lp)? {
+            return Ok(Self::of_ment(ment, lp));
+        }
+        let known: Vec<String> = pairs(dir).into_iter().chain(layout_of_ment::pairs(dir)).collect();
+        if known.is_empty() {
             return Err(if dir.is_dir() {
                 Error::NoTestSet(dir.into())
             } else {
@@ -41,11 +48,21 @@ impl TestSet {
         }
         let layout = TestsetFiles::new(dir, lp);
         if !layout.docs().is_file() {
-            let known = pairs(dir).join(", ");
-            return Err(Error::NoLanguagePair { dir: dir.into(), lp: lp.into(), known });
+            return Err(Error::NoLanguagePair { dir: dir.into(), lp: lp.into(), known: known.join(", ") });
         }
         let (places, systems, references) = (layout.places()?, layout.systems()?, layout.references()?);
-        Ok(Self { layout, lp: lp.into(), places, systems, references })
+        Ok(Self { layout, ment: None, lp: lp.into(), places, systems, references })
+    }
+
+    fn of_ment(ment: Ment, lp: &str) -> Self {
+        Self {
+            layout: TestsetFiles::new(&ment.root, lp),
+            lp: lp.into(),
+            places: ment.places.clone(),
+            systems: ment.outputs.keys().cloned().collect(),
+            references: vec![layout_of_ment::REFERENCE.to_owned()],
+            ment: Some(ment),
+        }
     }
 
     /// Opens the pair of two languages, however the folder's files spell it; as `given` where they have no such pair.
@@ -54,7 +71,7 @@ impl TestSet {
     /// As [`TestSet::open`].
     pub fn of_languages(dir: &Path, (src, tgt): (&Lang, &Lang), given: &str) -> Result<Self, Error> {
         let is_same = |lp: &String| lang::parse_pair(lp).is_ok_and(|(a, b)| (&a, &b) == (src, tgt));
-        let lp = pairs(dir).into_iter().find(is_same);
+        let lp = pairs(dir).into_iter().chain(layout_of_ment::pairs(dir)).find(is_same);
         Self::open(dir, lp.as_deref().unwrap_or(given))
     }
 
@@ -74,6 +91,9 @@ impl TestSet {
     /// # Errors
     /// There are no such scores (the message names those that there are), or files do not fit the test set.
     pub fn human(&self, gold: &str) -> Result<Scores, Error> {
+        if let Some(ment) = &self.ment {
+            return self.human_of_ment(ment, gold);
+        }
         let file = |level| Some(self.layout.human_scores(gold, level)).filter(|path| path.is_file());
         let (seg, sys) = (file("seg"), file("sys"));
         if seg.is_none() && sys.is_none() {
@@ -82,6 +102,31 @@ impl TestSet {
             return Err(Error::NoGold { gold: gold.into(), lp: self.lp.clone(), known });
         }
         self.scores(gold, seg.as_deref(), sys.as_deref())
+    }
+
+    fn human_of_ment(&self, ment: &Ment, gold: &str) -> Result<Scores, Error> {
+        if gold != ment::GOLD {
+            let known = ment::GOLD.to_owned();
+            return Err(Error::NoGold { gold: gold.into(), lp: self.lp.clone(), known });
+        }
+        if !ment.rows.is_empty() {
+            return Ok(Scores::new(gold, Some(ment::averages(ment)?), None));
+        }
+        let path = ment.path.join("human-scores").join(format!("{}.seg.score", self.lp));
+        self.scores(gold, Some(&path), None)
+    }
+
+    /// Scores of single annotators under the name of a human score: the files `LP.NAME.RATER.seg.score`, or the ratings
+    /// in `MENT.jsonl`.
+    ///
+    /// # Errors
+    /// Files that do not fit the test set.
+    pub fn annotators(&self, gold: &str) -> Result<BTreeMap<String, SegmentScores>, Error> {
+        if let Some(ment) = &self.ment {
+            return Ok(ment::annotators(ment));
+        }
+        let files = self.layout.rater_scores(gold)?.into_iter();
+        files.map(|(name, path)| Ok((name, self.read_segments(&path)?))).collect()
     }
 
     /// Every metric of the folder.
@@ -233,7 +278,10 @@ impl TestSet {
     /// # Errors
     /// A file that cannot be read, or one of another length.
     pub fn sources(&self) -> Result<Vec<String>, Error> {
-        self.text(&self.layout.source(), "source")
+        match &self.ment {
+            Some(ment) => Ok(ment.sources.clone()),
+            None => self.text(&self.layout.source(), "source"),
+        }
     }
 
     /// The text of a reference.
@@ -241,7 +289,10 @@ impl TestSet {
     /// # Errors
     /// As [`TestSet::sources`].
     pub fn reference(&self, name: &str) -> Result<Vec<String>, Error> {
-        self.text(&self.layout.reference(name), "target")
+        match &self.ment {
+            Some(ment) => Ok(ment.references.clone()),
+            None => self.text(&self.layout.reference(name), "target"),
+        }
     }
 
     /// The same as the test set's own metrics read it: with a byte-order mark, where the file has one.
@@ -249,6 +300,9 @@ impl TestSet {
     /// # Errors
     /// As [`TestSet::sources`].
     pub fn published_reference(&self, name: &str) -> Result<Vec<String>, Error> {
+        if self.ment.is_some() {
+            return self.reference(name);
+        }
         let path = self.layout.reference(name);
         self.whole(&path, texts_as_published(&path, "target")?)
     }
@@ -258,6 +312,9 @@ impl TestSet {
     /// # Errors
     /// As [`TestSet::sources`].
     pub fn published_output(&self, system: &str) -> Result<Vec<String>, Error> {
+        if self.ment.is_some() {
+            return self.output(system);
+        }
         let path = self.layout.output(system);
         self.whole(&path, texts_as_published(&path, "hypothesis")?)
     }
@@ -273,7 +330,10 @@ impl TestSet {
     /// # Errors
     /// As [`TestSet::sources`].
     pub fn output(&self, system: &str) -> Result<Vec<String>, Error> {
-        self.text(&self.layout.output(system), "hypothesis")
+        match &self.ment {
+            Some(ment) => Ok(ment.outputs.get(system).cloned().unwrap_or_default()),
+            None => self.text(&self.layout.output(system), "hypothesis"),
+        }
     }
 
     fn text(&self, path: &Path, field: &'static str) -> Result<Vec<String>, Error> {

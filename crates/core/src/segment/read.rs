@@ -1,5 +1,5 @@
-//! Readers for parallel text, JSONL, TSV, CSV and Parquet, and for the folders of mt-metrics-eval and of WMT's general
-//! task. They change nothing in a text but its line ends.
+//! Readers for parallel text, JSONL, TSV, CSV and Parquet, and for the folders of mt-metrics-eval, of WMT's general task
+//! and of MENT. They change nothing in a text but its line ends.
 
 use std::{
     collections::HashMap,
@@ -14,6 +14,7 @@ mod general;
 mod genmt;
 pub mod layout;
 mod markup;
+pub mod ment;
 mod pairs;
 mod parallel;
 #[cfg(feature = "parquet")]

@@ -12,6 +12,9 @@ use serde_json::Value;
 
 use super::{Error, text};
 
+/// What mt-metrics-eval writes where a system gave no translation.
+pub const NO_TRANSLATION: &str = "[No translation supplied]";
+
 /// One language pair of a folder.
 #[derive(Clone, Debug)]
 pub struct TestsetFiles {
@@ -115,10 +118,26 @@ impl TestsetFiles {
     /// # Errors
     /// An unreadable folder.
     pub fn ratings(&self, gold: &str) -> Result<Vec<(String, PathBuf)>, Error> {
+        self.by_rater(gold, "seg.rating")
+    }
+
+    /// The segment scores of single raters, `LP.GOLD.RATER.seg.score`: the raters and their files, sorted.
+    ///
+    /// # Errors
+    /// An unreadable folder.
+    pub fn rater_scores(&self, gold: &str) -> Result<Vec<(String, PathBuf)>, Error> {
+        let files = self.by_rater(gold, "seg.score")?.into_iter();
+        Ok(files.filter(|(rater, _)| !rater.is_empty()).collect())
+    }
+
+    fn by_rater(&self, gold: &str, ending: &str) -> Result<Vec<(String, PathBuf)>, Error> {
         let dir = self.dir.join("human-scores");
+        if !dir.is_dir() {
+            return Ok(Vec::new());
+        }
         let prefix = format!("{}.{gold}.", self.lp);
         let files = names(&dir)?.into_iter().filter_map(|file| {
-            let rater = file.strip_prefix(&prefix)?.strip_suffix("seg.rating")?;
+            let rater = file.strip_prefix(&prefix)?.strip_suffix(ending)?;
             Some((rater.trim_end_matches('.').to_owned(), dir.join(&file)))
         });
         Ok(files.collect())

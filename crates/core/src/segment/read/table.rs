@@ -298,7 +298,7 @@ impl In<'_> {
         Ok(part("text")?.map(|text| (text, kind)))
     }
 
-    fn text(&self, names: &[&str]) -> Result<Option<String>, Error> {
+    pub fn text(&self, names: &[&str]) -> Result<Option<String>, Error> {
         match self.find(names) {
             None | Some((_, Value::Null)) => Ok(None),
             Some((_, Value::String(text))) => Ok(Some(text.clone())),
@@ -307,7 +307,7 @@ impl In<'_> {
     }
 
     /// A field that names something, perhaps by a number.
-    fn name(&self, names: &[&str]) -> Result<Option<String>, Error> {
+    pub fn name(&self, names: &[&str]) -> Result<Option<String>, Error> {
         match self.find(names) {
             None | Some((_, Value::Null)) => Ok(None),
             Some((field, value)) => match numbers::name(value) {

@@ -1,5 +1,5 @@
-//! The translations of an mt-metrics-eval folder ([`layout`] says which files they are in), or of a folder of WMT's
-//! general task. Human and metric scores are the business of `meta`.
+//! The translations of an mt-metrics-eval folder ([`layout`] says which files they are in), of a folder of WMT's general
+//! task, or of MENT. Human and metric scores are the business of `meta`.
 //!
 //! Source: `data.py: EvalSet` of google-research/mt-metrics-eval at 68a481ae.
 
@@ -7,13 +7,10 @@ use std::path::{Path, PathBuf};
 
 use super::{
     Error, Input, general, genmt,
-    layout::{self, TestsetFiles, names},
-    parallel,
+    layout::{self, NO_TRANSLATION, TestsetFiles, names},
+    ment, parallel,
 };
 use crate::segment::{Lang, Segment};
-
-/// What mt-metrics-eval writes where a system gave no translation.
-const NO_TRANSLATION: &str = "[No translation supplied]";
 
 /// A choice from a test set.
 #[derive(Clone, Debug)]
@@ -35,6 +32,9 @@ pub struct TestSet {
 pub fn testset(choice: &TestSet) -> Result<Input, Error> {
     if let Some(files) = genmt::files(&choice.dir) {
         return genmt::testset(choice, &files);
+    }
+    if let Some(input) = ment::testset(choice)? {
+        return Ok(input);
     }
     let choice = &TestSet { dir: general::root(&choice.dir), ..choice.clone() };
     if let Some(files) = general::files(&choice.dir, &choice.pair.0)? {
