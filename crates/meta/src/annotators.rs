@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 use super::correlation::{Undefined, mean, pearson};
-use crate::mqm::ratings::{Marked, Ratings};
+use several::Annotator;
 
 pub mod several;
 
@@ -81,14 +81,9 @@ fn compare(first: &Rater, second: &Rater) -> Option<RaterPair> {
     })
 }
 
-/// A rater's scores from error spans: the negated sum of their penalties, over the named systems in order.
+/// An annotator's scores of the named systems, in order.
 #[must_use]
-pub fn rater(name: &str, ratings: &Ratings, systems: &[String]) -> Rater {
-    let score =
-        |errors: &Vec<Marked>| 0.0 - errors.iter().map(|error| error.score.unwrap_or(0.0)).sum::<f64>();
-    let row = |system: &String| -> Vec<Option<f64>> {
-        let segments = ratings.get(system).map(Vec::as_slice).unwrap_or_default();
-        segments.iter().map(|errors| errors.as_ref().map(score)).collect()
-    };
-    Rater { name: name.to_owned(), scores: systems.iter().map(row).collect() }
+pub fn rater(annotator: &Annotator, systems: &[String]) -> Rater {
+    let row = |system: &String| annotator.scores.get(system).cloned().unwrap_or_default();
+    Rater { name: annotator.name.clone(), scores: systems.iter().map(row).collect() }
 }

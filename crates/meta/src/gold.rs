@@ -159,7 +159,8 @@ impl GoldSource {
         files.map(|file| Ok((file.annotator, ratings::read(&file.path)?))).collect()
     }
 
-    /// The scores of each annotator, those who are left out among them: of several names each, of one name its raters.
+    /// The scores of each annotator, those who are left out among them: of several names each, of one name its raters, by their
+    /// scores or else by the penalties of what they marked.
     ///
     /// # Errors
     /// Files that cannot be read.
@@ -192,7 +193,11 @@ fn rating_files(testset: &TestSet, names: &[String]) -> Result<Vec<RatingFile>, 
 }
 
 fn annotators(testset: &TestSet, names: &[String]) -> Result<Vec<Annotator>, Error> {
-    if let [_] = names {
+    if let [name] = names {
+        let own = testset.annotators(name)?;
+        if !own.is_empty() {
+            return Ok(own.into_iter().map(|(name, scores)| Annotator { name, scores }).collect());
+        }
         let files = rating_files(testset, names)?;
         let read = |file: RatingFile| {
             let scores = penalties(&file, ratings::read(&file.path)?)?;

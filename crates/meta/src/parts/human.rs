@@ -42,9 +42,8 @@ const AGAINST_EACH: Statistic = Statistic::Segment(Coefficient::Pearson, Groupin
 /// Agreement of pairs of raters that rated the same segments of all systems.
 pub(super) fn pairs(set: &EvalSet) -> Result<Vec<Of<RaterPair>>, Error> {
     let systems: Vec<String> = set.machine.iter().cloned().collect();
-    let ratings = set.gold_source.ratings(&set.testset)?;
-    let raters: Vec<_> =
-        ratings.iter().map(|(name, ratings)| annotators::rater(name, ratings, &systems)).collect();
+    let scored = set.gold_source.scored_annotators(&set.testset)?;
+    let raters: Vec<_> = scored.iter().map(|one| annotators::rater(one, &systems)).collect();
     let pairs = annotators::agreement(&raters);
     Ok(pairs.into_iter().map(|pair| of(set, "human", pair)).collect())
 }

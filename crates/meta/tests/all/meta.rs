@@ -6,7 +6,6 @@ use crate::real::{not_checked, published_data};
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use tribunal_core::mqm::ratings;
 use tribunal_meta::agreement::Agreement;
 use tribunal_meta::align::Aligned;
 use tribunal_meta::annotators;
@@ -330,12 +329,10 @@ fn computed_baselines_equal_those_of_the_shared_task() {
 fn human_scores_are_the_means_of_the_raters() {
     let Some(zh_en) = eval_set("zh-en", &[]) else { return };
     let systems: Vec<String> = zh_en.machine.iter().cloned().collect();
-    let files = zh_en.testset.rating_files("mqm").unwrap();
-    assert_eq!(files.len(), 8);
-    let raters: Vec<annotators::Rater> = files
-        .iter()
-        .map(|(name, path)| annotators::rater(name, &ratings::read(path).unwrap(), &systems))
-        .collect();
+    let annotators = zh_en.gold_source.annotators(&zh_en.testset).unwrap();
+    assert_eq!(annotators.len(), 8);
+    let raters: Vec<annotators::Rater> =
+        annotators.iter().map(|annotator| annotators::rater(annotator, &systems)).collect();
     let gold = zh_en.gold.segments.as_ref().unwrap();
     let mut rated = 0;
     for (row, system) in systems.iter().enumerate() {
