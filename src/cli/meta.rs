@@ -34,7 +34,7 @@ mod text;
 /// How well metrics and judges agree with human raters.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Folder in the layout of mt-metrics-eval.
+    /// Folder in the layout of mt-metrics-eval, or with MENT (`MENT.jsonl`, or its authors' workspace).
     #[arg(long, value_name = "DIR")]
     pub testset: PathBuf,
     /// Language pairs, comma-separated.
@@ -91,7 +91,7 @@ pub struct Args {
     /// Single statistics, LEVEL:NAME[@GROUPING], such as seg:acc-eq@item.
     #[arg(long = "stat", value_name = "STATISTIC", value_delimiter = ',')]
     pub statistics: Vec<String>,
-    /// Statistics by slice: domain, doc, length (sources of up to 12, up to 27 and more tokens) or length:N,N.
+    /// Statistics, and the average of `--task`, by slice: domain, doc, length (sources of up to 12, up to 27 and more tokens) or length:N,N.
     #[arg(long, value_name = "SLICE")]
     pub by: Option<String>,
     /// Resamples of the tests.
@@ -122,7 +122,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let eval_sets = load(args, &selection)?;
     let context = note_context(args);
     let result = evaluate::run(&set, &eval_sets, context.significance)?;
-    let extras = extra::compute(args, &eval_sets, &result)?;
+    let extras = extra::compute(args, &set, &eval_sets, &result)?;
     if args.printed.is_json() {
         text::print_json(args, &context, &eval_sets, (&result, &extras), out)?;
     } else if args.printed.rows(&main_table(&result), out)? {

@@ -216,11 +216,6 @@ fn weighted_mean(
     counted: &[&TaskResult],
     value: &dyn Fn(&TaskResult) -> Option<&Result<Measured, Undefined>>,
 ) -> Option<f64> {
-    let (mut sum, mut weights) = (0.0, 0.0);
-    for (task, result) in set.tasks.iter().zip(counted) {
-        let value = value(result)?.ok()?.value;
-        sum += task.weight * if set.mapped { task.statistic.mapped(value) } else { value };
-        weights += task.weight;
-    }
-    (weights > 0.0).then(|| sum / weights)
+    let values = counted.iter().map(|result| Some(value(result)?.as_ref().ok()?.value));
+    Some(set.mean(&values.collect::<Option<Vec<f64>>>()?))
 }

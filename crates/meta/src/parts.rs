@@ -12,7 +12,7 @@ use super::{
     Error,
     align::Aligned,
     annotators::RaterPair,
-    average::{Coefficient, Grouping},
+    average::Grouping,
     contents::Contents,
     correlation::Undefined,
     distribution::{Bins, ErrorShares, Summary, bins, error_shares, summary},
@@ -27,13 +27,17 @@ use super::{
         baseline::marks,
         report::{SpanMeans, SpanReport, compare, means},
     },
-    statistic::{Measured, Statistic},
+    statistic::Statistic,
+    task::TaskSet,
     units::{self, Unit},
     verdicts::{self, Verdict},
 };
 use crate::mqm::ratings::Ratings;
 
 pub mod human;
+mod sliced;
+
+pub use sliced::Sliced;
 
 /// Reads the verdicts of a run on a language pair.
 pub type ReadVerdicts<'a> = dyn Fn(&Path, &str) -> Result<Vec<Verdict>, Error> + 'a;
@@ -42,8 +46,11 @@ pub type ReadVerdicts<'a> = dyn Fn(&Path, &str) -> Result<Vec<Verdict>, Error> +
 #[expect(clippy::struct_excessive_bools, reason = "each is a part of its own")]
 pub struct Request<'a> {
     pub seed: u64,
-    /// Statistics on slices; empty: Pearson, Kendall's tau-b and acc-eq. The first is what weights are searched for.
+    /// Statistics on slices; empty: those of the task set, or Pearson, Kendall's tau-b and acc-eq. The first is what
+    /// weights are searched for.
     pub statistics: &'a [Statistic],
+    /// The task set whose statistics and average are shown on slices.
+    pub task: Option<&'a TaskSet>,
     /// By what slices are made; `None`: no slices.
     pub by: Option<&'a By>,
     pub calibration: bool,
@@ -103,17 +110,6 @@ pub struct Of<T> {
     pub found: T,
 }
 
-/// One statistic of one metric on one slice.
-#[derive(Clone, Debug, Serialize)]
-pub struct Sliced {
-    pub lp: String,
-    pub slice: String,
-    pub n_segments: usize,
-    pub metric: String,
-    pub statistic: String,
-    pub value: Result<Measured, Undefined>,
-}
-
 /// The error spans of one run on one slice.
 #[derive(Clone, Debug, Serialize)]
 pub struct SlicedSpans {
@@ -131,13 +127,6 @@ pub struct Distribution {
     pub bins: Option<Bins>,
 }
 
-/// Statistics shown by slice unless others are named.
-const SLICED: [Statistic; 3] = [
-    Statistic::Segment(Coefficient::Pearson, Grouping::None),
-    Statistic::Segment(Coefficient::KendallB, Grouping::None),
-    LATENT,
-];
-
 /// What a weight makes best unless a statistic is named.
 const LATENT: Statistic = Statistic::AccEq(Grouping::Item);
 
@@ -148,10 +137,10 @@ impl Parts {
     /// Files that cannot be read, or scores that do not fit.
     pub fn of(request: &Request<'_>, sets: &[EvalSet]) -> Result<Self, Error> {
         let mut parts = Self::default();
+        if let Some(by) = request.by {
+            parts.slices = sliced::slices(request, sets, by)?;
+        }
         for set in sets {
-            if let Some(by) = request.by {
-                parts.slices.extend(sliced(request, set, by)?);
-            }
             if request.calibration {
                 for (metric, scores) in aligned(set)? {
                     parts.calibration.push(of(set, &metric.name, examine(&scores, request.seed)));
@@ -203,30 +192,6 @@ pub fn aligned(set: &EvalSet) -> Result<Vec<(&Scores, Aligned)>, Error> {
         }
     }
     Ok(all)
-}
-
-fn sliced(request: &Request<'_>, set: &EvalSet, by: &By) -> Result<Vec<Sliced>, Error> {
-    let statistics = if request.statistics.is_empty() { &SLICED } else { request.statistics };
-    let slices = by.slices(&set.testset)?;
-    let mut rows = Vec::new();
-    for (metric, scores) in aligned(set)? {
-        for (slice, segments) in &slices {
-            // A document belongs to a slice that it lies wholly within.
-            let within = metric.units.as_ref().map(|units| units.within(segments));
-            let part = scores.select(within.as_ref().unwrap_or(segments));
-            for statistic in statistics {
-                rows.push(Sliced {
-                    lp: set.lp().into(),
-                    slice: slice.clone(),
-                    n_segments: part.coverage().rated_segments,
-                    metric: metric.name.clone(),
-                    statistic: statistic.to_string(),
-                    value: statistic.over_segments(&part),
-                });
-            }
-        }
-    }
-    Ok(rows)
 }
 
 fn distributions(set: &EvalSet) -> Result<Vec<Of<Distribution>>, Error> {

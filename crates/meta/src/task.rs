@@ -83,6 +83,16 @@ impl TaskSet {
         ["wmt23", "wmt24", "wmt25"].into_iter().find(|name| *name == self.name)
     }
 
+    /// The weighted average of the tasks' values, in order.
+    #[must_use]
+    pub fn mean(&self, values: &[f64]) -> f64 {
+        let on_scale = |(task, value): (&Task, &f64)| {
+            task.weight * if self.mapped { task.statistic.mapped(*value) } else { *value }
+        };
+        let weights: f64 = self.tasks.iter().map(|task| task.weight).sum();
+        self.tasks.iter().zip(values).map(on_scale).sum::<f64>() / weights
+    }
+
     /// A set of single statistics without an average.
     #[must_use]
     pub fn from_statistics(statistics: &[Statistic], pairs: &[String]) -> Self {

@@ -14,6 +14,7 @@ use crate::meta::parts::{Parts, Request};
 use crate::meta::slices::By;
 use crate::meta::spans::counts::Definition;
 use crate::meta::statistic::Statistic;
+use crate::meta::task::TaskSet;
 use crate::meta::verdicts;
 use crate::meta::verdicts::Verdict;
 use crate::report::meta::{answers::Answers, plots};
@@ -92,7 +93,7 @@ pub struct Extras {
 ///
 /// # Errors
 /// Files that cannot be read, or scores that do not fit.
-pub fn compute(args: &Args, eval_sets: &[EvalSet], result: &SetResult) -> Result<Extras> {
+pub fn compute(args: &Args, set: &TaskSet, eval_sets: &[EvalSet], result: &SetResult) -> Result<Extras> {
     let wants = |part| args.extra.wants(part);
     if wants(Part::Lint) {
         bail!("`--also lint` is a command of its own\nhint: tribunal lint --testset DIR -l SRC-TGT")
@@ -115,6 +116,7 @@ pub fn compute(args: &Args, eval_sets: &[EvalSet], result: &SetResult) -> Result
     let request = Request {
         seed: args.seed,
         statistics: &statistics,
+        task: args.task.as_ref().map(|_| set),
         by: by.as_ref(),
         calibration: wants(Part::Calibration),
         williams: wants(Part::Williams),
