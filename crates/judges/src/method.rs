@@ -88,13 +88,13 @@ impl Method {
         let default =
             self.scale.signed(&Signature::new(), self.weights.and_then(|name| weights::find(name).ok()));
         let mut all = vec![default.to_string()];
-        for (options, scale) in self.scales.iter().filter(|(_, scale)| *scale != self.scale) {
+        for (options, scale) in
+            self.scales.iter().filter(|(_, scale)| scale.to_string() != default.to_string())
+        {
             let options = options.iter().map(|(name, values)| format!("{name}={}", values.join("|")));
             let options = options.collect::<Vec<_>>().join(", ");
-            all.push(format!(
-                "with {}: {scale}",
-                if options.is_empty() { "other options" } else { &options }
-            ));
+            let options = if options.is_empty() { "other options".to_owned() } else { options };
+            all.push(format!("with {options}: {scale}"));
         }
         all.join("; ")
     }
