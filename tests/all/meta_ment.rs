@@ -273,5 +273,6 @@ fn table_8_of_rate_from_its_published_scores() {
     let printed = [[93.3, 99.2, 96.4, 63.3, 66.0, 66.0], [95.6, 99.1, 97.6, 61.3, 66.7, 63.2]];
     let both = ["zh-en", "en-zh"].map(|lp| statistics.map(|statistic| value(lp, statistic)));
     check_printed(&both.concat(), &printed.concat());
-    check_printed(&[both.concat().iter().sum::<f64>() / 12.0], &[80.7]);
+    // The paper prints 80.7, which is not the mean of its own twelve values.
+    check_printed(&[both.concat().iter().sum::<f64>() / 12.0], &[80.64]);
 }
