@@ -40,14 +40,6 @@ pub const METHODS: &[&Method] = &[
     &thinking::METHOD,
 ];
 
-/// Options that methods no longer have, with the only value that is left. It is still signed, so that the signature
-/// of existing runs stays the same.
-const RETIRED: &[(&str, &str, &str)] = &[("gemba-mqm", "threshold", "none"), ("fsp", "threshold", "none")];
-
-/// Options whose first value leaves no field in the signature, as in runs without these options.
-const UNSIGNED: &[(&str, &[&str])] =
-    &[("gemba-esa", &["edition", "domain", "reference", "thinking"]), ("gmicl", &["documents"])];
-
 /// The method of this name; `gemba_mqm` and `GEMBA-MQM` are `gemba-mqm`.
 ///
 /// # Errors
@@ -307,14 +299,8 @@ pub fn sign(method: &Method, settings: &Settings, options: &GivenOptions, proven
             ("shots", None) if shots.is_some() => "file".into(),
             _ => options.in_force(choice, settings),
         };
-        let of_method = UNSIGNED.iter().find(|(name, _)| *name == method.name);
-        let is_unsigned = of_method.is_some_and(|(_, options)| options.contains(&choice.name));
-        if !is_unsigned || value != choice.values[0] {
-            signed = signed.with(choice.name, value);
-        }
+        signed = signed.with(choice.name, value);
     }
-    let retired = RETIRED.iter().filter(|(name, ..)| *name == method.name);
-    signed = retired.fold(signed, |signed, (_, option, value)| signed.with(*option, *value));
     let granularity = granularity.unwrap_or(method.granularities[0]);
     signed = signed.with("preset", preset.to_string()).with("granularity", granularity.to_string());
     if method.name != probe::METHOD.name {
