@@ -1,5 +1,5 @@
-//! Answers that several methods ask for: their forms, and how they are read. Which method asks for which is not
-//! known here.
+//! Answers that several methods ask for: their forms, and how they are read. Which method asks for which is
+//! not known here.
 
 use std::collections::BTreeMap;
 

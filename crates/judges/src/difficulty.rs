@@ -1,13 +1,16 @@
-//! How hard a source is to translate, from 1 to 10: the filter by which MENT's sentences were chosen. Tian et al.,
-//! "Beyond Literal Mapping", Appendix A.1, Figure 8. It judges no translation: each source is asked about once,
-//! and all its translations get the same verdict.
+//! How hard a source is to translate, from 1 to 10: the filter by which MENT's sentences were chosen. Tian et
+//! al., "Beyond Literal Mapping", Appendix A.1, Figure 8. It judges no translation: each source is asked
+//! about once, and all its translations get the same verdict.
 //!
 //! Differs:
-//! - Language. The figure says "English text"; ours says the source's language. All other words are the figure's.
+//! - Language. The figure says "English text"; ours says the source's language. All other words are the
+//!   figure's.
 //! - Where the text stands is not printed; ours puts it last, after `Text:`.
-//! - Answers. `paper` reads the JSON that was asked for; `strict` constrains it, its reasons to 800 characters.
+//! - Answers. `paper` reads the JSON that was asked for; `strict` constrains it, its reasons to 800
+//!   characters.
 //! - The paper does not say which scores are high enough to be kept; `--keep` takes a threshold or a share.
-//! - `raw` is the difficulty; `score` is its negative, for everywhere a higher score promises better translations.
+//! - `raw` is the difficulty; `score` is its negative, for everywhere a higher score promises better
+//!   translations.
 //! - The reasoning is in `calls.jsonl`.
 
 use serde::Deserialize;

@@ -1,4 +1,5 @@
-//! Evidence: an offline index over the user's own documents, which RATE's search agent queries. It judges nothing.
+//! Evidence: an offline index over the user's own documents, which RATE's search agent queries. It judges
+//! nothing.
 //!
 //! The same documents give the same fingerprint and the same answers, on every machine.
 

@@ -1,34 +1,34 @@
-//! Focus Sentence Prompting (FSP): the whole document is context, one segment of it is judged at a time. "FSP"
-//! paper, Figure 13 (the prompt), Figures 10 to 12 (the shots). One verdict for every segment; the granularity
-//! is how much a prompt shows: its segment, its document, or five documents. It aligns nothing: the model
-//! finds the source of the focus by itself.
+//! Focus Sentence Prompting (FSP): the whole document is context, one segment of it is judged at a time.
+//! "FSP" paper, Figure 13 (the prompt), Figures 10 to 12 (the shots). One verdict for every segment; the
+//! granularity is how much a prompt shows: its segment, its document, or five documents. It aligns nothing:
+//! the model finds the source of the focus by itself.
 //!
 //! Differs:
 //! - No code is published; there is no preset `code`.
 //! - Weights and aggregation. Paper: never given; errors are "summed". Ours: by default `gemba` at `seg`, and
-//!   `gemba-sum`, which has no limits, at `doc` and `5doc`, as in [`super::gemba_mqm`], whatever a translation's
-//!   length; a segment's score is the sum of its errors under them, a system's is the mean over segments. `score=da`
-//!   takes the quality score.
-//! - Repeats. Paper: silent. `paper` charges every naming of an error; `strict` as many namings of one span and type
-//!   as the span occurs in its focus (or in the source), each at its own occurrence.
+//!   `gemba-sum`, which has no limits, at `doc` and `5doc`, as in [`super::gemba_mqm`], whatever a
+//!   translation's length; a segment's score is the sum of its errors under them, a system's is the mean over
+//!   segments. `score=da` takes the quality score.
+//! - Repeats. Paper: silent. `paper` charges every naming of an error; `strict` as many namings of one span
+//!   and type as the span occurs in its focus (or in the source), each at its own occurrence.
 //! - Shots. Figures 10 to 12 show neither `target_segment` nor `quality_score`. `paper` keeps that; `strict`
 //!   makes each shot's translation its target segment and says that the quality score is to be added.
 //! - Answers. As in [`super::gemba_mqm`]'s JSON form: `paper` enforces the printed schema (the span first,
-//!   optional, and any string: one that is not in the text hurts precision); `strict` puts the category first, takes
-//!   spans from the focus segment and those of omissions from the source segment that the input pairs with
-//!   it, verbatim and not empty, at most 10 errors.
+//!   optional, and any string: one that is not in the text hurts precision); `strict` puts the category
+//!   first, takes spans from the focus segment and those of omissions from the source segment that the input
+//!   pairs with it, verbatim and not empty, at most 10 errors.
 //! - A focus whose text occurs more than once in the document. Paper: silent. `strict` says which occurrence
 //!   is meant, after the shared prefix; `paper` keeps the prompt as printed.
 //! - Explanations can be left out (`explain=off`), which the paper tries on the GEMBA prompt only (B.2).
 //! - Documents and segments are joined by a newline.
-//! - Whole documents. Paper: assumes segments (Limitations). `strict` cuts a segment that is a document by itself
-//!   into sentences, each a focus ([`sentences`]; `sentences=on` cuts every segment, `off` none), where its translation
-//!   has more than five: the verdict is still the segment's, with the errors of its sentences and the mean of their
-//!   quality scores.
-//! - Beyond the paper, in `strict`: `omissions=on` asks one more question about each group, for source sentences
-//!   that are left out ([`omissions`]), which become errors of their segments; when it fails, no segment of the
-//!   group has a verdict. `window=on` shows less and less of a document around the focus while the prompt is
-//!   longer than the context; the question for omissions is not cut.
+//! - Whole documents. Paper: assumes segments (Limitations). `strict` cuts a segment that is a document by
+//!   itself into sentences, each a focus ([`sentences`]; `sentences=on` cuts every segment, `off` none),
+//!   where its translation has more than five: the verdict is still the segment's, with the errors of its
+//!   sentences and the mean of their quality scores.
+//! - Beyond the paper, in `strict`: `omissions=on` asks one more question about each group, for source
+//!   sentences that are left out ([`omissions`]), which become errors of their segments; when it fails, no
+//!   segment of the group has a verdict. `window=on` shows less and less of a document around the focus while
+//!   the prompt is longer than the context; the question for omissions is not cut.
 //! - Beyond the paper, in `strict`: `score=expected-da` takes the mean of the quality score's distribution
 //!   ([`super::answers::chances`]); `raw` stays what is written.
 //! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict. An empty

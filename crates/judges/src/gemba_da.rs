@@ -3,19 +3,20 @@
 //! finds no error spans.
 //!
 //! Differs:
-//! - Prompt. Code: ends in `Score: ` and expects a bare number. RATE: JSON. `code` follows the code, `paper` and
-//!   `strict` follow RATE.
-//! - Answer. Code: exactly one run of digits in the whole answer (so `-5` is 5 and `85.5` is nothing), or `NN/100`.
-//!   RATE: silent. `code` does the same; `paper` reads the JSON object that was asked for and accepts fractions;
-//!   `strict` allows whole numbers from 0 to 100 only.
-//! - No number. Code: asks again at temperature 0.1, 0.2, ... 1.0, then gives up. `code` does the same, and the verdict
-//!   is `unparsable`; the other presets ask once. Budgets: see [`super::code::gemba_api`].
-//! - Beyond the paper: `score=expected` takes the mean of the score's distribution, from the exact probabilities of
-//!   0 to 100 as the JSON's number, which no further digit follows; `raw` stays the number that the model wrote.
-//! - Reference (`reference=on`, or automatically when every segment has one). Paper and code have that variant, RATE
-//!   does not: `paper` and `strict` take the paper's words for it. An input with a segment without one is refused.
-//!   The reference stands without quotes in the paper's Figure 1 and in the code as first published (a462001f), and
-//!   so it does here; two other commits (0fdcd8d8, 55bd91b0) quote it.
+//! - Prompt. Code: ends in `Score: ` and expects a bare number. RATE: JSON. `code` follows the code, `paper`
+//!   and `strict` follow RATE.
+//! - Answer. Code: exactly one run of digits in the whole answer (so `-5` is 5 and `85.5` is nothing), or
+//!   `NN/100`. RATE: silent. `code` does the same; `paper` reads the JSON object that was asked for and
+//!   accepts fractions; `strict` allows whole numbers from 0 to 100 only.
+//! - No number. Code: asks again at temperature 0.1, 0.2, ... 1.0, then gives up. `code` does the same, and
+//!   the verdict is `unparsable`; the other presets ask once. Budgets: see [`super::code::gemba_api`].
+//! - Beyond the paper: `score=expected` takes the mean of the score's distribution, from the exact
+//!   probabilities of 0 to 100 as the JSON's number, which no further digit follows; `raw` stays the number
+//!   that the model wrote.
+//! - Reference (`reference=on`, or automatically when every segment has one). Paper and code have that
+//!   variant, RATE does not: `paper` and `strict` take the paper's words for it. An input with a segment
+//!   without one is refused. The reference stands without quotes in the paper's Figure 1 and in the code as
+//!   first published (a462001f), and so it does here; two other commits (0fdcd8d8, 55bd91b0) quote it.
 //! - Lines. The authors' program strips its input lines, and so does `code`.
 //! - A segment whose source and hypothesis are both empty is not asked about and has no verdict.
 
@@ -56,8 +57,8 @@ pub const METHOD: Method = Method {
     summary: "a direct score of 0 to 100 from one prompt, without errors",
     citation: "Kocmi and Federmann 2023, GEMBA-DA; RATE, Figure 24 (JSON)",
     stages: &[ASSESS, EXPECT],
-    // As `code`, up to five more for cut answers and ten for unusable ones; with score=expected, one more that weighs
-    // all scores.
+    // As `code`, up to five more for cut answers and ten for unusable ones; with score=expected, one more
+    // that weighs all scores.
     calls: Calls { least: 1, typical: 1, most: 16 },
     answer_tokens: Some(7),
     scale: Scale::PERCENT,
@@ -104,8 +105,8 @@ impl From<GembaDa> for Judge {
     }
 }
 
-/// The calls of a question for one number: the program asks again where it finds none, and a distribution is scored in
-/// a call of its own.
+/// The calls of a question for one number: the program asks again where it finds none, and a distribution is
+/// scored in a call of its own.
 pub(super) fn scale_calls(preset: Preset, is_expected: bool, max_tokens: Option<usize>) -> Calls {
     match preset {
         Preset::Code => {
@@ -237,8 +238,8 @@ fn read_json(text: &str) -> Result<f64, Error> {
     Err(reading::unusable(text, &format!("score `{score}` is not in 0 to 100")))
 }
 
-/// The number that GEMBA finds in an answer: the only run of digits, or the first of `NN/100` and nothing else;
-/// at most 100.
+/// The number that GEMBA finds in an answer: the only run of digits, or the first of `NN/100` and nothing
+/// else; at most 100.
 ///
 /// Source: `gemba/prompt.py`, `parse_numerical_answer`. Its pattern for a quoted number in a list can add
 /// nothing to the first rule.

@@ -1,40 +1,45 @@
-//! GEMBA-ESA: first the error spans, major and minor only, then a score from 0 to 100 that has seen them. Microsoft's
-//! submission to the metrics task of WMT 2024, after Kocmi and others, "Error Span Annotation: A Balanced Approach for
-//! Human Evaluation of Machine Translation" (WMT 2024), and the baseline of WMT 2026's evaluation task
-//! (`edition=wmt26`), Ammonsh/WMT26-QE-baselines at b7e2ee0e, `run_qe_local.py`. No paper describes them, so there is
-//! no preset `paper`.
+//! GEMBA-ESA: first the error spans, major and minor only, then a score from 0 to 100 that has seen them.
+//! Microsoft's submission to the metrics task of WMT 2024, after Kocmi and others, "Error Span Annotation: A
+//! Balanced Approach for Human Evaluation of Machine Translation" (WMT 2024), and the baseline of WMT 2026's
+//! evaluation task (`edition=wmt26`), Ammonsh/WMT26-QE-baselines at b7e2ee0e, `run_qe_local.py`. No paper
+//! describes them, so there is no preset `paper`.
 //!
 //! Differs:
-//! - Stage 1. Code: the answer is passed on unread. `code` does the same, and its verdict lists errors where lines can
-//!   be read as such; `strict` allows only the layout of the examples, with spans copied from the text (see
-//!   [`super::gemba_mqm::blocks`]; only `Major:` can name a non-translation).
-//! - Stage 2. Code: exactly one run of digits, or else the question is asked again, hotter, up to temperature 1.
-//!   `code` does the same; `strict` allows whole numbers from 0 to 100 only.
-//! - Budgets. Code: none in either stage. An answer that is cut all the same counts as no answer: stage 2 then shows
-//!   `None` as its spans, and a cut score is none. `code` does the same; see [`super::code::gemba_api`].
-//! - Examples. GEMBA-MQM's three, with their critical errors as major ones; a block without errors says `no-error`.
+//! - Stage 1. Code: the answer is passed on unread. `code` does the same, and its verdict lists errors where
+//!   lines can be read as such; `strict` allows only the layout of the examples, with spans copied from the
+//!   text (see [`super::gemba_mqm::blocks`]; only `Major:` can name a non-translation).
+//! - Stage 2. Code: exactly one run of digits, or else the question is asked again, hotter, up to temperature
+//!   1. `code` does the same; `strict` allows whole numbers from 0 to 100 only.
+//! - Budgets. Code: none in either stage. An answer that is cut all the same counts as no answer: stage 2
+//!   then shows `None` as its spans, and a cut score is none. `code` does the same; see
+//!   [`super::code::gemba_api`].
+//! - Examples. GEMBA-MQM's three, with their critical errors as major ones; a block without errors says
+//!   `no-error`.
 //! - Beyond the code: `score=expected` (`strict`) takes the mean of the score's distribution, from the exact
-//!   probabilities of 0 to 100 as the answer of stage 2; `raw` and `quality_score` stay the number that the model
-//!   wrote.
+//!   probabilities of 0 to 100 as the answer of stage 2; `raw` and `quality_score` stay the number that the
+//!   model wrote.
 //! - Score. That of stage 2; the weights (`gemba` by default) only mark the errors.
-//! - Repeats. The score knows none. `code` lists every naming of an error, `strict` as many of one span and type as the
-//!   span has occurrences.
+//! - Repeats. The score knows none. `code` lists every naming of an error, `strict` as many of one span and
+//!   type as the span has occurrences.
 //! - A segment whose source and hypothesis are both empty is not asked about and has no verdict.
-//! - WMT 2026, prompts. The baseline's are published without a licence: `code` reads them from the user's copy
-//!   (`--prompts`). Those of `strict` are GEMBA-ESA's, without examples and with a layout for the answer, and with
-//!   instructions by domain in our words.
+//! - WMT 2026, prompts. The baseline's are published without a licence: `code` reads them from the user's
+//!   copy (`--prompts`). Those of `strict` are GEMBA-ESA's, without examples and with a layout for the
+//!   answer, and with instructions by domain in our words.
 //! - WMT 2026, reference. The baseline reads it and shows it to no model. `strict` shows it on request
 //!   (`reference=on`), with how it was made.
-//! - WMT 2026, answers. The baseline reads answers that are cut; takes from lines under a header what looks like
-//!   `category - "span"`, and drops the rest; takes a JSON object's `score`, or else the last number from 0 to 100.
-//!   `code` does the same; `strict` allows the same answers as for WMT 2024. The baseline drops a span that it does
-//!   not find in the translation, even with single spaces, and marks the first occurrence of others (of single spaces,
-//!   at offsets of the text that has them); spans are located here as for all methods.
-//! - WMT 2026, thinking. The baseline samples at temperature 0.6 and top-p 0.95, with 8,192 tokens for thought and
-//!   spans, and 64 for thought and score, which cuts the thought: its score is then a number out of the thought. Where
-//!   the chat template opens the thought, the baseline takes it for a part of the annotation. `code` does the same; in
-//!   `strict` both stages think within the budget, and the answer follows the thought.
-//! - WMT 2026, empty translations. The baseline scores them 0, with an omission, and asks nothing; so does `code`.
+//! - WMT 2026, answers. The baseline reads answers that are cut; takes from lines under a header what looks
+//!   like `category - "span"`, and drops the rest; takes a JSON object's `score`, or else the last number
+//!   from 0 to 100. `code` does the same; `strict` allows the same answers as for WMT 2024. The baseline
+//!   drops a span that it does not find in the translation, even with single spaces, and marks the first
+//!   occurrence of others (of single spaces, at offsets of the text that has them); spans are located here as
+//!   for all methods.
+//! - WMT 2026, thinking. The baseline samples at temperature 0.6 and top-p 0.95, with 8,192 tokens for
+//!   thought and spans, and 64 for thought and score, which cuts the thought: its score is then a number out
+//!   of the thought. Where the chat template opens the thought, the baseline takes it for a part of the
+//!   annotation. `code` does the same; in `strict` both stages think within the budget, and the answer
+//!   follows the thought.
+//! - WMT 2026, empty translations. The baseline scores them 0, with an omission, and asks nothing; so does
+//!   `code`.
 
 use serde::Serialize;
 

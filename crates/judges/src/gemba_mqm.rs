@@ -4,38 +4,41 @@
 //! assessment Figure 5. It does not focus on single sentences of a document: [`super::fsp`] does.
 //!
 //! Differs:
-//! - Answers in text. Code: reads anything, and an answer it can make nothing of is perfect (0); see [`code`].
-//!   Papers: silent. Ours: `code` does the same; `paper` reads as the code does, but an answer without a single block
-//!   gives no verdict; `strict` allows only the printed layout, with spans copied from the text; see [`blocks`].
+//! - Answers in text. Code: reads anything, and an answer it can make nothing of is perfect (0); see
+//!   [`code`]. Papers: silent. Ours: `code` does the same; `paper` reads as the code does, but an answer
+//!   without a single block gives no verdict; `strict` allows only the printed layout, with spans copied from
+//!   the text; see [`blocks`].
 //! - Non-translation. Code: a line with the word is critical in whatever block it stands, unless it also says
 //!   `no-error`. `code` and `paper` follow it. In `strict` only `Critical:` can name one, with a span of the
 //!   translation.
-//! - Wording. The code says "technically errors" where M-MAD's Figure 4 has "technical errors"; its third example has
-//!   卖场 where Figure 5 has 商场; its example answers end in a newline; it strips its input lines. `code` sends the
-//!   code's bytes, `paper` and `strict` the figures' text.
-//! - `locale convention`. The code's parser knows it although no prompt offers it. `code` and `paper` accept it;
-//!   `strict` has the prompt's categories only.
-//! - Cut answers. Code: asks again with 200 more tokens. `code` follows it (see [`super::code::gemba_api`]); under
-//!   the other presets the verdict is `truncated`.
+//! - Wording. The code says "technically errors" where M-MAD's Figure 4 has "technical errors"; its third
+//!   example has 卖场 where Figure 5 has 商场; its example answers end in a newline; it strips its input lines.
+//!   `code` sends the code's bytes, `paper` and `strict` the figures' text.
+//! - `locale convention`. The code's parser knows it although no prompt offers it. `code` and `paper` accept
+//!   it; `strict` has the prompt's categories only.
+//! - Cut answers. Code: asks again with 200 more tokens. `code` follows it (see [`super::code::gemba_api`]);
+//!   under the other presets the verdict is `truncated`.
 //! - RATE's zero-shot prompt has no system message, so ours has none.
-//! - JSON form. Printed: free JSON, the span before category and severity, optional and possibly empty. `paper`
-//!   enforces that schema. `strict` puts the category first, so that an omission takes its span from the source and
-//!   everything else from the translation, verbatim and not empty; it takes types from the list in the prompt,
-//!   explanations of at most 200 characters, at most 10 errors for a segment (5 a segment, up to 100, in longer
-//!   texts), and answers on one line. The omission spans of its examples come from the text form's examples.
-//!   Figure 9 misplaces `required`; `paper` shows it as printed.
+//! - JSON form. Printed: free JSON, the span before category and severity, optional and possibly empty.
+//!   `paper` enforces that schema. `strict` puts the category first, so that an omission takes its span from
+//!   the source and everything else from the translation, verbatim and not empty; it takes types from the
+//!   list in the prompt, explanations of at most 200 characters, at most 10 errors for a segment (5 a
+//!   segment, up to 100, in longer texts), and answers on one line. The omission spans of its examples come
+//!   from the text form's examples. Figure 9 misplaces `required`; `paper` shows it as printed.
 //! - Direct assessment (`da=on`) is not printed for this prompt; ours adds Figure 13's `quality_score`.
-//! - Beyond the papers: `da=on,score=expected` takes, in `strict`, the mean of the quality score's distribution
-//!   ([`super::answers::chances`]); `raw` stays what is written.
-//! - Spans. In `code` and `paper` they are free text, as in the papers: a span that is in neither text still costs
-//!   its weight; it keeps its words and has no offsets.
-//! - Weights of the JSON form are printed nowhere; ours default to `gemba`, and to `gemba-sum`, without its limits, at
-//!   `doc` and `5doc`.
-//! - Repeats. Neither papers nor code merge errors, and `paper` and `code` charge every naming. `strict` charges as
-//!   many namings of one span and type as the span has occurrences, each at its own; further ones are only counted.
-//! - Longer texts (`doc`, `5doc`): segments are joined by newlines; one verdict, with offsets in the joined text.
-//! - A unit whose source and hypothesis are both empty is not asked about and has no verdict. If one of them is empty,
-//!   `strict` can name no span of it.
+//! - Beyond the papers: `da=on,score=expected` takes, in `strict`, the mean of the quality score's
+//!   distribution ([`super::answers::chances`]); `raw` stays what is written.
+//! - Spans. In `code` and `paper` they are free text, as in the papers: a span that is in neither text still
+//!   costs its weight; it keeps its words and has no offsets.
+//! - Weights of the JSON form are printed nowhere; ours default to `gemba`, and to `gemba-sum`, without its
+//!   limits, at `doc` and `5doc`.
+//! - Repeats. Neither papers nor code merge errors, and `paper` and `code` charge every naming. `strict`
+//!   charges as many namings of one span and type as the span has occurrences, each at its own; further ones
+//!   are only counted.
+//! - Longer texts (`doc`, `5doc`): segments are joined by newlines; one verdict, with offsets in the joined
+//!   text.
+//! - A unit whose source and hypothesis are both empty is not asked about and has no verdict. If one of them
+//!   is empty, `strict` can name no span of it.
 
 use serde::Serialize;
 

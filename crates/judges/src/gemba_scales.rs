@@ -3,16 +3,17 @@
 //! whose fourth prompt is [`super::gemba_da`]. They find no error spans.
 //!
 //! Differs:
-//! - Prompt. The paper prints one text for both modes, with the parts about the reference in bold type; the code has
-//!   two, which say `machine translation` and `starts with` here and there. `paper` and `strict` have the one text,
-//!   `code` has the two, down to their trailing space; it strips its input lines, as the authors' program does.
-//! - Answer. Code: a number as in GEMBA-DA; stars as one number, word or row of stars; the only class named in the
-//!   answer. Paper: silent. `code` does the same; `paper` reads an answer that is the rating and nothing else, in any
-//!   case, with quotes or a full stop around it; `strict` allows whole numbers from 0 to 100, `one star` to
-//!   `five stars`, or one of the five classes.
-//! - No rating. Code: asks again at temperature 0.1, 0.2, ... 1.0, then gives up; the 100 tokens that its table of
-//!   prompts sets for -Classes are never used. `code` does the same (see [`super::code::gemba_api`]), and the verdict is
-//!   `unparsable`; the other presets ask once.
+//! - Prompt. The paper prints one text for both modes, with the parts about the reference in bold type; the
+//!   code has two, which say `machine translation` and `starts with` here and there. `paper` and `strict`
+//!   have the one text, `code` has the two, down to their trailing space; it strips its input lines, as the
+//!   authors' program does.
+//! - Answer. Code: a number as in GEMBA-DA; stars as one number, word or row of stars; the only class named
+//!   in the answer. Paper: silent. `code` does the same; `paper` reads an answer that is the rating and
+//!   nothing else, in any case, with quotes or a full stop around it; `strict` allows whole numbers from 0 to
+//!   100, `one star` to `five stars`, or one of the five classes.
+//! - No rating. Code: asks again at temperature 0.1, 0.2, ... 1.0, then gives up; the 100 tokens that its
+//!   table of prompts sets for -Classes are never used. `code` does the same (see
+//!   [`super::code::gemba_api`]), and the verdict is `unparsable`; the other presets ask once.
 //! - Scale of the classes. Code: 0 to 4, higher is better, and so here.
 //! - Beyond the paper: `score=expected` of -SQM takes the mean of the score's distribution, from the exact
 //!   probabilities of 0 to 100 as the answer; `raw` stays the number that the model wrote.

@@ -1,11 +1,12 @@
-//! GMFT: one prompt over a text of any length, put to a model that was tuned on MQM ratings of texts of that length.
-//! "FSP" paper, Sections 2 and 3.2, Appendix B.3. It trains nothing: `tribunal tune export` asks
+//! GMFT: one prompt over a text of any length, put to a model that was tuned on MQM ratings of texts of that
+//! length. "FSP" paper, Sections 2 and 3.2, Appendix B.3. It trains nothing: `tribunal tune export` asks
 //! [`answer`] what the model should have said, and `scripts/tune/gmft_gpu.py` trains on it.
 //!
 //! Differs:
-//! - The prompt of the tuned model is printed nowhere. Ours is Figure 9's without its schema and its examples: tuning
-//!   teaches the layout, the form enforces it, and every text is spared the tokens.
-//! - Answers are those of the strict JSON form of [`super::gemba_mqm`], without explanations: ratings have none.
+//! - The prompt of the tuned model is printed nowhere. Ours is Figure 9's without its schema and its
+//!   examples: tuning teaches the layout, the form enforces it, and every text is spared the tokens.
+//! - Answers are those of the strict JSON form of [`super::gemba_mqm`], without explanations: ratings have
+//!   none.
 //! - Raters know categories and severities that the prompt does not: see [`taught`].
 //! - Longer texts and empty ones: as the JSON form of [`super::gemba_mqm`].
 //! - A model that was not tuned can be asked as well, which shows what tuning changed.
@@ -127,8 +128,8 @@ impl Gmft {
     }
 }
 
-/// What a tuned model should answer about a unit of these segments, whose errors have offsets in their segment. It
-/// has the form that [`Gmft`] then enforces.
+/// What a tuned model should answer about a unit of these segments, whose errors have offsets in their
+/// segment. It has the form that [`Gmft`] then enforces.
 ///
 /// # Panics
 /// When there is no segment.

@@ -104,8 +104,8 @@ pub trait Protocol: Sync + Send {
         Ok(())
     }
 
-    /// What a user should know of these segments before they are judged, such as languages that the method has no
-    /// examples for.
+    /// What a user should know of these segments before they are judged, such as languages that the method
+    /// has no examples for.
     fn notes(&self, _segments: &[Segment]) -> Vec<String> {
         Vec::new()
     }
@@ -130,14 +130,15 @@ pub struct Judge {
     pub provenance: Provenance,
     /// What must be judged together, in order; `run` plans, shards and resumes by these groups.
     pub grouping: Grouping,
-    /// Whether it asks about each segment of a group by itself, so that the others are context alone: their verdicts
-    /// need not be awaited.
+    /// Whether it asks about each segment of a group by itself, so that the others are context alone: their
+    /// verdicts need not be awaited.
     pub asks_apart: bool,
     /// What one verdict is about.
     pub unit: Unit,
     /// The direction of [`Verdict::raw`]; [`Verdict::score`] is always higher for the better.
     pub direction: Direction,
-    /// How many model calls one unit takes as it was set up, at one seed, where [`Method::calls`] leaves that open.
+    /// How many model calls one unit takes as it was set up, at one seed, where [`Method::calls`] leaves that
+    /// open.
     pub calls: Option<method::Calls>,
     /// The source texts that it was fitted on: what it says of them shows nothing.
     pub trained_on: Option<TrainedOn>,
@@ -170,15 +171,15 @@ impl Judge {
         }
     }
 
-    /// As [`Protocol::judge`], at every seed that was asked for. About what is not a translation no model may be asked
-    /// ([`untranslated`]).
+    /// As [`Protocol::judge`], at every seed that was asked for. About what is not a translation no model may
+    /// be asked ([`untranslated`]).
     #[must_use]
     pub fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         untranslated::judge(self, &panel.with_reasoning(self.reasoning), group)
     }
 
-    /// What makes the score of each unit of a group one to be careful with, in words without a full stop; `None` for
-    /// most.
+    /// What makes the score of each unit of a group one to be careful with, in words without a full stop;
+    /// `None` for most.
     #[must_use]
     pub fn warnings(&self, group: &[Segment]) -> Vec<Option<String>> {
         untranslated::warnings(self, group)
@@ -306,8 +307,8 @@ pub struct Verdict {
     pub raw: f64,
     /// Direct assessment 0..=100 where the method asks for one; higher is better.
     pub quality_score: Option<f64>,
-    /// Between which scores raters' scores of nine in ten such translations lie, lower first, where the method knows.
-    /// Unit: that of the score.
+    /// Between which scores raters' scores of nine in ten such translations lie, lower first, where the
+    /// method knows. Unit: that of the score.
     pub interval: Option<[f64; 2]>,
     pub errors: Vec<ErrorSpan>,
 }

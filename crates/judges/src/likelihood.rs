@@ -1,24 +1,27 @@
-//! LIKELIHOOD: how probable a model finds the translation after its source, or the source after its translation. Each
-//! question is one text to be read; nothing is written, and no errors are named.
+//! LIKELIHOOD: how probable a model finds the translation after its source, or the source after its
+//! translation. Each question is one text to be read; nothing is written, and no errors are named.
 //!
 //! Prior work:
-//! - Thompson and Post, Automatic Machine Translation Evaluation in Many Languages via Zero-Shot Paraphrasing (2020):
-//!   the token-averaged log-probability of a translation given its source (Prism-src).
-//! - Fu et al., GPTScore: Evaluate as You Desire (2023): the same from a general language model behind a prompt, in
-//!   both directions.
+//! - Thompson and Post, Automatic Machine Translation Evaluation in Many Languages via Zero-Shot Paraphrasing
+//!   (2020): the token-averaged log-probability of a translation given its source (Prism-src).
+//! - Fu et al., GPTScore: Evaluate as You Desire (2023): the same from a general language model behind a
+//!   prompt, in both directions.
 //!
 //! Differs:
-//! - Model. Prism has a multilingual translation model of its own, GPTScore GPT-3 and others; ours is whichever is
-//!   seated.
-//! - Prompt. Prism-src has language tags; GPTScore an instruction, without a chat template as here. Ours names the
-//!   languages and nothing else: `English: SOURCE`, then `German:` and the translation. No control token acts.
-//! - Norm. Both papers average over tokens (`norm=mean`); `norm=sum` adds them up, which favours short translations.
+//! - Model. Prism has a multilingual translation model of its own, GPTScore GPT-3 and others; ours is
+//!   whichever is seated.
+//! - Prompt. Prism-src has language tags; GPTScore an instruction, without a chat template as here. Ours
+//!   names the languages and nothing else: `English: SOURCE`, then `German:` and the translation. No control
+//!   token acts.
+//! - Norm. Both papers average over tokens (`norm=mean`); `norm=sum` adds them up, which favours short
+//!   translations.
 //! - The end of the text is not scored: Prism's models have a token for it, a plain prompt does not.
-//! - `relative=on` takes away what the model gives the same text without the other one in front: a translation is then
-//!   not rewarded for being made of frequent words.
-//! - Documents (`--granularity doc`). Papers: single segments. Ours: earlier segments of the document stand in front,
-//!   each as a pair of source and translation, without those that are empty on one side. They are read once, whatever
-//!   the length of the document, because each question goes on where the one before ended.
+//! - `relative=on` takes away what the model gives the same text without the other one in front: a
+//!   translation is then not rewarded for being made of frequent words.
+//! - Documents (`--granularity doc`). Papers: single segments. Ours: earlier segments of the document stand
+//!   in front, each as a pair of source and translation, without those that are empty on one side. They are
+//!   read once, whatever the length of the document, because each question goes on where the one before
+//!   ended.
 
 use serde::Serialize;
 

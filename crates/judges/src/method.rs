@@ -1,5 +1,5 @@
-//! What a method is: its name, the questions that it asks and of whom, its options. It holds no method's logic and
-//! knows none by name; [`super::registry`] does.
+//! What a method is: its name, the questions that it asks and of whom, its options. It holds no method's
+//! logic and knows none by name; [`super::registry`] does.
 
 use std::{fmt, str::FromStr};
 
@@ -23,8 +23,8 @@ pub struct Method {
     /// The roles of the models that it asks.
     pub roles: &'static [Role],
     pub calls: Calls,
-    /// Of an answer on average, by Qwen2.5-Coder-1.5B on WMT23 en-de (`scripts/answer_lengths.py`); 0 where nothing is written,
-    /// `None` where no run was recorded or that judge found nothing to write.
+    /// Of an answer on average, by Qwen2.5-Coder-1.5B on WMT23 en-de (`scripts/answer_lengths.py`); 0 where
+    /// nothing is written, `None` where no run was recorded or that judge found nothing to write.
     pub answer_tokens: Option<usize>,
     /// The scale of scores.
     pub scale: Scale,
@@ -41,8 +41,8 @@ pub struct Method {
     /// The severity weights that it uses by default; `None` when it weighs nothing.
     pub weights: Option<&'static str>,
     pub options: &'static [OptionSpec],
-    /// The options that it shares with all methods whose models write answers; empty where its own models do not, or
-    /// where it has options of its own for the same.
+    /// The options that it shares with all methods whose models write answers; empty where its own models do
+    /// not, or where it has options of its own for the same.
     pub common: &'static [OptionSpec],
     /// The fields of a segment that it requires besides the source.
     pub reads: Reads,
@@ -50,8 +50,9 @@ pub struct Method {
 }
 
 impl Method {
-    /// The fields that most methods share, for a method whose judges are built by `build`: one role, segments, all presets,
-    /// penalties without weights of its own. Name, summary, citation, stages, scale and options have to be given.
+    /// The fields that most methods share, for a method whose judges are built by `build`: one role,
+    /// segments, all presets, penalties without weights of its own. Name, summary, citation, stages, scale
+    /// and options have to be given.
     pub(super) const fn with(build: Build) -> Self {
         Self {
             name: "",
@@ -106,7 +107,8 @@ impl Method {
         std::iter::once(format!("scale: {scale}")).chain(marks).collect()
     }
 
-    /// The known blind spot, shown before the scores, as a sentence without a full stop; `None` if there is none.
+    /// The known blind spot, shown before the scores, as a sentence without a full stop; `None` if there is
+    /// none.
     #[must_use]
     pub fn caution(&self) -> Option<String> {
         self.blind_spots.map(|said| format!("{}: {said}", self.name))
@@ -138,16 +140,16 @@ impl Method {
 pub enum SystemMeans {
     /// Systems are ordered by their means and tested against each other.
     Rank,
-    /// Measured against human scores, the means do not order systems; [`Method::blind_spots`] has the finding. Systems keep
-    /// the order of the input.
+    /// Measured against human scores, the means do not order systems; [`Method::blind_spots`] has the
+    /// finding. Systems keep the order of the input.
     DoNotRank,
 }
 
 /// Makes a judge as it was asked for.
 pub(super) type Build = fn(&Settings, &GivenOptions) -> Result<Judge, setup::Error>;
 
-/// Model calls for one unit of judgement. A question that is asked again because its answer cannot be used counts once,
-/// except where the published program itself asks again.
+/// Model calls for one unit of judgement. A question that is asked again because its answer cannot be used
+/// counts once, except where the published program itself asks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Calls {
     pub least: usize,
@@ -169,7 +171,8 @@ impl Calls {
     }
 }
 
-/// A part that a model plays in a method. The command line can seat another model in each (`--role ROLE=MODEL`).
+/// A part that a model plays in a method. The command line can seat another model in each (`--role
+/// ROLE=MODEL`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {

@@ -43,7 +43,8 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// As the prompt of a preset shows it. The authors' programs strip the lines of their files, and so does `code`.
+    /// As the prompt of a preset shows it. The authors' programs strip the lines of their files, and so does
+    /// `code`.
     #[must_use]
     pub fn shown(self, preset: Preset) -> PromptPair<'a> {
         if preset != Preset::Code {

@@ -1,5 +1,5 @@
-//! Pairwise questions in both orders: models prefer a place, so each pair is asked twice with its texts swapped.
-//! Wang et al. 2024, "Large Language Models are not Fair Evaluators". It reads no answer.
+//! Pairwise questions in both orders: models prefer a place, so each pair is asked twice with its texts
+//! swapped. Wang et al. 2024, "Large Language Models are not Fair Evaluators". It reads no answer.
 
 use std::panic::resume_unwind;
 

@@ -44,8 +44,8 @@ pub struct Panel {
 /// One question and its answer, as it goes to `calls.jsonl`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Call {
-    /// The unit of the group that the question is about, by its position in the answer of [`super::Judge::judge`];
-    /// `None` when it is about the whole group.
+    /// The unit of the group that the question is about, by its position in the answer of
+    /// [`super::Judge::judge`]; `None` when it is about the whole group.
     pub unit: Option<usize>,
     pub role: Role,
     pub step: Step,
@@ -121,8 +121,8 @@ impl Panel {
         self
     }
 
-    /// The same panel with every model behind something else, such as a gate. A model that plays several roles is
-    /// wrapped once.
+    /// The same panel with every model behind something else, such as a gate. A model that plays several
+    /// roles is wrapped once.
     #[must_use]
     pub fn wrapped(&self, wrap: impl Fn(Arc<dyn Llm>) -> Arc<dyn Llm>) -> Self {
         let mut known = vec![(self.default.clone(), wrap(self.default.clone()))];
@@ -163,8 +163,8 @@ impl Panel {
         Self { wanted: Some(members.into()), ..self.clone() }
     }
 
-    /// Whether a verdict is wanted on this member of the group. A judge that shows the whole group but asks about
-    /// each member by itself need not ask about the others; what it says of them is dropped.
+    /// Whether a verdict is wanted on this member of the group. A judge that shows the whole group but asks
+    /// about each member by itself need not ask about the others; what it says of them is dropped.
     #[must_use]
     pub fn wants(&self, member: usize) -> bool {
         self.wanted.as_ref().is_none_or(|wanted| wanted.contains(&member))
@@ -218,11 +218,12 @@ impl Panel {
         self.attempt(role, step.into(), (chat, form, sampling), 0)
     }
 
-    /// Asks until `read` can use the answer, as often as `retry` allows, each time at another seed. The error of
-    /// the last try counts.
+    /// Asks until `read` can use the answer, as often as `retry` allows, each time at another seed. The error
+    /// of the last try counts.
     ///
     /// # Errors
-    /// What the model's [`Llm::ask`] returns, which is not asked again, [`Error::NoSignal`], and what `read` returns.
+    /// What the model's [`Llm::ask`] returns, which is not asked again, [`Error::NoSignal`], and what `read`
+    /// returns.
     pub fn ask_until<T>(
         &self,
         role: Role,
@@ -238,9 +239,9 @@ impl Panel {
         self.ask_by(role, step, (chat, form, sampling), again, |reply, _| read(reply))
     }
 
-    /// As [`Panel::ask_until`], with a rule of the method's own: `again` gives the sampling of the next try, which is
-    /// the n-th from 1, from that of the last one and from what was wrong with its answer; `None` ends it. The seed
-    /// moves with every try.
+    /// As [`Panel::ask_until`], with a rule of the method's own: `again` gives the sampling of the next try,
+    /// which is the n-th from 1, from that of the last one and from what was wrong with its answer; `None`
+    /// ends it. The seed moves with every try.
     ///
     /// # Errors
     /// As [`Panel::ask_until`].
@@ -308,8 +309,8 @@ impl Panel {
         asked.and_then(|reply| if reply.is_chance { Err(llm::Error::NoSignal) } else { Ok(reply) })
     }
 
-    /// Log-probabilities of given continuations under the model of a role, recorded as one call with the continuations
-    /// and a reply that sums them up: `{"TEXT": LOGPROB, ...}`.
+    /// Log-probabilities of given continuations under the model of a role, recorded as one call with the
+    /// continuations and a reply that sums them up: `{"TEXT": LOGPROB, ...}`.
     ///
     /// # Errors
     /// What the model's [`Llm::score_continuations`] returns.
@@ -433,8 +434,8 @@ fn said<T: Clone + Default>(asked: &Result<T, llm::Error>) -> (T, Option<llm::Er
 /// The most threads that [`in_parallel`] starts for one group.
 const MAX_THREADS: usize = 64;
 
-/// Applies `work` to every item, on up to 64 threads, and keeps the order. The work is waiting for answers, so that the
-/// engine gets all questions at once.
+/// Applies `work` to every item, on up to 64 threads, and keeps the order. The work is waiting for answers,
+/// so that the engine gets all questions at once.
 ///
 /// # Panics
 /// When the work on an item panics.

@@ -1,20 +1,23 @@
-//! PROBE: what a small model's hidden states say of a translation. The model reads source and translation once and
-//! writes nothing; linear maps that were fitted on human MQM ratings (`tribunal tune probe`) read a score off its
-//! states, and for each token how probable it is that a rater would mark it. The method is ours.
+//! PROBE: what a small model's hidden states say of a translation. The model reads source and translation
+//! once and writes nothing; linear maps that were fitted on human MQM ratings (`tribunal tune probe`) read a
+//! score off its states, and for each token how probable it is that a rater would mark it. The method is
+//! ours.
 //!
 //! Prior work:
-//! - Thompson and Post, Automatic Machine Translation Evaluation in Many Languages via Zero-Shot Paraphrasing (2020):
-//!   the probability of a translation as its score (Prism-src).
+//! - Thompson and Post, Automatic Machine Translation Evaluation in Many Languages via Zero-Shot Paraphrasing
+//!   (2020): the probability of a translation as its score (Prism-src).
 //! - Sindhujan et al., ALOPE (2025): regression on intermediate layers of small models beats the last layer.
 //! - Alain and Bengio, Understanding Intermediate Layers Using Linear Classifier Probes (2016).
 //!
 //! What to know:
-//! - The score is the penalty that raters would give, as the ridge regression expects it; `raw` is the same. It is not
-//!   the sum of the errors, which are chosen so that their weights come near what raters mark in translations that rank
-//!   where this one does ([`spans`]).
-//! - Errors are runs of whole words and have no category (`other`) and no explanation, since no text is generated.
-//!   Beside them stand those that need no model to be seen ([`checks`]), which have both; they move no score.
-//! - A fit holds for the model, the prompt and the layers that it was made with, and says which texts it has seen.
+//! - The score is the penalty that raters would give, as the ridge regression expects it; `raw` is the same.
+//!   It is not the sum of the errors, which are chosen so that their weights come near what raters mark in
+//!   translations that rank where this one does ([`spans`]).
+//! - Errors are runs of whole words and have no category (`other`) and no explanation, since no text is
+//!   generated. Beside them stand those that need no model to be seen ([`checks`]), which have both; they
+//!   move no score.
+//! - A fit holds for the model, the prompt and the layers that it was made with, and says which texts it has
+//!   seen.
 
 use serde::Serialize;
 
@@ -126,8 +129,8 @@ impl Probe {
     /// Reads the settings, the prompt and the fit.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names; shots, which the method does not have; a fit that cannot be read or was
-    /// made with another prompt.
+    /// What [`super::registry::build`] names; shots, which the method does not have; a fit that cannot be
+    /// read or was made with another prompt.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         if settings.shots.is_some() {
             return Err(setup::Error::NoShots);
@@ -162,7 +165,8 @@ impl Probe {
     }
 }
 
-/// A verdict with the errors of rule-based checks, which replace overlapping errors of the maps. The score stays as it is.
+/// A verdict with the errors of rule-based checks, which replace overlapping errors of the maps. The score
+/// stays as it is.
 fn with_checks(verdict: Verdict, segment: &Segment, weights: &Weights) -> Verdict {
     let mut errors = checks::errors(segment);
     weights.weigh(&mut errors);

@@ -1,5 +1,5 @@
-//! What every judge checks before it reads an answer: is it whole, is it a refusal, is it the JSON that was asked
-//! for? The layout of any one method is not known here.
+//! What every judge checks before it reads an answer: is it whole, is it a refusal, is it the JSON that was
+//! asked for? The layout of any one method is not known here.
 
 use serde::de::DeserializeOwned;
 
@@ -34,8 +34,8 @@ pub fn whole(reply: &Reply, max_tokens: usize) -> Result<&str, Error> {
     if reply.finish == Finish::Length { Err(Error::Truncated(max_tokens)) } else { Ok(&reply.text) }
 }
 
-/// A text without the space around it, as Python's `str.strip` sees it: the four separators U+001C to U+001F are
-/// space too.
+/// A text without the space around it, as Python's `str.strip` sees it: the four separators U+001C to U+001F
+/// are space too.
 #[must_use]
 pub fn strip(text: &str) -> &str {
     text.trim_matches(is_space)
@@ -59,7 +59,8 @@ pub fn json<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     serde_json::from_str(text.trim()).map_err(|e| unusable(text, &format!("not the JSON asked for, {e}")))
 }
 
-/// Why an answer cannot be used: it is a refusal if it plainly reads like one, otherwise unparsable for this reason.
+/// Why an answer cannot be used: it is a refusal if it plainly reads like one, otherwise unparsable for this
+/// reason.
 #[must_use]
 pub fn unusable(text: &str, reason: &str) -> Error {
     let start = text.trim_start().to_lowercase().replace('’', "'");

@@ -40,8 +40,8 @@ pub const METHODS: &[&Method] = &[
     &thinking::METHOD,
 ];
 
-/// Options that methods no longer have, with the only value that is left. It is still signed, so that the signature
-/// of existing runs stays the same.
+/// Options that methods no longer have, with the only value that is left. It is still signed, so that the
+/// signature of existing runs stays the same.
 const RETIRED: &[(&str, &str, &str)] = &[("gemba-mqm", "threshold", "none"), ("fsp", "threshold", "none")];
 
 /// Options whose first value leaves no field in the signature, as in runs without these options.
@@ -72,7 +72,8 @@ pub fn find(name: &str) -> Result<&'static Method, setup::Error> {
 /// Names of common metrics, for a helpful error message.
 const METRICS: &[&str] = &["comet", "bleu", "metricx", "chrf", "bertscore", "prism"];
 
-/// Whether a method's model generates answers, which takes a model of some size. The other methods score given texts.
+/// Whether a method's model generates answers, which takes a model of some size. The other methods score
+/// given texts.
 #[must_use]
 pub fn writes(method: &Method) -> bool {
     ![probe::METHOD.name, likelihood::METHOD.name].contains(&method.name)
@@ -98,7 +99,8 @@ pub fn scale(method: &Method, signature: &Signature) -> Scale {
 /// Methods that give one verdict on all that a prompt shows; the others give one on each segment.
 const JOINED: [&str; 3] = ["gemba-mqm", "gmicl", "gmft"];
 
-/// The noun for what a verdict of a run with this signature is about, in the singular; a group is five documents.
+/// The noun for what a verdict of a run with this signature is about, in the singular; a group is five
+/// documents.
 #[must_use]
 pub fn unit_noun(signature: &Signature) -> &'static str {
     let is_joined = signature.get("method").is_some_and(|method| JOINED.contains(&method));
@@ -367,7 +369,8 @@ pub fn build(request: &str, settings: &Settings) -> Result<Built, setup::Error> 
     Ok(Built { judge, method, settings: settings.clone(), options, pairs: String::new() })
 }
 
-/// What the judge does about segments that are not translations; nothing where the method reads sources alone.
+/// What the judge does about segments that are not translations; nothing where the method reads sources
+/// alone.
 fn rule(
     method: &Method,
     settings: &Settings,

@@ -1,47 +1,51 @@
 //! RUBRIC-MQM: error spans with a severity on a scale that a rubric describes. Kim, "RUBRIC-MQM: Span-Level
 //! LLM-as-judge in Machine Translation For High-End Models". Its ten scenarios (Table 2) are GEMBA-MQM with
-//! one or two slots filled: Tables 10 to 13 (prompts), 14 (definitions), 15 (extended examples), 16 (rubrics),
-//! 17 (sentences about a scale), 8 (thresholds). `tribunal promptcue run` asks the same prompts about marked
-//! spans (Table 1). On a scale nothing is weighed: the points are the penalty.
+//! one or two slots filled: Tables 10 to 13 (prompts), 14 (definitions), 15 (extended examples), 16
+//! (rubrics), 17 (sentences about a scale), 8 (thresholds). `tribunal promptcue run` asks the same prompts
+//! about marked spans (Table 1). On a scale nothing is weighed: the points are the penalty.
 //!
 //! Differs (code: trotacodigos/Rubric-MQM at 6221019d, `rubric_mqm/` and `rmqm_parser/`):
-//! - Prompts. The published code has other words than the paper's tables: another system message, instruction,
-//!   rubrics, definitions and sentences about a scale, a blank line between the parts, and a request for a Python
-//!   dictionary, which its examples do not follow and its parser cannot read. `code` sends its messages byte for
-//!   byte; `paper` and `strict` have the tables' words. There the system message, which the tables leave out,
-//!   is GEMBA-MQM's, a parenthesis of Table 10 and the end of Table 12's first sentence are restored.
-//! - Layout. The tables end in `[ICL Examples]`, the examples, and `[Assistant's Answer]`, and do not say how an example
-//!   is laid out there. All presets show the examples as turns before the question, without these headings, as the
-//!   published code and GEMBA-MQM do.
+//! - Prompts. The published code has other words than the paper's tables: another system message,
+//!   instruction, rubrics, definitions and sentences about a scale, a blank line between the parts, and a
+//!   request for a Python dictionary, which its examples do not follow and its parser cannot read. `code`
+//!   sends its messages byte for byte; `paper` and `strict` have the tables' words. There the system message,
+//!   which the tables leave out, is GEMBA-MQM's, a parenthesis of Table 10 and the end of Table 12's first
+//!   sentence are restored.
+//! - Layout. The tables end in `[ICL Examples]`, the examples, and `[Assistant's Answer]`, and do not say how
+//!   an example is laid out there. All presets show the examples as turns before the question, without these
+//!   headings, as the published code and GEMBA-MQM do.
 //! - The rubric of 100 points. Table 16 ends at 90 with the words of 100; both of the author's files
-//!   (`deeprubric.py`, `data/v1/prompts/DR100.txt`) have 90 and 100. `paper` has what is printed, `strict` the
-//!   two lines of `DR100.txt`, `code` those of `deeprubric.py`.
-//! - Examples. The tables print those of `deepshot` and `deepcatshot` only. In `paper` and `strict` the others, and
-//!   the points on each scale, are those of the code without top categories (Appendix E.1). `code` has the code's
-//!   own: with top categories where there are no points, for `deepcat` with the question of `gemba`, and in
-//!   the extended ones two entries run into one line. `<v>` tags are shown for PromptCUE only; the code takes them
-//!   out of the user's texts too, and so does `code`, whose spans are then those of the text as it was given.
-//! - Reference (`reference=on`). The paper's prompts have none; the code has `--with-ref`, off by default, which the
-//!   scenarios with a scale drop, but for `deeprubric-100`. `strict` has the code's words for it in all.
+//!   (`deeprubric.py`, `data/v1/prompts/DR100.txt`) have 90 and 100. `paper` has what is printed, `strict`
+//!   the two lines of `DR100.txt`, `code` those of `deeprubric.py`.
+//! - Examples. The tables print those of `deepshot` and `deepcatshot` only. In `paper` and `strict` the
+//!   others, and the points on each scale, are those of the code without top categories (Appendix E.1).
+//!   `code` has the code's own: with top categories where there are no points, for `deepcat` with the
+//!   question of `gemba`, and in the extended ones two entries run into one line. `<v>` tags are shown for
+//!   PromptCUE only; the code takes them out of the user's texts too, and so does `code`, whose spans are
+//!   then those of the text as it was given.
+//! - Reference (`reference=on`). The paper's prompts have none; the code has `--with-ref`, off by default,
+//!   which the scenarios with a scale drop, but for `deeprubric-100`. `strict` has the code's words for it in
+//!   all.
 //! - Answer. Shown: lines `"span" - category - 73`, or blocks of severity. `code` reads them as the code does
-//!   ([`code`]): what it cannot read is perfect. `paper` reads with [`lines`], or as [`super::gemba_mqm`] does;
-//!   an answer without entries is missing. `strict` is JSON with the categories of the prompt, omissions and
-//!   source issues as spans of the source and others of the translation, at most 10 errors.
+//!   ([`code`]): what it cannot read is perfect. `paper` reads with [`lines`], or as [`super::gemba_mqm`]
+//!   does; an answer without entries is missing. `strict` is JSON with the categories of the prompt,
+//!   omissions and source issues as spans of the source and others of the translation, at most 10 errors.
 //! - Segment score. Paper: sum or mean of the points, unsettled (Section 7). Ours: `score=sum|mean`, negated;
-//!   a scenario without points has the weights `rubric-mqm` by default. Code: the sum over -100; without points
-//!   the penalty over 100, lower is better. No points make 0. The code gives 0 to every text that comes without a
-//!   gold span; ours scores it.
-//! - Repeats. Neither paper nor code merges errors, and `paper` and `code` charge every naming. `strict` charges as
-//!   many namings of one span and category as the span has occurrences, each at its own, with the most points.
-//! - Sampling. The code keeps temperature 0 and 1024 tokens beside its request and does not send them, so that the
-//!   service's own held. Paper: temperature 0, increased only if there is no response. Ours: as the run says, 1024
-//!   tokens; an answer that cannot be used is not asked for again.
+//!   a scenario without points has the weights `rubric-mqm` by default. Code: the sum over -100; without
+//!   points the penalty over 100, lower is better. No points make 0. The code gives 0 to every text that
+//!   comes without a gold span; ours scores it.
+//! - Repeats. Neither paper nor code merges errors, and `paper` and `code` charge every naming. `strict`
+//!   charges as many namings of one span and category as the span has occurrences, each at its own, with the
+//!   most points.
+//! - Sampling. The code keeps temperature 0 and 1024 tokens beside its request and does not send them, so
+//!   that the service's own held. Paper: temperature 0, increased only if there is no response. Ours: as the
+//!   run says, 1024 tokens; an answer that cannot be used is not asked for again.
 //! - Severities on a scale are major or minor by Table 8's thresholds; an error's weight is its points.
 //! - System report by category (Figure 6): the summary has the points of each category.
-//! - PromptCUE in `strict`: the form has the category `no-error` too and at least one entry, every category may have
-//!   a span of either text, so that the marked side does not give the answer away, and the answer is written as
-//!   lines of the printed layout for `promptcue score`. In `code`, as there, the examples have the marks but not
-//!   the sentence about them.
+//! - PromptCUE in `strict`: the form has the category `no-error` too and at least one entry, every category
+//!   may have a span of either text, so that the marked side does not give the answer away, and the answer is
+//!   written as lines of the printed layout for `promptcue score`. In `code`, as there, the examples have the
+//!   marks but not the sentence about them.
 //! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
 
 use super::{
@@ -249,8 +253,8 @@ impl RubricMqm {
         Ok(panel.ask_with(Role::Annotator, ANNOTATE, &chat, &form, &sampling)?)
     }
 
-    /// PromptCUE: classifies the marked spans of two texts. The answer as lines of the printed layout, whatever
-    /// form it had.
+    /// PromptCUE: classifies the marked spans of two texts. The answer as lines of the printed layout,
+    /// whatever form it had.
     ///
     /// # Errors
     /// As [`Judge::judge`]: an answer that is cut or, in `strict`, not the JSON asked for.

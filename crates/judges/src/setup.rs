@@ -50,8 +50,8 @@ impl Preset {
         }
     }
 
-    /// What becomes of errors that are named more than once: no paper and no published program merges them, `strict`
-    /// does.
+    /// What becomes of errors that are named more than once: no paper and no published program merges them,
+    /// `strict` does.
     #[must_use]
     pub fn repeats(self) -> Repeats {
         if self == Self::Strict { Repeats::Merged } else { Repeats::Charged }
@@ -124,7 +124,8 @@ impl FromStr for Granularity {
     }
 }
 
-/// Whether texts are checked for being in the languages that they are said to be in, and for being translations at all.
+/// Whether texts are checked for being in the languages that they are said to be in, and for being
+/// translations at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LanguageCheck {
@@ -179,9 +180,9 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The name of the weights in force for a method whose own are these: those asked for, else its own, which at
-    /// granularities above the segment are those that do not saturate. They follow from the run alone, so that all
-    /// translations of a source are weighed alike.
+    /// The name of the weights in force for a method whose own are these: those asked for, else its own,
+    /// which at granularities above the segment are those that do not saturate. They follow from the run
+    /// alone, so that all translations of a source are weighed alike.
     #[must_use]
     pub fn weights_name<'s>(&'s self, own: &'s str, granularity: Granularity) -> &'s str {
         let own = if granularity == Granularity::Seg { own } else { mqm::weights::for_documents(own) };

@@ -1,7 +1,7 @@
 //! Shots: worked examples that stand before the question. One JSON object a line:
 //! `{"source_lang","source","target_lang","target","errors":[{"category","span","severity","explanation"}]}`,
-//! with languages by their English names, and a `"reference"` for methods that show one. How an example is written
-//! into a prompt is up to each method.
+//! with languages by their English names, and a `"reference"` for methods that show one. How an example is
+//! written into a prompt is up to each method.
 
 use std::collections::BTreeMap;
 

@@ -1,16 +1,17 @@
-//! A judge that thinks before it answers, for reasoning models: first the thought, within a budget of tokens, then
-//! the errors in a form. `ThinMQM` (Zhan et al. 2025) as the RATE paper runs it (Appendix F.2.3). It
+//! A judge that thinks before it answers, for reasoning models: first the thought, within a budget of tokens,
+//! then the errors in a form. `ThinMQM` (Zhan et al. 2025) as the RATE paper runs it (Appendix F.2.3). It
 //! scores no thought: thoughts are kept in `calls.jsonl` alone.
 //!
 //! Differs:
-//! - `ThinMQM`'s template is printed in no paper at hand: RATE's appendix names the model (ThinMQM-32B), the sampling,
-//!   and for the template github.com/NLP2CT/ThinMQM, which was not read. The prompt is ours, and there are no presets
-//!   `paper` and `code`.
+//! - `ThinMQM`'s template is printed in no paper at hand: RATE's appendix names the model (ThinMQM-32B), the
+//!   sampling, and for the template github.com/NLP2CT/ThinMQM, which was not read. The prompt is ours, and
+//!   there are no presets `paper` and `code`.
 //! - Sampling. RATE: temperature 0.6, top-p 0.95. Ours the same by default, for thought and answer, with the
 //!   run's seed: the same seed gives the same verdict.
-//! - Budget. `ThinMQM` trains its models to think about 35 times less; any model is held to `budget` tokens here:
-//!   a thought that is longer is closed where it stands, and the answer follows.
-//! - Answer. After the thought it is constrained as in [`super::gemba_mqm`]'s strict JSON form, at most 10 errors.
+//! - Budget. `ThinMQM` trains its models to think about 35 times less; any model is held to `budget` tokens
+//!   here: a thought that is longer is closed where it stands, and the answer follows.
+//! - Answer. After the thought it is constrained as in [`super::gemba_mqm`]'s strict JSON form, at most 10
+//!   errors.
 //! - Weights are printed nowhere; ours are `gemba` by default.
 //! - Repeats: as many namings of one span and type are charged as the span has occurrences.
 //! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.

@@ -1,9 +1,10 @@
-//! What becomes of segments that are not translations: under `strict` they get the verdict of a non-translation before any
-//! model is asked; under `paper` and `code` the model's verdict stays, with a warning. What is not a translation is
-//! [`tribunal_core::segment::untranslated`]'s to say.
+//! What becomes of segments that are not translations: under `strict` they get the verdict of a
+//! non-translation before any model is asked; under `paper` and `code` the model's verdict stays, with a
+//! warning. What is not a translation is [`tribunal_core::segment::untranslated`]'s to say.
 //!
-//! A verdict on a document or more is about several segments: it is that of a non-translation where no segment of it is
-//! translated, and else the model's, with a warning that names the first segment that is not.
+//! A verdict on a document or more is about several segments: it is that of a non-translation where no
+//! segment of it is translated, and else the model's, with a warning that names the first segment that is
+//! not.
 
 use super::{
     Direction, Error, Judge, Panel, Unit, Verdict, samples,
@@ -44,7 +45,8 @@ impl Rule {
         }
     }
 
-    /// The verdict on a text that is not a translation, for this reason; `None` where the model has to be asked.
+    /// The verdict on a text that is not a translation, for this reason; `None` where the model has to be
+    /// asked.
     fn verdict(self, hypothesis: &str, reason: &str) -> Option<Verdict> {
         let Self::Scored { score, scale, weights } = self else { return None };
         let error = ErrorSpan {

@@ -1,5 +1,6 @@
-//! Baselines that know nothing of quality: random scores, one constant score, and the length of the translation. They
-//! stand below the metrics of a table and show what its numbers are worth; nothing is ranked or tested against them.
+//! Baselines that know nothing of quality: random scores, one constant score, and the length of the
+//! translation. They stand below the metrics of a table and show what its numbers are worth; nothing is
+//! ranked or tested against them.
 
 use tribunal_core::random;
 
@@ -20,8 +21,9 @@ pub const CONSTANT: &str = "constant";
 /// All baselines, in the order of tables.
 pub const NAMES: [&str; 3] = [LENGTH, RANDOM, CONSTANT];
 
-/// The baselines of a language pair: scores of segments, or of documents where all `metrics` have those. Left out are a
-/// name that a metric has, and lengths of translations that cannot be read: metrics may be compared without texts.
+/// The baselines of a language pair: scores of segments, or of documents where all `metrics` have those. Left
+/// out are a name that a metric has, and lengths of translations that cannot be read: metrics may be compared
+/// without texts.
 #[must_use]
 pub fn baselines(testset: &TestSet, metrics: &[Scores], seed: u64) -> Vec<Scores> {
     let units = metrics.first().and_then(|metric| metric.units.as_ref());

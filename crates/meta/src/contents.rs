@@ -1,5 +1,5 @@
-//! What a test set holds, and how much of it is rated: numbers of segments, documents, groups of five documents and
-//! translations. It counts, and reads no text.
+//! What a test set holds, and how much of it is rated: numbers of segments, documents, groups of five
+//! documents and translations. It counts, and reads no text.
 //!
 //! Source: M-MAD, Table 11; RATE, Table 2; FSP, Table 2 and Appendix B.3.
 
@@ -26,8 +26,8 @@ pub struct Contents {
     pub systems: Vec<String>,
     /// One for each system and unit; the last group of a system may be of fewer than five documents.
     pub translated: Counts,
-    /// The same for what the raters scored: documents with any rated segment, and whole fives of them, drawn across
-    /// systems.
+    /// The same for what the raters scored: documents with any rated segment, and whole fives of them, drawn
+    /// across systems.
     pub rated: Counts,
     /// Segments with a rated translation.
     pub rated_segments: usize,

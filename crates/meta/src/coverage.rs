@@ -1,5 +1,5 @@
-//! The translations that metrics are compared on: those that every metric scored, or, per metric, those that it
-//! scored. It counts the others; it fills no gaps.
+//! The translations that metrics are compared on: those that every metric scored, or, per metric, those that
+//! it scored. It counts the others; it fills no gaps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +13,8 @@ use super::scores::{Scores, SegmentScores};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoveragePolicy {
-    /// Those that all metrics scored. Of a metric that lacks rated translations, system scores are means over the
-    /// segments that it and the raters scored for every system.
+    /// Those that all metrics scored. Of a metric that lacks rated translations, system scores are means over
+    /// the segments that it and the raters scored for every system.
     #[default]
     Common,
     /// Those that it scored itself, also in the system scores of a metric that lacks rated translations.
@@ -28,18 +28,19 @@ pub enum CoveragePolicy {
 pub struct Common {
     /// Translations of compared systems that the raters scored.
     pub rated: usize,
-    /// Of these, the ones that are not compared: those that some metric did not score, and `in_cut_documents`.
+    /// Of these, the ones that are not compared: those that some metric did not score, and
+    /// `in_cut_documents`.
     pub left_out: usize,
     /// Rated translations that a metric did not score, for metrics with such gaps.
     pub gaps: BTreeMap<String, usize>,
-    /// Rated translations that are left out only because they stand in a document that a judge saw as one text, and
-    /// something else in it is not rated or not scored: documents cannot be cut.
+    /// Rated translations that are left out only because they stand in a document that a judge saw as one
+    /// text, and something else in it is not rated or not scored: documents cannot be cut.
     pub in_cut_documents: usize,
 }
 
 impl Common {
-    /// The human scores of segments without those that some metric has no counterpart for. System scores stay the
-    /// raters' own.
+    /// The human scores of segments without those that some metric has no counterpart for. System scores stay
+    /// the raters' own.
     ///
     /// A system that a metric lacks altogether does not count as a gap: comparing it is an error.
     #[must_use]
@@ -71,8 +72,8 @@ impl Common {
         (common, kept)
     }
 
-    /// Leaves out what is left of a translated document of which something is not there, until every document is
-    /// there wholly or not at all: one judge's documents may be parts of another's.
+    /// Leaves out what is left of a translated document of which something is not there, until every document
+    /// is there wholly or not at all: one judge's documents may be parts of another's.
     fn cut_documents(
         &mut self,
         columns: &mut SegmentScores,
@@ -104,7 +105,8 @@ impl Common {
     }
 }
 
-/// Rated translations of these systems that a metric did not score. A system that it lacks altogether does not count.
+/// Rated translations of these systems that a metric did not score. A system that it lacks altogether does
+/// not count.
 #[must_use]
 pub fn n_lacking(gold: &Scores, metric: &Scores, systems: &BTreeSet<String>) -> usize {
     let scored = Scored::of(metric);

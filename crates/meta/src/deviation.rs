@@ -32,8 +32,8 @@ pub struct Deviation {
 /// Errors of the metric's scores as estimates of the human ones.
 ///
 /// # Errors
-/// No cell has both scores; with [`Normalisation::MinMax`], also a side that is constant; raw scores whose squares have no
-/// finite sum.
+/// No cell has both scores; with [`Normalisation::MinMax`], also a side that is constant; raw scores whose
+/// squares have no finite sum.
 ///
 /// Source: the measures of HiMATE's Table 1, whose normalisation the paper does not name.
 ///

@@ -1,5 +1,5 @@
-//! The evaluation set of one language pair: human scores, metrics and the systems that are compared. It computes no
-//! statistic.
+//! The evaluation set of one language pair: human scores, metrics and the systems that are compared. It
+//! computes no statistic.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -128,9 +128,10 @@ impl EvalSet {
         self.aligned(&self.compared, metric, self.systems(humans))
     }
 
-    /// System scores side by side, the metric's and the raters' own, whatever other metrics lack: those of a file, or
-    /// means over all segments or documents that the metric scored for every system, rated or not. Means of a metric
-    /// that lacks rated translations are taken again, together with the raters', as [`CoveragePolicy`] says.
+    /// System scores side by side, the metric's and the raters' own, whatever other metrics lack: those of a
+    /// file, or means over all segments or documents that the metric scored for every system, rated or not.
+    /// Means of a metric that lacks rated translations are taken again, together with the raters', as
+    /// [`CoveragePolicy`] says.
     ///
     /// # Errors
     /// As [`AlignedSystems::new`], and a metric that scored no segment or document for every system.
@@ -152,8 +153,8 @@ impl EvalSet {
         AlignedSystems::new(&self.gold, metric, self.systems(humans))
     }
 
-    /// Whether a metric's system scores cover only what both it and the raters scored: they are means, and it lacks
-    /// rated translations.
+    /// Whether a metric's system scores cover only what both it and the raters scored: they are means, and it
+    /// lacks rated translations.
     #[must_use]
     pub fn is_restricted(&self, metric: &Scores, humans: bool) -> bool {
         let is_mean = metric.units.is_some() || (metric.segments.is_some() && metric.system_origin != File);
@@ -162,8 +163,8 @@ impl EvalSet {
             && n_lacking(&self.gold, metric, self.systems(humans)) > 0
     }
 
-    /// How many segments or documents a metric's system scores are means over, and how many it scored for some system;
-    /// `None` for scores of a file, and where each system's mean is over its own.
+    /// How many segments or documents a metric's system scores are means over, and how many it scored for
+    /// some system; `None` for scores of a file, and where each system's mean is over its own.
     #[must_use]
     pub fn averaged(&self, metric: &Scores) -> Option<(usize, usize)> {
         let n_left_out = metric.n_left_out?;

@@ -1,5 +1,5 @@
-//! Which human scores metrics are compared with: those of a shared task's standard, one name, the mean of several, or
-//! of those annotators who agree with another one. It compares nothing with metrics.
+//! Which human scores metrics are compared with: those of a shared task's standard, one name, the mean of
+//! several, or of those annotators who agree with another one. It compares nothing with metrics.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -159,8 +159,8 @@ impl GoldSource {
         files.map(|file| Ok((file.annotator, ratings::read(&file.path)?))).collect()
     }
 
-    /// The scores of each annotator, those who are left out among them: of several names each, of one name its raters, by their
-    /// scores or else by the penalties of what they marked.
+    /// The scores of each annotator, those who are left out among them: of several names each, of one name
+    /// its raters, by their scores or else by the penalties of what they marked.
     ///
     /// # Errors
     /// Files that cannot be read.

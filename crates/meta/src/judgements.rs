@@ -1,5 +1,5 @@
-//! What a judge says of translations, unit by unit: verdicts of a run or of raters, or the scores of a file, in one form. It
-//! compares nothing.
+//! What a judge says of translations, unit by unit: verdicts of a run or of raters, or the scores of a file,
+//! in one form. It compares nothing.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -113,7 +113,8 @@ impl Judgements {
         Self { name: name.to_owned(), systems }
     }
 
-    /// Numbered scores, whose first segment has the number `first`, without the segments that no line is about.
+    /// Numbered scores, whose first segment has the number `first`, without the segments that no line is
+    /// about.
     #[must_use]
     pub fn of_numbers(name: &str, rows: &Numbered, first: usize) -> Self {
         let (mut of, numbers) = (Self::of_columns(name, rows.from(first)), rows.numbers());

@@ -1,4 +1,5 @@
-//! How long the answers of runs are, and how fast errors were found. It counts tokens that were counted before.
+//! How long the answers of runs are, and how fast errors were found. It counts tokens that were counted
+//! before.
 //!
 //! Source: FSP, Figure 2 and Table 1.
 

@@ -106,8 +106,8 @@ fn is_standard(metric: &MetricName, testset: &TestSet, rules: &Rules) -> bool {
     }
 }
 
-/// What may be meant by a name that no metric of the folder has: names that differ in case or hold it, a metric that is
-/// computed from the texts, or else any.
+/// What may be meant by a name that no metric of the folder has: names that differ in case or hold it, a
+/// metric that is computed from the texts, or else any.
 fn instead(name: &str, known: &[String]) -> Result<String, Advice> {
     let wanted = name.to_lowercase();
     if let Some(same) = known.iter().find(|other| other.to_lowercase() == wanted) {

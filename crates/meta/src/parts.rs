@@ -1,5 +1,5 @@
-//! The optional parts of a meta-evaluation: slices, held-out calibration, Williams' test, known mistakes, distributions,
-//! agreement of raters, error spans, the weight of a major error.
+//! The optional parts of a meta-evaluation: slices, held-out calibration, Williams' test, known mistakes,
+//! distributions, agreement of raters, error spans, the weight of a major error.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -46,8 +46,8 @@ pub type ReadVerdicts<'a> = dyn Fn(&Path, &str) -> Result<Vec<Verdict>, Error> +
 #[expect(clippy::struct_excessive_bools, reason = "each is a part of its own")]
 pub struct Request<'a> {
     pub seed: u64,
-    /// Statistics on slices; empty: those of the task set, or Pearson, Kendall's tau-b and acc-eq. The first is what
-    /// weights are searched for.
+    /// Statistics on slices; empty: those of the task set, or Pearson, Kendall's tau-b and acc-eq. The first
+    /// is what weights are searched for.
     pub statistics: &'a [Statistic],
     /// The task set whose statistics and average are shown on slices.
     pub task: Option<&'a TaskSet>,

@@ -1,5 +1,5 @@
-//! Powers of two that bring scores into the range where sums of their squares neither overflow nor vanish. Scores of usual
-//! size stay as they are, bit for bit.
+//! Powers of two that bring scores into the range where sums of their squares neither overflow nor vanish.
+//! Scores of usual size stay as they are, bit for bit.
 
 use std::borrow::Cow;
 

@@ -72,8 +72,8 @@ pub fn by_unit(verdicts: Vec<Verdict>) -> Verdicts {
 pub struct RunPair {
     #[serde(flatten)]
     pub repeat: Repeat,
-    /// Share of the pairs of systems that both runs order alike. Range: 0 to 1; `None` with fewer than two systems, or where
-    /// no unit is scored for all.
+    /// Share of the pairs of systems that both runs order alike. Range: 0 to 1; `None` with fewer than two
+    /// systems, or where no unit is scored for all.
     pub systems: Option<f64>,
     /// Character F1 of the spans of one run against those of the other. Range: 0 to 1, higher is better.
     pub spans: f64,
@@ -99,8 +99,8 @@ impl RunPair {
     }
 }
 
-/// The share of the pairs of systems that both runs order alike, by means over the units that both runs scored for
-/// every system.
+/// The share of the pairs of systems that both runs order alike, by means over the units that both runs
+/// scored for every system.
 fn order_of_systems(shared: &[(&Unit, &Verdict, &Verdict)]) -> Option<f64> {
     let mut units: BTreeMap<_, BTreeMap<&str, (f64, f64)>> = BTreeMap::new();
     let mut systems: BTreeSet<&str> = BTreeSet::new();

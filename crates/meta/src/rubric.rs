@@ -55,8 +55,8 @@ pub fn score(review: &str, pooling: Pooling) -> f64 {
     }
 }
 
-/// Scores of the same segments by their names: RUBRIC-MQM's, from the answers, and those recorded beside them; the last
-/// one is the human score that the others are held against.
+/// Scores of the same segments by their names: RUBRIC-MQM's, from the answers, and those recorded beside
+/// them; the last one is the human score that the others are held against.
 ///
 /// Direction: higher is better.
 #[must_use]

@@ -73,7 +73,8 @@ impl Scores {
         Self { name: name.into(), segments, units, systems, system_origin, n_filled, n_left_out }
     }
 
-    /// Segment scores without system scores: these are means over the segments that every system has a score on.
+    /// Segment scores without system scores: these are means over the segments that every system has a score
+    /// on.
     #[must_use]
     pub fn from_segments(name: impl Into<String>, segments: SegmentScores) -> Self {
         let (systems, n_left_out) = mean_on_common(&segments);
@@ -254,8 +255,8 @@ fn spaced_system(line: &str) -> String {
     )
 }
 
-/// Rejects a file of several language pairs where none is selected, and one without the selected pair. `pairs` has the
-/// first line of each.
+/// Rejects a file of several language pairs where none is selected, and one without the selected pair.
+/// `pairs` has the first line of each.
 fn check_pairs(path: &Path, lp: Option<&str>, pairs: &BTreeMap<String, usize>) -> Result<(), Error> {
     let names = || pairs.keys().cloned().collect::<Vec<_>>().join(", ");
     match (lp, pairs.values().min()) {

@@ -1,5 +1,5 @@
-//! Two judges on the same translations: how far they order them alike, and where they differ most. Nothing here
-//! depends on the judges' scales. It knows no human scores: `task` says which judge agrees with those.
+//! Two judges on the same translations: how far they order them alike, and where they differ most. Nothing
+//! here depends on the judges' scales. It knows no human scores: `task` says which judge agrees with those.
 
 use serde::Serialize;
 
@@ -25,8 +25,8 @@ pub struct SideBySide {
     pub kendall: Result<f64, Undefined>,
     /// Range: -1 to 1, higher is better.
     pub spearman: Result<f64, Undefined>,
-    /// Share of the pairs of translations of one source that both order alike, a tie only like a tie; the mean over
-    /// sources. Range: 0 to 1.
+    /// Share of the pairs of translations of one source that both order alike, a tie only like a tie; the
+    /// mean over sources. Range: 0 to 1.
     pub same_order: Result<f64, Undefined>,
     /// Sources with at least two translations that both scored.
     pub n_sources: usize,
@@ -35,7 +35,8 @@ pub struct SideBySide {
     pub apart: Vec<Apart>,
 }
 
-/// The systems as both judges rank them, by their means over the units that both judges scored for all systems.
+/// The systems as both judges rank them, by their means over the units that both judges scored for all
+/// systems.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SystemOrder {
     pub n_units: usize,
@@ -159,10 +160,12 @@ fn places(values: &[f64]) -> Vec<f64> {
     ranks(values).iter().map(|rank| (rank - 0.5) / values.len() as f64).collect()
 }
 
-/// The scores of several judges on nothing but the translations that all of them scored, with system scores taken
-/// again as means over the units that are left for every system. Judges with system scores alone stay as they are.
+/// The scores of several judges on nothing but the translations that all of them scored, with system scores
+/// taken again as means over the units that are left for every system. Judges with system scores alone stay
+/// as they are.
 ///
-/// `None` where some judge scored segments and another documents, or documents that were put together otherwise.
+/// `None` where some judge scored segments and another documents, or documents that were put together
+/// otherwise.
 #[must_use]
 pub fn on_common(mut judges: Vec<Scores>) -> Option<Vec<Scores>> {
     let kinds = |judge: &Scores| judge.units.as_ref().map(|units| units.units.clone());

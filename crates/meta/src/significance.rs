@@ -50,8 +50,8 @@ fn share_of(values: &[f64], hit: impl Fn(f64) -> bool) -> f64 {
 }
 
 impl Resampling {
-    /// The resampling of a task: with random numbers of its own, so that an average over tasks does not add up the same
-    /// swaps.
+    /// The resampling of a task: with random numbers of its own, so that an average over tasks does not add
+    /// up the same swaps.
     #[must_use]
     pub fn of_task(self, idx: usize) -> Self {
         Self { seed: random::at(self.seed, idx as u64), ..self }

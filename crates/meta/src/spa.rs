@@ -5,9 +5,9 @@
 //! Soft Pairwise Accuracy, 2024; mt-metrics-eval `pce.py`. The sign vectors are numpy's, bit for bit, and the
 //! scores are rounded to single precision as there. Differs: sums are taken in double precision and rounded
 //! once, where the reference's order of summation is the linear algebra library's; systems are in the order
-//! of their names, where the reference has that of a set; segments not scored for all systems are left out. Values differ
-//! by about 3e-5 on WMT23, and by up to .02 on small sets with ties, where the reference itself moves with the order of
-//! systems.
+//! of their names, where the reference has that of a set; segments not scored for all systems are left out.
+//! Values differ by about 3e-5 on WMT23, and by up to .02 on small sets with ties, where the reference itself
+//! moves with the order of systems.
 
 use serde::Serialize;
 

@@ -1,5 +1,5 @@
-//! Error spans against error spans: character precision, recall and F1, exact and partial matches. It looks at
-//! no scores.
+//! Error spans against error spans: character precision, recall and F1, exact and partial matches. It looks
+//! at no scores.
 //!
 //! [`counts`] is what every command counts by; the rest is what it is made of.
 //!
@@ -32,8 +32,8 @@ pub struct Span {
     pub severity: u8,
 }
 
-/// Severities as numbers: 2 for major, 1 for minor, 0 for neutral and for anything else. Raters mark no critical
-/// errors, so a judge's critical counts as major.
+/// Severities as numbers: 2 for major, 1 for minor, 0 for neutral and for anything else. Raters mark no
+/// critical errors, so a judge's critical counts as major.
 #[must_use]
 pub fn severity(name: &str) -> u8 {
     match name.to_lowercase().as_str() {
@@ -184,7 +184,8 @@ pub fn partial(gold: &[Span], predicted: &[Span]) -> Overlap {
     }
 }
 
-/// The characters of a text that some span marks, as stretches in order, each with the number of characters before it.
+/// The characters of a text that some span marks, as stretches in order, each with the number of characters
+/// before it.
 struct Marked(Vec<(usize, usize, usize)>);
 
 impl Marked {

@@ -1,5 +1,5 @@
-//! The WMT shared tasks' rules for their test sets: the standard reference and human scores, and the systems that are
-//! excluded from comparisons; and a user's overrides. It loads no data.
+//! The WMT shared tasks' rules for their test sets: the standard reference and human scores, and the systems
+//! that are excluded from comparisons; and a user's overrides. It loads no data.
 //!
 //! Source: mt-metrics-eval `meta_info.py`.
 
@@ -149,8 +149,8 @@ pub struct Rules {
     pub origin: Origin,
     /// Outliers that the test set has translations of; never compared unless they are named.
     pub outliers: BTreeSet<String>,
-    /// The names of the standard human scores of segments, and of systems; `None` where no shared task has laid them
-    /// down.
+    /// The names of the standard human scores of segments, and of systems; `None` where no shared task has
+    /// laid them down.
     pub gold: Option<(String, String)>,
 }
 

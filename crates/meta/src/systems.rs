@@ -1,5 +1,5 @@
-//! Systems side by side, by one judge's scores: means with intervals, and paired tests against a baseline, on the units that
-//! all systems have a score on or on each system's own.
+//! Systems side by side, by one judge's scores: means with intervals, and paired tests against a baseline, on
+//! the units that all systems have a score on or on each system's own.
 
 use std::collections::BTreeMap;
 
@@ -80,7 +80,8 @@ fn is_zero(n: &usize) -> bool {
 /// Compares the systems.
 ///
 /// # Errors
-/// Fewer than two systems, a system without a score, systems that share no unit, a baseline that is none of them.
+/// Fewer than two systems, a system without a score, systems that share no unit, a baseline that is none of
+/// them.
 pub fn compare(judges: &[&Judgements], options: &Options<'_>) -> Result<Comparison, Error> {
     let &Options { pair, resamples, seed, .. } = options;
     let (own, missing) = together(judges, pair);

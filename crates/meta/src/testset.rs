@@ -1,5 +1,5 @@
-//! One language pair of an mt-metrics-eval folder, or of MENT: documents, texts, human and metric scores. File names
-//! are defined in `read/layout`; contents are checked here.
+//! One language pair of an mt-metrics-eval folder, or of MENT: documents, texts, human and metric scores.
+//! File names are defined in `read/layout`; contents are checked here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -65,7 +65,8 @@ impl TestSet {
         }
     }
 
-    /// Opens the pair of two languages, however the folder's files spell it; as `given` where they have no such pair.
+    /// Opens the pair of two languages, however the folder's files spell it; as `given` where they have no
+    /// such pair.
     ///
     /// # Errors
     /// As [`TestSet::open`].
@@ -117,8 +118,8 @@ impl TestSet {
         self.scores(gold, Some(&path), None)
     }
 
-    /// Scores of single annotators under the name of a human score: the files `LP.NAME.RATER.seg.score`, or the ratings
-    /// in `MENT.jsonl`.
+    /// Scores of single annotators under the name of a human score: the files `LP.NAME.RATER.seg.score`, or
+    /// the ratings in `MENT.jsonl`.
     ///
     /// # Errors
     /// Files that do not fit the test set.

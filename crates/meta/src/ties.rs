@@ -41,8 +41,8 @@ const MAX_CHANGES: usize = 1 << 22;
 #[derive(Clone, Debug)]
 pub struct TieTable {
     groups: Vec<Group>,
-    /// All pairs that change sides when the threshold reaches their distance, nearest first; `None` of too many to
-    /// hold, which are looked for anew.
+    /// All pairs that change sides when the threshold reaches their distance, nearest first; `None` of too
+    /// many to hold, which are looked for anew.
     changes: Option<Vec<Change>>,
     max_changes: usize,
 }

@@ -1,5 +1,5 @@
-//! What each verdict of a run is about: one segment, or the segments of a document or of several documents, and where
-//! they stand in the joined texts. What does not fit the test set is refused here.
+//! What each verdict of a run is about: one segment, or the segments of a document or of several documents,
+//! and where they stand in the joined texts. What does not fit the test set is refused here.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,8 @@ use super::testset::TestSet;
 use super::verdicts::{self, Verdict};
 use super::{Advice, Error};
 
-/// What stands between two segments of a joined text, as `segment::JOINT` has it; this module imports no other.
+/// What stands between two segments of a joined text, as `segment::JOINT` has it; this module imports no
+/// other.
 const JOINT: char = '\n';
 
 /// The segments that one verdict is about, in the order in which its text joins them.
@@ -160,13 +161,14 @@ impl<'a> Texts<'a> {
         Ok(Unit { segs, source_starts, target_starts })
     }
 
-    /// Files of human raters, which are TSV, may hold texts that were changed for them. JSON lines are verdicts of a
-    /// run, whatever the file is called now.
+    /// Files of human raters, which are TSV, may hold texts that were changed for them. JSON lines are
+    /// verdicts of a run, whatever the file is called now.
     fn is_of_a_run(&self) -> bool {
         self.path.is_dir() || self.path.extension().is_some_and(|ending| ending == "jsonl")
     }
 
-    /// A run numbers the segments of a text file from the first line on, whichever lines of the test set they are.
+    /// A run numbers the segments of a text file from the first line on, whichever lines of the test set they
+    /// are.
     fn is_of_the_test_set(&mut self, verdict: &Verdict, seg: usize) -> Result<(), Error> {
         if !self.testset.systems.contains(&verdict.system) || verdict.hypothesis.is_empty() {
             return Ok(());

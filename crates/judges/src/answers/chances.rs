@@ -1,5 +1,5 @@
-//! How the score of a JSON answer is computed, and the mean of the quality score's distribution instead of the
-//! written number. It reads no answer ([`super::errors`] does).
+//! How the score of a JSON answer is computed, and the mean of the quality score's distribution instead of
+//! the written number. It reads no answer ([`super::errors`] does).
 
 use crate::{Error, Panel, Preset, Role, Settings, Stage, expected, llm::Chat, method::Calls, setup};
 

@@ -1,5 +1,5 @@
-//! Errors in JSON, as the FSP paper's prompts ask for them: the schema that is shown, the form that is enforced,
-//! shots written as answers, and answers read. It asks nothing.
+//! Errors in JSON, as the FSP paper's prompts ask for them: the schema that is shown, the form that is
+//! enforced, shots written as answers, and answers read. It asks nothing.
 
 use std::collections::BTreeMap;
 

@@ -1,12 +1,13 @@
-//! How GEMBA's own code asks: it asks for an answer that was cut again with more room, and for one it cannot read
-//! again, hotter. No prompt is written here and no answer is read.
+//! How GEMBA's own code asks: it asks for an answer that was cut again with more room, and for one it cannot
+//! read again, hotter. No prompt is written here and no answer is read.
 //!
 //! Differs:
 //! - Bounds. Code: a budget grows by 200 tokens without end. Ours: up to [`MAX_BUDGET`]; then the verdict is
 //!   `truncated`.
-//! - No budget. Code: GEMBA-ESA has none, nor has a question that is asked again hotter. Ours: [`NO_BUDGET`], which is
-//!   more than any usable answer needs. In both, an answer that is cut there counts as none.
-//! - Number of answers. Earlier versions of the code: ten at temperatures above 0. Its last one, and ours: one.
+//! - No budget. Code: GEMBA-ESA has none, nor has a question that is asked again hotter. Ours: [`NO_BUDGET`],
+//!   which is more than any usable answer needs. In both, an answer that is cut there counts as none.
+//! - Number of answers. Earlier versions of the code: ten at temperatures above 0. Its last one, and ours:
+//!   one.
 //!
 //! Source: `gemba/gpt_api.py`, `request` and `request_api`; budgets from `gemba/utils.py`.
 
@@ -42,8 +43,8 @@ impl TokenBudget {
         Self { first: asked.unwrap_or(BUDGET), grows: true, later: asked.unwrap_or(NO_BUDGET) }
     }
 
-    /// How often a question is asked at the most: once at each size of its budget. Where an answer can be unreadable,
-    /// [`HOTTER`] times more.
+    /// How often a question is asked at the most: once at each size of its budget. Where an answer can be
+    /// unreadable, [`HOTTER`] times more.
     #[must_use]
     pub fn most_calls(&self) -> usize {
         1 + if self.grows { MAX_BUDGET.saturating_sub(self.first) / STEP } else { 0 }
@@ -60,8 +61,8 @@ impl TokenBudget {
 /// Asks the annotator until `read` makes something of the answer, which comes without the space around it.
 ///
 /// # Errors
-/// [`Error::Truncated`] of an answer that stays cut, [`Error::Unparsable`] or [`Error::Refused`] after eleven answers
-/// that `read` makes nothing of, and what [`Panel::ask_by`] returns.
+/// [`Error::Truncated`] of an answer that stays cut, [`Error::Unparsable`] or [`Error::Refused`] after eleven
+/// answers that `read` makes nothing of, and what [`Panel::ask_by`] returns.
 pub fn ask<T>(
     panel: &Panel,
     stage: Stage,

@@ -1,5 +1,5 @@
-//! The part of Python's syntax that the authors' published files use: literals are read, templates are filled in. It
-//! runs nothing.
+//! The part of Python's syntax that the authors' published files use: literals are read, templates are filled
+//! in. It runs nothing.
 
 use std::{iter::Peekable, str::Chars};
 
@@ -20,7 +20,8 @@ pub fn literal_after(source: &str, words: &str) -> Option<Value> {
     rests.find_map(|rest| Reader { chars: rest.chars().peekable() }.value())
 }
 
-/// `template.format(name=value, ...)`; an empty name stands for `{}`. What is filled in is not looked at again.
+/// `template.format(name=value, ...)`; an empty name stands for `{}`. What is filled in is not looked at
+/// again.
 pub fn format(template: &str, values: &[(&str, &str)]) -> String {
     let mut text = String::new();
     let mut rest = template;
@@ -36,8 +37,8 @@ pub fn format(template: &str, values: &[(&str, &str)]) -> String {
     text + rest
 }
 
-/// What Python makes of an f-string, or of `str.format`, with these names: `{{` and `}}` are braces. `None` if it has
-/// another name, or a format of its own.
+/// What Python makes of an f-string, or of `str.format`, with these names: `{{` and `}}` are braces. `None`
+/// if it has another name, or a format of its own.
 pub fn interpolate(template: &str, values: &[(&str, &str)]) -> Option<String> {
     let mut text = String::new();
     let mut rest = template;

@@ -1,4 +1,5 @@
-//! Values as the authors' Python programs print them into their messages, and numbers as these programs read them.
+//! Values as the authors' Python programs print them into their messages, and numbers as these programs read
+//! them.
 
 use std::{fmt, sync::LazyLock};
 
@@ -7,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::reading;
 
-/// A number that knows whether Python would hold it as an `int` or as a `float`: 4 prints as `4`, 4.0 as `4.0`.
+/// A number that knows whether Python would hold it as an `int` or as a `float`: 4 prints as `4`, 4.0 as
+/// `4.0`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     Int(i64),

@@ -59,8 +59,8 @@ impl Examples {
     /// The examples before a segment.
     ///
     /// # Errors
-    /// [`Error::Failed`] where the authors have an example and it is not at hand: without it, the question is not
-    /// theirs.
+    /// [`Error::Failed`] where the authors have an example and it is not at hand: without it, the question is
+    /// not theirs.
     pub fn of(&self, segment: &Segment) -> Result<Vec<&Example>, Error> {
         let found: Vec<_> = self.all.iter().filter(|e| !self.by_pair || e.is_of(segment)).collect();
         let pair = (segment.src_lang.language(), segment.tgt_lang.language());
@@ -76,7 +76,8 @@ impl Examples {
     }
 }
 
-/// For the signature: `pair(english-german)`, those of a segment's own languages out of these; `all(...)`; or `0`.
+/// For the signature: `pair(english-german)`, those of a segment's own languages out of these; `all(...)`; or
+/// `0`.
 impl fmt::Display for Examples {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pair =

@@ -24,7 +24,8 @@ use words::{WORDS, Words};
 /// The format of an index folder; one in another format must be rebuilt.
 const FORMAT: u32 = 1;
 
-/// The file that makes a folder an index. It is written last, so that an interrupted build does not count as one.
+/// The file that makes a folder an index. It is written last, so that an interrupted build does not count as
+/// one.
 const MANIFEST: &str = "evidence.json";
 
 /// The file that marks a folder as one that a build is filling.
@@ -70,8 +71,8 @@ struct Fields {
 /// Builds an index of a file or of all files below a folder.
 ///
 /// # Errors
-/// [`Error::NotEmpty`] if `out` already holds something, [`Error::NoText`] if the input has no passages, and whatever
-/// [`read::passages`] returns.
+/// [`Error::NotEmpty`] if `out` already holds something, [`Error::NoText`] if the input has no passages, and
+/// whatever [`read::passages`] returns.
 ///
 /// # Panics
 /// Never: everything in the manifest can be serialized.
@@ -205,8 +206,8 @@ impl Index {
         &self.manifest.sha256[..8]
     }
 
-    /// The best passages for a few words, at most `limit`; equally good ones in the order of the input. A passage need
-    /// not contain every word.
+    /// The best passages for a few words, at most `limit`; equally good ones in the order of the input. A
+    /// passage need not contain every word.
     ///
     /// # Errors
     /// [`Error::Tantivy`] if the folder's files are damaged.

@@ -1,5 +1,5 @@
-//! The user's documents as passages: plain text, Markdown, JSON lines (dumps of Wikipedia and Wiktionary as their usual
-//! converters write them), glossaries as TSV. It reads neither archives nor wiki markup.
+//! The user's documents as passages: plain text, Markdown, JSON lines (dumps of Wikipedia and Wiktionary as
+//! their usual converters write them), glossaries as TSV. It reads neither archives nor wiki markup.
 
 use std::{
     fs,
@@ -37,7 +37,8 @@ pub type Take<'a> = dyn FnMut(Passage) -> Result<(), Error> + 'a;
 /// Reads a file, or all files below a folder in the order of their names, passage by passage.
 ///
 /// # Errors
-/// [`Error::Io`], [`Error::Line`] for a line that is not what the file's extension promises, and what `take` returns.
+/// [`Error::Io`], [`Error::Line`] for a line that is not what the file's extension promises, and what `take`
+/// returns.
 pub fn passages(input: &Path, take: &mut Take) -> Result<Skipped, Error> {
     let mut skipped = Skipped::default();
     if fs::metadata(input).is_ok_and(|there| !there.is_dir() && !there.is_file()) {
@@ -168,8 +169,8 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// A glossary: the first column is the term, the others explain it. The first line is a header if it begins with a
-    /// known name.
+    /// A glossary: the first column is the term, the others explain it. The first line is a header if it
+    /// begins with a known name.
     fn tsv(&self, take: &mut Take, skipped: &mut Skipped) -> Result<(), Error> {
         let mut header: Vec<String> = Vec::new();
         for line in self.lines()? {

@@ -1,5 +1,5 @@
-//! What one question of FSP shows and what it judges: the texts of a group, or of a window of it, and the focus in them.
-//! It asks nothing.
+//! What one question of FSP shows and what it judges: the texts of a group, or of a window of it, and the
+//! focus in them. It asks nothing.
 
 use std::ops::Range;
 

@@ -125,7 +125,8 @@ impl Sentence<'_> {
     }
 }
 
-/// Adds omitted sentences to a segment's errors; omissions that a focus marked inside such a sentence give way.
+/// Adds omitted sentences to a segment's errors; omissions that a focus marked inside such a sentence give
+/// way.
 pub fn add(errors: &mut Vec<ErrorSpan>, omitted: Vec<ErrorSpan>) {
     for sentence in omitted {
         let inside = |error: &ErrorSpan| {

@@ -42,8 +42,8 @@ pub fn split(text: &str) -> Vec<Range<usize>> {
     sentences
 }
 
-/// The break before the opening marks that stand directly before it: the rules count them to the sentence that
-/// ended, which is wrong where no space stands between sentences (`走了。“为什么`).
+/// The break before the opening marks that stand directly before it: the rules count them to the sentence
+/// that ended, which is wrong where no space stands between sentences (`走了。“为什么`).
 fn before_openers(text: &str, at: usize) -> usize {
     let goes_on = text[at..].starts_with(|c: char| !c.is_whitespace());
     if goes_on { text[..at].trim_end_matches(OPENERS).len() } else { at }
@@ -55,8 +55,8 @@ pub fn is_document(text: &str) -> bool {
     text.trim().contains('\n') || split(text).len() > MAX_SEGMENT
 }
 
-/// The pieces, of `n`, that are shown around piece `at` when a text is too long: `parts` is 1 for all of them,
-/// 2 for about half, and so on. Neighbours share a window, so that their prompts begin alike.
+/// The pieces, of `n`, that are shown around piece `at` when a text is too long: `parts` is 1 for all of
+/// them, 2 for about half, and so on. Neighbours share a window, so that their prompts begin alike.
 ///
 /// ```
 /// use tribunal_judges::fsp::sentences::window;

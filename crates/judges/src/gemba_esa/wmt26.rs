@@ -1,5 +1,5 @@
-//! What the prompts of WMT 2026 show beside a translation: instructions by domain, and a reference with its kind. It
-//! asks nothing; [`super`] does.
+//! What the prompts of WMT 2026 show beside a translation: instructions by domain, and a reference with its
+//! kind. It asks nothing; [`super`] does.
 
 use std::collections::BTreeSet;
 
@@ -105,8 +105,8 @@ impl Shown {
     /// The question for the error spans of a segment.
     ///
     /// # Errors
-    /// [`Error::Failed`] if the reference is to be shown and the segment has none, or for a template that cannot be
-    /// filled in.
+    /// [`Error::Failed`] if the reference is to be shown and the segment has none, or for a template that
+    /// cannot be filled in.
     pub fn spans(&self, prompts: &Prompts, segment: &Segment) -> Result<Chat, Error> {
         self.chat(prompts, SPANS, segment, "")
     }

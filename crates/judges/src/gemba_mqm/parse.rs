@@ -1,12 +1,12 @@
-//! A reading of free text in GEMBA-MQM's blocks: tolerant of layout where the meaning is plain, and never a score
-//! for an answer without blocks. GEMBA's own reading is in [`super::code`]; [`super::blocks`] is for answers that are
-//! held to the layout.
+//! A reading of free text in GEMBA-MQM's blocks: tolerant of layout where the meaning is plain, and never a
+//! score for an answer without blocks. GEMBA's own reading is in [`super::code`]; [`super::blocks`] is for
+//! answers that are held to the layout.
 //!
-//! It accepts headers in any case, in markdown emphasis or as headings, with the first entry on the same line;
-//! bullets and numbers; `category - "span"`, `[category]-[span]` and a category alone; `none`, `n/a` and `no-error` for
-//! an empty block, and as a span for no error at all, unless one of the texts has these words; text before the first
-//! header and thoughts up to `</think>`; remarks after the last entry of the last block. Anything else under a header
-//! makes the answer unusable.
+//! It accepts headers in any case, in markdown emphasis or as headings, with the first entry on the same
+//! line; bullets and numbers; `category - "span"`, `[category]-[span]` and a category alone; `none`, `n/a`
+//! and `no-error` for an empty block, and as a span for no error at all, unless one of the texts has these
+//! words; text before the first header and thoughts up to `</think>`; remarks after the last entry of the
+//! last block. Anything else under a header makes the answer unusable.
 
 use crate::{
     Error,

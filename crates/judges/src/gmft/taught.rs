@@ -1,8 +1,9 @@
-//! Raters' errors in the words that the prompt knows: what a tuned model is taught to say. It writes no answer.
+//! Raters' errors in the words that the prompt knows: what a tuned model is taught to say. It writes no
+//! answer.
 //!
-//! Raters use categories that the prompt has not: those are taught as the nearest that it has. Source errors are no
-//! fault of the translation and neutral errors cost nothing, so neither is taught. A non-translation is critical: it
-//! weighs as much as the whole scale.
+//! Raters use categories that the prompt has not: those are taught as the nearest that it has. Source errors
+//! are no fault of the translation and neutral errors cost nothing, so neither is taught. A non-translation
+//! is critical: it weighs as much as the whole scale.
 
 use crate::{
     mqm::{ErrorSpan, Severity, Side},
@@ -20,8 +21,8 @@ const TYPES: &[(&str, &[&str])] = &[
 
 const OMISSION: &str = "accuracy/omission";
 
-/// The errors of a unit in the order in which they are to be named: along the translation, then omissions along the
-/// source. Where there are more than `most`, the worst remain.
+/// The errors of a unit in the order in which they are to be named: along the translation, then omissions
+/// along the source. Where there are more than `most`, the worst remain.
 #[must_use]
 pub fn errors(group: &[Segment], errors: &[Vec<ErrorSpan>], most: usize) -> Vec<ShotError> {
     let mut taught: Vec<((Side, usize, usize), ShotError)> = Vec::new();
@@ -68,8 +69,9 @@ fn side_of(error: &ShotError) -> Side {
     if error.category == OMISSION { Side::Source } else { Side::Target }
 }
 
-/// The prompt's nearest category for an error that is marked in the translation. An omission marked there shows the
-/// place where something is missing, which the prompt has no word for: the place is wrong as it stands.
+/// The prompt's nearest category for an error that is marked in the translation. An omission marked there
+/// shows the place where something is missing, which the prompt has no word for: the place is wrong as it
+/// stands.
 fn in_target(category: &str) -> String {
     let (top, kind) = category.split_once('/').unwrap_or((category, ""));
     let Some((_, kinds)) = TYPES.iter().find(|(name, _)| *name == top) else {

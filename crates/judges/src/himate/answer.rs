@@ -171,7 +171,8 @@ fn with_texts(schema: Value, segment: &Segment) -> ResponseFormat {
     ResponseFormat::Json { schema, texts }
 }
 
-/// Reads a subtype evaluation; `None` is no error. `marked` is the text that errors of the subtype are marked in.
+/// Reads a subtype evaluation; `None` is no error. `marked` is the text that errors of the subtype are marked
+/// in.
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`].
@@ -242,8 +243,8 @@ pub(super) fn read_correction(text: &str, translation: &str, preset: Preset) -> 
     if correction.is_empty() || is_refusal { Err(unusable) } else { Ok(correction) }
 }
 
-/// Reads a comparison: whether the correction has removed the error. It is one of [`LETTERS`], alone or before its
-/// sentence, or one of the two sentences.
+/// Reads a comparison: whether the correction has removed the error. It is one of [`LETTERS`], alone or
+/// before its sentence, or one of the two sentences.
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`]: neither answer or both.

@@ -1,5 +1,5 @@
-//! HiMATE's stage-transition thresholds (Appendix D): fitted for each model, language pair and subtype, written to a
-//! file and read from it. It asks no model.
+//! HiMATE's stage-transition thresholds (Appendix D): fitted for each model, language pair and subtype,
+//! written to a file and read from it. It asks no model.
 
 use std::path::Path;
 
@@ -29,7 +29,8 @@ pub struct Thresholds {
 pub struct Threshold {
     /// `en-de`.
     pub pair: String,
-    /// The subtype's path, such as `accuracy/addition`; empty for all those that have no threshold of their own.
+    /// The subtype's path, such as `accuracy/addition`; empty for all those that have no threshold of their
+    /// own.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub subtype: String,
     pub model: String,
@@ -50,8 +51,8 @@ pub struct Threshold {
     pub answers: usize,
     /// Natural logarithm: answers whose confidence is at most this are discussed.
     pub value: f64,
-    /// The first 16 digits of each hash of every source that it was fitted on (`segment::trained`); none in files of
-    /// older versions, for which nothing can be said.
+    /// The first 16 digits of each hash of every source that it was fitted on (`segment::trained`); none in
+    /// files of older versions, for which nothing can be said.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
 }

@@ -1,9 +1,10 @@
-//! HiMATE as its published program runs it (`pipeline.py`, `record.py`, `get_lst.py`, `score_computation.py`): the
-//! authors' texts, and answers read where and as the program reads them. [`super`] lists what differs.
+//! HiMATE as its published program runs it (`pipeline.py`, `record.py`, `get_lst.py`,
+//! `score_computation.py`): the authors' texts, and answers read where and as the program reads them.
+//! [`super`] lists what differs.
 //!
-//! The program works on files of sentences. One whose evaluation it cannot read is left out, and all later ones are
-//! judged by its neighbour's log; a correction that it cannot read is replaced by the sentence before. Here a segment
-//! stands for itself: both are missing verdicts.
+//! The program works on files of sentences. One whose evaluation it cannot read is left out, and all later
+//! ones are judged by its neighbour's log; a correction that it cannot read is replaced by the sentence
+//! before. Here a segment stands for itself: both are missing verdicts.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -170,8 +171,8 @@ impl Published {
         })
     }
 
-    /// `record_SRc` and `record_SRv`: the evaluation as the comparison leaves it, and the comparison's probability in
-    /// percent.
+    /// `record_SRc` and `record_SRv`: the evaluation as the comparison leaves it, and the comparison's
+    /// probability in percent.
     fn reflect(
         &self,
         task: &Task,
@@ -275,8 +276,8 @@ impl Task<'_> {
         format!("Source: {}\nTranslation: {}\n", self.segment.source, self.segment.hypothesis)
     }
 
-    /// The error of a log's entry, as `score_computation.py` weighs it: a severity that is spelled otherwise counts
-    /// nothing.
+    /// The error of a log's entry, as `score_computation.py` weighs it: a severity that is spelled otherwise
+    /// counts nothing.
     fn error(&self, entry: &LogEntry, explanation: &str, confidence: Option<f64>) -> Option<ErrorSpan> {
         let severity = match entry.severity.as_str() {
             _ if !entry.exist.contains("Yes") => return None,
@@ -332,8 +333,8 @@ fn evaluation(text: &str) -> Option<(LogEntry, String)> {
     Some((LogEntry { exist, severity }, explanation))
 }
 
-/// `get_stage4_final_result`. After the first reply of the tier-2 agent its superior's opinion may stand in quotation
-/// marks and extends to the first other sign; after the second it must be a bare word.
+/// `get_stage4_final_result`. After the first reply of the tier-2 agent its superior's opinion may stand in
+/// quotation marks and extends to the first other sign; after the second it must be a bare word.
 fn outcome(rounds: &[String; 4], verified: &LogEntry) -> LogEntry {
     static PHRASES: LazyLock<[Regex; 2]> = LazyLock::new(|| {
         [r#"Error Exist:\s*["']?([\w\s.]+)["']?"#, r#"Error Severity:\s*["']?([\w\s.]+)["']?"#].map(pattern)
@@ -361,7 +362,8 @@ fn outcome(rounds: &[String; 4], verified: &LogEntry) -> LogEntry {
     verified.clone()
 }
 
-/// A log-probability as the program reads it from the printed answer: of `-1e-05`, which has no point, only `-1`.
+/// A log-probability as the program reads it from the printed answer: of `-1e-05`, which has no point, only
+/// `-1`.
 fn as_printed(logprob: f64) -> Option<f64> {
     static NUMBER: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"^([-+]?\d*\.\d+e[-+]?\d+|[-+]?\d*\.\d+|[-+]?\d+)"));

@@ -35,12 +35,13 @@ struct Line {
 }
 
 impl HiMate {
-    /// The error as the agents leave it; `None` when they deny it. The discussion starts from what self-reflection
-    /// made of the error: its correction and the comparison. Each agent makes at most two statements (section 4.1).
+    /// The error as the agents leave it; `None` when they deny it. The discussion starts from what
+    /// self-reflection made of the error: its correction and the comparison. Each agent makes at most two
+    /// statements (section 4.1).
     ///
-    /// As in the authors' code: where the tier-2 agent agrees, with its first statement or with its second, the tier-1
-    /// agent's *first* opinion counts; where the tier-1 agent concedes, or the disagreement lasts, the tier-2 agent's
-    /// evaluation.
+    /// As in the authors' code: where the tier-2 agent agrees, with its first statement or with its second,
+    /// the tier-1 agent's *first* opinion counts; where the tier-1 agent concedes, or the disagreement lasts,
+    /// the tier-2 agent's evaluation.
     ///
     /// # Errors
     /// An answer that cannot be used, or none.

@@ -1,8 +1,8 @@
-//! The span of an error that is described and not marked: what its explanation quotes of the text. It reads no other
-//! part of an answer.
+//! The span of an error that is described and not marked: what its explanation quotes of the text. It reads
+//! no other part of an answer.
 //!
-//! HiMATE's subtype evaluation asks for existence, severity and an explanation. The spans of its worked cases (Tables
-//! 11 to 17) are the shortest phrases that the explanations quote from the text.
+//! HiMATE's subtype evaluation asks for existence, severity and an explanation. The spans of its worked cases
+//! (Tables 11 to 17) are the shortest phrases that the explanations quote from the text.
 
 use crate::mqm::locate;
 
@@ -18,8 +18,8 @@ const MARKS: [(char, &[char]); 8] = [
     ('\'', &['\'']),
 ];
 
-/// The shortest phrase that an explanation quotes and that stands in the text in whole words; of equally short ones the
-/// first. A sign that closes the quotation (`"know,"`) may be the explanation's own.
+/// The shortest phrase that an explanation quotes and that stands in the text in whole words; of equally
+/// short ones the first. A sign that closes the quotation (`"know,"`) may be the explanation's own.
 pub(super) fn shortest<'t>(explanation: &str, text: &'t str) -> Option<&'t str> {
     let phrases = quoted(explanation).into_iter();
     let found = phrases.filter_map(|phrase| {

@@ -28,8 +28,8 @@ pub(super) const CORRECT_STAGE: Stage = Stage::new("correct");
 pub(super) const COMPARE_STAGE: Stage = Stage::new("compare");
 pub(super) const SWAPPED_STAGE: Stage = Stage::new("compare-swapped");
 
-/// Answer tokens of a comparison, which may repeat its sentence; a correction may take as many as its texts have
-/// characters, and at least these.
+/// Answer tokens of a comparison, which may repeat its sentence; a correction may take as many as its texts
+/// have characters, and at least these.
 const COMPARE_BUDGET: usize = 48;
 const CORRECT_BUDGET: usize = 256;
 
@@ -49,8 +49,8 @@ pub(super) struct Compared {
 }
 
 impl HiMate {
-    /// Stage 2, self-reflection: correction and comparison (Equations 2 and 3, Table 9 middle and right). `None` when
-    /// the agent leaves the translation as it is: then there is nothing to compare.
+    /// Stage 2, self-reflection: correction and comparison (Equations 2 and 3, Table 9 middle and right).
+    /// `None` when the agent leaves the translation as it is: then there is nothing to compare.
     pub(super) fn reflect(&self, task: &Task, found: &Finding) -> Result<Option<Reflection>, Error> {
         let mut values = self.values(task.segment, task.subtype);
         values["information"] = json!(self.information(task.subtype, found)?);
@@ -92,8 +92,8 @@ impl HiMate {
         })
     }
 
-    /// The comparison scored: the share that the model gives the letter of each answer, taken in both orders of
-    /// showing them. The mean of both is free of a preference for a place or a letter.
+    /// The comparison scored: the share that the model gives the letter of each answer, taken in both orders
+    /// of showing them. The mean of both is free of a preference for a place or a letter.
     fn weigh(&self, task: &Task, values: &Value) -> Result<Compared, Error> {
         let in_orders = pairwise::both_orders(|order| {
             let stage = if order == Order::AsGiven { COMPARE_STAGE } else { SWAPPED_STAGE };

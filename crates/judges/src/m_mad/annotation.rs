@@ -169,8 +169,9 @@ pub(super) fn written(annotations: &[Annotation], preset: Preset) -> String {
     format!("{{\"annotations\": [{}]}}", all.join(", "))
 }
 
-/// The answer that a shot gives. `strict` leaves out what is not verbatim in its text or of another dimension,
-/// and every annotation says whether it is a source error; the Chinese figures say so of non-translations only.
+/// The answer that a shot gives. `strict` leaves out what is not verbatim in its text or of another
+/// dimension, and every annotation says whether it is a source error; the Chinese figures say so of
+/// non-translations only.
 pub(super) fn shot_annotations(shot: &Shot, dimension: &Dimension, preset: Preset) -> Vec<Annotation> {
     let is_strict = preset == Preset::Strict;
     let annotations = shot.errors.iter().map(|error| {
@@ -234,8 +235,8 @@ fn last_object(text: &str) -> Option<Answer> {
     text.rmatch_indices('{').find_map(object)
 }
 
-/// What the published code reads of an answer: the list from the first `"annotations": [` to the last `]`. A list
-/// that is not JSON counts as empty, as it does there.
+/// What the published code reads of an answer: the list from the first `"annotations": [` to the last `]`. A
+/// list that is not JSON counts as empty, as it does there.
 pub(super) fn extract(text: &str) -> Option<Value> {
     let opens = |rest: &str| -> Option<usize> {
         let list = rest.strip_prefix("\"annotations\"")?.trim_start().strip_prefix(':')?.trim_start();

@@ -34,8 +34,8 @@ const LATER_BUDGET: usize = 2048;
 /// The code leaves it out in Stages 2 and 3, so the default of the service that it asks holds.
 const LATER_TEMPERATURE: f32 = 1.0;
 
-/// The judge of Stage 1 is asked up to ten times. The code stays at temperature 0 and counts on a service whose
-/// answers vary all the same; ours would repeat itself.
+/// The judge of Stage 1 is asked up to ten times. The code stays at temperature 0 and counts on a service
+/// whose answers vary all the same; ours would repeat itself.
 const BASELINE_RETRY: Retry = Retry { tries: 10, warmer: 0.1 };
 
 /// M-MAD as published.
@@ -144,8 +144,8 @@ impl Published {
         self.ask(panel, &question, &chat, as_it_is)
     }
 
-    /// Stage 2 of one dimension. Side B opens with every "major" of the answer turned into "minor"; where that
-    /// changes nothing there is no debate.
+    /// Stage 2 of one dimension. Side B opens with every "major" of the answer turned into "minor"; where
+    /// that changes nothing there is no debate.
     fn debate(&self, panel: &Panel, segment: &Segment, idx: usize, said: &str) -> Result<View, Error> {
         let opposition = if said.contains("non-translation") {
             self.texts.denial.clone()

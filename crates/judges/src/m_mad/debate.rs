@@ -179,8 +179,8 @@ impl<'a> Debate<'a> {
         }
     }
 
-    /// The opening of side B, which is written and not asked for (Figure 9): about severity, every major error
-    /// made minor; about everything, no errors. `None` when it would say what side A says.
+    /// The opening of side B, which is written and not asked for (Figure 9): about severity, every major
+    /// error made minor; about everything, no errors. `None` when it would say what side A says.
     fn opposition(&self) -> Result<Option<String>, Error> {
         if self.stand.is_empty() {
             return Ok(None);

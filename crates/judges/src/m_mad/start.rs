@@ -96,7 +96,8 @@ fn load(prompts: &Prompts, settings: &Settings, file: &File, idx: usize) -> Resu
     }
 }
 
-/// All shots, a segment once with all that is marked in it; what the lists share (their last shots) comes last.
+/// All shots, a segment once with all that is marked in it; what the lists share (their last shots) comes
+/// last.
 fn union(lists: &[Vec<Shot>]) -> Vec<Shot> {
     let mut all: Vec<Shot> = Vec::new();
     for shot in lists.iter().flatten() {

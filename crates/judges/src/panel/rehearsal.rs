@@ -1,5 +1,5 @@
-//! What a judge would ask, without a model: one that answers nothing but what a form leaves no choice about stands in for
-//! each of the panel's. It counts nothing.
+//! What a judge would ask, without a model: one that answers nothing but what a form leaves no choice about
+//! stands in for each of the panel's. It counts nothing.
 
 use std::{sync::Arc, time::Instant};
 
@@ -37,9 +37,9 @@ pub struct Question {
     pub is_read: bool,
 }
 
-/// The questions that judging a group asks when every form gets its shortest answer: exactly what a method with
-/// one question a unit asks, and the least that a pipeline of agents asks. Where a form has no shortest answer,
-/// free text above all, questions that depend on the answer are not among them. No model is run.
+/// The questions that judging a group asks when every form gets its shortest answer: exactly what a method
+/// with one question a unit asks, and the least that a pipeline of agents asks. Where a form has no shortest
+/// answer, free text above all, questions that depend on the answer are not among them. No model is run.
 #[must_use]
 pub fn rehearse(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Question> {
     rehearse_until(judge, panel, group, None)
@@ -56,7 +56,8 @@ pub fn rehearse_until(
     rehearsed(judge, panel, group, |model| Rehearsal::instead_of(model, end))
 }
 
-/// The questions that judging a group asks whatever is answered: those that follow no answer. No model is run.
+/// The questions that judging a group asks whatever is answered: those that follow no answer. No model is
+/// run.
 #[must_use]
 pub fn rehearse_unanswered(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Question> {
     rehearse_unanswered_until(judge, panel, group, None)

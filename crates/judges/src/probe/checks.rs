@@ -1,8 +1,8 @@
-//! Errors that need no model to be seen: characters of the source that were left as they are, and words that a translation
-//! repeats without end. Each is certain enough to be named in words. They move no score.
+//! Errors that need no model to be seen: characters of the source that were left as they are, and words that
+//! a translation repeats without end. Each is certain enough to be named in words. They move no score.
 //!
-//! What a check marks, raters marked too (WMT23, en-de and zh-en, `tests/all/judges_wmt23.rs`). Copied runs of words and
-//! numbers that differ do not reach that: quotations and years are often right as they are.
+//! What a check marks, raters marked too (WMT23, en-de and zh-en, `tests/all/judges_wmt23.rs`). Copied runs
+//! of words and numbers that differ do not reach that: quotations and years are often right as they are.
 
 use std::sync::LazyLock;
 

@@ -1,5 +1,5 @@
-//! What a translation has from its source as it stands there: names, which it should have, and words and letters, which it
-//! should not.
+//! What a translation has from its source as it stands there: names, which it should have, and words and
+//! letters, which it should not.
 
 use std::collections::BTreeSet;
 
@@ -39,8 +39,8 @@ fn letters_only(text: &str) -> impl Iterator<Item = &str> {
     text.unicode_words().filter(|word| word.chars().all(|c| !c.is_numeric()))
 }
 
-/// How many names of the source its translation lacks: words that begin with a capital behind another word or a comma. None
-/// where nouns have capitals (German), or letters are not Latin on both sides.
+/// How many names of the source its translation lacks: words that begin with a capital behind another word or
+/// a comma. None where nouns have capitals (German), or letters are not Latin on both sides.
 #[must_use]
 pub fn names_missing(segment: &Segment) -> usize {
     let texts = [&segment.source, &segment.hypothesis];

@@ -1,5 +1,5 @@
-//! A fit: the maps that read a score and the chances of errors off a model's states, with all that they hold for. It is
-//! read here and applied; `tune/probe` makes it.
+//! A fit: the maps that read a score and the chances of errors off a model's states, with all that they hold
+//! for. It is read here and applied; `tune/probe` makes it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -48,8 +48,8 @@ pub struct Fit {
     /// Chances that a rater marks a token, and that the error is a major one.
     pub any: Chance,
     pub major: Chance,
-    /// A word of at least this chance of a major error makes its error major, by pair, since raters of some pairs
-    /// call more errors major than those of others; [`ANY_PAIR`] for others.
+    /// A word of at least this chance of a major error makes its error major, by pair, since raters of some
+    /// pairs call more errors major than those of others; [`ANY_PAIR`] for others.
     pub major_from: BTreeMap<String, f64>,
     pub score: Score,
     /// By pair, `en-de`; [`ANY_PAIR`] for others.
@@ -129,11 +129,11 @@ pub struct Score {
 pub struct QuantileMap {
     /// Added to the score.
     pub bias: f64,
-    /// What raters take off, for sources of some lengths, ascending: in a paragraph more than in a sentence of the
-    /// same rank.
+    /// What raters take off, for sources of some lengths, ascending: in a paragraph more than in a sentence
+    /// of the same rank.
     pub lengths: Vec<Length>,
-    /// Scores, ascending, with the rated scores (at most 0) between which nine in ten of the translations near that
-    /// score lie. Empty where there were too few.
+    /// Scores, ascending, with the rated scores (at most 0) between which nine in ten of the translations
+    /// near that score lie. Empty where there were too few.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bands: Vec<[f64; 3]>,
 }
@@ -150,8 +150,8 @@ pub struct Length {
 }
 
 impl Length {
-    /// The penalty of the same rank. Below all ranks it grows with the score, and no further: how bad the worst are
-    /// says nothing of a text longer than all.
+    /// The penalty of the same rank. Below all ranks it grows with the score, and no further: how bad the
+    /// worst are says nothing of a text longer than all.
     fn penalty(&self, score: f64) -> f64 {
         match self.quantiles.first() {
             Some([least, penalty]) if score < *least && *least < 0.0 => penalty * score / least,
@@ -161,8 +161,8 @@ impl Length {
     }
 }
 
-/// Where a value stands between the ascending first numbers of some rows: the row below and the one above, and the way
-/// from the one to the other, from 0 to 1. Beyond the ends, the last row.
+/// Where a value stands between the ascending first numbers of some rows: the row below and the one above,
+/// and the way from the one to the other, from 0 to 1. Beyond the ends, the last row.
 fn between<const N: usize>(rows: &[[f64; N]], value: f64) -> Option<([f64; N], [f64; N], f64)> {
     let at = rows.partition_point(|row| row[0] < value);
     match (at.checked_sub(1).map(|below| rows[below]), rows.get(at).copied()) {
@@ -219,9 +219,9 @@ impl Readout {
 }
 
 impl Fit {
-    /// What an option `fit` names: `auto` the one that comes with the program for `model`, a card's name or a path,
-    /// or the default model's where none does; the name of a model the one that comes with the program for it; else a
-    /// file.
+    /// What an option `fit` names: `auto` the one that comes with the program for `model`, a card's name or a
+    /// path, or the default model's where none does; the name of a model the one that comes with the program
+    /// for it; else a file.
     ///
     /// # Errors
     /// As [`Fit::open`].
@@ -248,7 +248,8 @@ impl Fit {
         Self::parse(&text, &path.display().to_string())
     }
 
-    /// The models that a fit comes with the program for, by their cards' names; the first is the default model.
+    /// The models that a fit comes with the program for, by their cards' names; the first is the default
+    /// model.
     #[must_use]
     pub fn models() -> Vec<&'static str> {
         BUILT_IN.iter().map(|(model, _)| *model).collect()
@@ -402,8 +403,8 @@ impl Fit {
         self.major_from.get(pair).copied().unwrap_or(self.major_from[ANY_PAIR])
     }
 
-    /// The penalty that raters gave to translations of this rank, among those of sources of about so many bytes.
-    /// Unit: MQM points, at least 0.
+    /// The penalty that raters gave to translations of this rank, among those of sources of about so many
+    /// bytes. Unit: MQM points, at least 0.
     #[must_use]
     pub fn budget(&self, score: f64, source: &str, pair: &str) -> f64 {
         let of = |length: &Length| [length.source_bytes.max(1.0).ln(), length.penalty(score)];
@@ -412,8 +413,8 @@ impl Fit {
             .map_or(0.0, |(below, above, way)| below[1] + (above[1] - below[1]) * way)
     }
 
-    /// Between which scores raters' scores of nine in ten translations of this score lie; `None` for a pair that the
-    /// fit has no ratings of. Unit: MQM points, at most 0, lower first.
+    /// Between which scores raters' scores of nine in ten translations of this score lie; `None` for a pair
+    /// that the fit has no ratings of. Unit: MQM points, at most 0, lower first.
     #[must_use]
     pub fn interval(&self, score: f64, pair: &str) -> Option<[f64; 2]> {
         let (below, above, way) = between(&self.calibrations.get(pair)?.bands, score)?;

@@ -1,4 +1,5 @@
-//! Punctuation that ends a sentence or a clause. A translation with fewer marks than its source may lack a part of it.
+//! Punctuation that ends a sentence or a clause. A translation with fewer marks than its source may lack a
+//! part of it.
 
 /// How many marks a text has. Marks between digits and letters (`3.5`, `e.g`) do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

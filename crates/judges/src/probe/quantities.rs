@@ -1,7 +1,7 @@
-//! Numbers, months and weekdays of a source that its translation must have as well, and the other way round. A separator
-//! before three digits may be of thousands or of decimals (`17,631`, `17.631`); any other is of decimals (`4.5`, `4,5`), and
-//! zeros at the end of decimals do not count. Where a power of ten is written in words, numbers are compared without
-//! separators and zeros at their ends, so that `3.5万` is `35,000`.
+//! Numbers, months and weekdays of a source that its translation must have as well, and the other way round.
+//! A separator before three digits may be of thousands or of decimals (`17,631`, `17.631`); any other is of
+//! decimals (`4.5`, `4,5`), and zeros at the end of decimals do not count. Where a power of ten is written in
+//! words, numbers are compared without separators and zeros at their ends, so that `3.5万` is `35,000`.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -55,8 +55,8 @@ pub struct Lacking {
     pub dates: usize,
 }
 
-/// What of a source its translation lacks, and what of the translation the source lacks. Languages are two-letter codes;
-/// of those that are not known only digits are compared.
+/// What of a source its translation lacks, and what of the translation the source lacks. Languages are
+/// two-letter codes; of those that are not known only digits are compared.
 #[must_use]
 pub fn lacking([source, source_lang]: [&str; 2], [target, target_lang]: [&str; 2]) -> [Lacking; 2] {
     let (source, target) = (Quantities::of(source, source_lang), Quantities::of(target, target_lang));
@@ -148,8 +148,9 @@ impl Quantities {
     }
 }
 
-/// A number by its digits: those before the decimal point without zeros in front, those after it without zeros at the end.
-/// Where a point has three digits behind it and may separate thousands, all three stay. `None` for zero.
+/// A number by its digits: those before the decimal point without zeros in front, those after it without
+/// zeros at the end. Where a point has three digits behind it and may separate thousands, all three stay.
+/// `None` for zero.
 fn number(text: &str) -> Option<Quantity> {
     let is_separator = |c: char| matches!(c, '.' | ',');
     let digits = text.chars().filter_map(|c| ascii_digit(c).or_else(|| is_separator(c).then_some('.')));

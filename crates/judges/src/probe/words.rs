@@ -1,8 +1,8 @@
-//! Words of some languages that a source and its translation must agree in: numbers, months, weekdays and negations, and the
-//! auxiliary verbs that a negation can stand with. The
-//! table is `words.tsv`: language, kind, value, and words in lower case. `x*` stands for all words that begin with `x`, `*x` for
-//! those that end with it. A word with `?` can also mean something else (`second`, `May`): it counts where it is looked for, and
-//! nothing is expected to answer it.
+//! Words of some languages that a source and its translation must agree in: numbers, months, weekdays and
+//! negations, and the auxiliary verbs that a negation can stand with. The table is `words.tsv`: language,
+//! kind, value, and words in lower case. `x*` stands for all words that begin with `x`, `*x` for those that
+//! end with it. A word with `?` can also mean something else (`second`, `May`): it counts where it is looked
+//! for, and nothing is expected to answer it.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -104,7 +104,8 @@ pub struct Named {
     pub has_other_meaning: bool,
 }
 
-/// The numbers, months and weekdays that a text names in words, in its order; nothing for a language that is not in the table.
+/// The numbers, months and weekdays that a text names in words, in its order; nothing for a language that is
+/// not in the table.
 #[must_use]
 pub fn named(text: &str, language: &str) -> Vec<Named> {
     let Some(entries) = LANGUAGES.get(language) else { return Vec::new() };
@@ -125,8 +126,8 @@ pub fn is(kind: Kind, word: &str, language: &str) -> bool {
     entries.filter(|entry| entry.kind == kind).any(|entry| entry.fits(&word))
 }
 
-/// The numbers, months or weekdays that could stand where a word names one, in lower case: all of its kind with another
-/// value. Nothing for other words, and for those that can also mean something else.
+/// The numbers, months or weekdays that could stand where a word names one, in lower case: all of its kind
+/// with another value. Nothing for other words, and for those that can also mean something else.
 #[must_use]
 pub fn others(word: &str, language: &str) -> Vec<&'static str> {
     let word = word.to_lowercase();

@@ -1,5 +1,5 @@
-//! RATE's three sub-agents: search (Figure 19), evaluation (Figure 18) and comparison (Figure 20), and what each
-//! answers to the core agent. When they are asked is the core agent's affair.
+//! RATE's three sub-agents: search (Figure 19), evaluation (Figure 18) and comparison (Figure 20), and what
+//! each answers to the core agent. When they are asked is the core agent's affair.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -163,8 +163,8 @@ pub(super) fn errors(
 }
 
 impl Session<'_> {
-    /// Two questions to the search agent: what to look for, and what the passages say. What was asked before is
-    /// answered from memory.
+    /// Two questions to the search agent: what to look for, and what the passages say. What was asked before
+    /// is answered from memory.
     pub(super) fn search(&mut self, round: usize, query: &str) -> Result<Value, Error> {
         let Some(evidence) = &self.judge.evidence else {
             return Ok(json!({ "error": "there is no tool `search_agent`" }));
@@ -251,8 +251,8 @@ impl Session<'_> {
         LastEvaluation { evaluation, n_notes, is_second }
     }
 
-    /// Whether another evaluation could say something new: the first one, one after a search, and a second one with
-    /// an instruction where the evaluation agent was not sure (Figure 22).
+    /// Whether another evaluation could say something new: the first one, one after a search, and a second
+    /// one with an instruction where the evaluation agent was not sure (Figure 22).
     pub(super) fn may_evaluate(&self) -> bool {
         let n_notes = self.memory.notes().len();
         self.judged

@@ -1,14 +1,14 @@
-//! Preset `code`: RATE as the authors' program runs it (BITHLP/RATE, `agentic/`), message by message. The loop of the
-//! other presets is in [`super`].
+//! Preset `code`: RATE as the authors' program runs it (BITHLP/RATE, `agentic/`), message by message. The
+//! loop of the other presets is in [`super`].
 //!
-//! All translations of a source share what was found and their anchors, in the order of the input; the first answer
-//! that the program could not read puts the whole source aside.
+//! All translations of a source share what was found and their anchors, in the order of the input; the first
+//! answer that the program could not read puts the whole source aside.
 //!
 //! Differs from the program:
-//! - A tool's response is a turn of the user, as not every chat template knows tools. Turns of the user that follow
-//!   each other are one, with an empty line between them, as many templates refuse anything else.
-//! - An answer with a tool call ends with its first call, the only one that the program reads. A call that the model
-//!   leaves open is closed and carried out; the program answers that it finds none.
+//! - A tool's response is a turn of the user, as not every chat template knows tools. Turns of the user that
+//!   follow each other are one, with an empty line between them, as many templates refuse anything else.
+//! - An answer with a tool call ends with its first call, the only one that the program reads. A call that
+//!   the model leaves open is closed and carried out; the program answers that it finds none.
 //! - A score that is not finite is none.
 //! - `skip=` leaves an agent out of the core agent's prompt; so does a run without evidence.
 //! - A search brings what [`crate::evidence`] finds, at most five passages for each query.
@@ -395,7 +395,8 @@ impl Outcome {
         }
     }
 
-    /// Moves to the anchor's score plus or minus 1 or 0.5, unless the tentative score is on the right side of it.
+    /// Moves to the anchor's score plus or minus 1 or 0.5, unless the tentative score is on the right side of
+    /// it.
     fn calibrate(self, tentative: f64, anchor: Number) -> Suggestion {
         let half = |by: f64| Number::Float(anchor.value() + by);
         let (moves, suggestion, suggested) = match self {

@@ -1,5 +1,5 @@
-//! What RATE remembers of a source: answers of the search agent, an anchor for each score, and how a comparison
-//! with an anchor moves a tentative score (Appendix B). It calls no model.
+//! What RATE remembers of a source: answers of the search agent, an anchor for each score, and how a
+//! comparison with an anchor moves a tentative score (Appendix B). It calls no model.
 
 use std::collections::BTreeMap;
 
@@ -78,7 +78,8 @@ impl Memory {
         self.initialized
     }
 
-    /// Takes the two synthetic anchors of a cold start; a translation that already stands for their score stays.
+    /// Takes the two synthetic anchors of a cold start; a translation that already stands for their score
+    /// stays.
     pub fn initialize(&mut self, low: String, high: String) {
         self.anchors.entry(halves(1.0)).or_insert(low);
         self.anchors.entry(halves(4.0)).or_insert(high);
@@ -132,8 +133,8 @@ impl Scenario {
         }
     }
 
-    /// The score after a comparison with an anchor, within 0 to 4. A candidate that is better than its anchor keeps a
-    /// score above the anchor's.
+    /// The score after a comparison with an anchor, within 0 to 4. A candidate that is better than its anchor
+    /// keeps a score above the anchor's.
     ///
     /// Source: Appendix B.
     #[must_use]

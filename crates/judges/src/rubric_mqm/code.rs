@@ -1,7 +1,7 @@
 //! The published code's own reading of an answer and its own score, faults included: an error whose category
-//! has two words is lost, and an answer without entries is perfect. It is behaviour to compare with, not to rely
-//! on; [`super::lines`] is ours. One fault is left out: the code gives 0 to every row that comes without a gold
-//! span, so that nothing but its own sets could be scored.
+//! has two words is lost, and an answer without entries is perfect. It is behaviour to compare with, not to
+//! rely on; [`super::lines`] is ours. One fault is left out: the code gives 0 to every row that comes without
+//! a gold span, so that nothing but its own sets could be scored.
 //!
 //! Source: trotacodigos/Rubric-MQM at 6221019d, `rmqm_parser/scale_parser.py` and
 //! `rmqm_parser/no_scale_parser.py`.
@@ -79,8 +79,8 @@ fn category_and_points(text: &str) -> Option<(&str, u32)> {
     Some((&word[..end], points))
 }
 
-/// Entries `category - "span"` under `Critical:`, `Major:` or `Minor:`, which stand alone on their line and are
-/// spelled so.
+/// Entries `category - "span"` under `Critical:`, `Major:` or `Minor:`, which stand alone on their line and
+/// are spelled so.
 fn blocks(answer: &str) -> Vec<ErrorSpan> {
     let mut block = None;
     let mut errors = Vec::new();

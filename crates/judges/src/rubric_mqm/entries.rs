@@ -1,5 +1,5 @@
-//! Entries of a `strict` answer of RUBRIC-MQM: read from JSON, and written as the lines that the other presets ask
-//! for. They are not weighed here.
+//! Entries of a `strict` answer of RUBRIC-MQM: read from JSON, and written as the lines that the other
+//! presets ask for. They are not weighed here.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
-//! Our reading of RUBRIC-MQM's printed answers, one `"span" - category - 73` a line: it puts up with other layouts
-//! where the meaning is plain, and gives no score to an answer without entries. The published code's reading is in
-//! [`super::code`]; answers in blocks of severity are read by [`crate::gemba_mqm::parse`].
+//! Our reading of RUBRIC-MQM's printed answers, one `"span" - category - 73` a line: it puts up with other
+//! layouts where the meaning is plain, and gives no score to an answer without entries. The published code's
+//! reading is in [`super::code`]; answers in blocks of severity are read by [`crate::gemba_mqm::parse`].
 
 use crate::{Error, reading};
 

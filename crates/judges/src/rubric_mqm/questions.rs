@@ -1,5 +1,5 @@
-//! What RUBRIC-MQM asks: the conversation about a segment and the form of its answer, in one scenario and preset.
-//! It calls no model and parses no answer.
+//! What RUBRIC-MQM asks: the conversation about a segment and the form of its answer, in one scenario and
+//! preset. It calls no model and parses no answer.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,8 @@ struct Example {
     answer: String,
 }
 
-/// An example of the published code, with its answer word for word in each layout: `severity`, `4`, `8`, `100`.
+/// An example of the published code, with its answer word for word in each layout: `severity`, `4`, `8`,
+/// `100`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CodeShot {

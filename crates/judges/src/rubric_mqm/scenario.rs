@@ -102,8 +102,8 @@ impl Scenario {
         matches!(self, DeepShot | DeepCatShot)
     }
 
-    /// Whether the published code shows a reference (`--with-ref`): its templates with a scale drop it, but for
-    /// the one of RUBRIC-MQM itself.
+    /// Whether the published code shows a reference (`--with-ref`): its templates with a scale drop it, but
+    /// for the one of RUBRIC-MQM itself.
     #[must_use]
     pub fn code_shows_reference(self) -> bool {
         self.scale().is_none() || self == DeepRubric(Hundred)

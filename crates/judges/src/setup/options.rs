@@ -1,5 +1,5 @@
-//! What one method can be told beside the settings: its options, declared once with their values and the type that
-//! they are read into, so that a judge never sees their text. It knows no method.
+//! What one method can be told beside the settings: its options, declared once with their values and the type
+//! that they are read into, so that a judge never sees their text. It knows no method.
 
 use std::{collections::BTreeMap, ops::Deref};
 
@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::{Error, Settings, either, nearest};
 
-/// Declares the options of a method: a struct with a field for each, and the rows of its descriptor. The first value is
-/// the default; `<number>`, `<file>` and `<list>` stand for any number that is not negative, any path, and names joined
-/// by `+`.
+/// Declares the options of a method: a struct with a field for each, and the rows of its descriptor. The
+/// first value is the default; `<number>`, `<file>` and `<list>` stand for any number that is not negative,
+/// any path, and names joined by `+`.
 ///
 /// ```text
 /// options! {
@@ -185,8 +185,8 @@ impl GivenOptions {
         OptionValue { value, text, is_given: self.given.contains(&name) }
     }
 
-    /// The value that counts, as the signature names it: numbers in one spelling, `auto` of [`Reference`] as what it
-    /// came to.
+    /// The value that counts, as the signature names it: numbers in one spelling, `auto` of [`Reference`] as
+    /// what it came to.
     ///
     /// # Panics
     /// When the method does not have the option.

@@ -41,8 +41,8 @@ pub(crate) fn reasoning(
     Ok(Some(ReasoningOptions { effort, max_tokens }))
 }
 
-/// The most tokens of a reasoning whose budget is not given. The numbers are ours: the largest leaves a quarter of the
-/// default context to prompt and answer.
+/// The most tokens of a reasoning whose budget is not given. The numbers are ours: the largest leaves a
+/// quarter of the default context to prompt and answer.
 fn default_budget(effort: Effort) -> usize {
     match effort {
         Effort::Low => 2048,

@@ -1,6 +1,6 @@
-//! GEMBA-ESA with the prompts of WMT 2026: conversations as snapshots, thinking, and the preset `code` against what the
-//! published program sends and reads. The published texts are not in this repository: tests run on a stand-in, and on a
-//! copy where `TRIBUNAL_WMT26_BASELINE` names its folder.
+//! GEMBA-ESA with the prompts of WMT 2026: conversations as snapshots, thinking, and the preset `code`
+//! against what the published program sends and reads. The published texts are not in this repository: tests
+//! run on a stand-in, and on a copy where `TRIBUNAL_WMT26_BASELINE` names its folder.
 
 use std::{fmt::Write as _, fs, path::PathBuf, sync::Arc};
 

@@ -1,5 +1,6 @@
-//! HiMATE's preset `code`: the messages are those of the authors' program, byte for byte, and its answers are scored
-//! as it scores them, stage by stage. Tests run on a stand-in for the authors' files, whose texts are invented.
+//! HiMATE's preset `code`: the messages are those of the authors' program, byte for byte, and its answers are
+//! scored as it scores them, stage by stage. Tests run on a stand-in for the authors' files, whose texts are
+//! invented.
 
 use std::{
     collections::BTreeMap,

@@ -268,7 +268,8 @@ fn gmicl_refuses_examples_from_documents_under_judgement() {
     assert!(judge("gmicl", &with()).protocol().check_input(&same).is_err(), "{}", same[1].source);
 }
 
-/// The printed schema lets a span be any string: what is not in the text has no place, and stays in the verdict.
+/// The printed schema lets a span be any string: what is not in the text has no place, and stays in the
+/// verdict.
 #[test]
 fn spans_of_the_paper_preset_are_any_string() {
     let paper = Settings { preset: Preset::Paper, ..Settings::default() };

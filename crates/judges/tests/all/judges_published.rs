@@ -1,8 +1,8 @@
-//! Preset `code` asks in the bytes that the authors' own code sends. `tests/golden/prompts.json` has their length and
-//! hash, written by `scripts/golden_prompts.py` from the authors' repositories, and the commits.
+//! Preset `code` asks in the bytes that the authors' own code sends. `tests/golden/prompts.json` has their
+//! length and hash, written by `scripts/golden_prompts.py` from the authors' repositories, and the commits.
 //!
-//! Of EAPrompt's examples only one is in this repository. Where `TRIBUNAL_EAPROMPT` names a copy of the authors'
-//! `context.py`, all of them are compared.
+//! Of EAPrompt's examples only one is in this repository. Where `TRIBUNAL_EAPROMPT` names a copy of the
+//! authors' `context.py`, all of them are compared.
 
 use std::{fs, path::PathBuf, sync::Arc};
 

@@ -1,6 +1,6 @@
-//! M-MAD's preset `code`: the messages are those of the authors' program, byte for byte, and answers are read as it
-//! reads them. Tests run on a stand-in for the authors' files that has the texts that the paper prints; those that
-//! need all texts read the files themselves in `TRIBUNAL_DATA`.
+//! M-MAD's preset `code`: the messages are those of the authors' program, byte for byte, and answers are read
+//! as it reads them. Tests run on a stand-in for the authors' files that has the texts that the paper prints;
+//! those that need all texts read the files themselves in `TRIBUNAL_DATA`.
 
 use std::{
     collections::BTreeMap,
@@ -121,8 +121,8 @@ fn the_messages_that_the_paper_prints_are_those_of_the_published_code() {
         "annotate/accuracy annotator" => pair == "en-de",
         label => label.starts_with("debate/accuracy") || label.ends_with("checker") || label == "judge judge",
     };
-    // One agent, three rounds of accuracy and one of terminology's, the judge of Stage 1 twice for each pair, that of
-    // Stage 3.
+    // One agent, three rounds of accuracy and one of terminology's, the judge of Stage 1 twice for each pair,
+    // that of Stage 3.
     assert_eq!(check(&published(), is_printed), 1 + 3 * 3 + 1 + 3 * 2 + 1);
 }
 

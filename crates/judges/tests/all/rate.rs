@@ -1,4 +1,5 @@
-//! RATE against scripted agents. Here are the agents and what they say; the tests are in the modules, by theme.
+//! RATE against scripted agents. Here are the agents and what they say; the tests are in the modules, by
+//! theme.
 
 use std::{fmt::Write, path::Path, sync::Arc};
 

@@ -1,4 +1,5 @@
-//! The signature against what is asked: whatever moves a byte of a question, of its form or of its budget is signed.
+//! The signature against what is asked: whatever moves a byte of a question, of its form or of its budget is
+//! signed.
 
 use tribunal_core::llm::Sampling;
 use tribunal_judges::{Built, Panel, Preset, Settings, registry, rehearse, setup::OptionSpec};

@@ -1,4 +1,5 @@
-//! What is not a translation, for every method: the score that its scale has for it under `strict`, and no model asked.
+//! What is not a translation, for every method: the score that its scale has for it under `strict`, and no
+//! model asked.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! Several annotators of the same translations: how well each agrees with the others, and which of them agree with no
-//! other one. It compares translation by translation; the parent compares segments that are rated for every system.
+//! Several annotators of the same translations: how well each agrees with the others, and which of them agree
+//! with no other one. It compares translation by translation; the parent compares segments that are rated for
+//! every system.
 
 use std::collections::BTreeMap;
 

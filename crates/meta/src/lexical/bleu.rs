@@ -96,7 +96,8 @@ impl BleuCounts {
         self.reference += other.reference;
     }
 
-    /// BLEU with exponential smoothing. With `effective_order`, only orders that the hypothesis reaches count.
+    /// BLEU with exponential smoothing. With `effective_order`, only orders that the hypothesis reaches
+    /// count.
     fn score(&self, effective_order: bool) -> f64 {
         if self.matches.iter().all(|count| *count == 0) {
             return 0.0;

@@ -101,8 +101,8 @@ pub(super) fn error_free(
     Ok(all)
 }
 
-/// MCC of "no error is named", and of that with a score of at least [`LEAST_SCORE`]; `None` for a judge that names none at
-/// all, the second also for one whose scores are penalties.
+/// MCC of "no error is named", and of that with a score of at least [`LEAST_SCORE`]; `None` for a judge that
+/// names none at all, the second also for one whose scores are penalties.
 fn by_spans(scores: &Aligned, labels: &[Option<bool>], verdicts: &[Verdict]) -> (Option<f64>, Option<f64>) {
     let (mut no_span, mut submitted) = (Decisions::default(), Decisions::default());
     let judged = || verdicts.iter().filter(|verdict| verdict.status == "ok");

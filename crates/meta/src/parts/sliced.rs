@@ -80,7 +80,8 @@ fn once_each<'a>(names: impl Iterator<Item = &'a String>) -> Vec<&'a String> {
     once
 }
 
-/// A task's statistic on each slice that the metric has segment or document scores on, with the slice's index.
+/// A task's statistic on each slice that the metric has segment or document scores on, with the slice's
+/// index.
 fn over_slices(
     task: &Task,
     sets: &[Cut<'_>],

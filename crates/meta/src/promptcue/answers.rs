@@ -77,8 +77,8 @@ static LABELLED: LazyLock<Regex> =
 static QUOTED: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"["“](.*?)["”]"#).expect("the pattern is a constant that compiles"));
 
-/// The entries of an answer, in their order: `"span" - category - 73` on a scale, or `category - "span"` under a
-/// heading with the severity.
+/// The entries of an answer, in their order: `"span" - category - 73` on a scale, or `category - "span"`
+/// under a heading with the severity.
 #[must_use]
 pub fn entries(review: &str, scaled: bool) -> Vec<AnswerEntry> {
     if scaled { review.lines().filter_map(scaled_entry).collect() } else { labelled_entries(review) }
@@ -112,8 +112,8 @@ fn labelled_entries(review: &str) -> Vec<AnswerEntry> {
     entries
 }
 
-/// What an answer says about the marked span: its first entry whose span contains the marked one or is contained
-/// in it.
+/// What an answer says about the marked span: its first entry whose span contains the marked one or is
+/// contained in it.
 ///
 /// `threshold` is the least number of points that is major. Without such an entry it is `none`.
 ///

@@ -50,8 +50,8 @@ impl Set {
     }
 }
 
-/// Builds a set. A cell that the data cannot fill stays short: the others are not made larger for it, as in the
-/// paper's GEN.
+/// Builds a set. A cell that the data cannot fill stays short: the others are not made larger for it, as in
+/// the paper's GEN.
 ///
 /// # Errors
 /// An odd size, or no translation that fits.
@@ -128,8 +128,8 @@ fn marked_set(rated: &[Rated], plan: &Plan, random: &mut Pcg64) -> Vec<Cue> {
     cues
 }
 
-/// The translation with one of its errors marked; `None` when the offsets leave the text, or a text has marks of its
-/// own.
+/// The translation with one of its errors marked; `None` when the offsets leave the text, or a text has marks
+/// of its own.
 fn marked(rated: &Rated, error: &Marked, [label, severity]: [&str; 2], plan: &Plan) -> Option<Cue> {
     if has_marks(rated) {
         return None;

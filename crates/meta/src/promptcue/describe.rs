@@ -1,4 +1,5 @@
-//! What a PROMPTCUE set holds: how many cues of which labels, and how long their texts are. It scores nothing.
+//! What a PROMPTCUE set holds: how many cues of which labels, and how long their texts are. It scores
+//! nothing.
 //!
 //! Source: RUBRIC-MQM, Table 7.
 

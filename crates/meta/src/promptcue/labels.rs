@@ -37,8 +37,8 @@ const MQM: [(&str, &str); 12] = [
     ("terminology/inconsistent", "terminology"),
 ];
 
-/// Other names of the labels in gold sets. PTB calls its perturbed half `non-translation`, a label that its own
-/// framework does not have: it is mistranslation.
+/// Other names of the labels in gold sets. PTB calls its perturbed half `non-translation`, a label that its
+/// own framework does not have: it is mistranslation.
 const SYNONYMS: [(&str, &str); 8] = [
     ("non-translation", "mistranslation"),
     ("non-translation!", "mistranslation"),

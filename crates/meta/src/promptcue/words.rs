@@ -1,5 +1,5 @@
-//! The words of a sentence in its own script: runs between spaces, and inside them, where the script writes no
-//! spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese), the words that ICU finds. It changes no text.
+//! The words of a sentence in its own script: runs between spaces, and inside them, where the script writes
+//! no spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese), the words that ICU finds. It changes no text.
 
 use std::ops::Range;
 

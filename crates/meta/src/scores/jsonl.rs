@@ -1,5 +1,5 @@
-//! JSON lines with a score each: those of this program, of other tools, and of `MetricX`. It does not say which segment of a
-//! test set a number means.
+//! JSON lines with a score each: those of this program, of other tools, and of `MetricX`. It does not say
+//! which segment of a test set a number means.
 
 use std::collections::BTreeMap;
 use std::io::BufRead as _;

@@ -1,5 +1,5 @@
-//! Segment numbers of score files. Some tools count segments from 0, as this program does, others from 1; a file does
-//! not say which. It is found from the numbers that occur, never from how likely it is.
+//! Segment numbers of score files. Some tools count segments from 0, as this program does, others from 1; a
+//! file does not say which. It is found from the numbers that occur, never from how likely it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -42,8 +42,8 @@ impl Numbered {
         self.scores.values().flat_map(|column| column.keys().copied()).collect()
     }
 
-    /// The number of the first segment, where one can know it: 0 if it occurs; 1 if 0 does not and the number of
-    /// segments does.
+    /// The number of the first segment, where one can know it: 0 if it occurs; 1 if 0 does not and the number
+    /// of segments does.
     #[must_use]
     pub fn first(&self, n_segments: Option<usize>) -> Option<usize> {
         let numbers = self.numbers();
@@ -53,7 +53,8 @@ impl Numbered {
         n_segments.filter(|n| numbers.contains(n)).map(|_| 1)
     }
 
-    /// The scores in test-set order, each column up to its last number, where the first segment has this number.
+    /// The scores in test-set order, each column up to its last number, where the first segment has this
+    /// number.
     #[must_use]
     pub fn from(&self, first: usize) -> SegmentScores {
         let in_order = |column: &BTreeMap<usize, Option<f64>>| -> Vec<Option<f64>> {

@@ -1,5 +1,5 @@
-//! WMT25's scored files, such as `segments.tsv`: a header, then one line a translation, of any number of language pairs. It
-//! reads segment scores, no system scores.
+//! WMT25's scored files, such as `segments.tsv`: a header, then one line a translation, of any number of
+//! language pairs. It reads segment scores, no system scores.
 //!
 //! Source: wmt25-mteval, `testset_jsonl_to_tsv_task1.py`: segments are numbered within a language pair.
 

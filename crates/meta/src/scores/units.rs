@@ -1,5 +1,5 @@
-//! Scores of documents, or of groups of documents, and the raters' scores joined in the same way. It knows segments
-//! by their numbers alone.
+//! Scores of documents, or of groups of documents, and the raters' scores joined in the same way. It knows
+//! segments by their numbers alone.
 //!
 //! Source: FSP, Section 3.1: "The gold MQM annotations for doc and 5doc are derived by concatenating the MQM
 //! errors from the segment-level annotations."

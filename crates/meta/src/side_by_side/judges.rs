@@ -1,5 +1,5 @@
-//! Two judges on the same translations, from what each says of them: which translations both judged, how far they order
-//! them alike ([`super::compare`]), and how far the error spans of one are those of the other.
+//! Two judges on the same translations, from what each says of them: which translations both judged, how far
+//! they order them alike ([`super::compare`]), and how far the error spans of one are those of the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,8 @@ pub struct JudgePair {
     pub units: Vec<String>,
     #[serde(flatten)]
     pub found: SideBySide,
-    /// Character F1 of the spans of one judge against those of the other; `None` where one of them marks none at all.
+    /// Character F1 of the spans of one judge against those of the other; `None` where one of them marks none
+    /// at all.
     pub spans: Option<f64>,
     /// The translations that they differ on most.
     #[serde(skip)]
@@ -90,7 +91,8 @@ impl JudgePair {
     }
 }
 
-/// Refuses scores of systems beside scores of their segments: the only score of a system is no score of its first segment.
+/// Refuses scores of systems beside scores of their segments: the only score of a system is no score of its
+/// first segment.
 fn same_level(first: &Judgements, second: &Judgements) -> Result<(), Error> {
     let most = |judge: &Judgements| judge.systems.values().map(BTreeMap::len).max().unwrap_or(0);
     let is_file = |judge: &Judgements| judge.pairs().iter().all(|pair| pair.is_empty());

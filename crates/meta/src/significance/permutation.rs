@@ -3,7 +3,8 @@
 //! Source: Deutsch, Dror and Roth, A Statistical Analysis of Summarization Evaluation Metrics Using
 //! Resampling Methods, 2021; mt-metrics-eval `PermutationSigDiff` and `PairwisePermutationSigDiff`. Differs:
 //! seeded; the early stop of the pairs variant is checked at the end of every block, there only where a
-//! resample happened to reach the difference; a resample without a value never reaches it, there it counts as 0.
+//! resample happened to reach the difference; a resample without a value never reaches it, there it counts as
+//! 0.
 
 use super::super::align::Aligned;
 use super::super::pcg::Pcg64;

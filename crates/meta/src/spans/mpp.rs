@@ -1,8 +1,8 @@
-//! MPP, "match with partial overlap and partial credit": spans matched one to one, each with credit for the share of it
-//! that its counterpart covers. It looks at no severities and no quotes.
+//! MPP, "match with partial overlap and partial credit": spans matched one to one, each with credit for the
+//! share of it that its counterpart covers. It looks at no severities and no quotes.
 //!
-//! Source: Perrella, Morales Agostinho and Zaragoza 2026, Span-Level Machine Translation Meta-Evaluation (arXiv
-//! 2603.19921); sted19/span-mt-metrics-eval at b55b90f, `compute` with its defaults.
+//! Source: Perrella, Morales Agostinho and Zaragoza 2026, Span-Level Machine Translation Meta-Evaluation
+//! (arXiv 2603.19921); sted19/span-mt-metrics-eval at b55b90f, `compute` with its defaults.
 
 use super::assignment::{Assignment, Row};
 use super::{Overlap, Span};
@@ -13,8 +13,8 @@ const TOLERANCE: f64 = 1e-12;
 /// Linear programs that are solved for the upper bound.
 const ROUNDS: usize = 32;
 
-/// Choices that are tried where the bound leaves some open: beyond it the best matching so far counts, which can only
-/// be reached by dozens of spans on the same characters.
+/// Choices that are tried where the bound leaves some open: beyond it the best matching so far counts, which
+/// can only be reached by dozens of spans on the same characters.
 const MOST_CHOICES: usize = 100_000;
 
 /// Rows with several choices beyond which no choice is tried.
@@ -23,12 +23,13 @@ const MOST_OPEN_ROWS: usize = 2_000;
 /// Overlapping pairs of spans in one unit beyond which no matching is searched for.
 pub const MOST_PAIRS: usize = 250_000;
 
-/// What one unit adds to micro-averaged MPP: a predicted span has the credit `overlap / its length`, a gold span
-/// likewise, under the one-to-one matching of greatest F-score in this unit. Translation and source are one pool, in
-/// which a span can only match one of its own side; severities do not count. `lost`: predicted errors that are nowhere
-/// in the text.
+/// What one unit adds to micro-averaged MPP: a predicted span has the credit `overlap / its length`, a gold
+/// span likewise, under the one-to-one matching of greatest F-score in this unit. Translation and source are
+/// one pool, in which a span can only match one of its own side; severities do not count. `lost`: predicted
+/// errors that are nowhere in the text.
 ///
-/// Empty spans cannot overlap with anything and are left out. `None` where more than [`MOST_PAIRS`] pairs overlap.
+/// Empty spans cannot overlap with anything and are left out. `None` where more than [`MOST_PAIRS`] pairs
+/// overlap.
 ///
 /// ```
 /// use tribunal_meta::spans::{Span, mpp::mpp};
@@ -105,9 +106,10 @@ impl Pairs {
 
     /// The matching of greatest F-score.
     ///
-    /// F is concave, and as great as precision and recall are, so its tangent at any point lies above it everywhere.
-    /// The matching that maximises a tangent is a linear assignment; where F meets the tangent there, no matching has a
-    /// greater F. Otherwise the difference says what a better one may lose against the assignment.
+    /// F is concave, and as great as precision and recall are, so its tangent at any point lies above it
+    /// everywhere. The matching that maximises a tangent is a linear assignment; where F meets the tangent
+    /// there, no matching has a greater F. Otherwise the difference says what a better one may lose against
+    /// the assignment.
     fn best(&self) -> Matching {
         let mut best = Best { key: (0.0, 0.0, 0.0), matching: vec![None; self.credits.len()] };
         let mut tangent = (0.5, 0.5);
@@ -141,7 +143,8 @@ impl Pairs {
     }
 }
 
-/// The pairs of spans of the same text that share a character; `None` where there are more than [`MOST_PAIRS`].
+/// The pairs of spans of the same text that share a character; `None` where there are more than
+/// [`MOST_PAIRS`].
 fn overlapping(predicted: &[Span], gold: &[Span]) -> Option<Vec<(usize, usize)>> {
     let mut pairs = Vec::new();
     for in_source in [false, true] {
@@ -194,8 +197,8 @@ type Choices = Vec<(f64, Option<usize>)>;
 /// All matchings whose bound is no smaller than the best F-score so far.
 struct Search<'a> {
     pairs: &'a Pairs,
-    /// Rows with more than one choice, and for each choice what it loses, the least first. Other rows have the choice
-    /// of the assignment.
+    /// Rows with more than one choice, and for each choice what it loses, the least first. Other rows have
+    /// the choice of the assignment.
     open: Vec<(usize, Choices)>,
     chosen: Matching,
     is_taken: Vec<bool>,

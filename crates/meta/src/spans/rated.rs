@@ -1,5 +1,5 @@
-//! The raters' errors on what one verdict covers, with their offsets shifted into its text, and which parts of
-//! that text were rated at all. It compares nothing.
+//! The raters' errors on what one verdict covers, with their offsets shifted into its text, and which parts
+//! of that text were rated at all. It compares nothing.
 
 use std::ops::Range;
 

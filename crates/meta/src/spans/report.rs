@@ -1,5 +1,5 @@
-//! A run's error spans against the human ones, by every measure at once, whatever a verdict covers: a segment,
-//! a document or several. It reads no files.
+//! A run's error spans against the human ones, by every measure at once, whatever a verdict covers: a
+//! segment, a document or several. It reads no files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,8 @@ pub struct SpanReport {
     pub wmt_qe: PrecisionRecall,
     /// Spans under [`Definition::Mpp`].
     pub mpp: PrecisionRecall,
-    /// Verdicts that it leaves out, because more than [`MOST_PAIRS`](super::mpp::MOST_PAIRS) pairs of spans overlap.
+    /// Verdicts that it leaves out, because more than [`MOST_PAIRS`](super::mpp::MOST_PAIRS) pairs of spans
+    /// overlap.
     pub n_beyond_mpp: usize,
     pub exact: BySide<PrecisionRecall>,
     pub partial: BySide<PrecisionRecall>,

@@ -37,8 +37,8 @@ fn longest_common_run<T: PartialEq>(a: &[T], b: &[T]) -> usize {
     longest
 }
 
-/// The spans of one unit matched by Algorithm 1, in order, each gold span at most once. The paper does not say
-/// how a second match of the same gold span counts; here it is wrong.
+/// The spans of one unit matched by Algorithm 1, in order, each gold span at most once. The paper does not
+/// say how a second match of the same gold span counts; here it is wrong.
 #[must_use]
 pub fn himate(gold: &[&str], detected: &[&str], theta: f64) -> Overlap {
     let [gold, detected] =

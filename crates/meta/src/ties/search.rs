@@ -1,8 +1,10 @@
-//! The best threshold where there are more pairs than fit into memory: ranges of thresholds are left out whole when not
-//! even their best case beats a value that was found, and the pairs of the others are swept a range at a time.
+//! The best threshold where there are more pairs than fit into memory: ranges of thresholds are left out
+//! whole when not even their best case beats a value that was found, and the pairs of the others are swept a
+//! range at a time.
 //!
-//! Memory: linear in the scores, with at most [`MAX_CHANGES`](super::MAX_CHANGES) pairs at once. Time: O(n log n) for
-//! each range, of which few are left near the best threshold; quadratic at worst, when accuracy does not depend on it.
+//! Memory: linear in the scores, with at most [`MAX_CHANGES`](super::MAX_CHANGES) pairs at once. Time: O(n
+//! log n) for each range, of which few are left near the best threshold; quadratic at worst, when accuracy
+//! does not depend on it.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -94,8 +96,8 @@ fn changes(table: &TieTable, scale: &Scale, (above, upto): (f64, f64), n: usize)
     changes
 }
 
-/// A number halfway between two positive ones in the order of all floating-point numbers: at least the first, less
-/// than the second.
+/// A number halfway between two positive ones in the order of all floating-point numbers: at least the first,
+/// less than the second.
 fn between(first: f64, second: f64) -> f64 {
     let (a, b) = (first.to_bits(), second.to_bits());
     f64::from_bits(a + (b - a) / 2)

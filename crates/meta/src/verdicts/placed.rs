@@ -1,6 +1,6 @@
-//! Verdicts by the names and numbers of a test set. A run on files of WMT since 2025 numbers segments in each document
-//! and may have systems with white space in their names; a test set numbers them through, and its score files are cut at
-//! white space. It compares no texts.
+//! Verdicts by the names and numbers of a test set. A run on files of WMT since 2025 numbers segments in each
+//! document and may have systems with white space in their names; a test set numbers them through, and its
+//! score files are cut at white space. It compares no texts.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ pub struct Placement<'a> {
 }
 
 impl<'a> Placement<'a> {
-    /// For units of these documents and numbers. They are numbered in documents where every number is one of its
-    /// document's, and some is not the test set's.
+    /// For units of these documents and numbers. They are numbered in documents where every number is one of
+    /// its document's, and some is not the test set's.
     ///
     /// ```
     /// use tribunal_meta::{testset::Place, verdicts::Placement};

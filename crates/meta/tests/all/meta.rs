@@ -381,8 +381,8 @@ fn contents_of_wmt23_are_those_of_the_papers() {
     assert_eq!(rated, counts(24_812, 5334, 1066));
 }
 
-/// `tests/golden/pooled_significance.json`: accuracy pooled over two language pairs is tested on one standardised
-/// vector.
+/// `tests/golden/pooled_significance.json`: accuracy pooled over two language pairs is tested on one
+/// standardised vector.
 #[test]
 fn tests_of_pooled_accuracy_equal_those_of_mt_metrics_eval() {
     let golden: Value =

@@ -1,5 +1,5 @@
-//! System scores and their tests: a metric's own, whatever other metrics lack; tasks of an average drawn apart; scores of
-//! extreme size. The sets are written here, and the values are computed from their columns.
+//! System scores and their tests: a metric's own, whatever other metrics lack; tasks of an average drawn
+//! apart; scores of extreme size. The sets are written here, and the values are computed from their columns.
 
 use std::path::Path;
 

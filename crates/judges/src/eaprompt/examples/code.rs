@@ -1,5 +1,5 @@
-//! The authors' own file of constants with their worked examples, which only the user has: its repository carries no
-//! licence. It renders nothing.
+//! The authors' own file of constants with their worked examples, which only the user has: its repository
+//! carries no licence. It renders nothing.
 //!
 //! Source: `EAPrompt/constants/context.py` of Coldmist-Lu/ErrorAnalysis_Prompt at c74bf779.
 

@@ -1,5 +1,5 @@
-//! Words of any language for the index, split at ICU's word boundaries, which work for Chinese, Japanese and other
-//! scripts without spaces. It does no stemming and drops no words.
+//! Words of any language for the index, split at ICU's word boundaries, which work for Chinese, Japanese and
+//! other scripts without spaces. It does no stemming and drops no words.
 
 use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed, options::WordBreakInvariantOptions};
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
@@ -7,8 +7,8 @@ use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 /// The name under which an index knows [`Words`].
 pub const WORDS: &str = "words";
 
-/// Words in lower case. A word of several Chinese characters is followed by those characters at the same position,
-/// because new slang is in no dictionary and can only be found by its characters.
+/// Words in lower case. A word of several Chinese characters is followed by those characters at the same
+/// position, because new slang is in no dictionary and can only be found by its characters.
 #[derive(Clone)]
 pub struct Words {
     segmenter: WordSegmenterBorrowed<'static>,

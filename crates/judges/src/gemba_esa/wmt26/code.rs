@@ -1,5 +1,5 @@
-//! WMT 2026's baseline as its published program runs it on local models (`run_qe_local.py`, `qe_utils.py`): the
-//! authors' texts from the user's copy, faults included. [`super::super`] lists what differs.
+//! WMT 2026's baseline as its published program runs it on local models (`run_qe_local.py`, `qe_utils.py`):
+//! the authors' texts from the user's copy, faults included. [`super::super`] lists what differs.
 
 use std::sync::LazyLock;
 
@@ -174,7 +174,8 @@ static FENCE: LazyLock<Regex> =
 static NUMBER: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\b\d+(?:\.\d+)?\b").expect("the pattern is a constant that compiles"));
 
-/// The text without thoughts that open and close in it. Where the chat template has opened the thought, it stays.
+/// The text without thoughts that open and close in it. Where the chat template has opened the thought, it
+/// stays.
 fn without_thought(text: &str) -> String {
     reading::strip(&THOUGHT.replace_all(text, "")).to_owned()
 }

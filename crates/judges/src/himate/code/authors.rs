@@ -1,5 +1,5 @@
-//! HiMATE's published prompts, read from the user's copy of the authors' repository. The repository has no licence, so
-//! what only it holds is not part of this program. Nothing is filled in or asked here.
+//! HiMATE's published prompts, read from the user's copy of the authors' repository. The repository has no
+//! licence, so what only it holds is not part of this program. Nothing is filled in or asked here.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -16,8 +16,8 @@ fn not_at_hand(what: String) -> setup::Error {
     }
 }
 
-/// The agents of `score_computation.py` in its order, those of the first tier that they answer to, and their paths in
-/// the typology.
+/// The agents of `score_computation.py` in its order, those of the first tier that they answer to, and their
+/// paths in the typology.
 const AGENTS: [(&str, &str, &str); super::N_SUBTYPES] = [
     ("Addition", "Accuracy", "accuracy/addition"),
     ("Omission", "Accuracy", "accuracy/omission"),

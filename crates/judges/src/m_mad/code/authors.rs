@@ -1,5 +1,5 @@
-//! M-MAD's published prompts and shots, read from the user's copy of the authors' repository. The repository has
-//! no licence, so what only it holds is not part of this program. Nothing is filled in or asked here.
+//! M-MAD's published prompts and shots, read from the user's copy of the authors' repository. The repository
+//! has no licence, so what only it holds is not part of this program. Nothing is filled in or asked here.
 
 use std::path::{Path, PathBuf};
 

@@ -1,9 +1,10 @@
-//! Preset `code` against what the authors' program sends for the same answers. `scripts/golden_rate.py` made the
-//! lengths and hashes with BITHLP/RATE at 8efee2e3 under Python 3.11.
+//! Preset `code` against what the authors' program sends for the same answers. `scripts/golden_rate.py` made
+//! the lengths and hashes with BITHLP/RATE at 8efee2e3 under Python 3.11.
 
 use super::*;
 
-/// Length in bytes and SHA-256 of what a role was sent: each turn's role, its text, and a line end after both.
+/// Length in bytes and SHA-256 of what a role was sent: each turn's role, its text, and a line end after
+/// both.
 fn sent(call: &Call) -> String {
     let text = call.chat.messages().iter().fold(String::new(), |text, turn| {
         text + &format!("{}\n{}\n", format!("{:?}", turn.role).to_lowercase(), turn.content)
@@ -32,8 +33,9 @@ fn end(candidate: &str, score: &str) -> String {
     )
 }
 
-/// Two translations of a source: a round without a call, a search, an evaluation in fenced JSON, comparisons cold,
-/// repeated, with a real anchor and with answers that cannot be read, a forced end, and a score beyond the scale.
+/// Two translations of a source: a round without a call, a search, an evaluation in fenced JSON, comparisons
+/// cold, repeated, with a real anchor and with answers that cannot be read, a forced end, and a score beyond
+/// the scale.
 fn agents() -> Agents {
     let judged = [("source_text", "夺笋啊"), ("translation_text", FIRST)];
     let noted = [("context_notes", KNOWN), ("specific_instruction", "Check the pun.")];
@@ -165,8 +167,8 @@ fn what_the_program_cannot_read_puts_the_source_aside() {
     ");
 }
 
-/// A search without a query is one for `None`, an evaluation that is a string is told without quotes, digits of any
-/// script are a number, and a turn that was stopped in its call keeps its white space.
+/// A search without a query is one for `None`, an evaluation that is a string is told without quotes, digits
+/// of any script are a number, and a turn that was stopped in its call keeps its white space.
 #[test]
 fn values_as_python_has_them() {
     let dir = tempfile::tempdir().unwrap();

@@ -125,8 +125,8 @@ fn every_result_of_a_comparison() {
     insta::assert_snapshot!("rate_comparisons", table);
 }
 
-/// A later translation is compared with an earlier one, whoever stands first in the input; alone, only with anchors
-/// that the core agent made up.
+/// A later translation is compared with an earlier one, whoever stands first in the input; alone, only with
+/// anchors that the core agent made up.
 #[test]
 fn earlier_translations_are_anchors() {
     let group = [translation("b", "How ridiculous!"), translation("a", "How mean!")];

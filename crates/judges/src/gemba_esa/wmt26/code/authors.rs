@@ -1,5 +1,5 @@
-//! The prompts of WMT 2026's baseline, read from the user's copy of its repository. The repository has no licence, so
-//! what only it holds is not part of this program. Nothing is asked here.
+//! The prompts of WMT 2026's baseline, read from the user's copy of its repository. The repository has no
+//! licence, so what only it holds is not part of this program. Nothing is asked here.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -22,7 +22,8 @@ fn not_at_hand(what: String) -> setup::Error {
     }
 }
 
-/// The file of the repository that has the texts, and the function in it that puts the question of Stage 1 together.
+/// The file of the repository that has the texts, and the function in it that puts the question of Stage 1
+/// together.
 const FILE: &str = "qe_utils.py";
 const BUILDER: &str = "build_stage1_prompt";
 
@@ -93,8 +94,8 @@ impl Texts {
         all
     }
 
-    /// The names of a segment's languages: of the pair with the same codes, or else of the first with the same
-    /// languages, one with the same script or region before others.
+    /// The names of a segment's languages: of the pair with the same codes, or else of the first with the
+    /// same languages, one with the same script or region before others.
     pub fn names(&self, segment: &Segment) -> Option<Names<'_>> {
         let wanted = [&segment.src_lang, &segment.tgt_lang];
         let is_alike = |pair: &&[(Lang, String); 2]| {
