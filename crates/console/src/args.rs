@@ -183,8 +183,7 @@ pub struct ModelArgs {
 /// The sets of CUDA kernels.
 pub const GPU_KERNELS: [&str; 3] = ["auto", "proven", "plain"];
 
-/// Options of the engine. Only the number formats among them can change a score. Options for developers are
-/// hidden, except with `--help-all`.
+/// Options of the engine. Only number formats change scores. `--help-all` shows the hidden ones.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Engine")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]

@@ -1,4 +1,4 @@
-//! How well human raters agree with each other on the segments they share.
+//! Agreement of human raters with each other on the segments they share.
 //!
 //! Source: RATE, Appendix A.3, Equation 1 and Figure 7.
 

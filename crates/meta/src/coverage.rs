@@ -1,5 +1,5 @@
 //! The translations that metrics are compared on: those that every metric scored, or, per metric, those that
-//! it scored. It counts the others; it fills no gaps.
+//! it scored. The others are counted; no gap is filled.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::align::Aligned;
 use super::scores::units::{Given, UnitScores};
 use super::scores::{Scores, SegmentScores};
 
-/// Which translations a metric is judged by.
+/// Selection of the translations that a metric is compared on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoveragePolicy {
@@ -23,7 +23,7 @@ pub enum CoveragePolicy {
     Official,
 }
 
-/// How much of what the raters scored all metrics scored.
+/// Counts of the rated translations that all metrics scored, and of the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Common {
     /// Translations of compared systems that the raters scored.
@@ -40,7 +40,7 @@ pub struct Common {
 
 impl Common {
     /// The human scores of segments without those that some metric has no counterpart for. System scores stay
-    /// the raters' own.
+    /// those of the raters.
     ///
     /// A system that a metric lacks altogether does not count as a gap: comparing it is an error.
     #[must_use]
@@ -72,8 +72,8 @@ impl Common {
         (common, kept)
     }
 
-    /// Leaves out what is left of a translated document of which something is not there, until every document
-    /// is there wholly or not at all: one judge's documents may be parts of another's.
+    /// Leaves out the remaining segments of documents of which a segment is missing, until every document is
+    /// complete or left out: one judge's documents may be parts of another's.
     fn cut_documents(
         &mut self,
         columns: &mut SegmentScores,
@@ -122,7 +122,7 @@ fn is_there(column: &[Option<f64>], segment: usize) -> bool {
     column.get(segment).is_some_and(Option::is_some)
 }
 
-/// What a metric has scores of.
+/// The segments that a metric has scores for.
 struct Scored<'a> {
     name: &'a str,
     segments: Option<&'a SegmentScores>,
@@ -152,7 +152,7 @@ impl<'a> Scored<'a> {
     }
 }
 
-/// What a judge gave its scores for.
+/// The unit that a judge scored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -162,7 +162,7 @@ pub enum Unit {
     Document,
 }
 
-/// What a value rests on.
+/// The systems and translations that a value is computed from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Basis {
     /// Systems, one number for each language pair.

@@ -7,7 +7,7 @@ use super::align::Aligned;
 use super::correlation::Undefined;
 use super::range::scaled;
 
-/// How both sides are put on one scale.
+/// Normalisation that puts both sides on one scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Normalisation {

@@ -14,7 +14,7 @@ use crate::segment::read::ment::Ment;
 /// The name of the human scores.
 pub const GOLD: &str = "ment";
 
-/// How far an average may be from the mean of the ratings that it was rounded from.
+/// Greatest difference between an average and the mean of the ratings that it was rounded from.
 const ROUNDING: f64 = 0.01;
 
 /// The mean of the annotators' ratings, `avg_trans_N_score`, from 0 to 4; higher is better.

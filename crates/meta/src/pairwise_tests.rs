@@ -25,7 +25,7 @@ use super::task::Task;
 #[derive(Clone, Debug, Serialize)]
 pub struct PairwiseTests {
     pub comparisons: Vec<PairwiseTest>,
-    /// Why nothing was tested.
+    /// The reason why nothing was tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub untested: Option<&'static str>,
 }

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 /// Greatest magnitudes that need no scaling.
 const USUAL: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
 
-/// Scores divided by the power of two that is the second value; both are those given where the size is usual.
+/// Scores divided by a power of two, and its exponent; unchanged, with 0, where their size is usual.
 ///
 /// ```
 /// use tribunal_meta::range::{scaled, unscaled};

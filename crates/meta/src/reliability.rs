@@ -1,5 +1,5 @@
-//! A judge's agreement with itself: the same units judged again, at another seed, order or granularity. It
-//! reads no files and looks for no cause.
+//! A judge's agreement with itself: the same units judged again, at another seed, order or granularity. No
+//! file is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Two judges on the same translations: how far they order them alike, and where they differ most. Nothing
-//! here depends on the judges' scales. It knows no human scores: `task` says which judge agrees with those.
+//! Two judges on the same translations: how similarly they order them, and where they differ most. Nothing
+//! here depends on the judges' scales or on human scores; `task` compares each judge with those.
 
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ mod judges;
 
 pub use judges::JudgePair;
 
-/// What two judges have in common, over the translations that both scored.
+/// Agreement of two judges, over the translations that both scored.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SideBySide {
     /// Translations that both scored.
@@ -31,7 +31,7 @@ pub struct SideBySide {
     /// Sources with at least two translations that both scored.
     pub n_sources: usize,
     pub systems: SystemOrder,
-    /// By how far the judges differ, the farthest first.
+    /// The translations on which the judges differ most, by `distance`, the farthest first.
     pub apart: Vec<Apart>,
 }
 
@@ -71,14 +71,14 @@ pub struct Apart {
 }
 
 impl Apart {
-    /// How far apart the judges place the translation. Range: 0 to 1.
+    /// Distance between the places that the judges give the translation. Range: 0 to 1.
     #[must_use]
     pub fn distance(&self) -> f64 {
         (self.places.0 - self.places.1).abs()
     }
 }
 
-/// Compares two judges; the first replaces the human scores.
+/// Compares two judges; the first takes the role of the human scores.
 ///
 /// # Errors
 /// No translation that both scored.
@@ -160,9 +160,9 @@ fn places(values: &[f64]) -> Vec<f64> {
     ranks(values).iter().map(|rank| (rank - 0.5) / values.len() as f64).collect()
 }
 
-/// The scores of several judges on nothing but the translations that all of them scored, with system scores
-/// taken again as means over the units that are left for every system. Judges with system scores alone stay
-/// as they are.
+/// The scores of several judges on only the translations that all of them scored, with system scores
+/// recomputed as means over the units that are left for every system. Judges with system scores alone are
+/// unchanged.
 ///
 /// `None` where some judge scored segments and another documents, or documents that were put together
 /// otherwise.

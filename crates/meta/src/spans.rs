@@ -1,7 +1,7 @@
-//! Error spans against error spans: character precision, recall and F1, exact and partial matches. It looks
-//! at no scores.
+//! Error spans against error spans: character precision, recall and F1, exact and partial matches. Scores
+//! play no part.
 //!
-//! [`counts`] is what every command counts by; the rest is what it is made of.
+//! [`counts`] holds the counts that all commands use; the other modules are its parts.
 //!
 //! Source: FSP, Appendix B.5; WMT quality estimation's span task; span-mt-metrics-eval for the conventions.
 
@@ -46,7 +46,7 @@ pub fn severity(name: &str) -> u8 {
 /// Credit for a character that both sides mark with different severities.
 pub const SEVERITY_CREDIT: f64 = 0.5;
 
-/// What precision and recall are made of; the counts of segments add up.
+/// Counts behind precision and recall; the counts of segments add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Overlap {
     /// Predicted characters (or spans) that are right, with partial credit.
@@ -106,7 +106,7 @@ impl Overlap {
 pub fn characters(gold: &[Span], predicted: &[Span]) -> Overlap {
     let mut overlap = Overlap::default();
     for in_source in [false, true] {
-        // Where how many spans of a severity and side begin, less those that end.
+        // Begins of spans less ends of spans, by position, severity and side.
         let mut changes: BTreeMap<usize, Vec<(u8, usize, i64)>> = BTreeMap::new();
         for (side, spans) in [gold, predicted].into_iter().enumerate() {
             for span in spans.iter().filter(|span| span.in_source == in_source && span.start < span.end) {
@@ -127,7 +127,8 @@ pub fn characters(gold: &[Span], predicted: &[Span]) -> Overlap {
     overlap
 }
 
-/// Characters that are covered alike: by so many gold and predicted spans of each severity.
+/// Overlap of characters that are covered alike: by the same numbers of gold and predicted spans of each
+/// severity.
 fn stretch(covering: &BTreeMap<u8, [i64; 2]>, length: f64) -> Overlap {
     let sum = |pick: fn(&[i64; 2]) -> i64| covering.values().map(pick).sum::<i64>();
     let (gold, predicted, same) = (sum(|n| n[0]), sum(|n| n[1]), sum(|n| n[0].min(n[1])));
@@ -241,7 +242,7 @@ mod tests {
         prop::collection::vec(span, 0..6)
     }
 
-    /// By the definitions, character by character.
+    /// The definition, character by character.
     fn plainly(gold: &[Span], predicted: &[Span]) -> (f64, f64, f64) {
         let covering = |spans: &[Span], in_source: bool, place: usize| -> Vec<u8> {
             let covers =

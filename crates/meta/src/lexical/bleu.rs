@@ -5,14 +5,14 @@ use super::tokenize::Tokenizer;
 
 const MAX_ORDER: usize = 4;
 
-/// How BLEU is computed; the default is sacreBLEU's.
+/// Settings of BLEU; the default is sacreBLEU's.
 #[derive(Clone, Copy, Debug)]
 pub struct Bleu {
     pub tokenizer: Tokenizer,
     pub lowercase: bool,
 }
 
-/// What BLEU needs of a segment; segments add up.
+/// N-gram counts and lengths of a segment; segments add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BleuCounts {
     matches: [u64; MAX_ORDER],

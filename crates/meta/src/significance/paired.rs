@@ -1,5 +1,5 @@
-//! Two systems judged on the same segments: is the difference of their mean scores more than chance? Paired
-//! bootstrap and approximate randomization over segments. It compares systems, not metrics.
+//! Two systems judged on the same segments: paired bootstrap and approximate randomization over segments, for
+//! the difference of their mean scores. Systems are compared, not metrics.
 //!
 //! Source: the bootstrap test of a mean, two-sided, over differences centred on their mean: Efron and
 //! Tibshirani, An Introduction to the Bootstrap, 1993, chapter 16; approximate randomization: Riezler and

@@ -72,7 +72,7 @@ pub fn standardised(scores: &[f64]) -> Vec<f64> {
     scores.iter().map(|x| (x - mean) / unit).collect()
 }
 
-/// Which pairs of translations of a segment a metric gets right at its threshold.
+/// The pairs of translations of each segment that a metric orders rightly at its threshold.
 #[derive(Clone, Debug)]
 pub struct PairCells {
     right: Vec<bool>,

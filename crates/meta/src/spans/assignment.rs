@@ -1,5 +1,5 @@
 //! Maximum-weight bipartite matching over the pairs that have a weight, with the dual variables that prove
-//! it. It knows no spans.
+//! it. Spans play no part here.
 //!
 //! Source: Kuhn 1955; the shortest augmenting paths of Jonker and Volgenant 1987, with a heap as in Dijkstra
 //! 1959.
@@ -150,7 +150,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Exchanges matched and other pairs on the path to a free column, or to the row that loses its own.
+    /// Exchanges matched and other pairs on the path to a free column, or to the row that loses its column.
     fn flip(&mut self, start: usize, end: Option<usize>, loser: usize) {
         let mut column = end.or_else(|| (loser != start).then(|| self.columns[loser]).flatten());
         if end.is_none() {
@@ -171,7 +171,8 @@ mod tests {
 
     use super::*;
 
-    /// Every matching: the greatest weight of those where the rows before `row` have taken `used`.
+    /// Brute force over all matchings: the greatest weight of those where the rows before `row` have taken
+    /// `used`.
     fn best(weights: &[Vec<f64>], row: usize, used: u32) -> f64 {
         let Some(own) = weights.get(row) else { return 0.0 };
         let free = own.iter().enumerate().filter(|(column, _)| used & (1 << column) == 0);

@@ -12,7 +12,7 @@ use std::collections::BinaryHeap;
 use super::{Best, Change, Scale, TieTable};
 use rayon::slice::ParallelSliceMut;
 
-/// A threshold, with what the pairs up to it come to.
+/// A threshold, with the counts of the pairs up to it.
 #[derive(Clone, Copy)]
 struct Mark {
     threshold: f64,
@@ -33,7 +33,7 @@ struct Range {
     bound: i128,
 }
 
-/// The best threshold of a table for these weights; `start` is that of exact ties.
+/// The best threshold of a table for these weights; `start` is the one for exact ties.
 pub fn best(table: &TieTable, scale: &Scale, start: Best, max_changes: usize) -> Best {
     let mark = |threshold| mark(table, scale, threshold);
     let right = |mark: &Mark| start.right + mark.gained - mark.lost;
@@ -44,7 +44,7 @@ pub fn best(table: &TieTable, scale: &Scale, start: Best, max_changes: usize) ->
     };
     let (mut best, mut open) = (start, BinaryHeap::new());
     open.push(range(mark(0.0), mark(f64::INFINITY)));
-    // A value that some threshold reaches, though not yet which.
+    // A value that some threshold reaches; the threshold is found below.
     let mut floor = start.right;
     while let Some(Range { low, high, bound }) = open.pop() {
         floor = floor.max(right(&high));
