@@ -1,5 +1,5 @@
-//! How sure a model was of the spans that it named: the probabilities of the tokens that spell them in the
-//! answer. What an answer means is not its concern.
+//! A model's confidence in the spans that it named: the probabilities of the tokens that spell them in the
+//! answer. The meaning of the answer plays no part.
 //!
 //! A span's confidence is the geometric mean of its tokens' probabilities over the whole vocabulary, at
 //! temperature 1, to four digits. Range: 0 to 1. It is missing where the reply has no tokens.
@@ -35,7 +35,7 @@ pub fn note(reply: &Reply, key: &str, errors: &mut [ErrorSpan]) {
     }
 }
 
-/// The tokens of a reply with the bytes of its text that each wrote.
+/// The tokens of a reply with the byte range of its text that each wrote.
 struct Spelled<'r> {
     reply: &'r Reply,
     bytes: Vec<Range<usize>>,
@@ -71,7 +71,7 @@ impl<'r> Spelled<'r> {
         Self { reply, bytes }
     }
 
-    /// `None` of an empty span, which no token spells.
+    /// The geometric mean of a span; `None` for an empty span, which no token spells.
     fn mean(&self, span: &Range<usize>) -> Option<f64> {
         if span.is_empty() {
             return None;
@@ -90,8 +90,8 @@ fn share(bytes: &mut [Range<usize>], n: usize, shared: Range<usize>) {
     bytes[first..].fill(shared);
 }
 
-/// Where the string values of a key stand in a JSON text, without their quotes. The key inside a string is
-/// not found, since its quotes would be escaped.
+/// Ranges of the string values of a key in a JSON text, without their quotes. The key inside a string is not
+/// found, since its quotes would be escaped.
 fn values(text: &str, key: &str) -> Vec<Range<usize>> {
     let key = format!("\"{key}\"");
     let mut found = Vec::new();

@@ -35,7 +35,7 @@
 //!   Counts that the model was asked for stand as they are in every preset.
 //! - Budgets. Code: 256 tokens, and an answer that was cut is used as it is. `code` does the same; under the
 //!   other presets the verdict is `truncated`.
-//! - A segment whose source and hypothesis are both empty is not asked about and has no verdict.
+//! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
 use std::collections::BTreeMap;
 
@@ -77,11 +77,11 @@ const ERRORS_BUDGET: usize = 768;
 const COUNT_BUDGET: usize = 32;
 const CODE_BUDGET: usize = 256;
 
-/// The questions that it asks.
+/// The stages of its calls.
 const IDENTIFY: Stage = Stage::new("identify");
 const COUNT_STAGE: Stage = Stage::new("count");
 
-/// What `tribunal methods show eaprompt` says.
+/// Metadata shown by `tribunal methods show eaprompt`.
 pub const METHOD: Method = Method {
     name: "eaprompt",
     summary: "major and minor errors are named, then counted",
@@ -95,7 +95,7 @@ pub const METHOD: Method = Method {
 };
 
 options! {
-    /// What it can be told.
+    /// Options of EAPrompt.
     pub struct Options {
         "steps" is_one_step: bool = { "2" => false, "1" => true },
             "2: errors first, then their counts; 1: both in one answer";
@@ -115,7 +115,7 @@ options! {
     }
 }
 
-/// Which worked examples are shown.
+/// Selection of the worked examples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExampleSet {
     Auto,
@@ -125,7 +125,7 @@ pub enum ExampleSet {
     None,
 }
 
-/// EAPrompt as it was asked for.
+/// A configured EAPrompt judge.
 pub struct EaPrompt {
     prompts: Prompts,
     preset: Preset,
@@ -136,7 +136,7 @@ pub struct EaPrompt {
     max_tokens: Option<usize>,
 }
 
-/// Where the counts come from.
+/// Source of the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Counting {
     /// Stage 2.
@@ -166,7 +166,7 @@ impl From<EaPrompt> for Judge {
     fn from(judge: EaPrompt) -> Self {
         let calls = match (judge.counting, judge.preset) {
             (Counting::Listed | Counting::Within, _) => Calls::exactly(1),
-            // What the first answer says is counted whatever it is.
+            // The first answer is counted whether or not it can be read.
             (Counting::Prompted, Preset::Code) => Calls::exactly(2),
             (Counting::Prompted, Preset::Paper | Preset::Strict) => Calls::up_to(2),
         };
@@ -179,8 +179,8 @@ impl EaPrompt {
     /// Reads the settings, the prompts and the examples.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names; weights, which the option `w-major` stands for; options that do
-    /// not go together; a file of examples that cannot be used.
+    /// The errors of [`super::registry::build`]; weights, which the option `w-major` stands for; options that
+    /// do not go together; a file of examples that cannot be used.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let preset = settings.preset;
         let counting = match (*options.is_one_step, *options.is_listed) {
@@ -217,7 +217,7 @@ impl EaPrompt {
         Ok(judge)
     }
 
-    /// Fills every template in once.
+    /// Renders every template once.
     fn try_out(&self) -> Result<(), Error> {
         let texts = Texts { source: "a", reference: self.shows_reference.then_some("c"), target: "b" };
         self.question(texts, false)?;
@@ -243,28 +243,28 @@ impl EaPrompt {
         Ok(verdict)
     }
 
-    /// Stage 1: the answer, and the errors that it names.
+    /// Stage 1: the answer, and the errors named in it.
     fn identify(&self, panel: &Panel, segment: &Segment) -> Result<(String, Vec<ErrorSpan>), Error> {
         let chat = self.chat(segment)?;
         let form = self.form(segment)?;
         let budget = self.errors_budget();
         let sampling = Sampling { max_tokens: budget, ..panel.sampling.clone() };
         let reply = panel.ask_with(Role::Annotator, IDENTIFY, &chat, &form, &sampling)?;
-        // The authors' code passes on what was cut as it is.
+        // The authors' code passes on a cut answer unchanged.
         let answer =
             if self.preset == Preset::Code { &reply.text } else { reading::whole(&reply, budget)?.trim() };
         let mut named = match (self.preset, self.counting) {
             (Preset::Strict, _) => read_json(answer)?,
             (_, Counting::Listed) => list::count(answer)?,
             (Preset::Paper, _) => list::read(answer)?,
-            // What the answer lists only marks the errors; the counts make the score.
+            // The listed errors only mark the text; the counts make the score.
             (Preset::Code, _) => list::read(answer).unwrap_or_default(),
         };
         confidence::note(&reply, "span", &mut named);
         Ok((answer.to_owned(), named))
     }
 
-    /// Stage 2: how many major and minor errors the answer of stage 1 names, asked in a fresh prompt.
+    /// Stage 2: the numbers of major and minor errors in the answer of stage 1, from a fresh prompt.
     fn count(&self, panel: &Panel, errors: &str) -> Result<[usize; 2], Error> {
         let chat = self.count_chat(errors)?;
         let form = match self.preset {
@@ -281,7 +281,7 @@ impl EaPrompt {
         }
     }
 
-    /// Weighs the errors and sums them up. Counts that the model was asked for stand as they are.
+    /// Weighs the errors and sums them up. Counts given by the model are not changed.
     fn verdict(&self, segment: &Segment, errors: Vec<ErrorSpan>) -> Verdict {
         let is_asked = self.counting == Counting::Prompted;
         let repeats = if is_asked { Repeats::Charged } else { self.preset.repeats() };

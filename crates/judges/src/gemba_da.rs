@@ -1,6 +1,6 @@
 //! GEMBA-DA: one prompt asks for a score from 0 to 100. Kocmi and Federmann, "Large Language Models Are
 //! State-of-the-Art Evaluators of Translation Quality" (EAMT 2023); the JSON prompt is RATE's Figure 24. It
-//! finds no error spans.
+//! marks no error spans.
 //!
 //! Differs:
 //! - Prompt. Code: ends in `Score: ` and expects a bare number. RATE: JSON. `code` follows the code, `paper`
@@ -18,7 +18,7 @@
 //!   without one is refused. The reference stands without quotes in the paper's Figure 1 and in the code as
 //!   first published (a462001f), and so it does here; two other commits (0fdcd8d8, 55bd91b0) quote it.
 //! - Lines. The authors' program strips its input lines, and so does `code`.
-//! - A segment whose source and hypothesis are both empty is not asked about and has no verdict.
+//! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
 use serde::{Deserialize, Serialize};
 
@@ -47,11 +47,11 @@ const FORM: File = File { name: "gemba_da/form.json", text: include_str!("gemba_
 /// Answer tokens of one question outside `code`: a number in a small object.
 const BUDGET: usize = 64;
 
-/// The questions that it asks.
+/// The stages of its calls.
 const ASSESS: Stage = Stage::new("assess");
 const EXPECT: Stage = Stage::new("expect");
 
-/// What `tribunal methods show gemba-da` says.
+/// Metadata shown by `tribunal methods show gemba-da`.
 pub const METHOD: Method = Method {
     name: "gemba-da",
     summary: "a direct score of 0 to 100 from one prompt, without errors",
@@ -67,7 +67,7 @@ pub const METHOD: Method = Method {
 };
 
 options! {
-    /// What it can be told.
+    /// Options of GEMBA-DA.
     pub struct Options {
         "score" is_expected: bool = { "greedy" => false, "expected" => true },
             "the number that is written, or the mean of its distribution";
@@ -77,7 +77,7 @@ options! {
     }
 }
 
-/// GEMBA-DA as it was asked for.
+/// A configured GEMBA-DA judge.
 pub struct GembaDa {
     prompts: Prompts,
     preset: Preset,
@@ -105,8 +105,8 @@ impl From<GembaDa> for Judge {
     }
 }
 
-/// The calls of a question for one number: the program asks again where it finds none, and a distribution is
-/// scored in a call of its own.
+/// The calls of a question for one number: the program asks again where there is none in the answer, and a
+/// distribution is scored in a call of its own.
 pub(super) fn scale_calls(preset: Preset, is_expected: bool, max_tokens: Option<usize>) -> Calls {
     match preset {
         Preset::Code => {
@@ -121,7 +121,7 @@ impl GembaDa {
     /// Reads the settings and the prompts.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names; weights and shots, which the method does not have.
+    /// The errors of [`super::registry::build`]; weights and shots, which the method does not have.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         if settings.weights.is_some() || settings.shots.is_some() {
             let reason = "gemba-da has neither severity weights nor shots; hint: leave weights and shots out";
@@ -198,7 +198,7 @@ pub(super) struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    /// The values about one segment, stripped as the authors' program does it in `code`.
+    /// The values about one segment, stripped in `code`, as by the authors' program.
     ///
     /// # Errors
     /// [`Error::Failed`] when the reference is to be shown and the segment has none.
@@ -217,7 +217,7 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// Values that try a prompt out.
+    /// Values for a test rendering of a prompt.
     pub(super) fn sample(shows_reference: bool) -> Self {
         let reference = shows_reference.then_some("c");
         Self { source_lang: "", source: "a", target_lang: "", target: "b", reference }
@@ -238,10 +238,10 @@ fn read_json(text: &str) -> Result<f64, Error> {
     Err(reading::unusable(text, &format!("score `{score}` is not in 0 to 100")))
 }
 
-/// The number that GEMBA finds in an answer: the only run of digits, or the first of `NN/100` and nothing
+/// The number that GEMBA takes from an answer: the only run of digits, or the first of `NN/100` and nothing
 /// else; at most 100.
 ///
-/// Source: `gemba/prompt.py`, `parse_numerical_answer`. Its pattern for a quoted number in a list can add
+/// Source: `gemba/prompt.py`, `parse_numerical_answer`. Its pattern for a quoted number in a list adds
 /// nothing to the first rule.
 pub(super) fn read_number(answer: &str) -> Option<f64> {
     let digits = |run: &&str| !run.is_empty() && run.bytes().all(|byte| byte.is_ascii_digit());
@@ -249,7 +249,7 @@ pub(super) fn read_number(answer: &str) -> Option<f64> {
     let mut runs = ascii.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty());
     let number = match (runs.next()?, runs.next()) {
         (run, None) => run,
-        // Python's `$` also stands before a last newline.
+        // Python's `$` also matches before a final newline.
         _ => answer.strip_suffix('\n').unwrap_or(answer).strip_suffix("/100").filter(digits)?,
     };
     number.parse::<u64>().ok().filter(|score| *score <= 100).map(|score| score as f64)

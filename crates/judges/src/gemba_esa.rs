@@ -19,9 +19,9 @@
 //!   probabilities of 0 to 100 as the answer of stage 2; `raw` and `quality_score` stay the number that the
 //!   model wrote.
 //! - Score. That of stage 2; the weights (`gemba` by default) only mark the errors.
-//! - Repeats. The score knows none. `code` lists every naming of an error, `strict` as many of one span and
+//! - Repeats. The score has none. `code` lists every naming of an error, `strict` as many of one span and
 //!   type as the span has occurrences.
-//! - A segment whose source and hypothesis are both empty is not asked about and has no verdict.
+//! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 //! - WMT 2026, prompts. The baseline's are published without a licence: `code` reads them from the user's
 //!   copy (`--prompts`). Those of `strict` are GEMBA-ESA's, without examples and with a layout for the
 //!   answer, and with instructions by domain in our words.
@@ -79,7 +79,7 @@ const SHOTS: File = File { name: "gemba_esa/shots.jsonl", text: include_str!("ge
 const SPANS_BUDGET: usize = 768;
 const SCORE_BUDGET: usize = 64;
 
-/// The questions that it asks.
+/// The stages of its calls.
 const SCORE_STAGE: Stage = Stage::new("score");
 const SPANS_STAGE: Stage = Stage::new("spans");
 const EXPECT: Stage = Stage::new("expect");
@@ -88,7 +88,7 @@ const THINK: Stage = Stage::new("think");
 /// The most errors that `strict` lets a block of stage 1 name: as many as WMT's annotators mark.
 const MAX_ERRORS: usize = 5;
 
-/// What `tribunal methods show gemba-esa` says.
+/// Metadata shown by `tribunal methods show gemba-esa`.
 pub const METHOD: Method = Method {
     name: "gemba-esa",
     summary: "error spans first, then a score of 0 to 100 that has seen them",
@@ -103,7 +103,7 @@ pub const METHOD: Method = Method {
     ..Method::with(build)
 };
 
-/// Whose prompts are shown.
+/// Edition of the prompts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edition {
     Wmt24,
@@ -111,7 +111,7 @@ pub enum Edition {
 }
 
 options! {
-    /// What it can be told.
+    /// Options of GEMBA-ESA.
     pub struct Options {
         "shots" has_shots: bool = { "3" => true, "0" => false }, "worked examples before the first question";
         "score" is_expected: bool = { "greedy" => false, "expected" => true },
@@ -139,7 +139,7 @@ options! {
 }
 
 impl Options {
-    /// The most tokens of a thought; `None` without thinking.
+    /// Maximum number of tokens of a thought; `None` without thinking.
     ///
     /// # Errors
     /// [`setup::Error::Conflict`] for a number that is not whole or below 1.
@@ -154,7 +154,7 @@ impl Options {
     }
 }
 
-/// GEMBA-ESA as it was asked for.
+/// A configured GEMBA-ESA judge.
 pub struct GembaEsa {
     prompts: Prompts,
     preset: Preset,
@@ -162,9 +162,9 @@ pub struct GembaEsa {
     weights: &'static Weights,
     expected: bool,
     max_tokens: Option<usize>,
-    /// What the prompts of WMT 2026 show; `None` for those of WMT 2024.
+    /// Additional content of the prompts of WMT 2026; `None` for those of WMT 2024.
     shown: Option<Shown>,
-    /// The most tokens of a thought.
+    /// Maximum number of tokens of a thought.
     thinking: Option<usize>,
 }
 
@@ -194,7 +194,7 @@ impl Protocol for GembaEsa {
 impl From<GembaEsa> for Judge {
     fn from(judge: GembaEsa) -> Self {
         let calls = match judge.preset {
-            // Errors in any words will do; a score must be a number.
+            // Errors may be in any words; a score must be a number.
             Preset::Code => {
                 let room = TokenBudget::free(judge.max_tokens);
                 let most = 2 * room.most_calls() + usize::from(gemba_api::HOTTER);
@@ -225,7 +225,7 @@ fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Er
     Ok(GembaEsa::new(settings, &options)?.into())
 }
 
-/// Refuses options that an edition does not have.
+/// Rejects options that an edition does not have.
 fn check_options(settings: &Settings, options: &Options, given: &GivenOptions) -> Result<(), setup::Error> {
     let conflict = |reason: String| Err(setup::Error::Conflict(reason));
     let reasoning = SharedOptions::read(given).effort;
@@ -257,7 +257,7 @@ impl GembaEsa {
     /// Reads the settings, the prompts and the shots.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names.
+    /// The errors of [`super::registry::build`].
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let expected = *options.is_expected;
         if expected && settings.preset == Preset::Code {
@@ -288,7 +288,7 @@ impl GembaEsa {
         Ok(judge)
     }
 
-    /// Stage 1: the answer as it is and the errors in it.
+    /// Stage 1: the unchanged answer and the errors in it.
     fn spans(&self, panel: &Panel, segment: &Segment) -> Result<(String, Vec<ErrorSpan>), Error> {
         let chat = self.spans_chat(segment)?;
         if self.preset == Preset::Code {
@@ -305,7 +305,7 @@ impl GembaEsa {
         Ok((answer.to_owned(), errors))
     }
 
-    /// Any answer will do, even one that is not there.
+    /// Any answer is accepted, even a missing one.
     fn spans_as_code(&self, panel: &Panel, chat: &Chat) -> Result<(String, Vec<ErrorSpan>), Error> {
         let answer =
             gemba_api::ask(panel, SPANS_STAGE, chat, TokenBudget::free(self.max_tokens), |answer, reply| {
@@ -314,7 +314,7 @@ impl GembaEsa {
                 Some((answer.to_owned(), errors))
             });
         match answer {
-            // What Python's `format` writes for an answer that is not there.
+            // Python's `format` of a missing answer.
             Err(Error::Truncated(_)) => Ok(("None".into(), Vec::new())),
             answer => answer,
         }
@@ -334,7 +334,7 @@ impl GembaEsa {
         read_number(answer).ok_or_else(|| reading::unusable(answer, "not a number from 0 to 100"))
     }
 
-    /// The question with the thought that comes before its answer; as it is without thinking.
+    /// The question with the thought before its answer; unchanged without thinking.
     fn thought(&self, panel: &Panel, stage: Stage, chat: Chat) -> Result<Chat, Error> {
         let Some(budget) = self.thinking else { return Ok(chat) };
         let sampling = self.sampling(panel, budget);
@@ -379,7 +379,7 @@ impl GembaEsa {
     }
 }
 
-/// A segment that tries the prompts out before any question is asked.
+/// A segment for a test rendering of the prompts.
 fn sample() -> Segment {
     let lang = |code| Lang::parse(code).expect("the code is a constant that is known");
     Segment { reference: Some("c".into()), ..Segment::new((lang("en"), lang("de")), "a", "b") }

@@ -1,6 +1,6 @@
 //! GMICL-5: five worked examples as long as the text under judgement, drawn from rated translations, and one
-//! prompt over the whole text. "FSP" paper, Figure 14; examples: Section 3 and Appendix B.3. It does not
-//! judge sentence by sentence: [`super::fsp`] does.
+//! prompt over the whole text. "FSP" paper, Figure 14; examples: Section 3 and Appendix B.3. Judging sentence
+//! by sentence is [`super::fsp`].
 //!
 //! Differs:
 //! - No code is published; there is no preset `code`.
@@ -57,10 +57,10 @@ const PROMPT: File = File { name: "gmicl/gmicl.j2", text: include_str!("gmicl/gm
 /// The five of GMICL-5.
 const N_EXAMPLES: usize = 5;
 
-/// The questions that it asks.
+/// The stages of its calls.
 const ANNOTATE: Stage = Stage::new("annotate");
 
-/// What `tribunal methods show gmicl` says.
+/// Metadata shown by `tribunal methods show gmicl`.
 pub const METHOD: Method = Method {
     name: "gmicl",
     summary: "one prompt over the whole text, after five rated examples of the same length",
@@ -77,7 +77,7 @@ pub const METHOD: Method = Method {
 };
 
 options! {
-    /// What it can be told.
+    /// Options of GMICL.
     pub struct Options {
         "da" quality: bool = { "on" => true, "off" => false }, "ask for a score of 0 to 100";
         "score" scoring: Scoring = {
@@ -92,7 +92,7 @@ options! {
     }
 }
 
-/// GMICL-5 as it was asked for.
+/// A configured GMICL-5 judge.
 pub struct Gmicl {
     prompts: Prompts,
     granularity: Granularity,
@@ -147,8 +147,8 @@ impl Gmicl {
     /// Reads the settings, the prompts and the examples.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names, options that do not go together, and examples that are too few
-    /// or cannot be read. Without shots the judge has prompts and no examples, and accepts no input.
+    /// The errors of [`super::registry::build`], options that do not go together, and examples that are too
+    /// few or cannot be read. Without shots the judge has prompts and no examples, and accepts no input.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let layout = AnswerFormat {
             is_strict: settings.preset == Preset::Strict,
@@ -217,7 +217,7 @@ impl Gmicl {
         Ok(Chat::new().user(self.prompts.render(PROMPT, values)?))
     }
 
-    /// The most tokens that one answer may take.
+    /// Maximum number of tokens of an answer.
     fn budget(&self) -> usize {
         let own = if self.granularity == Granularity::FiveDoc { 4096 } else { 2048 };
         self.max_tokens.unwrap_or(own)

@@ -1,7 +1,7 @@
-//! HiMATE: an agent for each MQM subtype evaluates and reflects, and discusses with the agent of its core
-//! type what it is not sure of. "HiMATE: A Hierarchical Multi-Agent Framework for Machine Translation
-//! Evaluation" (Findings of EMNLP 2025), Tables 6, 8, 9 and 10, Appendix D; code at nlp2ct-shijie/HiMATE,
-//! f3cbb3e. It uses no reference and knows no non-translation.
+//! HiMATE: an agent for each MQM subtype evaluates and reflects, and discusses uncertain errors with the
+//! agent of its core type. "HiMATE: A Hierarchical Multi-Agent Framework for Machine Translation Evaluation"
+//! (Findings of EMNLP 2025), Tables 6, 8, 9 and 10, Appendix D; code at nlp2ct-shijie/HiMATE, f3cbb3e. It
+//! uses no reference and has no non-translations.
 //!
 //! Differs:
 //! - Prompts. Printed are the role-play and task texts (Tables 9 and 10) for Chinese to English; ours name
@@ -51,7 +51,7 @@
 //!   `paper` charges both, `strict` as many namings of one span and type as the span has occurrences.
 //! - Scores. Paper: MAE and MSE imply scores in 0..=1, without a formula. Ours is Equation 4, not normalised,
 //!   as in the code.
-//! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
+//! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
 use std::collections::BTreeSet;
 
@@ -101,7 +101,7 @@ const SHOTS: File = File { name: "himate/shots.jsonl", text: include_str!("himat
 const COMPARISON: File =
     File { name: "himate/comparison.json", text: include_str!("himate/comparison.json") };
 const INFORMATION: File = File { name: "himate/information.j2", text: include_str!("himate/information.j2") };
-/// What `tribunal methods show himate` says.
+/// Metadata shown by `tribunal methods show himate`.
 pub const METHOD: Method = Method {
     name: "himate",
     summary: "an agent for each of 19 subtypes; self-reflection; discussion where one is not sure",
@@ -115,7 +115,7 @@ pub const METHOD: Method = Method {
         evaluation::LOCATE_STAGE,
     ],
     roles: &[Role::Tier1, Role::Tier2, Role::Single],
-    // As `strict` does it by default; every judge has its own.
+    // The default of `strict`; every judge has its own.
     calls: calls((Preset::Strict, Stages::Discussion), true, N_SUBTYPES),
     scale: Scale::PENALTY,
     weights: Some("himate"),
@@ -125,7 +125,7 @@ pub const METHOD: Method = Method {
 };
 
 options! {
-    /// What it can be told.
+    /// Options of HiMATE.
     pub struct Options {
         "stages" stages: Stages = {
             "se+sr+cd" => Stages::Discussion, "se+sr" => Stages::Reflection, "se" => Stages::Evaluation, "sa" => Stages::Single
@@ -146,9 +146,8 @@ options! {
 /// The subtypes of Table 8.
 const N_SUBTYPES: usize = 19;
 
-/// Model calls for a segment, unusable answers apart: no subtype finds anything; four do, of which two are
-/// confirmed and discussed until the tier-2 agent agrees; all do and never agree, and no explanation quotes
-/// the text.
+/// Model calls for a segment, retries apart: no subtype finds anything; four do, of which two are confirmed
+/// and discussed until the tier-2 agent agrees; all do and never agree, and no explanation quotes the text.
 const fn calls((preset, stages): (Preset, Stages), is_weighed: bool, n_subtypes: usize) -> Calls {
     let reflection = if is_weighed { 3 } else { 2 };
     let span = if matches!(preset, Preset::Strict) { 1 } else { 0 };
@@ -170,11 +169,10 @@ fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Er
     Ok(HiMate::new(settings, &options)?.into())
 }
 
-/// What is added to the seed when a stage is done once more: beyond the seeds of samples and of further
-/// tries.
+/// Added to the seed when a stage is repeated: beyond the seeds of samples and of further tries.
 const ANOTHER_TIME: u64 = 1 << 48;
 
-/// HiMATE as it was asked for.
+/// A configured HiMATE judge.
 pub struct HiMate {
     prompts: Prompts,
     preset: Preset,
@@ -183,7 +181,7 @@ pub struct HiMate {
     shots: Vec<Shot>,
     comparison: Comparison,
     limit: Limit,
-    /// A comparison is weighed, not asked.
+    /// The comparison is scored, not answered in text.
     is_weighed: bool,
     /// A confidence is divided by the number of tokens.
     is_mean: bool,
@@ -200,7 +198,7 @@ pub enum Stages {
     Discussion,
 }
 
-/// One subtype of one segment, and who is asked about it.
+/// One subtype of one segment, and the panel for it.
 #[derive(Clone, Copy)]
 struct Task<'a> {
     panel: &'a Panel,
@@ -248,7 +246,7 @@ impl HiMate {
     /// Reads the settings, the prompts, the shots and the calibration.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names; options that do not go together; a calibration for other
+    /// The errors of [`super::registry::build`]; options that do not go together; a calibration for other
     /// prompts.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         check_options(options)?;
@@ -289,7 +287,7 @@ impl HiMate {
         self.prompts.hash()
     }
 
-    /// How errors are compared, as a calibration names it: `weighed` or `asked`.
+    /// The way of comparing errors, as named in a calibration: `weighed` or `asked`.
     #[must_use]
     pub fn comparison_name(&self) -> &'static str {
         if self.is_weighed { "weighed" } else { "asked" }
@@ -320,7 +318,7 @@ impl HiMate {
         found.into_iter().filter_map(Result::transpose).collect()
     }
 
-    /// One subtype through all stages. What becomes of an error is counted with the call that found it.
+    /// One subtype through all stages. The outcome for an error is counted with the call that found it.
     fn evaluate_subtype(&self, task: &Task, limit: f64) -> Result<Option<ErrorSpan>, Error> {
         let Some(found) = task.stage(|task| self.evaluate(task))? else { return Ok(None) };
         if self.stages == Stages::Evaluation {
@@ -372,7 +370,7 @@ impl HiMate {
         Ok(Chat::new().system(system).user(self.prompts.render(user, values)?))
     }
 
-    /// An error as the later stages see it.
+    /// An error in the form that the later stages show.
     fn information(&self, subtype: &Subtype, found: &Finding) -> Result<String, Error> {
         let severity = capitalised(found.severity);
         let values = json!({
@@ -422,7 +420,7 @@ impl HiMate {
         self.hierarchy.iter().flat_map(|core| core.subtypes.iter().map(move |subtype| (core, subtype)))
     }
 
-    /// Fills in every prompt once.
+    /// Renders every prompt once.
     fn try_prompts(&self) -> Result<(), Error> {
         for (core, subtype) in self.subtypes().take(1) {
             let mut values = self.query(&Pair::sample(), subtype);
@@ -445,7 +443,7 @@ impl Task<'_> {
         if self.subtype.is_omission { &self.segment.source } else { &self.segment.hypothesis }
     }
 
-    /// Does a stage, and once more at another seed where one of its answers cannot be used.
+    /// Runs a stage, and once more at another seed where one of its answers cannot be used.
     fn stage<T>(&self, work: impl Fn(&Task) -> Result<T, Error>) -> Result<T, Error> {
         match work(self) {
             Err(error) if error.is_of_the_answer() => {
@@ -457,7 +455,7 @@ impl Task<'_> {
         }
     }
 
-    /// Notes what became of the error that the evaluation found.
+    /// Counts the outcome for the error that the evaluation found.
     fn count(&self, outcome: &'static str) {
         self.panel.mark(&evaluation::EVALUATE.about(self.subtype.path.as_str()), outcome);
     }

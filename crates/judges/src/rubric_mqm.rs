@@ -46,7 +46,7 @@
 //!   may have a span of either text, so that the marked side does not give the answer away, and the answer is
 //!   written as lines of the printed layout for `promptcue score`. In `code`, as there, the examples have the
 //!   marks but not the sentence about them.
-//! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
+//! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
 use super::{
     Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict, confidence, gemba_mqm,
@@ -82,10 +82,10 @@ use questions::Questions;
 /// Answer tokens of one question; the published code's.
 const BUDGET: usize = 1024;
 
-/// The questions that it asks.
+/// The stages of its calls.
 const ANNOTATE: Stage = Stage::new("annotate");
 
-/// What `tribunal methods show rubric-mqm` says.
+/// Metadata shown by `tribunal methods show rubric-mqm`.
 pub const METHOD: Method = Method {
     name: "rubric-mqm",
     summary: "error spans with a severity of 1 to 4, 8 or 100, described by a rubric",
@@ -122,7 +122,7 @@ const SCALES: &[ScaleOf] = &[
 ];
 
 options! {
-    /// What it can be told.
+    /// Options of RUBRIC-MQM.
     pub struct Options {
         "scenario" scenario: Scenario = {
             "deeprubric-100" => Scenario::DeepRubric(scenario::Scale::Hundred),
@@ -145,7 +145,7 @@ options! {
     }
 }
 
-/// RUBRIC-MQM as it was asked for.
+/// A configured RUBRIC-MQM judge.
 pub struct RubricMqm {
     questions: Questions,
     scenario: Scenario,
@@ -155,7 +155,7 @@ pub struct RubricMqm {
     budget: usize,
 }
 
-/// The texts of one question, the reference where it is to be shown, with `<v>` and `</v>` around spans in a
+/// The texts of one question, the reference where it is shown, with `<v>` and `</v>` around spans in a
 /// [`Cue::Marked`] one.
 #[derive(Clone, Copy, Debug)]
 pub struct Texts<'a> {
@@ -166,7 +166,7 @@ pub struct Texts<'a> {
     pub reference: Option<&'a str>,
 }
 
-/// Whether the spans are to be found, or marked already (PromptCUE).
+/// Task: find the spans, or classify marked ones (PromptCUE).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cue {
     Unmarked,
@@ -189,7 +189,7 @@ impl RubricMqm {
     /// Reads the settings, the prompts and the shots.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names, and options that do not go together.
+    /// The errors of [`super::registry::build`], and options that do not go together.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let (scenario, is_mean) = (*options.scenario, *options.is_mean);
         check(settings, scenario, is_mean)?;
@@ -203,13 +203,13 @@ impl RubricMqm {
         })
     }
 
-    /// What it has read, for the signature.
+    /// Its inputs, for the signature.
     #[must_use]
     pub fn provenance(&self) -> Provenance {
         Provenance::of(self.questions.prompts())
     }
 
-    /// The scenario that it asks in.
+    /// Its scenario.
     #[must_use]
     pub fn scenario(&self) -> Scenario {
         self.scenario
@@ -253,11 +253,11 @@ impl RubricMqm {
         Ok(panel.ask_with(Role::Annotator, ANNOTATE, &chat, &form, &sampling)?)
     }
 
-    /// PromptCUE: classifies the marked spans of two texts. The answer as lines of the printed layout,
-    /// whatever form it had.
+    /// PromptCUE: classifies the marked spans of two texts. The answer is returned as lines of the printed
+    /// layout, in any preset.
     ///
     /// # Errors
-    /// As [`Judge::judge`]: an answer that is cut or, in `strict`, not the JSON asked for.
+    /// Those of [`Judge::judge`]: an answer that is cut or, in `strict`, not the requested JSON.
     pub fn classify(&self, panel: &Panel, texts: &Texts) -> Result<String, Error> {
         let reply = self.ask(panel, texts, Cue::Marked)?;
         let answer = reading::whole(&reply, self.budget)?;
@@ -335,7 +335,7 @@ pub fn unmarked(text: &str) -> String {
     text.replace("<v>", "").replace("</v>", "")
 }
 
-/// Names spans of texts that were shown without marks of their own as the texts have them.
+/// Restores the marks of the texts in spans of texts that were shown without them.
 fn restore(errors: &mut [ErrorSpan], source: &str, target: &str) {
     let is_marked = |text: &str| text.contains("<v>") || text.contains("</v>");
     for error in errors.iter_mut().filter(|_| is_marked(source) || is_marked(target)) {
@@ -348,7 +348,7 @@ fn restore(errors: &mut [ErrorSpan], source: &str, target: &str) {
     }
 }
 
-/// The part of a text that reads like this span once the marks are taken out.
+/// The part of a text that equals this span without marks.
 fn with_marks<'t>(text: &'t str, span: &str) -> Option<&'t str> {
     let (mut bare, mut places, mut at) = (String::new(), Vec::new(), 0);
     while let Some(c) = text[at..].chars().next() {
@@ -356,7 +356,7 @@ fn with_marks<'t>(text: &'t str, span: &str) -> Option<&'t str> {
             at += mark.len();
             continue;
         }
-        // Where each byte of the bare text stands.
+        // The offset of each byte of the bare text.
         places.extend(std::iter::repeat_n(at, c.len_utf8()));
         bare.push(c);
         at += c.len_utf8();

@@ -142,8 +142,8 @@ pub fn scores_of_units<'a>(runs: impl IntoIterator<Item = &'a Verdicts>) -> Vec<
 ///
 /// ```
 /// use tribunal_meta::reliability::alpha;
-/// // Within units, ordered pairs differ by 0, 0, 1 and 1 (squares): 2 / 4 values. Over all of 1, 1, 2, 3 the six
-/// // pairs' squares are 0, 1, 4, 1, 4, 1: 2 * 11 / (4 * 3). 1 - 0.5 / (22 / 12).
+/// // Within units, ordered pairs differ by 0, 0, 1 and 1 (squares): 2 / 4 values. Over all of 1, 1, 2, 3 the
+/// // six pairs' squares are 0, 1, 4, 1, 4, 1: 2 * 11 / (4 * 3). 1 - 0.5 / (22 / 12).
 /// let found = alpha(&[vec![1.0, 1.0], vec![2.0, 3.0], vec![9.0]]).unwrap();
 /// assert!((found - (1.0 - 0.5 / (22.0 / 12.0))).abs() < 1e-12);
 /// assert_eq!(alpha(&[vec![1.0, 1.0], vec![2.0, 2.0]]).unwrap(), 1.0);

@@ -93,7 +93,8 @@ impl Apart {
 ///     metric: vec![Some(90.0), Some(80.0), Some(10.0), Some(20.0)],
 /// };
 /// let found = compare(&scores).unwrap();
-/// // Five of six pairs alike: (5 - 1) / 6. Each source's two translations are ordered alike, and so are the systems.
+/// // Five of six pairs alike: (5 - 1) / 6. Each source's two translations are ordered alike, and so are
+/// // the systems.
 /// assert!((found.kendall.unwrap() - 4.0 / 6.0).abs() < 1e-12);
 /// assert_eq!((found.same_order.unwrap(), found.systems.agreement.agree), (1.0, 1));
 /// assert_eq!((found.apart[0].system, found.apart[0].distance()), (1, 0.25));

@@ -94,7 +94,8 @@ impl Overlap {
 /// ```
 /// use tribunal_meta::spans::{Span, characters};
 /// let span = |start, end, severity| Span { start, end, in_source: false, severity };
-/// // Gold marks characters 0 to 4 major; predicted 2 to 4 major and 4 to 6 minor: 2 right of 4, 2 found of 4.
+/// // Gold marks characters 0 to 4 major; predicted 2 to 4 major and 4 to 6 minor: 2 right of 4, 2 found
+/// // of 4.
 /// let overlap = characters(&[span(0, 4, 2)], &[span(2, 4, 2), span(4, 6, 1)]);
 /// assert_eq!((overlap.score().precision, overlap.score().recall), (0.5, 0.5));
 /// // A wrong severity is worth half.

@@ -1,5 +1,5 @@
 //! Sentences of a text by Unicode's rules (UAX #29), scripts without spaces included, and windows over a list
-//! of pieces. It knows no language: abbreviations can end a sentence.
+//! of pieces. No language has rules of its own: abbreviations can end a sentence.
 
 use std::ops::Range;
 
@@ -49,7 +49,7 @@ fn before_openers(text: &str, at: usize) -> usize {
     if goes_on { text[..at].trim_end_matches(OPENERS).len() } else { at }
 }
 
-/// Whether a text that stands for a whole document holds more than a segment does.
+/// True if a text that stands for a whole document is longer than a usual segment.
 #[must_use]
 pub fn is_document(text: &str) -> bool {
     text.trim().contains('\n') || split(text).len() > MAX_SEGMENT

@@ -1,5 +1,5 @@
 //! The form of `strict` answers in blocks of severity, for GEMBA-MQM and GEMBA-ESA, and its parser.
-//! [`super::parse`] reads unconstrained answers.
+//! Unconstrained answers are read in [`super::parse`].
 //!
 //! ```text
 //! Critical:

@@ -1,6 +1,6 @@
 //! Rated translations as examples: read from a test set in mt-metrics-eval's layout or from a JSONL file,
-//! joined to the granularity of the prompt, and named or drawn by the seed. How they are written into a
-//! prompt is the judge's.
+//! joined to the granularity of the prompt, and named or drawn by the seed. The judge writes them into its
+//! prompt.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -165,8 +165,8 @@ fn draw(
     Ok(pool[..n].iter().map(|segments| join(segments)).collect())
 }
 
-/// The first segment under judgement whose source stands in an example, as a whole or in a telling sentence,
-/// whichever way the two are cut or written.
+/// The first segment under judgement whose source occurs in an example, as a whole or in a characteristic
+/// sentence, independent of segmentation and spelling.
 pub fn overlapping<'s>(examples: &[Shot], segments: &'s [Segment]) -> Option<&'s Segment> {
     let known = TrainedOn::of("the examples", examples.iter().map(|example| example.source.as_str()));
     segments.iter().find(|segment| known.knows(&segment.source))
@@ -214,7 +214,7 @@ fn rated_file(path: &Path) -> Result<BTreeMap<Key, Document>, Error> {
     for (idx, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let rated: Rated = serde_json::from_str(line).map_err(|e| wrong_line(path, idx, &e))?;
         let pair = format!("{}-{}", rated.source_lang, rated.target_lang);
-        // A line that names no document stands alone.
+        // A line without a document's name is a document of its own.
         let doc = if rated.doc.is_empty() { format!("line {idx:09}") } else { rated.doc.clone() };
         documents.entry((pair, rated.system.clone(), doc)).or_default().push(Some(rated));
     }
@@ -284,8 +284,8 @@ fn rated(segment: &Segment, errors: &[Marked]) -> Rated {
     }
 }
 
-/// A category in the words of the prompt, which knows neither locale conventions nor source errors: those are
-/// `other`. `None` for no error.
+/// The prompt's category for a category of the typology; `other` for locale conventions and source errors,
+/// which the prompt does not have. `None` for no error.
 fn prompt_category(category: &str) -> Option<String> {
     let path = typology::normalise(category);
     match path.split('/').next().unwrap_or_default() {

@@ -1,10 +1,10 @@
 //! HiMATE as its published program runs it (`pipeline.py`, `record.py`, `get_lst.py`,
-//! `score_computation.py`): the authors' texts, and answers read where and as the program reads them.
-//! [`super`] lists what differs.
+//! `score_computation.py`): the authors' texts, and answers read as the program reads them. [`super`] lists
+//! the differences.
 //!
-//! The program works on files of sentences. One whose evaluation it cannot read is left out, and all later
-//! ones are judged by its neighbour's log; a correction that it cannot read is replaced by the sentence
-//! before. Here a segment stands for itself: both are missing verdicts.
+//! The program works on files of sentences. A sentence whose evaluation it cannot read is left out, and all
+//! later ones are judged by their neighbour's log; a correction that it cannot read is replaced by the
+//! sentence before. Here segments are independent: both are missing verdicts.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -33,10 +33,10 @@ use crate::{
 
 pub mod authors;
 
-/// Answer tokens of every question. Answers that are cut off are taken as they are.
+/// Answer tokens of every question. Answers that are cut off are used unchanged.
 const BUDGET: usize = 500;
 
-/// What stands in the log for a statement that was not made.
+/// The log's text for a statement that was not made.
 const NONE: &str = "None";
 
 /// HiMATE as published.
@@ -58,7 +58,7 @@ struct Task<'a> {
     agent: &'a Agent,
 }
 
-/// An entry of the program's log: existence and severity as the answer spells them.
+/// An entry of the program's log: existence and severity in the answer's spelling.
 #[derive(Clone, Debug, PartialEq)]
 struct LogEntry {
     exist: String,
@@ -153,7 +153,7 @@ impl Published {
         Ok(task.error(&concluded, &explanation, confidence))
     }
 
-    /// `record_SE`: what it reads, and the explanation.
+    /// `record_SE`: the log entry, and the explanation.
     fn evaluate(&self, task: &Task) -> Result<(LogEntry, String), Error> {
         let Task { pair, agent, .. } = task;
         let [first, second] = &agent.examples;
@@ -171,8 +171,8 @@ impl Published {
         })
     }
 
-    /// `record_SRc` and `record_SRv`: the evaluation as the comparison leaves it, and the comparison's
-    /// probability in percent.
+    /// `record_SRc` and `record_SRv`: the evaluation after the comparison, and the comparison's probability
+    /// in percent.
     fn reflect(
         &self,
         task: &Task,
@@ -276,8 +276,8 @@ impl Task<'_> {
         format!("Source: {}\nTranslation: {}\n", self.segment.source, self.segment.hypothesis)
     }
 
-    /// The error of a log's entry, as `score_computation.py` weighs it: a severity that is spelled otherwise
-    /// counts nothing.
+    /// The error of a log's entry, as `score_computation.py` weighs it: a severity in another spelling counts
+    /// nothing.
     fn error(&self, entry: &LogEntry, explanation: &str, confidence: Option<f64>) -> Option<ErrorSpan> {
         let severity = match entry.severity.as_str() {
             _ if !entry.exist.contains("Yes") => return None,
@@ -294,7 +294,7 @@ impl Task<'_> {
 }
 
 impl LogEntry {
-    /// `record_SRv`: an `A` anywhere confirms the error, else a `B` denies it, else it stays as it was.
+    /// `record_SRv`: an `A` anywhere confirms the error, else a `B` denies it, else it is unchanged.
     fn verified(&self, answer: &str) -> Self {
         match answer {
             _ if answer.contains('A') => Self { exist: "Yes".into(), severity: self.severity.clone() },
@@ -303,7 +303,7 @@ impl LogEntry {
         }
     }
 
-    /// `record_CD` at the end: what is not denied exists.
+    /// `record_CD` at the end: an error that is not denied exists.
     fn concluded(&self) -> Self {
         let severity = if self.severity.contains("Major") {
             "Major"
@@ -323,7 +323,7 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is a constant that compiles")
 }
 
-/// `record_SE`; the severity is found in any case and kept as it is spelled.
+/// `record_SE`; the severity is found in any case and kept in its spelling.
 fn evaluation(text: &str) -> Option<(LogEntry, String)> {
     static SEVERITY: LazyLock<Regex> =
         LazyLock::new(|| pattern(r#"(?i)Error Severity:\s*['"]?(Major|Neutral|Minor)['"]?"#));

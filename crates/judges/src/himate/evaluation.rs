@@ -1,5 +1,5 @@
 //! Stage 1 of HiMATE: an agent for each subtype looks for its error (section 3.2, Table 9 left), or one agent
-//! for all (Table 2); and the words that an error affects. It does not doubt what it finds.
+//! for all (Table 2); and the words that an error affects. Findings are checked in stage 2.
 
 use serde_json::{Value, json};
 
@@ -112,7 +112,7 @@ impl HiMate {
         with.into_iter().chain(without).collect()
     }
 
-    /// The shots in the languages of a segment, whatever their script and region.
+    /// The shots in the languages of a segment, in any script and region.
     pub(super) fn shots_for(&self, segment: &Segment) -> impl Iterator<Item = &Shot> {
         let [from, to] = [&segment.src_lang, &segment.tgt_lang].map(|lang| bare(lang.name()));
         self.shots.iter().filter(move |shot| bare(&shot.source_lang) == from && bare(&shot.target_lang) == to)

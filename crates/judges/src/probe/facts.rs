@@ -1,6 +1,6 @@
-//! Facts of a translation: numbers that count for its score besides the states. How long it and its source
-//! are, and what of the source can be looked for in it without a model. Nothing is weighed here: a fit has a
-//! weight for each fact.
+//! Facts of a translation: numbers that count for its score besides the states. They are its length and its
+//! source's, and counts of items of the source that can be looked up in it without a model. Nothing is
+//! weighed here: a fit has a weight for each fact.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{copies, marks, quantities, words};
 use crate::segment::Segment;
 
-/// What each number says of a translation, in order.
+/// The name of each fact, in order.
 pub const NAMES: [&str; 23] = [
     // The translation's tokens, and the square root of their number.
     "tokens",
@@ -48,7 +48,7 @@ pub const NAMES: [&str; 23] = [
     "foreign_letters",
 ];
 
-/// How many there are.
+/// Number of facts.
 pub const COUNT: usize = NAMES.len();
 
 /// A number for each of [`NAMES`]: the facts of a translation, or the weights that a fit gives them. In JSON
@@ -57,15 +57,14 @@ pub const COUNT: usize = NAMES.len();
 #[serde(try_from = "BTreeMap<String, f64>", into = "BTreeMap<String, f64>")]
 pub struct Facts(pub [f64; COUNT]);
 
-/// The bytes of a source in UTF-8, at least 1. `source` is the text that the judge is given, to the last
-/// blank.
+/// The bytes of a source in UTF-8, at least 1. `source` is the judge's text, including trailing blanks.
 #[must_use]
 pub fn source_bytes(source: &str) -> usize {
     source.len().max(1)
 }
 
 impl Facts {
-    /// Of the translation in a segment, which has so many tokens.
+    /// The facts of a segment's translation, which has `n_tokens` tokens.
     #[must_use]
     pub fn of(n_tokens: usize, segment: &Segment) -> Self {
         let n = n_tokens.max(1) as f64;

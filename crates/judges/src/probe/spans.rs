@@ -1,16 +1,16 @@
-//! From the chances of tokens to errors: whole words, joined where they stand side by side. How many there
-//! are follows from the penalty that raters gave to translations of the same rank, so that a translation
-//! among the best has none.
+//! From the chances of tokens to errors: whole words, joined where they are adjacent. The number of errors
+//! follows from the penalty that raters gave to translations of the same rank, so that a translation among
+//! the best has none.
 
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::mqm::{ErrorSpan, Severity};
 
-/// MQM points of a minor and of a major error, by which a penalty is spent.
+/// MQM points of a minor and of a major error, which a penalty is divided into.
 const MINOR: f64 = 1.0;
 const MAJOR: f64 = 5.0;
 
-/// What each further word of an error takes of the penalty: without it, an error would grow over its whole
+/// Share of the penalty for each further word of an error: without it, an error would grow over its whole
 /// sentence.
 const LENGTH: f64 = 0.25;
 
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(found(TEXT, 0.0), []);
         assert_eq!(found(TEXT, 0.4), [], "less than half a minor error is none");
         assert_eq!(found(TEXT, 5.0), [("Bär".to_owned(), Severity::Major, Some(4), Some(7))]);
-        // What stands side by side is one error.
+        // Adjacent words are one error.
         assert_eq!(found(TEXT, 5.6), [("Bär fuhr".to_owned(), Severity::Major, Some(4), Some(12))]);
         let apart = [("a", 0.9, 0.0), (" b", 0.1, 0.0), (" c", 0.8, 0.0)];
         let spans: Vec<String> = found(&apart, 2.0).into_iter().map(|(span, ..)| span).collect();

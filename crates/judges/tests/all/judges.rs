@@ -1,4 +1,4 @@
-//! What every judge makes of answers that are cut, cannot be used, or are about empty texts.
+//! Every judge on answers that are cut, cannot be used, or are about empty texts.
 
 use std::{fmt::Write, sync::Arc};
 

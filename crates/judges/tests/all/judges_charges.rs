@@ -1,4 +1,4 @@
-//! What an error costs: once at each of its occurrences however often it is named, and without limits at
+//! Costs of errors: once at each of an error's occurrences however often it is named, and without limits at
 //! document granularity.
 
 use tribunal_judges::{Granularity, Preset, Settings};

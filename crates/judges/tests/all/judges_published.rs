@@ -1,5 +1,6 @@
-//! Preset `code` asks in the bytes that the authors' own code sends. `tests/golden/prompts.json` has their
-//! length and hash, written by `scripts/golden_prompts.py` from the authors' repositories, and the commits.
+//! The bytes of preset `code`'s questions against those of the authors' own code. `tests/golden/prompts.json`
+//! has their length and hash, written by `scripts/golden_prompts.py` from the authors' repositories, and the
+//! commits.
 //!
 //! Of EAPrompt's examples only one is in this repository. Where `TRIBUNAL_EAPROMPT` names a copy of the
 //! authors' `context.py`, all of them are compared.
@@ -37,7 +38,7 @@ struct Case {
     /// The second question of a method, and the answer to the first; `null` where that was cut.
     stage: Option<String>,
     answer: Option<String>,
-    /// Whose examples stand in an EAPrompt.
+    /// Source of the examples in an EAPrompt.
     examples: Option<String>,
 }
 

@@ -15,7 +15,7 @@ use tribunal_judges::{Built, Call, Error, Preset, Settings, Verdict, registry};
 
 use tribunal_testing::{Cast, bank, published_data, translation};
 
-/// What the authors' program sent, and what it was answered (`scripts/golden_m_mad.py`).
+/// The messages of the authors' program, and the answers to them (`scripts/golden_m_mad.py`).
 #[derive(Deserialize)]
 struct Golden {
     segments: BTreeMap<String, (String, String)>,
@@ -88,7 +88,7 @@ fn by_label(calls: &[Call]) -> BTreeMap<String, Vec<Sent>> {
     labels
 }
 
-/// Compares what both stages send with the recording, where `is_known` says that the folder has the texts.
+/// Compares the messages of both stages with the recording, where `is_known` is true for the folder's texts.
 fn check(folder: &Path, is_known: impl Fn(&str, &str) -> bool) -> usize {
     let golden = golden();
     let mut n_checked = 0;
@@ -196,7 +196,7 @@ fn what_side_b_opens_with() {
         opening("Is it non-translation? It is not.").unwrap(),
         "A stand-in: this is not a non-translation."
     );
-    // Both speak at once: each hears what the other said in the round before.
+    // Both sides answer at once: each gets the other's statement of the round before.
     let (_, calls) = ask(pipeline(MAJOR, &["a1", "b1", "a2", "b2"], &["no", "yes"], &[NONE]), "", &bank());
     let heard: Vec<_> = calls
         .iter()

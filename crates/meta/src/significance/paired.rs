@@ -38,7 +38,7 @@ pub struct PairedTest {
 ///
 /// ```
 /// use tribunal_meta::significance::paired::compare_systems;
-/// // The first system is one better on every segment: every resample says so.
+/// // The first system is one better on every segment: so it is in every resample.
 /// let test = compare_systems(&[(2.0, 1.0), (5.0, 4.0), (0.0, -1.0)], 999, 7).unwrap();
 /// assert_eq!((test.difference, test.interval, test.wins), (1.0, (1.0, 1.0), 1.0));
 /// ```

@@ -1,9 +1,9 @@
-//! Preset `code` against what the authors' program sends for the same answers. `scripts/golden_rate.py` made
-//! the lengths and hashes with BITHLP/RATE at 8efee2e3 under Python 3.11.
+//! Preset `code` against the messages of the authors' program for the same answers. `scripts/golden_rate.py`
+//! made the lengths and hashes with BITHLP/RATE at 8efee2e3 under Python 3.11.
 
 use super::*;
 
-/// Length in bytes and SHA-256 of what a role was sent: each turn's role, its text, and a line end after
+/// Length in bytes and SHA-256 of the messages to a role: each turn's role, its text, and a line end after
 /// both.
 fn sent(call: &Call) -> String {
     let text = call.chat.messages().iter().fold(String::new(), |text, turn| {
@@ -114,7 +114,7 @@ fn every_message_has_the_bytes_of_the_authors_program() {
     assert_eq!(ours, theirs);
 }
 
-/// What the program sends, in its order.
+/// The messages of the program, in its order.
 const SENT: &str = "\
 core 7287 069cce715f937ec53bba964b1c24185135493ec570633d69c7fb7851a5455d6a
 core 7384 739e42ae06f2ead00831f5ace39b5546be7268af45be413acd90fb051b3e2ede
@@ -167,8 +167,8 @@ fn what_the_program_cannot_read_puts_the_source_aside() {
     ");
 }
 
-/// A search without a query is one for `None`, an evaluation that is a string is told without quotes, digits
-/// of any script are a number, and a turn that was stopped in its call keeps its white space.
+/// A search without a query is one for `None`, an evaluation that is a string has no quotes, digits of any
+/// script are a number, and a turn that was stopped in its call keeps its white space.
 #[test]
 fn values_as_python_has_them() {
     let dir = tempfile::tempdir().unwrap();
