@@ -1,5 +1,5 @@
-//! Shapes of published models, from their `config.json`: for measuring speed with seeded weights where the
-//! weights themselves are not at hand. Nothing is judged with them.
+//! Shapes of published models, from their `config.json`: for measuring speed with seeded weights instead of
+//! the published ones. Nothing is judged with them.
 
 use std::sync::LazyLock;
 

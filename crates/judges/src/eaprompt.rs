@@ -8,12 +8,12 @@
 //!   list or in prose (`demo=itemized|detailed`), with or without the reference; with `steps=1` the counts
 //!   end the same answer. `paper` and `strict` have the figures' prompts. These show no reference; ours take
 //!   the code's words for it.
-//! - Examples. The repository has no licence, so this one holds only what M-MAD's figure prints:
+//! - Examples. The repository has no licence, so this one holds only the example printed in M-MAD's figure:
 //!   English-German, as a list, without its reference. The others (English-Russian, Chinese-English, prose,
 //!   references) are read from the user's copy: `--shots .../EAPrompt/constants/context.py`. Without that
-//!   file `code` refuses a segment whose example is missing. For any other language pair the authors have no
-//!   example, and none is shown; the signature's `shots` names the pairs that have one. `--shots` also takes
-//!   a file of one's own.
+//!   file, a segment whose example is missing is an error in `code`. For any other language pair the authors
+//!   have no example, and none is shown; the signature's `shots` names the pairs that have one. `--shots`
+//!   also takes a file of one's own.
 //! - Whose examples. Each stands in front of its own language pair only, as in the repository; `shots=all`
 //!   puts all of them in front of every segment. RATE's figure has none, hence none with `steps=2` outside
 //!   `code`.
@@ -23,18 +23,18 @@
 //!   `w-major` says otherwise, without a cap; `tribunal meta --also latent-weight` searches it over finished
 //!   verdicts. One step: in `paper` the number that the model computes, at most 0; in `strict` it is computed
 //!   from the errors named.
-//! - Counts. Asked for in a prompt of their own; or, with `count=listed`, the listed errors are counted
-//!   without a second call, the cheaper way that the repository mentions. It publishes neither its regular
-//!   expressions nor how it reads an answer; our reading is in [`list`]. A verdict's errors are those that
-//!   stage 1 names, as many of each severity as were counted: surplus ones are left out, and one that was
-//!   counted but not named has no span.
+//! - Counts. In a prompt of their own; or, with `count=listed`, the listed errors are counted without a
+//!   second call, the cheaper way that the repository mentions. It publishes neither its regular expressions
+//!   nor its reader of an answer; ours is in [`list`]. A verdict's errors are those named in stage 1, as many
+//!   of each severity as were counted: surplus ones are left out, and one that was counted but not named has
+//!   no span.
 //! - Answers. `paper` and `code` take free text: lists under `Major errors` and `Minor errors`,
 //!   `<score>N</score>`, and `x, x`. `strict` allows JSON with verbatim spans, and two numbers up to 99.
-//! - Repeats. The authors count what is named twice twice, and so do `paper` and `code`. Where `strict`
-//!   counts by itself (`count=listed`, `steps=1`), as many namings of one span count as it has occurrences.
-//!   Counts that the model was asked for stand as they are in every preset.
-//! - Budgets. Code: 256 tokens, and an answer that was cut is used as it is. `code` does the same; under the
-//!   other presets the verdict is `truncated`.
+//! - Repeats. The authors count errors that are named twice twice, and so do `paper` and `code`. Where
+//!   `strict` counts by itself (`count=listed`, `steps=1`), as many namings of one span count as it has
+//!   occurrences. Counts given by the model are unchanged in every preset.
+//! - Budgets. Code: 256 tokens, and a cut answer is used unchanged. `code` does the same; under the other
+//!   presets the verdict is `truncated`.
 //! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
 use std::collections::BTreeMap;

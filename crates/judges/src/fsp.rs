@@ -17,8 +17,8 @@
 //!   optional, and any string: one that is not in the text hurts precision); `strict` puts the category
 //!   first, takes spans from the focus segment and those of omissions from the source segment that the input
 //!   pairs with it, verbatim and not empty, at most 10 errors.
-//! - A focus whose text occurs more than once in the document. Paper: silent. `strict` says which occurrence
-//!   is meant, after the shared prefix; `paper` keeps the prompt as printed.
+//! - A focus whose text occurs more than once in the document. Paper: silent. `strict` numbers the
+//!   occurrence, after the shared prefix; `paper` keeps the prompt as printed.
 //! - Explanations can be left out (`explain=off`), which the paper tries on the GEMBA prompt only (B.2).
 //! - Documents and segments are joined by a newline.
 //! - Whole documents. Paper: assumes segments (Limitations). `strict` cuts a segment that is a document by
@@ -70,7 +70,7 @@ const PROMPT: File = File { name: "fsp/fsp.j2", text: include_str!("fsp/fsp.j2")
 /// Answer tokens of one question.
 const BUDGET: usize = 1024;
 
-/// The most errors that `strict` lets an answer name: twice what WMT's annotators mark in a segment.
+/// Maximum number of errors of a `strict` answer: twice that of WMT's annotators in a segment.
 const MAX_ERRORS: usize = 10;
 
 /// The stages of its calls.

@@ -8,8 +8,8 @@
 //! - Stage 1. Code: the answer is passed on unread. `code` does the same, and its verdict lists errors where
 //!   lines can be read as such; `strict` allows only the layout of the examples, with spans copied from the
 //!   text (see [`super::gemba_mqm::blocks`]; only `Major:` can name a non-translation).
-//! - Stage 2. Code: exactly one run of digits, or else the question is asked again, hotter, up to temperature
-//!   1. `code` does the same; `strict` allows whole numbers from 0 to 100 only.
+//! - Stage 2. Code: exactly one run of digits, or else the question is repeated at a higher temperature, up
+//!   to 1. `code` does the same; `strict` allows whole numbers from 0 to 100 only.
 //! - Budgets. Code: none in either stage. An answer that is cut all the same counts as no answer: stage 2
 //!   then shows `None` as its spans, and a cut score is none. `code` does the same; see
 //!   [`super::code::gemba_api`].
@@ -38,7 +38,7 @@
 //!   of the thought. Where the chat template opens the thought, the baseline takes it for a part of the
 //!   annotation. `code` does the same; in `strict` both stages think within the budget, and the answer
 //!   follows the thought.
-//! - WMT 2026, empty translations. The baseline scores them 0, with an omission, and asks nothing; so does
+//! - WMT 2026, empty translations. The baseline scores them 0, with an omission, without a call; so does
 //!   `code`.
 
 use serde::Serialize;
@@ -85,7 +85,7 @@ const SPANS_STAGE: Stage = Stage::new("spans");
 const EXPECT: Stage = Stage::new("expect");
 const THINK: Stage = Stage::new("think");
 
-/// The most errors that `strict` lets a block of stage 1 name: as many as WMT's annotators mark.
+/// Maximum number of errors in a block of stage 1 in `strict`: that of WMT's annotators.
 const MAX_ERRORS: usize = 5;
 
 /// Metadata shown by `tribunal methods show gemba-esa`.

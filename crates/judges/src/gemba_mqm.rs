@@ -380,12 +380,12 @@ impl<'a> Texts<'a> {
         self.source.trim().is_empty() && self.target.trim().is_empty()
     }
 
-    /// The most errors that `strict` lets an answer name: WMT's annotators mark up to five a segment.
+    /// Maximum number of errors of a `strict` answer: WMT's annotators mark up to five a segment.
     pub fn max_errors(&self) -> usize {
         (5 * self.n_segments).clamp(10, 100)
     }
 
-    /// The most errors that `strict` lets one block of an answer in text name.
+    /// Maximum number of errors in one block of a `strict` answer in text.
     fn errors_in_a_block(&self) -> usize {
         (5 * self.n_segments).min(100)
     }

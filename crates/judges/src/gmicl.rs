@@ -4,19 +4,19 @@
 //!
 //! Differs:
 //! - No code is published; there is no preset `code`.
-//! - Examples, printed. Paper (C.3): six documents, from which those of `doc` and `5doc` are made; which one
-//!   `doc` leaves out, how `5doc` groups them and those of `seg`, it does not say. Ours (`documents=auto`):
-//!   where the test set of `--shots` has all six, the first five in their order at `doc`; at `5doc` five at a
-//!   time, beginning again after the sixth.
+//! - Examples, printed. Paper (C.3): six documents, from which those of `doc` and `5doc` are made; it does
+//!   not define which one `doc` leaves out, nor how `5doc` groups them, nor those of `seg`. Ours
+//!   (`documents=auto`): where the test set of `--shots` has all six, the first five in their order at `doc`;
+//!   at `5doc` five at a time, beginning again after the sixth.
 //! - Examples, drawn. Paper: five of its own collection of WMT 2023 at the same granularity, at random. Ours,
 //!   at `seg`, for other test sets and with `documents=drawn`: five by the run's seed from `--shots`, a test
 //!   set in mt-metrics-eval's layout with MQM ratings, or a JSONL file of rated segments. Documents are those
-//!   with any rated segment, and five are drawn from all systems of a pair, as the paper's numbers of
-//!   examples say.
-//! - Examples, text. Whether it shows segments that are not rated, the paper does not say; ours leave them
-//!   out. Neutral errors are left out; categories that the prompt does not know are `other`. All prompts of a
-//!   run have the same five; the signature has their hash. Examples from documents under judgement are
-//!   refused (`overlap=allow` lets them through): the paper does not say that it kept them apart.
+//!   with any rated segment, and five are drawn from all systems of a pair, in agreement with the paper's
+//!   numbers of examples.
+//! - Examples, text. The paper does not state whether segments without ratings are shown; ours leave them
+//!   out. Neutral errors are left out; categories that the prompt does not have are `other`. All prompts of a
+//!   run have the same five; the signature has their hash. Examples from documents under judgement are an
+//!   error (`overlap=allow` permits them): the paper does not state that it kept them apart.
 //! - Direct assessment. Figure 14 always asks for it; `da=off` does not. `score=da` takes it as the score,
 //!   which is else the sum of the errors, weighed as in [`super::fsp`].
 //! - Beyond the paper, in `strict`: `score=expected-da` takes the mean of the quality score's distribution

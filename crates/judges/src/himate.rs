@@ -9,7 +9,7 @@
 //!   show, `strict` for JSON. The code has other texts, for Chinese to English and English to German, without
 //!   a licence: `code` reads them from the user's copy. The single agent (SA) is in neither; ours asks for
 //!   JSON in both.
-//! - Severity. Every prompt of the code's discussion says that judging an error as major is not correct in
+//! - Severity. Every prompt of the code's discussion states that judging an error as major is not correct in
 //!   most cases and asks for care. The paper does not print the sentence, so only `code` has it.
 //! - Shots. Not printed; ours are two for each subtype, one with such an error and one without errors, from
 //!   English to German and from Chinese to English. Segments in other languages get none, unless `--shots`
@@ -20,9 +20,9 @@
 //!   are the shortest phrases that the explanations quote from the text ([`quotes`]), which is our rule.
 //!   Where nothing is quoted an error has no span in `paper` and `code`; `strict` asks for it when all else
 //!   is decided.
-//! - A correction that leaves the translation as it is: the error is dropped. Section 3.3 takes a correction
-//!   that does not mitigate the error for a sign of a false positive; there is nothing left to compare. The
-//!   code compares.
+//! - A correction that equals the translation: the error is dropped. Section 3.3 takes a correction that does
+//!   not mitigate the error for a sign of a false positive; there is nothing left to compare. The code
+//!   compares.
 //! - The comparison. Equation 3 shows the error information to it, and so do we; Table 9 and the code do not.
 //!   The code asks for a letter, `A` or `B`, and so do we: `paper` once, `strict` scores both letters in both
 //!   orders of showing the answers and takes the mean (`comparison=asked` asks there too): small models
@@ -44,7 +44,7 @@
 //!   evaluation. The tier-1 agent concedes when its second opinion is that evaluation; in `code` when it says
 //!   `I agree with`. `strict` does not ask the tier-2 agent about an opinion that is its own evaluation,
 //!   which then stands in every case.
-//! - Unusable answers are asked for again, three times in all, and their stage once more; then the verdict is
+//! - Unusable answers are requested again, three times in all, and their stage once more; then the verdict is
 //!   missing. The code drops a sentence whose evaluation it cannot read, which moves all later ones by one;
 //!   `code` has no verdict.
 //! - Repeats. Each subtype names one error, so there are none; the single agent (SA) can name an error twice:

@@ -1,5 +1,5 @@
-//! Judges: one file per paper, each beside its folder of prompts, schemas and shots.
-//! A judge sees text and an [`llm::Llm`]; it never sees tokens.
+//! Judges: one file per paper, each beside its folder of prompts, schemas and shots. A judge handles text and
+//! an [`llm::Llm`], never tokens.
 //!
 //! [`registry`] builds one from its name; [`setup`] has its options; a [`panel`] has its models.
 
@@ -199,7 +199,7 @@ impl Judge {
     /// This judge at `samples` seeds.
     ///
     /// # Errors
-    /// [`setup::Error::SameSamples`] when all samples would be the same, since sampling is off.
+    /// [`setup::Error::SameSamples`] when all samples would be the same, at temperature 0.
     pub fn sampled(self, samples: usize, sampling: &Sampling) -> Result<Self, setup::Error> {
         if samples > 1 && self.sampling(sampling).temperature <= 0.0 {
             return Err(setup::Error::SameSamples(samples));
@@ -224,7 +224,7 @@ pub struct Provenance {
     /// Hashes of other files. A file with the name of an option is signed by its hash instead of the option's
     /// path.
     pub others: Vec<(&'static str, String)>,
-    /// The severity weights that it uses, where they differ from [`Method::weights`].
+    /// The severity weights that it uses, where [`Method::weights`] leaves them open.
     pub weights: Option<&'static str>,
 }
 

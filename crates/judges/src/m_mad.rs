@@ -5,7 +5,7 @@
 //! Differs:
 //! - Prompts. Printed are those of the accuracy agents (Figures 7 to 9) and the final judge (Figure 10). The
 //!   others are published with the code, without a licence: `code` reads all texts from the user's copy
-//!   (`--prompts M-MAD/code`) and refuses to run without one. In `paper` and `strict` those of the other
+//!   (`--prompts M-MAD/code`) and does not run without one. In `paper` and `strict` those of the other
 //!   dimensions are ours, from Table 13; so are all texts of `strategy` but consensus, of `topic` but
 //!   severity, of the coupled agent (`skip=stage1`), and side B's words against a non-translation.
 //! - Shots. Figures 11 to 18 are for zh-en and en-de. Figures 14 (zh-en style) and 17 (en-de terminology) are

@@ -14,16 +14,15 @@
 //! - Calibration. Paper: the tentative score moves by 1 or 0.5, as in `paper` and `strict`. Code: to the
 //!   anchor's score plus or minus 1 or 0.5, a tie moves it to the anchor's score, and a result that agrees
 //!   with it confirms it.
-//! - Evaluation. The same question is not asked twice; `strict` offers another evaluation only after a
-//!   search, or once more where the evaluation agent was not sure.
+//! - Evaluation. The same question is not repeated; `strict` offers another evaluation only after a search,
+//!   or once more where the evaluation agent was not sure.
 //! - Texts. The core agent repeats source and translation in its calls. `code` uses its copies; `paper` takes
 //!   the segment's own texts and the notes of the call; `strict` asks for no copies, and passes all that was
 //!   found on.
 //! - Answers. `paper` and `code`: XML calls and free JSON. `strict`: a constrained form of the same, with the
 //!   thought first; it may finish only after an evaluation, and compares at no score twice.
 //! - Unusable answers. `paper` and `strict`: a faulty tool call is answered with its fault and costs a round;
-//!   other answers are asked for again, three times in all; then the verdict is missing. Code asks nothing
-//!   again.
+//!   other answers are requested again, three times in all; then the verdict is missing. Code: no retries.
 //! - Not printed: the core agent's first message, the layout of responses and inputs, and the last message at
 //!   the limit of rounds. Ours in `paper` and `strict`. Figure 18's stray example in its third input is kept.
 //! - Misprints. Figure 16's list of tools has no opening bracket, nor has the code's; Figure 18 runs Score

@@ -173,7 +173,7 @@ impl Built {
     /// This judge at `samples` seeds; unchanged for one.
     ///
     /// # Errors
-    /// [`setup::Error::Conflict`] when all samples would be the same, since sampling is off.
+    /// [`setup::Error::Conflict`] when all samples would be the same, at temperature 0.
     pub fn sampled(mut self, samples: usize, sampling: &Sampling) -> Result<Self, setup::Error> {
         self.judge = self.judge.sampled(samples, sampling)?;
         Ok(self)

@@ -11,9 +11,9 @@
 //!   sends its messages byte for byte; `paper` and `strict` have the tables' words. There the system message,
 //!   which the tables leave out, is GEMBA-MQM's, a parenthesis of Table 10 and the end of Table 12's first
 //!   sentence are restored.
-//! - Layout. The tables end in `[ICL Examples]`, the examples, and `[Assistant's Answer]`, and do not say how
-//!   an example is laid out there. All presets show the examples as turns before the question, without these
-//!   headings, as the published code and GEMBA-MQM do.
+//! - Layout. The tables end in `[ICL Examples]`, the examples, and `[Assistant's Answer]`, without the layout
+//!   of an example. All presets show the examples as turns before the question, without these headings, as
+//!   the published code and GEMBA-MQM do.
 //! - The rubric of 100 points. Table 16 ends at 90 with the words of 100; both of the author's files
 //!   (`deeprubric.py`, `data/v1/prompts/DR100.txt`) have 90 and 100. `paper` has what is printed, `strict`
 //!   the two lines of `DR100.txt`, `code` those of `deeprubric.py`.
@@ -38,8 +38,8 @@
 //!   charges as many namings of one span and category as the span has occurrences, each at its own, with the
 //!   most points.
 //! - Sampling. The code keeps temperature 0 and 1024 tokens beside its request and does not send them, so
-//!   that the service's own held. Paper: temperature 0, increased only if there is no response. Ours: as the
-//!   run says, 1024 tokens; an answer that cannot be used is not asked for again.
+//!   that the service's defaults held. Paper: temperature 0, increased only if there is no response. Ours:
+//!   the run's sampling, 1024 tokens; there are no retries.
 //! - Severities on a scale are major or minor by Table 8's thresholds; an error's weight is its points.
 //! - System report by category (Figure 6): the summary has the points of each category.
 //! - PromptCUE in `strict`: the form has the category `no-error` too and at least one entry, every category

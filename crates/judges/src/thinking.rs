@@ -3,7 +3,7 @@
 //! they are kept in `calls.jsonl` alone.
 //!
 //! Differs:
-//! - `ThinMQM`'s template is printed in no paper at hand: RATE's appendix names the model (ThinMQM-32B), the
+//! - `ThinMQM`'s template is not printed in a paper: RATE's appendix names the model (ThinMQM-32B), the
 //!   sampling, and for the template github.com/NLP2CT/ThinMQM, which was not read. The prompt is ours, and
 //!   there are no presets `paper` and `code`.
 //! - Sampling. RATE: temperature 0.6, top-p 0.95. Ours the same by default, for thought and answer, with the
@@ -38,7 +38,7 @@ const PROMPT: File = File { name: "thinking/thinking.j2", text: include_str!("th
 /// Answer tokens after the thought.
 const BUDGET: usize = 1024;
 
-/// The most errors that an answer may name.
+/// Maximum number of errors of an answer.
 const MAX_ERRORS: usize = 10;
 
 /// The stages of its calls.

@@ -98,8 +98,8 @@ pub fn average(
 ) -> Result<Averaged, Undefined> {
     let groups = groups(scores, grouping);
     if let ([(gold, _)], true) = (&groups[..], coefficient.is_correlation()) {
-        // Over many groups of two the mean is the share of right orders; over a single group it is always 1
-        // or -1.
+        // Over many groups of two the mean reflects how often the order is right; a single one is always 1 or
+        // -1.
         if gold.len() == 2 {
             return Err(Undefined::TwoValues);
         }

@@ -11,7 +11,7 @@ use super::range::scaled;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Normalisation {
-    /// Scores as they are.
+    /// Scores unchanged.
     Raw,
     /// Each side mapped to 0..1 by its own smallest and greatest score on the compared cells.
     MinMax,

@@ -169,8 +169,8 @@ impl Statistic {
         matches!(self, Self::Mae(_) | Self::Mse(_))
     }
 
-    /// The value on a scale of 0..1: accuracies as they are, coefficients as (r + 1) / 2, as mt-metrics-eval
-    /// averages them.
+    /// The value on a scale of 0..1: accuracies unchanged, coefficients as (r + 1) / 2, as averaged by
+    /// mt-metrics-eval.
     #[must_use]
     pub fn mapped(self, value: f64) -> f64 {
         if self.is_accuracy() { value } else { f64::midpoint(value, 1.0) }

@@ -10,7 +10,7 @@ pub const EXPECT: Stage = Stage::new("expect");
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scoring {
     Errors,
-    /// The quality score as it is written.
+    /// The written quality score.
     Quality,
     /// The mean of the quality score's distribution.
     ExpectedQuality,
@@ -56,7 +56,7 @@ pub struct GivenAnswer<'a> {
 }
 
 impl GivenAnswer<'_> {
-    /// The mean of the quality score's distribution, given the errors as they are written.
+    /// The mean of the quality score's distribution, given the written errors.
     ///
     /// # Errors
     /// The errors of [`expected::percent`].

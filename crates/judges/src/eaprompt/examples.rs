@@ -60,8 +60,8 @@ impl Examples {
     /// The examples before a segment.
     ///
     /// # Errors
-    /// [`Error::Failed`] where the authors have an example and it is not at hand: without it, the question is
-    /// not theirs.
+    /// [`Error::Failed`] where the example of the authors is missing: without it, the question would not be
+    /// theirs.
     pub fn of(&self, segment: &Segment) -> Result<Vec<&Example>, Error> {
         let found: Vec<_> = self.all.iter().filter(|e| !self.by_pair || e.is_of(segment)).collect();
         let pair = (segment.src_lang.language(), segment.tgt_lang.language());

@@ -18,7 +18,7 @@ use crate::{
 /// The question.
 pub const PROMPT: File = File { name: "fsp/omissions.j2", text: include_str!("omissions.j2") };
 
-/// The most omissions that an answer may name.
+/// Maximum number of omissions of an answer.
 const MAX: usize = 50;
 
 /// The question about a document, and the segment and text of each sentence of its source.

@@ -21,7 +21,7 @@ const FORM: File = File { name: "m_mad/form.j2", text: include_str!("form.j2") }
 /// The files that every set of M-MAD's prompts has.
 pub(super) const FILES: &[File] = &[FORM];
 
-/// The most annotations that `strict` lets an answer hold: twice what WMT's annotators mark in a segment.
+/// Maximum number of annotations of a `strict` answer: twice that of WMT's annotators in a segment.
 const MAX_ANNOTATIONS: usize = 10;
 
 const NON_TRANSLATION: &str = "non-translation";

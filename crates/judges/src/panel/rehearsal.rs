@@ -96,7 +96,7 @@ fn rehearsed(
     model: impl Fn(Arc<dyn Llm>) -> Rehearsal,
 ) -> Vec<Question> {
     let panel = panel.fresh().wrapped(|own| Arc::new(model(own)));
-    // Verdicts of a rehearsal mean nothing.
+    // Verdicts of a rehearsal are meaningless.
     drop(judge.judge(&panel, group));
     // A form that cannot be compiled is no question.
     let asked = panel.take_calls().into_iter().filter(|call| !matches!(call.error, Some(Error::Form(_))));

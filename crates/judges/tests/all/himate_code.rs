@@ -195,7 +195,7 @@ fn answers_that_the_program_cannot_read_are_missing_verdicts() {
     insta::assert_snapshot!(refusals.concat());
     let (empty, calls) = ask(Cast::new(), "", &translation(("en", "de"), "", " "));
     assert!(empty.is_err() && calls.is_empty());
-    // An answer that was cut off is taken as it is.
+    // The thresholds of gpt-4o-mini are by subtype; only this one has an effect here.
     let cut = Cast::new().cut(&["SE definition of"], NOTHING);
     assert_eq!(ask(cut, "", &bank()).0.unwrap().score.to_bits(), 0.0_f64.to_bits());
 }

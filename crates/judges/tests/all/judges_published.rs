@@ -142,7 +142,7 @@ fn eaprompt_without_an_example_of_the_authors() {
     assert_eq!(asked("eaprompt:shots=0", "enru").0, Some(1));
     assert_eq!(asked("eaprompt:shots=all", "enru").0, Some(3));
 
-    // A pair that the authors have no example of has none, and the signature says which pairs have one.
+    // A pair without an example of the authors has none, and the signature names the pairs that have one.
     let czech = Segment { tgt_lang: "cs".to_owned().try_into().unwrap(), ..segment(&golden, "ende") };
     let script = Script::says("");
     run(&judge("eaprompt", &code), &script, &[czech]);

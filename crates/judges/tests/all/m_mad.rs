@@ -26,7 +26,8 @@ fn judge(options: &str, preset: Preset) -> Built {
     registry::build(&format!("m-mad:{options}"), &settings).unwrap_or_else(|e| panic!("{options}: {e}"))
 }
 
-/// A cast in which accuracy says this, the other agents find nothing, and the judge repeats a verdict.
+/// A cast in which accuracy gives this answer, the other agents find nothing, and the judge repeats a
+/// verdict.
 fn cast(accuracy: &str, verdict: &str) -> Cast {
     Cast::new()
         .on(&[JUDGE], &[verdict])
@@ -129,7 +130,7 @@ fn stage_one_asks_with_the_shots_of_the_pair() {
     let chats = |options: &str, segment: &Segment| {
         judge(options, Preset::Strict).preview(std::slice::from_ref(segment))
     };
-    // Figures 14 and 17 are misprinted; only `paper` shows them as they are.
+    // Figures 14 and 17 are misprinted; only `paper` shows them as printed.
     let style = |preset| judge("", preset).preview(std::slice::from_ref(&zh))[2].0.messages().to_vec();
     let (printed, corrected) = (style(Preset::Paper), style(Preset::Strict));
     assert!(printed[4].content.contains("merchants") && printed[6].content == NONE, "{printed:?}");

@@ -137,7 +137,7 @@ fn all_messages_are_those_of_the_published_code() {
     assert_eq!(check(&folder, |_, _| true), 3 * (4 + 2) + 3 * 3 + 3 + 1);
 }
 
-/// A cast for the whole pipeline in which accuracy says this.
+/// A cast for the whole pipeline in which accuracy gives this answer.
 fn pipeline(accuracy: &str, debaters: &[&str], checker: &[&str], judge: &[&str]) -> Cast {
     Cast::new()
         .on(&["From previous annotations"], judge)
@@ -160,7 +160,7 @@ fn n_asked(calls: &[Call], role: &str) -> usize {
     calls.iter().filter(|call| call.role.name() == role).count()
 }
 
-/// The judge's question about these answers of accuracy; `None` when it is not asked.
+/// The judge's question about these answers of accuracy; `None` when there is none.
 fn question(accuracy: &str) -> Option<String> {
     let (_, calls) = ask(pipeline(accuracy, &[MAJOR], &["yes"], &[NONE]), "", &bank());
     let call = calls.into_iter().find(|call| call.role.name() == "judge")?;
@@ -169,13 +169,13 @@ fn question(accuracy: &str) -> Option<String> {
 
 #[test]
 fn stage_one_is_handed_on_unread() {
-    // Four spellings are empty; a line feed more and the judge is asked.
+    // Four spellings are empty; with one more line feed the judge is called.
     assert_eq!(question("{'annotations':[]}"), None);
     let shown = question("\n{\"annotations\": []}").unwrap();
     assert!(shown.contains("annotations: \n\n\n{\"annotations\": []}; the fluency"), "{shown}");
     let refusal = "I'm sorry, I can't.";
     assert!(question(refusal).unwrap().contains(refusal));
-    // What was debated is shown as Python shows it; nothing that can be read is `None`.
+    // Debated annotations are shown in Python's form; an answer that cannot be read is `None`.
     assert!(question(MAJOR).unwrap().contains("annotations: \n\n{'annotations': [{'error_span': 'Bank', "));
     let (_, calls) = ask(pipeline(MAJOR, &["I agree."], &["yes"], &[NONE]), "", &bank());
     let asked = |role: &str| calls.iter().find(|call| call.role.name() == role).unwrap().chat.messages();

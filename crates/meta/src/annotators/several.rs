@@ -58,7 +58,8 @@ pub struct Member {
     pub mean: f64,
     /// Translations that another one rated, too.
     pub shared: usize,
-    /// Pearson with the mean of the others' scores of the same translation: an upper bound for a metric.
+    /// Pearson with the mean of the others' scores of the same translation: human agreement, to compare
+    /// metrics with.
     pub with_others: Result<f64, Undefined>,
     pub standing: Standing,
 }

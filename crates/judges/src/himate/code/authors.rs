@@ -87,7 +87,7 @@ impl Texts {
     /// Reads the folder `prompts` of the authors' repository: the one in this folder, or this one.
     ///
     /// # Errors
-    /// No folder, none with prompts, a file that is not there or lacks one of the texts.
+    /// No folder, none with prompts, a file that is missing or lacks one of the texts.
     pub fn read(folder: Option<&Path>) -> Result<Self, setup::Error> {
         let Some(folder) = folder else {
             let reason = "preset `code` of `himate` sends its authors' own prompts, which are published without a licence and \

@@ -17,7 +17,7 @@ fn evaluations() {
         Some("Yes.|Major|So.\nIt is."),
     );
     check("Error Exist: 'No'.\nError severity: 'Neutral'\nExplanation: ", Some("'No'.|Neutral|"));
-    // The severity is kept as it is spelled; a second label ends what follows the first.
+    // The severity keeps its spelling; a second label ends the text of the first.
     check("Error Exist: Yes\nerror severity:minor\nExplanation: a Explanation: b", Some("Yes|minor|a "));
     for unread in [
         "",

@@ -106,7 +106,7 @@ fn every_message_has_the_bytes_of_the_authors_program() {
             "search 1459 935e21e7ab30b6925e42d24fe4bff91e1cdf1a1f5d0aaa190f320bf4d84e6b4f",
         ]
     );
-    // The two orders of a comparison are asked side by side: in no order.
+    // The two orders of a comparison run side by side: in no order.
     let mut ours: Vec<String> = calls.iter().map(sent).collect();
     let mut theirs: Vec<&str> = SENT.lines().collect();
     ours.sort();

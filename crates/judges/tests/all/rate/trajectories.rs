@@ -21,8 +21,8 @@ fn trajectories() -> Agents {
             search("夺笋啊 meaning slang Chinese internet"),
             evaluate(),
             finish("0"),
-            // Trajectory 2. The figure prints a final score of 0 under a rationale without errors; Appendix C
-            // says 4, as the evaluation agent does.
+            // Trajectory 2. The figure prints a final score of 0 under a rationale without errors; it is 4 in
+            // Appendix C and in the evaluation agent's answer.
             evaluate(),
             finish("4"),
             // Figure 22, trajectory 3.
