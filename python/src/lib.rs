@@ -1,5 +1,5 @@
-//! `tribunal` as a Python module. It lets Python call the library with the interpreter free to do other work; whatever
-//! is comfortable about it is written in Python, in `tribunal/`.
+//! `tribunal` as a Python module. Python calls the library, and the interpreter is free for other threads in
+//! the meantime; conveniences are written in Python, in `tribunal/`.
 
 use std::{
     path::PathBuf,
@@ -29,10 +29,11 @@ create_exception!(
     "What tribunal cannot do, in the words of its command line."
 );
 
-/// How often Python is asked whether somebody pressed Ctrl-C.
+/// Interval between checks for Ctrl-C.
 const POLL: Duration = Duration::from_millis(50);
 
-/// How long what was stopped may take to end, such as a search that has been started, before Python goes on without it.
+/// Longest wait for stopped work to end, such as a search that has been started, before Python goes on
+/// without it.
 const LINGER: Duration = Duration::from_secs(10);
 
 /// Loaded models that judge many inputs.
@@ -41,7 +42,7 @@ struct PySession {
     session: Arc<Session>,
 }
 
-/// Verdicts as they are on disk.
+/// Verdicts in the form in which they are on disk.
 type Scored = (String, String, Vec<String>);
 
 #[pymethods]
@@ -55,8 +56,8 @@ impl PySession {
         Ok(Self { session })
     }
 
-    /// Judges a table of translations; `progress(done, total)` is called now and then. Gives the summary as JSON, the
-    /// verdicts as JSONL, and notes.
+    /// Judges a table of translations; `progress(done, total)` is called now and then. Returns the summary as
+    /// JSON, the verdicts as JSONL, and notes.
     #[pyo3(signature = (input, out, progress=None))]
     fn score(
         &self,
@@ -101,7 +102,7 @@ fn parsed(argv: Vec<String>) -> Result<Cli, String> {
     cli::parse(argv).map_err(|error| error.to_string())
 }
 
-/// Runs a command; its exit code and what it prints to standard output.
+/// Runs a command and returns its exit code and its standard output.
 #[pyfunction]
 fn command(py: Python<'_>, argv: Vec<String>) -> PyResult<(u8, String)> {
     let cli = parsed(argv).map_err(TribunalError::new_err)?;
@@ -114,24 +115,24 @@ fn command(py: Python<'_>, argv: Vec<String>) -> PyResult<(u8, String)> {
     in_background(py, run, &stop, |_| Ok(()))
 }
 
-/// The command line itself: prints, and gives the exit code.
+/// The command line itself: prints, and returns the exit code.
 #[pyfunction]
 fn main(py: Python<'_>, argv: Vec<String>) -> u8 {
     py.detach(|| number(cli::main_with(argv)))
 }
 
-/// An exit code cannot be looked into, but there are only three.
+/// The number of an exit code: the type has no accessor, but there are only three.
 fn number(code: ExitCode) -> u8 {
     (0..=2).find(|n| code == ExitCode::from(*n)).unwrap_or(2)
 }
 
-/// How work is ended when Python wants no result of it any more.
+/// How work is ended whose result Python does not need.
 trait Ending {
-    /// Tells it to end, and says how long Python may wait for that.
+    /// Tells the work to end, and returns how long Python may wait for that.
     fn begin(&self) -> Duration;
 }
 
-/// Python goes on at once, and what comes of the work is dropped.
+/// Python goes on at once, and the result of the work is dropped.
 struct AtOnce;
 
 impl Ending for AtOnce {
@@ -154,8 +155,8 @@ impl Ending for Watch {
     }
 }
 
-/// Does something slow on a thread of its own while Python runs on. When somebody presses Ctrl-C, or `show`, which is
-/// called now and then, raises an exception, the work is ended.
+/// Runs slow work on a thread of its own while Python runs on. Ctrl-C, or an exception of `show`, which is
+/// called now and then, ends the work.
 fn in_background<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
@@ -191,8 +192,8 @@ fn wait<T: Send>(py: Python<'_>, receiver: &Mutex<Receiver<T>>) -> Result<T, Rec
     py.detach(|| receiver.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(POLL))
 }
 
-/// Lets what was stopped end, so that its folder and its models are free for what comes next; Ctrl-C once more ends the
-/// wait.
+/// Lets what was stopped end, so that its folder and its models are free for what comes next; Ctrl-C once
+/// more ends the wait.
 fn linger<T: Send>(py: Python<'_>, receiver: &Mutex<Receiver<T>>, most: Duration) {
     let start = Instant::now();
     while start.elapsed() < most && matches!(wait(py, receiver), Err(RecvTimeoutError::Timeout)) {

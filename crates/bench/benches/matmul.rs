@@ -1,7 +1,8 @@
 //! Products of packed weights against the limits of the machine, both measured in this run, and against
-//! candle's own. It checks no value: the tests do.
+//! candle's own. Values are checked by the tests, not here.
 //!
-//! `cargo bench -p tribunal-bench --bench matmul -- [threads=1] [formats=q8_0,q4k] [m=1,8,64,512] [shapes=2048x2048] [peer=off]`
+//! `cargo bench -p tribunal-bench --bench matmul -- [threads=1] [formats=q8_0,q4k] [m=1,8,64,512]
+//! [shapes=2048x2048] [peer=off]`
 #![expect(clippy::print_stdout, reason = "a benchmark's result")]
 
 #[path = "matmul/peer.rs"]
@@ -14,7 +15,7 @@ use tribunal_bench::ops::{self, Product};
 use tribunal_engine::model::cpu::{Activations, Isa};
 use tribunal_engine::model::weights::Format;
 
-/// How long one cell is measured; the least of its times counts, since the machine may be shared.
+/// Time for which one cell is measured; the least of its times counts, since the machine may be shared.
 const CELL: Duration = Duration::from_millis(250);
 
 struct Options {

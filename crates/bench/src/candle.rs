@@ -1,5 +1,5 @@
-//! The quantized models of candle-transformers on the CPU, on the same files and token ids as the engine. They have no
-//! grammar, batch only prompts of the same length, and share no prefix between prompts.
+//! The quantized models of candle-transformers on the CPU, on the same files and token ids as the engine.
+//! They have no grammar, batch only prompts of the same length, and share no prefix between prompts.
 
 use std::{fs::File, io::BufReader, path::Path, time::Instant};
 
@@ -15,7 +15,7 @@ pub enum Model {
     Qwen3(quantized_qwen3::ModelWeights),
 }
 
-/// What answering requests one after the other took.
+/// Time and tokens of requests answered one after the other.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Answered {
     pub requests: usize,
@@ -58,7 +58,7 @@ impl Model {
     /// Tokens per second of one prompt, the best of `repeats`.
     ///
     /// # Errors
-    /// What candle says.
+    /// An error of candle.
     pub fn prefill(&mut self, prompt: usize, repeats: usize) -> Result<Throughput, Error> {
         let mut seconds = f64::INFINITY;
         for repeat in 0..repeats {
@@ -72,7 +72,7 @@ impl Model {
     /// Tokens per second of greedy answers to `batch` prompts of one length, the best of `repeats`.
     ///
     /// # Errors
-    /// What candle says.
+    /// An error of candle.
     pub fn decode(
         &mut self,
         batch: usize,
@@ -97,7 +97,7 @@ impl Model {
     /// Greedy answers of as many tokens as are given, one request after the other.
     ///
     /// # Errors
-    /// What candle says.
+    /// An error of candle.
     pub fn answer(&mut self, requests: &[(Request, usize)]) -> Result<Answered, Error> {
         let (start, mut prompt_tokens, mut generated_tokens) = (Instant::now(), 0, 0);
         for (Request { prompt_ids, .. }, tokens) in requests {
@@ -111,7 +111,7 @@ impl Model {
         Ok(Answered { requests: requests.len(), seconds, prompt_tokens, generated_tokens })
     }
 
-    /// The likeliest next token of each row. A step at position 0 forgets earlier prompts.
+    /// The likeliest next token of each row. A step at position 0 clears candle's KV cache.
     fn step(&mut self, rows: &[Vec<u32>], position: usize) -> candle_core::Result<Vec<u32>> {
         match self {
             Self::Qwen2(model) if position == 0 => model.clear_kv_cache(),

@@ -33,8 +33,8 @@ use crate::{
 
 /// Benchmarks of this machine and the engine, and a check that every setting gives the same bytes.
 ///
-/// Results go to standard output, everything else to standard error. Exit codes: 0 measured, 1 bytes differ, 2 could not run.
-/// No configuration file is read.
+/// Results go to standard output, everything else to standard error. Exit codes: 0 measured, 1 bytes differ,
+/// 2 could not run. No configuration file is read.
 #[derive(Debug, Parser)]
 #[command(name = "tribunal-bench", version, about)]
 pub struct Cli {
@@ -42,7 +42,7 @@ pub struct Cli {
     command: Command,
 }
 
-/// What to measure.
+/// The measurements.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Kernels against this machine's limits, measured in the same run
@@ -63,7 +63,7 @@ pub enum Command {
     Candle(candle::Args),
 }
 
-/// Which products are timed.
+/// Options of `ops`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Ops {
     /// Shapes of the weights: outputs by inputs
@@ -77,7 +77,8 @@ pub struct Ops {
     /// Rows of activations
     #[arg(long, value_name = "M,M", value_delimiter = ',', default_value = "1,8,64,512")]
     rows: Vec<usize>,
-    /// Keep the weights in the CPU's cache between products: what the arithmetic reaches when memory is no limit
+    /// Keep the weights in the CPU's cache between products: what the arithmetic reaches when memory is no
+    /// limit
     #[arg(long)]
     cached: bool,
     #[command(flatten)]
@@ -87,7 +88,7 @@ pub struct Ops {
     json: bool,
 }
 
-/// A file of a shape.
+/// Options of `seeded`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Seeded {
     /// The shape
@@ -101,7 +102,7 @@ pub struct Seeded {
     out: PathBuf,
 }
 
-/// How fast a model runs.
+/// Options of `prefill` and `decode`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Throughput {
     #[command(flatten)]
@@ -125,7 +126,8 @@ pub struct Throughput {
     json: bool,
 }
 
-/// Where the questions come from, and what becomes of them.
+/// Options of `fsp` and `invariance`: where the questions come from, and where prompts and answers are
+/// written.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Workload {
     #[command(flatten)]
@@ -167,7 +169,7 @@ pub struct BenchJudge {
     preset: Preset,
 }
 
-/// How long each figure is measured for.
+/// Time for which each figure is measured.
 const FIGURE: Duration = Duration::from_millis(250);
 
 /// Runs the command that the process was started with.
@@ -369,7 +371,7 @@ fn run_seeded(args: &Seeded, out: &mut dyn Write) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The questions: from a file, or those that the method asks about the input.
+/// The questions: those in a file, or those that the method asks about the input.
 fn questions(args: &Workload) -> Result<Vec<Request>> {
     let mut requests = if let Some(file) = &args.requests {
         requests::read(file)?

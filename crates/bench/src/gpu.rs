@@ -1,5 +1,6 @@
-//! A GPU's limits, and how close a model's shape comes to them with seeded weights: products, prompts, answers, a
-//! judge's questions about documents, and many prompts of mixed lengths. Times only; answers mean nothing.
+//! A GPU's limits, and how close a model's shape comes to them with seeded weights: products, prompts,
+//! answers, a judge's questions about documents, and many prompts of mixed lengths. Only times are measured;
+//! the answers are meaningless.
 
 use std::time::Instant;
 
@@ -19,31 +20,32 @@ use crate::{
 
 pub use crate::model::cuda::Peak;
 
-/// How much is measured.
+/// Sizes of the measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sizes {
     /// Rows of single products.
     pub product_rows: Vec<usize>,
     /// Lengths of prompts that are read one at a time.
     pub prompts: Vec<usize>,
-    /// Answers written at a time, the tokens before each, and its own.
+    /// Numbers of answers generated at a time, the tokens before each, and the tokens of each answer.
     pub answers: Vec<usize>,
     pub before: usize,
     pub answer: usize,
-    /// Lengths of documents, how many of each, questions about one, and the tokens of a question and of its answer.
+    /// Lengths of documents, how many of each, questions about one, and the tokens of a question and of its
+    /// answer.
     pub documents: Vec<usize>,
     pub n_documents: usize,
     pub n_questions: usize,
     pub question: usize,
     pub question_answer: usize,
-    /// Prompts of mixed lengths, and the most tokens of one and of its answer.
+    /// Number of prompts of mixed lengths, and the most tokens of one and of its answer.
     pub n_chats: usize,
     pub longest: usize,
     pub repeats: usize,
 }
 
 impl Sizes {
-    /// What suits a shape.
+    /// Sizes that suit a shape.
     #[must_use]
     pub fn of(shape: &Shape) -> Self {
         if shape.is_tiny() {
@@ -101,7 +103,7 @@ pub struct Product {
     pub n: usize,
     pub k: usize,
     pub seconds: f64,
-    /// Share of the tensor core's measured peak, and of the measured bandwidth.
+    /// Fraction of the tensor core's measured peak, and of the measured bandwidth.
     pub of_peak: f64,
     pub of_memory: f64,
 }
@@ -110,9 +112,10 @@ pub struct Product {
 #[derive(Clone, Debug, Serialize)]
 pub struct Utilisation {
     pub throughput: throughput::Throughput,
-    /// Of the tensor core's peak for prompts, of the bandwidth for answers; of all GPUs together.
+    /// Fraction of the limit: of the tensor core's peak for prompts, of the bandwidth for answers; of all
+    /// GPUs together.
     pub of_limit: f64,
-    /// Why fewer answers were written at a time than were asked for.
+    /// The reason why fewer answers were generated at a time than requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -132,7 +135,7 @@ pub struct Load {
 
 /// A shape on one GPU, or on several that have it together.
 pub struct Bench<'a> {
-    /// The first.
+    /// The first GPU.
     pub gpu: &'a Gpu,
     pub shape: &'a Shape,
     pub sizes: Sizes,
@@ -146,8 +149,8 @@ impl Bench<'_> {
         Ok(self.gpu.peak(Sizes::effort(self.shape)).map_err(failed)?)
     }
 
-    /// Every product of the shape alone, with weights of its format. Where rows are no whole blocks of it, a file has another
-    /// format, and the product is left out.
+    /// Every product of the shape alone, with weights of its format. Where rows are no whole blocks of it, a
+    /// file has another format, and the product is left out.
     ///
     /// # Errors
     /// The device fails or has too little memory.
@@ -169,7 +172,8 @@ impl Bench<'_> {
         Ok(all)
     }
 
-    /// The fastest kernel of every product of the shape, as lines of `crates/engine/src/model/cuda/products/h100.txt`.
+    /// The fastest kernel of every product of the shape, as lines of
+    /// `crates/engine/src/model/cuda/products/h100.txt`.
     ///
     /// # Errors
     /// The device fails or has too little memory.
@@ -182,7 +186,8 @@ impl Bench<'_> {
             let repeats = if tiny { 1 } else { 50 };
             let fastest =
                 self.gpu.fastest_products(&self.shape.config, [n, k], rows, repeats).map_err(failed)?;
-            // A line holds for all rows up to its own, so of lines with one kernel the last says it all.
+            // A line holds for all rows up to its number, so of lines with one kernel only the last is
+            // needed.
             for (i, (m, (kernel, _))) in rows.iter().zip(&fastest).enumerate() {
                 if fastest.get(i + 1).is_none_or(|(next, _)| next != kernel) {
                     lines.push(format!("{n} {k} {m} {kernel}"));
@@ -195,7 +200,7 @@ impl Bench<'_> {
     /// Prompts, one at a time.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the engine.
     pub fn prefill(&self, peak: Peak) -> Result<Vec<Utilisation>, Error> {
         let engine = self.engine(true, true)?;
         let share = |&n: &usize| {
@@ -207,10 +212,10 @@ impl Bench<'_> {
         self.sizes.prompts.iter().map(share).collect()
     }
 
-    /// Answers, so many at a time.
+    /// Answers, at several numbers of answers at a time.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the engine.
     pub fn decode(&self, peak: Peak) -> Result<Vec<Utilisation>, Error> {
         let engine = self.engine(true, true)?;
         let Sizes { before, answer, repeats, .. } = self.sizes;
@@ -229,25 +234,25 @@ impl Bench<'_> {
         self.sizes.answers.iter().map(share).collect()
     }
 
-    /// Prompts with their answers that a cache holds at the same time. With more of them each would push out what the next
-    /// one needs, and all that would be measured is prompts that are read again.
+    /// Number of prompts with their answers that a cache holds at the same time. More of them would evict
+    /// each other's blocks, and prompts would be computed again.
     fn sequences_in(&self, kv_bytes: usize) -> usize {
         let blocks = (self.sizes.before + self.sizes.answer + 1).div_ceil(BLOCK);
         kv_bytes / KvType::Bf16.block_bytes(&self.shape.config) / blocks
     }
 
-    /// Questions about documents, as FSP asks them: with the prefix tree, with it but without reading shared keys
-    /// together, and without the tree.
+    /// Questions about documents, as FSP asks them: with the prefix tree, with it but without reading shared
+    /// keys together, and without the tree.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the engine.
     pub fn documents(&self) -> Result<Vec<Load>, Error> {
         let mut loads = Vec::new();
         for (setting, tree, cascade) in
             [("tree", true, true), ("tree, no cascade", true, false), ("no tree", false, true)]
         {
             for &length in &self.sizes.documents {
-                // A fresh engine: what was asked before is not in its tree.
+                // A fresh engine: its prefix tree is empty.
                 let engine = self.engine(tree, cascade)?;
                 let name = format!("documents of {length}, {setting}");
                 loads.push(load(&engine, name, &self.questions(length), self.options.n_rows)?);
@@ -259,7 +264,7 @@ impl Bench<'_> {
     /// Prompts of mixed lengths that share nothing.
     ///
     /// # Errors
-    /// What the engine says.
+    /// An error of the engine.
     pub fn chats(&self) -> Result<Load, Error> {
         let engine = self.engine(true, true)?;
         load(&engine, format!("{} chats", self.sizes.n_chats), &self.mixed(), self.options.n_rows)
@@ -275,8 +280,9 @@ impl Bench<'_> {
         (0..n_documents).flat_map(|_| ask(digits.text(length), &mut digits)).collect()
     }
 
-    /// Lengths as people's chats with a model have them: log-normal, prompts with a median of 90 tokens and a spread
-    /// (of the logarithm) of 1.3, answers of 135 and 1.0, both at least 4 tokens and at most `longest`.
+    /// Lengths as people's chats with a model have them: log-normal, prompts with a median of 90 tokens and a
+    /// spread (of the logarithm) of 1.3, answers of 135 and 1.0, both at least 4 tokens and at most
+    /// `longest`.
     fn mixed(&self) -> Vec<Prompt> {
         let mut draw = Draw(SplitMix(42));
         let longest = self.sizes.longest;
@@ -295,7 +301,7 @@ impl Bench<'_> {
             device: self.device(cascade),
             more_devices: Vec::new(),
             prefix_cache,
-            // Seeded weights say nothing that could be guessed.
+            // Drafts cannot be right: text from seeded weights has no pattern.
             drafts: false,
             context: Some(self.sizes.longest_sequence().min(self.shape.config.context)),
             ..self.options.clone()

@@ -1,4 +1,4 @@
-//! The same requests under one setting after another: replies must agree bit for bit.
+//! Compares the replies to the same requests under one setting after another: they must agree bit for bit.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::{
     llm::Reply,
 };
 
-/// A setting that must not change a single bit, and how it did.
+/// A setting that must not change a single bit, and whether it did.
 #[derive(Clone, Debug, Serialize)]
 pub struct Variant {
     pub name: String,
@@ -33,9 +33,9 @@ pub enum Failed {
     Bench(#[from] Error),
 }
 
-/// Runs the requests under every setting. One row at a time without cache and drafts comes first; the others are 1, 2,
-/// 7 and 64 rows, the cache cold, warm, small and off, drafts off, one and two threads, short steps, reverse order,
-/// three shards, and on a CPU its other tiers.
+/// Runs the requests under every setting. One row at a time without cache and drafts comes first; the others
+/// are 1, 2, 7 and 64 rows, the cache cold, warm, small and off, drafts off, one and two threads, short
+/// steps, reverse order, three shards, and on a CPU its other tiers.
 ///
 /// # Errors
 /// If the model cannot be loaded or a request cannot be answered.
@@ -105,7 +105,7 @@ fn settings(base: &Options, n_requests: usize, longest: usize) -> Vec<(String, O
 
 type Run = (Measured, Vec<Reply>);
 
-/// Asks a fresh engine, all parts `times` over.
+/// Sends all parts to a fresh engine, `times` times.
 fn ask(path: &Path, options: &Options, parts: &[&[Request]], times: usize) -> Result<Vec<Run>, Failed> {
     let engine = Engine::open(path, options)?;
     // The adapter that is loaded is the one that is meant.

@@ -1,11 +1,12 @@
-//! `tribunal-bench`: the limits of this machine, how close the kernels and the engine come to them, and whether every
-//! setting gives the same bytes. It knows no human scores.
+//! `tribunal-bench`: the limits of this machine, how close the kernels and the engine come to them, and a
+//! check that every setting gives the same bytes. It reads no human scores.
 //!
-//! In reading order: [`machine`] measures limits; [`ops`] compares kernels with them; [`throughput`] measures how fast a
-//! model reads prompts and writes answers; [`requests`] are the questions that a judge would ask, which [`workload`]
-//! runs as fast as it can and [`invariance`] under one setting after another. [`gpu`] measures a GPU and the [`shapes`]
-//! of models on it, without their weights; [`seeded`] files have such a shape for other engines too. [`candle`] runs
-//! candle-transformers' models for comparison. [`cli`] is the command line.
+//! In reading order: [`machine`] measures limits; [`ops`] compares kernels with them; [`throughput`] measures
+//! how fast a model reads prompts and writes answers; [`requests`] are the questions that a judge would ask,
+//! which [`workload`] runs as fast as it can and [`invariance`] under one setting after another. [`gpu`]
+//! measures a GPU and the [`shapes`] of models on it, without their weights; [`seeded`] files have such a
+//! shape for other engines too. [`candle`] runs candle-transformers' models for comparison. [`cli`] is the
+//! command line.
 
 use tribunal_console as console;
 use tribunal_core::{files, llm, parallel, random, segment};

@@ -1,4 +1,4 @@
-//! The limits of this machine, measured: arithmetic of each kind and memory. It knows no model.
+//! The limits of this machine, measured: arithmetic of each kind and memory. No model is needed.
 
 use std::{
     hint::black_box,
@@ -14,10 +14,10 @@ use crate::model::cpu::{
     peak::{Memory, Peak},
 };
 
-/// How many bytes are read to measure memory: more than any cache holds.
+/// Bytes that are read to measure memory: more than any cache holds.
 const MEMORY: usize = 256 << 20;
 
-/// What all threads of the pool reach together.
+/// Rates that all threads of the pool reach together.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Limits {
     pub threads: usize,
@@ -60,8 +60,8 @@ pub fn on_all(n_threads: usize, work: impl Fn(usize) + Sync + Send) {
     (0..n_threads).into_par_iter().with_max_len(1).for_each(work);
 }
 
-/// The fewest seconds that `work` took in as many repeats as fit in `during`, but at least three: the machine may be
-/// shared.
+/// The fewest seconds that `work` took in as many repeats as fit in `during`, but at least three: the machine
+/// may be shared.
 pub fn least(during: Duration, mut work: impl FnMut()) -> f64 {
     let (start, mut least, mut repeats) = (Instant::now(), f64::INFINITY, 0);
     while repeats < 3 || start.elapsed() < during {

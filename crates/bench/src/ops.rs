@@ -1,4 +1,5 @@
-//! Kernels against the limits of the machine, both measured in the same run. It checks no results: tests do.
+//! Kernels against the limits of the machine, both measured in the same run. Results are checked by the
+//! tests, not here.
 
 use std::{hint::black_box, time::Duration};
 
@@ -36,7 +37,7 @@ pub struct Cell {
     pub of_memory: f64,
 }
 
-/// What is multiplied.
+/// A product to be timed: its formats and its shape.
 #[derive(Clone, Copy, Debug)]
 pub struct Product {
     pub format: Format,
@@ -44,8 +45,8 @@ pub struct Product {
     pub k: usize,
     pub activations: Activations,
     pub tier: Isa,
-    /// Whether the weights stay in the cache from one product to the next. If not, enough copies take turns to exceed
-    /// any cache, as a model's layers do.
+    /// True if the weights stay in the cache from one product to the next. If not, enough copies take turns
+    /// to exceed any cache, as a model's layers do.
     pub cached: bool,
 }
 
@@ -98,8 +99,8 @@ pub fn inputs(m: usize, k: usize) -> Vec<f32> {
     (0..m * k).map(|i| ((i * 7919) % 255) as f32 / 127.0 - 1.0).collect()
 }
 
-/// Blocks with plausible scales: every byte is 0x2c, which makes an `f16` scale 0.07. The values have no influence on
-/// the time.
+/// Blocks with plausible scales: every byte is 0x2c, which makes an `f16` scale 0.07. The values have no
+/// influence on the time.
 #[must_use]
 pub fn blocks(format: Format, n: usize, k: usize) -> Vec<u8> {
     let mut bytes = vec![0x2c; n * format.row_bytes(k)];

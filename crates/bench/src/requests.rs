@@ -1,4 +1,4 @@
-//! The questions that a judge would ask, recorded instead of answered, and files of them.
+//! The questions of a judge, recorded instead of answered, and files of them.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{
     segment::Segment,
 };
 
-/// One question, in a form that other engines can be asked too.
+/// One question, in a form that can also be sent to other engines.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Request {
     pub id: String,
@@ -26,7 +26,8 @@ pub struct Request {
     #[serde(default)]
     pub texts: BTreeMap<String, String>,
     pub max_tokens: usize,
-    /// The prompt as the model reads it, for other engines; ours makes its own, so this may be empty.
+    /// The prompt's token ids, for other engines. This engine tokenizes the prompt itself, so they may be
+    /// empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prompt_ids: Vec<u32>,
 }
@@ -42,8 +43,8 @@ impl Request {
     }
 }
 
-/// The questions that a judge asks about each group whatever the answers are, in order. Forms other than JSON become
-/// free text.
+/// The questions that a judge asks about each group whatever the answers are, in order. Forms other than JSON
+/// become free text.
 #[must_use]
 pub fn of_judge(judge: &Judge, groups: &[Vec<Segment>]) -> Vec<Request> {
     let panel = Panel::new(Arc::new(Rehearsal::default()), Sampling::default());

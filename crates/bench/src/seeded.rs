@@ -1,6 +1,6 @@
-//! GGUF files of a published model's width with seeded weights, which other engines read too: speeds are then compared
-//! on the same file. The mix of formats is that of `Q4_K_M`. Tokens are bytes and a few words; nothing is judged with
-//! them.
+//! GGUF files of a published model's width with seeded weights, which other engines read too: speeds are then
+//! compared on the same file. The mix of formats is that of `Q4_K_M`. Tokens are bytes and a few words;
+//! nothing is judged with them.
 
 use std::{
     borrow::Cow,
@@ -21,18 +21,18 @@ use crate::{files, model::Config, random::SplitMix};
 
 /// Bytes of the scales in a block of `Q4_K`: `d`, `dmin`, and 12 bytes of 6-bit scales and minima.
 const Q4_K_HEAD: usize = 16;
-/// Where the scales of a block of `Q6_K` begin, and where its `d` does.
+/// Offsets in a block of `Q6_K`: of the scales, and of `d`.
 const Q6_K_SCALES: usize = 192;
 const Q6_K_D: usize = 208;
 
-/// The file that a shape becomes.
+/// A GGUF file with a shape's width and seeded weights.
 pub struct Seeded {
     shape: Shape,
     n_layers: usize,
     seed: u64,
 }
 
-/// A stream that knows how many bytes were written.
+/// A stream that counts the bytes written.
 struct Counted<W> {
     out: W,
     at: u64,
@@ -50,7 +50,7 @@ impl<W: Write> Write for Counted<W> {
     }
 }
 
-/// The writer asks for its place alone.
+/// The writer only asks for its position.
 impl<W> Seek for Counted<W> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         if to == SeekFrom::Current(0) { Ok(self.at) } else { Err(io::ErrorKind::Unsupported.into()) }
@@ -65,7 +65,8 @@ struct Planned {
 }
 
 impl Seeded {
-    /// The first `n_layers` layers of a shape, of a hybrid whole periods of them; all of them if it has fewer.
+    /// The first `n_layers` layers of a shape, of a hybrid whole periods of them; all of them if it has
+    /// fewer.
     #[must_use]
     pub fn new(shape: Shape, n_layers: usize, seed: u64) -> Self {
         let n_layers = n_layers.min(shape.config.n_layers);
@@ -78,7 +79,7 @@ impl Seeded {
     /// Writes the file; all tensors are in memory meanwhile. Returns its bytes.
     ///
     /// # Errors
-    /// A shape that has no such file, too little memory, or a file that cannot be written.
+    /// A shape without a GGUF format, too little memory, or a file that cannot be written.
     pub fn write(&self, path: &Path) -> Result<u64, Error> {
         let shown = path.display().to_string();
         let failed = |reason: String| Error::Seeded { file: shown.clone(), reason };
@@ -172,8 +173,8 @@ impl Seeded {
         all
     }
 
-    /// Blocks whose values have a standard deviation of about `1 / sqrt(k)`, so that a product keeps the spread of its
-    /// input; ones for norms.
+    /// Blocks whose values have a standard deviation of about `1 / sqrt(k)`, so that a product keeps the
+    /// spread of its input; ones for norms.
     fn tensor(&self, planned: &Planned) -> candle_core::Result<QTensor> {
         let n: usize = planned.shape.iter().product();
         let k = planned.shape.last().copied().unwrap_or(1);
@@ -319,16 +320,16 @@ fn blocks(format: GgmlDType, n: usize, spread: f32, random: &mut SplitMix) -> Ve
     let half = |value: f32| half::f16::from_f32(value).to_le_bytes();
     for block in bytes.chunks_exact_mut(format.type_size()) {
         if format == GgmlDType::Q4K {
-            // `d scale (code - 7.5)`: minima are the scales, and `dmin` is 7.5 `d`. Scales of 6 bits have a root mean
-            // square of 36.4, codes 4.6.
+            // `d scale (code - 7.5)`: minima are the scales, and `dmin` is 7.5 `d`. Scales of 6 bits have a
+            // root mean square of 36.4, codes 4.6.
             let d = spread / 168.0;
             block[..2].copy_from_slice(&half(d));
             block[2..4].copy_from_slice(&half(7.5 * d));
             block.copy_within(4..8, 8);
             block[12..Q4_K_HEAD].iter_mut().for_each(|both| *both = *both & 15 | *both << 4);
         } else {
-            // `d scale (code - 32)`: scales of 8 bits have a root mean square of 73.9, codes 18.5. Each scale has its
-            // negative beside it, so that the half that codes stand below 32 adds up to nothing.
+            // `d scale (code - 32)`: scales of 8 bits have a root mean square of 73.9, codes 18.5. Each scale
+            // has its negative beside it, so that the half that codes stand below 32 adds up to nothing.
             let pairs = block[Q6_K_SCALES..Q6_K_D].as_chunks_mut::<2>().0;
             for [one, other] in pairs {
                 *other = (*one as i8).saturating_neg() as u8;
@@ -344,7 +345,7 @@ mod tests {
     use super::*;
     use crate::model::Weights;
 
-    /// What was written is a model that is read, with weights of the spread that products keep.
+    /// A written file can be read as a model, with weights of the spread that products keep.
     #[test]
     fn a_seeded_file_is_read_with_its_shape() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Shapes of published models, from their `config.json`: for measuring speed with seeded weights where the weights
-//! themselves are not at hand. Nothing is judged with them.
+//! Shapes of published models, from their `config.json`: for measuring speed with seeded weights instead of
+//! the published ones. Nothing is judged with them.
 
 use std::sync::LazyLock;
 
@@ -20,12 +20,12 @@ static SHAPES: LazyLock<Map<String, Value>> = LazyLock::new(|| {
 pub struct Shape {
     pub name: String,
     pub config: Config,
-    /// Of the weights of single products; everything else is measured in bf16.
+    /// Format of the weights of single products; everything else is measured in bf16.
     pub format: Format,
 }
 
-/// Formats of products on a GPU, as a shape's name has them behind a colon: those that kernels read as they are, then those
-/// that each step rounds to bf16.
+/// Formats of products on a GPU, as a shape's name has them behind a colon: those that kernels read as they
+/// are, then those that each step rounds to bf16.
 const FORMATS: [(&str, Format); 10] = [
     ("bf16", Format::Bf16),
     ("q8_0", Format::Q8_0),
@@ -66,13 +66,13 @@ impl Shape {
         Ok(Self { name: name.to_owned(), config, format })
     }
 
-    /// Whether its products have weights that are quantised.
+    /// True if the weights of its products are quantised.
     #[must_use]
     pub fn is_quantised(&self) -> bool {
         self.format != Format::Bf16
     }
 
-    /// Whether it is one for tests, which is measured with small numbers.
+    /// True for a shape for tests, which is measured with small numbers.
     #[must_use]
     pub fn is_tiny(&self) -> bool {
         self.name.starts_with("tiny")
@@ -110,8 +110,8 @@ impl Shape {
         ]
     }
 
-    /// Parameters that every token is multiplied with, and those of the output matrix, which is applied only to rows
-    /// whose logits are needed.
+    /// Parameters that every token is multiplied with, and those of the output matrix, which is applied only
+    /// to rows whose logits are needed.
     fn parameters(&self) -> (f64, f64) {
         let c = &self.config;
         let sizes: Vec<f64> = self.products().iter().map(|(_, [n, k])| (n * k) as f64).collect();
@@ -132,8 +132,8 @@ impl Shape {
         2.0 * (n * each + output) + attention
     }
 
-    /// Bytes that a step of `rows` answers reads when each of them has `length` tokens before it: weights once, keys,
-    /// values and recurrent states of every row.
+    /// Bytes that a step of `rows` answers reads when each of them has `length` tokens before it: weights
+    /// once, keys, values and recurrent states of every row.
     #[must_use]
     pub fn decode_bytes(&self, rows: usize, length: f64) -> f64 {
         let (each, output) = self.parameters();
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn what_a_step_reads_and_computes() {
         let tiny = Shape::named("tiny").unwrap();
-        // A layer: (128 + 64) x 64 + 64 x 64 + 128 x 64 + 64 x 64 wait for their sum below; the output: 320 x 64.
+        // A layer: (128 + 64) x 64 + 64 x 64 + 128 x 64 + 64 x 64, added up below; the output: 320 x 64.
         let layer = 128 * 64 + 64 * 64 + 128 * 64 + 64 * 64;
         let weights = 2 * layer + 320 * 64;
         // Whole numbers, which floats of 64 bits hold exactly.

@@ -11,7 +11,7 @@ use crate::{
     parallel,
 };
 
-/// What one setting reached.
+/// Result of one setting.
 #[derive(Clone, Debug, Serialize)]
 pub struct Throughput {
     /// Sequences in parallel.
@@ -29,7 +29,7 @@ pub struct Throughput {
 /// Reads prompts of `n` tokens that share nothing, one at a time; the best of `repeats`.
 ///
 /// # Errors
-/// What the engine says.
+/// An error of the engine.
 pub fn prefill(engine: &Engine, n: usize, repeats: usize) -> Result<Throughput, Error> {
     let mut best = f64::INFINITY;
     for repeat in 0..repeats {
@@ -39,11 +39,11 @@ pub fn prefill(engine: &Engine, n: usize, repeats: usize) -> Result<Throughput, 
     Ok(Throughput { batch: 1, prompt: n, answer: 1, seconds: best, tokens_per_s: n as f64 / best })
 }
 
-/// Writes `answer` tokens after each of `batch` prompts of `n` tokens that are already in the prefix cache; the best
-/// of `repeats`.
+/// Writes `answer` tokens after each of `batch` prompts of `n` tokens that are already in the prefix cache;
+/// the best of `repeats`.
 ///
 /// # Errors
-/// What the engine says.
+/// An error of the engine.
 pub fn decode(
     engine: &Engine,
     batch: usize,
@@ -52,7 +52,8 @@ pub fn decode(
     repeats: usize,
 ) -> Result<Throughput, Error> {
     let prompts: Vec<String> = (0..batch).map(|row| prompt(engine, n, 7 + row * 977)).collect();
-    // A model with recurrent states leaves a snapshot before the last token of a prompt when it meets it again.
+    // A model with recurrent states saves a snapshot before the last token of a prompt that it has seen
+    // before.
     together(engine, &prompts, 1)?;
     together(engine, &prompts, 1)?;
     let (mut best, mut written) = (f64::INFINITY, 0);
@@ -69,7 +70,7 @@ pub fn decode(
     Ok(Throughput { batch, prompt: n, answer, seconds: best, tokens_per_s })
 }
 
-/// Asks for all answers at once, as free text at temperature 1, so that no answer repeats another or itself.
+/// Requests all answers at once, as free text at temperature 1, so that no answer repeats another or itself.
 fn together(engine: &Engine, prompts: &[String], max_tokens: usize) -> Result<(f64, Vec<Reply>), Error> {
     let start = Instant::now();
     let ask = |row: usize, prompt: &String| {

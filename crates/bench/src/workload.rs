@@ -1,4 +1,4 @@
-//! Requests through the engine as fast as it can take them: what they cost and what came out.
+//! Runs requests through the engine as fast as it can take them, and reports their cost and their answers.
 
 use std::{collections::BTreeSet, time::Instant};
 
@@ -11,13 +11,13 @@ use crate::{
     llm::{Finish, Llm, Reply, Sampling},
 };
 
-/// What a workload cost.
+/// Cost of a workload.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Measured {
     pub segments: usize,
     pub seconds: f64,
     pub segments_per_s: f64,
-    /// Prompt tokens: all that were asked, those that are distinct (a shared prefix counts once), and those that were
+    /// Prompt tokens: all of them, the distinct ones (a shared prefix counts once), and those that were
     /// computed.
     pub prompt_tokens: usize,
     pub distinct_prompt_tokens: usize,
@@ -33,7 +33,7 @@ pub struct Measured {
     pub error_spans_per_s: f64,
 }
 
-/// Asks all requests at once and returns the replies in the order of the requests.
+/// Sends all requests at once and returns the replies in the order of the requests.
 ///
 /// # Errors
 /// If the engine cannot answer a request: the first such.
@@ -74,14 +74,14 @@ fn measured(requests: &[Request], replies: &[Reply], seconds: f64) -> Measured {
     }
 }
 
-/// How many objects an answer's `errors` has; `None` if it is not JSON.
+/// Number of objects in an answer's `errors`; `None` if it is not JSON.
 fn n_errors(reply: &Reply) -> Option<usize> {
     let value: serde_json::Value = serde_json::from_str(&reply.text).ok()?;
     Some(value["errors"].as_array().map_or(0, Vec::len))
 }
 
-/// How many tokens the prompts have when a shared prefix is counted once: with the prompts sorted, what each adds to
-/// the prefix that it shares with the one before.
+/// Number of tokens of the prompts when a shared prefix is counted once: with the prompts sorted, the tokens
+/// that each adds to the prefix that it shares with the one before.
 #[must_use]
 pub fn distinct<'a>(prompts: impl Iterator<Item = &'a [u32]>) -> usize {
     let prompts: BTreeSet<&[u32]> = prompts.collect();

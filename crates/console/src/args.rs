@@ -15,7 +15,7 @@ mod variables;
 
 pub use variables::check_variables;
 
-/// What is judged.
+/// Options for the input: source, translations and their documents.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Input")]
 pub struct InputArgs {
@@ -34,8 +34,8 @@ pub struct InputArgs {
     /// The document of each line: `DOC` or `DOMAIN DOC`
     #[arg(long, value_name = "FILE")]
     pub docs: Option<PathBuf>,
-    /// A table (JSONL, TSV, CSV, Parquet) with source, hypothesis [, reference, system, doc, `seg_id`, `src_lang`,
-    /// `tgt_lang`], WMT26's task, or human annotations
+    /// A table (JSONL, TSV, CSV, Parquet) with source, hypothesis [, reference, system, doc, `seg_id`,
+    /// `src_lang`, `tgt_lang`], WMT26's task, or human annotations
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
     /// A test set as mt-metrics-eval or WMT lays it out
@@ -75,7 +75,7 @@ impl InputArgs {
     }
 }
 
-/// How it is judged.
+/// Options of the judging method.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Judge")]
 pub struct JudgeArgs {
@@ -85,7 +85,8 @@ pub struct JudgeArgs {
     /// What one prompt shows: seg, doc or 5doc; default: the method's own
     #[arg(long)]
     pub granularity: Option<Granularity>,
-    /// Prompts and parsing: paper (as printed), code (as released), or strict (the paper's, constrained answers)
+    /// Prompts and parsing: paper (as printed), code (as released), or strict (the paper's, constrained
+    /// answers)
     #[arg(long, default_value = "strict")]
     pub preset: Preset,
     /// Severity weights: wmt, gemba, mmad, himate, ...; default: the method's own
@@ -97,7 +98,8 @@ pub struct JudgeArgs {
     /// A file that replaces the method's shots; for gmicl, rated translations
     #[arg(long, value_name = "FILE|DIR")]
     pub shots: Option<PathBuf>,
-    /// Judge each unit N times, at consecutive seeds, and merge the verdicts: HOW is mean, reciprocal-rank or mbr
+    /// Judge each unit N times, at consecutive seeds, and merge the verdicts: HOW is mean, reciprocal-rank or
+    /// mbr
     #[arg(long, default_value = "1", value_name = "N[:HOW]", value_parser = samples)]
     pub samples: (usize, Aggregate),
     /// Refuse files in another language than the pair's, mark segments that are not translated: on or off
@@ -123,7 +125,7 @@ impl JudgeArgs {
     }
 }
 
-/// How answers are sampled.
+/// Options of sampling.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Sampling")]
 pub struct SamplingArgs {
@@ -160,7 +162,7 @@ impl SamplingArgs {
     }
 }
 
-/// Which models judge.
+/// Options for the models.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Model")]
 pub struct ModelArgs {
@@ -181,8 +183,7 @@ pub struct ModelArgs {
 /// The sets of CUDA kernels.
 pub const GPU_KERNELS: [&str; 3] = ["auto", "proven", "plain"];
 
-/// How models run. Only the number formats among these can change a score. What is for developers is hidden, but for
-/// `--help-all`.
+/// Options of the engine. Only number formats change scores. `--help-all` shows the hidden ones.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Engine")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
@@ -229,7 +230,8 @@ pub struct EngineArgs {
     /// Disable CUDA graphs; results are the same
     #[arg(long, hide = true)]
     pub no_graphs: bool,
-    /// CUDA kernels: auto (the fastest, after a check of the GPU), proven (mma.sync), plain (reference); results are the same
+    /// CUDA kernels: auto (the fastest, after a check of the GPU), proven (mma.sync), plain (reference);
+    /// results are the same
     #[arg(long, hide = true, default_value = "auto", value_parser = GPU_KERNELS)]
     pub gpu_kernels: String,
     /// Disable programmatic dependent launch of CUDA kernels; results are the same
@@ -306,7 +308,7 @@ fn tensor_parallel(text: &str) -> Result<usize, String> {
 /// A device: `auto`, `cpu`, `cuda`, `cuda:N` or `cuda:N,M`.
 ///
 /// # Errors
-/// What it must be, for another text.
+/// The expected form, where the text has another.
 pub fn device(text: &str) -> Result<String, String> {
     let is_number = |n: &str| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit());
     let are_numbers = |list: &str| list.split(',').all(is_number);
@@ -330,7 +332,7 @@ fn dtype(text: &str) -> Result<String, String> {
 /// `ROLE=MODEL`.
 ///
 /// # Errors
-/// What it must be, for another text.
+/// The expected form, where the text has another.
 pub fn role(text: &str) -> Result<(Role, String), String> {
     match text.split_once('=') {
         Some((role, model)) if !model.is_empty() => {
@@ -356,7 +358,7 @@ fn whole(text: &str) -> Result<usize, String> {
 /// A random seed.
 ///
 /// # Errors
-/// What it must be, for another text.
+/// The expected form, where the text has another.
 pub fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| "it must be a whole number, at least 0".into())
 }
@@ -364,16 +366,16 @@ pub fn seed(text: &str) -> Result<u64, String> {
 /// A number from 0 to 100.
 ///
 /// # Errors
-/// What it must be, for another text.
+/// The expected form, where the text has another.
 pub fn percent(text: &str) -> Result<f64, String> {
     let percent = text.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
     percent.ok_or_else(|| "it must be a number from 0 to 100".into())
 }
 
-/// A number of things of which there is one at least.
+/// A whole number that is at least 1.
 ///
 /// # Errors
-/// What it must be, for another text.
+/// The expected form, where the text has another.
 pub fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) | Err(_) => Err("it must be a whole number, at least 1".into()),
@@ -390,15 +392,15 @@ fn up_to(text: &str, most: usize) -> Result<usize, String> {
 /// Groups judged at the same time: each is a thread or more.
 ///
 /// # Errors
-/// What it must be, for another text.
+/// The expected form, where the text has another.
 pub fn jobs(text: &str) -> Result<usize, String> {
     up_to(text, 1024)
 }
 
-/// Threads that compute.
+/// Number of compute threads.
 ///
 /// # Errors
-/// What it must be, for another text.
+/// The expected form, where the text has another.
 pub fn threads(text: &str) -> Result<usize, String> {
     up_to(text, 1024)
 }
@@ -406,7 +408,7 @@ pub fn threads(text: &str) -> Result<usize, String> {
 /// Sequences processed at the same time.
 ///
 /// # Errors
-/// What it must be, for another text.
+/// The expected form, where the text has another.
 pub fn rows(text: &str) -> Result<usize, String> {
     up_to(text, 4096)
 }
@@ -414,7 +416,7 @@ pub fn rows(text: &str) -> Result<usize, String> {
 /// Passages that a search finds.
 ///
 /// # Errors
-/// What it must be, for another text.
+/// The expected form, where the text has another.
 pub fn hits(text: &str) -> Result<usize, String> {
     up_to(text, 10_000)
 }
@@ -422,12 +424,12 @@ pub fn hits(text: &str) -> Result<usize, String> {
 /// Resamples of a test.
 ///
 /// # Errors
-/// What it must be, for another text.
+/// The expected form, where the text has another.
 pub fn resamples(text: &str) -> Result<usize, String> {
     up_to(text, 10_000_000)
 }
 
-/// Answers to the same question, and what they come to.
+/// Number of samples per unit and how they are aggregated.
 fn samples(text: &str) -> Result<(usize, Aggregate), String> {
     let (n, aggregate) = text.split_once(':').map_or((text, None), |(n, aggregate)| (n, Some(aggregate)));
     let aggregate = aggregate.map_or_else(|| Ok(Aggregate::default()), str::parse);
@@ -452,7 +454,7 @@ fn top_p(text: &str) -> Result<f32, String> {
 /// `800MiB`, `2G`, `2.5GiB`: units are powers of 1024, with or without `iB` or `B`.
 ///
 /// # Errors
-/// What it must be, for another text.
+/// The expected form, where the text has another.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("`{text}` is not a size; write it like 2GiB or 800MiB");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

@@ -1,5 +1,5 @@
-//! Errors of the libraries in the words of a command line: which option is meant, and which one helps. Libraries know no
-//! options, so this is where their names are.
+//! Errors of the libraries in the words of a command line: which option is meant, and which one helps. The
+//! libraries' errors name no options; the names are added here.
 
 use std::error;
 
@@ -15,7 +15,7 @@ use crate::{
     segment::{mixed_up::Refusal, read},
 };
 
-/// The text of an error whose message names an option, or has a hint that does; `None` for all others.
+/// The text of an error whose message or hint can name an option; `None` for all others.
 #[must_use]
 pub fn text(error: &(dyn error::Error + 'static)) -> Option<String> {
     None.or_else(|| error.downcast_ref().and_then(of_evaluation))
@@ -187,7 +187,7 @@ fn of_judge(error: &setup::Error) -> Option<String> {
     }
 }
 
-/// What conflicts of settings say, and the same with options.
+/// Phrases in messages about conflicting settings, each with its wording by options.
 const IN_CONFLICTS: [(&str, &str); 5] = [
     (
         "other rated translations as shots, another seed with",
@@ -202,7 +202,7 @@ const IN_CONFLICTS: [(&str, &str); 5] = [
     ("hint: use preset `", "hint: use `--preset "),
 ];
 
-/// What notes say, and the same with options.
+/// Phrases in notes, each with its wording by options.
 const IN_NOTES: [(&str, &str); 2] = [
     ("name them, in a file of documents or by", "name them, with `--docs FILE` or by"),
     ("hint: shots of this pair", "hint: `--shots FILE` with examples of this pair"),
@@ -350,7 +350,7 @@ mod tests {
         assert_eq!(told(eval::Error::NotAModel("x".into())), eval::Error::NotAModel("x".into()).to_string());
     }
 
-    /// Where a hint is put into another's message by what it says, it must still say so.
+    /// Each phrase that a hint replaces in another crate's message must still be part of that message.
     #[test]
     fn replaced_words_are_there() {
         let path = || PathBuf::from("a");

@@ -1,5 +1,5 @@
-//! What the programs `tribunal` and `tribunal-bench` share: argument groups and the specification that each stands for,
-//! tables, and messages on a terminal. It has no commands.
+//! Code shared by the programs `tribunal` and `tribunal-bench`: argument groups and the specification that
+//! each stands for, tables, and messages on a terminal. It has no commands.
 
 use tribunal_core::{files, llm, segment};
 use tribunal_engine::{card, engine};

@@ -10,7 +10,8 @@ use crate::{
     stream::say,
 };
 
-/// The program's model loader: loads the models of a specification and prints what the user should know of them.
+/// The program's model loader: loads the models of a specification and prints what the user should know of
+/// them.
 ///
 /// # Errors
 /// A model or adapter that cannot be found, read or run here.
@@ -23,7 +24,7 @@ pub fn load(spec: &ModelSpec, resources: &Resources, sampling: Sampling) -> Resu
 /// Opens the main model, with its adapter.
 ///
 /// # Errors
-/// As [`load`].
+/// Those of [`load`].
 pub fn open(model: &ModelArgs, resources: &Resources) -> Result<ModelEngine> {
     let opened = models::open(&model.spec(), resources)?;
     opened.notes.iter().for_each(|note| say(format_args!("note: {note}")));

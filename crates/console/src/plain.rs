@@ -5,8 +5,8 @@ use std::{
     io::{self, Write},
 };
 
-/// A text whose control characters (other than line ends and tabs) and changes of writing direction are shown as
-/// `\u{..}`.
+/// A text whose control characters (other than line ends and tabs) and changes of writing direction are shown
+/// as `\u{..}`.
 #[must_use]
 pub fn plain(text: &str) -> Cow<'_, str> {
     shown(text, |c| c.escape_unicode().to_string())
@@ -25,17 +25,18 @@ fn shown(text: &str, escape: impl Fn(char) -> String) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(|c| if is_terminal_control(c) { escape(c) } else { c.to_string() }).collect())
 }
 
-/// Whether a terminal does something else with a character than showing it.
+/// True if a terminal interprets a character instead of showing it.
 #[must_use]
 pub fn is_terminal_control(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t')
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A writer whose text reaches a terminal with these characters shown, as in [`plain_json`], so that JSON stays JSON.
+/// A writer whose text reaches a terminal with these characters shown, as in [`plain_json`], so that JSON
+/// stays JSON.
 pub struct EscapeControls<W> {
     inner: W,
-    /// The beginning of a character whose end has not come yet.
+    /// The first bytes of a character whose last bytes have not been written yet.
     begun: Vec<u8>,
 }
 

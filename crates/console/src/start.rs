@@ -1,10 +1,11 @@
-//! What a program does before its command line is read.
+//! The check of the processor that a program makes before it reads its command line.
 
 use std::process::ExitCode;
 
 use crate::{engine, stream::say};
 
-/// Says so where this build is for newer processors; `None` where it is not.
+/// Prints an error where this build needs a newer processor and returns the exit code; `None` where the
+/// processor has the features of the build.
 #[inline(never)]
 #[must_use]
 pub fn too_new() -> Option<ExitCode> {

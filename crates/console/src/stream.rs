@@ -1,5 +1,5 @@
-//! Standard output and standard error whose reader has gone (`| head`): the command continues, and the exit code tells the
-//! result.
+//! Standard output and standard error whose reader has gone (`| head`): the command continues, and the exit
+//! code still holds the result.
 
 use std::{
     error,
@@ -15,29 +15,30 @@ pub fn hinted(text: &str) -> String {
     text.replace("; hint: ", "\nhint: ")
 }
 
-/// Prints a message on standard error, in lines that a terminal has room for and with control characters shown. A closed
-/// standard error is no error.
+/// Prints a message on standard error, in lines that a terminal has room for and with control characters
+/// shown. A closed standard error is no error.
 pub fn say(line: Arguments<'_>) {
     let line = plain(&hinted(&line.to_string())).into_owned();
     let line = wrap::stderr_columns().map_or_else(|| line.clone(), |columns| wrap::message(&line, columns));
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// An error with its causes, each said once, since most messages already hold that of their cause; libraries' errors with the
-/// options that help. Control characters are shown.
+/// An error with its causes. A cause that is part of the message above it is left out; errors of the
+/// libraries name the options that help. Control characters are escaped.
 #[must_use]
 pub fn explain(error: &anyhow::Error) -> String {
     explain_with(error, hints::text)
 }
 
-/// As [`explain`], with another text for some errors.
+/// The text of [`explain`], with another text for some errors.
 #[must_use]
 pub fn explain_with(
     error: &anyhow::Error,
     text: impl Fn(&(dyn error::Error + 'static)) -> Option<String>,
 ) -> String {
     let said = error.chain().fold(String::new(), |said, cause| {
-        // What the system says of a file is said in the words of `files`, which most errors have used already.
+        // Errors of the system about a file are worded as in `files`, since most messages already hold that
+        // wording.
         let own = match cause.downcast_ref::<io::Error>() {
             Some(system) => files::describe(system),
             None => cause.to_string(),

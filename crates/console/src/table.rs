@@ -1,5 +1,5 @@
-//! Plain text tables for the terminal: aligned columns, a rule under the head, no colour. It knows nothing
-//! about what it prints.
+//! Plain text tables for the terminal: aligned columns, a rule under the head, no colour. Nothing in it
+//! depends on the contents.
 
 use std::fmt;
 
@@ -29,7 +29,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// The same table with all of its columns flush left.
+    /// Aligns all columns flush left.
     #[must_use]
     pub fn flush_left(mut self) -> Self {
         self.of_words = true;
@@ -47,7 +47,7 @@ impl Table {
         std::iter::once(head).filter(|head| !head.is_empty()).chain(self.rows.clone())
     }
 
-    /// The table in parts, one below the other, each with the first column and, where its cells allow, at most
+    /// The table in parts below each other, each with the first column and, where its cells allow, at most
     /// `width` wide.
     #[must_use]
     pub fn within(&self, width: usize) -> String {
@@ -73,7 +73,7 @@ impl Table {
         printed.join("\n")
     }
 
-    /// As [`Table::within`] a width, if there is one.
+    /// [`Table::within`] a width, or the whole table without one.
     #[must_use]
     pub fn fitted(&self, width: Option<usize>) -> String {
         width.map_or_else(|| self.to_string(), |width| self.within(width))

@@ -1,5 +1,5 @@
-//! Lines that fit a terminal: broken between words, never inside what stands between backticks, which may have to be
-//! copied. What is printed elsewhere than on a terminal keeps its lines.
+//! Wrapping of lines to a terminal's width: lines are broken between words, never inside a text between two
+//! backticks, which may have to be copied. Output to other places than a terminal is not wrapped.
 
 use std::io::IsTerminal;
 
@@ -9,27 +9,27 @@ use unicode_width::UnicodeWidthStr;
 /// Below this, broken lines are harder to read than those that the terminal breaks itself.
 const NARROWEST: usize = 40;
 
-/// The columns of the terminal that standard output goes to; `None` where that is not one.
+/// The columns of the terminal behind standard output; `None` where it is no terminal.
 #[must_use]
 pub fn stdout_columns() -> Option<usize> {
     let out = std::io::stdout();
     columns(out.is_terminal(), terminal_size_of(&out))
 }
 
-/// The same of standard error.
+/// The columns of the terminal behind standard error; `None` where it is no terminal.
 #[must_use]
 pub fn stderr_columns() -> Option<usize> {
     let out = std::io::stderr();
     columns(out.is_terminal(), terminal_size_of(&out))
 }
 
-/// Whether standard error is a terminal on which lines can be drawn again: not one that calls itself dumb.
+/// True if standard error is a terminal on which lines can be redrawn: not a dumb one.
 #[must_use]
 pub fn stderr_redraws() -> bool {
     std::io::stderr().is_terminal() && !is_dumb()
 }
 
-/// Whether `TERM` says that the terminal knows no escape sequences.
+/// True if `TERM` names a terminal without escape sequences.
 #[must_use]
 pub fn is_dumb() -> bool {
     std::env::var_os("TERM").is_some_and(|term| term == "dumb")
@@ -40,8 +40,8 @@ fn columns(is_terminal: bool, size: Option<(terminal_size::Width, terminal_size:
     columns.filter(|columns| *columns >= NARROWEST)
 }
 
-/// A message in lines of at most `width` columns, where its words allow. What a line goes on with is indented by two
-/// more than the line; a command to be copied (`next: ...`) stays one line.
+/// A message in lines of at most `width` columns, where its words allow. Continuation lines are indented by
+/// two columns more than the first; a command to be copied (`next: ...`) stays one line.
 #[must_use]
 pub fn message(text: &str, width: usize) -> String {
     let lines = text.split('\n').map(|line| {
@@ -93,7 +93,7 @@ pub fn broken(line: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// What must not be broken: words, and what stands between two backticks.
+/// The unbreakable pieces of a line: words, and texts between two backticks.
 fn words(line: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut is_open = false;

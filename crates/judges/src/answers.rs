@@ -1,5 +1,4 @@
-//! Answers that several methods ask for: their forms, and how they are read. Which method asks for which is not
-//! known here.
+//! Answers shared by several methods: their forms, and their readers. Nothing here depends on a method.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! How sure a model was of the spans that it named: the probabilities of the tokens that spell them in the answer.
-//! What an answer means is not its concern.
+//! A model's confidence in the spans that it named: the probabilities of the tokens that spell them in the
+//! answer. The meaning of the answer plays no part.
 //!
 //! A span's confidence is the geometric mean of its tokens' probabilities over the whole vocabulary, at
 //! temperature 1, to four digits. Range: 0 to 1. It is missing where the reply has no tokens.
@@ -15,8 +15,8 @@ pub fn value_confidences(reply: &Reply, key: &str) -> Vec<Option<f64>> {
     values(&reply.text, key).into_iter().map(|value| spelled.mean(&value)).collect()
 }
 
-/// Writes its confidence into each error of an answer, in the order of the answer: JSON whose spans are the values
-/// of this key, or else text that holds the spans.
+/// Writes its confidence into each error of an answer, in the order of the answer: JSON whose spans are the
+/// values of this key, or else text that holds the spans.
 pub fn note(reply: &Reply, key: &str, errors: &mut [ErrorSpan]) {
     let values = value_confidences(reply, key);
     if values.len() == errors.len() {
@@ -35,15 +35,15 @@ pub fn note(reply: &Reply, key: &str, errors: &mut [ErrorSpan]) {
     }
 }
 
-/// The tokens of a reply with the bytes of its text that each wrote.
+/// The tokens of a reply with the byte range of its text that each wrote.
 struct Spelled<'r> {
     reply: &'r Reply,
     bytes: Vec<Range<usize>>,
 }
 
 impl<'r> Spelled<'r> {
-    /// Follows the tokens through the text. A character can be spelled by several tokens, none of which is valid
-    /// text on its own: they share the bytes up to the next one that is.
+    /// Follows the tokens through the text. A character can be spelled by several tokens, none of which is
+    /// valid text on its own: they share the bytes up to the next one that is.
     fn of(reply: &'r Reply) -> Self {
         let mut bytes: Vec<Range<usize>> = Vec::with_capacity(reply.tokens.len());
         let mut at = 0;
@@ -71,7 +71,7 @@ impl<'r> Spelled<'r> {
         Self { reply, bytes }
     }
 
-    /// `None` of an empty span, which no token spells.
+    /// The geometric mean of a span; `None` for an empty span, which no token spells.
     fn mean(&self, span: &Range<usize>) -> Option<f64> {
         if span.is_empty() {
             return None;
@@ -90,7 +90,7 @@ fn share(bytes: &mut [Range<usize>], n: usize, shared: Range<usize>) {
     bytes[first..].fill(shared);
 }
 
-/// Where the string values of a key stand in a JSON text, without their quotes. The key inside a string is not
+/// Ranges of the string values of a key in a JSON text, without their quotes. The key inside a string is not
 /// found, since its quotes would be escaped.
 fn values(text: &str, key: &str) -> Vec<Range<usize>> {
     let key = format!("\"{key}\"");

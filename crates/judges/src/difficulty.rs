@@ -1,13 +1,16 @@
-//! How hard a source is to translate, from 1 to 10: the filter by which MENT's sentences were chosen. Tian et al.,
-//! "Beyond Literal Mapping", Appendix A.1, Figure 8. It judges no translation: each source is asked about once,
-//! and all its translations get the same verdict.
+//! Difficulty of translating a source, from 1 to 10: the filter by which MENT's sentences were chosen. Tian
+//! et al., "Beyond Literal Mapping", Appendix A.1, Figure 8. No translation is judged: there is one call per
+//! source, and all its translations get the same verdict.
 //!
 //! Differs:
-//! - Language. The figure says "English text"; ours says the source's language. All other words are the figure's.
+//! - Language. The figure says "English text"; ours says the source's language. All other words are the
+//!   figure's.
 //! - Where the text stands is not printed; ours puts it last, after `Text:`.
-//! - Answers. `paper` reads the JSON that was asked for; `strict` constrains it, its reasons to 800 characters.
+//! - Answers. `paper` reads the JSON that the prompt requests; `strict` constrains it, its reasons to 800
+//!   characters.
 //! - The paper does not say which scores are high enough to be kept; `--keep` takes a threshold or a share.
-//! - `raw` is the difficulty; `score` is its negative, for everywhere a higher score promises better translations.
+//! - `raw` is the difficulty; `score` is its negative, for everywhere a higher score promises better
+//!   translations.
 //! - The reasoning is in `calls.jsonl`.
 
 use serde::Deserialize;
@@ -32,10 +35,10 @@ const FORM: File = File { name: "difficulty/form.json", text: include_str!("diff
 /// Answer tokens of one question.
 const BUDGET: usize = 512;
 
-/// The questions that it asks.
+/// The stages of its calls.
 const RATE: Stage = Stage::new("rate");
 
-/// What `tribunal methods show difficulty` says.
+/// Metadata shown by `tribunal methods show difficulty`.
 pub const METHOD: Method = Method {
     name: "difficulty",
     summary: "how hard a source is to translate, 1 to 10; no translation is read",
@@ -51,7 +54,7 @@ pub const METHOD: Method = Method {
     ..Method::with(|settings, _| Ok(Difficulty::new(settings)?.into()))
 };
 
-/// The filter as it was asked for.
+/// A configured judge of difficulty.
 pub struct Difficulty {
     prompts: Prompts,
     form: ResponseFormat,
@@ -78,7 +81,7 @@ impl Difficulty {
     /// Reads the settings and the prompt.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names; weights and shots, which the method does not have.
+    /// The errors of [`super::registry::build`]; weights and shots, which the method does not have.
     pub fn new(settings: &Settings) -> Result<Self, setup::Error> {
         if settings.weights.is_some() || settings.shots.is_some() {
             let reason =

@@ -1,37 +1,41 @@
-//! EAPrompt: major and minor errors are named, then counted; the score weighs the counts. Lu and others, "Error
-//! Analysis Prompting Enables Human-Like Translation Evaluation in Large Language Models" (Findings of ACL 2024).
-//! One step: M-MAD Figure 6. Two steps, with counts from a fresh prompt: RATE Figure 25. Preset `code`: the authors'
-//! repository, Coldmist-Lu/ErrorAnalysis_Prompt at c74bf779.
+//! EAPrompt: major and minor errors are named, then counted; the score weighs the counts. Lu and others,
+//! "Error Analysis Prompting Enables Human-Like Translation Evaluation in Large Language Models" (Findings of
+//! ACL 2024). One step: M-MAD Figure 6. Two steps, with counts from a fresh prompt: RATE Figure 25. Preset
+//! `code`: the authors' repository, Coldmist-Lu/ErrorAnalysis_Prompt at c74bf779.
 //!
 //! Differs:
-//! - Prompts. `code` sends the repository's bytes: one example in front of the question, with its errors as a list or
-//!   in prose (`demo=itemized|detailed`), with or without the reference; with `steps=1` the counts end the same
-//!   answer. `paper` and `strict` have the figures' prompts. These show no reference; ours take the code's words for
-//!   it.
-//! - Examples. The repository has no licence, so this one holds only what M-MAD's figure prints: English-German, as a
-//!   list, without its reference. The others (English-Russian, Chinese-English, prose, references) are read from the
-//!   user's copy: `--shots .../EAPrompt/constants/context.py`. Without that file `code` refuses a segment whose
-//!   example is missing. For any other language pair the authors have no example, and none is shown; the signature's
-//!   `shots` names the pairs that have one. `--shots` also takes a file of one's own.
-//! - Whose examples. Each stands in front of its own language pair only, as in the repository; `shots=all` puts all
-//!   of them in front of every segment. RATE's figure has none, hence none with `steps=2` outside `code`.
-//! - The printed sum in M-MAD's figure misses one of five minor errors, ours does not; the figure's span `Briefe ,,`
-//!   is `Briefe` in `strict`.
-//! - Score. Paper: -(`w-major` * major + minor) with a latent `w-major`, which is 5 in M-MAD. Ours: 5 unless `w-major`
-//!   says otherwise, without a cap; `tribunal meta --also latent-weight` searches it over finished verdicts. One step:
-//!   in `paper` the number that the model computes, at most 0; in `strict` it is computed from the errors named.
-//! - Counts. Asked for in a prompt of their own; or, with `count=listed`, the listed errors are counted without a
-//!   second call, the cheaper way that the repository mentions. It publishes neither its regular expressions nor how
-//!   it reads an answer; our reading is in [`list`]. A verdict's errors are those that stage 1 names, as many of each
-//!   severity as were counted: surplus ones are left out, and one that was counted but not named has no span.
-//! - Answers. `paper` and `code` take free text: lists under `Major errors` and `Minor errors`, `<score>N</score>`,
-//!   and `x, x`. `strict` allows JSON with verbatim spans, and two numbers up to 99.
-//! - Repeats. The authors count what is named twice twice, and so do `paper` and `code`. Where `strict` counts by
-//!   itself (`count=listed`, `steps=1`), as many namings of one span count as it has occurrences. Counts that the
-//!   model was asked for stand as they are in every preset.
-//! - Budgets. Code: 256 tokens, and an answer that was cut is used as it is. `code` does the same; under the other
+//! - Prompts. `code` sends the repository's bytes: one example in front of the question, with its errors as a
+//!   list or in prose (`demo=itemized|detailed`), with or without the reference; with `steps=1` the counts
+//!   end the same answer. `paper` and `strict` have the figures' prompts. These show no reference; ours take
+//!   the code's words for it.
+//! - Examples. The repository has no licence, so this one holds only the example printed in M-MAD's figure:
+//!   English-German, as a list, without its reference. The others (English-Russian, Chinese-English, prose,
+//!   references) are read from the user's copy: `--shots .../EAPrompt/constants/context.py`. Without that
+//!   file, a segment whose example is missing is an error in `code`. For any other language pair the authors
+//!   have no example, and none is shown; the signature's `shots` names the pairs that have one. `--shots`
+//!   also takes a file of one's own.
+//! - Whose examples. Each stands in front of its own language pair only, as in the repository; `shots=all`
+//!   puts all of them in front of every segment. RATE's figure has none, hence none with `steps=2` outside
+//!   `code`.
+//! - The printed sum in M-MAD's figure misses one of five minor errors, ours does not; the figure's span
+//!   `Briefe ,,` is `Briefe` in `strict`.
+//! - Score. Paper: -(`w-major` * major + minor) with a latent `w-major`, which is 5 in M-MAD. Ours: 5 unless
+//!   `w-major` says otherwise, without a cap; `tribunal meta --also latent-weight` searches it over finished
+//!   verdicts. One step: in `paper` the number that the model computes, at most 0; in `strict` it is computed
+//!   from the errors named.
+//! - Counts. In a prompt of their own; or, with `count=listed`, the listed errors are counted without a
+//!   second call, the cheaper way that the repository mentions. It publishes neither its regular expressions
+//!   nor its reader of an answer; ours is in [`list`]. A verdict's errors are those named in stage 1, as many
+//!   of each severity as were counted: surplus ones are left out, and one that was counted but not named has
+//!   no span.
+//! - Answers. `paper` and `code` take free text: lists under `Major errors` and `Minor errors`,
+//!   `<score>N</score>`, and `x, x`. `strict` allows JSON with verbatim spans, and two numbers up to 99.
+//! - Repeats. The authors count errors that are named twice twice, and so do `paper` and `code`. Where
+//!   `strict` counts by itself (`count=listed`, `steps=1`), as many namings of one span count as it has
+//!   occurrences. Counts given by the model are unchanged in every preset.
+//! - Budgets. Code: 256 tokens, and a cut answer is used unchanged. `code` does the same; under the other
 //!   presets the verdict is `truncated`.
-//! - A segment whose source and hypothesis are both empty is not asked about and has no verdict.
+//! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
 use std::collections::BTreeMap;
 
@@ -73,11 +77,11 @@ const ERRORS_BUDGET: usize = 768;
 const COUNT_BUDGET: usize = 32;
 const CODE_BUDGET: usize = 256;
 
-/// The questions that it asks.
+/// The stages of its calls.
 const IDENTIFY: Stage = Stage::new("identify");
 const COUNT_STAGE: Stage = Stage::new("count");
 
-/// What `tribunal methods show eaprompt` says.
+/// Metadata shown by `tribunal methods show eaprompt`.
 pub const METHOD: Method = Method {
     name: "eaprompt",
     summary: "major and minor errors are named, then counted",
@@ -91,7 +95,7 @@ pub const METHOD: Method = Method {
 };
 
 options! {
-    /// What it can be told.
+    /// Options of EAPrompt.
     pub struct Options {
         "steps" is_one_step: bool = { "2" => false, "1" => true },
             "2: errors first, then their counts; 1: both in one answer";
@@ -111,7 +115,7 @@ options! {
     }
 }
 
-/// Which worked examples are shown.
+/// Selection of the worked examples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExampleSet {
     Auto,
@@ -121,7 +125,7 @@ pub enum ExampleSet {
     None,
 }
 
-/// EAPrompt as it was asked for.
+/// A configured EAPrompt judge.
 pub struct EaPrompt {
     prompts: Prompts,
     preset: Preset,
@@ -132,7 +136,7 @@ pub struct EaPrompt {
     max_tokens: Option<usize>,
 }
 
-/// Where the counts come from.
+/// Source of the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Counting {
     /// Stage 2.
@@ -162,7 +166,7 @@ impl From<EaPrompt> for Judge {
     fn from(judge: EaPrompt) -> Self {
         let calls = match (judge.counting, judge.preset) {
             (Counting::Listed | Counting::Within, _) => Calls::exactly(1),
-            // What the first answer says is counted whatever it is.
+            // The first answer is counted whether or not it can be read.
             (Counting::Prompted, Preset::Code) => Calls::exactly(2),
             (Counting::Prompted, Preset::Paper | Preset::Strict) => Calls::up_to(2),
         };
@@ -175,8 +179,8 @@ impl EaPrompt {
     /// Reads the settings, the prompts and the examples.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names; weights, which the option `w-major` stands for; options that do not go
-    /// together; a file of examples that cannot be used.
+    /// The errors of [`super::registry::build`]; weights, which the option `w-major` stands for; options that
+    /// do not go together; a file of examples that cannot be used.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let preset = settings.preset;
         let counting = match (*options.is_one_step, *options.is_listed) {
@@ -213,7 +217,7 @@ impl EaPrompt {
         Ok(judge)
     }
 
-    /// Fills every template in once.
+    /// Renders every template once.
     fn try_out(&self) -> Result<(), Error> {
         let texts = Texts { source: "a", reference: self.shows_reference.then_some("c"), target: "b" };
         self.question(texts, false)?;
@@ -239,28 +243,28 @@ impl EaPrompt {
         Ok(verdict)
     }
 
-    /// Stage 1: the answer, and the errors that it names.
+    /// Stage 1: the answer, and the errors named in it.
     fn identify(&self, panel: &Panel, segment: &Segment) -> Result<(String, Vec<ErrorSpan>), Error> {
         let chat = self.chat(segment)?;
         let form = self.form(segment)?;
         let budget = self.errors_budget();
         let sampling = Sampling { max_tokens: budget, ..panel.sampling.clone() };
         let reply = panel.ask_with(Role::Annotator, IDENTIFY, &chat, &form, &sampling)?;
-        // The authors' code passes on what was cut as it is.
+        // The authors' code passes on a cut answer unchanged.
         let answer =
             if self.preset == Preset::Code { &reply.text } else { reading::whole(&reply, budget)?.trim() };
         let mut named = match (self.preset, self.counting) {
             (Preset::Strict, _) => read_json(answer)?,
             (_, Counting::Listed) => list::count(answer)?,
             (Preset::Paper, _) => list::read(answer)?,
-            // What the answer lists only marks the errors; the counts make the score.
+            // The listed errors only mark the text; the counts make the score.
             (Preset::Code, _) => list::read(answer).unwrap_or_default(),
         };
         confidence::note(&reply, "span", &mut named);
         Ok((answer.to_owned(), named))
     }
 
-    /// Stage 2: how many major and minor errors the answer of stage 1 names, asked in a fresh prompt.
+    /// Stage 2: the numbers of major and minor errors in the answer of stage 1, from a fresh prompt.
     fn count(&self, panel: &Panel, errors: &str) -> Result<[usize; 2], Error> {
         let chat = self.count_chat(errors)?;
         let form = match self.preset {
@@ -277,7 +281,7 @@ impl EaPrompt {
         }
     }
 
-    /// Weighs the errors and sums them up. Counts that the model was asked for stand as they are.
+    /// Weighs the errors and sums them up. Counts given by the model are not changed.
     fn verdict(&self, segment: &Segment, errors: Vec<ErrorSpan>) -> Verdict {
         let is_asked = self.counting == Counting::Prompted;
         let repeats = if is_asked { Repeats::Charged } else { self.preset.repeats() };

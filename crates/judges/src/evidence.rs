@@ -1,4 +1,5 @@
-//! Evidence: an offline index over the user's own documents, which RATE's search agent queries. It judges nothing.
+//! Evidence: an offline index over the user's own documents, which RATE's search agent queries. Nothing is
+//! judged here.
 //!
 //! The same documents give the same fingerprint and the same answers, on every machine.
 
@@ -16,14 +17,14 @@ mod index;
 #[cfg(feature = "search")]
 pub use index::{Index, Manifest, build};
 
-/// What a search finds: a part of a document, short enough for a prompt.
+/// A passage: a part of a document, short enough for a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passage {
     /// The document's or entry's name; empty when it has none.
     #[serde(default)]
     pub title: String,
     pub text: String,
-    /// Where it comes from: `FILE:LINE`, or an address.
+    /// Its place, `FILE:LINE`, or an address.
     #[serde(default)]
     pub origin: String,
 }
@@ -37,7 +38,7 @@ pub struct Hit {
     pub score: f32,
 }
 
-/// Why evidence cannot be indexed or found.
+/// The reason why evidence cannot be indexed or found.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot {action} `{}`: {source}", path.display())]
@@ -69,7 +70,7 @@ impl Index {
         Err(Error::NotBuilt(dir.into()))
     }
 
-    /// The fingerprint of an index, which there is none of.
+    /// The fingerprint of an index; there is none without the feature.
     #[must_use]
     pub fn fingerprint(&self) -> &str {
         match *self {}

@@ -1,14 +1,14 @@
-//! The mean of a score's distribution: it uses the model's exact probability of every value that the answer could
-//! have, instead of the one value that was written. It does not apply to answers in words.
+//! The mean of a score's distribution, from the model's exact probability of every value that the answer
+//! could have, instead of the one value that was written. It does not apply to answers in words.
 
 use super::{Error, Panel, Role, Step};
 use crate::llm::{self, Chat, Scored};
 
-/// The mean of a whole number from 0 to 100, as [`score`] has it: of each number its digits and no further one. The
-/// numbers are a tree of digits, which costs ten tokens where a digit is a token.
+/// The mean of a whole number from 0 to 100, computed as by [`score`]: of each number its digits and no
+/// further one. The numbers are a tree of digits, which costs ten tokens where a digit is a token.
 ///
 /// # Errors
-/// As [`score`].
+/// Those of [`score`].
 pub fn percent(
     panel: &Panel,
     role: Role,
@@ -20,15 +20,16 @@ pub fn percent(
     score(panel, role, step, chat, prefix, &values)
 }
 
-/// The probability-weighted mean of values, each given with the text that would state it. `prefix` is the part of the
-/// answer in front of it. The share of 8 that goes on to 85 is deducted from 8 where both are values. Where 8 could go on
-/// to what is no value, such as 8.5, each text should include what ends it (`}` or `,`).
+/// The probability-weighted mean of values, each given with the text that would state it. `prefix` is the
+/// part of the answer in front of it. The share of 8 that continues to 85 is deducted from 8 where both are
+/// values. Where 8 could continue to a text that is no value, such as 8.5, each text should include the
+/// character that ends it (`}` or `,`).
 ///
-/// The probabilities are normalized over these values; anything else the model could have said does not count.
+/// The probabilities are normalized over these values; other continuations do not count.
 ///
 /// # Errors
-/// What the model's [`crate::llm::Llm::score_continuations`] returns; [`Error::NoSignal`] when the model gives each value
-/// no more probability than chance would; [`Error::Failed`] when it gives every value a
+/// The errors of the model's [`crate::llm::Llm::score_continuations`]; [`Error::NoSignal`] when the model
+/// gives each value no more probability than chance would; [`Error::Failed`] when it gives every value a
 /// probability of 0.
 pub fn score(
     panel: &Panel,
@@ -49,8 +50,8 @@ pub fn score(
         .ok_or_else(|| Error::Failed("the model gives every score on the scale a probability of 0".into()))
 }
 
-/// The share of each text that ends there, without what goes on, token by token, to a longer text of the list.
-/// Shares are relative to the likeliest text.
+/// The share of each text that ends there, without the part that continues, token by token, to a longer text
+/// of the list. Shares are relative to the likeliest text.
 fn ended(scored: &[Scored]) -> Vec<f64> {
     let most = scored.iter().map(Scored::logprob).filter(|l| l.is_finite()).fold(f64::NEG_INFINITY, f64::max);
     let share = |w: &Scored| if w.logprob().is_finite() { (w.logprob() - most).exp() } else { 0.0 };

@@ -1,37 +1,37 @@
-//! Focus Sentence Prompting (FSP): the whole document is context, one segment of it is judged at a time. "FSP"
-//! paper, Figure 13 (the prompt), Figures 10 to 12 (the shots). One verdict for every segment; the granularity
-//! is how much a prompt shows: its segment, its document, or five documents. It aligns nothing: the model
-//! finds the source of the focus by itself.
+//! Focus Sentence Prompting (FSP): the whole document is context, one segment of it is judged at a time.
+//! "FSP" paper, Figure 13 (the prompt), Figures 10 to 12 (the shots). One verdict for every segment; the
+//! granularity is how much a prompt shows: its segment, its document, or five documents. It aligns nothing:
+//! the model finds the source of the focus by itself.
 //!
 //! Differs:
 //! - No code is published; there is no preset `code`.
 //! - Weights and aggregation. Paper: never given; errors are "summed". Ours: by default `gemba` at `seg`, and
-//!   `gemba-sum`, which has no limits, at `doc` and `5doc`, as in [`super::gemba_mqm`], whatever a translation's
-//!   length; a segment's score is the sum of its errors under them, a system's is the mean over segments. `score=da`
-//!   takes the quality score.
-//! - Repeats. Paper: silent. `paper` charges every naming of an error; `strict` as many namings of one span and type
-//!   as the span occurs in its focus (or in the source), each at its own occurrence.
+//!   `gemba-sum`, which has no limits, at `doc` and `5doc`, as in [`super::gemba_mqm`], whatever a
+//!   translation's length; a segment's score is the sum of its errors under them, a system's is the mean over
+//!   segments. `score=da` takes the quality score.
+//! - Repeats. Paper: silent. `paper` charges every naming of an error; `strict` as many namings of one span
+//!   and type as the span occurs in its focus (or in the source), each at its own occurrence.
 //! - Shots. Figures 10 to 12 show neither `target_segment` nor `quality_score`. `paper` keeps that; `strict`
 //!   makes each shot's translation its target segment and says that the quality score is to be added.
 //! - Answers. As in [`super::gemba_mqm`]'s JSON form: `paper` enforces the printed schema (the span first,
-//!   optional, and any string: one that is not in the text hurts precision); `strict` puts the category first, takes
-//!   spans from the focus segment and those of omissions from the source segment that the input pairs with
-//!   it, verbatim and not empty, at most 10 errors.
-//! - A focus whose text occurs more than once in the document. Paper: silent. `strict` says which occurrence
-//!   is meant, after the shared prefix; `paper` keeps the prompt as printed.
+//!   optional, and any string: one that is not in the text hurts precision); `strict` puts the category
+//!   first, takes spans from the focus segment and those of omissions from the source segment that the input
+//!   pairs with it, verbatim and not empty, at most 10 errors.
+//! - A focus whose text occurs more than once in the document. Paper: silent. `strict` numbers the
+//!   occurrence, after the shared prefix; `paper` keeps the prompt as printed.
 //! - Explanations can be left out (`explain=off`), which the paper tries on the GEMBA prompt only (B.2).
 //! - Documents and segments are joined by a newline.
-//! - Whole documents. Paper: assumes segments (Limitations). `strict` cuts a segment that is a document by itself
-//!   into sentences, each a focus ([`sentences`]; `sentences=on` cuts every segment, `off` none), where its translation
-//!   has more than five: the verdict is still the segment's, with the errors of its sentences and the mean of their
-//!   quality scores.
-//! - Beyond the paper, in `strict`: `omissions=on` asks one more question about each group, for source sentences
-//!   that are left out ([`omissions`]), which become errors of their segments; when it fails, no segment of the
-//!   group has a verdict. `window=on` shows less and less of a document around the focus while the prompt is
-//!   longer than the context; the question for omissions is not cut.
+//! - Whole documents. Paper: assumes segments (Limitations). `strict` cuts a segment that is a document by
+//!   itself into sentences, each a focus ([`sentences`]; `sentences=on` cuts every segment, `off` none),
+//!   where its translation has more than five: the verdict is still the segment's, with the errors of its
+//!   sentences and the mean of their quality scores.
+//! - Beyond the paper, in `strict`: `omissions=on` asks one more question about each group, for source
+//!   sentences that are left out ([`omissions`]), which become errors of their segments; when it fails, no
+//!   segment of the group has a verdict. `window=on` shows less and less of a document around the focus while
+//!   the prompt is longer than the context; the question for omissions is not cut.
 //! - Beyond the paper, in `strict`: `score=expected-da` takes the mean of the quality score's distribution
 //!   ([`super::answers::chances`]); `raw` stays what is written.
-//! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict. An empty
+//! - A segment whose source and hypothesis are both empty has no model call and no verdict. An empty
 //!   hypothesis can only have omissions, an empty source none (`strict`).
 
 use std::ops::Range;
@@ -70,14 +70,14 @@ const PROMPT: File = File { name: "fsp/fsp.j2", text: include_str!("fsp/fsp.j2")
 /// Answer tokens of one question.
 const BUDGET: usize = 1024;
 
-/// The most errors that `strict` lets an answer name: twice what WMT's annotators mark in a segment.
+/// Maximum number of errors of a `strict` answer: twice that of WMT's annotators in a segment.
 const MAX_ERRORS: usize = 10;
 
-/// The questions that it asks.
+/// The stages of its calls.
 const FOCUS: Stage = Stage::new("focus");
 const OMISSIONS: Stage = Stage::new("omissions");
 
-/// What `tribunal methods show fsp` says.
+/// Metadata shown by `tribunal methods show fsp`.
 pub const METHOD: Method = Method {
     name: "fsp",
     summary: "the whole document as context, one focus segment judged at a time",
@@ -96,7 +96,7 @@ pub const METHOD: Method = Method {
 };
 
 options! {
-    /// What it can be told.
+    /// Options of FSP.
     pub struct Options {
         "shots" has_shots: bool = { "3" => true, "0" => false }, "worked examples before the question";
         "explain" explain: bool = { "on" => true, "off" => false }, "ask why each span is an error";
@@ -113,7 +113,7 @@ options! {
     }
 }
 
-/// FSP as it was asked for.
+/// A configured FSP judge.
 pub struct Fsp {
     prompts: Prompts,
     granularity: Granularity,
@@ -127,7 +127,7 @@ pub struct Fsp {
     budget: usize,
 }
 
-/// Which segments are cut into sentences.
+/// Selection of the segments that are cut into sentences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sentences {
     /// Those that are a whole document.
@@ -136,9 +136,9 @@ pub enum Sentences {
     Off,
 }
 
-/// What one question found.
+/// The errors and the quality score of one answer.
 struct Answer {
-    /// Located in their segment.
+    /// The errors, located in their segment.
     errors: Vec<ErrorSpan>,
     /// The quality score as written, and as it counts.
     quality: Option<[f64; 2]>,
@@ -184,7 +184,7 @@ impl Fsp {
     /// Reads the settings, the prompts and the shots.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names, and what goes beyond the paper with its preset.
+    /// The errors of [`super::registry::build`], and options beyond the paper with its preset.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let layout = AnswerFormat {
             is_strict: settings.preset == Preset::Strict,
@@ -229,7 +229,7 @@ impl Fsp {
         Ok(judge)
     }
 
-    /// What is asked about, in order; nothing of a segment that is empty on both sides, or only context.
+    /// The foci in order; none for a segment that is empty on both sides, or only context.
     fn foci<'a>(&self, panel: &Panel, group: &'a [Segment]) -> Vec<Focus<'a>> {
         let foci =
             (group.iter().enumerate()).filter(|(idx, segment)| panel.wants(*idx) && !segment.is_blank());
@@ -249,7 +249,7 @@ impl Fsp {
         foci.flat_map(segment_foci).collect()
     }
 
-    /// Whether a segment is judged sentence by sentence.
+    /// True if a segment is judged sentence by sentence.
     fn cuts(&self, group: &[Segment], idx: usize) -> bool {
         let segment = &group[idx];
         let is_alone = || {
@@ -358,7 +358,8 @@ impl Fsp {
             target_lang: &'a str,
             target: &'a str,
             focus: &'a str,
-            /// Which occurrence of its text in the translation the focus is, from 1, within longer texts too.
+            /// Which occurrence of its text in the translation the focus is, from 1, also within longer
+            /// texts.
             occurrence: usize,
             occurrences: usize,
         }

@@ -1,23 +1,24 @@
 //! GEMBA-DA: one prompt asks for a score from 0 to 100. Kocmi and Federmann, "Large Language Models Are
 //! State-of-the-Art Evaluators of Translation Quality" (EAMT 2023); the JSON prompt is RATE's Figure 24. It
-//! finds no error spans.
+//! marks no error spans.
 //!
 //! Differs:
-//! - Prompt. Code: ends in `Score: ` and expects a bare number. RATE: JSON. `code` follows the code, `paper` and
-//!   `strict` follow RATE.
-//! - Answer. Code: exactly one run of digits in the whole answer (so `-5` is 5 and `85.5` is nothing), or `NN/100`.
-//!   RATE: silent. `code` does the same; `paper` reads the JSON object that was asked for and accepts fractions;
-//!   `strict` allows whole numbers from 0 to 100 only.
-//! - No number. Code: asks again at temperature 0.1, 0.2, ... 1.0, then gives up. `code` does the same, and the verdict
-//!   is `unparsable`; the other presets ask once. Budgets: see [`super::code::gemba_api`].
-//! - Beyond the paper: `score=expected` takes the mean of the score's distribution, from the exact probabilities of
-//!   0 to 100 as the JSON's number, which no further digit follows; `raw` stays the number that the model wrote.
-//! - Reference (`reference=on`, or automatically when every segment has one). Paper and code have that variant, RATE
-//!   does not: `paper` and `strict` take the paper's words for it. An input with a segment without one is refused.
-//!   The reference stands without quotes in the paper's Figure 1 and in the code as first published (a462001f), and
-//!   so it does here; two other commits (0fdcd8d8, 55bd91b0) quote it.
+//! - Prompt. Code: ends in `Score: ` and expects a bare number. RATE: JSON. `code` follows the code, `paper`
+//!   and `strict` follow RATE.
+//! - Answer. Code: exactly one run of digits in the whole answer (so `-5` is 5 and `85.5` is nothing), or
+//!   `NN/100`. RATE: silent. `code` does the same; `paper` reads the JSON object that was asked for and
+//!   accepts fractions; `strict` allows whole numbers from 0 to 100 only.
+//! - No number. Code: asks again at temperature 0.1, 0.2, ... 1.0, then gives up. `code` does the same, and
+//!   the verdict is `unparsable`; the other presets ask once. Budgets: see [`super::code::gemba_api`].
+//! - Beyond the paper: `score=expected` takes the mean of the score's distribution, from the exact
+//!   probabilities of 0 to 100 as the JSON's number, which no further digit follows; `raw` stays the number
+//!   that the model wrote.
+//! - Reference (`reference=on`, or automatically when every segment has one). Paper and code have that
+//!   variant, RATE does not: `paper` and `strict` take the paper's words for it. An input with a segment
+//!   without one is refused. The reference stands without quotes in the paper's Figure 1 and in the code as
+//!   first published (a462001f), and so it does here; two other commits (0fdcd8d8, 55bd91b0) quote it.
 //! - Lines. The authors' program strips its input lines, and so does `code`.
-//! - A segment whose source and hypothesis are both empty is not asked about and has no verdict.
+//! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
 use serde::{Deserialize, Serialize};
 
@@ -46,18 +47,18 @@ const FORM: File = File { name: "gemba_da/form.json", text: include_str!("gemba_
 /// Answer tokens of one question outside `code`: a number in a small object.
 const BUDGET: usize = 64;
 
-/// The questions that it asks.
+/// The stages of its calls.
 const ASSESS: Stage = Stage::new("assess");
 const EXPECT: Stage = Stage::new("expect");
 
-/// What `tribunal methods show gemba-da` says.
+/// Metadata shown by `tribunal methods show gemba-da`.
 pub const METHOD: Method = Method {
     name: "gemba-da",
     summary: "a direct score of 0 to 100 from one prompt, without errors",
     citation: "Kocmi and Federmann 2023, GEMBA-DA; RATE, Figure 24 (JSON)",
     stages: &[ASSESS, EXPECT],
-    // As `code`, up to five more for cut answers and ten for unusable ones; with score=expected, one more that weighs
-    // all scores.
+    // As `code`, up to five more for cut answers and ten for unusable ones; with score=expected, one more
+    // that weighs all scores.
     calls: Calls { least: 1, typical: 1, most: 16 },
     answer_tokens: Some(7),
     scale: Scale::PERCENT,
@@ -66,7 +67,7 @@ pub const METHOD: Method = Method {
 };
 
 options! {
-    /// What it can be told.
+    /// Options of GEMBA-DA.
     pub struct Options {
         "score" is_expected: bool = { "greedy" => false, "expected" => true },
             "the number that is written, or the mean of its distribution";
@@ -76,7 +77,7 @@ options! {
     }
 }
 
-/// GEMBA-DA as it was asked for.
+/// A configured GEMBA-DA judge.
 pub struct GembaDa {
     prompts: Prompts,
     preset: Preset,
@@ -104,8 +105,8 @@ impl From<GembaDa> for Judge {
     }
 }
 
-/// The calls of a question for one number: the program asks again where it finds none, and a distribution is scored in
-/// a call of its own.
+/// The calls of a question for one number: the program asks again where there is none in the answer, and a
+/// distribution is scored in a call of its own.
 pub(super) fn scale_calls(preset: Preset, is_expected: bool, max_tokens: Option<usize>) -> Calls {
     match preset {
         Preset::Code => {
@@ -120,7 +121,7 @@ impl GembaDa {
     /// Reads the settings and the prompts.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names; weights and shots, which the method does not have.
+    /// The errors of [`super::registry::build`]; weights and shots, which the method does not have.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         if settings.weights.is_some() || settings.shots.is_some() {
             let reason = "gemba-da has neither severity weights nor shots; hint: leave weights and shots out";
@@ -197,7 +198,7 @@ pub(super) struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    /// The values about one segment, stripped as the authors' program does it in `code`.
+    /// The values about one segment, stripped in `code`, as by the authors' program.
     ///
     /// # Errors
     /// [`Error::Failed`] when the reference is to be shown and the segment has none.
@@ -216,7 +217,7 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// Values that try a prompt out.
+    /// Values for a test rendering of a prompt.
     pub(super) fn sample(shows_reference: bool) -> Self {
         let reference = shows_reference.then_some("c");
         Self { source_lang: "", source: "a", target_lang: "", target: "b", reference }
@@ -237,10 +238,10 @@ fn read_json(text: &str) -> Result<f64, Error> {
     Err(reading::unusable(text, &format!("score `{score}` is not in 0 to 100")))
 }
 
-/// The number that GEMBA finds in an answer: the only run of digits, or the first of `NN/100` and nothing else;
-/// at most 100.
+/// The number that GEMBA takes from an answer: the only run of digits, or the first of `NN/100` and nothing
+/// else; at most 100.
 ///
-/// Source: `gemba/prompt.py`, `parse_numerical_answer`. Its pattern for a quoted number in a list can add
+/// Source: `gemba/prompt.py`, `parse_numerical_answer`. Its pattern for a quoted number in a list adds
 /// nothing to the first rule.
 pub(super) fn read_number(answer: &str) -> Option<f64> {
     let digits = |run: &&str| !run.is_empty() && run.bytes().all(|byte| byte.is_ascii_digit());
@@ -248,7 +249,7 @@ pub(super) fn read_number(answer: &str) -> Option<f64> {
     let mut runs = ascii.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty());
     let number = match (runs.next()?, runs.next()) {
         (run, None) => run,
-        // Python's `$` also stands before a last newline.
+        // Python's `$` also matches before a final newline.
         _ => answer.strip_suffix('\n').unwrap_or(answer).strip_suffix("/100").filter(digits)?,
     };
     number.parse::<u64>().ok().filter(|score| *score <= 100).map(|score| score as f64)

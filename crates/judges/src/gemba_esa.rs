@@ -1,40 +1,45 @@
-//! GEMBA-ESA: first the error spans, major and minor only, then a score from 0 to 100 that has seen them. Microsoft's
-//! submission to the metrics task of WMT 2024, after Kocmi and others, "Error Span Annotation: A Balanced Approach for
-//! Human Evaluation of Machine Translation" (WMT 2024), and the baseline of WMT 2026's evaluation task
-//! (`edition=wmt26`), Ammonsh/WMT26-QE-baselines at b7e2ee0e, `run_qe_local.py`. No paper describes them, so there is
-//! no preset `paper`.
+//! GEMBA-ESA: first the error spans, major and minor only, then a score from 0 to 100 that has seen them.
+//! Microsoft's submission to the metrics task of WMT 2024, after Kocmi and others, "Error Span Annotation: A
+//! Balanced Approach for Human Evaluation of Machine Translation" (WMT 2024), and the baseline of WMT 2026's
+//! evaluation task (`edition=wmt26`), Ammonsh/WMT26-QE-baselines at b7e2ee0e, `run_qe_local.py`. No paper
+//! describes them, so there is no preset `paper`.
 //!
 //! Differs:
-//! - Stage 1. Code: the answer is passed on unread. `code` does the same, and its verdict lists errors where lines can
-//!   be read as such; `strict` allows only the layout of the examples, with spans copied from the text (see
-//!   [`super::gemba_mqm::blocks`]; only `Major:` can name a non-translation).
-//! - Stage 2. Code: exactly one run of digits, or else the question is asked again, hotter, up to temperature 1.
-//!   `code` does the same; `strict` allows whole numbers from 0 to 100 only.
-//! - Budgets. Code: none in either stage. An answer that is cut all the same counts as no answer: stage 2 then shows
-//!   `None` as its spans, and a cut score is none. `code` does the same; see [`super::code::gemba_api`].
-//! - Examples. GEMBA-MQM's three, with their critical errors as major ones; a block without errors says `no-error`.
+//! - Stage 1. Code: the answer is passed on unread. `code` does the same, and its verdict lists errors where
+//!   lines can be read as such; `strict` allows only the layout of the examples, with spans copied from the
+//!   text (see [`super::gemba_mqm::blocks`]; only `Major:` can name a non-translation).
+//! - Stage 2. Code: exactly one run of digits, or else the question is repeated at a higher temperature, up
+//!   to 1. `code` does the same; `strict` allows whole numbers from 0 to 100 only.
+//! - Budgets. Code: none in either stage. An answer that is cut all the same counts as no answer: stage 2
+//!   then shows `None` as its spans, and a cut score is none. `code` does the same; see
+//!   [`super::code::gemba_api`].
+//! - Examples. GEMBA-MQM's three, with their critical errors as major ones; a block without errors says
+//!   `no-error`.
 //! - Beyond the code: `score=expected` (`strict`) takes the mean of the score's distribution, from the exact
-//!   probabilities of 0 to 100 as the answer of stage 2; `raw` and `quality_score` stay the number that the model
-//!   wrote.
+//!   probabilities of 0 to 100 as the answer of stage 2; `raw` and `quality_score` stay the number that the
+//!   model wrote.
 //! - Score. That of stage 2; the weights (`gemba` by default) only mark the errors.
-//! - Repeats. The score knows none. `code` lists every naming of an error, `strict` as many of one span and type as the
-//!   span has occurrences.
-//! - A segment whose source and hypothesis are both empty is not asked about and has no verdict.
-//! - WMT 2026, prompts. The baseline's are published without a licence: `code` reads them from the user's copy
-//!   (`--prompts`). Those of `strict` are GEMBA-ESA's, without examples and with a layout for the answer, and with
-//!   instructions by domain in our words.
+//! - Repeats. The score has none. `code` lists every naming of an error, `strict` as many of one span and
+//!   type as the span has occurrences.
+//! - A segment whose source and hypothesis are both empty has no model call and no verdict.
+//! - WMT 2026, prompts. The baseline's are published without a licence: `code` reads them from the user's
+//!   copy (`--prompts`). Those of `strict` are GEMBA-ESA's, without examples and with a layout for the
+//!   answer, and with instructions by domain in our words.
 //! - WMT 2026, reference. The baseline reads it and shows it to no model. `strict` shows it on request
 //!   (`reference=on`), with how it was made.
-//! - WMT 2026, answers. The baseline reads answers that are cut; takes from lines under a header what looks like
-//!   `category - "span"`, and drops the rest; takes a JSON object's `score`, or else the last number from 0 to 100.
-//!   `code` does the same; `strict` allows the same answers as for WMT 2024. The baseline drops a span that it does
-//!   not find in the translation, even with single spaces, and marks the first occurrence of others (of single spaces,
-//!   at offsets of the text that has them); spans are located here as for all methods.
-//! - WMT 2026, thinking. The baseline samples at temperature 0.6 and top-p 0.95, with 8,192 tokens for thought and
-//!   spans, and 64 for thought and score, which cuts the thought: its score is then a number out of the thought. Where
-//!   the chat template opens the thought, the baseline takes it for a part of the annotation. `code` does the same; in
-//!   `strict` both stages think within the budget, and the answer follows the thought.
-//! - WMT 2026, empty translations. The baseline scores them 0, with an omission, and asks nothing; so does `code`.
+//! - WMT 2026, answers. The baseline reads answers that are cut; takes from lines under a header what looks
+//!   like `category - "span"`, and drops the rest; takes a JSON object's `score`, or else the last number
+//!   from 0 to 100. `code` does the same; `strict` allows the same answers as for WMT 2024. The baseline
+//!   drops a span that it does not find in the translation, even with single spaces, and marks the first
+//!   occurrence of others (of single spaces, at offsets of the text that has them); spans are located here as
+//!   for all methods.
+//! - WMT 2026, thinking. The baseline samples at temperature 0.6 and top-p 0.95, with 8,192 tokens for
+//!   thought and spans, and 64 for thought and score, which cuts the thought: its score is then a number out
+//!   of the thought. Where the chat template opens the thought, the baseline takes it for a part of the
+//!   annotation. `code` does the same; in `strict` both stages think within the budget, and the answer
+//!   follows the thought.
+//! - WMT 2026, empty translations. The baseline scores them 0, with an omission, without a call; so does
+//!   `code`.
 
 use serde::Serialize;
 
@@ -74,16 +79,16 @@ const SHOTS: File = File { name: "gemba_esa/shots.jsonl", text: include_str!("ge
 const SPANS_BUDGET: usize = 768;
 const SCORE_BUDGET: usize = 64;
 
-/// The questions that it asks.
+/// The stages of its calls.
 const SCORE_STAGE: Stage = Stage::new("score");
 const SPANS_STAGE: Stage = Stage::new("spans");
 const EXPECT: Stage = Stage::new("expect");
 const THINK: Stage = Stage::new("think");
 
-/// The most errors that `strict` lets a block of stage 1 name: as many as WMT's annotators mark.
+/// Maximum number of errors in a block of stage 1 in `strict`: that of WMT's annotators.
 const MAX_ERRORS: usize = 5;
 
-/// What `tribunal methods show gemba-esa` says.
+/// Metadata shown by `tribunal methods show gemba-esa`.
 pub const METHOD: Method = Method {
     name: "gemba-esa",
     summary: "error spans first, then a score of 0 to 100 that has seen them",
@@ -98,7 +103,7 @@ pub const METHOD: Method = Method {
     ..Method::with(build)
 };
 
-/// Whose prompts are shown.
+/// Edition of the prompts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edition {
     Wmt24,
@@ -106,7 +111,7 @@ pub enum Edition {
 }
 
 options! {
-    /// What it can be told.
+    /// Options of GEMBA-ESA.
     pub struct Options {
         "shots" has_shots: bool = { "3" => true, "0" => false }, "worked examples before the first question";
         "score" is_expected: bool = { "greedy" => false, "expected" => true },
@@ -134,7 +139,7 @@ options! {
 }
 
 impl Options {
-    /// The most tokens of a thought; `None` without thinking.
+    /// Maximum number of tokens of a thought; `None` without thinking.
     ///
     /// # Errors
     /// [`setup::Error::Conflict`] for a number that is not whole or below 1.
@@ -149,7 +154,7 @@ impl Options {
     }
 }
 
-/// GEMBA-ESA as it was asked for.
+/// A configured GEMBA-ESA judge.
 pub struct GembaEsa {
     prompts: Prompts,
     preset: Preset,
@@ -157,9 +162,9 @@ pub struct GembaEsa {
     weights: &'static Weights,
     expected: bool,
     max_tokens: Option<usize>,
-    /// What the prompts of WMT 2026 show; `None` for those of WMT 2024.
+    /// Additional content of the prompts of WMT 2026; `None` for those of WMT 2024.
     shown: Option<Shown>,
-    /// The most tokens of a thought.
+    /// Maximum number of tokens of a thought.
     thinking: Option<usize>,
 }
 
@@ -189,7 +194,7 @@ impl Protocol for GembaEsa {
 impl From<GembaEsa> for Judge {
     fn from(judge: GembaEsa) -> Self {
         let calls = match judge.preset {
-            // Errors in any words will do; a score must be a number.
+            // Errors may be in any words; a score must be a number.
             Preset::Code => {
                 let room = TokenBudget::free(judge.max_tokens);
                 let most = 2 * room.most_calls() + usize::from(gemba_api::HOTTER);
@@ -220,7 +225,7 @@ fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Er
     Ok(GembaEsa::new(settings, &options)?.into())
 }
 
-/// Refuses options that an edition does not have.
+/// Rejects options that an edition does not have.
 fn check_options(settings: &Settings, options: &Options, given: &GivenOptions) -> Result<(), setup::Error> {
     let conflict = |reason: String| Err(setup::Error::Conflict(reason));
     let reasoning = SharedOptions::read(given).effort;
@@ -252,7 +257,7 @@ impl GembaEsa {
     /// Reads the settings, the prompts and the shots.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names.
+    /// The errors of [`super::registry::build`].
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let expected = *options.is_expected;
         if expected && settings.preset == Preset::Code {
@@ -283,7 +288,7 @@ impl GembaEsa {
         Ok(judge)
     }
 
-    /// Stage 1: the answer as it is and the errors in it.
+    /// Stage 1: the unchanged answer and the errors in it.
     fn spans(&self, panel: &Panel, segment: &Segment) -> Result<(String, Vec<ErrorSpan>), Error> {
         let chat = self.spans_chat(segment)?;
         if self.preset == Preset::Code {
@@ -300,7 +305,7 @@ impl GembaEsa {
         Ok((answer.to_owned(), errors))
     }
 
-    /// Any answer will do, even one that is not there.
+    /// Any answer is accepted, even a missing one.
     fn spans_as_code(&self, panel: &Panel, chat: &Chat) -> Result<(String, Vec<ErrorSpan>), Error> {
         let answer =
             gemba_api::ask(panel, SPANS_STAGE, chat, TokenBudget::free(self.max_tokens), |answer, reply| {
@@ -309,7 +314,7 @@ impl GembaEsa {
                 Some((answer.to_owned(), errors))
             });
         match answer {
-            // What Python's `format` writes for an answer that is not there.
+            // Python's `format` of a missing answer.
             Err(Error::Truncated(_)) => Ok(("None".into(), Vec::new())),
             answer => answer,
         }
@@ -329,7 +334,7 @@ impl GembaEsa {
         read_number(answer).ok_or_else(|| reading::unusable(answer, "not a number from 0 to 100"))
     }
 
-    /// The question with the thought that comes before its answer; as it is without thinking.
+    /// The question with the thought before its answer; unchanged without thinking.
     fn thought(&self, panel: &Panel, stage: Stage, chat: Chat) -> Result<Chat, Error> {
         let Some(budget) = self.thinking else { return Ok(chat) };
         let sampling = self.sampling(panel, budget);
@@ -374,7 +379,7 @@ impl GembaEsa {
     }
 }
 
-/// A segment that tries the prompts out before any question is asked.
+/// A segment for a test rendering of the prompts.
 fn sample() -> Segment {
     let lang = |code| Lang::parse(code).expect("the code is a constant that is known");
     Segment { reference: Some("c".into()), ..Segment::new((lang("en"), lang("de")), "a", "b") }

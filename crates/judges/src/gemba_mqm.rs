@@ -1,41 +1,44 @@
 //! GEMBA-MQM: one prompt asks for all errors of a translation, by severity. Kocmi and Federmann, "GEMBA-MQM:
 //! Detecting Translation Quality Error Spans with GPT-4" (WMT 2023). Text form: M-MAD Figures 4 and 5; its
 //! zero-shot variant: RATE Figure 23; JSON form: "FSP" Figures 9 to 12, without explanations B.2, with direct
-//! assessment Figure 5. It does not focus on single sentences of a document: [`super::fsp`] does.
+//! assessment Figure 5. Single sentences of a document are judged by [`super::fsp`].
 //!
 //! Differs:
-//! - Answers in text. Code: reads anything, and an answer it can make nothing of is perfect (0); see [`code`].
-//!   Papers: silent. Ours: `code` does the same; `paper` reads as the code does, but an answer without a single block
-//!   gives no verdict; `strict` allows only the printed layout, with spans copied from the text; see [`blocks`].
-//! - Non-translation. Code: a line with the word is critical in whatever block it stands, unless it also says
+//! - Answers in text. Code: reads anything, and an answer without a readable error is perfect (0); see
+//!   [`code`]. Papers: silent. Ours: `code` does the same; `paper` reads as the code does, but an answer
+//!   without a single block gives no verdict; `strict` allows only the printed layout, with spans copied from
+//!   the text; see [`blocks`].
+//! - Non-translation. Code: a line with the word is critical in any block, unless it also contains
 //!   `no-error`. `code` and `paper` follow it. In `strict` only `Critical:` can name one, with a span of the
 //!   translation.
-//! - Wording. The code says "technically errors" where M-MAD's Figure 4 has "technical errors"; its third example has
-//!   卖场 where Figure 5 has 商场; its example answers end in a newline; it strips its input lines. `code` sends the
-//!   code's bytes, `paper` and `strict` the figures' text.
-//! - `locale convention`. The code's parser knows it although no prompt offers it. `code` and `paper` accept it;
-//!   `strict` has the prompt's categories only.
-//! - Cut answers. Code: asks again with 200 more tokens. `code` follows it (see [`super::code::gemba_api`]); under
-//!   the other presets the verdict is `truncated`.
+//! - Wording. The code has "technically errors" where M-MAD's Figure 4 has "technical errors"; its third
+//!   example has 卖场 where Figure 5 has 商场; its example answers end in a newline; it strips its input lines.
+//!   `code` sends the code's bytes, `paper` and `strict` the figures' text.
+//! - `locale convention`. The code's parser accepts it although no prompt offers it. `code` and `paper`
+//!   accept it; `strict` has the prompt's categories only.
+//! - Cut answers. Code: asks again with 200 more tokens. `code` follows it (see [`super::code::gemba_api`]);
+//!   under the other presets the verdict is `truncated`.
 //! - RATE's zero-shot prompt has no system message, so ours has none.
-//! - JSON form. Printed: free JSON, the span before category and severity, optional and possibly empty. `paper`
-//!   enforces that schema. `strict` puts the category first, so that an omission takes its span from the source and
-//!   everything else from the translation, verbatim and not empty; it takes types from the list in the prompt,
-//!   explanations of at most 200 characters, at most 10 errors for a segment (5 a segment, up to 100, in longer
-//!   texts), and answers on one line. The omission spans of its examples come from the text form's examples.
-//!   Figure 9 misplaces `required`; `paper` shows it as printed.
+//! - JSON form. Printed: free JSON, the span before category and severity, optional and possibly empty.
+//!   `paper` enforces that schema. `strict` puts the category first, so that an omission takes its span from
+//!   the source and everything else from the translation, verbatim and not empty; it takes types from the
+//!   list in the prompt, explanations of at most 200 characters, at most 10 errors for a segment (5 a
+//!   segment, up to 100, in longer texts), and answers on one line. The omission spans of its examples come
+//!   from the text form's examples. Figure 9 misplaces `required`; `paper` shows it as printed.
 //! - Direct assessment (`da=on`) is not printed for this prompt; ours adds Figure 13's `quality_score`.
-//! - Beyond the papers: `da=on,score=expected` takes, in `strict`, the mean of the quality score's distribution
-//!   ([`super::answers::chances`]); `raw` stays what is written.
-//! - Spans. In `code` and `paper` they are free text, as in the papers: a span that is in neither text still costs
-//!   its weight; it keeps its words and has no offsets.
-//! - Weights of the JSON form are printed nowhere; ours default to `gemba`, and to `gemba-sum`, without its limits, at
-//!   `doc` and `5doc`.
-//! - Repeats. Neither papers nor code merge errors, and `paper` and `code` charge every naming. `strict` charges as
-//!   many namings of one span and type as the span has occurrences, each at its own; further ones are only counted.
-//! - Longer texts (`doc`, `5doc`): segments are joined by newlines; one verdict, with offsets in the joined text.
-//! - A unit whose source and hypothesis are both empty is not asked about and has no verdict. If one of them is empty,
-//!   `strict` can name no span of it.
+//! - Beyond the papers: `da=on,score=expected` takes, in `strict`, the mean of the quality score's
+//!   distribution ([`super::answers::chances`]); `raw` stays what is written.
+//! - Spans. In `code` and `paper` they are free text, as in the papers: a span that is in neither text still
+//!   costs its weight; it keeps its words and has no offsets.
+//! - Weights of the JSON form are printed nowhere; ours default to `gemba`, and to `gemba-sum`, without its
+//!   limits, at `doc` and `5doc`.
+//! - Repeats. Neither papers nor code merge errors, and `paper` and `code` charge every naming. `strict`
+//!   charges as many namings of one span and type as the span has occurrences, each at its own; further ones
+//!   are only counted.
+//! - Longer texts (`doc`, `5doc`): segments are joined by newlines; one verdict, with offsets in the joined
+//!   text.
+//! - A unit whose source and hypothesis are both empty has no model call and no verdict. If one of them is
+//!   empty, `strict` can name no span of it.
 
 use serde::Serialize;
 
@@ -76,17 +79,17 @@ const SHOTS_CODE: File =
     File { name: "gemba_mqm/shots.code.jsonl", text: include_str!("gemba_mqm/shots.code.jsonl") };
 const JSON: File = File { name: "gemba_mqm/json.j2", text: include_str!("gemba_mqm/json.j2") };
 
-/// The questions that it asks.
+/// The stages of its calls.
 const ANNOTATE: Stage = Stage::new("annotate");
 
-/// What `tribunal methods show gemba-mqm` says.
+/// Metadata shown by `tribunal methods show gemba-mqm`.
 pub const METHOD: Method = Method {
     name: "gemba-mqm",
     summary: "all errors of a translation from one prompt, as text or as JSON",
     citation: "Kocmi and Federmann 2023, GEMBA-MQM (text); FSP paper, Figures 9 to 12 (JSON); RATE, Figure 23 \
                (zero-shot text)",
     stages: &[ANNOTATE, EXPECT],
-    // As `code`, a cut answer is asked for again.
+    // As `code`, a cut answer is requested again.
     calls: Calls { least: 1, typical: 1, most: 6 },
     answer_tokens: Some(49),
     scale: Scale::PENALTY,
@@ -98,7 +101,7 @@ pub const METHOD: Method = Method {
 };
 
 options! {
-    /// What it can be told.
+    /// Options of GEMBA-MQM.
     pub struct Options {
         "form" is_json: bool = { "text" => false, "json" => true }, "layout of prompt and answer";
         "shots" has_shots: bool = { "3" => true, "0" => false }, "worked examples before the question";
@@ -109,7 +112,7 @@ options! {
     }
 }
 
-/// GEMBA-MQM as it was asked for.
+/// A configured GEMBA-MQM judge.
 pub struct GembaMqm {
     prompts: Prompts,
     preset: Preset,
@@ -161,7 +164,7 @@ impl GembaMqm {
     /// Reads the settings, the prompts and the shots.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names, and options that do not go together.
+    /// The errors of [`super::registry::build`], and options that do not go together.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         check_options(settings, options)?;
         let scoring = match (*options.is_expected, *options.quality) {
@@ -203,7 +206,7 @@ impl GembaMqm {
         Ok(judge)
     }
 
-    /// Judges one segment for another method; calls are recorded as the panel says.
+    /// Judges one segment for another method; calls are recorded by the panel.
     pub(super) fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
         let texts = Texts::join(std::slice::from_ref(segment));
         self.judge_unit(panel, &texts.expect("there is one segment"))
@@ -246,7 +249,7 @@ impl GembaMqm {
         Ok(Verdict::new(score, errors))
     }
 
-    /// GEMBA's own loop, reading and score; the errors are located besides.
+    /// GEMBA's own loop, reader and score; the errors are located in addition.
     fn judge_as_code(&self, panel: &Panel, texts: &Texts, chat: &Chat) -> Result<Verdict, Error> {
         let room = TokenBudget::budgeted(self.max_tokens);
         gemba_api::ask(panel, ANNOTATE, chat, room, |answer, reply| {
@@ -297,7 +300,7 @@ impl GembaMqm {
         Ok(Chat::new().user(self.prompts.render(JSON, query)?))
     }
 
-    /// The most tokens that one answer may take.
+    /// Maximum number of tokens of an answer.
     fn budget(&self) -> usize {
         let own = match (&self.json, self.granularity) {
             (None, Granularity::Seg) if self.preset == Preset::Paper => 512,
@@ -354,7 +357,7 @@ impl<'a> Texts<'a> {
         })
     }
 
-    /// What each verdict of a group is about.
+    /// The unit of each verdict of a group.
     pub fn units(granularity: Granularity, group: &'a [Segment]) -> Vec<Self> {
         match granularity.unit() {
             Unit::Segment => group.chunks(1).filter_map(Self::join).collect(),
@@ -362,7 +365,7 @@ impl<'a> Texts<'a> {
         }
     }
 
-    /// Texts that try a prompt out.
+    /// Texts for a test rendering of a prompt.
     pub fn sample() -> Self {
         let [source, target] = ["a", "b"].map(ToOwned::to_owned);
         Self { source_lang: "", source, target_lang: "", target, n_segments: 1 }
@@ -377,12 +380,12 @@ impl<'a> Texts<'a> {
         self.source.trim().is_empty() && self.target.trim().is_empty()
     }
 
-    /// The most errors that `strict` lets an answer name: WMT's annotators mark up to five a segment.
+    /// Maximum number of errors of a `strict` answer: WMT's annotators mark up to five a segment.
     pub fn max_errors(&self) -> usize {
         (5 * self.n_segments).clamp(10, 100)
     }
 
-    /// The most errors that `strict` lets one block of an answer in text name.
+    /// Maximum number of errors in one block of a `strict` answer in text.
     fn errors_in_a_block(&self) -> usize {
         (5 * self.n_segments).min(100)
     }

@@ -1,23 +1,24 @@
 //! GEMBA-SQM, GEMBA-Stars and GEMBA-Classes: one prompt asks for a place on a described scale. Kocmi and
 //! Federmann, "Large Language Models Are State-of-the-Art Evaluators of Translation Quality" (EAMT 2023),
-//! whose fourth prompt is [`super::gemba_da`]. They find no error spans.
+//! whose fourth prompt is [`super::gemba_da`]. They mark no error spans.
 //!
 //! Differs:
-//! - Prompt. The paper prints one text for both modes, with the parts about the reference in bold type; the code has
-//!   two, which say `machine translation` and `starts with` here and there. `paper` and `strict` have the one text,
-//!   `code` has the two, down to their trailing space; it strips its input lines, as the authors' program does.
-//! - Answer. Code: a number as in GEMBA-DA; stars as one number, word or row of stars; the only class named in the
-//!   answer. Paper: silent. `code` does the same; `paper` reads an answer that is the rating and nothing else, in any
-//!   case, with quotes or a full stop around it; `strict` allows whole numbers from 0 to 100, `one star` to
-//!   `five stars`, or one of the five classes.
-//! - No rating. Code: asks again at temperature 0.1, 0.2, ... 1.0, then gives up; the 100 tokens that its table of
-//!   prompts sets for -Classes are never used. `code` does the same (see [`super::code::gemba_api`]), and the verdict is
-//!   `unparsable`; the other presets ask once.
+//! - Prompt. The paper prints one text for both modes, with the parts about the reference in bold type; the
+//!   code has two, which say `machine translation` and `starts with` here and there. `paper` and `strict`
+//!   have the one text, `code` has the two, down to their trailing space; it strips its input lines, as the
+//!   authors' program does.
+//! - Answer. Code: a number as in GEMBA-DA; stars as one number, word or row of stars; the only class named
+//!   in the answer. Paper: silent. `code` does the same; `paper` reads an answer that is the rating and
+//!   nothing else, in any case, with quotes or a full stop around it; `strict` allows whole numbers from 0 to
+//!   100, `one star` to `five stars`, or one of the five classes.
+//! - No rating. Code: asks again at temperature 0.1, 0.2, ... 1.0, then gives up; the 100 tokens that its
+//!   table of prompts sets for -Classes are never used. `code` does the same (see
+//!   [`super::code::gemba_api`]), and the verdict is `unparsable`; the other presets ask once.
 //! - Scale of the classes. Code: 0 to 4, higher is better, and so here.
 //! - Beyond the paper: `score=expected` of -SQM takes the mean of the score's distribution, from the exact
 //!   probabilities of 0 to 100 as the answer; `raw` stays the number that the model wrote.
 //! - Reference: as in [`super::gemba_da`], with a variant of each prompt.
-//! - A segment whose source and hypothesis are both empty is not asked about and has no verdict.
+//! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
 use serde_json::json;
 
@@ -50,11 +51,11 @@ const CLASSES_PROMPT: File =
 /// Answer tokens of one question outside `code`: a number or a few words.
 const BUDGET: usize = 64;
 
-/// The questions that it asks.
+/// The stages of its calls.
 const ASSESS: Stage = Stage::new("assess");
 const EXPECT: Stage = Stage::new("expect");
 
-/// What `tribunal methods show gemba-sqm` says.
+/// Metadata shown by `tribunal methods show gemba-sqm`.
 pub const SQM: Method = Method {
     name: "gemba-sqm",
     summary: "a score of 0 to 100 whose anchors are described",
@@ -69,7 +70,7 @@ pub const SQM: Method = Method {
     ..STARS
 };
 
-/// What `tribunal methods show gemba-stars` says.
+/// Metadata shown by `tribunal methods show gemba-stars`.
 pub const STARS: Method = Method {
     name: "gemba-stars",
     summary: "one to five stars",
@@ -86,7 +87,7 @@ pub const STARS: Method = Method {
     })
 };
 
-/// What `tribunal methods show gemba-classes` says.
+/// Metadata shown by `tribunal methods show gemba-classes`.
 pub const CLASSES: Method = Method {
     name: "gemba-classes",
     summary: "one of five classes of quality",
@@ -100,7 +101,7 @@ pub const CLASSES: Method = Method {
 };
 
 options! {
-    /// What GEMBA-SQM can be told.
+    /// Options of GEMBA-SQM.
     pub struct Options {
         "reference" reference: Reference = {
             "auto" => Reference::Auto, "on" => Reference::On, "off" => Reference::Off
@@ -111,7 +112,7 @@ options! {
 }
 
 options! {
-    /// What the other two can be told.
+    /// Options of GEMBA-Stars and GEMBA-Classes.
     pub struct OnlyReference {
         "reference" reference: Reference = {
             "auto" => Reference::Auto, "on" => Reference::On, "off" => Reference::Off
@@ -119,7 +120,7 @@ options! {
     }
 }
 
-/// One of the three as it was asked for.
+/// A configured judge of one of the three scales.
 pub struct GembaScale {
     scale: Scale,
     prompts: Prompts,
@@ -154,7 +155,7 @@ impl GembaScale {
     /// Reads the settings and the prompt.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names; weights and shots, which the methods do not have.
+    /// The errors of [`super::registry::build`]; weights and shots, which the methods do not have.
     fn new(
         scale: Scale,
         settings: &Settings,

@@ -1,14 +1,15 @@
-//! GMFT: one prompt over a text of any length, put to a model that was tuned on MQM ratings of texts of that length.
-//! "FSP" paper, Sections 2 and 3.2, Appendix B.3. It trains nothing: `tribunal tune export` asks
-//! [`answer`] what the model should have said, and `scripts/tune/gmft_gpu.py` trains on it.
+//! GMFT: one prompt over a text of any length, for a model that was tuned on MQM ratings of texts of that
+//! length. "FSP" paper, Sections 2 and 3.2, Appendix B.3. Nothing is trained here: `tribunal tune export`
+//! takes its target answers from [`answer`], and `scripts/tune/gmft_gpu.py` trains on them.
 //!
 //! Differs:
-//! - The prompt of the tuned model is printed nowhere. Ours is Figure 9's without its schema and its examples: tuning
-//!   teaches the layout, the form enforces it, and every text is spared the tokens.
-//! - Answers are those of the strict JSON form of [`super::gemba_mqm`], without explanations: ratings have none.
-//! - Raters know categories and severities that the prompt does not: see [`taught`].
+//! - The prompt of the tuned model is printed nowhere. Ours is Figure 9's without its schema and its
+//!   examples: tuning teaches the layout, the form enforces it, and every text is spared the tokens.
+//! - Answers are those of the strict JSON form of [`super::gemba_mqm`], without explanations: ratings have
+//!   none.
+//! - Raters use categories and severities that the prompt does not have: see [`taught`].
 //! - Longer texts and empty ones: as the JSON form of [`super::gemba_mqm`].
-//! - A model that was not tuned can be asked as well, which shows what tuning changed.
+//! - A model that was not tuned can be used as well, which shows the effect of tuning.
 
 use std::io::{self, Write};
 
@@ -39,14 +40,14 @@ pub mod taught;
 
 const PROMPT: File = File { name: "gmft/gmft.j2", text: include_str!("gmft/gmft.j2") };
 
-/// The questions that it asks.
+/// The stages of its calls.
 const ANNOTATE: Stage = Stage::new("annotate");
 
-/// What an answer holds.
+/// Fields of an answer.
 const LAYOUT: AnswerFormat =
     AnswerFormat { is_strict: true, explain: false, quality: false, target: Target::Translation };
 
-/// What `tribunal methods show gmft` says.
+/// Metadata shown by `tribunal methods show gmft`.
 pub const METHOD: Method = Method {
     name: "gmft",
     summary: "one short prompt over the whole text, for a model tuned on MQM ratings (docs/tuning.md)",
@@ -61,7 +62,7 @@ pub const METHOD: Method = Method {
     ..Method::with(|settings, _| Ok(Gmft::new(settings)?.into()))
 };
 
-/// GMFT as it was asked for.
+/// A configured GMFT judge.
 pub struct Gmft {
     prompts: Prompts,
     granularity: Granularity,
@@ -91,7 +92,7 @@ impl Gmft {
     /// Reads the settings and the prompt.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names.
+    /// The errors of [`super::registry::build`].
     pub fn new(settings: &Settings) -> Result<Self, setup::Error> {
         let granularity = settings.granularity.unwrap_or_default();
         let judge = Self {
@@ -120,15 +121,15 @@ impl Gmft {
         Ok(Chat::new().user(self.prompts.render(PROMPT, texts.query())?))
     }
 
-    /// The most tokens that one answer may take.
+    /// Maximum number of tokens of an answer.
     fn budget(&self) -> usize {
         let own = if self.granularity == Granularity::FiveDoc { 4096 } else { 2048 };
         self.max_tokens.unwrap_or(own)
     }
 }
 
-/// What a tuned model should answer about a unit of these segments, whose errors have offsets in their segment. It
-/// has the form that [`Gmft`] then enforces.
+/// The target answer of a tuned model about a unit of these segments, whose errors have offsets in their
+/// segment. It has the form that [`Gmft`] then enforces.
 ///
 /// # Panics
 /// When there is no segment.

@@ -1,23 +1,24 @@
 //! GMICL-5: five worked examples as long as the text under judgement, drawn from rated translations, and one
-//! prompt over the whole text. "FSP" paper, Figure 14; examples: Section 3 and Appendix B.3. It does not judge
-//! sentence by sentence: [`super::fsp`] does.
+//! prompt over the whole text. "FSP" paper, Figure 14; examples: Section 3 and Appendix B.3. Judging sentence
+//! by sentence is [`super::fsp`].
 //!
 //! Differs:
 //! - No code is published; there is no preset `code`.
-//! - Examples, printed. Paper (C.3): six documents, from which those of `doc` and `5doc` are made; which one `doc`
-//!   leaves out, how `5doc` groups them and those of `seg`, it does not say. Ours (`documents=auto`): where the test
-//!   set of `--shots` has all six, the first five in their order at `doc`; at `5doc` five at a time, beginning again
-//!   after the sixth.
-//! - Examples, drawn. Paper: five of its own collection of WMT 2023 at the same granularity, at random. Ours, at
-//!   `seg`, for other test sets and with `documents=drawn`: five by the run's seed from `--shots`, a test set in
-//!   mt-metrics-eval's layout with MQM ratings, or a JSONL file of rated segments. Documents are those with any rated
-//!   segment, and five are drawn from all systems of a pair, as the paper's numbers of examples say.
-//! - Examples, text. Whether it shows segments that are not rated, the paper does not say; ours leave them out.
-//!   Neutral errors are left out; categories that the prompt does not know are `other`. All prompts of a run have
-//!   the same five; the signature has their hash. Examples from documents under judgement are refused
-//!   (`overlap=allow` lets them through): the paper does not say that it kept them apart.
-//! - Direct assessment. Figure 14 always asks for it; `da=off` does not. `score=da` takes it as the score, which
-//!   is else the sum of the errors, weighed as in [`super::fsp`].
+//! - Examples, printed. Paper (C.3): six documents, from which those of `doc` and `5doc` are made; it does
+//!   not define which one `doc` leaves out, nor how `5doc` groups them, nor those of `seg`. Ours
+//!   (`documents=auto`): where the test set of `--shots` has all six, the first five in their order at `doc`;
+//!   at `5doc` five at a time, beginning again after the sixth.
+//! - Examples, drawn. Paper: five of its own collection of WMT 2023 at the same granularity, at random. Ours,
+//!   at `seg`, for other test sets and with `documents=drawn`: five by the run's seed from `--shots`, a test
+//!   set in mt-metrics-eval's layout with MQM ratings, or a JSONL file of rated segments. Documents are those
+//!   with any rated segment, and five are drawn from all systems of a pair, in agreement with the paper's
+//!   numbers of examples.
+//! - Examples, text. The paper does not state whether segments without ratings are shown; ours leave them
+//!   out. Neutral errors are left out; categories that the prompt does not have are `other`. All prompts of a
+//!   run have the same five; the signature has their hash. Examples from documents under judgement are an
+//!   error (`overlap=allow` permits them): the paper does not state that it kept them apart.
+//! - Direct assessment. Figure 14 always asks for it; `da=off` does not. `score=da` takes it as the score,
+//!   which is else the sum of the errors, weighed as in [`super::fsp`].
 //! - Beyond the paper, in `strict`: `score=expected-da` takes the mean of the quality score's distribution
 //!   ([`super::answers::chances`]); `raw` stays what is written.
 //! - Answers, repeats, long texts and empty ones: as the JSON form of [`super::gemba_mqm`].
@@ -56,10 +57,10 @@ const PROMPT: File = File { name: "gmicl/gmicl.j2", text: include_str!("gmicl/gm
 /// The five of GMICL-5.
 const N_EXAMPLES: usize = 5;
 
-/// The questions that it asks.
+/// The stages of its calls.
 const ANNOTATE: Stage = Stage::new("annotate");
 
-/// What `tribunal methods show gmicl` says.
+/// Metadata shown by `tribunal methods show gmicl`.
 pub const METHOD: Method = Method {
     name: "gmicl",
     summary: "one prompt over the whole text, after five rated examples of the same length",
@@ -76,7 +77,7 @@ pub const METHOD: Method = Method {
 };
 
 options! {
-    /// What it can be told.
+    /// Options of GMICL.
     pub struct Options {
         "da" quality: bool = { "on" => true, "off" => false }, "ask for a score of 0 to 100";
         "score" scoring: Scoring = {
@@ -91,7 +92,7 @@ options! {
     }
 }
 
-/// GMICL-5 as it was asked for.
+/// A configured GMICL-5 judge.
 pub struct Gmicl {
     prompts: Prompts,
     granularity: Granularity,
@@ -146,8 +147,8 @@ impl Gmicl {
     /// Reads the settings, the prompts and the examples.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names, options that do not go together, and examples that are too few or cannot
-    /// be read. Without shots the judge has prompts and no examples, and accepts no input.
+    /// The errors of [`super::registry::build`], options that do not go together, and examples that are too
+    /// few or cannot be read. Without shots the judge has prompts and no examples, and accepts no input.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let layout = AnswerFormat {
             is_strict: settings.preset == Preset::Strict,
@@ -216,7 +217,7 @@ impl Gmicl {
         Ok(Chat::new().user(self.prompts.render(PROMPT, values)?))
     }
 
-    /// The most tokens that one answer may take.
+    /// Maximum number of tokens of an answer.
     fn budget(&self) -> usize {
         let own = if self.granularity == Granularity::FiveDoc { 4096 } else { 2048 };
         self.max_tokens.unwrap_or(own)

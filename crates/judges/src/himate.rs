@@ -1,50 +1,57 @@
-//! HiMATE: an agent for each MQM subtype evaluates and reflects, and discusses with the agent of its core type
-//! what it is not sure of. "HiMATE: A Hierarchical Multi-Agent Framework for Machine Translation Evaluation"
-//! (Findings of EMNLP 2025), Tables 6, 8, 9 and 10, Appendix D; code at nlp2ct-shijie/HiMATE, f3cbb3e. It uses no
-//! reference and knows no non-translation.
+//! HiMATE: an agent for each MQM subtype evaluates and reflects, and discusses uncertain errors with the
+//! agent of its core type. "HiMATE: A Hierarchical Multi-Agent Framework for Machine Translation Evaluation"
+//! (Findings of EMNLP 2025), Tables 6, 8, 9 and 10, Appendix D; code at nlp2ct-shijie/HiMATE, f3cbb3e. It
+//! uses no reference and has no non-translations.
 //!
 //! Differs:
-//! - Prompts. Printed are the role-play and task texts (Tables 9 and 10) for Chinese to English; ours name the
-//!   segment's languages. How an answer must look is not printed: `paper` asks for what the worked cases show,
-//!   `strict` for JSON. The code has other texts, for Chinese to English and English to German, without a licence:
-//!   `code` reads them from the user's copy. The single agent (SA) is in neither; ours asks for JSON in both.
-//! - Severity. Every prompt of the code's discussion says that judging an error as major is not correct in most cases
-//!   and asks for care. The paper does not print the sentence, so only `code` has it.
-//! - Shots. Not printed; ours are two for each subtype, one with such an error and one without errors, from English
-//!   to German and from Chinese to English. Segments in other languages get none, unless `--shots` has some: of a
-//!   file, each subtype takes the first that has such an error and one that has none. The code has two of its own for
-//!   each subtype and pair, at the end of the question.
+//! - Prompts. Printed are the role-play and task texts (Tables 9 and 10) for Chinese to English; ours name
+//!   the segment's languages. How an answer must look is not printed: `paper` asks for what the worked cases
+//!   show, `strict` for JSON. The code has other texts, for Chinese to English and English to German, without
+//!   a licence: `code` reads them from the user's copy. The single agent (SA) is in neither; ours asks for
+//!   JSON in both.
+//! - Severity. Every prompt of the code's discussion states that judging an error as major is not correct in
+//!   most cases and asks for care. The paper does not print the sentence, so only `code` has it.
+//! - Shots. Not printed; ours are two for each subtype, one with such an error and one without errors, from
+//!   English to German and from Chinese to English. Segments in other languages get none, unless `--shots`
+//!   has some: of a file, each subtype takes the first that has such an error and one that has none. The code
+//!   has two of its own for each subtype and pair, at the end of the question.
 //! - One error for each subtype, the worst, as Equation 4, the worked cases and the code have it.
-//! - Spans. Neither Table 9 nor the code asks for one; the worked cases and section 5.2 have them, and theirs are the
-//!   shortest phrases that the explanations quote from the text ([`quotes`]), which is our rule. Where nothing is
-//!   quoted an error has no span in `paper` and `code`; `strict` asks for it when all else is decided.
-//! - A correction that leaves the translation as it is: the error is dropped. Section 3.3 takes a correction that
-//!   does not mitigate the error for a sign of a false positive; there is nothing left to compare. The code compares.
-//! - The comparison. Equation 3 shows the error information to it, and so do we; Table 9 and the code do not. The code
-//!   asks for a letter, `A` or `B`, and so do we: `paper` once, `strict` scores both letters in both orders of showing
-//!   the answers and takes the mean (`comparison=asked` asks there too): small models prefer a place.
+//! - Spans. Neither Table 9 nor the code asks for one; the worked cases and section 5.2 have them, and theirs
+//!   are the shortest phrases that the explanations quote from the text ([`quotes`]), which is our rule.
+//!   Where nothing is quoted an error has no span in `paper` and `code`; `strict` asks for it when all else
+//!   is decided.
+//! - A correction that equals the translation: the error is dropped. Section 3.3 takes a correction that does
+//!   not mitigate the error for a sign of a false positive; there is nothing left to compare. The code
+//!   compares.
+//! - The comparison. Equation 3 shows the error information to it, and so do we; Table 9 and the code do not.
+//!   The code asks for a letter, `A` or `B`, and so do we: `paper` once, `strict` scores both letters in both
+//!   orders of showing the answers and takes the mean (`comparison=asked` asks there too): small models
+//!   prefer a place.
 //! - No significant difference: the error is dropped and not discussed, as in the code and all worked cases.
-//! - Confidence. Paper: the sum of the log-probabilities of the answer, which the comparison gives; code: the same, of
-//!   that one letter. Ours likewise, within what the form allows: under free text that is the whole vocabulary.
-//!   `confidence=mean` divides by the number of tokens. Without reflection a span has the confidence of its own tokens.
-//! - Threshold. Paper: the 60th percentile for a model and language pair, no number. Code: one for each subtype as
-//!   well, for three models, and `<=`: 100 % throughout for qwen-max and qwen2.5-72b-instruct, so that every confirmed
-//!   error is discussed, and 99.14 % to 100 % for gpt-4o-mini. Ours: 1 (100 %), another probability of the answer,
-//!   `threshold=P`, or `calibration=FILE` from `tribunal calibrate`, with one for each subtype.
-//! - The discussion starts from the error with its correction and the comparison, as in section 3.4. The code shows the
-//!   type, existence and severity alone.
-//! - End of a discussion. Paper: derived from its history. Ours is the code's: the tier-1 agent's first opinion where
-//!   the tier-2 agent agrees, in its first statement or its second; else the tier-2 agent's own evaluation. The tier-1
-//!   agent concedes when its second opinion is that evaluation; in `code` when it says `I agree with`. `strict` does
-//!   not ask the tier-2 agent about an opinion that is its own evaluation, which then stands in every case.
-//! - Unusable answers are asked for again, three times in all, and their stage once more; then the verdict is missing.
-//!   The code drops a sentence whose evaluation it cannot read, which moves all later ones by one; `code` has no
-//!   verdict.
-//! - Repeats. Each subtype names one error, so there are none; the single agent (SA) can name an error twice: `paper`
-//!   charges both, `strict` as many namings of one span and type as the span has occurrences.
-//! - Scores. Paper: MAE and MSE imply scores in 0..=1, without a formula. Ours is Equation 4, not normalised, as in the
-//!   code.
-//! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
+//! - Confidence. Paper: the sum of the log-probabilities of the answer, which the comparison gives; code: the
+//!   same, of that one letter. Ours likewise, within what the form allows: under free text that is the whole
+//!   vocabulary. `confidence=mean` divides by the number of tokens. Without reflection a span has the
+//!   confidence of its own tokens.
+//! - Threshold. Paper: the 60th percentile for a model and language pair, no number. Code: one for each
+//!   subtype as well, for three models, and `<=`: 100 % throughout for qwen-max and qwen2.5-72b-instruct, so
+//!   that every confirmed error is discussed, and 99.14 % to 100 % for gpt-4o-mini. Ours: 1 (100 %), another
+//!   probability of the answer, `threshold=P`, or `calibration=FILE` from `tribunal calibrate`, with one for
+//!   each subtype.
+//! - The discussion starts from the error with its correction and the comparison, as in section 3.4. The code
+//!   shows the type, existence and severity alone.
+//! - End of a discussion. Paper: derived from its history. Ours is the code's: the tier-1 agent's first
+//!   opinion where the tier-2 agent agrees, in its first statement or its second; else the tier-2 agent's own
+//!   evaluation. The tier-1 agent concedes when its second opinion is that evaluation; in `code` when it says
+//!   `I agree with`. `strict` does not ask the tier-2 agent about an opinion that is its own evaluation,
+//!   which then stands in every case.
+//! - Unusable answers are requested again, three times in all, and their stage once more; then the verdict is
+//!   missing. The code drops a sentence whose evaluation it cannot read, which moves all later ones by one;
+//!   `code` has no verdict.
+//! - Repeats. Each subtype names one error, so there are none; the single agent (SA) can name an error twice:
+//!   `paper` charges both, `strict` as many namings of one span and type as the span has occurrences.
+//! - Scores. Paper: MAE and MSE imply scores in 0..=1, without a formula. Ours is Equation 4, not normalised,
+//!   as in the code.
+//! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
 use std::collections::BTreeSet;
 
@@ -94,7 +101,7 @@ const SHOTS: File = File { name: "himate/shots.jsonl", text: include_str!("himat
 const COMPARISON: File =
     File { name: "himate/comparison.json", text: include_str!("himate/comparison.json") };
 const INFORMATION: File = File { name: "himate/information.j2", text: include_str!("himate/information.j2") };
-/// What `tribunal methods show himate` says.
+/// Metadata shown by `tribunal methods show himate`.
 pub const METHOD: Method = Method {
     name: "himate",
     summary: "an agent for each of 19 subtypes; self-reflection; discussion where one is not sure",
@@ -108,7 +115,7 @@ pub const METHOD: Method = Method {
         evaluation::LOCATE_STAGE,
     ],
     roles: &[Role::Tier1, Role::Tier2, Role::Single],
-    // As `strict` does it by default; every judge has its own.
+    // The default of `strict`; every judge has its own.
     calls: calls((Preset::Strict, Stages::Discussion), true, N_SUBTYPES),
     scale: Scale::PENALTY,
     weights: Some("himate"),
@@ -118,7 +125,7 @@ pub const METHOD: Method = Method {
 };
 
 options! {
-    /// What it can be told.
+    /// Options of HiMATE.
     pub struct Options {
         "stages" stages: Stages = {
             "se+sr+cd" => Stages::Discussion, "se+sr" => Stages::Reflection, "se" => Stages::Evaluation, "sa" => Stages::Single
@@ -139,7 +146,7 @@ options! {
 /// The subtypes of Table 8.
 const N_SUBTYPES: usize = 19;
 
-/// Model calls for a segment, unusable answers apart: no subtype finds anything; four do, of which two are confirmed
+/// Model calls for a segment, retries apart: no subtype finds anything; four do, of which two are confirmed
 /// and discussed until the tier-2 agent agrees; all do and never agree, and no explanation quotes the text.
 const fn calls((preset, stages): (Preset, Stages), is_weighed: bool, n_subtypes: usize) -> Calls {
     let reflection = if is_weighed { 3 } else { 2 };
@@ -162,10 +169,10 @@ fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Er
     Ok(HiMate::new(settings, &options)?.into())
 }
 
-/// What is added to the seed when a stage is done once more: beyond the seeds of samples and of further tries.
+/// Added to the seed when a stage is repeated: beyond the seeds of samples and of further tries.
 const ANOTHER_TIME: u64 = 1 << 48;
 
-/// HiMATE as it was asked for.
+/// A configured HiMATE judge.
 pub struct HiMate {
     prompts: Prompts,
     preset: Preset,
@@ -174,7 +181,7 @@ pub struct HiMate {
     shots: Vec<Shot>,
     comparison: Comparison,
     limit: Limit,
-    /// A comparison is weighed, not asked.
+    /// The comparison is scored, not answered in text.
     is_weighed: bool,
     /// A confidence is divided by the number of tokens.
     is_mean: bool,
@@ -191,7 +198,7 @@ pub enum Stages {
     Discussion,
 }
 
-/// One subtype of one segment, and who is asked about it.
+/// One subtype of one segment, and the panel for it.
 #[derive(Clone, Copy)]
 struct Task<'a> {
     panel: &'a Panel,
@@ -239,7 +246,8 @@ impl HiMate {
     /// Reads the settings, the prompts, the shots and the calibration.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names; options that do not go together; a calibration for other prompts.
+    /// The errors of [`super::registry::build`]; options that do not go together; a calibration for other
+    /// prompts.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         check_options(options)?;
         // All files in every variant: a threshold that was fitted for them holds for the whole pipeline.
@@ -279,7 +287,7 @@ impl HiMate {
         self.prompts.hash()
     }
 
-    /// How errors are compared, as a calibration names it: `weighed` or `asked`.
+    /// The way of comparing errors, as named in a calibration: `weighed` or `asked`.
     #[must_use]
     pub fn comparison_name(&self) -> &'static str {
         if self.is_weighed { "weighed" } else { "asked" }
@@ -310,7 +318,7 @@ impl HiMate {
         found.into_iter().filter_map(Result::transpose).collect()
     }
 
-    /// One subtype through all stages. What becomes of an error is counted with the call that found it.
+    /// One subtype through all stages. The outcome for an error is counted with the call that found it.
     fn evaluate_subtype(&self, task: &Task, limit: f64) -> Result<Option<ErrorSpan>, Error> {
         let Some(found) = task.stage(|task| self.evaluate(task))? else { return Ok(None) };
         if self.stages == Stages::Evaluation {
@@ -341,8 +349,8 @@ impl HiMate {
         Ok(Some(ErrorSpan { confidence: Some(compared.probability), ..error }))
     }
 
-    /// The confidences of one segment's comparisons, with their subtypes' paths, for a calibration (Appendix D). Errors
-    /// whose correction changed nothing have none.
+    /// The confidences of one segment's comparisons, with their subtypes' paths, for a calibration (Appendix
+    /// D). Errors whose correction changed nothing have none.
     ///
     /// # Errors
     /// An answer that cannot be used, or none.
@@ -362,7 +370,7 @@ impl HiMate {
         Ok(Chat::new().system(system).user(self.prompts.render(user, values)?))
     }
 
-    /// An error as the later stages see it.
+    /// An error in the form that the later stages show.
     fn information(&self, subtype: &Subtype, found: &Finding) -> Result<String, Error> {
         let severity = capitalised(found.severity);
         let values = json!({
@@ -412,7 +420,7 @@ impl HiMate {
         self.hierarchy.iter().flat_map(|core| core.subtypes.iter().map(move |subtype| (core, subtype)))
     }
 
-    /// Fills in every prompt once.
+    /// Renders every prompt once.
     fn try_prompts(&self) -> Result<(), Error> {
         for (core, subtype) in self.subtypes().take(1) {
             let mut values = self.query(&Pair::sample(), subtype);
@@ -435,7 +443,7 @@ impl Task<'_> {
         if self.subtype.is_omission { &self.segment.source } else { &self.segment.hypothesis }
     }
 
-    /// Does a stage, and once more at another seed where one of its answers cannot be used.
+    /// Runs a stage, and once more at another seed where one of its answers cannot be used.
     fn stage<T>(&self, work: impl Fn(&Task) -> Result<T, Error>) -> Result<T, Error> {
         match work(self) {
             Err(error) if error.is_of_the_answer() => {
@@ -447,7 +455,7 @@ impl Task<'_> {
         }
     }
 
-    /// Notes what became of the error that the evaluation found.
+    /// Counts the outcome for the error that the evaluation found.
     fn count(&self, outcome: &'static str) {
         self.panel.mark(&evaluation::EVALUATE.about(self.subtype.path.as_str()), outcome);
     }

@@ -1,5 +1,5 @@
-//! Judges: one file per paper, each beside its folder of prompts, schemas and shots.
-//! A judge sees text and an [`llm::Llm`]; it never sees tokens.
+//! Judges: one file per paper, each beside its folder of prompts, schemas and shots. A judge handles text and
+//! an [`llm::Llm`], never tokens.
 //!
 //! [`registry`] builds one from its name; [`setup`] has its options; a [`panel`] has its models.
 
@@ -96,21 +96,21 @@ pub trait Protocol: Sync + Send {
     /// granularity is a document or more (see [`Judge::unit`]).
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>>;
 
-    /// Checks the whole input before anything is asked.
+    /// Checks the whole input before the first call.
     ///
     /// # Errors
-    /// [`setup::Error::Conflict`] when the judge must not be asked about it.
+    /// [`setup::Error::Conflict`] when the judge cannot judge it.
     fn check_input(&self, _segments: &[Segment]) -> Result<(), setup::Error> {
         Ok(())
     }
 
-    /// What a user should know of these segments before they are judged, such as languages that the method has no
-    /// examples for.
+    /// Notes for the user about these segments before they are judged, such as languages that the method has
+    /// no examples for.
     fn notes(&self, _segments: &[Segment]) -> Vec<String> {
         Vec::new()
     }
 
-    /// Checks the models of the panel against what the judge was set up for.
+    /// Checks the models of the panel against the judge's settings.
     ///
     /// # Errors
     /// [`setup::Error::Conflict`] when a setting holds for another model.
@@ -119,33 +119,33 @@ pub trait Protocol: Sync + Send {
     }
 }
 
-/// A method with its options: its protocol, and what is known of it before it is asked. What is known of a
-/// method however it is asked for is in its [`Method`].
+/// A method with its options: its protocol, and its properties that depend on the options. Properties of the
+/// method itself are in its [`Method`].
 pub struct Judge {
     protocol: Box<dyn Protocol>,
-    /// At how many seeds it judges ([`samples`]).
+    /// Number of seeds that it judges at ([`samples`]).
     samples: usize,
     aggregate: Aggregate,
-    /// What it has read besides its settings, for the signature.
+    /// Inputs besides its settings, for the signature.
     pub provenance: Provenance,
-    /// What must be judged together, in order; `run` plans, shards and resumes by these groups.
+    /// Segments that must be judged together, in order; `run` plans, shards and resumes by these groups.
     pub grouping: Grouping,
-    /// Whether it asks about each segment of a group by itself, so that the others are context alone: their verdicts
-    /// need not be awaited.
+    /// True if each segment of a group has questions of its own and the others are context alone: their
+    /// verdicts need not be awaited.
     pub asks_apart: bool,
-    /// What one verdict is about.
+    /// The unit of one verdict.
     pub unit: Unit,
     /// The direction of [`Verdict::raw`]; [`Verdict::score`] is always higher for the better.
     pub direction: Direction,
-    /// How many model calls one unit takes as it was set up, at one seed, where [`Method::calls`] leaves that open.
+    /// Model calls per unit with these settings, at one seed, where [`Method::calls`] leaves that open.
     pub calls: Option<method::Calls>,
-    /// The source texts that it was fitted on: what it says of them shows nothing.
+    /// The source texts that it was fitted on: its scores on them prove nothing.
     pub trained_on: Option<TrainedOn>,
     /// The temperature and nucleus of its questions, where the method has its own.
     pub sampled_at: Option<[f32; 2]>,
-    /// What becomes of segments that are not translations.
+    /// Treatment of segments that are not translations.
     pub untranslated: untranslated::Rule,
-    /// The reasoning before each of its answers; `None` where it asks for none.
+    /// The reasoning before each of its answers; `None` for none.
     pub reasoning: Option<ReasoningOptions>,
 }
 
@@ -170,15 +170,14 @@ impl Judge {
         }
     }
 
-    /// As [`Protocol::judge`], at every seed that was asked for. About what is not a translation no model may be asked
+    /// [`Protocol::judge`], at every seed. No model is called about units that are not translations
     /// ([`untranslated`]).
     #[must_use]
     pub fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         untranslated::judge(self, &panel.with_reasoning(self.reasoning), group)
     }
 
-    /// What makes the score of each unit of a group one to be careful with, in words without a full stop; `None` for
-    /// most.
+    /// Warnings about the scores of a group's units, in words without a full stop; `None` for most.
     #[must_use]
     pub fn warnings(&self, group: &[Segment]) -> Vec<Option<String>> {
         untranslated::warnings(self, group)
@@ -190,17 +189,17 @@ impl Judge {
         self.protocol.as_ref()
     }
 
-    /// How its questions are sampled.
+    /// The sampling of its questions.
     #[must_use]
     pub fn sampling(&self, asked: &Sampling) -> Sampling {
         let [temperature, top_p] = self.sampled_at.unwrap_or([asked.temperature, asked.top_p]);
         Sampling { temperature, top_p, ..asked.clone() }
     }
 
-    /// The same judge at this many seeds.
+    /// This judge at `samples` seeds.
     ///
     /// # Errors
-    /// [`setup::Error::SameSamples`] when all samples would be the same, since nothing is sampled.
+    /// [`setup::Error::SameSamples`] when all samples would be the same, at temperature 0.
     pub fn sampled(self, samples: usize, sampling: &Sampling) -> Result<Self, setup::Error> {
         if samples > 1 && self.sampling(sampling).temperature <= 0.0 {
             return Err(setup::Error::SameSamples(samples));
@@ -208,23 +207,24 @@ impl Judge {
         Ok(Self { samples: samples.max(1), ..self })
     }
 
-    /// The same judge, whose samples come to this.
+    /// This judge with another aggregate of its samples.
     #[must_use]
     pub fn aggregated(self, aggregate: Aggregate) -> Self {
         Self { aggregate, ..self }
     }
 }
 
-/// What a judge has read besides its settings.
+/// Inputs of a judge besides its settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Provenance {
     /// Of the prompts in force ([`prompt::Prompts::hash`]).
     pub prompts: String,
-    /// The prompt files in force: what `prompts` is short for.
+    /// The prompt files in force, of which `prompts` is the hash.
     pub files: Vec<prompt::InForce>,
-    /// Of other files. A file with the name of an option is signed by its hash instead of the option's path.
+    /// Hashes of other files. A file with the name of an option is signed by its hash instead of the option's
+    /// path.
     pub others: Vec<(&'static str, String)>,
-    /// The severity weights that it uses, where [`Method::weights`] does not say it.
+    /// The severity weights that it uses, where [`Method::weights`] leaves them open.
     pub weights: Option<&'static str>,
 }
 
@@ -236,13 +236,13 @@ impl Provenance {
         Self { prompts: prompts.hash().to_owned(), files, ..Self::default() }
     }
 
-    /// The same with the name of the weights in force, which depend on more than the method.
+    /// The provenance with the name of the weights in force, which depend on more than the method.
     #[must_use]
     pub fn weighed_by(self, name: &'static str) -> Self {
         Self { weights: Some(name), ..self }
     }
 
-    /// The same with one more file.
+    /// The provenance with one more file.
     #[must_use]
     pub fn with(mut self, name: &'static str, hash: impl Into<String>) -> Self {
         self.others.push((name, hash.into()));
@@ -250,7 +250,7 @@ impl Provenance {
     }
 }
 
-/// Which weights play a role.
+/// The model of a role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
     /// The card's name, or the file's stem.
@@ -259,7 +259,7 @@ pub struct Model {
     pub sha256: String,
 }
 
-/// What a judge must see together.
+/// Segments that a judge must see together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Grouping {
@@ -272,16 +272,16 @@ pub enum Grouping {
     Source,
 }
 
-/// What a method reads of a segment besides its source.
+/// Fields of a segment that a method reads besides its source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reads {
     #[default]
     Translations,
-    /// Its verdict says how hard the source is to translate; higher values of [`Verdict::raw`] are harder.
+    /// Only the source: the verdict is its difficulty; higher values of [`Verdict::raw`] are harder.
     SourcesOnly,
 }
 
-/// What one verdict is about.
+/// The unit of one verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -289,7 +289,7 @@ pub enum Unit {
     Group,
 }
 
-/// Which way a scale points.
+/// Direction of a scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -297,7 +297,7 @@ pub enum Direction {
     Lower,
 }
 
-/// What a judge says of one unit.
+/// A judge's verdict on one unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Higher is better.
@@ -306,14 +306,14 @@ pub struct Verdict {
     pub raw: f64,
     /// Direct assessment 0..=100 where the method asks for one; higher is better.
     pub quality_score: Option<f64>,
-    /// Between which scores raters' scores of nine in ten such translations lie, lower first, where the method knows.
-    /// Unit: that of the score.
+    /// Scores between which raters' scores of nine in ten such translations lie, lower first, where the
+    /// method has them. Unit: that of the score.
     pub interval: Option<[f64; 2]>,
     pub errors: Vec<ErrorSpan>,
 }
 
 impl Verdict {
-    /// A verdict whose score is on the method's own scale, with nothing besides.
+    /// A verdict with this score as raw score too, and these errors.
     #[must_use]
     pub fn new(score: f64, errors: Vec<ErrorSpan>) -> Self {
         Self { score, raw: score, quality_score: None, interval: None, errors }
@@ -330,7 +330,7 @@ fn on_empty(method: &str, segments: &[Segment]) -> Option<String> {
     })
 }
 
-/// Why a unit has no verdict.
+/// The reason why a unit has no verdict.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     #[error("{0}")]
@@ -347,7 +347,7 @@ pub enum Error {
     NoSignal(String),
     #[error("{0}")]
     TooLong(String),
-    /// There is no text to judge: no answer of any model would be a verdict on it.
+    /// There is no text to judge, and no model is called.
     #[error("{0}")]
     Empty(String),
     #[error("{0}")]
@@ -355,13 +355,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// Of a segment that [`Segment::is_blank`].
+    /// The error of a segment that [`Segment::is_blank`].
     #[must_use]
     pub fn nothing_to_judge() -> Self {
         Self::Empty("source and hypothesis are both empty".into())
     }
 
-    /// Whether the model's answer is at fault, so that another answer might do.
+    /// True if the model's answer is at fault, so that another answer might be usable.
     #[must_use]
     pub fn is_of_the_answer(&self) -> bool {
         match self {

@@ -1,24 +1,28 @@
-//! LIKELIHOOD: how probable a model finds the translation after its source, or the source after its translation. Each
-//! question is one text to be read; nothing is written, and no errors are named.
+//! LIKELIHOOD: the probability of the translation after its source, or of the source after its translation,
+//! under a model. Each question is one text to be read; nothing is generated, and no errors are named.
 //!
 //! Prior work:
-//! - Thompson and Post, Automatic Machine Translation Evaluation in Many Languages via Zero-Shot Paraphrasing (2020):
-//!   the token-averaged log-probability of a translation given its source (Prism-src).
-//! - Fu et al., GPTScore: Evaluate as You Desire (2023): the same from a general language model behind a prompt, in
-//!   both directions.
+//! - Thompson and Post, Automatic Machine Translation Evaluation in Many Languages via Zero-Shot Paraphrasing
+//!   (2020): the token-averaged log-probability of a translation given its source (Prism-src).
+//! - Fu et al., GPTScore: Evaluate as You Desire (2023): the same from a general language model behind a
+//!   prompt, in both directions.
 //!
-//! Differs:
-//! - Model. Prism has a multilingual translation model of its own, GPTScore GPT-3 and others; ours is whichever is
-//!   seated.
-//! - Prompt. Prism-src has language tags; GPTScore an instruction, without a chat template as here. Ours names the
-//!   languages and nothing else: `English: SOURCE`, then `German:` and the translation. No control token acts.
-//! - Norm. Both papers average over tokens (`norm=mean`); `norm=sum` adds them up, which favours short translations.
+//! Model. Prism has a multilingual translation model of its own, GPTScore GPT-3 and others; ours is any model
+//! of the role.
+//! - Model. Prism has a multilingual translation model of its own, GPTScore GPT-3 and others; ours is
+//!   whichever is seated.
+//! - Prompt. Prism-src has language tags; GPTScore an instruction, without a chat template as here. Ours
+//!   names the languages and nothing else: `English: SOURCE`, then `German:` and the translation. No control
+//!   token acts.
+//! - Norm. Both papers average over tokens (`norm=mean`); `norm=sum` adds them up, which favours short
+//!   translations.
 //! - The end of the text is not scored: Prism's models have a token for it, a plain prompt does not.
-//! - `relative=on` takes away what the model gives the same text without the other one in front: a translation is then
-//!   not rewarded for being made of frequent words.
-//! - Documents (`--granularity doc`). Papers: single segments. Ours: earlier segments of the document stand in front,
-//!   each as a pair of source and translation, without those that are empty on one side. They are read once, whatever
-//!   the length of the document, because each question goes on where the one before ended.
+//! - `relative=on` takes away what the model gives the same text without the other one in front: a
+//!   translation is then not rewarded for being made of frequent words.
+//! - Documents (`--granularity doc`). Papers: single segments. Ours: earlier segments of the document stand
+//!   in front, each as a pair of source and translation, without those that are empty on one side. They are
+//!   read once, whatever the length of the document, because each question goes on where the one before
+//!   ended.
 
 use serde::Serialize;
 
@@ -38,15 +42,15 @@ use crate::{
 const PROMPT: File =
     File { name: "likelihood/likelihood.j2", text: include_str!("likelihood/likelihood.j2") };
 
-/// Tokens of a text that no model which reads finds as improbable as chance.
+/// Length in tokens from which no text is as improbable as chance under a working model.
 const LONG: usize = 8;
 
-/// The questions that it asks.
+/// The stages of its calls.
 const FORWARD: Stage = Stage::new("forward");
 const BACKWARD: Stage = Stage::new("backward");
 const ALONE: Stage = Stage::new("alone");
 
-/// What `tribunal methods show likelihood` says.
+/// Metadata shown by `tribunal methods show likelihood`.
 pub const METHOD: Method = Method {
     name: "likelihood",
     summary: "how probable the translation is after its source, the source after it, or both; one reading each",
@@ -71,7 +75,7 @@ pub const METHOD: Method = Method {
 };
 
 options! {
-    /// What it can be told.
+    /// Options of LIKELIHOOD.
     pub struct Options {
         "direction" directions: &'static [Conditioning] = {
             "forward" => &[Conditioning::Forward],
@@ -84,7 +88,7 @@ options! {
     }
 }
 
-/// The judge as it was asked for.
+/// A configured LIKELIHOOD judge.
 pub struct Likelihood {
     prompts: Prompts,
     granularity: Granularity,
@@ -93,7 +97,7 @@ pub struct Likelihood {
     is_sum: bool,
 }
 
-/// Which text follows which.
+/// Order of source and translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Conditioning {
     /// The translation follows its source.
@@ -110,7 +114,8 @@ struct ScoredText {
 }
 
 impl Protocol for Likelihood {
-    /// Segment by segment, since each question goes on where the last one ended; the readings side by side.
+    /// Judges segment by segment, since each question continues where the last one ended; the readings run
+    /// side by side.
     fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         let by_reading = in_parallel(&self.readings, |_, reading| {
             let weigh = |idx: usize| self.weigh(&panel.about(idx), *reading, &group[..=idx]);
@@ -141,7 +146,7 @@ impl From<Likelihood> for Judge {
     }
 }
 
-/// What stands before the text that is scored.
+/// The text before the scored text.
 #[derive(Serialize)]
 struct Query<'a> {
     first_lang: &'a str,
@@ -162,7 +167,7 @@ impl Likelihood {
     /// Reads the settings and the prompt.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names; weights and shots, which the method does not have.
+    /// The errors of [`super::registry::build`]; weights and shots, which the method does not have.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         if settings.weights.is_some() || settings.shots.is_some() {
             let reason =
@@ -185,7 +190,7 @@ impl Likelihood {
         Ok(judge)
     }
 
-    /// The log-probability of one text of the last segment, the others being what came before it.
+    /// The log-probability of one text of the last segment, with the other segments as its context.
     fn weigh(&self, panel: &Panel, reading: ScoredText, segments: &[Segment]) -> Result<f64, Error> {
         let (segment, earlier) = segments.split_last().ok_or_else(Error::nothing_to_judge)?;
         check(segment)?;
@@ -200,7 +205,7 @@ impl Likelihood {
         let first = Some(first).filter(|_| !is_alone);
         let query = Query { first_lang, second_lang, first, context: context.map(pair).collect() };
         let chat = Chat::plain(self.prompts.render(PROMPT, query)?);
-        // Behind a space, as a word stands behind another.
+        // Begins with a space, as any word after another.
         let text = format!(" {second}");
         let scored = panel.score_continuations(Role::Annotator, reading.step(), &chat, &[text])?;
         self.value(&scored, direction)
@@ -217,7 +222,7 @@ impl Likelihood {
         if has_signal(scored, n_tokens) { Ok(value) } else { Err(llm::Error::NoSignal.into()) }
     }
 
-    /// The mean over the directions, each less what its text has alone where that was scored too.
+    /// The mean over the directions, each less the value of its text alone where that was scored too.
     fn verdict(&self, values: &[f64]) -> Verdict {
         let by_direction = values.chunks(self.readings.len() / self.directions.len());
         let net = by_direction.map(|values| values[0] - values.get(1).copied().unwrap_or_default());
@@ -237,7 +242,7 @@ impl Conditioning {
         if self == Self::Forward { (source, target) } else { (target, source) }
     }
 
-    /// What is scored.
+    /// The name of the scored text.
     fn second(self) -> &'static str {
         if self == Self::Forward { "translation" } else { "source" }
     }
@@ -253,8 +258,8 @@ impl ScoredText {
     }
 }
 
-/// Whether log-probabilities say anything of a text. One of a word or two may be as improbable as chance; a
-/// longer one, or one whose tokens are all equally probable, is not under a model that reads.
+/// True if log-probabilities carry information about a text. One of a word or two may be as improbable as
+/// chance; a longer one, or one whose tokens are all equally probable, is not under a working model.
 fn has_signal(scored: &[Scored], n_tokens: usize) -> bool {
     let logprobs = scored.iter().flat_map(|scored| &scored.tokens).map(|token| token.logprob);
     let (least, most) =
@@ -264,7 +269,7 @@ fn has_signal(scored: &[Scored], n_tokens: usize) -> bool {
     !(is_chance && (is_flat || n_tokens >= LONG))
 }
 
-/// Whether there is something on both sides.
+/// Checks that neither side is empty.
 fn check(segment: &Segment) -> Result<(), Error> {
     if segment.is_blank() {
         return Err(Error::nothing_to_judge());

@@ -1,51 +1,55 @@
-//! M-MAD: agents annotate four dimensions, two sides debate what each found, a judge merges the rest. Feng et
-//! al., "M-MAD: Multidimensional Multi-Agent Debate for Advanced Machine Translation Evaluation" (ACL 2025),
-//! Figures 7 to 18. It uses no reference and looks at one segment at a time.
+//! M-MAD: agents annotate four dimensions, two sides debate the annotations of each, a judge merges the
+//! results. Feng et al., "M-MAD: Multidimensional Multi-Agent Debate for Advanced Machine Translation
+//! Evaluation" (ACL 2025), Figures 7 to 18. It uses no reference and judges one segment at a time.
 //!
 //! Differs:
-//! - Prompts. Printed are those of the accuracy agents (Figures 7 to 9) and the final judge (Figure 10). The others
-//!   are published with the code, without a licence: `code` reads all texts from the user's copy (`--prompts
-//!   M-MAD/code`) and refuses to run without one. In `paper` and `strict` those of the other dimensions are ours,
-//!   from Table 13; so are all texts of `strategy` but consensus, of `topic` but severity, of the coupled agent
-//!   (`skip=stage1`), and side B's words against a non-translation.
+//! - Prompts. Printed are those of the accuracy agents (Figures 7 to 9) and the final judge (Figure 10). The
+//!   others are published with the code, without a licence: `code` reads all texts from the user's copy
+//!   (`--prompts M-MAD/code`) and does not run without one. In `paper` and `strict` those of the other
+//!   dimensions are ours, from Table 13; so are all texts of `strategy` but consensus, of `topic` but
+//!   severity, of the coupled agent (`skip=stage1`), and side B's words against a non-translation.
 //! - Shots. Figures 11 to 18 are for zh-en and en-de. Figures 14 (zh-en style) and 17 (en-de terminology) are
-//!   misprinted: they mark words in shots that do not contain them. The authors' files mark "hundred-year struggle
-//!   history" in the third shot of the one and "Auffrischimpfungen" in the second of the other, and so does `strict`;
-//!   `paper` shows the figures as printed. Code: the shots are bare segments, with answers that begin and end with a
-//!   line feed, one file for each pair; `code` the same. `shots=auto` shows the Chinese ones to Chinese sources and
-//!   the German ones to all others; in `code` the Hebrew ones to Hebrew sources. A user's file goes to every agent;
-//!   `strict` shows each the errors of its dimension that are verbatim in their text.
-//! - Answers. Code: Stage 1 is handed on as it is. Of a statement and of the judge, all from the first
-//!   `"annotations": [` to the last `]` is read, and bad JSON counts as no errors. `code` does the same, but a judge
-//!   without any list gives no verdict, and neither does an answer that its budget cut. `paper` reads the last object
-//!   with annotations; `strict` enforces a form: category first, spans verbatim, those of omissions from the source,
-//!   non-translation alone, at most 10 annotations, thoughts of at most 800 characters before them.
-//! - What is debated. Paper: any error; but against minor ones side B would open with the same annotations. Code and
-//!   ours: only annotations that side B's opening changes.
+//!   misprinted: they mark words in shots that do not contain them. The authors' files mark "hundred-year
+//!   struggle history" in the third shot of the one and "Auffrischimpfungen" in the second of the other, and
+//!   so does `strict`; `paper` shows the figures as printed. Code: the shots are bare segments, with answers
+//!   that begin and end with a line feed, one file for each pair; `code` the same. `shots=auto` shows the
+//!   Chinese ones to Chinese sources and the German ones to all others; in `code` the Hebrew ones to Hebrew
+//!   sources. A user's file goes to every agent, in `strict` with the errors of its dimension that are
+//!   verbatim.
+//! - Answers. Code: Stage 1 is passed on unchanged. Of a statement and of the judge, all from the first
+//!   `"annotations": [` to the last `]` is read, and bad JSON counts as no errors. `code` does the same, but
+//!   a judge without any list gives no verdict, and neither does an answer that its budget cut. `paper` reads
+//!   the last object with annotations; `strict` enforces a form: category first, spans verbatim, those of
+//!   omissions from the source, non-translation alone, at most 10 annotations, thoughts of at most 800
+//!   characters.
+//! - Debated annotations. Paper: any error; but against minor ones side B would open with the same
+//!   annotations. Code and ours: only annotations that side B's opening changes.
 //! - Turns. Paper: side B answers what side A has just said. Code: both speak at once. `code` as the code.
-//! - No consensus. Paper: the supportive side (2.2), or the original evaluation (4.3). Code and ours: what side A
-//!   said last, unless `undecided=original` is asked for.
-//! - Consensus. Code: a lower-case `yes` anywhere. `paper`: yes or no as the first word, or the only one of them,
-//!   else no verdict. `strict`: a choice of the two.
-//! - Judge. `paper` always asks it. `strict` does not when no dimension has an annotation; `code` only skips it when
-//!   all four answers are an empty list and not one character more, or when both texts are nothing but quote marks.
-//!   Code: Stage 1 ends with a judge of its own, asked up to ten times until its answer can be read; the later stages
-//!   make no use of it. `code` asks it with `skip=stage2`, where it has the last word, and has no verdict after ten
-//!   answers, where the code makes up a non-translation. Without Stage 3, `strict` counts a non-translation alone.
-//! - Answers that cannot be used. Paper: nothing is said. Code: only the judge of Stage 1 is asked again. `paper` and
-//!   `strict` ask any agent up to three times, each time at another seed and 0.3 warmer; `code` that judge only, 0.1
-//!   warmer each time, since at temperature 0 it would repeat itself. Then there is no verdict.
-//! - Temperature. Paper: 0. Code: unset, so 1, in Stages 2 and 3; `code` the same, sampled with the run's seed.
-//! - Not taken over: annotations that survive to the next segment, constants that make all debates Chinese-English.
-//! - Repeats. Paper and code: the final judge removes repeated annotations, the program merges none; `paper` and
-//!   `code` charge what it lists. `strict` charges as many namings of one span and category as the span has
-//!   occurrences, each at its own.
-//! - Weights. Paper: 5 and 1 (Equation 1, `mmad-paper`), the default of `paper`. Released scores: 0.1 for minor
-//!   punctuation, no cap (`mmad`), the default of `code` and `strict`. A source error costs what its category costs.
-//! - Without Stage 1 (Table 3) one agent annotates all dimensions; whether it has shots is not said. Ours has those
-//!   of all agents, or none with `shots=0`.
+//! - No consensus. Paper: the supportive side (2.2), or the original evaluation (4.3). Code and ours: side
+//!   A's last statement, unless `undecided=original` is set.
+//! - Consensus. Code: a lower-case `yes` anywhere. `paper`: yes or no as the first word, or the only one of
+//!   them, else no verdict. `strict`: a choice of the two.
+//! - Judge. `paper` always calls it. `strict` does not when no dimension has an annotation; `code` only skips
+//!   it when all four answers are an empty list and not one character more, or when both texts are nothing
+//!   but quote marks. Code: Stage 1 ends with a judge of its own, called up to ten times until its answer can
+//!   be read; the later stages make no use of it. `code` calls it with `skip=stage2`, where it decides, and
+//!   has no verdict after ten answers, where the code makes up a non-translation. Without Stage 3, `strict`
+//!   counts a non-translation alone.
+//! - Answers that cannot be used. Paper: silent. Code: only the judge of Stage 1 is called again. `paper` and
+//!   `strict` call any agent up to three times, each time at another seed and 0.3 warmer; `code` that judge
+//!   only, 0.1 warmer each time, since at temperature 0 it would repeat itself.
+//! - Temperature. Paper: 0. Code: unset, so 1, in Stages 2 and 3; `code` the same, with the run's seed.
+//! - Left out: annotations that survive to the next segment, constants that make all debates Chinese-English.
+//! - Repeats. Paper and code: the final judge removes repeated annotations, the program merges none; `paper`
+//!   and `code` charge what it lists. `strict` charges as many namings of one span and category as the span
+//!   has occurrences, each at its own.
+//! - Weights. Paper: 5 and 1 (Equation 1, `mmad-paper`), the default of `paper`. Released scores: 0.1 for
+//!   minor punctuation, no cap (`mmad`), the default of `code` and `strict`. A source error costs what its
+//!   category costs.
+//! - Without Stage 1 (Table 3) one agent annotates all dimensions; whether it has shots is not said. Ours has
+//!   those of all agents, or none with `shots=0`.
 //! - Coupled start (Table 5): GEMBA-MQM's errors, critical as major, are debated as one dimension.
-//! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
+//! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
 use serde::Serialize;
 use serde_json::json;
@@ -94,11 +98,11 @@ const JUDGE_BUDGET: usize = 1536;
 /// Figure 3 goes to five rounds.
 const MAX_ROUNDS: f64 = 10.0;
 
-/// The questions that it asks.
+/// The stages of its calls.
 const ANNOTATE: Stage = Stage::new("annotate");
 const JUDGE_STAGE: Stage = Stage::new("judge");
 
-/// What `tribunal methods show m-mad` says.
+/// Metadata shown by `tribunal methods show m-mad`.
 pub const METHOD: Method = Method {
     name: "m-mad",
     summary: "agents for four dimensions, a debate in each, a judge who merges",
@@ -114,7 +118,7 @@ pub const METHOD: Method = Method {
 };
 
 options! {
-    /// What it can be told.
+    /// Options of M-MAD.
     pub struct Options {
         "start" start: First = { "agents" => First::Agents, "gemba-mqm" => First::Gemba },
             "who annotates first: an agent for each dimension, or GEMBA-MQM (Table 5)";
@@ -143,7 +147,7 @@ options! {
     }
 }
 
-/// Who annotates first.
+/// The annotators of Stage 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum First {
     Agents,
@@ -180,7 +184,7 @@ fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Er
     Ok(MMad::new(settings, &options, rounds)?.into())
 }
 
-/// M-MAD as it was asked for.
+/// A configured M-MAD judge.
 pub struct MMad {
     prompts: Prompts,
     preset: Preset,
@@ -192,7 +196,7 @@ pub struct MMad {
     max_tokens: Option<usize>,
 }
 
-/// What the dimensions have to say, in the order of [`DIMENSIONS`] or as one.
+/// The viewpoints of the dimensions, in the order of [`DIMENSIONS`] or as one.
 enum Viewpoints {
     Apart(Vec<Vec<Annotation>>),
     Coupled(Vec<Annotation>),
@@ -218,7 +222,7 @@ impl MMad {
     /// Reads the settings, the prompts and the shots.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names, and options that do not go together.
+    /// The errors of [`super::registry::build`], and options that do not go together.
     fn new(settings: &Settings, options: &Options, rounds: usize) -> Result<Self, setup::Error> {
         let rules = (*options.skip != Some(Skipped::Stage2)).then(|| Rules::of(options, rounds));
         let has_judge = *options.skip != Some(Skipped::Stage3);
@@ -411,7 +415,7 @@ impl MMad {
         Ok(ResponseFormat::Text)
     }
 
-    /// Asks until the answer is whole and can be read.
+    /// Asks until the answer is complete and can be read.
     fn ask<T>(
         &self,
         panel: &Panel,

@@ -1,5 +1,5 @@
-//! What a method is: its name, the questions that it asks and of whom, its options. It holds no method's logic and
-//! knows none by name; [`super::registry`] does.
+//! Description of a method: its name, its stages and roles, its options. The methods themselves are listed in
+//! [`super::registry`].
 
 use std::{fmt, str::FromStr};
 
@@ -12,19 +12,19 @@ use super::{
 };
 use crate::{mqm::weights, signature::Signature};
 
-/// What `tribunal methods show` says of a method.
+/// Metadata of a method, shown by `tribunal methods show`.
 #[derive(Clone, Copy, Debug)]
 pub struct Method {
     pub name: &'static str,
     pub summary: &'static str,
     pub citation: &'static str,
-    /// Every question that it can ask, in order.
+    /// All stages of its calls, in order.
     pub stages: &'static [Stage],
-    /// The roles of the models that it asks.
+    /// The roles of its models.
     pub roles: &'static [Role],
     pub calls: Calls,
-    /// Of an answer on average, by Qwen2.5-Coder-1.5B on WMT23 en-de (`scripts/answer_lengths.py`); 0 where nothing is written,
-    /// `None` where no run was recorded or that judge found nothing to write.
+    /// Mean tokens of an answer, by Qwen2.5-Coder-1.5B on WMT23 en-de (`scripts/answer_lengths.py`); 0 where
+    /// nothing is generated, `None` where no run was recorded or that judge found no error.
     pub answer_tokens: Option<usize>,
     /// The scale of scores.
     pub scale: Scale,
@@ -33,16 +33,17 @@ pub struct Method {
     /// Known blind spots, shown with its verdicts; `None` if not evaluated.
     pub blind_spots: Option<&'static str>,
     pub system_means: SystemMeans,
-    /// How the marked errors relate to the score, if it is not their sum, and what their confidence means.
+    /// Relation of the marked errors to the score, if it is not their sum, and the meaning of their
+    /// confidence.
     pub marks: Option<&'static str>,
-    /// What one prompt may see, the default first.
+    /// The granularities of its prompts, the default first.
     pub granularities: &'static [Granularity],
     pub presets: &'static [Preset],
     /// The severity weights that it uses by default; `None` when it weighs nothing.
     pub weights: Option<&'static str>,
     pub options: &'static [OptionSpec],
-    /// The options that it shares with all methods whose models write answers; empty where its own models do not, or
-    /// where it has options of its own for the same.
+    /// The options that it shares with all methods whose models generate answers; empty where its own models
+    /// do not, or where it has options of its own for the same purpose.
     pub common: &'static [OptionSpec],
     /// The fields of a segment that it requires besides the source.
     pub reads: Reads,
@@ -50,8 +51,9 @@ pub struct Method {
 }
 
 impl Method {
-    /// The fields that most methods share, for a method whose judges are built by `build`: one role, segments, all presets,
-    /// penalties without weights of its own. Name, summary, citation, stages, scale and options have to be given.
+    /// The fields that most methods share, for a method whose judges are built by `build`: one role,
+    /// segments, all presets, penalties without weights of its own. Name, summary, citation, stages, scale
+    /// and options have to be given.
     pub(super) const fn with(build: Build) -> Self {
         Self {
             name: "",
@@ -76,7 +78,7 @@ impl Method {
         }
     }
 
-    /// Whether its verdicts mark errors, which a translation without any may be free of.
+    /// True if its verdicts mark errors, so that a translation may be free of them.
     #[must_use]
     pub fn marks_errors(&self) -> bool {
         self.weights.is_some() || self.scale.sums_errors()
@@ -99,20 +101,21 @@ impl Method {
         all.join("; ")
     }
 
-    /// What its scores and marks mean, the scale first, as sentences without full stops.
+    /// The meaning of its scores and marks, the scale first, as sentences without full stops.
     #[must_use]
     pub fn about(&self, scale: Scale) -> Vec<String> {
         let marks = self.marks.map(|said| format!("{}: {said}", self.name));
         std::iter::once(format!("scale: {scale}")).chain(marks).collect()
     }
 
-    /// The known blind spot, shown before the scores, as a sentence without a full stop; `None` if there is none.
+    /// The known blind spot, shown before the scores, as a sentence without a full stop; `None` if there is
+    /// none.
     #[must_use]
     pub fn caution(&self) -> Option<String> {
         self.blind_spots.map(|said| format!("{}: {said}", self.name))
     }
 
-    /// Whether systems may be ordered by their mean scores.
+    /// True if systems may be ordered by their mean scores.
     #[must_use]
     pub fn ranks_systems(&self) -> bool {
         self.system_means == SystemMeans::Rank
@@ -127,27 +130,27 @@ impl Method {
     /// Reads `option=value,...` against the method's options.
     ///
     /// # Errors
-    /// As [`GivenOptions::parse`].
+    /// Those of [`GivenOptions::parse`].
     pub fn parse_options(&self, text: &str) -> Result<GivenOptions, setup::Error> {
         GivenOptions::parse(self.name, &self.all_options(), text)
     }
 }
 
-/// Whether the mean of a method's scores over a system's segments says which of two systems is better.
+/// Validity of mean scores for comparing systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SystemMeans {
     /// Systems are ordered by their means and tested against each other.
     Rank,
-    /// Measured against human scores, the means do not order systems; [`Method::blind_spots`] has the finding. Systems keep
-    /// the order of the input.
+    /// Measured against human scores, the means do not order systems; [`Method::blind_spots`] has the
+    /// finding. Systems keep the order of the input.
     DoNotRank,
 }
 
-/// Makes a judge as it was asked for.
+/// Builds a judge from settings and options.
 pub(super) type Build = fn(&Settings, &GivenOptions) -> Result<Judge, setup::Error>;
 
-/// Model calls for one unit of judgement. A question that is asked again because its answer cannot be used counts once,
-/// except where the published program itself asks again.
+/// Model calls for one unit of judgement. A retry after an unusable answer does not count, except where the
+/// published program itself asks again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Calls {
     pub least: usize,
@@ -169,7 +172,7 @@ impl Calls {
     }
 }
 
-/// A part that a model plays in a method. The command line can seat another model in each (`--role ROLE=MODEL`).
+/// A role of a model in a method. The command line can assign another model to each (`--role ROLE=MODEL`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -294,7 +297,7 @@ pub struct Step {
 }
 
 impl Step {
-    /// The same step in one round, from 1.
+    /// This step in one round, from 1.
     #[must_use]
     pub fn round(self, round: usize) -> Self {
         Self { round: Some(round), ..self }

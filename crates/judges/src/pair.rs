@@ -1,4 +1,5 @@
-//! A source and its translation as prompts show them, with the names of their languages. It renders nothing.
+//! A source and its translation in the form of prompts, with the names of their languages. Nothing is
+//! rendered here.
 
 use serde::Serialize;
 
@@ -43,7 +44,8 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// As the prompt of a preset shows it. The authors' programs strip the lines of their files, and so does `code`.
+    /// The pair in the form of a preset's prompt. The authors' programs strip the lines of their files, and
+    /// so does `code`.
     #[must_use]
     pub fn shown(self, preset: Preset) -> PromptPair<'a> {
         if preset != Preset::Code {
@@ -55,7 +57,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Texts that try a prompt out before any question is asked.
+    /// Texts for a test rendering of a prompt.
     #[must_use]
     pub fn sample() -> Self {
         Self { source_lang: "", source: "a", target_lang: "", target: "b" }

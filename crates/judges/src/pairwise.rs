@@ -1,11 +1,12 @@
-//! Pairwise questions in both orders: models prefer a place, so each pair is asked twice with its texts swapped.
-//! Wang et al. 2024, "Large Language Models are not Fair Evaluators". It reads no answer.
+//! Pairwise questions in both orders: models prefer a place, so each pair is asked twice with its texts
+//! swapped. Wang et al. 2024, "Large Language Models are not Fair Evaluators". Answers are read by the
+//! caller.
 
 use std::panic::resume_unwind;
 
 use super::Error;
 
-/// Which of two texts stands first.
+/// Order of two texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     AsGiven,
@@ -13,7 +14,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// The two texts as this order shows them.
+    /// The two texts in this order.
     #[must_use]
     pub fn put<'t>(self, first: &'t str, second: &'t str) -> (&'t str, &'t str) {
         match self {
@@ -23,7 +24,7 @@ impl Order {
     }
 }
 
-/// Asks in both orders side by side: the answers as given and swapped.
+/// Asks in both orders side by side: the answers to the given and to the swapped order.
 ///
 /// # Errors
 /// The first error that `ask` returns.

@@ -1,4 +1,4 @@
-//! Maps each role to its model and records calls. It knows no method.
+//! Maps each role to its model and records calls. No method is named here.
 
 use std::{
     collections::BTreeMap,
@@ -25,27 +25,27 @@ pub mod rehearsal;
 
 pub use reasoning::REASONING;
 
-/// The models of a method's roles, and how they are asked.
+/// The models of a method's roles, and the sampling of their calls.
 #[derive(Clone)]
 pub struct Panel {
     default: Arc<dyn Llm>,
     assigned: BTreeMap<Role, Arc<dyn Llm>>,
-    /// How every question is sampled. Judges replace its `max_tokens` by their own budget
+    /// Sampling of every question. Judges replace its `max_tokens` by their own budget
     /// ([`super::Settings::max_tokens`] sets it).
     pub sampling: Sampling,
-    /// `None` asks for answers at once.
+    /// The reasoning before every answer; `None` for answers without it.
     reasoning: Option<ReasoningOptions>,
     unit: Option<usize>,
-    /// `None` for all.
+    /// The members of the group whose verdicts are needed; `None` for all.
     wanted: Option<Arc<[usize]>>,
     record: Arc<Mutex<Vec<Call>>>,
 }
 
-/// One question and its answer, as it goes to `calls.jsonl`.
+/// One question and its answer, as recorded in `calls.jsonl`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Call {
-    /// The unit of the group that the question is about, by its position in the answer of [`super::Judge::judge`];
-    /// `None` when it is about the whole group.
+    /// The unit of the group that the question is about, by its position in the answer of
+    /// [`super::Judge::judge`]; `None` when it is about the whole group.
     pub unit: Option<usize>,
     pub role: Role,
     pub step: Step,
@@ -54,19 +54,19 @@ pub struct Call {
     pub chat: Chat,
     #[serde(skip)]
     pub wanted: Wanted,
-    /// How the answer was sampled. Continuations that are scored have a budget of 0.
+    /// The sampling of the answer. Continuations that are scored have a budget of 0.
     pub sampling: Sampling,
     pub reply: Reply,
-    /// The given continuations, where they were scored and nothing was asked.
+    /// The given continuations, where they were scored and nothing was generated.
     pub scored: Vec<Scored>,
-    /// Why there is no answer.
+    /// The reason why there is no answer.
     pub error: Option<llm::Error>,
-    /// What the judge made of the answer, where the method counts that: see [`Panel::mark`].
+    /// The outcome of the answer, where the method counts outcomes: see [`Panel::mark`].
     pub outcome: Option<&'static str>,
     pub seconds: f64,
 }
 
-/// What was asked of a model about a chat.
+/// The request to a model about a chat.
 #[derive(Clone, Debug)]
 pub enum Wanted {
     /// An answer of this form.
@@ -77,12 +77,12 @@ pub enum Wanted {
     Reading(String),
 }
 
-/// Whether and how a question is asked again when its answer cannot be used.
+/// Rule for retries when an answer cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Retry {
-    /// How often it is asked at the most.
+    /// Maximum number of tries.
     pub tries: usize,
-    /// What each further try adds to the temperature: at temperature 0 another seed changes nothing.
+    /// Added to the temperature at each further try: at temperature 0 another seed changes nothing.
     pub warmer: f32,
 }
 
@@ -93,14 +93,14 @@ impl Retry {
 }
 
 impl Panel {
-    /// How many token positions its models have computed so far.
+    /// Number of token positions that its models have computed so far.
     #[must_use]
     pub fn computed(&self) -> usize {
         let others = self.assigned.values().filter(|model| !Arc::ptr_eq(model, &self.default));
         self.default.computed() + others.map(|model| model.computed()).sum::<usize>()
     }
 
-    /// What came of the steps that its models' devices computed a second time, always in the same order.
+    /// Results of the steps that its models' devices computed a second time, always in the same order.
     #[must_use]
     pub fn confirmed(&self) -> Vec<Confirmed> {
         let others = self.assigned.values().filter(|model| !Arc::ptr_eq(model, &self.default));
@@ -114,15 +114,15 @@ impl Panel {
         Self { default, assigned, sampling, reasoning: None, unit: None, wanted: None, record }
     }
 
-    /// The same panel with another model in one role.
+    /// This panel with another model in one role.
     #[must_use]
     pub fn assign(mut self, role: Role, llm: Arc<dyn Llm>) -> Self {
         self.assigned.insert(role, llm);
         self
     }
 
-    /// The same panel with every model behind something else, such as a gate. A model that plays several roles is
-    /// wrapped once.
+    /// This panel with every model wrapped, such as in a gate. A model that plays several roles is wrapped
+    /// once.
     #[must_use]
     pub fn wrapped(&self, wrap: impl Fn(Arc<dyn Llm>) -> Arc<dyn Llm>) -> Self {
         let mut known = vec![(self.default.clone(), wrap(self.default.clone()))];
@@ -145,32 +145,32 @@ impl Panel {
         self.assigned.get(&role).unwrap_or(&self.default).clone()
     }
 
-    /// The same assigned with an empty record, for one group.
+    /// This panel with an empty record, for one group.
     #[must_use]
     pub fn fresh(&self) -> Self {
         Self { record: Arc::default(), ..self.clone() }
     }
 
-    /// The same panel and record, for questions about one unit of the group.
+    /// This panel and record, for questions about one unit of the group.
     #[must_use]
     pub fn about(&self, unit: usize) -> Self {
         Self { unit: Some(unit), ..self.clone() }
     }
 
-    /// The same panel and record, for verdicts on these members of the group only.
+    /// This panel and record, for verdicts on these members of the group only.
     #[must_use]
     pub fn wanting(&self, members: &[usize]) -> Self {
         Self { wanted: Some(members.into()), ..self.clone() }
     }
 
-    /// Whether a verdict is wanted on this member of the group. A judge that shows the whole group but asks about
-    /// each member by itself need not ask about the others; what it says of them is dropped.
+    /// True if a verdict is needed on this member of the group. A judge that shows the whole group but has
+    /// questions about each member need not ask about the others; their verdicts are dropped.
     #[must_use]
     pub fn wants(&self, member: usize) -> bool {
         self.wanted.as_ref().is_none_or(|wanted| wanted.contains(&member))
     }
 
-    /// The same panel and record, for questions at another seed.
+    /// This panel and record, for questions at another seed.
     #[must_use]
     pub fn at_seed(&self, seed: u64) -> Self {
         Self { sampling: Sampling { seed, ..self.sampling.clone() }, ..self.clone() }
@@ -182,7 +182,7 @@ impl Panel {
         self.assigned.get(&role).unwrap_or(&self.default).as_ref()
     }
 
-    /// Whether one model plays both roles, so that their prompts share what they have in common.
+    /// True if one model plays both roles, so that their prompts share a prefix.
     #[must_use]
     pub fn is_one_model(&self, a: Role, b: Role) -> bool {
         let model = |role: Role| self.assigned.get(&role).unwrap_or(&self.default);
@@ -192,7 +192,7 @@ impl Panel {
     /// Asks a role one question and records it.
     ///
     /// # Errors
-    /// What the model's [`Llm::ask`] returns; [`llm::Error::NoSignal`].
+    /// The errors of the model's [`Llm::ask`]; [`llm::Error::NoSignal`].
     pub fn ask(
         &self,
         role: Role,
@@ -203,10 +203,10 @@ impl Panel {
         self.ask_with(role, step, chat, form, &self.sampling)
     }
 
-    /// As [`Panel::ask`], with a sampling of the judge's own.
+    /// [`Panel::ask`] with a sampling of the judge's own.
     ///
     /// # Errors
-    /// What the model's [`Llm::ask`] returns.
+    /// The errors of the model's [`Llm::ask`].
     pub fn ask_with(
         &self,
         role: Role,
@@ -218,11 +218,12 @@ impl Panel {
         self.attempt(role, step.into(), (chat, form, sampling), 0)
     }
 
-    /// Asks until `read` can use the answer, as often as `retry` allows, each time at another seed. The error of
-    /// the last try counts.
+    /// Asks until `read` accepts the answer, as often as `retry` allows, each time at another seed. The error
+    /// of the last try is returned.
     ///
     /// # Errors
-    /// What the model's [`Llm::ask`] returns, which is not asked again, [`Error::NoSignal`], and what `read` returns.
+    /// The errors of the model's [`Llm::ask`], after which there is no retry, [`Error::NoSignal`], and the
+    /// errors of `read`.
     pub fn ask_until<T>(
         &self,
         role: Role,
@@ -238,12 +239,11 @@ impl Panel {
         self.ask_by(role, step, (chat, form, sampling), again, |reply, _| read(reply))
     }
 
-    /// As [`Panel::ask_until`], with a rule of the method's own: `again` gives the sampling of the next try, which is
-    /// the n-th from 1, from that of the last one and from what was wrong with its answer; `None` ends it. The seed
-    /// moves with every try.
+    /// [`Panel::ask_until`] with a rule of the method's own: `again` gives the sampling of the n-th retry
+    /// (from 1), from the last sampling and the last error; `None` ends it. The seed changes with every try.
     ///
     /// # Errors
-    /// As [`Panel::ask_until`].
+    /// Those of [`Panel::ask_until`].
     pub fn ask_by<T>(
         &self,
         role: Role,
@@ -255,7 +255,7 @@ impl Panel {
         let step = step.into();
         let (mut attempt, mut now) = (0, sampling.clone());
         loop {
-            // Apart from the seeds of samples, which follow each other.
+            // Far from the seeds of samples, which are consecutive.
             now.seed = sampling.seed.wrapping_add((attempt as u64) << 32);
             let asked = self.attempt(role, step.clone(), (chat, form, &now), attempt);
             attempt += 1;
@@ -308,11 +308,11 @@ impl Panel {
         asked.and_then(|reply| if reply.is_chance { Err(llm::Error::NoSignal) } else { Ok(reply) })
     }
 
-    /// Log-probabilities of given continuations under the model of a role, recorded as one call with the continuations
-    /// and a reply that sums them up: `{"TEXT": LOGPROB, ...}`.
+    /// Log-probabilities of given continuations under the model of a role, recorded as one call with the
+    /// continuations and a reply that sums them up: `{"TEXT": LOGPROB, ...}`.
     ///
     /// # Errors
-    /// What the model's [`Llm::score_continuations`] returns.
+    /// The errors of the model's [`Llm::score_continuations`].
     pub fn score_continuations(
         &self,
         role: Role,
@@ -329,11 +329,11 @@ impl Panel {
         asked
     }
 
-    /// Weighs a text under the model of a role and reads it by a probe, recorded as
-    /// [`Panel::score_continuations`] is.
+    /// Scores a text under the model of a role and reads it by a probe, recorded as in
+    /// [`Panel::score_continuations`].
     ///
     /// # Errors
-    /// What the model's [`Llm::read`] returns.
+    /// The errors of the model's [`Llm::read`].
     pub fn read(
         &self,
         role: Role,
@@ -371,8 +371,8 @@ impl Panel {
         self.note_call(Call { reply, scored, error, ..call });
     }
 
-    /// Notes what came of the last answer at a step about this panel's unit. Outcomes are counted by stage in
-    /// `summary.json`.
+    /// Records the outcome of the last answer at a step about this panel's unit. Outcomes are counted by
+    /// stage in `summary.json`.
     pub fn mark(&self, step: &Step, outcome: &'static str) {
         let mut calls = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         let last = calls
@@ -413,7 +413,7 @@ impl Panel {
         self.record.lock().unwrap_or_else(PoisonError::into_inner).push(call);
     }
 
-    /// What has been asked since [`Panel::fresh`], by unit; questions about one unit stay in their order.
+    /// The calls since [`Panel::fresh`], by unit; calls about one unit stay in their order.
     #[must_use]
     pub fn take_calls(&self) -> Vec<Call> {
         let mut calls = std::mem::take(&mut *self.record.lock().unwrap_or_else(PoisonError::into_inner));
@@ -422,7 +422,7 @@ impl Panel {
     }
 }
 
-/// What was said, or nothing and why.
+/// The answer, or an empty one and the error.
 fn said<T: Clone + Default>(asked: &Result<T, llm::Error>) -> (T, Option<llm::Error>) {
     match asked {
         Ok(said) => (said.clone(), None),
@@ -433,8 +433,8 @@ fn said<T: Clone + Default>(asked: &Result<T, llm::Error>) -> (T, Option<llm::Er
 /// The most threads that [`in_parallel`] starts for one group.
 const MAX_THREADS: usize = 64;
 
-/// Applies `work` to every item, on up to 64 threads, and keeps the order. The work is waiting for answers, so that the
-/// engine gets all questions at once.
+/// Applies `work` to every item, on up to 64 threads, and keeps the order. The work is waiting for answers,
+/// so that the engine gets all questions at once.
 ///
 /// # Panics
 /// When the work on an item panics.

@@ -1,20 +1,22 @@
-//! PROBE: what a small model's hidden states say of a translation. The model reads source and translation once and
-//! writes nothing; linear maps that were fitted on human MQM ratings (`tribunal tune probe`) read a score off its
-//! states, and for each token how probable it is that a rater would mark it. The method is ours.
+//! PROBE: a score from a small model's hidden states. The model reads source and translation once and
+//! generates nothing; linear maps that were fitted on human MQM ratings (`tribunal tune probe`) compute a
+//! score from its states, and for each token the probability that a rater would mark it. The method is ours.
 //!
 //! Prior work:
-//! - Thompson and Post, Automatic Machine Translation Evaluation in Many Languages via Zero-Shot Paraphrasing (2020):
-//!   the probability of a translation as its score (Prism-src).
+//! - Thompson and Post, Automatic Machine Translation Evaluation in Many Languages via Zero-Shot Paraphrasing
+//!   (2020): the probability of a translation as its score (Prism-src).
 //! - Sindhujan et al., ALOPE (2025): regression on intermediate layers of small models beats the last layer.
 //! - Alain and Bengio, Understanding Intermediate Layers Using Linear Classifier Probes (2016).
 //!
-//! What to know:
-//! - The score is the penalty that raters would give, as the ridge regression expects it; `raw` is the same. It is not
-//!   the sum of the errors, which are chosen so that their weights come near what raters mark in translations that rank
-//!   where this one does ([`spans`]).
-//! - Errors are runs of whole words and have no category (`other`) and no explanation, since no text is generated.
-//!   Beside them stand those that need no model to be seen ([`checks`]), which have both; they move no score.
-//! - A fit holds for the model, the prompt and the layers that it was made with, and says which texts it has seen.
+//! Notes:
+//! - The score is the penalty that raters would give, as the ridge regression expects it; `raw` is the same.
+//!   It is not the sum of the errors, which are chosen so that their weights come near what raters mark in
+//!   translations that rank where this one does ([`spans`]).
+//! - Errors are runs of whole words and have no category (`other`) and no explanation, since no text is
+//!   generated. Beside them stand those of rule-based checks ([`checks`]), which have both; they do not
+//!   change the score.
+//! - A fit holds for the model, the prompt and the layers that it was made with, and lists the texts that it
+//!   was fitted on.
 
 use serde::Serialize;
 
@@ -48,7 +50,7 @@ const PROMPT: File = File { name: "probe/probe.j2", text: include_str!("probe/pr
 /// The question that it asks.
 const READ: Stage = Stage::new("read");
 
-/// What `tribunal methods show probe` says.
+/// Metadata shown by `tribunal methods show probe`.
 pub const METHOD: Method = Method {
     name: "probe",
     summary: "a score and error words read off a model's hidden states by maps fitted on MQM ratings",
@@ -74,7 +76,7 @@ pub const METHOD: Method = Method {
 };
 
 options! {
-    /// What it can be told.
+    /// Options of PROBE.
     pub struct Options {
         "fit" fit: Option<String> = { "auto" => None, <file> Some },
             "what `tribunal tune probe` wrote, or a model that a fit comes with the program for; auto takes this model's";
@@ -83,7 +85,7 @@ options! {
     }
 }
 
-/// The judge as it was asked for.
+/// A configured PROBE judge.
 pub struct Probe {
     prompts: Prompts,
     fit: Fit,
@@ -126,8 +128,8 @@ impl Probe {
     /// Reads the settings, the prompt and the fit.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names; shots, which the method does not have; a fit that cannot be read or was
-    /// made with another prompt.
+    /// The errors of [`super::registry::build`]; shots, which the method does not have; a fit that cannot be
+    /// read or was made with another prompt.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         if settings.shots.is_some() {
             return Err(setup::Error::NoShots);
@@ -162,7 +164,8 @@ impl Probe {
     }
 }
 
-/// A verdict with the errors of rule-based checks, which replace overlapping errors of the maps. The score stays as it is.
+/// A verdict with the errors of rule-based checks, which replace overlapping errors of the maps. The score is
+/// unchanged.
 fn with_checks(verdict: Verdict, segment: &Segment, weights: &Weights) -> Verdict {
     let mut errors = checks::errors(segment);
     weights.weigh(&mut errors);
@@ -197,7 +200,7 @@ pub fn prompts(settings: &Settings) -> Result<Prompts, setup::Error> {
     Ok(prompts)
 }
 
-/// What the model reads in front of the translation. No template, and no control token acts.
+/// The text before the translation. It has no chat template, and control tokens in it are plain text.
 ///
 /// # Errors
 /// A prompt that cannot be filled in.
@@ -210,13 +213,13 @@ pub fn chat(prompts: &Prompts, segment: &Segment) -> Result<Chat, Error> {
     Ok(Chat::plain(prompts.render(PROMPT, query)?))
 }
 
-/// The translation as the model reads it: behind a space, as a word stands behind another.
+/// The translation in the model's input: it begins with a space, as any word after another.
 #[must_use]
 pub fn text(segment: &Segment) -> String {
     format!(" {}", segment.hypothesis)
 }
 
-/// The pair by which a fit knows its languages: `en-de`, whatever the regions.
+/// The pair by which a fit names its languages: `en-de`, for all regions.
 #[must_use]
 pub fn pair(segment: &Segment) -> String {
     format!("{}-{}", segment.src_lang.language(), segment.tgt_lang.language())

@@ -1,5 +1,5 @@
 //! Prompt files: embedded, replaced by those of a folder on request, rendered, and hashed for the signature.
-//! It knows no method: each judge lists the files that it uses.
+//! Each judge lists the files that it uses.
 
 use std::{borrow::Cow, fs, path::Path};
 
@@ -10,7 +10,7 @@ use tribunal_core::{digest, files};
 use super::{Error, setup, setup::Settings};
 use crate::jinja;
 
-/// The most of a file that replaces a prompt. Unit: bytes.
+/// Maximum size of a file that replaces a prompt. Unit: bytes.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// A file beside a judge: a template (`.j2`), a schema (`.json`) or shots (`.jsonl`).
@@ -36,7 +36,7 @@ impl InForce {
     }
 }
 
-/// The files of one method as they are in force.
+/// The files of one method in force.
 pub struct Prompts {
     /// The templates, by their file's name.
     environment: Environment<'static>,
@@ -108,7 +108,7 @@ impl Prompts {
     }
 }
 
-/// The first eight hexadecimal digits of the SHA-256 of these texts, each behind its length.
+/// The first eight hexadecimal digits of the SHA-256 of these texts, each after its length.
 pub(super) fn hash<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     let mut bytes = Vec::new();
     for text in texts {
@@ -118,7 +118,7 @@ pub(super) fn hash<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     digest::short(bytes)
 }
 
-/// What replaces a file, if anything does.
+/// The replacement of a file, if there is one.
 fn replacement(file: &File, settings: &Settings) -> Result<Option<String>, setup::Error> {
     let is_shots = Path::new(file.name).extension().is_some_and(|e| e == "jsonl");
     let path = match (&settings.shots, &settings.prompts) {

@@ -1,34 +1,38 @@
-//! RATE: a core agent that observes, orients, decides and acts: it asks an evaluation agent for a score, a search
-//! agent for knowledge and a comparison agent for calibration, until it is sure. Tian et al., "Beyond Literal
-//! Mapping: Benchmarking and Improving Non-Literal Translation Evaluation", Section 4, Appendix B, Figures 15
-//! to 20. It reaches no network: searches go to [`crate::evidence`].
+//! RATE: a core agent that observes, orients, decides and acts: it asks an evaluation agent for a score, a
+//! search agent for knowledge and a comparison agent for calibration, until it is sure. Tian et al., "Beyond
+//! Literal Mapping: Benchmarking and Improving Non-Literal Translation Evaluation", Section 4, Appendix B,
+//! Figures 15 to 20. No network is used: searches go to [`crate::evidence`].
 //!
 //! Differs:
 //! - Preset `code` is a program of its own, message by message: see `code.rs`.
-//! - Search. Paper and code: Bing. Ours: the user's own documents (`search=INDEX`). Without them there is no search: the core agent is not told of a search agent, as with
-//!   `skip=search`, and the signature says so.
-//! - Memory. In paper and code the translations of a source share knowledge and anchors, so that a score depends on
-//!   the others and on their order. So here (`memory=shared`); `strict` takes them by the names of their systems,
-//!   so that the order of the input does not matter. With `memory=isolated` a score depends on source and
-//!   translation alone, but every anchor is one that the core agent has made up.
-//! - Calibration. Paper: the tentative score moves by 1 or 0.5, as in `paper` and `strict`. Code: to the anchor's
-//!   score plus or minus 1 or 0.5, a tie moves it to the anchor's score, and a result that agrees with it confirms it.
-//! - Evaluation. The same question is not asked twice; `strict` offers another evaluation only after a search, or
-//!   once more where the evaluation agent was not sure.
-//! - Texts. The core agent repeats source and translation in its calls. `code` uses its copies; `paper` takes the
-//!   segment's own texts and the notes of the call; `strict` asks for no copies, and passes all that was found on.
+//! - Search. Paper and code: Bing. Ours: the user's own documents (`search=INDEX`). Without them there is no
+//!   search: the core agent's prompt has no search agent, as with `skip=search`, which is in the signature.
+//! - Memory. In paper and code the translations of a source share knowledge and anchors, so that a score
+//!   depends on the others and on their order. So here (`memory=shared`); `strict` takes them by the names of
+//!   their systems, so that the order of the input does not matter. With `memory=isolated` a score depends on
+//!   source and translation alone, but every anchor is one that the core agent has made up.
+//! - Calibration. Paper: the tentative score moves by 1 or 0.5, as in `paper` and `strict`. Code: to the
+//!   anchor's score plus or minus 1 or 0.5, a tie moves it to the anchor's score, and a result that agrees
+//!   with it confirms it.
+//! - Evaluation. The same question is not repeated; `strict` offers another evaluation only after a search,
+//!   or once more where the evaluation agent was not sure.
+//! - Texts. The core agent repeats source and translation in its calls. `code` uses its copies; `paper` takes
+//!   the segment's own texts and the notes of the call; `strict` asks for no copies, and passes all that was
+//!   found on.
 //! - Answers. `paper` and `code`: XML calls and free JSON. `strict`: a constrained form of the same, with the
 //!   thought first; it may finish only after an evaluation, and compares at no score twice.
-//! - Unusable answers. `paper` and `strict`: a faulty tool call is answered with its fault and costs a round; other
-//!   answers are asked for again, three times in all; then the verdict is missing. Code asks nothing again.
-//! - Not printed: what the core agent is told at the start, how responses and inputs are laid out, and the last
-//!   word at the limit of rounds. Ours in `paper` and `strict`. Figure 18's stray example in its third input is kept.
-//! - Misprints. Figure 16's list of tools has no opening bracket, nor has the code's; Figure 18 runs Score 1's title
-//!   and text into one, with a semicolon, and Figure 19 has `"required": ["q"]` a level too high and one brace too
-//!   few, both unlike the code. Ours puts them right; all other words of `paper` are those of Figures 15 to 20.
+//! - Unusable answers. `paper` and `strict`: a faulty tool call is answered with its fault and costs a round;
+//!   other answers are requested again, three times in all; then the verdict is missing. Code: no retries.
+//! - Not printed: the core agent's first message, the layout of responses and inputs, and the last message at
+//!   the limit of rounds. Ours in `paper` and `strict`. Figure 18's stray example in its third input is kept.
+//! - Misprints. Figure 16's list of tools has no opening bracket, nor has the code's; Figure 18 runs Score
+//!   1's title and text into one, with a semicolon, and Figure 19 has `"required": ["q"]` a level too high
+//!   and one brace too few, both unlike the code. Ours puts them right; all other words of `paper` are those
+//!   of Figures 15 to 20.
 //! - Repeated error spans: `paper` and `code` list all, `strict` as many of one span as it has occurrences.
 //! - Error spans carry no severity: they are neutral, weigh nothing, and have the issue as explanation.
-//! - Beyond the paper: `expected=on` adds the mean of the score's distribution to the evaluation agent's answer.
+//! - Beyond the paper: `expected=on` adds the mean of the score's distribution to the evaluation agent's
+//!   answer.
 
 use std::path::Path;
 
@@ -70,7 +74,7 @@ const TURN: File = File { name: "rate/turn.j2", text: include_str!("rate/turn.j2
 /// Answer tokens of one question to the core agent.
 const BUDGET: usize = 1024;
 
-/// The questions that it asks, each in a round.
+/// The stages of its calls, each in a round.
 mod stages {
     use crate::Stage;
 
@@ -83,7 +87,7 @@ mod stages {
     pub const COMPARE_SWAPPED: Stage = Stage::new("compare-swapped");
 }
 
-/// What `tribunal methods show rate` says.
+/// Metadata shown by `tribunal methods show rate`.
 pub const METHOD: Method = Method {
     name: "rate",
     summary: "a core agent that searches, evaluates and compares until it is sure of a score of 0 to 4",
@@ -107,7 +111,7 @@ pub const METHOD: Method = Method {
 };
 
 options! {
-    /// What it can be told.
+    /// Options of RATE.
     pub struct Options {
         "search" search: Option<String> = { "none" => None, <file> Some },
             "an index of `tribunal search build`";
@@ -131,7 +135,7 @@ pub enum Skipped {
     Both,
 }
 
-/// RATE as it was asked for.
+/// A configured RATE judge.
 pub struct Rate {
     prompts: Prompts,
     preset: Preset,
@@ -192,8 +196,8 @@ impl Rate {
     /// Reads the settings, the prompts and the evidence index.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names; weights and shots, which the method does not have; an index that
-    /// cannot be opened.
+    /// The errors of [`super::registry::build`]; weights and shots, which the method does not have; an index
+    /// that cannot be opened.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let conflict = |reason: String| setup::Error::Conflict(reason);
         if settings.weights.is_some() || settings.shots.is_some() {
@@ -224,8 +228,8 @@ impl Rate {
         Ok(judge)
     }
 
-    /// The end at the first chance; one evaluation before it; all rounds, each with the agent that takes most calls,
-    /// and the forced end.
+    /// The end at the first chance; one evaluation before it; all rounds, each with the agent that takes most
+    /// calls, and the forced end.
     fn calls(&self) -> Calls {
         let evaluation = 1 + usize::from(self.expected);
         // A search is two calls, its queries and its summary; so is a comparison, one in each order.
@@ -239,8 +243,9 @@ impl Rate {
         }
     }
 
-    /// In which order translations of a source are judged where the later ones remember the earlier: that of the
-    /// input; in `strict` that of the systems' names, so that the order of the input does not matter.
+    /// Order in which the translations of a source are judged, where later ones use the memory of earlier
+    /// ones: that of the input; in `strict` that of the systems' names, so that the order of the input does
+    /// not matter.
     fn order(&self, group: &[Segment]) -> Vec<usize> {
         let mut order: Vec<usize> = (0..group.len()).collect();
         if self.is_strict() {
@@ -280,7 +285,7 @@ impl Rate {
         self.preset == Preset::Strict
     }
 
-    /// The most tokens of an answer.
+    /// Maximum number of tokens of an answer.
     fn budget(&self, own: usize) -> usize {
         self.max_tokens.unwrap_or(own)
     }
@@ -320,7 +325,7 @@ impl Rate {
     }
 }
 
-/// What the option `search` names.
+/// The index of the option `search`.
 fn open_evidence(options: &Options) -> Result<Option<Index>, setup::Error> {
     let conflict = |reason: String| setup::Error::Conflict(reason);
     match (options.search.as_deref(), *options.skip) {
@@ -343,7 +348,7 @@ struct Session<'a> {
     chat: Chat,
     memory: &'a mut Memory,
     judged: Option<LastEvaluation>,
-    /// Notes and instructions that the evaluation agent has had.
+    /// Notes and instructions of earlier evaluations.
     asked: Vec<(String, String)>,
     /// Tentative scores that were compared, in halves.
     compared: Vec<i64>,
@@ -352,7 +357,7 @@ struct Session<'a> {
 /// The last evaluation.
 struct LastEvaluation {
     evaluation: Evaluation,
-    /// How many notes there were.
+    /// Number of notes at that time.
     n_notes: usize,
     /// It is not the first with these notes.
     is_second: bool,
@@ -389,7 +394,7 @@ impl Session<'_> {
         Ok(step)
     }
 
-    /// What the core agent may do now, as `strict` constrains it.
+    /// The form of the core agent's next step in `strict`.
     fn form(&self, forced: bool) -> Result<ResponseFormat, Error> {
         let is_open = |score: &i64| !self.compared.contains(&(2 * score));
         let is_judged = self.judged.is_some();
@@ -409,7 +414,7 @@ impl Session<'_> {
         agents::schema(TURN, &schema)
     }
 
-    /// Does what the core agent decided; the response is for it alone.
+    /// Carries out the core agent's step; the response goes to the core agent alone.
     fn act(&mut self, round: usize, action: Action) -> Result<Value, Error> {
         match action {
             Action::Search { query } => self.search(round, &query),

@@ -1,12 +1,12 @@
-//! What every judge checks before it reads an answer: is it whole, is it a refusal, is it the JSON that was asked
-//! for? The layout of any one method is not known here.
+//! Checks that every judge makes before it reads an answer: it must be complete, no refusal, and JSON where
+//! JSON was requested. Layouts of single methods are read in the methods.
 
 use serde::de::DeserializeOwned;
 
 use super::Error;
 use crate::llm::{Finish, Reply};
 
-/// How models begin when they decline.
+/// Beginnings of refusals.
 const REFUSALS: &[&str] = &[
     "i'm sorry",
     "i am sorry",
@@ -34,14 +34,14 @@ pub fn whole(reply: &Reply, max_tokens: usize) -> Result<&str, Error> {
     if reply.finish == Finish::Length { Err(Error::Truncated(max_tokens)) } else { Ok(&reply.text) }
 }
 
-/// A text without the space around it, as Python's `str.strip` sees it: the four separators U+001C to U+001F are
-/// space too.
+/// A text without the space around it, as under Python's `str.strip`: the four separators U+001C to U+001F
+/// are space too.
 #[must_use]
 pub fn strip(text: &str) -> &str {
     text.trim_matches(is_space)
 }
 
-/// The same at its start alone: `str.lstrip`.
+/// A text without the space at its start, as under Python's `str.lstrip`.
 #[must_use]
 pub fn strip_start(text: &str) -> &str {
     text.trim_start_matches(is_space)
@@ -59,7 +59,8 @@ pub fn json<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     serde_json::from_str(text.trim()).map_err(|e| unusable(text, &format!("not the JSON asked for, {e}")))
 }
 
-/// Why an answer cannot be used: it is a refusal if it plainly reads like one, otherwise unparsable for this reason.
+/// The error for an answer that cannot be used: a refusal if it plainly reads like one, otherwise unparsable
+/// for this reason.
 #[must_use]
 pub fn unusable(text: &str, reason: &str) -> Error {
     let start = text.trim_start().to_lowercase().replace('’', "'");

@@ -1,4 +1,5 @@
-//! The judges that exist, and how one is made from its name, with its signature. It holds no method's logic.
+//! The list of judges, and the construction of one from its name, with its signature. The methods themselves
+//! are in their modules.
 
 use std::collections::BTreeSet;
 
@@ -64,13 +65,14 @@ pub fn find(name: &str) -> Result<&'static Method, setup::Error> {
 /// Names of common metrics, for a helpful error message.
 const METRICS: &[&str] = &["comet", "bleu", "metricx", "chrf", "bertscore", "prism"];
 
-/// Whether a method's model generates answers, which takes a model of some size. The other methods score given texts.
+/// True if a method's model generates answers, which takes a model of some size. The other methods score
+/// given texts.
 #[must_use]
 pub fn writes(method: &Method) -> bool {
     ![probe::METHOD.name, likelihood::METHOD.name].contains(&method.name)
 }
 
-/// Whether a method reads the answers of a model that was tuned for it; another model's mean little.
+/// True if a method reads the answers of a model that was tuned for it; those of other models mean little.
 #[must_use]
 pub fn needs_tuning(method: &Method) -> bool {
     method.name == gmft::METHOD.name
@@ -87,10 +89,11 @@ pub fn scale(method: &Method, signature: &Signature) -> Scale {
     in_force.map_or(method.scale, |(_, scale)| *scale).signed(signature, weights)
 }
 
-/// Methods that give one verdict on all that a prompt shows; the others give one on each segment.
+/// Methods with one verdict on all segments of a prompt; the others have one on each segment.
 const JOINED: [&str; 3] = ["gemba-mqm", "gmicl", "gmft"];
 
-/// The noun for what a verdict of a run with this signature is about, in the singular; a group is five documents.
+/// The noun for the unit of a verdict of a run with this signature, in the singular; a group is five
+/// documents.
 #[must_use]
 pub fn unit_noun(signature: &Signature) -> &'static str {
     let is_joined = signature.get("method").is_some_and(|method| JOINED.contains(&method));
@@ -101,25 +104,25 @@ pub fn unit_noun(signature: &Signature) -> &'static str {
     }
 }
 
-/// A judge, and what it was built from.
+/// A judge with its method, settings and options.
 pub struct Built {
     pub judge: Judge,
     pub method: &'static Method,
     settings: Settings,
     options: GivenOptions,
-    /// The language pairs of the input, `en-de,zh-en`; empty where none is known.
+    /// The language pairs of the input, `en-de,zh-en`; empty where they are unknown.
     pairs: String,
 }
 
 impl Built {
-    /// The same judge, signed for these language pairs.
+    /// This judge, signed for these language pairs.
     #[must_use]
     pub fn on_pairs(self, pairs: impl IntoIterator<Item = String>) -> Self {
         let pairs = pairs.into_iter().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join(",");
         Self { pairs, ..self }
     }
 
-    /// Refuses segments whose reference is missing where the method was asked to show it.
+    /// Rejects segments without a reference where the option to show one is on.
     ///
     /// # Errors
     /// [`setup::Error::MissingReferences`].
@@ -131,7 +134,7 @@ impl Built {
         Err(setup::Error::MissingReferences { method: name, missing, of })
     }
 
-    /// Refuses a reference that was asked for and that the method would not read.
+    /// Rejects a requested reference that the method would not read.
     ///
     /// # Errors
     /// [`setup::Error::ReferenceNotShown`], [`setup::Error::ReferenceNotRead`].
@@ -159,23 +162,23 @@ impl Built {
         self.method.options.iter().find(|option| option.name == Reference::NAME)
     }
 
-    /// The same judge at this many seeds; itself for one.
+    /// This judge at `samples` seeds; unchanged for one.
     ///
     /// # Errors
-    /// [`setup::Error::Conflict`] when all samples would be the same, since nothing is sampled.
+    /// [`setup::Error::Conflict`] when all samples would be the same, at temperature 0.
     pub fn sampled(mut self, samples: usize, sampling: &Sampling) -> Result<Self, setup::Error> {
         self.judge = self.judge.sampled(samples, sampling)?;
         Ok(self)
     }
 
-    /// The same judge, whose samples come to this.
+    /// This judge with another aggregate of its samples.
     #[must_use]
     pub fn aggregated(mut self, aggregate: Aggregate) -> Self {
         self.judge = self.judge.aggregated(aggregate);
         self
     }
 
-    /// Refuses reasoning where the chat template of a model has none.
+    /// Rejects reasoning where the chat template of a model has none.
     ///
     /// # Errors
     /// [`setup::Error::NoReasoning`].
@@ -202,7 +205,7 @@ impl Built {
         Calls { least: least * n, typical: typical * n, most: most * n }
     }
 
-    /// Refuses roles that the method does not have.
+    /// Rejects roles that the method does not have.
     ///
     /// # Errors
     /// [`setup::Error::Value`], which lists those that it has.
@@ -217,7 +220,7 @@ impl Built {
         }
     }
 
-    /// What the judge was built from: see [`sign`].
+    /// The signature of the judge: see [`sign`].
     #[must_use]
     pub fn signature(&self) -> Signed {
         let mut signed = sign(self.method, &self.settings, &self.options, &self.judge.provenance);
@@ -255,7 +258,7 @@ impl std::ops::Deref for Built {
 /// The method's fields of a run's signature, in two parts: the models' fields stand between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Signed {
-    /// `method`, its options in the order of its descriptor, `preset`, `granularity`, and what else was read.
+    /// `method`, its options in the order of its descriptor, `preset`, `granularity`, and other files.
     pub method: Signature,
     /// `prompts`, and `weights` and `max-tokens` where they count.
     pub prompts: Signature,
@@ -269,8 +272,8 @@ impl Signed {
     }
 }
 
-/// The signature of a judge from all that it was built from: every option of its method, every setting, every
-/// file that it read.
+/// The signature of a judge from all its inputs: every option of its method, every setting, every file that
+/// it read.
 #[must_use]
 pub fn sign(method: &Method, settings: &Settings, options: &GivenOptions, provenance: &Provenance) -> Signed {
     // No `..`, so that a new setting does not compile before it is signed here, or excluded.
@@ -321,7 +324,7 @@ pub fn sign(method: &Method, settings: &Settings, options: &GivenOptions, proven
     Signed { method: signed, prompts }
 }
 
-/// The judge that `NAME[:option=value,...]` asks for.
+/// The judge of a request `NAME[:option=value,...]`.
 ///
 /// # Errors
 /// [`setup::Error`]: an unknown name, option or value, a preset or granularity that the method does not have,
@@ -353,7 +356,7 @@ pub fn build(request: &str, settings: &Settings) -> Result<Built, setup::Error> 
     Ok(Built { judge, method, settings: settings.clone(), options, pairs: String::new() })
 }
 
-/// What the judge does about segments that are not translations; nothing where the method reads sources alone.
+/// The judge's rule for segments that are not translations; none where the method reads sources alone.
 fn rule(
     method: &Method,
     settings: &Settings,
@@ -363,7 +366,7 @@ fn rule(
     if method.reads == Reads::SourcesOnly {
         return Ok(untranslated::Rule::Ignored);
     }
-    // Methods that weigh no errors still show this one, at what it costs in WMT's scores.
+    // Methods that weigh no errors still mark this one, at its cost in WMT's scores.
     let weights = mqm::weights::find(signed.get("weights").unwrap_or("wmt"))?;
     Ok(untranslated::Rule::of((settings.language_check, settings.preset), scale, weights))
 }
@@ -373,8 +376,8 @@ mod tests {
     use super::*;
     use crate::{Granularity, Preset};
 
-    /// Stands in for M-MAD's published files.
-    /// The prompts of the authors whose preset `code` reads them from the user's copy: stand-ins.
+    /// Stand-ins for published files: the prompts of the authors whose preset `code` reads them from the
+    /// user's copy.
     fn published(method: &str, preset: Preset) -> Option<std::path::PathBuf> {
         let golden = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden"));
         let name = if method.starts_with("m-mad") { "m_mad/code" } else { "himate" };
@@ -388,7 +391,7 @@ mod tests {
 
     #[test]
     fn every_method_builds_in_every_preset_and_granularity() {
-        // The one method without examples.
+        // The one method that cannot run without examples.
         let rated = tempfile::NamedTempFile::new().unwrap();
         let line =
             r#"{"source_lang":"A","source":"s","target_lang":"B","target":"t","errors":[],"doc":"DOC"}"#;
@@ -405,7 +408,7 @@ mod tests {
                     let granularity = Some(*granularity);
                     let settings =
                         Settings { preset: *preset, granularity, shots, prompts, ..Settings::default() };
-                    // `paper` does not say what is discussed: that is fitted.
+                    // `paper` does not define which errors are discussed: the threshold is fitted.
                     let is_fitted = method.name == "himate" && *preset == Preset::Paper;
                     let request = if is_fitted { "himate:threshold=0.9" } else { method.name };
                     let judge = build(request, &settings).unwrap();

@@ -1,48 +1,52 @@
 //! RUBRIC-MQM: error spans with a severity on a scale that a rubric describes. Kim, "RUBRIC-MQM: Span-Level
 //! LLM-as-judge in Machine Translation For High-End Models". Its ten scenarios (Table 2) are GEMBA-MQM with
-//! one or two slots filled: Tables 10 to 13 (prompts), 14 (definitions), 15 (extended examples), 16 (rubrics),
-//! 17 (sentences about a scale), 8 (thresholds). `tribunal promptcue run` asks the same prompts about marked
-//! spans (Table 1). On a scale nothing is weighed: the points are the penalty.
+//! one or two slots filled: Tables 10 to 13 (prompts), 14 (definitions), 15 (extended examples), 16
+//! (rubrics), 17 (sentences about a scale), 8 (thresholds). `tribunal promptcue run` asks the same prompts
+//! about marked spans (Table 1). On a scale nothing is weighed: the points are the penalty.
 //!
 //! Differs (code: trotacodigos/Rubric-MQM at 6221019d, `rubric_mqm/` and `rmqm_parser/`):
-//! - Prompts. The published code has other words than the paper's tables: another system message, instruction,
-//!   rubrics, definitions and sentences about a scale, a blank line between the parts, and a request for a Python
-//!   dictionary, which its examples do not follow and its parser cannot read. `code` sends its messages byte for
-//!   byte; `paper` and `strict` have the tables' words. There the system message, which the tables leave out,
-//!   is GEMBA-MQM's, a parenthesis of Table 10 and the end of Table 12's first sentence are restored.
-//! - Layout. The tables end in `[ICL Examples]`, the examples, and `[Assistant's Answer]`, and do not say how an example
-//!   is laid out there. All presets show the examples as turns before the question, without these headings, as the
-//!   published code and GEMBA-MQM do.
+//! - Prompts. The published code has other words than the paper's tables: another system message,
+//!   instruction, rubrics, definitions and sentences about a scale, a blank line between the parts, and a
+//!   request for a Python dictionary, which its examples do not follow and its parser cannot read. `code`
+//!   sends its messages byte for byte; `paper` and `strict` have the tables' words. There the system message,
+//!   which the tables leave out, is GEMBA-MQM's, a parenthesis of Table 10 and the end of Table 12's first
+//!   sentence are restored.
+//! - Layout. The tables end in `[ICL Examples]`, the examples, and `[Assistant's Answer]`, without the layout
+//!   of an example. All presets show the examples as turns before the question, without these headings, as
+//!   the published code and GEMBA-MQM do.
 //! - The rubric of 100 points. Table 16 ends at 90 with the words of 100; both of the author's files
-//!   (`deeprubric.py`, `data/v1/prompts/DR100.txt`) have 90 and 100. `paper` has what is printed, `strict` the
-//!   two lines of `DR100.txt`, `code` those of `deeprubric.py`.
-//! - Examples. The tables print those of `deepshot` and `deepcatshot` only. In `paper` and `strict` the others, and
-//!   the points on each scale, are those of the code without top categories (Appendix E.1). `code` has the code's
-//!   own: with top categories where there are no points, for `deepcat` with the question of `gemba`, and in
-//!   the extended ones two entries run into one line. `<v>` tags are shown for PromptCUE only; the code takes them
-//!   out of the user's texts too, and so does `code`, whose spans are then those of the text as it was given.
-//! - Reference (`reference=on`). The paper's prompts have none; the code has `--with-ref`, off by default, which the
-//!   scenarios with a scale drop, but for `deeprubric-100`. `strict` has the code's words for it in all.
+//!   (`deeprubric.py`, `data/v1/prompts/DR100.txt`) have 90 and 100. `paper` has what is printed, `strict`
+//!   the two lines of `DR100.txt`, `code` those of `deeprubric.py`.
+//! - Examples. The tables print those of `deepshot` and `deepcatshot` only. In `paper` and `strict` the
+//!   others, and the points on each scale, are those of the code without top categories (Appendix E.1).
+//!   `code` has the code's own: with top categories where there are no points, for `deepcat` with the
+//!   question of `gemba`, and in the extended ones two entries run into one line. `<v>` tags are shown for
+//!   PromptCUE only; the code takes them out of the user's texts too, and so does `code`, whose spans are
+//!   then those of the text as it was given.
+//! - Reference (`reference=on`). The paper's prompts have none; the code has `--with-ref`, off by default,
+//!   which the scenarios with a scale drop, but for `deeprubric-100`. `strict` has the code's words for it in
+//!   all.
 //! - Answer. Shown: lines `"span" - category - 73`, or blocks of severity. `code` reads them as the code does
-//!   ([`code`]): what it cannot read is perfect. `paper` reads with [`lines`], or as [`super::gemba_mqm`] does;
-//!   an answer without entries is missing. `strict` is JSON with the categories of the prompt, omissions and
-//!   source issues as spans of the source and others of the translation, at most 10 errors.
+//!   ([`code`]): what it cannot read is perfect. `paper` reads with [`lines`], or as [`super::gemba_mqm`]
+//!   does; an answer without entries is missing. `strict` is JSON with the categories of the prompt,
+//!   omissions and source issues as spans of the source and others of the translation, at most 10 errors.
 //! - Segment score. Paper: sum or mean of the points, unsettled (Section 7). Ours: `score=sum|mean`, negated;
-//!   a scenario without points has the weights `rubric-mqm` by default. Code: the sum over -100; without points
-//!   the penalty over 100, lower is better. No points make 0. The code gives 0 to every text that comes without a
-//!   gold span; ours scores it.
-//! - Repeats. Neither paper nor code merges errors, and `paper` and `code` charge every naming. `strict` charges as
-//!   many namings of one span and category as the span has occurrences, each at its own, with the most points.
-//! - Sampling. The code keeps temperature 0 and 1024 tokens beside its request and does not send them, so that the
-//!   service's own held. Paper: temperature 0, increased only if there is no response. Ours: as the run says, 1024
-//!   tokens; an answer that cannot be used is not asked for again.
+//!   a scenario without points has the weights `rubric-mqm` by default. Code: the sum over -100; without
+//!   points the penalty over 100, lower is better. No points make 0. The code gives 0 to every text that
+//!   comes without a gold span; ours scores it.
+//! - Repeats. Neither paper nor code merges errors, and `paper` and `code` charge every naming. `strict`
+//!   charges as many namings of one span and category as the span has occurrences, each at its own, with the
+//!   most points.
+//! - Sampling. The code keeps temperature 0 and 1024 tokens beside its request and does not send them, so
+//!   that the service's defaults held. Paper: temperature 0, increased only if there is no response. Ours:
+//!   the run's sampling, 1024 tokens; there are no retries.
 //! - Severities on a scale are major or minor by Table 8's thresholds; an error's weight is its points.
 //! - System report by category (Figure 6): the summary has the points of each category.
-//! - PromptCUE in `strict`: the form has the category `no-error` too and at least one entry, every category may have
-//!   a span of either text, so that the marked side does not give the answer away, and the answer is written as
-//!   lines of the printed layout for `promptcue score`. In `code`, as there, the examples have the marks but not
-//!   the sentence about them.
-//! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
+//! - PromptCUE in `strict`: the form has the category `no-error` too and at least one entry, every category
+//!   may have a span of either text, so that the marked side does not give the answer away, and the answer is
+//!   written as lines of the printed layout for `promptcue score`. In `code`, as there, the examples have the
+//!   marks but not the sentence about them.
+//! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
 use super::{
     Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict, confidence, gemba_mqm,
@@ -78,10 +82,10 @@ use questions::Questions;
 /// Answer tokens of one question; the published code's.
 const BUDGET: usize = 1024;
 
-/// The questions that it asks.
+/// The stages of its calls.
 const ANNOTATE: Stage = Stage::new("annotate");
 
-/// What `tribunal methods show rubric-mqm` says.
+/// Metadata shown by `tribunal methods show rubric-mqm`.
 pub const METHOD: Method = Method {
     name: "rubric-mqm",
     summary: "error spans with a severity of 1 to 4, 8 or 100, described by a rubric",
@@ -118,7 +122,7 @@ const SCALES: &[ScaleOf] = &[
 ];
 
 options! {
-    /// What it can be told.
+    /// Options of RUBRIC-MQM.
     pub struct Options {
         "scenario" scenario: Scenario = {
             "deeprubric-100" => Scenario::DeepRubric(scenario::Scale::Hundred),
@@ -141,7 +145,7 @@ options! {
     }
 }
 
-/// RUBRIC-MQM as it was asked for.
+/// A configured RUBRIC-MQM judge.
 pub struct RubricMqm {
     questions: Questions,
     scenario: Scenario,
@@ -151,7 +155,7 @@ pub struct RubricMqm {
     budget: usize,
 }
 
-/// The texts of one question, the reference where it is to be shown, with `<v>` and `</v>` around spans in a
+/// The texts of one question, the reference where it is shown, with `<v>` and `</v>` around spans in a
 /// [`Cue::Marked`] one.
 #[derive(Clone, Copy, Debug)]
 pub struct Texts<'a> {
@@ -162,7 +166,7 @@ pub struct Texts<'a> {
     pub reference: Option<&'a str>,
 }
 
-/// Whether the spans are to be found, or marked already (PromptCUE).
+/// Task: find the spans, or classify marked ones (PromptCUE).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cue {
     Unmarked,
@@ -185,7 +189,7 @@ impl RubricMqm {
     /// Reads the settings, the prompts and the shots.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names, and options that do not go together.
+    /// The errors of [`super::registry::build`], and options that do not go together.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let (scenario, is_mean) = (*options.scenario, *options.is_mean);
         check(settings, scenario, is_mean)?;
@@ -199,13 +203,13 @@ impl RubricMqm {
         })
     }
 
-    /// What it has read, for the signature.
+    /// Its inputs, for the signature.
     #[must_use]
     pub fn provenance(&self) -> Provenance {
         Provenance::of(self.questions.prompts())
     }
 
-    /// The scenario that it asks in.
+    /// Its scenario.
     #[must_use]
     pub fn scenario(&self) -> Scenario {
         self.scenario
@@ -249,11 +253,11 @@ impl RubricMqm {
         Ok(panel.ask_with(Role::Annotator, ANNOTATE, &chat, &form, &sampling)?)
     }
 
-    /// PromptCUE: classifies the marked spans of two texts. The answer as lines of the printed layout, whatever
-    /// form it had.
+    /// PromptCUE: classifies the marked spans of two texts. The answer is returned as lines of the printed
+    /// layout, in any preset.
     ///
     /// # Errors
-    /// As [`Judge::judge`]: an answer that is cut or, in `strict`, not the JSON asked for.
+    /// Those of [`Judge::judge`]: an answer that is cut or, in `strict`, not the requested JSON.
     pub fn classify(&self, panel: &Panel, texts: &Texts) -> Result<String, Error> {
         let reply = self.ask(panel, texts, Cue::Marked)?;
         let answer = reading::whole(&reply, self.budget)?;
@@ -331,7 +335,7 @@ pub fn unmarked(text: &str) -> String {
     text.replace("<v>", "").replace("</v>", "")
 }
 
-/// Names spans of texts that were shown without marks of their own as the texts have them.
+/// Restores the marks of the texts in spans of texts that were shown without them.
 fn restore(errors: &mut [ErrorSpan], source: &str, target: &str) {
     let is_marked = |text: &str| text.contains("<v>") || text.contains("</v>");
     for error in errors.iter_mut().filter(|_| is_marked(source) || is_marked(target)) {
@@ -344,7 +348,7 @@ fn restore(errors: &mut [ErrorSpan], source: &str, target: &str) {
     }
 }
 
-/// The part of a text that reads like this span once the marks are taken out.
+/// The part of a text that equals this span without marks.
 fn with_marks<'t>(text: &'t str, span: &str) -> Option<&'t str> {
     let (mut bare, mut places, mut at) = (String::new(), Vec::new(), 0);
     while let Some(c) = text[at..].chars().next() {
@@ -352,7 +356,7 @@ fn with_marks<'t>(text: &'t str, span: &str) -> Option<&'t str> {
             at += mark.len();
             continue;
         }
-        // Where each byte of the bare text stands.
+        // The offset of each byte of the bare text.
         places.extend(std::iter::repeat_n(at, c.len_utf8()));
         bare.push(c);
         at += c.len_utf8();

@@ -1,15 +1,15 @@
-//! Self-consistency for every method: the same judge at several seeds, and what its verdicts have in common.
-//! Beyond the papers. It draws no seed itself and asks nothing that the judge would not ask.
+//! Self-consistency for every method: one judge at several seeds, and the agreement of its verdicts. Beyond
+//! the papers. Seeds are consecutive, not drawn, and each sample asks the judge's own questions.
 //!
 //! Sample `k` (from 0) is the verdict of a run at seed + k. Of N samples:
 //! - a unit has a verdict when more than half of its samples have one; else it has the first sample's reason;
-//! - [`Aggregate`] says what the verdicts come to. Scores are means, raw and quality scores too, over the samples that
+//! - [`Aggregate`] combines the verdicts. Scores are means, raw and quality scores too, over the samples that
 //!   have a verdict and count, each with its weight;
 //! - every span that any of them named is kept. Two name the same span when they mark the same side and their
 //!   characters overlap by half of both together, or, without a place, have the same text. Its confidence is
-//!   the agreement: the share of samples that name it. Its weight is the mean over all samples, 0 where one does
-//!   not name it, so that weights still add up to the mean penalty. Severity and category are the most frequent
-//!   ones; of equally frequent severities the milder, of categories the first named.
+//!   the agreement: the share of samples that name it. Its weight is the mean over all samples, 0 where one
+//!   does not name it, so that weights still add up to the mean penalty. Severity and category are the most
+//!   frequent ones; of equally frequent severities the milder, of categories the first named.
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
@@ -21,22 +21,23 @@ use crate::{
     segment::Segment,
 };
 
-/// What the verdicts of several samples come to.
+/// Rule that combines the verdicts of several samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aggregate {
     /// All samples count alike.
     #[default]
     Mean,
-    /// Samples whose scores are more than two standard deviations (of the population) from the mean are dropped. The
-    /// others count by the reciprocal of their rank: the best score 1, the next 1/2, then 1/3. Source: Junczys-Dowmunt,
-    /// "GEMBA V2: Ten Judgments Are Better Than One" (WMT 2025).
+    /// Samples whose scores are more than two standard deviations (of the population) from the mean are
+    /// dropped. The others count by the reciprocal of their rank: the best score 1, the next 1/2, then 1/3.
+    /// Source: Junczys-Dowmunt, "GEMBA V2: Ten Judgments Are Better Than One" (WMT 2025).
     ReciprocalRank,
-    /// Minimum Bayes risk: the sample whose errors are most like those of the others on average, the first of equals.
-    /// Its score and errors are the verdict, and the confidence of its spans is the agreement. Likeness: of the
-    /// characters that either marks, major errors with 1 and minor ones with a half, the sum of the lesser marks by
-    /// that of the greater; 1 where neither marks any. Source: Lyu and others, "Minimum Bayes Risk Decoding for Error
-    /// Span Detection" (arXiv 2512.07540), whose measures of likeness are others.
+    /// Minimum Bayes risk: the sample whose errors are most like those of the others on average, the first of
+    /// equals. Its score and errors are the verdict, and the confidence of its spans is the agreement.
+    /// Likeness: of the characters that either marks, major errors with 1 and minor ones with a half, the sum
+    /// of the lesser marks by that of the greater; 1 where neither marks any. Source: Lyu and others,
+    /// "Minimum Bayes Risk Decoding for Error Span Detection" (arXiv 2512.07540), whose measures of likeness
+    /// are others.
     Mbr,
 }
 
@@ -73,8 +74,8 @@ impl FromStr for Aggregate {
     }
 }
 
-/// What a judge says of a group, asked at `n` seeds; what it says itself for one. One sample comes after the other: the
-/// later ones find their prompts in the prefix tree.
+/// A judge's verdicts on a group at `n` seeds, combined; its own verdicts for one. The samples run one after
+/// the other: the later ones find their prompts in the prefix tree.
 pub fn judge(
     protocol: &dyn Protocol,
     (n, aggregate): (usize, Aggregate),
@@ -99,7 +100,7 @@ pub fn judge(
     }
 }
 
-/// What the samples of one unit come to.
+/// The combined verdict of the samples of one unit.
 fn merge(samples: Vec<Result<Verdict, Error>>, n: usize, aggregate: Aggregate) -> Result<Verdict, Error> {
     let first_error = samples.iter().find_map(|sample| sample.as_ref().err().cloned());
     let verdicts: Vec<Verdict> = samples.into_iter().flatten().collect();
@@ -136,8 +137,8 @@ fn mean(verdicts: &[Verdict], weights: &[f64]) -> Verdict {
     }
 }
 
-/// The verdicts whose scores are within two standard deviations of their mean, the best first; at least three in four
-/// are.
+/// The verdicts whose scores are within two standard deviations of their mean, the best first; at least three
+/// in four are.
 fn ranked(mut verdicts: Vec<Verdict>) -> Vec<Verdict> {
     let n = verdicts.len() as f64;
     let mean = verdicts.iter().map(|verdict| verdict.score).sum::<f64>() / n;
@@ -154,7 +155,7 @@ fn most_alike(verdicts: &[Verdict]) -> Verdict {
     let alike = |idx: usize| marks.iter().map(|other| likeness(&marks[idx], other)).sum::<f64>();
     let mut best = (0, f64::NEG_INFINITY);
     for idx in 0..verdicts.len() {
-        // It is as like itself as any other is.
+        // Its likeness to itself is the greatest possible one.
         let sum = alike(idx);
         if sum > best.1 {
             best = (idx, sum);
@@ -168,8 +169,8 @@ fn most_alike(verdicts: &[Verdict]) -> Verdict {
     Verdict { interval: None, ..verdict }
 }
 
-/// What a verdict marks: each character by its side and place, or, without a place, by the span's text and its place
-/// in it.
+/// The marks of a verdict: each character by its side and place, or, without a place, by the span's text and
+/// its place in it.
 type Marks<'v> = BTreeMap<(Side, &'v str, usize), f64>;
 
 fn marks(errors: &[ErrorSpan]) -> Marks<'_> {
@@ -234,7 +235,7 @@ fn spans(verdicts: &[Verdict], weights: &[f64]) -> Vec<ErrorSpan> {
     clusters.into_iter().map(summed).collect()
 }
 
-/// Whether two namings mean the same span.
+/// True if two namings mean the same span.
 fn is_same(a: &ErrorSpan, b: &ErrorSpan) -> bool {
     if a.side != b.side {
         return false;

@@ -1,4 +1,4 @@
-//! Scales of scores: ends, unit, direction, and the words for them. It computes no score.
+//! Scales of scores: ends, unit, direction, and the words for them. No score is computed here.
 
 use std::fmt;
 
@@ -11,9 +11,9 @@ pub struct Scale {
     pub unit: Unit,
     /// The worst and the best score; infinite where scores are unbounded.
     pub ends: [f64; 2],
-    /// The score of a non-translation: the worst score, or what five errors of the worst severity cost where
-    /// there is no worst one, as in WMT's MQM (25 points, and at most five errors). `None` if the method
-    /// leaves it to the model.
+    /// The score of a non-translation: the worst score, or the cost of five errors of the worst severity
+    /// where there is no worst one, as in WMT's MQM (25 points, and at most five errors). `None` if the
+    /// method leaves it to the model.
     pub non_translation: Option<f64>,
     /// Verdicts have a direct assessment, 0 to 100, as their score or beside it.
     pub is_assessed: bool,
@@ -32,7 +32,7 @@ pub enum Unit {
     Penalty(f64),
     /// Negative points of the errors (RUBRIC-MQM), divided by this number.
     Points(f64),
-    /// MQM score as raters would give it, without errors that add up to it.
+    /// MQM score as predicted for raters, without errors that add up to it.
     PredictedPenalty,
     /// Log-probability of a text in nats, per token.
     LogProbability,
@@ -40,7 +40,7 @@ pub enum Unit {
     TextLogProbability,
     /// The difference of two log-probabilities, per token or of a whole text.
     LogProbabilityGain,
-    /// How hard a source is to translate, negated. It does not rate translations.
+    /// Difficulty of translating a source, negated. It does not rate translations.
     Difficulty,
 }
 
@@ -54,7 +54,7 @@ impl Scale {
     /// Penalties by MQM's weights.
     pub const PENALTY: Self = Self::open(Unit::Penalty(1.0), 25.0);
 
-    /// The same, with a direct assessment beside the penalty.
+    /// `PENALTY` with a direct assessment beside the penalty.
     pub const PENALTY_AND_ASSESSMENT: Self = Self { is_assessed: true, ..Self::PENALTY };
 
     /// The penalty that an MQM rater is predicted to give.
@@ -72,13 +72,13 @@ impl Scale {
         }
     }
 
-    /// The sum of points of which an error has at most `most`.
+    /// The sum of points, at most `most` for an error.
     #[must_use]
     pub const fn points(most: f64) -> Self {
         Self::open(Unit::Points(1.0), 5.0 * most)
     }
 
-    /// The mean of such points.
+    /// The mean of points, at most `most` for an error.
     #[must_use]
     pub const fn mean_points(most: f64) -> Self {
         Self { ends: [-most, 0.0], ..Self::open(Unit::Points(1.0), most) }
@@ -95,13 +95,13 @@ impl Scale {
         }
     }
 
-    /// Scores in this unit, of which none is that of a non-translation.
+    /// Scores in this unit, without one for a non-translation.
     #[must_use]
     pub const fn between(unit: Unit, ends: [f64; 2]) -> Self {
         Self { unit, ends, non_translation: None, is_assessed: false, raw: Direction::Higher }
     }
 
-    /// The same scale with raw scores that are lower for the better.
+    /// This scale with raw scores for which lower is better.
     #[must_use]
     pub const fn negated(self) -> Self {
         Self { raw: Direction::Lower, ..self }
@@ -152,7 +152,7 @@ impl Scale {
         }
     }
 
-    /// The rule of [`Self::percent`] in words; `None` for scores of 0 to 100, which stay as they are.
+    /// The rule of [`Self::percent`] in words; `None` for scores of 0 to 100, which are unchanged.
     #[must_use]
     pub fn percent_rule(self) -> Option<String> {
         let ([lowest, highest], half) = (self.ends, self.half());
@@ -170,7 +170,7 @@ impl Scale {
         self.non_translation.map_or(25.0, f64::abs)
     }
 
-    /// How many points of an error make one of the score.
+    /// Points of an error per point of the score.
     #[must_use]
     pub fn points_by(self) -> f64 {
         match self.unit {
@@ -179,7 +179,7 @@ impl Scale {
         }
     }
 
-    /// Whether scores are the errors' negated sum, so that an error's weight is on the scale of the score.
+    /// True if scores are the errors' negated sum, so that an error's weight is on the scale of the score.
     #[must_use]
     pub fn sums_errors(self) -> bool {
         matches!(self.unit, Unit::Penalty(_) | Unit::Points(_))

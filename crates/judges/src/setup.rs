@@ -1,5 +1,5 @@
-//! How a judge is asked for: flags, `NAME:option=value,...`, and what is wrong with a request.
-//! It judges nothing and reads no prompt.
+//! Requests for a judge: settings, `NAME:option=value,...`, and the errors of a request. Nothing is judged
+//! and no prompt read here.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
@@ -15,20 +15,20 @@ pub use options::{GivenOptions, OptionSpec, OptionValue, Reference};
 pub(crate) use options::{file, list, number, options};
 pub use shared::SharedOptions;
 
-/// Which of its descriptions a method follows where they differ.
+/// The description that a method follows where they differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Preset {
-    /// As the paper prints it.
+    /// As printed in the paper.
     Paper,
-    /// As the authors' published code does it, faults included.
+    /// As in the authors' published code, faults included.
     Code,
     /// Ours: answers hold by construction or are read without guessing; what cannot be used is missing.
     #[default]
     Strict,
 }
 
-/// What one prompt sees.
+/// Extent of one prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Granularity {
@@ -50,8 +50,8 @@ impl Preset {
         }
     }
 
-    /// What becomes of errors that are named more than once: no paper and no published program merges them, `strict`
-    /// does.
+    /// Treatment of errors that are named more than once: no paper and no published program merges them,
+    /// `strict` does.
     #[must_use]
     pub fn repeats(self) -> Repeats {
         if self == Self::Strict { Repeats::Merged } else { Repeats::Charged }
@@ -69,7 +69,7 @@ impl Granularity {
         }
     }
 
-    /// What must be judged together so that one prompt can see this much.
+    /// Segments that must be judged together for a prompt of this extent.
     #[must_use]
     pub fn grouping(self) -> Grouping {
         match self {
@@ -79,7 +79,7 @@ impl Granularity {
         }
     }
 
-    /// What one verdict is about when a single prompt covers all that it sees.
+    /// The unit of one verdict when a single prompt covers all its segments.
     #[must_use]
     pub fn unit(self) -> Unit {
         if self == Self::Seg { Unit::Segment } else { Unit::Group }
@@ -124,7 +124,7 @@ impl FromStr for Granularity {
     }
 }
 
-/// Whether texts are checked for being in the languages that they are said to be in, and for being translations at all.
+/// Check of the texts' languages, and of texts that are no translations at all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LanguageCheck {
@@ -135,7 +135,7 @@ pub enum LanguageCheck {
 }
 
 impl LanguageCheck {
-    /// The field of the signature that says which check was made; runs without one have no such field.
+    /// The field of the signature for the check; runs without one have no such field.
     pub const FIELD: &'static str = "language";
 }
 
@@ -155,7 +155,7 @@ impl FromStr for LanguageCheck {
     }
 }
 
-/// What every method can be told by flags. `None` is the method's own default.
+/// Settings of every method. `None` is the method's own default.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     pub preset: Preset,
@@ -164,14 +164,14 @@ pub struct Settings {
     pub weights: Option<String>,
     /// A folder whose files replace the method's prompts of the same relative name.
     pub prompts: Option<PathBuf>,
-    /// A file of shots (see [`super::shots`]) that replaces the method's own; `gmicl` takes its own from a
-    /// rated test set.
+    /// A file of shots (see [`super::shots`]) that replaces the method's own; `gmicl` takes its examples from
+    /// a rated test set.
     pub shots: Option<PathBuf>,
     /// Answer tokens of one question.
     pub max_tokens: Option<usize>,
-    /// What is drawn for the run, such as examples, is drawn by this.
+    /// The seed of random draws for the run, such as of examples.
     pub seed: u64,
-    /// Whether every segment of the input has a reference translation.
+    /// True if every segment of the input has a reference translation.
     pub has_references: bool,
     pub language_check: LanguageCheck,
     /// The model as it was requested: a card's name or a path; empty if not given.
@@ -179,9 +179,9 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The name of the weights in force for a method whose own are these: those asked for, else its own, which at
-    /// granularities above the segment are those that do not saturate. They follow from the run alone, so that all
-    /// translations of a source are weighed alike.
+    /// The name of the weights in force for a method with these defaults: the requested ones, else its own,
+    /// which at granularities above the segment are those that do not saturate. They follow from the run
+    /// alone, so that all translations of a source are weighed alike.
     #[must_use]
     pub fn weights_name<'s>(&'s self, own: &'s str, granularity: Granularity) -> &'s str {
         let own = if granularity == Granularity::Seg { own } else { mqm::weights::for_documents(own) };
@@ -196,7 +196,7 @@ impl Settings {
         Ok(mqm::weights::find(self.weights_name(own, granularity))?)
     }
 
-    /// Whether worked examples are shown where an option `shots` asks for some, or for none.
+    /// True if worked examples are shown, where an option `shots` requests some or none.
     ///
     /// # Errors
     /// [`Error::Conflict`] when a file of shots is given together with `shots=0`.
@@ -236,7 +236,7 @@ pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> S
     close.map_or(String::new(), |(_, other)| format!("; did you mean `{other}`?"))
 }
 
-/// Why a judge cannot be set up.
+/// The reason why a judge cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("unknown method `{name}`{nearest}\nhint: the methods are {known}")]
@@ -273,7 +273,7 @@ pub enum Error {
     AuthorsPrompts {
         what: String,
         repository: &'static str,
-        /// Where the prompts are, from the folder that the clone is made in.
+        /// Path of the prompts, from the folder that the clone is made in.
         folder: &'static str,
     },
     #[error(transparent)]
@@ -291,7 +291,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A prompt that cannot be filled in, found out before any question is asked.
+    /// A prompt that cannot be rendered, found before the first call.
     pub(super) fn from_prompt(error: super::Error) -> Self {
         Self::Template(error)
     }

@@ -1,7 +1,7 @@
-//! Shots: worked examples that stand before the question. One JSON object a line:
+//! Shots: worked examples before the question. One JSON object a line:
 //! `{"source_lang","source","target_lang","target","errors":[{"category","span","severity","explanation"}]}`,
-//! with languages by their English names, and a `"reference"` for methods that show one. How an example is written
-//! into a prompt is up to each method.
+//! with languages by their English names, and a `"reference"` for methods that show one. Each method writes
+//! them into its prompt.
 
 use std::collections::BTreeMap;
 
@@ -42,10 +42,10 @@ pub struct ShotError {
     pub points: BTreeMap<String, u32>,
 }
 
-/// The shots of a file that is in force; none without a file.
+/// The shots of a file in force; none without a file.
 ///
 /// # Errors
-/// As [`read`].
+/// Those of [`read`].
 pub fn load(prompts: &Prompts, file: Option<File>, settings: &Settings) -> Result<Vec<Shot>, setup::Error> {
     let Some(file) = file else { return Ok(Vec::new()) };
     let text = prompts.render(file, ()).map_err(setup::Error::from_prompt)?;

@@ -1,19 +1,20 @@
-//! A judge that thinks before it answers, for reasoning models: first the thought, within a budget of tokens, then
-//! the errors in a form. `ThinMQM` (Zhan et al. 2025) as the RATE paper runs it (Appendix F.2.3). It
-//! scores no thought: thoughts are kept in `calls.jsonl` alone.
+//! THINKING: a judge for reasoning models: first the thought, within a budget of tokens, then the errors in a
+//! form. `ThinMQM` (Zhan et al. 2025) as the RATE paper runs it (Appendix F.2.3). Thoughts are not scored:
+//! they are kept in `calls.jsonl` alone.
 //!
 //! Differs:
-//! - `ThinMQM`'s template is printed in no paper at hand: RATE's appendix names the model (ThinMQM-32B), the sampling,
-//!   and for the template github.com/NLP2CT/ThinMQM, which was not read. The prompt is ours, and there are no presets
-//!   `paper` and `code`.
+//! - `ThinMQM`'s template is not printed in a paper: RATE's appendix names the model (ThinMQM-32B), the
+//!   sampling, and for the template github.com/NLP2CT/ThinMQM, which was not read. The prompt is ours, and
+//!   there are no presets `paper` and `code`.
 //! - Sampling. RATE: temperature 0.6, top-p 0.95. Ours the same by default, for thought and answer, with the
 //!   run's seed: the same seed gives the same verdict.
-//! - Budget. `ThinMQM` trains its models to think about 35 times less; any model is held to `budget` tokens here:
-//!   a thought that is longer is closed where it stands, and the answer follows.
-//! - Answer. After the thought it is constrained as in [`super::gemba_mqm`]'s strict JSON form, at most 10 errors.
+//! - Budget. `ThinMQM` trains its models to think about 35 times less; any model is held to `budget` tokens
+//!   here: a thought that is longer is closed where it stands, and the answer follows.
+//! - Answer. After the thought it is constrained as in [`super::gemba_mqm`]'s strict JSON form, at most 10
+//!   errors.
 //! - Weights are printed nowhere; ours are `gemba` by default.
 //! - Repeats: as many namings of one span and type are charged as the span has occurrences.
-//! - A segment whose source and hypothesis are both empty is not asked about: it has no verdict.
+//! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
 use super::{
     Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
@@ -37,14 +38,14 @@ const PROMPT: File = File { name: "thinking/thinking.j2", text: include_str!("th
 /// Answer tokens after the thought.
 const BUDGET: usize = 1024;
 
-/// The most errors that an answer may name.
+/// Maximum number of errors of an answer.
 const MAX_ERRORS: usize = 10;
 
-/// The questions that it asks.
+/// The stages of its calls.
 const ANSWER: Stage = Stage::new("answer");
 const THINK: Stage = Stage::new("think");
 
-/// What `tribunal methods show thinking` says.
+/// Metadata shown by `tribunal methods show thinking`.
 pub const METHOD: Method = Method {
     name: "thinking",
     summary: "a reasoning model thinks within a budget, then names the errors",
@@ -61,7 +62,7 @@ pub const METHOD: Method = Method {
 };
 
 options! {
-    /// What it can be told.
+    /// Options of THINKING.
     pub struct Options {
         "budget" budget: f64 = { "2048" => 2048.0, <number> |n| n }, "tokens of a thought, at most";
         "temperature" temperature: f64 = { "0.6" => 0.6, <number> |n| n }, "of thought and answer";
@@ -70,7 +71,7 @@ options! {
     }
 }
 
-/// The judge as it was asked for.
+/// A configured THINKING judge.
 pub struct Thinking {
     prompts: Prompts,
     weights: &'static Weights,
@@ -98,7 +99,7 @@ impl Thinking {
     /// Reads the settings and the prompt.
     ///
     /// # Errors
-    /// What [`super::registry::build`] names; shots, which the method does not have; numbers out of range.
+    /// The errors of [`super::registry::build`]; shots, which the method does not have; numbers out of range.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         let conflict = |reason: &str| setup::Error::Conflict(reason.into());
         if settings.shots.is_some() {

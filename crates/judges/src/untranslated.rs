@@ -1,9 +1,10 @@
-//! What becomes of segments that are not translations: under `strict` they get the verdict of a non-translation before any
-//! model is asked; under `paper` and `code` the model's verdict stays, with a warning. What is not a translation is
-//! [`tribunal_core::segment::untranslated`]'s to say.
+//! Treatment of segments that are not translations: under `strict` they get the verdict of a non-translation
+//! without a model call; under `paper` and `code` the model's verdict stays, with a warning. They are
+//! recognised by [`tribunal_core::segment::untranslated`].
 //!
-//! A verdict on a document or more is about several segments: it is that of a non-translation where no segment of it is
-//! translated, and else the model's, with a warning that names the first segment that is not.
+//! A verdict on a document or more is about several segments: it is that of a non-translation where no
+//! segment of it is translated, and else the model's, with a warning that names the first segment that is
+//! not.
 
 use super::{
     Direction, Error, Judge, Panel, Unit, Verdict, samples,
@@ -18,13 +19,13 @@ use crate::{
     },
 };
 
-/// The version of what is called a non-translation, for the signature: another one moves scores.
+/// The version of the check for non-translations, for the signature: another one changes scores.
 pub const VERSION: &str = "check-2";
 
-/// What a judge does about segments that are not translations.
+/// A judge's rule for segments that are not translations.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Rule {
-    /// Nothing: they are not looked for.
+    /// No check.
     #[default]
     Ignored,
     /// Warns of them.
@@ -44,7 +45,8 @@ impl Rule {
         }
     }
 
-    /// The verdict on a text that is not a translation, for this reason; `None` where the model has to be asked.
+    /// The verdict on a text that is not a translation, for this reason; `None` where the model has to be
+    /// asked.
     fn verdict(self, hypothesis: &str, reason: &str) -> Option<Verdict> {
         let Self::Scored { score, scale, weights } = self else { return None };
         let error = ErrorSpan {
@@ -79,7 +81,7 @@ pub(super) fn judge(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Resu
     verdicts.map(|(asked, settled)| settled.map_or(asked, Ok)).collect()
 }
 
-/// The verdicts of a group's units that need no model, as far as they are wanted.
+/// The verdicts of a group's units that need no model, if they are needed.
 fn settled(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Option<Verdict>> {
     let rule = judge.untranslated;
     let verdict = |(at, segment): (usize, &Segment)| {
@@ -107,7 +109,7 @@ fn found(group: &[Segment]) -> impl Iterator<Item = Option<Untranslated>> {
     group.iter().map(untranslated::of)
 }
 
-/// What to know of each unit of a group before its score is believed, in words without a full stop.
+/// Warnings about the scores of a group's units, in words without a full stop.
 pub(super) fn warnings(judge: &Judge, group: &[Segment]) -> Vec<Option<String>> {
     let is_scored = matches!(judge.untranslated, Rule::Scored { .. });
     let score = if is_scored { "" } else { "; the score is the model's" };

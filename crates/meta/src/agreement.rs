@@ -1,5 +1,5 @@
-//! Pairwise accuracy: the share of all pairs of systems that the metric ranks as the raters do. It does not
-//! filter pairs by significance, and it rounds nothing.
+//! Pairwise accuracy: the share of all pairs of systems that the metric ranks as the raters do. Pairs are not
+//! filtered by significance, and nothing is rounded.
 
 use serde::Serialize;
 
@@ -37,7 +37,7 @@ impl Agreement {
         agreement
     }
 
-    /// As [`Agreement::of`], on aligned systems.
+    /// [`Agreement::of`] on aligned systems.
     #[must_use]
     pub fn from_systems(systems: &AlignedSystems) -> Self {
         Self::of(&systems.gold, &systems.metric)

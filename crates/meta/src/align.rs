@@ -10,7 +10,7 @@ use super::correlation::mean;
 use super::scores::Scores;
 use super::scores::units::{Joining, UnitScores};
 
-/// What to do about a verdict that a metric does not have.
+/// Treatment of a verdict that a metric does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MissingPolicy {
@@ -41,7 +41,7 @@ pub struct AlignedSystems {
     pub metric: Vec<f64>,
 }
 
-/// How much of what the raters scored was also scored by the metric.
+/// Coverage of a metric: the rated translations and segments that it also scored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Coverage {
     /// Translations that the raters scored.
@@ -90,7 +90,7 @@ impl Aligned {
     /// Aligns the documents that a judge saw as one text with the raters' scores of the same documents.
     ///
     /// # Errors
-    /// As [`Aligned::new`].
+    /// Those of [`Aligned::new`].
     pub fn from_units(
         gold: &Scores,
         (metric, units): (&str, &UnitScores),
@@ -132,7 +132,7 @@ impl Aligned {
         (0..self.n_segments).filter(|segment| !systems.is_empty() && is_common(segment)).collect()
     }
 
-    /// The same systems on some of the segments, in the given order.
+    /// These systems on some of the segments, in the given order.
     #[must_use]
     pub fn select(&self, segments: &[usize]) -> Self {
         let pick = |values: &[Option<f64>]| {
@@ -249,7 +249,8 @@ mod tests {
         let metric = Scores::from_segments("m", metric.segments.unwrap()).filled_with_lowest(&gold);
         let aligned = Aligned::new(&gold, &metric, &keep(&["a"])).unwrap().unwrap();
         assert_eq!(aligned.metric, [Some(-9.0), Some(-7.0), None]);
-        // The system's mean follows, over what both systems have; what no rater saw is filled nowhere.
+        // The system's mean is recomputed over the segments that both have; segments that no rater scored are
+        // not filled.
         assert_eq!((metric.systems["a"], metric.n_filled), (Some(-9.0), 1));
     }
 

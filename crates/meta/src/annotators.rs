@@ -1,4 +1,4 @@
-//! How well human raters agree with each other on the segments they share.
+//! Agreement of human raters with each other on the segments they share.
 //!
 //! Source: RATE, Appendix A.3, Equation 1 and Figure 7.
 
@@ -38,7 +38,9 @@ pub struct RaterPair {
 ///     scores: scores.map(|row| row.map(Some).to_vec()).to_vec(),
 /// };
 /// // Three systems, two segments; sums (1, 2, 3) and (2, 4, 6).
-/// let pairs = agreement(&[rater("a", [[1., 0.], [1., 1.], [1., 2.]]), rater("b", [[2., 0.], [2., 2.], [2., 4.]])]);
+/// let raters =
+///     [rater("a", [[1., 0.], [1., 1.], [1., 2.]]), rater("b", [[2., 0.], [2., 2.], [2., 4.]])];
+/// let pairs = agreement(&raters);
 /// assert!((pairs[0].system_level.unwrap() - 1.0).abs() < 1e-15);
 /// // The first segment is constant for both: only the second has a correlation.
 /// assert!((pairs[0].segment_level.unwrap() - 1.0).abs() < 1e-15);

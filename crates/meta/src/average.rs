@@ -14,7 +14,7 @@ use super::pairs::PairCounts;
 use super::probability::correlation_p;
 use super::range::{scaled, unscaled};
 
-/// Which scores make one vector.
+/// Sets of scores that make one vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Grouping {
@@ -75,8 +75,8 @@ pub fn groups(scores: &Aligned, grouping: Grouping) -> Vec<(Vec<f64>, Vec<f64>)>
 /// Mean of a coefficient over the groups where it is defined.
 ///
 /// # Errors
-/// No group has a value; with a single group, the reason why it has none. A correlation over a single group
-/// of two scores is not called one.
+/// No group has a value; with a single group, the reason why it has none. A single group of two scores has no
+/// correlation.
 ///
 /// ```
 /// use tribunal_meta::align::Aligned;
@@ -98,7 +98,8 @@ pub fn average(
 ) -> Result<Averaged, Undefined> {
     let groups = groups(scores, grouping);
     if let ([(gold, _)], true) = (&groups[..], coefficient.is_correlation()) {
-        // Over many groups of two the mean says how often the order is right; a single one says nothing.
+        // Over many groups of two the mean reflects how often the order is right; a single one is always 1 or
+        // -1.
         if gold.len() == 2 {
             return Err(Undefined::TwoValues);
         }

@@ -1,5 +1,6 @@
-//! Baselines that know nothing of quality: random scores, one constant score, and the length of the translation. They
-//! stand below the metrics of a table and show what its numbers are worth; nothing is ranked or tested against them.
+//! Baselines that do not measure quality: random scores, one constant score, and the length of the
+//! translation. They stand below the metrics of a table for comparison; nothing is ranked or tested against
+//! them.
 
 use tribunal_core::random;
 
@@ -14,14 +15,15 @@ pub const LENGTH: &str = "length";
 /// Uniformly distributed between 0 and 1, by the seed.
 pub const RANDOM: &str = "random";
 
-/// The same score for all.
+/// One constant score for all translations.
 pub const CONSTANT: &str = "constant";
 
 /// All baselines, in the order of tables.
 pub const NAMES: [&str; 3] = [LENGTH, RANDOM, CONSTANT];
 
-/// The baselines of a language pair: scores of segments, or of documents where all `metrics` have those. Left out are a
-/// name that a metric has, and lengths of translations that cannot be read: metrics may be compared without texts.
+/// The baselines of a language pair: scores of segments, or of documents where all `metrics` have those. Left
+/// out are a name that a metric has, and lengths of translations that cannot be read: metrics may be compared
+/// without texts.
 #[must_use]
 pub fn baselines(testset: &TestSet, metrics: &[Scores], seed: u64) -> Vec<Scores> {
     let units = metrics.first().and_then(|metric| metric.units.as_ref());
@@ -60,7 +62,8 @@ pub fn uniform(seed: u64, counter: usize) -> f64 {
     (random::at(seed, counter as u64) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Lengths add up; of the others a document has the score of its first segment.
+/// The baseline's scores of documents: lengths are added up, of the other baselines a document has the score
+/// of its first segment.
 fn joined(name: &str, segments: &SegmentScores, units: &UnitScores) -> UnitScores {
     let scores = units.scores.iter().map(|(system, given)| {
         let score = |(segs, given): (&Vec<usize>, &Given)| {

@@ -1,5 +1,5 @@
-//! What a test set holds, and how much of it is rated: numbers of segments, documents, groups of five documents and
-//! translations. It counts, and reads no text.
+//! Contents of a test set, and how much of it is rated: numbers of segments, documents, groups of five
+//! documents and translations. No text is read.
 //!
 //! Source: M-MAD, Table 11; RATE, Table 2; FSP, Table 2 and Appendix B.3.
 
@@ -15,7 +15,7 @@ use super::testset::TestSet;
 /// Documents in a group of FSP's `5doc`.
 const FIVE: usize = 5;
 
-/// What a test set, or one domain of it, holds.
+/// Contents of a test set, or of one domain of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Contents {
     /// `None` for the whole test set.
@@ -26,8 +26,8 @@ pub struct Contents {
     pub systems: Vec<String>,
     /// One for each system and unit; the last group of a system may be of fewer than five documents.
     pub translated: Counts,
-    /// The same for what the raters scored: documents with any rated segment, and whole fives of them, drawn across
-    /// systems.
+    /// Counts of what the raters scored: documents with any rated segment, and groups of exactly five of
+    /// them, drawn across systems.
     pub rated: Counts,
     /// Segments with a rated translation.
     pub rated_segments: usize,

@@ -1,5 +1,5 @@
-//! Pearson, Spearman and Kendall over two complete vectors. It neither groups nor fills gaps: `average`
-//! does the one, `align` the other.
+//! Pearson, Spearman and Kendall over two complete vectors. Groups are averaged in `average`, gaps filled in
+//! `align`.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use super::pairs::{PairCounts, by_value};
 use super::probability::{correlation_p, normal_tail};
 use super::range::scaled;
 
-/// Why a statistic has no value. It never turns into a zero or a NaN on the way.
+/// The reason why a statistic has no value. It is never replaced by a zero or a NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum Undefined {
@@ -80,7 +80,7 @@ pub(crate) fn pearson_value(gold: &[f64], metric: &[f64]) -> Result<f64, Undefin
 /// Rank correlation: Pearson over ranks, tied values sharing their mean rank.
 ///
 /// # Errors
-/// As [`pearson`].
+/// Those of [`pearson`].
 ///
 /// Source: `scipy.stats.spearmanr`.
 ///
@@ -103,7 +103,7 @@ pub(crate) fn spearman_value(gold: &[f64], metric: &[f64]) -> Result<f64, Undefi
 /// Kendall's tau-b: pairs tied in one vector shrink the denominator.
 ///
 /// # Errors
-/// As [`pearson`].
+/// Those of [`pearson`].
 ///
 /// Source: `scipy.stats.kendalltau(variant="b")`.
 ///
@@ -123,7 +123,7 @@ pub fn kendall_b(gold: &[f64], metric: &[f64]) -> Result<Correlation, Undefined>
 /// Kendall's tau-c (Stuart): corrected for the number of distinct values.
 ///
 /// # Errors
-/// As [`pearson`].
+/// Those of [`pearson`].
 ///
 /// Source: `scipy.stats.kendalltau(variant="c")`.
 ///

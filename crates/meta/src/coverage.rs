@@ -1,5 +1,5 @@
-//! The translations that metrics are compared on: those that every metric scored, or, per metric, those that it
-//! scored. It counts the others; it fills no gaps.
+//! The translations that metrics are compared on: those that every metric scored, or, per metric, those that
+//! it scored. The others are counted; no gap is filled.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,12 +9,12 @@ use super::align::Aligned;
 use super::scores::units::{Given, UnitScores};
 use super::scores::{Scores, SegmentScores};
 
-/// Which translations a metric is judged by.
+/// Selection of the translations that a metric is compared on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoveragePolicy {
-    /// Those that all metrics scored. Of a metric that lacks rated translations, system scores are means over the
-    /// segments that it and the raters scored for every system.
+    /// Those that all metrics scored. Of a metric that lacks rated translations, system scores are means over
+    /// the segments that it and the raters scored for every system.
     #[default]
     Common,
     /// Those that it scored itself, also in the system scores of a metric that lacks rated translations.
@@ -23,23 +23,24 @@ pub enum CoveragePolicy {
     Official,
 }
 
-/// How much of what the raters scored all metrics scored.
+/// Counts of the rated translations that all metrics scored, and of the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Common {
     /// Translations of compared systems that the raters scored.
     pub rated: usize,
-    /// Of these, the ones that are not compared: those that some metric did not score, and `in_cut_documents`.
+    /// Of these, the ones that are not compared: those that some metric did not score, and
+    /// `in_cut_documents`.
     pub left_out: usize,
     /// Rated translations that a metric did not score, for metrics with such gaps.
     pub gaps: BTreeMap<String, usize>,
-    /// Rated translations that are left out only because they stand in a document that a judge saw as one text, and
-    /// something else in it is not rated or not scored: documents cannot be cut.
+    /// Rated translations that are left out only because they stand in a document that a judge saw as one
+    /// text, and something else in it is not rated or not scored: documents cannot be cut.
     pub in_cut_documents: usize,
 }
 
 impl Common {
-    /// The human scores of segments without those that some metric has no counterpart for. System scores stay the
-    /// raters' own.
+    /// The human scores of segments without those that some metric has no counterpart for. System scores stay
+    /// those of the raters.
     ///
     /// A system that a metric lacks altogether does not count as a gap: comparing it is an error.
     #[must_use]
@@ -71,8 +72,8 @@ impl Common {
         (common, kept)
     }
 
-    /// Leaves out what is left of a translated document of which something is not there, until every document is
-    /// there wholly or not at all: one judge's documents may be parts of another's.
+    /// Leaves out the remaining segments of documents of which a segment is missing, until every document is
+    /// complete or left out: one judge's documents may be parts of another's.
     fn cut_documents(
         &mut self,
         columns: &mut SegmentScores,
@@ -104,7 +105,8 @@ impl Common {
     }
 }
 
-/// Rated translations of these systems that a metric did not score. A system that it lacks altogether does not count.
+/// Rated translations of these systems that a metric did not score. A system that it lacks altogether does
+/// not count.
 #[must_use]
 pub fn n_lacking(gold: &Scores, metric: &Scores, systems: &BTreeSet<String>) -> usize {
     let scored = Scored::of(metric);
@@ -120,7 +122,7 @@ fn is_there(column: &[Option<f64>], segment: usize) -> bool {
     column.get(segment).is_some_and(Option::is_some)
 }
 
-/// What a metric has scores of.
+/// The segments that a metric has scores for.
 struct Scored<'a> {
     name: &'a str,
     segments: Option<&'a SegmentScores>,
@@ -150,7 +152,7 @@ impl<'a> Scored<'a> {
     }
 }
 
-/// What a judge gave its scores for.
+/// The unit that a judge scored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
@@ -160,7 +162,7 @@ pub enum Unit {
     Document,
 }
 
-/// What a value rests on.
+/// The systems and translations that a value is computed from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Basis {
     /// Systems, one number for each language pair.

@@ -7,11 +7,11 @@ use super::align::Aligned;
 use super::correlation::Undefined;
 use super::range::scaled;
 
-/// How both sides are put on one scale.
+/// Normalisation that puts both sides on one scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Normalisation {
-    /// Scores as they are.
+    /// Scores unchanged.
     Raw,
     /// Each side mapped to 0..1 by its own smallest and greatest score on the compared cells.
     MinMax,
@@ -32,8 +32,8 @@ pub struct Deviation {
 /// Errors of the metric's scores as estimates of the human ones.
 ///
 /// # Errors
-/// No cell has both scores; with [`Normalisation::MinMax`], also a side that is constant; raw scores whose squares have no
-/// finite sum.
+/// No cell has both scores; with [`Normalisation::MinMax`], also a side that is constant; raw scores whose
+/// squares have no finite sum.
 ///
 /// Source: the measures of HiMATE's Table 1, whose normalisation the paper does not name.
 ///

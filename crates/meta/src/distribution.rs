@@ -1,4 +1,4 @@
-//! How scores and errors are distributed: M-MAD's three bins, score summaries, error types and severities.
+//! Distributions of scores and errors: M-MAD's three bins, score summaries, error types and severities.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ pub struct Summary {
     pub deviation: f64,
     /// Minimum, first quartile, median, third quartile, maximum (nearest rank).
     pub quartiles: [f64; 5],
-    /// How many distinct values there are.
+    /// Number of distinct values.
     pub distinct: usize,
 }
 

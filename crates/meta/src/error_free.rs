@@ -1,8 +1,8 @@
-//! Detection of error-free segments: how well the decision "this translation needs no correction" agrees with the
-//! raters', at a threshold that was calibrated on other documents. It reads no files.
+//! Detection of error-free segments: how well the decision "this translation needs no correction" agrees with
+//! the raters', at a threshold that was calibrated on other documents. No file is read.
 //!
-//! Source: WMT26's evaluation task, Task 3 (Detection of Error-Free Segments): a score of at least 85 and no error
-//! span; Matthews' correlation is primary, precision and recall are secondary.
+//! Source: WMT26's evaluation task, Task 3 (Detection of Error-Free Segments): a score of at least 85 and no
+//! error span; Matthews' correlation is primary, precision and recall are secondary.
 
 use serde::Serialize;
 
@@ -34,9 +34,10 @@ pub struct Decisions {
 pub struct Agreement {
     /// Matthews' correlation. Range: -1 to 1; 0 is chance.
     pub mcc: f64,
-    /// The share of what is called error-free that is. Range: 0 to 1; 0 where nothing is called so, as in scikit-learn.
+    /// Share of right ones among the translations called error-free. Range: 0 to 1; 0 where none is called
+    /// so, as in scikit-learn.
     pub precision: f64,
-    /// The share of what is error-free that is called so. Range: 0 to 1; 0 where nothing is.
+    /// Share of the error-free translations that are called error-free. Range: 0 to 1; 0 where there is none.
     pub recall: f64,
 }
 
@@ -51,8 +52,8 @@ impl Decisions {
         }
     }
 
-    /// Matthews' correlation, the Pearson correlation of labels and decisions; 0 where all labels or all decisions are
-    /// the same.
+    /// Matthews' correlation, the Pearson correlation of labels and decisions; 0 where all labels or all
+    /// decisions are the same.
     ///
     /// Source: Matthews 1975; `sklearn.metrics.matthews_corrcoef`.
     ///
@@ -75,7 +76,7 @@ impl Decisions {
         if product == 0.0 { 0.0 } else { (tp * tn - fp * fn_) / product.sqrt() }
     }
 
-    /// All three.
+    /// MCC, precision and recall.
     #[must_use]
     pub fn agreement(&self) -> Agreement {
         let share = |part: usize, rest: usize| {
@@ -93,14 +94,14 @@ impl Decisions {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cell {
     pub score: f64,
-    /// Whether the raters found it error-free.
+    /// True if the raters found it error-free.
     pub label: bool,
     /// The number of its document; documents are held out wholly.
     pub document: usize,
 }
 
-/// The threshold of greatest MCC: scores above it are called error-free. It lies halfway between two scores that occur,
-/// and is minus infinity where calling everything error-free is best; of several the lowest.
+/// The threshold of greatest MCC: scores above it are called error-free. It lies halfway between two scores
+/// that occur, and is minus infinity where calling everything error-free is best; of several the lowest.
 ///
 /// ```
 /// use tribunal_meta::error_free::{Cell, calibrate};
@@ -156,17 +157,19 @@ pub struct ErrorFree {
     pub error_free: usize,
     /// Raters whose errors the labels rest on; 0 where they rest on scores alone.
     pub n_raters: usize,
-    /// At the threshold of the other half of the documents: decisions of both halves together, the mean of 20 random
-    /// splits.
+    /// At the threshold of the other half of the documents: decisions of both halves together, the mean of 20
+    /// random splits.
     pub held_out: Agreement,
-    /// The threshold of greatest MCC on all translations: scores above it. `None`: everything is called error-free.
+    /// The threshold of greatest MCC on all translations: scores above it. `None`: everything is called
+    /// error-free.
     pub threshold: Option<f64>,
     /// MCC at this threshold.
     pub in_sample: f64,
-    /// MCC of calling error-free what the judge names no error in; `None` without named errors.
+    /// MCC of calling error-free the translations that the judge names no error in; `None` without named
+    /// errors.
     pub no_span: Option<f64>,
-    /// MCC of the decision that is submitted to the task: no error and a score of at least [`LEAST_SCORE`]; `None` without
-    /// named errors, and where scores are penalties.
+    /// MCC of the decision that is submitted to the task: no error and a score of at least [`LEAST_SCORE`];
+    /// `None` without named errors, and where scores are penalties.
     pub submitted: Option<f64>,
 }
 
@@ -222,9 +225,9 @@ fn split(cells: &[Cell], random: &mut Pcg64) -> Decisions {
     }
 }
 
-/// Which of the rated translations are error-free: a score of at least [`LEAST_SCORE`] and no span by any rater. Where
-/// scores are penalties (none above 0) spans alone decide, and without ratings a score of 0. Shape: that of
-/// `scores.gold`; `None` where a translation is not rated.
+/// Labels of the rated translations, true for error-free: a score of at least [`LEAST_SCORE`] and no span by
+/// any rater. Where scores are penalties (none above 0) spans alone decide, and without ratings a score of 0.
+/// Shape: that of `scores.gold`; `None` where a translation is not rated.
 #[must_use]
 pub fn labels(scores: &Aligned, ratings: &[Ratings]) -> Vec<Option<bool>> {
     let is_penalty = scores.gold.iter().flatten().all(|score| *score <= 0.0);
@@ -276,7 +279,7 @@ mod tests {
         let scores = aligned(&[Some(85.0), Some(99.0), Some(84.0), Some(90.0), None]);
         let expected = [Some(true), Some(false), Some(false), Some(true), None];
         assert_eq!(labels(&scores, std::slice::from_ref(&ratings)), expected);
-        // A second rater who marks something decides.
+        // One rater's mark is enough: the second rater marks an error.
         let second = Ratings::from([("A".to_owned(), vec![Some(marked()), None, None, None, None])]);
         assert_eq!(labels(&scores, &[ratings, second])[0], Some(false));
     }

@@ -1,5 +1,5 @@
-//! The evaluation set of one language pair: human scores, metrics and the systems that are compared. It computes no
-//! statistic.
+//! The evaluation set of one language pair: human scores, metrics and the systems that are compared. No
+//! statistic is computed here.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,7 +20,7 @@ use super::{Advice, Error};
 #[derive(Clone, Debug)]
 pub struct EvalSet {
     pub testset: TestSet,
-    /// As the raters gave them.
+    /// All scores of the raters.
     pub gold: Scores,
     pub gold_source: GoldSource,
     /// In order of their names.
@@ -34,10 +34,10 @@ pub struct EvalSet {
     pub rules: Rules,
     /// Metrics of the folder that were given another reference, by their full names: they are not compared.
     pub other_references: Vec<String>,
-    /// What all metrics are compared on.
+    /// The translations that all metrics are compared on.
     pub common: Common,
     pub coverage: CoveragePolicy,
-    /// How segment scores of the raters become those of the documents that a judge saw as one text.
+    /// Rule that joins the raters' segment scores to scores of the documents that a judge saw as one text.
     pub joining: Joining,
     /// The human scores that are compared.
     compared: Scores,
@@ -47,7 +47,7 @@ impl EvalSet {
     /// Loads one language pair.
     ///
     /// # Errors
-    /// Whatever [`TestSet`] cannot read, an unknown metric, system or reference, nothing to compare.
+    /// Any error of reading [`TestSet`]; an unknown metric, system or reference; nothing to compare.
     pub fn load(dir: &Path, lp: &str, selection: &Selection) -> Result<Self, Error> {
         let testset = TestSet::open(dir, lp)?;
         let rules = Rules::of(&testset, dir, selection.known_as.as_deref(), selection.references.of(lp))?;
@@ -123,17 +123,18 @@ impl EvalSet {
     /// none.
     ///
     /// # Errors
-    /// As [`Aligned::new`].
+    /// Those of [`Aligned::new`].
     pub fn segments(&self, metric: &Scores, humans: bool) -> Result<Option<Aligned>, Error> {
         self.aligned(&self.compared, metric, self.systems(humans))
     }
 
-    /// System scores side by side, the metric's and the raters' own, whatever other metrics lack: those of a file, or
-    /// means over all segments or documents that the metric scored for every system, rated or not. Means of a metric
-    /// that lacks rated translations are taken again, together with the raters', as [`CoveragePolicy`] says.
+    /// System scores side by side, the metric's and the raters' own, regardless of gaps of other metrics:
+    /// those of a file, or means over all segments or documents that the metric scored for every system,
+    /// rated or not. Means of a metric that lacks rated translations are recomputed, together with the
+    /// raters', by the [`CoveragePolicy`].
     ///
     /// # Errors
-    /// As [`AlignedSystems::new`], and a metric that scored no segment or document for every system.
+    /// Those of [`AlignedSystems::new`], and a metric that scored no segment or document for every system.
     pub fn system_scores(&self, metric: &Scores, humans: bool) -> Result<AlignedSystems, Error> {
         let restricted = self.is_restricted(metric, humans);
         let own = if restricted { self.aligned(&self.gold, metric, self.systems(humans))? } else { None };
@@ -152,8 +153,8 @@ impl EvalSet {
         AlignedSystems::new(&self.gold, metric, self.systems(humans))
     }
 
-    /// Whether a metric's system scores cover only what both it and the raters scored: they are means, and it lacks
-    /// rated translations.
+    /// True if a metric's system scores cover only the segments or documents that both it and the raters
+    /// scored: they are means, and it lacks rated translations.
     #[must_use]
     pub fn is_restricted(&self, metric: &Scores, humans: bool) -> bool {
         let is_mean = metric.units.is_some() || (metric.segments.is_some() && metric.system_origin != File);
@@ -162,8 +163,8 @@ impl EvalSet {
             && n_lacking(&self.gold, metric, self.systems(humans)) > 0
     }
 
-    /// How many segments or documents a metric's system scores are means over, and how many it scored for some system;
-    /// `None` for scores of a file, and where each system's mean is over its own.
+    /// Number of segments or documents that a metric's system scores are means over, and number that it
+    /// scored for some system; `None` for scores of a file, and where each system's mean is over its own.
     #[must_use]
     pub fn averaged(&self, metric: &Scores) -> Option<(usize, usize)> {
         let n_left_out = metric.n_left_out?;
@@ -181,11 +182,11 @@ impl EvalSet {
         Some((n_scored - n_left_out, n_scored))
     }
 
-    /// As [`EvalSet::segments`] without humans, on all that this metric scored, whatever the other metrics
-    /// did.
+    /// [`EvalSet::segments`] without human translations, on all that this metric scored, regardless of the
+    /// other metrics.
     ///
     /// # Errors
-    /// As [`Aligned::new`].
+    /// Those of [`Aligned::new`].
     pub fn own_segments(&self, metric: &Scores) -> Result<Option<Aligned>, Error> {
         self.aligned(&self.gold, metric, &self.machine)
     }
@@ -233,7 +234,7 @@ fn systems(
     Ok((machine, with_humans))
 }
 
-/// There must be something that the raters and a metric can agree on.
+/// Checks that the raters and a metric have something to be compared on.
 fn check_rated(testset: &TestSet, gold: &Scores, machine: &BTreeSet<String>) -> Result<(), Error> {
     let lp = &testset.lp;
     if machine.is_empty() {

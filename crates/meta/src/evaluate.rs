@@ -1,5 +1,5 @@
-//! Runs a task set: every statistic for every metric, tests between metrics, and the average. A task without
-//! its data is named, and then nothing is called the average of the set.
+//! Runs a task set: every statistic for every metric, tests between metrics, and the average. If a task's
+//! data are missing, the task is listed and the set has no average.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,12 +31,12 @@ pub struct TaskResult {
     pub humans: bool,
     /// Language pairs of the task that were not loaded.
     pub missing: Vec<String>,
-    /// Whether the task goes into the average.
+    /// True if the task is part of the average.
     pub counted: bool,
     pub values: BTreeMap<String, Result<Measured, Undefined>>,
     /// The values of the baselines.
     pub baselines: BTreeMap<String, Result<Measured, Undefined>>,
-    /// What each value rests on.
+    /// The systems and translations that each value is computed from.
     pub bases: BTreeMap<String, Basis>,
     /// Ranks and clusters, when differences were tested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -53,14 +53,14 @@ pub struct SetResult {
     pub tasks: Vec<TaskResult>,
     /// Tasks that could not be computed on all their pairs; if there are any, there is no average.
     pub missing: Vec<String>,
-    /// Their language pairs that are not there.
+    /// Their language pairs that were not loaded.
     pub missing_pairs: Vec<String>,
     /// Metrics that have every task, with their weighted average, best first.
     pub average: Vec<Ranked>,
     /// One-sided p-values of their differences, the better metric first, where all tasks were tested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub average_contest: Vec<AverageTest>,
-    /// The same average of the baselines that have a value for every task.
+    /// The average of each baseline that has a value for every task.
     pub average_of_baselines: BTreeMap<String, f64>,
     /// Metrics left out of the average because some task has no value for them.
     pub incomplete: Vec<String>,
@@ -165,7 +165,7 @@ fn measure<'a>(
     Ok(Agreement::pooled([agreement]).map(|value| Measured::new(value, agreement.pairs as usize)))
 }
 
-/// What the value of a metric rests on, pair by pair; a pair without the metric counts no system.
+/// The basis of a metric's value, pair by pair; a pair without the metric counts no system.
 fn basis(task: &Task, eval_sets: &[&EvalSet], name: &str) -> Result<Basis, Error> {
     let mut whole = Basis::default();
     for eval_set in eval_sets {
@@ -210,7 +210,7 @@ fn average(set: &TaskSet, result: &mut SetResult) {
     result.incomplete = incomplete;
 }
 
-/// What a difference of one in the statistic is worth in the average.
+/// Change of the average per unit of the statistic.
 fn unit(set: &TaskSet, statistic: Statistic) -> f64 {
     if set.mapped && !statistic.is_accuracy() { 0.5 } else { 1.0 }
 }

@@ -1,5 +1,5 @@
-//! How far does the fitted tie threshold flatter a metric, and what would chance reach? Held-out calibration,
-//! chance level and bootstrap interval of acc-eq by item.
+//! Overfitting of the tie threshold: held-out calibration, chance level and bootstrap interval of acc-eq by
+//! item.
 
 use rayon::prelude::*;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use super::pcg::Pcg64;
 use super::significance::paired::percentile_interval;
 use super::ties::TieTable;
 
-/// acc-eq seen from all sides.
+/// acc-eq with its held-out value, chance level and interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct FitReport {
     /// As published: the threshold is fitted on the scores it is tested on.
@@ -30,7 +30,7 @@ pub struct FitReport {
     pub interval: (f64, f64),
 }
 
-/// Draws of each of the three; chance has to sort anew for each draw, so it gets fewer.
+/// Draws of each of the three; each draw of chance is sorted again, so it gets fewer.
 const SPLITS: u64 = 20;
 const BOOTSTRAPS: u64 = 200;
 const SHUFFLES: u64 = 50;

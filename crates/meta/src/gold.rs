@@ -1,5 +1,5 @@
-//! Which human scores metrics are compared with: those of a shared task's standard, one name, the mean of several, or
-//! of those annotators who agree with another one. It compares nothing with metrics.
+//! The human scores that metrics are compared with: those of a shared task's standard, one name, the mean of
+//! several, or those of annotators who agree with another one. Nothing is compared with metrics here.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use super::testset::TestSet;
 use super::{Advice, Error};
 use crate::mqm::ratings::{self, Marked, Ratings};
 
-/// Human scores as they are asked for: `NAME[,NAME...][@agreeing]`, or nothing for the standard ones.
+/// Requested human scores: `NAME[,NAME...][@agreeing]`, or nothing for the standard ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Empty: the standard of the shared task, or else `mqm`.
@@ -70,7 +70,7 @@ impl fmt::Display for Wanted {
     }
 }
 
-/// Where the human scores of one language pair come from.
+/// Source of the human scores of one language pair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GoldSource {
     /// Names of human scores that the segment scores are made of.
@@ -150,7 +150,7 @@ impl GoldSource {
         Ok(files)
     }
 
-    /// What the annotators marked, with their names.
+    /// The annotators' marked errors, with their names.
     ///
     /// # Errors
     /// Files that cannot be read.
@@ -159,8 +159,8 @@ impl GoldSource {
         files.map(|file| Ok((file.annotator, ratings::read(&file.path)?))).collect()
     }
 
-    /// The scores of each annotator, those who are left out among them: of several names each, of one name its raters, by their
-    /// scores or else by the penalties of what they marked.
+    /// The scores of each annotator, those who are left out included: of several names each, of one name its
+    /// raters, by their scores or else by the penalties of their marked errors.
     ///
     /// # Errors
     /// Files that cannot be read.
@@ -168,7 +168,8 @@ impl GoldSource {
         annotators(testset, &self.names)
     }
 
-    /// The same; none where they have no scores of segments, such as spans without penalties.
+    /// The scores of `annotators`, empty where the annotators have no segment scores, such as spans without
+    /// penalties.
     ///
     /// # Errors
     /// Files that cannot be read.
@@ -180,7 +181,8 @@ impl GoldSource {
     }
 }
 
-/// Annotators are called by their rating files where there is one name, and by their names otherwise.
+/// The rating files. Annotators are called by their files where there is one name, and by their names
+/// otherwise.
 fn rating_files(testset: &TestSet, names: &[String]) -> Result<Vec<RatingFile>, Error> {
     let mut files = Vec::new();
     for name in names {

@@ -1,5 +1,5 @@
-//! What a judge says of translations, unit by unit: verdicts of a run or of raters, or the scores of a file, in one form. It
-//! compares nothing.
+//! A judge's scores and errors of translations, unit by unit: verdicts of a run or of raters, or the scores
+//! of a file, in one form. Nothing is compared here.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +17,7 @@ use super::{
 /// The judgements of one judge.
 #[derive(Clone, Debug, Default)]
 pub struct Judgements {
-    /// The judge, or where its judgements are.
+    /// The name of the judge, or the path of its judgements.
     pub name: String,
     pub systems: BTreeMap<String, Units>,
 }
@@ -25,7 +25,7 @@ pub struct Judgements {
 /// Units of a system.
 pub type Units = BTreeMap<Unit, Judgement>;
 
-/// A segment or a document, whatever system translated it.
+/// A segment or a document, independent of the system that translated it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unit {
     /// Language pair; empty in score files.
@@ -38,13 +38,13 @@ pub struct Unit {
     pub segs: Vec<usize>,
 }
 
-/// What a judge said of a translation.
+/// A judge's score and errors of a translation.
 #[derive(Clone, Debug, Default)]
 pub struct Judgement {
     pub score: Option<f64>,
-    /// Whether there is none because the translation is empty.
+    /// True if there is no score because the translation is empty.
     pub is_empty: bool,
-    /// Why it is not a translation, where it is none.
+    /// The reason why the hypothesis is no translation; `None` where it is one.
     pub warning: Option<String>,
     pub source: String,
     pub hypothesis: String,
@@ -73,7 +73,7 @@ impl Unit {
 }
 
 impl Judgements {
-    /// Those of verdicts.
+    /// The judgements in a list of verdicts.
     ///
     /// # Errors
     /// Two verdicts on one translation.
@@ -113,7 +113,7 @@ impl Judgements {
         Self { name: name.to_owned(), systems }
     }
 
-    /// Numbered scores, whose first segment has the number `first`, without the segments that no line is about.
+    /// Numbered scores, whose first segment has the number `first`, without the segments that have no line.
     #[must_use]
     pub fn of_numbers(name: &str, rows: &Numbered, first: usize) -> Self {
         let (mut of, numbers) = (Self::of_columns(name, rows.from(first)), rows.numbers());
@@ -123,7 +123,7 @@ impl Judgements {
         of
     }
 
-    /// Whether every translation has a score.
+    /// True if every translation has a score.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.systems.values().flat_map(BTreeMap::values).all(|judgement| judgement.score.is_some())
@@ -135,7 +135,7 @@ impl Judgements {
         self.systems.values().flat_map(BTreeMap::keys).map(|unit| unit.pair.as_str()).collect()
     }
 
-    /// The part of it that is of one language pair.
+    /// The units of one language pair.
     #[must_use]
     pub fn of_pair(&self, pair: &str) -> Self {
         let of = |units: &Units| {
@@ -147,7 +147,7 @@ impl Judgements {
         Self { name: self.name.clone(), systems }
     }
 
-    /// Whether two judges judge one translation.
+    /// True if both judged at least one common translation.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         self.systems.iter().any(|(system, units)| {

@@ -1,5 +1,5 @@
-//! EAPrompt's latent weight: what a major error should cost, with 1 for a minor one, so that weighted counts
-//! agree best with human scores. It counts the errors of finished verdicts and asks no model.
+//! EAPrompt's latent weight: the weight of a major error, with 1 for a minor one, for which weighted counts
+//! agree best with human scores. The errors of finished verdicts are counted and no model is run.
 
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ const HALVES: std::ops::RangeInclusive<u32> = 2..=50;
 /// The weight that M-MAD and WMT use.
 const USUAL: f64 = 5.0;
 
-/// What the search found for one run on one language pair.
+/// Result of the search for one run on one language pair.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Latent {
     /// The smallest of the weights that agree best.
@@ -98,7 +98,7 @@ fn best(curve: &[(f64, f64)]) -> Option<(f64, f64)> {
     curve.iter().copied().rev().max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// -(`w_major` * major + minor) for every segment that has a verdict.
+/// Segment scores -(`w_major` * major + minor), for every segment that has a verdict.
 fn weighted(verdicts: &[Verdict], eval_set: &EvalSet, w_major: f64) -> SegmentScores {
     let mut scores = SegmentScores::new();
     for verdict in verdicts.iter().filter(|v| v.status == "ok") {

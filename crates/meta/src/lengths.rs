@@ -1,4 +1,4 @@
-//! How long the answers of runs are, and how fast errors were found. It counts tokens that were counted before.
+//! Lengths of the answers of runs, and the rate at which errors were found, from recorded token counts.
 //!
 //! Source: FSP, Figure 2 and Table 1.
 

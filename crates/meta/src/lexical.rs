@@ -16,7 +16,7 @@ pub use tokenize::Tokenizer;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// How often each n-gram occurs.
+/// Number of occurrences of each n-gram.
 fn ngrams<T: Eq + Hash>(items: &[T], order: usize) -> HashMap<&[T], u64> {
     let mut counts = HashMap::new();
     for window in items.windows(order) {

@@ -1,6 +1,6 @@
-//! Meta-evaluation: how well a judge agrees with human raters, and whether one agrees better than another.
-//! It never sees a model and prints nothing; of the modules below it knows where the files of a test set are
-//! ([`segment::read::layout`]), and how raters marked errors.
+//! Meta-evaluation: how well a judge agrees with human raters, and whether one agrees better than another. No
+//! model is run and nothing is printed; of lower modules it uses the layout of a test set's files
+//! ([`segment::read::layout`]) and the form of the raters' marked errors.
 //!
 //! In reading order: a [`testset::TestSet`] yields [`scores::Scores`]; [`align`] puts human and metric scores
 //! side by side without ever shifting one against the other; [`correlation`] and [`pairs`] hold the plain
@@ -83,7 +83,7 @@ pub mod suspect;
 /// The source of external scores.
 pub const HOW_SCORES: &str = "\nhint: it names a run folder, a score file, or files with `{lp}` and `{level}` (`seg`, `sys`) in their names";
 
-/// What would help, for a program to say with the names of its options.
+/// The remedy of an error, which a program words with the names of its options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Advice {
     /// Compare on each system's own scores ([`coverage::CoveragePolicy::Each`]).
@@ -110,7 +110,7 @@ pub enum Advice {
     JudgeTestSet(String),
 }
 
-/// Why a meta-evaluation cannot be computed.
+/// The reason why a meta-evaluation cannot be computed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot read `{path}`: {}", tribunal_core::files::explain(path, source))]

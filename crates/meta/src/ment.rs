@@ -1,4 +1,5 @@
-//! Scores in `MENT.jsonl`: the average of each translation, and those of its annotators where a line has them.
+//! Scores in `MENT.jsonl`: the average of each translation, and those of its annotators where a line has
+//! them.
 //!
 //! Source: `meta_eval/extract_metaeval_data.py` of BITHLP/RATE at 8efee2e3, for the averages.
 
@@ -13,7 +14,7 @@ use crate::segment::read::ment::Ment;
 /// The name of the human scores.
 pub const GOLD: &str = "ment";
 
-/// How far an average may be from the mean of the ratings that it was rounded from.
+/// Greatest difference between an average and the mean of the ratings that it was rounded from.
 const ROUNDING: f64 = 0.01;
 
 /// The mean of the annotators' ratings, `avg_trans_N_score`, from 0 to 4; higher is better.
@@ -39,8 +40,8 @@ pub fn averages(ment: &Ment) -> Result<SegmentScores, Error> {
 }
 
 /// The ratings of each annotator; none where the lines have averages alone. A line names annotators in a list
-/// `annotators`, and their ratings of translation N in a list whose field has `trans_N` in its name and whose mean is
-/// the average.
+/// `annotators`, and their ratings of translation N in a list whose field has `trans_N` in its name and whose
+/// mean is the average.
 #[must_use]
 pub fn annotators(ment: &Ment) -> BTreeMap<String, SegmentScores> {
     let mut all: BTreeMap<String, SegmentScores> = BTreeMap::new();

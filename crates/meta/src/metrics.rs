@@ -1,5 +1,5 @@
-//! The metrics of one language pair: the folder's, those that the user brings, and baselines computed from
-//! the texts. It decides which are compared and what they are called; it compares nothing.
+//! The metrics of one language pair: the folder's, the user's own, and baselines computed from the texts. The
+//! selection and the names of metrics are decided here; nothing is compared.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::testset::{MetricName, TestSet};
 use super::{Advice, Error};
 use super::{units, verdicts};
 
-/// Scores that the user brings.
+/// Scores from the user's own files.
 ///
 /// # Errors
 /// Two of one name, files that do not fit the test set, systems that it does not have.
@@ -41,7 +41,7 @@ pub fn brought_scores(testset: &TestSet, brought: &[Brought]) -> Result<Vec<Scor
     Ok(metrics)
 }
 
-/// A system that the test set does not know is a misspelling, not one system less.
+/// Rejects a system that the test set does not have: it is probably misspelt.
 fn check_systems(testset: &TestSet, scores: &Scores) -> Result<(), Error> {
     match scores.systems.keys().find(|system| !testset.systems.contains(system)) {
         None => Ok(()),
@@ -54,7 +54,7 @@ fn check_systems(testset: &TestSet, scores: &Scores) -> Result<(), Error> {
     }
 }
 
-/// The folder's metrics that are compared, and the full names of those that were given another reference.
+/// The folder's metrics that are compared, and the full names of those computed with another reference.
 ///
 /// # Errors
 /// A metric that the folder does not have, or only for other references; files that do not fit the test set.
@@ -83,7 +83,7 @@ pub fn folder_scores(
         let mut one = testset.metric(metric)?;
         let is_brought = selection.brought.iter().any(|one| one.name == metric.name);
         let is_second_kind = metric.reference == "src" && both_kinds.contains(&metric.name);
-        // A metric goes by its short name unless another could be meant by it.
+        // A metric is called by its short name unless the name is ambiguous.
         if is_brought || is_second_kind || !is_standard(metric, testset, rules) {
             one.name = full(metric);
         }
@@ -96,7 +96,7 @@ fn full(metric: &MetricName) -> String {
     format!("{}-{}", metric.name, metric.reference)
 }
 
-/// Given the standard reference and no other, or none at all.
+/// True if the metric used the standard reference and no other, or none at all.
 fn is_standard(metric: &MetricName, testset: &TestSet, rules: &Rules) -> bool {
     let standard = |name: &str| rules.reference.as_deref() == Some(name);
     match metric.reference.as_str() {
@@ -106,8 +106,8 @@ fn is_standard(metric: &MetricName, testset: &TestSet, rules: &Rules) -> bool {
     }
 }
 
-/// What may be meant by a name that no metric of the folder has: names that differ in case or hold it, a metric that is
-/// computed from the texts, or else any.
+/// Candidates for a name that no metric of the folder has: names that differ in case or contain it, a metric
+/// that is computed from the texts, or else any.
 fn instead(name: &str, known: &[String]) -> Result<String, Advice> {
     let wanted = name.to_lowercase();
     if let Some(same) = known.iter().find(|other| other.to_lowercase() == wanted) {

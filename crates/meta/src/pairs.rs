@@ -1,7 +1,7 @@
 //! Counts of concordant, discordant and tied pairs, and the statistics made of them. Tie thresholds are
 //! fitted in `ties`, not here.
 
-/// How the unordered pairs of a vector turn out. Unit: pairs.
+/// Counts of the unordered pairs of a vector by outcome. Unit: pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PairCounts {
     pub concordant: u64,
@@ -157,7 +157,7 @@ pub fn kendall_like(rows: &[(Vec<f64>, Vec<f64>)], threshold: f64) -> Option<(f6
     (pairs > 0).then(|| ((concordant as f64 - discordant as f64) / pairs as f64, pairs))
 }
 
-/// Order of two scores; minus zero equals zero, as it does for `==`.
+/// Order of two scores; minus zero equals zero, as under `==`.
 pub(crate) fn by_value(a: f64, b: f64) -> std::cmp::Ordering {
     (a + 0.0).total_cmp(&(b + 0.0))
 }

@@ -1,4 +1,5 @@
-//! Paired significance tests of all metrics of a task. Ranks from their p-values are in `significance::ranks`.
+//! Paired significance tests of all metrics of a task. Ranks from their p-values are in
+//! `significance::ranks`.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +25,7 @@ use super::task::Task;
 #[derive(Clone, Debug, Serialize)]
 pub struct PairwiseTests {
     pub comparisons: Vec<PairwiseTest>,
-    /// Why nothing was tested.
+    /// The reason why nothing was tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub untested: Option<&'static str>,
 }
@@ -108,8 +109,8 @@ pub struct AverageTest {
     pub p: f64,
 }
 
-/// Tests of weighted averages over tasks: the stored differences of all tasks, averaged draw by draw. A task that stopped
-/// early repeats its draws.
+/// Tests of weighted averages over tasks: the stored differences of all tasks, averaged draw by draw. A task
+/// that stopped early repeats its draws.
 ///
 /// Source: mt-metrics-eval `AverageCorrMatrix`.
 #[must_use]
@@ -179,7 +180,8 @@ impl Sides<'_> {
         })
     }
 
-    /// System scores of all the task's pairs behind each other, standardised as one vector, swapped system by system.
+    /// System scores of all the task's pairs behind each other, standardised as one vector, swapped system by
+    /// system.
     ///
     /// `None` where the two are compared with different human scores, because one lacks rated translations.
     ///

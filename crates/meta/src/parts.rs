@@ -1,5 +1,5 @@
-//! The optional parts of a meta-evaluation: slices, held-out calibration, Williams' test, known mistakes, distributions,
-//! agreement of raters, error spans, the weight of a major error.
+//! The optional parts of a meta-evaluation: slices, held-out calibration, Williams' test, known mistakes,
+//! distributions, agreement of raters, error spans, the weight of a major error.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -42,16 +42,16 @@ pub use sliced::Sliced;
 /// Reads the verdicts of a run on a language pair.
 pub type ReadVerdicts<'a> = dyn Fn(&Path, &str) -> Result<Vec<Verdict>, Error> + 'a;
 
-/// Which parts are computed, and what of.
+/// The parts to compute, and their inputs.
 #[expect(clippy::struct_excessive_bools, reason = "each is a part of its own")]
 pub struct Request<'a> {
     pub seed: u64,
-    /// Statistics on slices; empty: those of the task set, or Pearson, Kendall's tau-b and acc-eq. The first is what
-    /// weights are searched for.
+    /// Statistics on slices; empty: those of the task set, or Pearson, Kendall's tau-b and acc-eq. Weights
+    /// are searched for the first.
     pub statistics: &'a [Statistic],
     /// The task set whose statistics and average are shown on slices.
     pub task: Option<&'a TaskSet>,
-    /// By what slices are made; `None`: no slices.
+    /// The criterion of the slices; `None`: no slices.
     pub by: Option<&'a By>,
     pub calibration: bool,
     pub williams: bool,
@@ -92,7 +92,7 @@ pub struct Parts {
     pub testset: Vec<Of<Contents>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<Of<SpanReport>>,
-    /// The same on the slices of `--by`; none where no verdict covers a rated segment.
+    /// The span reports on the slices of `--by`; empty where no verdict covers a rated segment.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub span_slices: Vec<SlicedSpans>,
     /// Means over language pairs, where there are several.
@@ -119,7 +119,7 @@ pub struct SlicedSpans {
     pub found: SpanReport,
 }
 
-/// How the scores of a metric, or of the raters, are distributed over rated translations.
+/// Distribution of the scores of a metric, or of the raters, over rated translations.
 #[derive(Clone, Debug, Serialize)]
 pub struct Distribution {
     pub summary: Summary,
@@ -127,7 +127,7 @@ pub struct Distribution {
     pub bins: Option<Bins>,
 }
 
-/// What a weight makes best unless a statistic is named.
+/// Statistic that a weight is searched for unless one is named.
 const LATENT: Statistic = Statistic::AccEq(Grouping::Item);
 
 impl Parts {
@@ -254,7 +254,7 @@ fn rated_errors(request: &Request<'_>, set: &EvalSet) -> Result<Vec<Of<ErrorShar
     Ok(shares)
 }
 
-/// The verdicts of a run or a baseline, with what each covers.
+/// The verdicts of a run or a baseline, with the unit that each covers.
 struct Judged {
     name: String,
     verdicts: Vec<Verdict>,
@@ -296,7 +296,7 @@ fn spans(request: &Request<'_>, set: &EvalSet, parts: &mut Parts) -> Result<(), 
         })?;
         parts.spans.push(of(set, name, report));
         for (slice, segments) in &slices {
-            // A document belongs to a slice that it lies wholly within.
+            // A document belongs to a slice that contains all of it.
             let segments: BTreeSet<usize> = segments.iter().copied().collect();
             let part = verdicts.iter().zip(units);
             let part = part.filter(|(_, unit)| unit.segs.iter().all(|seg| segments.contains(seg)));

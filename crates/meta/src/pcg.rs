@@ -1,5 +1,5 @@
 //! numpy's default generator: `SeedSequence` into PCG64 (XSL-RR 128/64), bit for bit. It is the only source
-//! of randomness in this room, and it never seeds itself.
+//! of randomness in this crate, and its seed is always given.
 //!
 //! Source: O'Neill, PCG: A Family of Simple Fast Space-Efficient Statistically Good Algorithms, 2014;
 //! numpy `bit_generator.pyx` and `pcg64.h`.

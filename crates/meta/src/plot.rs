@@ -1,5 +1,5 @@
-//! Plots as SVG text: score scatter with the fitted tie band, score distributions, rank clusters. Plain
-//! shapes and text, no script; all it computes is where things go on the page and a line through points.
+//! Plots as SVG text: score scatter with the fitted tie band, score distributions, rank clusters. The output
+//! is plain shapes and text, without scripts; only positions on the page and a regression line are computed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -119,7 +119,7 @@ fn shortest(value: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
-/// Metrics by value, best first; clusters of equal rank lie on one ground.
+/// Metrics by value, best first; clusters of equal rank share a background.
 #[must_use]
 pub fn clusters(title: &str, ranked: &[Ranked]) -> String {
     const ROW: f64 = 24.0;
@@ -195,7 +195,7 @@ fn open(title: &str, height: f64) -> String {
     )
 }
 
-/// What colours mean, between the title and the plot.
+/// The key of the colours, between the title and the plot.
 fn key(svg: &mut String, lines: &[(&str, String)]) {
     for (index, (colour, text)) in lines.iter().enumerate() {
         let y = 46.0 + 17.0 * index as f64;

@@ -1,4 +1,4 @@
-//! Tail probabilities of the distributions that the tests need. It draws no random numbers.
+//! Tail probabilities of the distributions that the tests need. No random number is drawn.
 
 /// Two-sided p-value of a correlation coefficient `r` over `n` pairs, by Student's t with `n - 2` degrees.
 ///

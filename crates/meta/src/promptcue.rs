@@ -1,5 +1,5 @@
-//! PROMPTCUE: a judge is given the position of an error and names its category and severity. Gold sets, answers,
-//! matching and scores. Models are run by `promptcue run`.
+//! PROMPTCUE: a judge is given the position of an error and names its category and severity. Gold sets,
+//! answers, matching and scores. Models are run by `promptcue run`.
 //!
 //! Source: Kim, RUBRIC-MQM, 2025, Section 3 and Appendices B and E.
 

@@ -1,12 +1,12 @@
-//! Powers of two that bring scores into the range where sums of their squares neither overflow nor vanish. Scores of usual
-//! size stay as they are, bit for bit.
+//! Powers of two that bring scores into the range where sums of their squares neither overflow nor vanish.
+//! Scores of usual size stay as they are, bit for bit.
 
 use std::borrow::Cow;
 
 /// Greatest magnitudes that need no scaling.
 const USUAL: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
 
-/// Scores divided by the power of two that is the second value; both are those given where the size is usual.
+/// Scores divided by a power of two, and its exponent; unchanged, with 0, where their size is usual.
 ///
 /// ```
 /// use tribunal_meta::range::{scaled, unscaled};

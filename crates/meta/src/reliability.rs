@@ -1,5 +1,5 @@
-//! A judge's agreement with itself: the same units judged again, at another seed, order or granularity. It
-//! reads no files and looks for no cause.
+//! A judge's agreement with itself: the same units judged again, at another seed, order or granularity. No
+//! file is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,8 +72,8 @@ pub fn by_unit(verdicts: Vec<Verdict>) -> Verdicts {
 pub struct RunPair {
     #[serde(flatten)]
     pub repeat: Repeat,
-    /// Share of the pairs of systems that both runs order alike. Range: 0 to 1; `None` with fewer than two systems, or where
-    /// no unit is scored for all.
+    /// Share of the pairs of systems that both runs order alike. Range: 0 to 1; `None` with fewer than two
+    /// systems, or where no unit is scored for all.
     pub systems: Option<f64>,
     /// Character F1 of the spans of one run against those of the other. Range: 0 to 1, higher is better.
     pub spans: f64,
@@ -99,8 +99,8 @@ impl RunPair {
     }
 }
 
-/// The share of the pairs of systems that both runs order alike, by means over the units that both runs scored for
-/// every system.
+/// The share of the pairs of systems that both runs order alike, by means over the units that both runs
+/// scored for every system.
 fn order_of_systems(shared: &[(&Unit, &Verdict, &Verdict)]) -> Option<f64> {
     let mut units: BTreeMap<_, BTreeMap<&str, (f64, f64)>> = BTreeMap::new();
     let mut systems: BTreeSet<&str> = BTreeSet::new();
@@ -142,8 +142,8 @@ pub fn scores_of_units<'a>(runs: impl IntoIterator<Item = &'a Verdicts>) -> Vec<
 ///
 /// ```
 /// use tribunal_meta::reliability::alpha;
-/// // Within units, ordered pairs differ by 0, 0, 1 and 1 (squares): 2 / 4 values. Over all of 1, 1, 2, 3 the six
-/// // pairs' squares are 0, 1, 4, 1, 4, 1: 2 * 11 / (4 * 3). 1 - 0.5 / (22 / 12).
+/// // Within units, ordered pairs differ by 0, 0, 1 and 1 (squares): 2 / 4 values. Over all of 1, 1, 2, 3 the
+/// // six pairs' squares are 0, 1, 4, 1, 4, 1: 2 * 11 / (4 * 3). 1 - 0.5 / (22 / 12).
 /// let found = alpha(&[vec![1.0, 1.0], vec![2.0, 3.0], vec![9.0]]).unwrap();
 /// assert!((found - (1.0 - 0.5 / (22.0 / 12.0))).abs() < 1e-12);
 /// assert_eq!(alpha(&[vec![1.0, 1.0], vec![2.0, 2.0]]).unwrap(), 1.0);

@@ -1,5 +1,5 @@
-//! RUBRIC-MQM's segment scores from answers as text, and how they correlate with the human scores of
-//! reference A (Figure 4). It reads recorded answers only.
+//! RUBRIC-MQM's segment scores from answers as text, and their correlation with the human scores of reference
+//! A (Figure 4). Only recorded answers are read.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -21,7 +21,7 @@ pub struct Reviewed {
     pub gemba: f64,
 }
 
-/// How a segment's score is made of its errors' points. Fewer points are better, so scores are negated.
+/// Rule that combines the points of a segment's errors. Fewer points are better, so scores are negated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooling {
     Sum,
@@ -55,8 +55,8 @@ pub fn score(review: &str, pooling: Pooling) -> f64 {
     }
 }
 
-/// Scores of the same segments by their names: RUBRIC-MQM's, from the answers, and those recorded beside them; the last
-/// one is the human score that the others are held against.
+/// Scores of the same segments by their names: RUBRIC-MQM's, from the answers, and those recorded beside
+/// them; the last one is the human score that the others are compared with.
 ///
 /// Direction: higher is better.
 #[must_use]

@@ -23,7 +23,7 @@ pub type SegmentScores = BTreeMap<String, Vec<Option<f64>>>;
 /// One score for each system.
 pub type SystemScores = BTreeMap<String, Option<f64>>;
 
-/// Where a system-level score comes from.
+/// Source of a system-level score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SystemScoreOrigin {
@@ -57,7 +57,8 @@ pub struct Scores {
 }
 
 impl Scores {
-    /// Scores from what files hold. System scores that are not given are the means of the segment scores.
+    /// Scores from the contents of files. System scores that are not given are the means of the segment
+    /// scores.
     #[must_use]
     pub fn new(
         name: impl Into<String>,
@@ -73,7 +74,8 @@ impl Scores {
         Self { name: name.into(), segments, units, systems, system_origin, n_filled, n_left_out }
     }
 
-    /// Segment scores without system scores: these are means over the segments that every system has a score on.
+    /// Segment scores without system scores: these are means over the segments that every system has a score
+    /// on.
     #[must_use]
     pub fn from_segments(name: impl Into<String>, segments: SegmentScores) -> Self {
         let (systems, n_left_out) = mean_on_common(&segments);
@@ -89,8 +91,8 @@ impl Scores {
         Self { units: Some(units), system_origin, n_left_out: Some(n_left_out), ..scores }
     }
 
-    /// The same scores, with the metric's lowest one wherever the raters scored and the metric did not. Means
-    /// are taken again.
+    /// These scores, with the metric's lowest one wherever the raters scored and the metric did not. Means
+    /// are recomputed.
     #[must_use]
     pub fn filled_with_lowest(mut self, gold: &Self) -> Self {
         let Some(rated) = &gold.segments else { return self };
@@ -115,7 +117,7 @@ impl Scores {
         self
     }
 
-    /// The same scores, with means over each system's own units, whatever others lack.
+    /// These scores, with means over each system's own units, regardless of gaps of others.
     #[must_use]
     pub fn each_on_its_own(mut self) -> Self {
         if self.n_left_out.take().is_some() {
@@ -125,7 +127,7 @@ impl Scores {
         self
     }
 
-    /// The same scores with the sign turned: for metrics where lower is better.
+    /// These scores with their sign changed, for metrics where lower is better.
     #[must_use]
     pub fn negated(mut self) -> Self {
         for score in self.segments.iter_mut().flat_map(BTreeMap::values_mut).flatten().flatten() {
@@ -152,7 +154,7 @@ pub fn mean_scores(segments: &SegmentScores) -> SystemScores {
 }
 
 /// The mean of each system over the units that every system has a score on, and how many units with some
-/// score are left out. A system without any score has no mean and keeps no unit from the others.
+/// score are left out. A system without any score has no mean and does not reduce the units of the others.
 ///
 /// ```
 /// use tribunal_meta::scores::{SegmentScores, mean_on_common};
@@ -180,7 +182,7 @@ pub fn mean_on_common(columns: &SegmentScores) -> (SystemScores, usize) {
     (mean_scores(&restricted), n_left_out)
 }
 
-/// What one score file holds, before a test set gives it meaning.
+/// Contents of one score file, not yet matched with a test set.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScoreFile {
     /// `SYSTEM SCORE` lines, or JSONL without segment numbers: scores in file order.
@@ -194,8 +196,8 @@ pub enum ScoreFile {
 /// Reads a score file; `lp` selects the lines of a file that names languages.
 ///
 /// # Errors
-/// Unreadable files, and the first line that holds no system and score, a system with a space, or a score
-/// that is not finite.
+/// Unreadable files, and the first line without a system and score, with a space in the system's name, or
+/// with a score that is not finite.
 pub fn read(path: &Path, lp: Option<&str>) -> Result<ScoreFile, Error> {
     let text = read_text(path)?;
     let first = text.lines().find(|line| !line.trim().is_empty()).ok_or_else(|| Error::Empty(path.into()))?;
@@ -215,7 +217,7 @@ pub fn read(path: &Path, lp: Option<&str>) -> Result<ScoreFile, Error> {
 /// Reads a file of one score per system.
 ///
 /// # Errors
-/// As [`read`], and a system with more than one line.
+/// Those of [`read`], and a system with more than one line.
 pub fn read_systems(path: &Path) -> Result<SystemScores, Error> {
     let mut systems = SystemScores::new();
     for (system, scores) in read_named(path, &read_text(path)?)? {
@@ -254,8 +256,8 @@ fn spaced_system(line: &str) -> String {
     )
 }
 
-/// Rejects a file of several language pairs where none is selected, and one without the selected pair. `pairs` has the
-/// first line of each.
+/// Rejects a file of several language pairs where none is selected, and one without the selected pair.
+/// `pairs` has the first line of each.
 fn check_pairs(path: &Path, lp: Option<&str>, pairs: &BTreeMap<String, usize>) -> Result<(), Error> {
     let names = || pairs.keys().cloned().collect::<Vec<_>>().join(", ");
     match (lp, pairs.values().min()) {

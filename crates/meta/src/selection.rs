@@ -1,5 +1,4 @@
-//! What the user wants to see compared: human scores, metrics, systems, and what to do about gaps. It opens
-//! no file.
+//! The user's selection: human scores, metrics, systems, and the treatment of gaps. No file is opened.
 
 use super::align::MissingPolicy;
 use super::coverage::CoveragePolicy;
@@ -9,18 +8,18 @@ use super::scores::units::Joining;
 use super::standards::References;
 use super::verdicts::Verdict;
 
-/// Scores that the user brings: a name and where the files are.
+/// Scores from the user's own files: a name and their pattern.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Brought {
     pub name: String,
     pub pattern: String,
     /// Lower is better in the files.
     pub negate: bool,
-    /// What the pattern's file says, where this room cannot read it: the annotations of human raters.
+    /// The verdicts in the pattern's file, where another crate reads it: the annotations of human raters.
     pub verdicts: Option<Vec<Verdict>>,
 }
 
-/// What to load of a test set.
+/// The parts of a test set to load.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     pub gold: Wanted,
@@ -35,7 +34,7 @@ pub struct Selection {
     pub systems: Vec<String>,
     pub missing: MissingPolicy,
     pub coverage: CoveragePolicy,
-    /// How the raters' segment scores become those of documents.
+    /// Rule that joins the raters' segment scores to scores of documents.
     pub joining: Joining,
     /// References to use instead of the standard ones.
     pub references: References,

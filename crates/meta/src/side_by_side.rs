@@ -1,5 +1,5 @@
-//! Two judges on the same translations: how far they order them alike, and where they differ most. Nothing here
-//! depends on the judges' scales. It knows no human scores: `task` says which judge agrees with those.
+//! Two judges on the same translations: how similarly they order them, and where they differ most. Nothing
+//! here depends on the judges' scales or on human scores; `task` compares each judge with those.
 
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ mod judges;
 
 pub use judges::JudgePair;
 
-/// What two judges have in common, over the translations that both scored.
+/// Agreement of two judges, over the translations that both scored.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SideBySide {
     /// Translations that both scored.
@@ -25,17 +25,18 @@ pub struct SideBySide {
     pub kendall: Result<f64, Undefined>,
     /// Range: -1 to 1, higher is better.
     pub spearman: Result<f64, Undefined>,
-    /// Share of the pairs of translations of one source that both order alike, a tie only like a tie; the mean over
-    /// sources. Range: 0 to 1.
+    /// Share of the pairs of translations of one source that both order alike, a tie only like a tie; the
+    /// mean over sources. Range: 0 to 1.
     pub same_order: Result<f64, Undefined>,
     /// Sources with at least two translations that both scored.
     pub n_sources: usize,
     pub systems: SystemOrder,
-    /// By how far the judges differ, the farthest first.
+    /// The translations on which the judges differ most, by `distance`, the farthest first.
     pub apart: Vec<Apart>,
 }
 
-/// The systems as both judges rank them, by their means over the units that both judges scored for all systems.
+/// The systems as both judges rank them, by their means over the units that both judges scored for all
+/// systems.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SystemOrder {
     pub n_units: usize,
@@ -70,14 +71,14 @@ pub struct Apart {
 }
 
 impl Apart {
-    /// How far apart the judges place the translation. Range: 0 to 1.
+    /// Distance between the places that the judges give the translation. Range: 0 to 1.
     #[must_use]
     pub fn distance(&self) -> f64 {
         (self.places.0 - self.places.1).abs()
     }
 }
 
-/// Compares two judges; the first replaces the human scores.
+/// Compares two judges; the first takes the role of the human scores.
 ///
 /// # Errors
 /// No translation that both scored.
@@ -92,7 +93,8 @@ impl Apart {
 ///     metric: vec![Some(90.0), Some(80.0), Some(10.0), Some(20.0)],
 /// };
 /// let found = compare(&scores).unwrap();
-/// // Five of six pairs alike: (5 - 1) / 6. Each source's two translations are ordered alike, and so are the systems.
+/// // Five of six pairs alike: (5 - 1) / 6. Each source's two translations are ordered alike, and so are
+/// // the systems.
 /// assert!((found.kendall.unwrap() - 4.0 / 6.0).abs() < 1e-12);
 /// assert_eq!((found.same_order.unwrap(), found.systems.agreement.agree), (1.0, 1));
 /// assert_eq!((found.apart[0].system, found.apart[0].distance()), (1, 0.25));
@@ -159,10 +161,12 @@ fn places(values: &[f64]) -> Vec<f64> {
     ranks(values).iter().map(|rank| (rank - 0.5) / values.len() as f64).collect()
 }
 
-/// The scores of several judges on nothing but the translations that all of them scored, with system scores taken
-/// again as means over the units that are left for every system. Judges with system scores alone stay as they are.
+/// The scores of several judges on only the translations that all of them scored, with system scores
+/// recomputed as means over the units that are left for every system. Judges with system scores alone are
+/// unchanged.
 ///
-/// `None` where some judge scored segments and another documents, or documents that were put together otherwise.
+/// `None` where some judge scored segments and another documents, or documents that were put together
+/// otherwise.
 #[must_use]
 pub fn on_common(mut judges: Vec<Scores>) -> Option<Vec<Scores>> {
     let kinds = |judge: &Scores| judge.units.as_ref().map(|units| units.units.clone());

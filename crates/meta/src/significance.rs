@@ -1,5 +1,5 @@
-//! Is one metric better than another, or one system than another, beyond chance? Seeded throughout: the same
-//! scores and seed give the same p-value on every machine and with every number of threads.
+//! Significance tests of the difference of two metrics, or of two systems. They are seeded: the same scores
+//! and seed give the same p-value on every machine and with every number of threads.
 
 use serde::Serialize;
 use tribunal_core::random;
@@ -10,7 +10,7 @@ pub mod ranks;
 pub mod swapped;
 pub mod williams;
 
-/// How many resamples, and whether to stop before.
+/// Number of resamples, and the rule for an early stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Resampling {
     pub resamples: usize,
@@ -26,14 +26,14 @@ impl Default for Resampling {
     }
 }
 
-/// A difference between two metrics and how often chance gives as large a one.
+/// A difference between two metrics and the probability of as large a one by chance.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// Statistic of the first less that of the second; not negative.
     pub delta: f64,
     /// One-sided: the share of resamples with a difference of at least `delta`. Range: 0 to 1.
     pub p: f64,
-    /// The differences that chance gave, in the order drawn.
+    /// The differences under the null hypothesis, in the order drawn.
     #[serde(skip)]
     pub null: Vec<f64>,
 }
@@ -50,14 +50,14 @@ fn share_of(values: &[f64], hit: impl Fn(f64) -> bool) -> f64 {
 }
 
 impl Resampling {
-    /// The resampling of a task: with random numbers of its own, so that an average over tasks does not add up the same
-    /// swaps.
+    /// The resampling of a task: with random numbers of its own, so that an average over tasks does not add
+    /// up the same swaps.
     #[must_use]
     pub fn of_task(self, idx: usize) -> Self {
         Self { seed: random::at(self.seed, idx as u64), ..self }
     }
 
-    /// Draws `one(index)` for each resample, in parallel, stopping at block ends where that is asked for.
+    /// Draws `one(index)` for each resample, in parallel, with an early stop at block ends where one is set.
     pub(crate) fn draw(&self, delta: f64, one: impl Fn(u64) -> f64 + Sync) -> Vec<f64> {
         use rayon::prelude::*;
         let block = self.block.unwrap_or(self.resamples).max(1);

@@ -5,7 +5,7 @@ use super::Error;
 use super::spans::strings::tokens;
 use super::testset::TestSet;
 
-/// What segments are grouped by.
+/// Criterion that segments are grouped by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum By {
     Domain,
@@ -23,7 +23,7 @@ pub const LENGTHS: [usize; 2] = [12, 27];
 pub type Slice = (String, Vec<usize>);
 
 impl By {
-    /// The cut of that name.
+    /// The criterion of that name.
     ///
     /// # Errors
     /// An unknown name.
@@ -98,7 +98,7 @@ pub fn length_class(source: &str) -> &'static str {
     }
 }
 
-/// The name of the class that a number of tokens is in.
+/// The name of the class of a number of tokens.
 fn class_up_to(ends: &[usize], n: usize) -> String {
     let at = ends.partition_point(|end| *end < n);
     match (at, ends.get(at)) {

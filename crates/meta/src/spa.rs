@@ -5,9 +5,9 @@
 //! Soft Pairwise Accuracy, 2024; mt-metrics-eval `pce.py`. The sign vectors are numpy's, bit for bit, and the
 //! scores are rounded to single precision as there. Differs: sums are taken in double precision and rounded
 //! once, where the reference's order of summation is the linear algebra library's; systems are in the order
-//! of their names, where the reference has that of a set; segments not scored for all systems are left out. Values differ
-//! by about 3e-5 on WMT23, and by up to .02 on small sets with ties, where the reference itself moves with the order of
-//! systems.
+//! of their names, where the reference has that of a set; segments not scored for all systems are left out.
+//! Values differ by about 3e-5 on WMT23, and by up to .02 on small sets with ties, where the reference itself
+//! moves with the order of systems.
 
 use serde::Serialize;
 
@@ -96,7 +96,7 @@ pub struct Signs {
     n_segments: usize,
     /// Plus and minus one. Shape: `[RESAMPLES * n_segments]`, one row per vector.
     vectors: Vec<f32>,
-    /// The same signs in bits, 1 for plus, eight segments per byte. Shape: `[n_segments / 8, RESAMPLES]`.
+    /// The signs in bits, 1 for plus, eight segments per byte. Shape: `[n_segments / 8, RESAMPLES]`.
     bytes: Vec<u8>,
 }
 
@@ -133,8 +133,8 @@ impl Signs {
         vectors.flat_map(|signs| rows.iter().map(move |row| exact_dot(row, signs))).collect()
     }
 
-    /// As [`Signs::exact_sums`] in single precision: eight segments have only 256 signed sums per system, so
-    /// these are listed once and each vector adds the one that its byte names.
+    /// [`Signs::exact_sums`] in single precision: eight segments have only 256 signed sums per system, so
+    /// these are listed once and each vector adds the one that its byte selects.
     fn fast_sums(&self, scores: &[f32], n_systems: usize) -> Vec<f32> {
         let mut sums = vec![0.0; RESAMPLES * n_systems]; // [RESAMPLES, systems]
         let mut table = vec![0.0; 256 * n_systems]; // [byte, systems]
@@ -240,7 +240,8 @@ fn shares_reached(totals: &[f32], sums: &[f32], n_systems: usize) -> Vec<f64> {
     reached.into_iter().map(|count| f64::from(count) / RESAMPLES as f64).collect()
 }
 
-/// What a coin for each cell moves from the second metric's scores into the first's.
+/// Random swaps, one coin per cell: the second metric's score less the first's where the two are swapped,
+/// else 0.
 fn swapped_differences(first: &[f32], second: &[f32], random: &mut Pcg64) -> Vec<f32> {
     let mut moved = Vec::with_capacity(first.len());
     for (first, second) in first.chunks(64).zip(second.chunks(64)) {

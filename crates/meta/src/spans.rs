@@ -1,7 +1,7 @@
-//! Error spans against error spans: character precision, recall and F1, exact and partial matches. It looks at
-//! no scores.
+//! Error spans against error spans: character precision, recall and F1, exact and partial matches. Scores
+//! play no part.
 //!
-//! [`counts`] is what every command counts by; the rest is what it is made of.
+//! [`counts`] holds the counts that all commands use; the other modules are its parts.
 //!
 //! Source: FSP, Appendix B.5; WMT quality estimation's span task; span-mt-metrics-eval for the conventions.
 
@@ -32,8 +32,8 @@ pub struct Span {
     pub severity: u8,
 }
 
-/// Severities as numbers: 2 for major, 1 for minor, 0 for neutral and for anything else. Raters mark no critical
-/// errors, so a judge's critical counts as major.
+/// Severities as numbers: 2 for major, 1 for minor, 0 for neutral and for anything else. Raters mark no
+/// critical errors, so a judge's critical counts as major.
 #[must_use]
 pub fn severity(name: &str) -> u8 {
     match name.to_lowercase().as_str() {
@@ -46,7 +46,7 @@ pub fn severity(name: &str) -> u8 {
 /// Credit for a character that both sides mark with different severities.
 pub const SEVERITY_CREDIT: f64 = 0.5;
 
-/// What precision and recall are made of; the counts of segments add up.
+/// Counts behind precision and recall; the counts of segments add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Overlap {
     /// Predicted characters (or spans) that are right, with partial credit.
@@ -94,7 +94,8 @@ impl Overlap {
 /// ```
 /// use tribunal_meta::spans::{Span, characters};
 /// let span = |start, end, severity| Span { start, end, in_source: false, severity };
-/// // Gold marks characters 0 to 4 major; predicted 2 to 4 major and 4 to 6 minor: 2 right of 4, 2 found of 4.
+/// // Gold marks characters 0 to 4 major; predicted 2 to 4 major and 4 to 6 minor: 2 right of 4, 2 found
+/// // of 4.
 /// let overlap = characters(&[span(0, 4, 2)], &[span(2, 4, 2), span(4, 6, 1)]);
 /// assert_eq!((overlap.score().precision, overlap.score().recall), (0.5, 0.5));
 /// // A wrong severity is worth half.
@@ -106,7 +107,7 @@ impl Overlap {
 pub fn characters(gold: &[Span], predicted: &[Span]) -> Overlap {
     let mut overlap = Overlap::default();
     for in_source in [false, true] {
-        // Where how many spans of a severity and side begin, less those that end.
+        // Begins of spans less ends of spans, by position, severity and side.
         let mut changes: BTreeMap<usize, Vec<(u8, usize, i64)>> = BTreeMap::new();
         for (side, spans) in [gold, predicted].into_iter().enumerate() {
             for span in spans.iter().filter(|span| span.in_source == in_source && span.start < span.end) {
@@ -127,7 +128,8 @@ pub fn characters(gold: &[Span], predicted: &[Span]) -> Overlap {
     overlap
 }
 
-/// Characters that are covered alike: by so many gold and predicted spans of each severity.
+/// Overlap of characters that are covered alike: by the same numbers of gold and predicted spans of each
+/// severity.
 fn stretch(covering: &BTreeMap<u8, [i64; 2]>, length: f64) -> Overlap {
     let sum = |pick: fn(&[i64; 2]) -> i64| covering.values().map(pick).sum::<i64>();
     let (gold, predicted, same) = (sum(|n| n[0]), sum(|n| n[1]), sum(|n| n[0].min(n[1])));
@@ -184,7 +186,8 @@ pub fn partial(gold: &[Span], predicted: &[Span]) -> Overlap {
     }
 }
 
-/// The characters of a text that some span marks, as stretches in order, each with the number of characters before it.
+/// The characters of a text that some span marks, as stretches in order, each with the number of characters
+/// before it.
 struct Marked(Vec<(usize, usize, usize)>);
 
 impl Marked {
@@ -240,7 +243,7 @@ mod tests {
         prop::collection::vec(span, 0..6)
     }
 
-    /// By the definitions, character by character.
+    /// The definition, character by character.
     fn plainly(gold: &[Span], predicted: &[Span]) -> (f64, f64, f64) {
         let covering = |spans: &[Span], in_source: bool, place: usize| -> Vec<u8> {
             let covers =

@@ -1,5 +1,5 @@
-//! The WMT shared tasks' rules for their test sets: the standard reference and human scores, and the systems that are
-//! excluded from comparisons; and a user's overrides. It loads no data.
+//! The WMT shared tasks' rules for their test sets: the standard reference and human scores, and the systems
+//! that are excluded from comparisons; and a user's overrides. No data are loaded.
 //!
 //! Source: mt-metrics-eval `meta_info.py`.
 
@@ -14,21 +14,21 @@ use super::{Advice, Error};
 /// One line a test set and language pair: name, pair, reference, outliers, human scores.
 const TABLE: &str = include_str!("standards.tsv");
 
-/// The language pair of a line that is about all those of its test set that have no line before it.
+/// The language pair of a line for all pairs of its test set that have no earlier line.
 const EVERY_PAIR: &str = "*";
 
-/// What is laid down for one language pair of a test set.
+/// The shared task's rules for one language pair of a test set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standard {
     /// `None` where the pair was translated without one.
     pub reference: Option<&'static str>,
-    /// Systems so far from the others that they would decide a correlation by themselves.
+    /// Systems so far from the others that they would determine a correlation by themselves.
     pub outliers: BTreeSet<&'static str>,
     /// The names of the human scores of segments, and of systems; `None` where the pair has none.
     pub gold: Option<(&'static str, &'static str)>,
 }
 
-/// The standard of a test set, which goes by the name of its folder in mt-metrics-eval.
+/// The standard of a test set, by the name of its folder in mt-metrics-eval.
 ///
 /// ```
 /// use tribunal_meta::standards::standard;
@@ -43,7 +43,7 @@ pub fn standard(testset: &str, lp: &str) -> Option<Standard> {
     rows.find(|row| [lp, EVERY_PAIR].contains(&row.lp)).map(|row| row.standard)
 }
 
-/// The language pairs of a test set that human scores are laid down for, in the order of their names.
+/// The language pairs of a test set that have standard human scores, in the order of their names.
 #[must_use]
 pub fn pairs(testset: &str) -> Vec<&'static str> {
     let rows = TABLE.lines().filter_map(row).filter(|row| row.testset == testset);
@@ -128,29 +128,29 @@ impl References {
     }
 }
 
-/// How a reference came to be the standard one.
+/// Source of the standard reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
     /// The user named it.
     Named,
-    /// The shared task laid it down.
+    /// The shared task defines it.
     SharedTask,
-    /// The test set is not known here: refA, or the first.
+    /// The test set has no standard: refA, or the first.
     Assumed,
 }
 
 /// The rules that one language pair is evaluated under.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Rules {
-    /// Metrics are compared if they were given this reference or none, and it is never a system itself.
-    /// `None` where there is no reference.
+    /// Metrics are compared if they used this reference or none, and it is never a system itself. `None`
+    /// where there is no reference.
     pub reference: Option<String>,
     pub origin: Origin,
     /// Outliers that the test set has translations of; never compared unless they are named.
     pub outliers: BTreeSet<String>,
-    /// The names of the standard human scores of segments, and of systems; `None` where no shared task has laid them
-    /// down.
+    /// The names of the standard human scores of segments, and of systems; `None` where no shared task
+    /// defines them.
     pub gold: Option<(String, String)>,
 }
 

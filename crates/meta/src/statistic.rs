@@ -1,5 +1,5 @@
-//! The statistics by name: what each computes, and from which scores. The formulas are in `correlation`,
-//! `pairs`, `average`, `ties`, `agreement`, `spa` and `deviation`.
+//! The statistics by name: the formula and the input of each. The formulas are in `correlation`, `pairs`,
+//! `average`, `ties`, `agreement`, `spa` and `deviation`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -43,7 +43,7 @@ pub enum Statistic {
     Mse(Normalisation),
 }
 
-/// The value of a statistic, with what belongs to it.
+/// The value of a statistic, with its p-value, threshold and counts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Measured {
     pub value: f64,
@@ -53,7 +53,7 @@ pub struct Measured {
     /// The fitted tie threshold. Unit: the metric's scores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epsilon: Option<f64>,
-    /// What was counted: pairs of systems, systems, groups or cells, as the statistic has it.
+    /// Number of counted items: pairs of systems, systems, groups or cells, depending on the statistic.
     pub n: usize,
     /// Groups that the mean leaves out because one side was constant.
     #[serde(skip_serializing_if = "is_zero")]
@@ -72,7 +72,7 @@ impl Statistic {
     /// Computes the statistic for a metric of an evaluation set.
     ///
     /// # Errors
-    /// Outer: scores that do not fit the human ones. Inner: why the value is undefined.
+    /// Outer: scores that do not fit the human ones. Inner: the reason why the value is undefined.
     pub fn measure(
         self,
         eval_set: &EvalSet,
@@ -86,7 +86,7 @@ impl Statistic {
         Ok(aligned.ok_or(Undefined::NoScores).and_then(|scores| self.over_segments(&scores)))
     }
 
-    /// What [`Statistic::measure`] rests on.
+    /// The systems and translations that [`Statistic::measure`] is computed from.
     ///
     /// # Errors
     /// Scores that do not fit the human ones.
@@ -102,17 +102,16 @@ impl Statistic {
         })
     }
 
-    /// Whether the statistic reads system scores only.
+    /// True if the statistic reads system scores only.
     #[must_use]
     pub fn is_of_systems(self) -> bool {
         matches!(self, Self::Accuracy | Self::SystemPearson | Self::SystemSpearman | Self::SystemKendall)
     }
 
-    /// The statistic on system scores. A correlation needs three: over two it is 1 or -1 whatever the scores
-    /// are.
+    /// The statistic on system scores. A correlation needs three: over two it is always 1 or -1.
     ///
     /// # Errors
-    /// Why it is undefined.
+    /// The reason why it is undefined.
     pub fn over_systems(self, scores: &AlignedSystems) -> Result<Measured, Undefined> {
         let correlated = |result: Result<Correlation, Undefined>| {
             if scores.gold.len() == 2 {
@@ -135,7 +134,7 @@ impl Statistic {
     /// The statistic on segment scores; system statistics are taken on the means of the compared cells.
     ///
     /// # Errors
-    /// Why it is undefined.
+    /// The reason why it is undefined.
     pub fn over_segments(self, scores: &Aligned) -> Result<Measured, Undefined> {
         match self {
             Self::Segment(coefficient, grouping) => {
@@ -164,20 +163,20 @@ impl Statistic {
         }
     }
 
-    /// Whether lower is better, as it is for errors; of correlations and accuracies higher is.
+    /// True if lower is better, as for errors; for correlations and accuracies higher is.
     #[must_use]
     pub fn lower_is_better(self) -> bool {
         matches!(self, Self::Mae(_) | Self::Mse(_))
     }
 
-    /// The value on a scale of 0..1: accuracies as they are, coefficients as (r + 1) / 2, as mt-metrics-eval
-    /// averages them.
+    /// The value on a scale of 0..1: accuracies unchanged, coefficients as (r + 1) / 2, as averaged by
+    /// mt-metrics-eval.
     #[must_use]
     pub fn mapped(self, value: f64) -> f64 {
         if self.is_accuracy() { value } else { f64::midpoint(value, 1.0) }
     }
 
-    /// Whether the range is 0..1 to begin with.
+    /// True if the range is 0..1 without mapping.
     #[must_use]
     pub fn is_accuracy(self) -> bool {
         matches!(
@@ -253,7 +252,7 @@ impl FromStr for Statistic {
     }
 }
 
-/// What mt-metrics-eval and papers call a statistic, and what it is here.
+/// Names of statistics in mt-metrics-eval and papers, each with its name here.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("acc-t", "`seg:acc-eq`"),
     ("acc-eq", "`seg:acc-eq`"),

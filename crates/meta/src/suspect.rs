@@ -1,4 +1,4 @@
-//! Suspicious scores of metrics: a flipped sign, sums for means, fillers. It corrects nothing.
+//! Suspicious scores of metrics: a flipped sign, sums for means, fillers. Nothing is corrected.
 
 use crate::Error;
 use crate::align::AlignedSystems;
@@ -7,7 +7,7 @@ use crate::eval_set::EvalSet;
 use crate::scores::{Scores, SystemScoreOrigin};
 use crate::statistic::Statistic;
 
-/// Warnings about one metric, on all that it scored, as a publication about it would count.
+/// Warnings about one metric, on all translations that it scored, as in a publication about it.
 ///
 /// # Errors
 /// Scores that do not fit the human ones.
@@ -61,7 +61,7 @@ fn summed_systems(eval_set: &EvalSet, metric: &Scores) -> Option<String> {
     })
 }
 
-/// The same value at nearly all segments that no rater saw, and hardly anywhere else.
+/// Finds a filler: one value at nearly all segments that no rater scored, and hardly anywhere else.
 fn filler(eval_set: &EvalSet, metric: &Scores) -> Option<String> {
     let (gold, scores) = (eval_set.gold.segments.as_ref()?, metric.segments.as_ref()?);
     let mut unrated = Vec::new();

@@ -1,5 +1,5 @@
-//! Systems side by side, by one judge's scores: means with intervals, and paired tests against a baseline, on the units that
-//! all systems have a score on or on each system's own.
+//! Systems side by side, by one judge's scores: means with intervals, and paired tests against a baseline, on
+//! the units that all systems have a score on or on each system's own.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::{
     significance::paired::{PairedTest, compare_systems, mean_interval},
 };
 
-/// Which units systems are compared on.
+/// Units that systems are compared on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coverage {
     /// Those that every system has a score on.
@@ -21,7 +21,7 @@ pub enum Coverage {
     Each,
 }
 
-/// How systems are compared.
+/// Options for comparing systems.
 #[derive(Clone, Debug, Default)]
 pub struct Options<'a> {
     /// The language pair of the units; `None` for all units.
@@ -54,7 +54,7 @@ pub struct Compared {
     /// Units that are not translations.
     #[serde(skip_serializing_if = "is_zero")]
     pub untranslated: usize,
-    /// Units on which it and the baseline differ: those alone tell them apart.
+    /// Units on which it and the baseline differ.
     pub differing: usize,
     /// Over the units that both have; `None` for the baseline itself.
     pub against_baseline: Option<PairedTest>,
@@ -80,7 +80,8 @@ fn is_zero(n: &usize) -> bool {
 /// Compares the systems.
 ///
 /// # Errors
-/// Fewer than two systems, a system without a score, systems that share no unit, a baseline that is none of them.
+/// Fewer than two systems, a system without a score, systems that share no unit, a baseline that is none of
+/// them.
 pub fn compare(judges: &[&Judgements], options: &Options<'_>) -> Result<Comparison, Error> {
     let &Options { pair, resamples, seed, .. } = options;
     let (own, missing) = together(judges, pair);
@@ -132,7 +133,7 @@ pub fn compare(judges: &[&Judgements], options: &Options<'_>) -> Result<Comparis
     Ok(Comparison { baseline, rows, n_left_out })
 }
 
-/// There must be several systems, each with a score.
+/// Checks that there are several systems, each with a score.
 fn check(own: &BTreeMap<&str, Scored<'_>>) -> Result<(), Error> {
     if own.len() < 2 {
         let what = "only one system to compare; hint: give several files, or a run over several systems";
@@ -146,7 +147,7 @@ fn check(own: &BTreeMap<&str, Scored<'_>>) -> Result<(), Error> {
     }
 }
 
-/// How many translations of a system are of this kind.
+/// Number of a system's translations that fulfil a condition.
 fn n_such(
     judges: &[&Judgements],
     pair: Option<&str>,
@@ -157,7 +158,7 @@ fn n_such(
     units.filter(|(unit, judgement)| is_such(judgement) && pair.is_none_or(|pair| unit.pair == pair)).count()
 }
 
-/// The scores of every system, and how many units have none.
+/// The scores of every system, and the number of its units without one.
 fn together<'a>(
     judges: &[&'a Judgements],
     pair: Option<&str>,
@@ -177,11 +178,11 @@ fn together<'a>(
     (scores, missing)
 }
 
-/// What to do where systems share no unit.
+/// Remedy where systems share no unit.
 const NOTHING_SHARED: &str = "systems are compared on the same segments: judge them together, or give each the same \
                               `doc` and `seg_id`; leave out a system that has no score there";
 
-/// The units that every system has a score on, and how many have one on some systems only.
+/// The units that every system has a score on, and the number that only some systems have one on.
 fn on_common<'a>(
     own: &BTreeMap<&'a str, Scored<'a>>,
 ) -> Result<(BTreeMap<&'a str, Scored<'a>>, usize), Error> {

@@ -32,7 +32,7 @@ impl Tally {
         }
     }
 
-    /// How many of lower classes were added.
+    /// Number of added items of lower classes.
     pub fn below(&self, class: usize) -> u64 {
         let (mut node, mut sum) = (class, 0);
         while node > 0 {

@@ -1,5 +1,5 @@
-//! Task sets: which statistics, on which language pairs, with which weights, make one number. It computes
-//! none of them; `evaluate` does.
+//! Task sets: the statistics, language pairs and weights that make one number. They are computed in
+//! `evaluate`.
 //!
 //! Source: mt-metrics-eval `tasks.py` (WMT23 to WMT25); M-MAD, Table 2; RATE, Table 3; FSP, Table 3.
 
@@ -17,7 +17,7 @@ pub struct Task {
     pub pairs: Vec<String>,
     pub statistic: Statistic,
     pub weight: f64,
-    /// Human translations are systems too.
+    /// Human translations count as systems.
     pub humans: bool,
 }
 
@@ -30,9 +30,9 @@ pub struct TaskSet {
     pub mapped: bool,
     /// Shown beside the average, but not part of it.
     pub beside: Vec<Task>,
-    /// Where the set and its weights come from.
+    /// Source of the set and its weights.
     pub source: &'static str,
-    /// Which translations a metric is judged by, unless something else is asked for.
+    /// Selection of the translations that a metric is compared on, by default.
     pub coverage: CoveragePolicy,
 }
 
@@ -76,8 +76,8 @@ impl TaskSet {
         }
     }
 
-    /// The test set that the set was made for, where it was made for one: its standards hold for the data,
-    /// whatever their folder is called.
+    /// The test set that the set was made for, if any: its standards hold for the data, independent of the
+    /// folder's name.
     #[must_use]
     pub fn testset(&self) -> Option<&str> {
         ["wmt23", "wmt24", "wmt25"].into_iter().find(|name| *name == self.name)
@@ -107,7 +107,7 @@ impl TaskSet {
         }
     }
 
-    /// What is shown for each pair unless something is asked for.
+    /// The statistics that are shown for each pair by default.
     #[must_use]
     pub fn overview(pairs: &[String]) -> Self {
         use Statistic::{Accuracy, Soft, SystemKendall, SystemPearson, SystemSpearman};
@@ -206,11 +206,11 @@ fn mmad(pairs: &[String]) -> TaskSet {
     }
 }
 
-/// RATE's Meta: the plain mean of six statistics per direction. Their program (`meta_eval/metaeval.py`) gives
-/// mt-metrics-eval the number of scores as the number of systems, so that its acc-t is not grouped by item: one group
-/// has all translations of all sources. Beside it stand acc-t by item, as everyone else has it and as in RATE's own
-/// Table 5, and soft pairwise accuracy. The paper's Table 7 is no soft pairwise accuracy: see
-/// `tests::table_7_of_rate_is_accuracy_by_another_name`.
+/// RATE's Meta: the plain mean of six statistics per direction. The authors' program
+/// (`meta_eval/metaeval.py`) passes the number of scores to mt-metrics-eval as the number of systems, so that
+/// its acc-t is not grouped by item: one group has all translations of all sources. Shown beside it are acc-t
+/// by item, the usual definition and that of RATE's own Table 5, and soft pairwise accuracy. The paper's
+/// Table 7 is no soft pairwise accuracy: see `tests::table_7_of_rate_is_accuracy_by_another_name`.
 fn rate(pairs: &[String]) -> TaskSet {
     let statistics = [
         Statistic::Accuracy,
@@ -231,10 +231,10 @@ fn rate(pairs: &[String]) -> TaskSet {
     }
 }
 
-/// FSP's system ranking accuracy: the mean of each direction's, not pooled over pairs of systems. It needs system
-/// scores alone, so judges of segments, of documents and of groups of documents stand in one table: each over all that
-/// it judged, rated or not, against the raters' own system scores. The paper uses the scripts of WMT24, which count the
-/// human translation of en-de that is not the reference as a system.
+/// FSP's system ranking accuracy: the mean of each direction's, not pooled over pairs of systems. It needs
+/// system scores alone, so judges of segments, of documents and of groups of documents stand in one table:
+/// each over all that it judged, rated or not, against the raters' own system scores. The paper uses the
+/// scripts of WMT24, which count the human translation of en-de that is not the reference as a system.
 fn fsp(pairs: &[String]) -> TaskSet {
     let accuracy = |lp: &String| Task { humans: lp == "en-de", ..task(lp, Statistic::Accuracy) };
     TaskSet {
@@ -262,9 +262,9 @@ mod tests {
         assert!(TaskSet::named("wmt99", &[]).is_err());
     }
 
-    /// What RATE's Table 7 prints is 1 - .475 D / 45, D the pairs of ten systems in another order than the raters':
-    /// soft pairwise accuracy over one score for each system. Of the 1000 sign vectors, 525 begin with +1, so a system
-    /// is better than a worse one with p = .525 and worse than a better one with p = 1.
+    /// The values of RATE's Table 7 are 1 - .475 D / 45, D the pairs of ten systems in another order than the
+    /// raters': soft pairwise accuracy over one score for each system. Of the 1000 sign vectors, 525 begin
+    /// with +1, so a system is better than a worse one with p = .525 and worse than a better one with p = 1.
     #[test]
     fn table_7_of_rate_is_accuracy_by_another_name() {
         let systems = |scores: Vec<f64>| Aligned {
@@ -273,7 +273,8 @@ mod tests {
             gold: (0..scores.len()).map(|idx| Some(idx as f64)).collect(),
             metric: scores.into_iter().map(Some).collect(),
         };
-        // As many neighbours are exchanged as RATE (zh-en), GEMBA-DA (en-zh) and RATE (en-zh) have pairs in another order.
+        // As many neighbours are exchanged as RATE (zh-en), GEMBA-DA (en-zh) and RATE (en-zh) have pairs in
+        // another order.
         for (exchanged, printed) in [(0, 100.0), (4, 95.8), (5, 94.7)] {
             let mut scores: Vec<f64> = (0..10).map(f64::from).collect();
             (0..exchanged).for_each(|pair| scores.swap(2 * pair, 2 * pair + 1));

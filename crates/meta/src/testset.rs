@@ -1,5 +1,5 @@
-//! One language pair of an mt-metrics-eval folder, or of MENT: documents, texts, human and metric scores. File names
-//! are defined in `read/layout`; contents are checked here.
+//! One language pair of an mt-metrics-eval folder, or of MENT: documents, texts, human and metric scores.
+//! File names are defined in `read/layout`; contents are checked here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -17,9 +17,9 @@ use super::{Error, ment};
 #[derive(Clone, Debug)]
 pub struct TestSet {
     layout: TestsetFiles,
-    /// The texts of MENT, which stand in one file, or in files of other names.
+    /// The texts of MENT, which are in one file, or in files of other names.
     ment: Option<Ment>,
-    /// Language pair as its files spell it, `en-de` or `en-de_DE`.
+    /// Language pair in the spelling of its files, `en-de` or `en-de_DE`.
     pub lp: String,
     /// One entry per segment.
     pub places: Vec<Place>,
@@ -65,10 +65,11 @@ impl TestSet {
         }
     }
 
-    /// Opens the pair of two languages, however the folder's files spell it; as `given` where they have no such pair.
+    /// Opens the pair of two languages in the spelling of the folder's files; `given` where they have no such
+    /// pair.
     ///
     /// # Errors
-    /// As [`TestSet::open`].
+    /// Those of [`TestSet::open`].
     pub fn of_languages(dir: &Path, (src, tgt): (&Lang, &Lang), given: &str) -> Result<Self, Error> {
         let is_same = |lp: &String| lang::parse_pair(lp).is_ok_and(|(a, b)| (&a, &b) == (src, tgt));
         let lp = pairs(dir).into_iter().chain(layout_of_ment::pairs(dir)).find(is_same);
@@ -80,7 +81,7 @@ impl TestSet {
         self.places.len()
     }
 
-    /// Systems that are not references: what metrics are compared on unless humans are asked for.
+    /// Systems that are not references: metrics are compared on these unless humans are requested.
     #[must_use]
     pub fn machine_systems(&self) -> BTreeSet<String> {
         self.systems.iter().filter(|system| !self.references.contains(system)).cloned().collect()
@@ -117,8 +118,8 @@ impl TestSet {
         self.scores(gold, Some(&path), None)
     }
 
-    /// Scores of single annotators under the name of a human score: the files `LP.NAME.RATER.seg.score`, or the ratings
-    /// in `MENT.jsonl`.
+    /// Scores of single annotators under the name of a human score: the files `LP.NAME.RATER.seg.score`, or
+    /// the ratings in `MENT.jsonl`.
     ///
     /// # Errors
     /// Files that do not fit the test set.
@@ -153,7 +154,7 @@ impl TestSet {
         Ok(with.intersection(&without).cloned().collect())
     }
 
-    /// Where the segment scores of the folder's metrics of this name, short or in full, would be.
+    /// Paths of the segment scores of the folder's metrics of this name, short or in full.
     #[must_use]
     pub fn metric_files(&self, name: &str) -> Vec<PathBuf> {
         let full = |metric: &MetricName| format!("{}-{}", metric.name, metric.reference);
@@ -291,7 +292,7 @@ impl TestSet {
     /// The text of a reference.
     ///
     /// # Errors
-    /// As [`TestSet::sources`].
+    /// Those of [`TestSet::sources`].
     pub fn reference(&self, name: &str) -> Result<Vec<String>, Error> {
         match &self.ment {
             Some(ment) => Ok(ment.references.clone()),
@@ -299,10 +300,11 @@ impl TestSet {
         }
     }
 
-    /// The same as the test set's own metrics read it: with a byte-order mark, where the file has one.
+    /// The text of `reference` with the byte-order mark that the file may have, as the test set's own metrics
+    /// read it.
     ///
     /// # Errors
-    /// As [`TestSet::sources`].
+    /// Those of [`TestSet::sources`].
     pub fn published_reference(&self, name: &str) -> Result<Vec<String>, Error> {
         if self.ment.is_some() {
             return self.reference(name);
@@ -311,10 +313,10 @@ impl TestSet {
         self.whole(&path, texts_as_published(&path, "target")?)
     }
 
-    /// The translations of a system as the test set's own metrics read them.
+    /// The translations of a system with a byte-order mark, as the test set's own metrics read them.
     ///
     /// # Errors
-    /// As [`TestSet::sources`].
+    /// Those of [`TestSet::sources`].
     pub fn published_output(&self, system: &str) -> Result<Vec<String>, Error> {
         if self.ment.is_some() {
             return self.output(system);
@@ -332,7 +334,7 @@ impl TestSet {
     /// The translations of a system.
     ///
     /// # Errors
-    /// As [`TestSet::sources`].
+    /// Those of [`TestSet::sources`].
     pub fn output(&self, system: &str) -> Result<Vec<String>, Error> {
         match &self.ment {
             Some(ment) => Ok(ment.outputs.get(system).cloned().unwrap_or_default()),
@@ -344,7 +346,7 @@ impl TestSet {
         self.whole(path, texts(path, field)?)
     }
 
-    /// A file's lines, when there is one for each segment.
+    /// A file's lines, if there is one for each segment.
     fn whole(&self, path: &Path, lines: Vec<String>) -> Result<Vec<String>, Error> {
         if lines.len() != self.n_segments() {
             let (found, expected) = (lines.len(), self.n_segments());

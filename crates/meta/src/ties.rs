@@ -1,5 +1,5 @@
 //! Tie calibration: the threshold within which a metric's scores count as tied, fitted so that accuracy with
-//! credit for ties (acc-eq, also written acc*, acc-t) is greatest. How far that flatters, `fit` says.
+//! credit for ties (acc-eq, also written acc*, acc-t) is greatest. `fit` measures the overfitting.
 //!
 //! Source: Deutsch, Foster and Freitag, Ties Matter, 2023; mt-metrics-eval `KendallWithTiesOpt`. Differs: all
 //! pairs, never a sample; integer sums, so that two thresholds of equal accuracy are equal here.
@@ -27,22 +27,22 @@ pub struct TieThreshold {
 }
 
 impl TieThreshold {
-    /// The same fit as a tau: right minus wrong pairs over all.
+    /// The fit as a tau: right minus wrong pairs over all.
     #[must_use]
     pub fn tau(&self) -> f64 {
         2.0 * self.accuracy - 1.0
     }
 }
 
-/// More pairs are not held at once: 64 MiB.
+/// Maximum number of pairs held at once: 64 MiB.
 const MAX_CHANGES: usize = 1 << 22;
 
 /// The pairs of all groups, ready to be swept by threshold.
 #[derive(Clone, Debug)]
 pub struct TieTable {
     groups: Vec<Group>,
-    /// All pairs that change sides when the threshold reaches their distance, nearest first; `None` of too many to
-    /// hold, which are looked for anew.
+    /// All pairs that change sides when the threshold reaches their distance, nearest first; `None` if there
+    /// are too many to hold, in which case they are searched by range.
     changes: Option<Vec<Change>>,
     max_changes: usize,
 }
@@ -62,7 +62,7 @@ impl TieTable {
         Self::from_groups(&groups(scores, grouping))
     }
 
-    /// As [`TieTable::new`], from the gold and metric scores of each group.
+    /// [`TieTable::new`] from the gold and metric scores of each group.
     #[must_use]
     pub fn from_groups(rows: &[(Vec<f64>, Vec<f64>)]) -> Self {
         Self::holding(rows, MAX_CHANGES)
@@ -94,7 +94,7 @@ impl TieTable {
         vec![1; self.groups.len()]
     }
 
-    /// The smallest threshold of greatest accuracy, with each group counted as often as `times` says.
+    /// The smallest threshold of greatest accuracy, with group `i` counted `times[i]` times.
     ///
     /// # Errors
     /// No group has a pair.
@@ -121,7 +121,7 @@ impl TieTable {
     /// Accuracy at a given threshold.
     ///
     /// # Errors
-    /// As [`TieTable::calibrate`].
+    /// Those of [`TieTable::calibrate`].
     pub fn accuracy_at(&self, epsilon: f64, times: &[u32]) -> Result<f64, Undefined> {
         let scale = Scale::new(self, times)?;
         let gained: i128 = if let Some(changes) = &self.changes {
@@ -138,7 +138,7 @@ impl TieTable {
     /// Accuracy of calling every pair a tie: the share of gold ties.
     ///
     /// # Errors
-    /// As [`TieTable::calibrate`].
+    /// Those of [`TieTable::calibrate`].
     pub fn accuracy_of_all_ties(&self, times: &[u32]) -> Result<f64, Undefined> {
         self.accuracy_at(f64::INFINITY, times)
     }
@@ -176,7 +176,7 @@ impl Best {
 
 /// Integer weights that make every group count the same, whatever its number of pairs.
 struct Scale {
-    /// Of a pair of each group, times how often the group counts.
+    /// Weight of a pair of each group, times the group's count.
     weights: Vec<i128>,
     whole: i128,
     n_groups: usize,
@@ -200,13 +200,13 @@ impl Scale {
         table.groups.iter().zip(&self.weights).map(|(group, weight)| i128::from(group.right) * weight).sum()
     }
 
-    /// What a change adds to the right pairs.
+    /// Change in the number of right pairs.
     fn gain(&self, change: &Change) -> i128 {
         let weight = self.weights[change.group as usize];
         if change.signed_distance > 0.0 { weight } else { -weight }
     }
 
-    /// Goes through changes by distance, from so many right pairs on, and keeps the best threshold.
+    /// Goes through changes by distance, starting from `right` right pairs, and keeps the best threshold.
     fn sweep(&self, changes: &[Change], mut right: i128, best: &mut Best) {
         for of_distance in changes.chunk_by(|a, b| a.distance() == b.distance()) {
             right += of_distance.iter().map(|change| self.gain(change)).sum::<i128>();

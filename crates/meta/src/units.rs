@@ -1,5 +1,5 @@
-//! What each verdict of a run is about: one segment, or the segments of a document or of several documents, and where
-//! they stand in the joined texts. What does not fit the test set is refused here.
+//! The units of a run's verdicts: one segment, or the segments of a document or of several documents, and
+//! their offsets in the joined texts. Verdicts that do not fit the test set are errors.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,17 +10,17 @@ use super::testset::TestSet;
 use super::verdicts::{self, Verdict};
 use super::{Advice, Error};
 
-/// What stands between two segments of a joined text, as `segment::JOINT` has it; this module imports no other.
+/// Separator of the segments of a joined text, equal to `segment::JOINT`, which this module does not import.
 const JOINT: char = '\n';
 
-/// The segments that one verdict is about, in the order in which its text joins them.
+/// The segments of one verdict, in the order in which its text joins them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unit {
     /// Numbers in the test set.
     pub segs: Vec<usize>,
-    /// Where each segment begins in the joined source. Unit: Unicode code points.
+    /// Offset of each segment in the joined source. Unit: Unicode code points.
     pub source_starts: Vec<usize>,
-    /// Where each segment begins in the joined translation. Unit: Unicode code points.
+    /// Offset of each segment in the joined translation. Unit: Unicode code points.
     pub target_starts: Vec<usize>,
 }
 
@@ -28,7 +28,7 @@ pub struct Unit {
 /// system of the run has a verdict on.
 ///
 /// # Errors
-/// As [`verdicts::for_pair`] and [`run_units`].
+/// Those of [`verdicts::for_pair`] and [`run_units`].
 pub fn scores(name: &str, path: &Path, testset: &TestSet) -> Result<Scores, Error> {
     let verdicts = verdicts::placed(verdicts::for_pair(path, &testset.lp)?, testset);
     scores_of(name, path, &verdicts, testset)
@@ -37,7 +37,7 @@ pub fn scores(name: &str, path: &Path, testset: &TestSet) -> Result<Scores, Erro
 /// The scores of verdicts that were read from this path.
 ///
 /// # Errors
-/// As [`run_units`].
+/// Those of [`run_units`].
 pub fn scores_of(name: &str, path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result<Scores, Error> {
     let units = run_units(path, verdicts, testset)?;
     if verdicts.iter().all(|verdict| verdict.seg.is_none()) {
@@ -61,7 +61,7 @@ pub fn scores_of(name: &str, path: &Path, verdicts: &[Verdict], testset: &TestSe
     Ok(Scores::from_segments(name, columns))
 }
 
-/// What each verdict of a run on this language pair is about, verdict by verdict.
+/// The unit of each verdict of a run on this language pair.
 ///
 /// # Errors
 /// Verdicts on segments beside verdicts on documents, a segment that the test set does not have or that two
@@ -114,7 +114,7 @@ pub fn check(path: &Path, verdicts: &[Verdict], testset: &TestSet) -> Result<(),
     run_units(path, verdicts, testset).map(drop)
 }
 
-/// The test set's texts, read when a verdict asks for them.
+/// The test set's texts, read on first use.
 struct Texts<'a> {
     path: &'a Path,
     testset: &'a TestSet,
@@ -147,7 +147,7 @@ impl<'a> Texts<'a> {
         if let Some(seg) = verdict.seg.filter(|_| self.is_of_a_run()) {
             self.is_of_the_test_set(verdict, seg)?;
         }
-        // EvalSet::load names a system that the test set does not have.
+        // A system that the test set does not have is an error in EvalSet::load.
         if verdict.seg.is_some() || !self.testset.systems.contains(&verdict.system) {
             let starts = vec![0; segs.len()];
             return Ok(Unit { segs, source_starts: starts.clone(), target_starts: starts });
@@ -160,13 +160,14 @@ impl<'a> Texts<'a> {
         Ok(Unit { segs, source_starts, target_starts })
     }
 
-    /// Files of human raters, which are TSV, may hold texts that were changed for them. JSON lines are verdicts of a
-    /// run, whatever the file is called now.
+    /// True for JSON lines, which are verdicts of a run under any file name. Files of human raters, which are
+    /// TSV, may hold modified texts.
     fn is_of_a_run(&self) -> bool {
         self.path.is_dir() || self.path.extension().is_some_and(|ending| ending == "jsonl")
     }
 
-    /// A run numbers the segments of a text file from the first line on, whichever lines of the test set they are.
+    /// Checks that a segment's texts are those of the test set. A run numbers the segments of a text file
+    /// from its first line, whichever lines of the test set they are.
     fn is_of_the_test_set(&mut self, verdict: &Verdict, seg: usize) -> Result<(), Error> {
         if !self.testset.systems.contains(&verdict.system) || verdict.hypothesis.is_empty() {
             return Ok(());
@@ -213,7 +214,7 @@ impl<'a> Texts<'a> {
         })
     }
 
-    /// A folder that does not say which segments a verdict is about still names the documents.
+    /// The segments of a verdict's documents, for a folder that names the documents but not their segments.
     fn segments_of_documents(&self, verdict: &Verdict) -> Result<Vec<usize>, Error> {
         let of = |doc: &str| -> Vec<usize> {
             let places = self.testset.places.iter().enumerate();
@@ -238,8 +239,8 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// Where each part begins in a joined text, in code points; `None` where the text is not made of the parts.
-/// White space at the end of a part may be lost or added, as readers of text files do.
+/// Offset of each part in a joined text, in code points; `None` where the text does not consist of the parts.
+/// White space at the end of a part may be lost or added, as by readers of text files.
 ///
 /// ```
 /// use tribunal_meta::units::starts;

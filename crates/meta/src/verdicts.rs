@@ -31,12 +31,12 @@ pub struct Verdict {
     #[serde(default)]
     pub errors: Vec<JudgedError>,
     pub status: String,
-    /// Why it is not a translation, where it is none.
+    /// The reason why the hypothesis is no translation; `None` where it is one.
     #[serde(default)]
     pub warning: Option<String>,
 }
 
-/// An error as a judge named it.
+/// An error named by a judge.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct JudgedError {
     pub span: String,
@@ -75,7 +75,7 @@ impl Verdict {
 /// # Errors
 /// An unreadable file or line.
 pub fn read(path: &Path) -> Result<Vec<Verdict>, Error> {
-    // A folder may be another user's: no link in it is followed, and no pipe waited for.
+    // A folder may be another user's: links in it are not followed, and pipes not opened.
     let in_folder = path.is_dir().then(|| path.join("verdicts.jsonl"));
     let text = match &in_folder {
         Some(path) => files::read_own(path)
@@ -90,7 +90,7 @@ pub fn read(path: &Path) -> Result<Vec<Verdict>, Error> {
     text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).map(row).collect()
 }
 
-/// Whether a path is a run folder, or a file whose first line is a verdict.
+/// True if a path is a run folder, or a file whose first line is a verdict.
 #[must_use]
 pub fn is_run(path: &Path) -> bool {
     if path.is_dir() {
@@ -104,12 +104,12 @@ pub fn is_run(path: &Path) -> bool {
 /// Reads the verdicts of a run on one language pair.
 ///
 /// # Errors
-/// As [`read`], and a run that judged other pairs only.
+/// Those of [`read`], and a run that judged other pairs only.
 pub fn for_pair(path: &Path, lp: &str) -> Result<Vec<Verdict>, Error> {
     on_pair(path, read(path)?, lp)
 }
 
-/// Those of these verdicts that are about one language pair.
+/// The verdicts on one language pair.
 ///
 /// # Errors
 /// Verdicts on other pairs only.

@@ -1,5 +1,5 @@
-//! A scripted model for pipelines of agents: who answers goes by words anywhere in the chat, and answers have
-//! log-probabilities. It models nothing.
+//! A scripted model for pipelines of agents: the part that answers is chosen by words anywhere in the chat,
+//! and answers have log-probabilities.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use tribunal_judges::{Built, Call, Error, Panel, Verdict};
 
 use crate::{Lines, judged, words};
 
-/// A part: the words that call it, and its lines.
+/// A part: its cue words and its answers.
 struct Part {
     cues: Vec<String>,
     lines: Lines,
@@ -48,7 +48,7 @@ impl Cast {
         this
     }
 
-    /// What a judge says of the segments, and its calls, by stage; those of one stage in their order.
+    /// The verdicts of a judge on the segments, and its calls, by stage; those of one stage in their order.
     pub fn judge(self, judge: &Built, group: &[Segment]) -> (Vec<Result<Verdict, Error>>, Vec<Call>) {
         let panel = Panel::new(Arc::new(self), Sampling::default());
         let (verdicts, mut calls) = judged(judge, &panel, group);

@@ -36,7 +36,7 @@ impl Chain {
     }
 }
 
-/// Says a word, and counts characters or words.
+/// Answers with one word, and counts characters or words as tokens.
 pub struct Word {
     says: &'static str,
     by_words: bool,

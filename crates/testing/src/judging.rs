@@ -1,4 +1,5 @@
-//! How tests ask a judge: a group before a script, the questions that it would ask, and both as a person reads them.
+//! Helpers by which tests run a judge: a group against a script, the questions that it would ask, and both in
+//! readable form.
 
 use std::{collections::BTreeMap, fmt::Write, sync::Arc};
 
@@ -21,7 +22,8 @@ pub fn judge(request: &str, settings: &Settings) -> Built {
     registry::build(request, settings).unwrap_or_else(|e| panic!("{request}: {e}"))
 }
 
-/// What a judge says of a group, and its calls, of which every stage and role must be declared by its method.
+/// The verdicts of a judge on a group, and its calls. Every stage and role of the calls must be declared by
+/// the method.
 pub fn judged(judge: &Built, panel: &Panel, group: &[Segment]) -> (Vec<Result<Verdict, Error>>, Vec<Call>) {
     let verdicts = judge.judge(panel, group);
     let calls = panel.take_calls();
@@ -56,7 +58,7 @@ impl Preview for Built {
     }
 }
 
-/// What a judge says of a group when this script answers it.
+/// The verdicts of a judge on a group when this script answers it.
 pub fn run(judge: &Built, script: &Arc<Script>, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
     let (verdicts, _) = judged(judge, &Panel::new(script.clone(), Sampling::default()), group);
     let n_units = if judge.unit == Unit::Group { 1 } else { group.len() };
@@ -64,7 +66,7 @@ pub fn run(judge: &Built, script: &Arc<Script>, group: &[Segment]) -> Vec<Result
     verdicts
 }
 
-/// The verdict of a model that says only this about a segment.
+/// The verdict on a segment from a model that gives this answer.
 pub fn verdict(judge: &Built, answer: &str) -> Result<Verdict, Error> {
     run(judge, &Script::says(answer), &document()[..1]).remove(0)
 }
@@ -146,7 +148,7 @@ pub fn conversation(request: &str, settings: &Settings, group: &[Segment], answe
     )
 }
 
-/// All questions about one segment in the order in which they were asked, with the answers, and the verdict.
+/// All questions about one segment in the order of the calls, with the answers, and the verdict.
 pub fn dialogue(request: &str, settings: &Settings, group: &[Segment], scenes: &[(&str, &str)]) -> String {
     let judge = judge(request, settings);
     let script =

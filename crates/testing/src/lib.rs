@@ -1,5 +1,5 @@
-//! What tests put in the place of models, how they ask a judge, and builders of what is judged: for the tests of the
-//! program and of the judges. It is built for tests alone, and knows no engine.
+//! Scripted models, helpers that run a judge, and builders of segments, for the tests of the program and of
+//! the judges. The crate is built for tests alone and imports no engine.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(
     clippy::missing_panics_doc,

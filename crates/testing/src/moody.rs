@@ -1,10 +1,10 @@
-//! A model that is of several minds.
+//! A model whose answers differ from seed to seed.
 
 use std::sync::Mutex;
 
 use tribunal_core::llm::{self, Chat, Llm, Reply, ResponseFormat, Sampling, Scored, Token, TokenSource};
 
-/// Says something else at every seed, and knows how likely each score is.
+/// Gives another answer at every seed, and a log-probability for each score.
 #[derive(Default)]
 pub struct Moody {
     pub answers: Vec<String>,

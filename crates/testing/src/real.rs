@@ -1,9 +1,9 @@
-//! Real data and models, which not every machine has. A test that needs them says that it did not run; with
-//! `TRIBUNAL_REQUIRE=1`, as in CI, it fails instead.
+//! Real data and models, which not every machine has. A test that needs them and does not find them prints
+//! that it did not run; with `TRIBUNAL_REQUIRE=1`, as in CI, it fails instead.
 
 use std::path::PathBuf;
 
-/// Says what was not checked, and why.
+/// Prints which check did not run, and why.
 ///
 /// # Panics
 /// With `TRIBUNAL_REQUIRE`.

@@ -6,10 +6,11 @@ use tribunal_core::llm::{
     self, Chat, Counter, Finish, Llm, Reasoning, Reply, ResponseFormat, Sampling, Scored, Usage,
 };
 
-/// A model that reasons: the seed of its reasoning is in what it says, and its answer is always the same.
+/// A model that reasons: the seed of its reasoning is in the answer's reasoning text, and its answer is
+/// always the same.
 pub struct Reasoner {
     answer: &'static str,
-    /// How its reasonings end, the first first; then they all end.
+    /// The finish reasons of its reasonings, in order; all later ones end normally.
     finishes: Mutex<Vec<Finish>>,
     reasons: bool,
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::{not_checked, published_data};
 
-/// An input made after a public bug report; they lie beside the published test data.
+/// The path of an input made after a public bug report, beside the published test data.
 pub fn report(path: &str) -> Option<PathBuf> {
     let file = published_data()?.join("../fixtures/reports").join(path);
     if !file.exists() {

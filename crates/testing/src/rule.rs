@@ -1,8 +1,8 @@
-//! A model that answers by a rule. It weighs nothing.
+//! A model that answers by a rule. It gives no log-probabilities.
 
 use tribunal_core::llm::{Chat, Counter, Error, Llm, Reply, ResponseFormat, Sampling, Scored};
 
-/// Answers by what the chat says.
+/// Answers by the chat's text.
 pub struct Rule<F>(pub F);
 
 impl<F: Fn(&Chat) -> Reply + Send + Sync> Llm for Rule<F> {
@@ -25,7 +25,7 @@ impl<F: Fn(&Chat) -> Reply + Send + Sync> Counter for Rule<F> {
     }
 }
 
-/// Answers by what the chat says and how it is sampled.
+/// Answers by the chat's text and the sampling parameters.
 pub struct Sampled<F>(pub F);
 
 impl<F: Fn(&Chat, &Sampling) -> Reply + Send + Sync> Llm for Sampled<F> {

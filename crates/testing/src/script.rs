@@ -1,4 +1,4 @@
-//! A model that answers from a script and records what it was asked, also within a context of some length.
+//! A model that answers from a script and records its questions, also within a context of limited length.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,7 +6,7 @@ use tribunal_core::llm::{Chat, Counter, Error, Finish, Llm, Reply, ResponseForma
 
 use crate::{Lines, words};
 
-/// What a question holds, and the answers to it.
+/// The text that a question holds, and the answers to it.
 struct Scene {
     needle: String,
     lines: Lines,
@@ -24,7 +24,7 @@ impl Script {
         Self::default()
     }
 
-    /// A model that says the same to everything.
+    /// A model that gives the same answer to everything.
     pub fn says(answer: &str) -> Arc<Self> {
         Arc::new(Self::new().on("", &[answer]))
     }
@@ -54,7 +54,7 @@ impl Script {
         this
     }
 
-    /// All questions so far, as they came; of use where one is asked after the other.
+    /// All questions so far in order of arrival, for tests where one question follows another.
     pub fn in_order(&self) -> Vec<(Chat, ResponseFormat, Sampling)> {
         self.asked.lock().unwrap().clone()
     }

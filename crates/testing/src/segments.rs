@@ -1,4 +1,4 @@
-//! What judges judge in tests.
+//! Segments for the tests of judges.
 
 use tribunal_core::segment::Segment;
 

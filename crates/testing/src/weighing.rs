@@ -1,4 +1,4 @@
-//! Models that weigh what they are given: words by a rule, or numbers by fixed odds.
+//! Models that give log-probabilities: of words by a rule, or of numbers by fixed odds.
 
 use tribunal_core::llm::{
     Chat, Error, Finish, Llm, Prompt, Reply, ResponseFormat, Sampling, Scored, Token, TokenSource, Usage,

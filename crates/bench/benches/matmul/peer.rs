@@ -1,4 +1,4 @@
-//! The same layer in candle. It is the peer of the benchmark, not part of the engine.
+//! A quantised layer in candle: the benchmark's peer, which is not part of the engine.
 
 use std::borrow::Cow;
 

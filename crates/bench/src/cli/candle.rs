@@ -18,7 +18,7 @@ use crate::{
     requests::{self, Request},
 };
 
-/// What candle-transformers is measured with.
+/// Options of `tribunal-bench candle`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// A GGUF file of Qwen2 or Qwen3
@@ -47,7 +47,7 @@ pub struct Args {
     threads: Option<usize>,
 }
 
-/// What is read of a reply of `fsp --replies`.
+/// The fields of a reply of `fsp --replies` that are read.
 #[derive(Deserialize)]
 struct Reply {
     id: String,
@@ -71,7 +71,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         return print(&json!({"candle": args.model, "answered": model.answer(&asked)?}), out);
     }
     let prefill = model.prefill(args.prompt, args.repeats)?;
-    // What candle cannot do is `null`, with its reason.
+    // Measurements that candle does not support are `null`, with the reason.
     let mut decode = Vec::new();
     for &rows in &args.rows {
         decode.push(match model.decode(rows, args.prompt, args.answer, args.repeats) {

@@ -13,7 +13,7 @@ use crate::{
     shapes::{self, Shape},
 };
 
-/// What is measured of a GPU.
+/// Options of `tribunal-bench gpu`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     #[arg(
@@ -67,7 +67,7 @@ enum Part {
     Tune,
 }
 
-/// What was measured.
+/// Results of the measured parts.
 struct Report {
     gpu: String,
     peak: Peak,
@@ -133,7 +133,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses what this shape has not.
+/// Returns an error for a part that this shape does not have.
 fn check_parts(parts: &[Part], bench: &Bench<'_>) -> Result<()> {
     if bench.shape.is_quantised() && parts.iter().any(|&part| part != Part::Products) {
         bail!(
@@ -144,7 +144,7 @@ fn check_parts(parts: &[Part], bench: &Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Why there is nothing to measure. What a run would do instead, on a CPU, is none of it.
+/// The reason why no GPU can be used, without the advice to run on a CPU.
 fn no_gpu(error: &DeviceError) -> String {
     let reason = match error {
         DeviceError::NotBuilt(_) => "this binary was built without CUDA".to_owned(),

@@ -1,5 +1,6 @@
-//! What `tribunal-bench gpu` measures on a GPU, or on the emulated one of `scripts/cuda/emulated.sh`, and what it says without
-//! one. Where there is no GPU the first test says so and passes; with `TRIBUNAL_TEST_GPU=1` that is a failure.
+//! Measurements of `tribunal-bench gpu` on a GPU, or on the emulated one of `scripts/cuda/emulated.sh`, and
+//! its message without one. Where there is no GPU the first test prints so and passes; with
+//! `TRIBUNAL_TEST_GPU=1` that is a failure.
 #![expect(clippy::print_stderr, reason = "a test that does not run says so")]
 
 use std::{path::Path, process::Command};
@@ -71,7 +72,7 @@ fn a_gpu_is_measured_with_a_shape_and_what_is_not_known_is_said() {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("measures a GPU, not `--device cpu`"));
 }
 
-/// The tables that a card's stages make of what was measured.
+/// Checks the tables that a card's stages print of a report.
 fn check_stage_table(report: &serde_json::Value) {
     let step = serde_json::json!({"step": "all", "exit_code": 0, "seconds": 1, "result": report});
     let stage =

@@ -1,4 +1,5 @@
-//! The command line on this machine's CPU: one JSON object a command, and a check of bytes whose exit code tells the result.
+//! The command line on this machine's CPU: one JSON object a command, and a check of bytes whose exit code
+//! tells the result.
 
 use clap::Parser;
 use tribunal_bench::cli::Cli;

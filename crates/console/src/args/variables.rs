@@ -2,7 +2,8 @@
 
 use super::bytes;
 
-/// Seconds after which a GPU's step may count as hung, and how many steps there are for one that is computed twice.
+/// Seconds after which a step on the GPU may count as hung, and the number of steps between two that are
+/// computed twice.
 pub(super) const STEP_LIMIT: &str = "TRIBUNAL_STEP_LIMIT";
 pub(super) const STEP_CHECK: &str = "TRIBUNAL_STEP_CHECK";
 
@@ -24,13 +25,12 @@ pub fn check_variables() -> Result<(), String> {
     prefix_size(&value).map(drop).map_err(reason)
 }
 
-/// The value of an environment variable. An empty one counts as none, as a script sets it that takes a value
-/// away.
+/// The value of an environment variable. An empty value counts as unset.
 fn value_of(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The number of an environment variable, 0 where it is `off`; `None` where there is none.
+/// The number in an environment variable, 0 where it is `off`; `None` where it is unset.
 pub(super) fn number_of(name: &str) -> Option<u32> {
     number(&value_of(name)?)
 }

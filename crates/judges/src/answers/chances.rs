@@ -1,33 +1,33 @@
-//! How the score of a JSON answer is computed, and the mean of the quality score's distribution instead of the
-//! written number. It reads no answer ([`super::errors`] does).
+//! Computation of the score of a JSON answer, and the mean of the quality score's distribution instead of the
+//! written number. Answers are read in [`super::errors`].
 
 use crate::{Error, Panel, Preset, Role, Settings, Stage, expected, llm::Chat, method::Calls, setup};
 
-/// Its question: all numbers are scored, nothing is generated.
+/// The stage in which all numbers are scored and nothing is generated.
 pub const EXPECT: Stage = Stage::new("expect");
 
-/// What a score is made of.
+/// Source of the score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scoring {
     Errors,
-    /// The quality score as it is written.
+    /// The written quality score.
     Quality,
     /// The mean of the quality score's distribution.
     ExpectedQuality,
 }
 
 impl Scoring {
-    /// What the option `score` is about in methods that always ask for both.
+    /// Description of the option `score` in methods that always ask for errors and quality score.
     pub const MEANING: &'static str = "what the score is made of: the errors, the quality score as written, or the mean of the \
                                        quality score's distribution";
 
-    /// Whether the quality score is the score.
+    /// True if the score comes from the quality score.
     #[must_use]
     pub fn by_quality(self) -> bool {
         self != Self::Errors
     }
 
-    /// Refuses a distribution in presets other than `strict`, whose layout says where the number stands.
+    /// Rejects a distribution in presets other than `strict`, whose layout fixes the place of the number.
     ///
     /// # Errors
     /// [`setup::Error::Conflict`].
@@ -51,15 +51,15 @@ impl Scoring {
 pub struct GivenAnswer<'a> {
     pub panel: &'a Panel,
     pub chat: &'a Chat,
-    /// The answer, which has been read without an error.
+    /// The text of the answer, which has been read without an error.
     pub text: &'a str,
 }
 
 impl GivenAnswer<'_> {
-    /// The mean of the quality score's distribution, given the errors as they are written.
+    /// The mean of the quality score's distribution, given the written errors.
     ///
     /// # Errors
-    /// What [`expected::percent`] returns.
+    /// The errors of [`expected::percent`].
     pub fn quality(&self) -> Result<f64, Error> {
         let prefix = before_quality(self.text).ok_or_else(|| {
             Error::Unparsable("the answer does not have a quality score where its layout has it".into())

@@ -1,5 +1,5 @@
-//! Errors in JSON, as the FSP paper's prompts ask for them: the schema that is shown, the form that is enforced,
-//! shots written as answers, and answers read. It asks nothing.
+//! Errors in JSON, as in the FSP paper's prompts: the schema that is shown, the form that is enforced, shots
+//! written as answers, and the reader of answers. No model is called here.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub struct AnswerFormat {
     /// Category first and one line, as in our schema; else the span first and indented, as printed.
     pub is_strict: bool,
     pub explain: bool,
-    /// Whether a `quality_score` follows the errors.
+    /// True if a `quality_score` follows the errors.
     pub quality: bool,
     pub target: Target,
 }
@@ -56,7 +56,7 @@ impl Target {
     }
 }
 
-/// A shot as a template sees it: its texts, and its answer in the layout.
+/// A shot in the form that templates use: its texts, and its answer in the layout.
 #[derive(Serialize)]
 pub struct ShownShot<'a> {
     #[serde(flatten)]
@@ -162,7 +162,7 @@ impl AnswerFormat {
     ///
     /// # Errors
     /// [`Error::Refused`] or [`Error::Unparsable`]: not this JSON, an empty span in strict, a quality score
-    /// that is missing, not asked for, or not in 0..=100.
+    /// that is missing, not requested, or not in 0..=100.
     pub fn read(self, text: &str) -> Result<Answer, Error> {
         let answer: Answer = reading::json(text)?;
         if self.is_strict
@@ -182,20 +182,20 @@ impl AnswerFormat {
         }
     }
 
-    /// What becomes of errors that are named more than once.
+    /// Treatment of errors that are named more than once.
     #[must_use]
     pub fn repeats(self) -> Repeats {
         if self.is_strict { Repeats::Merged } else { Repeats::Charged }
     }
 }
 
-/// An answer as it is written.
+/// A parsed answer.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
     errors: Vec<ErrorEntry>,
     quality_score: Option<i64>,
-    /// Of the layout that it was read in.
+    /// Rule of the layout that it was read in.
     #[serde(skip)]
     repeats: Repeats,
 }
@@ -226,7 +226,7 @@ enum Category {
     Other,
 }
 
-/// The severities of the prompt, which knows no neutral errors.
+/// The severities of the prompt, which has no neutral errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Level {
@@ -258,7 +258,7 @@ impl From<Level> for Severity {
 }
 
 impl Answer {
-    /// The same answer with how sure the model was of each span.
+    /// The answer with the model's confidence in each span.
     #[must_use]
     pub fn weighed(mut self, reply: &Reply) -> Self {
         let named = self.errors.iter_mut().filter(|entry| entry.error_span.is_some());
@@ -278,10 +278,10 @@ impl Answer {
         Verdict { quality_score, ..Verdict::new(score, errors) }
     }
 
-    /// The verdict as its method scores it; `raw` stays what is written.
+    /// The verdict with the method's score; `raw` is the written number.
     ///
     /// # Errors
-    /// What [`GivenAnswer::quality`] returns.
+    /// The errors of [`GivenAnswer::quality`].
     pub fn scored(
         self,
         (source, target): (&str, &str),
@@ -331,7 +331,7 @@ mod tests {
         })
     }
 
-    /// Whether an object has the schema's properties in the schema's order, each with a value that it allows.
+    /// True if an object has the schema's properties in the schema's order, each with an allowed value.
     fn fits(schema: &Value, object: &Value, texts: &BTreeMap<String, String>) -> bool {
         let properties = schema["properties"].as_object().unwrap();
         let object = object.as_object().unwrap();

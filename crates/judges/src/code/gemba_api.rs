@@ -1,12 +1,13 @@
-//! How GEMBA's own code asks: it asks for an answer that was cut again with more room, and for one it cannot read
-//! again, hotter. No prompt is written here and no answer is read.
+//! The retry rules of GEMBA's own code: an answer that was cut is requested again with more tokens, one that
+//! cannot be read at a higher temperature. Prompts and readers are elsewhere.
 //!
 //! Differs:
 //! - Bounds. Code: a budget grows by 200 tokens without end. Ours: up to [`MAX_BUDGET`]; then the verdict is
 //!   `truncated`.
-//! - No budget. Code: GEMBA-ESA has none, nor has a question that is asked again hotter. Ours: [`NO_BUDGET`], which is
-//!   more than any usable answer needs. In both, an answer that is cut there counts as none.
-//! - Number of answers. Earlier versions of the code: ten at temperatures above 0. Its last one, and ours: one.
+//! - No budget. Code: GEMBA-ESA has none, nor has a retry at a higher temperature. Ours: [`NO_BUDGET`], which
+//!   is more than any usable answer needs. In both, an answer that is cut there counts as none.
+//! - Number of answers. Earlier versions of the code: ten at temperatures above 0. Its last one, and ours:
+//!   one.
 //!
 //! Source: `gemba/gpt_api.py`, `request` and `request_api`; budgets from `gemba/utils.py`.
 
@@ -23,7 +24,7 @@ const STEP: usize = 200;
 pub const MAX_BUDGET: usize = 1500;
 /// Answer tokens of a question that GEMBA sets no budget for.
 pub const NO_BUDGET: usize = 2048;
-/// How often a question is asked hotter, by a tenth each time.
+/// Maximum number of retries at a higher temperature, a tenth more each time.
 pub const HOTTER: u8 = 10;
 
 /// The answer tokens of a question.
@@ -31,25 +32,25 @@ pub const HOTTER: u8 = 10;
 pub struct TokenBudget {
     first: usize,
     grows: bool,
-    /// When it is asked again.
+    /// The answer tokens of its retries.
     later: usize,
 }
 
 impl TokenBudget {
-    /// That of all methods but GEMBA-ESA; `asked` is the user's.
+    /// The budget of all methods but GEMBA-ESA; `asked` is the user's.
     #[must_use]
     pub fn budgeted(asked: Option<usize>) -> Self {
         Self { first: asked.unwrap_or(BUDGET), grows: true, later: asked.unwrap_or(NO_BUDGET) }
     }
 
-    /// How often a question is asked at the most: once at each size of its budget. Where an answer can be unreadable,
-    /// [`HOTTER`] times more.
+    /// Maximum number of calls: one at each size of the budget. Where an answer can be unreadable, [`HOTTER`]
+    /// more.
     #[must_use]
     pub fn most_calls(&self) -> usize {
         1 + if self.grows { MAX_BUDGET.saturating_sub(self.first) / STEP } else { 0 }
     }
 
-    /// GEMBA-ESA's.
+    /// GEMBA-ESA's budget.
     #[must_use]
     pub fn free(asked: Option<usize>) -> Self {
         let all = asked.unwrap_or(NO_BUDGET);
@@ -57,11 +58,11 @@ impl TokenBudget {
     }
 }
 
-/// Asks the annotator until `read` makes something of the answer, which comes without the space around it.
+/// Asks the annotator until `read` returns a value for the answer, which is stripped of surrounding space.
 ///
 /// # Errors
-/// [`Error::Truncated`] of an answer that stays cut, [`Error::Unparsable`] or [`Error::Refused`] after eleven answers
-/// that `read` makes nothing of, and what [`Panel::ask_by`] returns.
+/// [`Error::Truncated`] for an answer that is still cut at the end, [`Error::Unparsable`] or
+/// [`Error::Refused`] after eleven answers that `read` rejects, and the errors of [`Panel::ask_by`].
 pub fn ask<T>(
     panel: &Panel,
     stage: Stage,

@@ -1,5 +1,5 @@
-//! The part of Python's syntax that the authors' published files use: literals are read, templates are filled in. It
-//! runs nothing.
+//! The part of Python's syntax that the authors' published files use: a reader of literals and a formatter of
+//! templates. No Python is run.
 
 use std::{iter::Peekable, str::Chars};
 
@@ -20,7 +20,7 @@ pub fn literal_after(source: &str, words: &str) -> Option<Value> {
     rests.find_map(|rest| Reader { chars: rest.chars().peekable() }.value())
 }
 
-/// `template.format(name=value, ...)`; an empty name stands for `{}`. What is filled in is not looked at again.
+/// `template.format(name=value, ...)`; an empty name stands for `{}`. Values are not formatted again.
 pub fn format(template: &str, values: &[(&str, &str)]) -> String {
     let mut text = String::new();
     let mut rest = template;
@@ -36,8 +36,8 @@ pub fn format(template: &str, values: &[(&str, &str)]) -> String {
     text + rest
 }
 
-/// What Python makes of an f-string, or of `str.format`, with these names: `{{` and `}}` are braces. `None` if it has
-/// another name, or a format of its own.
+/// Python's value of an f-string, or of `str.format`, with these names: `{{` and `}}` are braces. `None` if
+/// it has another name, or a format specification.
 pub fn interpolate(template: &str, values: &[(&str, &str)]) -> Option<String> {
     let mut text = String::new();
     let mut rest = template;
@@ -101,7 +101,7 @@ impl Reader<'_> {
         Some(items)
     }
 
-    /// The pairs of a dictionary or of a call, behind their opening bracket up to the closing one.
+    /// The pairs of a dictionary or of a call, from after their opening bracket to the closing one.
     fn fields(
         &mut self,
         close: char,
@@ -123,7 +123,7 @@ impl Reader<'_> {
         Some(fields)
     }
 
-    /// Texts in brackets, one after the other, which are one text; f-strings as they stand.
+    /// The texts in a pair of brackets, concatenated; f-strings keep their source form.
     fn joined(&mut self) -> Option<String> {
         self.eat('(')?;
         let mut text = String::new();
@@ -182,7 +182,7 @@ impl Reader<'_> {
         Some(text)
     }
 
-    /// What a backslash means; where it means nothing it stays.
+    /// The character that an escape stands for; an unknown escape is kept.
     fn escaped(&mut self, text: &mut String) -> Option<()> {
         let c = self.chars.next()?;
         match c {

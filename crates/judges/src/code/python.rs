@@ -1,4 +1,4 @@
-//! Values as the authors' Python programs print them into their messages, and numbers as these programs read them.
+//! Python's text form of values in the authors' messages, and Python's parsing of numbers.
 
 use std::{fmt, sync::LazyLock};
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::reading;
 
-/// A number that knows whether Python would hold it as an `int` or as a `float`: 4 prints as `4`, 4.0 as `4.0`.
+/// A number with its Python type, `int` or `float`: 4 prints as `4`, 4.0 as `4.0`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     Int(i64),
@@ -94,7 +94,7 @@ pub fn display(value: &Value) -> String {
     value.as_str().map_or_else(|| repr(value), ToOwned::to_owned)
 }
 
-/// A JSON value as `repr` prints what `json.loads` made of it.
+/// A JSON value as `repr` prints the result of `json.loads`.
 #[must_use]
 pub fn repr(value: &Value) -> String {
     match value {
@@ -125,7 +125,8 @@ fn float(x: f64) -> String {
     format!("{digits}e{sign}{exponent:0>2}")
 }
 
-/// What `str.isprintable` denies: controls, formats, what has no meaning, and every space but the plain one.
+/// Characters for which `str.isprintable` is false: controls, formats, unassigned ones, and every space but
+/// the plain one.
 static UNPRINTABLE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"[\p{C}\p{Z}--\x20]").expect("the pattern is a constant that compiles"));
 
@@ -179,7 +180,7 @@ mod tests {
         check("{}", "{}");
     }
 
-    /// The right sides are what Python 3.11 prints for `str(json.loads(...))`.
+    /// The right sides are the output of Python 3.11 for `str(json.loads(...))`.
     #[test]
     fn values_as_python_shows_them() {
         let check = |json: &str, expected: &str| {

@@ -1,4 +1,5 @@
-//! Worked examples of EAPrompt: our files of shots, or the authors' own file ([`code`]). It renders nothing.
+//! Worked examples of EAPrompt: our files of shots, or the authors' own file ([`code`]). Nothing is rendered
+//! here.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -18,14 +19,14 @@ use code::{Demo, is_authors, read_authors};
 /// The pairs that the authors have an example of.
 const AUTHORS: [(&str, &str); 3] = [("en", "de"), ("en", "ru"), ("zh", "en")];
 
-/// The examples of a run, and which of them stand before a segment.
+/// The examples of a run, and the rule that selects those shown before a segment.
 pub struct Examples {
     all: Vec<Example>,
     /// Those of the segment's own languages only.
     by_pair: bool,
     /// A pair of the authors is refused without its example.
     as_code: bool,
-    /// No examples were asked for.
+    /// Examples are switched off.
     is_off: bool,
 }
 
@@ -59,7 +60,7 @@ impl Examples {
     /// The examples before a segment.
     ///
     /// # Errors
-    /// [`Error::Failed`] where the authors have an example and it is not at hand: without it, the question is not
+    /// [`Error::Failed`] where the example of the authors is missing: without it, the question would not be
     /// theirs.
     pub fn of(&self, segment: &Segment) -> Result<Vec<&Example>, Error> {
         let found: Vec<_> = self.all.iter().filter(|e| !self.by_pair || e.is_of(segment)).collect();
@@ -76,7 +77,8 @@ impl Examples {
     }
 }
 
-/// For the signature: `pair(english-german)`, those of a segment's own languages out of these; `all(...)`; or `0`.
+/// For the signature: `pair(english-german)`, the pairs whose examples are shown before segments of their own
+/// languages; `all(...)`; or `0`.
 impl fmt::Display for Examples {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pair =
@@ -126,7 +128,7 @@ pub struct Example {
     pub answer: Answer,
 }
 
-/// What the answer to an example says.
+/// Content of the answer to an example.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     /// Errors, to be written in the layout of the preset.
@@ -136,7 +138,7 @@ pub enum Answer {
 }
 
 impl Example {
-    /// Whether the example translates between the segment's languages, whatever their regions and scripts.
+    /// True if the example translates between the segment's languages, in any region and script.
     fn is_of(&self, segment: &Segment) -> bool {
         let same = |name: &str, lang: &lang::Lang| plain(name) == plain(lang.name());
         same(&self.source_lang, &segment.src_lang) && same(&self.target_lang, &segment.tgt_lang)

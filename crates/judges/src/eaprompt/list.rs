@@ -1,5 +1,5 @@
 //! Free text of EAPrompt: errors listed under `Major errors` and `Minor errors`, a score in its tag, two
-//! counts. It weighs nothing. No reading was published; this is ours.
+//! counts. Nothing is weighed. The authors published no reader; this is ours.
 
 use crate::{
     Error,
@@ -9,7 +9,7 @@ use crate::{
 
 const QUOTES: &[(char, char)] = &[('"', '"'), ('“', '”'), ('„', '“'), ('«', '»'), ('「', '」'), ('‘', '’')];
 
-/// The errors listed in an answer; one that says it in prose only has none.
+/// The errors listed in an answer; an answer in prose has none.
 ///
 /// # Errors
 /// [`Error::Refused`], or [`Error::Unparsable`] for an empty answer.
@@ -21,7 +21,7 @@ pub fn read(answer: &str) -> Result<Vec<ErrorSpan>, Error> {
 /// The errors of an answer whose lists are counted: a numbered line without a quoted span is an error too.
 ///
 /// # Errors
-/// As [`read`], and [`Error::Unparsable`] for an answer without lists.
+/// Those of [`read`], and [`Error::Unparsable`] for an answer without lists.
 pub fn count(answer: &str) -> Result<Vec<ErrorSpan>, Error> {
     if !answer.lines().any(|line| header(plain(line)).is_some()) {
         return Err(reading::unusable(answer, "no list of major or minor errors"));
@@ -53,7 +53,7 @@ fn lines(answer: &str) -> Result<Vec<(Severity, &str)>, Error> {
             }
             None => line,
         };
-        // A paragraph that sums up ends the lists.
+        // A concluding paragraph ends the lists.
         let text = plain(line);
         if text.to_lowercase().starts_with("based on the above") || text.starts_with("<score>") {
             list = None;
@@ -143,12 +143,12 @@ pub fn score(answer: &str) -> Result<f64, Error> {
 /// `x, x` in the last line of an answer.
 ///
 /// # Errors
-/// As [`counts`].
+/// Those of [`counts`].
 pub fn last_counts(answer: &str) -> Result<[usize; 2], Error> {
     counts(answer.trim_end().lines().last().unwrap_or_default())
 }
 
-/// `x, x`: how many major and minor errors.
+/// `x, x`: the numbers of major and minor errors.
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`] when the answer is anything else.

@@ -24,13 +24,14 @@ use words::{WORDS, Words};
 /// The format of an index folder; one in another format must be rebuilt.
 const FORMAT: u32 = 1;
 
-/// The file that makes a folder an index. It is written last, so that an interrupted build does not count as one.
+/// The file that makes a folder an index. It is written last, so that an interrupted build does not count as
+/// one.
 const MANIFEST: &str = "evidence.json";
 
 /// The file that marks a folder as one that a build is filling.
 const BEGUN: &str = ".building";
 
-/// How much memory the writer fills before it writes a part of the index.
+/// Memory that the writer fills before it writes a part of the index.
 const WRITER_BYTES: usize = 128 << 20;
 
 /// The most passages that one search finds.
@@ -39,14 +40,14 @@ const MAX_HITS: usize = 10_000;
 /// The weight of a word in the title relative to one in the text.
 const TITLE_BOOST: f32 = 2.0;
 
-/// What an index folder says about itself.
+/// The manifest of an index folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     format: u32,
     pub passages: u64,
     /// Hash of the format and of all passages in order.
     pub sha256: String,
-    /// What it was built from.
+    /// The input that it was built from.
     pub built_from: String,
 }
 
@@ -70,8 +71,8 @@ struct Fields {
 /// Builds an index of a file or of all files below a folder.
 ///
 /// # Errors
-/// [`Error::NotEmpty`] if `out` already holds something, [`Error::NoText`] if the input has no passages, and whatever
-/// [`read::passages`] returns.
+/// [`Error::NotEmpty`] if `out` is not empty, [`Error::NoText`] if the input has no passages, and any error
+/// of [`read::passages`].
 ///
 /// # Panics
 /// Never: everything in the manifest can be serialized.
@@ -91,7 +92,7 @@ pub fn build(input: &Path, out: &Path) -> Result<(Manifest, read::Skipped), Erro
     put(&out.join(BEGUN), &[])?;
     let built = write(input, out);
     if built.is_err() {
-        // The folder was empty before; the error that counts is the first one.
+        // The folder was empty before; the first error is the one that is returned.
         let _ = clear(out);
     }
     built
@@ -193,20 +194,20 @@ impl Index {
         Ok(Self { manifest, reader, fields })
     }
 
-    /// What the folder says about itself.
+    /// The manifest of the folder.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// The first eight digits of the hash of all passages, as a signature has it.
+    /// The first eight digits of the hash of all passages, as in signatures.
     #[must_use]
     pub fn fingerprint(&self) -> &str {
         &self.manifest.sha256[..8]
     }
 
-    /// The best passages for a few words, at most `limit`; equally good ones in the order of the input. A passage need
-    /// not contain every word.
+    /// The best passages for a few words, at most `limit`; equally good ones in the order of the input. A
+    /// passage need not contain every word.
     ///
     /// # Errors
     /// [`Error::Tantivy`] if the folder's files are damaged.
@@ -215,7 +216,7 @@ impl Index {
         if clauses.is_empty() || limit == 0 {
             return Ok(Vec::new());
         }
-        // No more than there are: a place is set aside for each.
+        // At most as many as there are passages, since memory is allocated for each.
         let there = usize::try_from(self.manifest.passages).unwrap_or(usize::MAX).min(MAX_HITS);
         let limit = limit.min(there.max(1));
         caught(|| self.found(clauses, limit)).unwrap_or_else(|| {

@@ -1,5 +1,5 @@
-//! The user's documents as passages: plain text, Markdown, JSON lines (dumps of Wikipedia and Wiktionary as their usual
-//! converters write them), glossaries as TSV. It reads neither archives nor wiki markup.
+//! The user's documents as passages: plain text, Markdown, JSON lines (dumps of Wikipedia and Wiktionary as
+//! their usual converters write them), glossaries as TSV. Archives and wiki markup are not read.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ const TITLES: &[&str] = &["title", "word", "term", "headword", "name", "source"]
 const TEXTS: &[&str] =
     &["text", "definition", "meaning", "gloss", "explanation", "translation", "target", "content", "extract"];
 
-/// What was skipped.
+/// Counts of skipped files and entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
     /// Files of other kinds in the folder or below.
@@ -37,7 +37,8 @@ pub type Take<'a> = dyn FnMut(Passage) -> Result<(), Error> + 'a;
 /// Reads a file, or all files below a folder in the order of their names, passage by passage.
 ///
 /// # Errors
-/// [`Error::Io`], [`Error::Line`] for a line that is not what the file's extension promises, and what `take` returns.
+/// [`Error::Io`], [`Error::Line`] for a line that does not have the format of the file's extension, and the
+/// errors of `take`.
 pub fn passages(input: &Path, take: &mut Take) -> Result<Skipped, Error> {
     let mut skipped = Skipped::default();
     if fs::metadata(input).is_ok_and(|there| !there.is_dir() && !there.is_file()) {
@@ -71,7 +72,7 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     entries.sort();
     let mut found = Vec::new();
     for path in entries {
-        // A link to a folder may lead back here, and what is no plain file may never end.
+        // A link to a folder may lead back here, and a special file may never end.
         let kind = fs::symlink_metadata(&path).map_err(io)?;
         if kind.is_dir() {
             found.extend(files(&path)?);
@@ -86,7 +87,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Reads a file and says whether it is of a kind that can be read.
+/// Reads a file and returns true if its kind can be read.
 fn read_file(path: &Path, name: String, take: &mut Take, skipped: &mut Skipped) -> Result<bool, Error> {
     let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
     let file = Source { path, name };
@@ -102,7 +103,7 @@ fn read_file(path: &Path, name: String, take: &mut Take, skipped: &mut Skipped) 
     Ok(true)
 }
 
-/// A file, and what it is called in passages' origins.
+/// A file, and its name in passages' origins.
 struct Source<'a> {
     path: &'a Path,
     name: String,
@@ -168,8 +169,8 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// A glossary: the first column is the term, the others explain it. The first line is a header if it begins with a
-    /// known name.
+    /// A glossary: the first column is the term, the others explain it. The first line is a header if it
+    /// begins with a known name.
     fn tsv(&self, take: &mut Take, skipped: &mut Skipped) -> Result<(), Error> {
         let mut header: Vec<String> = Vec::new();
         for line in self.lines()? {

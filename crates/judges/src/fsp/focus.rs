@@ -1,12 +1,12 @@
-//! What one question of FSP shows and what it judges: the texts of a group, or of a window of it, and the focus in them.
-//! It asks nothing.
+//! Content of one question of FSP: the texts of a group, or of a window of it, and the focus in them. No
+//! model is called here.
 
 use std::ops::Range;
 
 use super::sentences;
 use crate::segment::{JOINT, Segment};
 
-/// All that a prompt shows besides its focus: the shared prefix of a group's prompts.
+/// The texts of a prompt without its focus: the shared prefix of a group's prompts.
 pub(super) struct Document<'a> {
     pub source_lang: &'a str,
     pub source: String,
@@ -14,13 +14,13 @@ pub(super) struct Document<'a> {
     pub target: String,
 }
 
-/// What one question judges: a segment's hypothesis, or a sentence of it.
+/// The focus of one question: a segment's hypothesis, or a sentence of it.
 pub(super) struct Focus<'a> {
-    /// In the group.
+    /// Index of the segment in the group.
     pub segment: usize,
     /// Number of the sentence in the segment, from 0.
     pub sentence: usize,
-    /// Bytes of the hypothesis.
+    /// Byte range in the hypothesis.
     pub range: Range<usize>,
     pub text: &'a str,
 }
@@ -49,12 +49,12 @@ impl Focus<'_> {
         }
     }
 
-    /// What is shown of the group, and the byte of its translation at which the focus stands.
+    /// The shown part of the group, and the byte offset of the focus in its translation.
     pub fn shown<'g>(&self, group: &'g [Segment], parts: usize) -> (Document<'g>, usize) {
         let window = self.window(group, parts);
         if let ([only], true) = (group, parts > 1) {
             let (targets, sources) = (sentences::split(&only.hypothesis), sentences::split(&only.source));
-            // As far into the source as into the translation, and a sentence more on either side.
+            // As far into the source as into the translation, and one more sentence on either side.
             let scaled = |at: usize| at * sources.len() / targets.len();
             let last = (scaled(window.end) + 1).min(sources.len() - 1);
             let source = sources[scaled(window.start).saturating_sub(1)].start..sources[last].end;

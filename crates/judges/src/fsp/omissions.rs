@@ -18,7 +18,7 @@ use crate::{
 /// The question.
 pub const PROMPT: File = File { name: "fsp/omissions.j2", text: include_str!("omissions.j2") };
 
-/// The most omissions that an answer may name.
+/// Maximum number of omissions of an answer.
 const MAX: usize = 50;
 
 /// The question about a document, and the segment and text of each sentence of its source.
@@ -57,10 +57,10 @@ pub struct Sentence<'a> {
     text: &'a str,
 }
 
-/// Asks, and gives each segment its omitted sentences as errors.
+/// Asks the question, and returns the omitted sentences of each segment as errors.
 ///
 /// # Errors
-/// What keeps the answer from being used.
+/// The reason why the answer cannot be used.
 pub fn find(
     panel: &Panel,
     chat: &Chat,
@@ -109,7 +109,7 @@ fn read(answer: &str, sentences: &[Sentence]) -> Result<Vec<(usize, ErrorSpan)>,
         let Some(omitted) = sentence.checked_sub(1).and_then(|at| sentences.get(at)) else {
             return Err(reading::unusable(answer, &format!("there is no sentence `{sentence}`")));
         };
-        // A sentence that is named twice is left out once.
+        // A sentence that is named twice counts as one omission.
         if !std::mem::replace(&mut seen[sentence - 1], true) {
             found.push((omitted.segment, omitted.error(severity)));
         }
@@ -125,7 +125,8 @@ impl Sentence<'_> {
     }
 }
 
-/// Adds omitted sentences to a segment's errors; omissions that a focus marked inside such a sentence give way.
+/// Adds omitted sentences to a segment's errors; they replace omissions that a focus marked inside such a
+/// sentence.
 pub fn add(errors: &mut Vec<ErrorSpan>, omitted: Vec<ErrorSpan>) {
     for sentence in omitted {
         let inside = |error: &ErrorSpan| {

@@ -1,5 +1,5 @@
 //! Sentences of a text by Unicode's rules (UAX #29), scripts without spaces included, and windows over a list
-//! of pieces. It knows no language: abbreviations can end a sentence.
+//! of pieces. No language has rules of its own: abbreviations can end a sentence.
 
 use std::ops::Range;
 
@@ -42,21 +42,21 @@ pub fn split(text: &str) -> Vec<Range<usize>> {
     sentences
 }
 
-/// The break before the opening marks that stand directly before it: the rules count them to the sentence that
-/// ended, which is wrong where no space stands between sentences (`走了。“为什么`).
+/// The break before the opening marks that stand directly before it: the rules count them to the sentence
+/// that ended, which is wrong where no space stands between sentences (`走了。“为什么`).
 fn before_openers(text: &str, at: usize) -> usize {
     let goes_on = text[at..].starts_with(|c: char| !c.is_whitespace());
     if goes_on { text[..at].trim_end_matches(OPENERS).len() } else { at }
 }
 
-/// Whether a text that stands for a whole document holds more than a segment does.
+/// True if a text that stands for a whole document is longer than a usual segment.
 #[must_use]
 pub fn is_document(text: &str) -> bool {
     text.trim().contains('\n') || split(text).len() > MAX_SEGMENT
 }
 
-/// The pieces, of `n`, that are shown around piece `at` when a text is too long: `parts` is 1 for all of them,
-/// 2 for about half, and so on. Neighbours share a window, so that their prompts begin alike.
+/// The pieces, of `n`, that are shown around piece `at` when a text is too long: `parts` is 1 for all of
+/// them, 2 for about half, and so on. Neighbours share a window, so that their prompts begin alike.
 ///
 /// ```
 /// use tribunal_judges::fsp::sentences::window;

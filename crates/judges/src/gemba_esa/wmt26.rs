@@ -1,5 +1,5 @@
-//! What the prompts of WMT 2026 show beside a translation: instructions by domain, and a reference with its kind. It
-//! asks nothing; [`super`] does.
+//! Content of the prompts of WMT 2026 besides a translation: instructions by domain, and a reference with its
+//! kind. The calls are in [`super`].
 
 use std::collections::BTreeSet;
 
@@ -25,11 +25,11 @@ const REFERENCE: File =
 /// The prompts' files.
 pub const FILES: [File; 5] = [SYSTEM, SPANS, SCORE, DOMAINS, REFERENCE];
 
-/// How a thinking model is sampled, in all stages. Source: the baseline's `run_qe_local.py`.
+/// Sampling of a thinking model, in all stages. Source: the baseline's `run_qe_local.py`.
 pub const TEMPERATURE: f32 = 0.6;
 pub const TOP_P: f32 = 0.95;
 
-/// The most tokens of a thought. Source: as above.
+/// Maximum number of tokens of a thought. Source: the baseline's `run_qe_local.py`.
 pub const THOUGHT_BUDGET: f64 = 8192.0;
 
 /// The domain that stands for all others.
@@ -38,19 +38,19 @@ const GENERAL: &str = "general";
 /// The domains that have instructions.
 const KNOWN: [&str; 7] = ["news", "factchecking", "speech", "social", "software", "edu", GENERAL];
 
-/// Whose instructions a segment is shown.
+/// Selection of the domain whose instructions are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Domain {
     /// Those of its own domain.
     OfSegment,
-    /// Those of this domain, whatever the segment's.
+    /// Those of this domain, for all segments.
     Given(&'static str),
     /// None.
     Hidden,
 }
 
 impl Domain {
-    /// The domain whose instructions a segment is shown; the general one if it has none that is known.
+    /// The domain whose instructions a segment is shown; the general one if its own has none.
     fn of(self, segment: &Segment) -> Option<&str> {
         let own = segment.domain.as_deref().filter(|domain| KNOWN.contains(domain));
         match self {
@@ -60,7 +60,7 @@ impl Domain {
         }
     }
 
-    /// What to know of segments whose domains have no instructions.
+    /// Notes on segments whose domains have no instructions.
     #[must_use]
     pub fn notes(self, segments: &[Segment]) -> Vec<String> {
         if self != Self::OfSegment {
@@ -85,7 +85,7 @@ impl Domain {
     }
 }
 
-/// What a prompt shows beside source and translation.
+/// Content of a prompt besides source and translation.
 pub struct Shown {
     pub domain: Domain,
     pub reference: bool,
@@ -105,8 +105,8 @@ impl Shown {
     /// The question for the error spans of a segment.
     ///
     /// # Errors
-    /// [`Error::Failed`] if the reference is to be shown and the segment has none, or for a template that cannot be
-    /// filled in.
+    /// [`Error::Failed`] if the reference is to be shown and the segment has none, or for a template that
+    /// cannot be filled in.
     pub fn spans(&self, prompts: &Prompts, segment: &Segment) -> Result<Chat, Error> {
         self.chat(prompts, SPANS, segment, "")
     }
@@ -114,7 +114,7 @@ impl Shown {
     /// The question for the score, with the answer to the first one.
     ///
     /// # Errors
-    /// As [`Shown::spans`].
+    /// Those of [`Shown::spans`].
     pub fn score(&self, prompts: &Prompts, segment: &Segment, spans: &str) -> Result<Chat, Error> {
         self.chat(prompts, SCORE, segment, spans)
     }

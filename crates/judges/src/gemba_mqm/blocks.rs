@@ -1,5 +1,5 @@
-//! The form of `strict` answers in blocks of severity, for GEMBA-MQM and GEMBA-ESA, and its parser. [`super::parse`] reads
-//! unconstrained answers.
+//! The form of `strict` answers in blocks of severity, for GEMBA-MQM and GEMBA-ESA, and its parser.
+//! Unconstrained answers are read in [`super::parse`].
 //!
 //! ```text
 //! Critical:
@@ -10,9 +10,9 @@
 //! fluency/grammar - "wäre"
 //! ```
 //!
-//! Categories are those of the prompt. An omission takes its span from the source, all else from the translation,
-//! verbatim and on one line. Since GEMBA weighs a non-translation as critical wherever it is named, only the worst
-//! block can name one. A double quote ends a span, so that no span holds one.
+//! Categories are those of the prompt. An omission takes its span from the source, all else from the
+//! translation, verbatim and on one line. Since GEMBA weighs a non-translation as critical wherever it is
+//! named, only the worst block can name one. A double quote ends a span, so that no span holds one.
 
 use crate::{
     Error,
@@ -81,8 +81,8 @@ fn title(severity: Severity) -> String {
     name[..1].to_uppercase() + &name[1..]
 }
 
-/// Reads an answer about these texts in the layout that [`form`] enforces, and just as strictly: a span that is not in
-/// its text makes it unusable, and so does a non-translation outside the worst block.
+/// Reads an answer about these texts in the layout that [`form`] enforces, and just as strictly: a span that
+/// is not in its text makes it unusable, and so does a non-translation outside the worst block.
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`] for any other answer.

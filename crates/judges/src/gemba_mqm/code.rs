@@ -1,5 +1,5 @@
-//! GEMBA's own reading of an answer and its own score, number for number, faults included: what it cannot
-//! read is perfect. It is behaviour to compare with, not to rely on; [`super::parse`] is ours.
+//! GEMBA's own reader of an answer and its own score, number for number, faults included: an answer that it
+//! cannot read is perfect. It is behaviour to compare with, not to rely on; [`super::parse`] is ours.
 //!
 //! Source: `gemba/gemba_mqm_utils.py`, `parse_mqm_answer` and `parse_broken_json`.
 
@@ -13,20 +13,20 @@ use crate::{
 /// The blocks of an answer, worst first.
 const BLOCKS: [Severity; 3] = [Severity::Critical, Severity::Major, Severity::Minor];
 
-/// An answer as GEMBA reads it.
+/// An answer as parsed by GEMBA.
 #[derive(Debug, Default, PartialEq)]
 pub struct Blocks {
-    /// Block and text of each error, worst block first, as they stand in the answer.
+    /// Block and text of each error, worst block first, in the order of the answer.
     pub entries: Vec<(Severity, String)>,
-    /// How many lines are a block's header and nothing else.
+    /// Number of lines that are a block's header and nothing else.
     pub n_headers: usize,
 }
 
-/// Reads an answer; nothing is ever unreadable.
+/// Reads an answer; no answer is unreadable.
 ///
-/// Rules: a header stands alone on its line; a line with `no-error` or `no error` in it is dropped, wherever
-/// it says so; any other line under a header is an error, commentary and `none` too; a line with
-/// `non-translation` in it is critical.
+/// Rules: a header stands alone on its line; a line that contains `no-error` or `no error` is dropped; any
+/// other line under a header is an error, commentary and `none` too; a line that contains `non-translation`
+/// is critical.
 #[must_use]
 pub fn read(answer: &str) -> Blocks {
     if answer.starts_with("{\"improved translation\"") {
@@ -88,7 +88,7 @@ fn halves(line: &str) -> (&str, &str) {
     }
 }
 
-/// The branch for answers of another GEMBA prompt, which a model can still stumble into.
+/// The branch for answers of another GEMBA prompt, which a model can still give.
 fn read_json(answer: &str) -> Blocks {
     let errors = match serde_json::from_str::<Value>(answer) {
         Ok(answer) => answer.get("errors").cloned().unwrap_or_default(),
@@ -102,7 +102,7 @@ fn read_json(answer: &str) -> Blocks {
     blocks
 }
 
-/// What Python's `for` walks over: a list's elements, a string's characters, a map's keys.
+/// The items of Python's `for` loop: a list's elements, a string's characters, a map's keys.
 fn items(value: &Value) -> Vec<String> {
     match value {
         Value::Array(list) => list.iter().map(|v| v.as_str().map_or(v.to_string(), Into::into)).collect(),

@@ -1,12 +1,12 @@
-//! A reading of free text in GEMBA-MQM's blocks: tolerant of layout where the meaning is plain, and never a score
-//! for an answer without blocks. GEMBA's own reading is in [`super::code`]; [`super::blocks`] is for answers that are
-//! held to the layout.
+//! A reader of free text in GEMBA-MQM's blocks: tolerant of layout where the meaning is plain, and without a
+//! score for an answer without blocks. GEMBA's own reader is in [`super::code`]; [`super::blocks`] is for
+//! constrained answers.
 //!
-//! It accepts headers in any case, in markdown emphasis or as headings, with the first entry on the same line;
-//! bullets and numbers; `category - "span"`, `[category]-[span]` and a category alone; `none`, `n/a` and `no-error` for
-//! an empty block, and as a span for no error at all, unless one of the texts has these words; text before the first
-//! header and thoughts up to `</think>`; remarks after the last entry of the last block. Anything else under a header
-//! makes the answer unusable.
+//! It accepts headers in any case, in markdown emphasis or as headings, with the first entry on the same
+//! line; bullets and numbers; `category - "span"`, `[category]-[span]` and a category alone; `none`, `n/a`
+//! and `no-error` for an empty block, and as a span for no error at all, unless one of the texts has these
+//! words; text before the first header and thoughts up to `</think>`; remarks after the last entry of the
+//! last block. Anything else under a header makes the answer unusable.
 
 use crate::{
     Error,
@@ -28,7 +28,8 @@ const QUOTES: &[(char, char)] = &[
     ('`', '`'),
 ];
 
-/// Reads an answer about these texts, which settle where a quoted span ends when it holds quotes itself.
+/// Reads an answer about these texts, which determine where a quoted span ends when it contains quotes
+/// itself.
 ///
 /// # Errors
 /// [`Error::Refused`], or [`Error::Unparsable`] when no block is found or a line of a block is not an entry.
@@ -73,7 +74,7 @@ pub fn read(answer: &str, source: &str, target: &str) -> Result<Vec<ErrorSpan>, 
     Ok(errors)
 }
 
-/// A block's severity and what stands behind the header on its line.
+/// A block's severity and the rest of the header's line.
 fn header(line: &str) -> Option<(Severity, &str)> {
     let (name, rest) = line.split_once([':', '：'])?;
     let name = name.trim_matches(|c: char| c == '*' || c.is_whitespace()).to_lowercase();
@@ -83,7 +84,7 @@ fn header(line: &str) -> Option<(Severity, &str)> {
     Some((severity, plain(rest)))
 }
 
-/// What a line under a header says.
+/// Meaning of a line under a header.
 enum Line {
     Error(ErrorSpan),
     NoError,
@@ -111,7 +112,7 @@ fn read_line(line: &str, severity: Severity, source: &str, target: &str) -> Line
     if error.category == "no-error" {
         return Line::NoError;
     }
-    // As in GEMBA, a non-translation is critical whatever block it stands in.
+    // As in GEMBA, a non-translation is critical in any block.
     let severity = if error.category == "non-translation" { Severity::Critical } else { error.severity };
     Line::Error(ErrorSpan { severity, ..error })
 }
@@ -168,7 +169,7 @@ mod tests {
     const SOURCE: &str = "the account holder said \"no\" twice";
     const TARGET: &str = "der Inhaber wäre \"nein\" dir involvement";
 
-    /// The answer's errors, one a line, or why there are none.
+    /// The answer's errors, one a line, or the reason why there are none.
     fn seen(answer: &str) -> String {
         match read(answer, SOURCE, TARGET) {
             Ok(errors) => errors

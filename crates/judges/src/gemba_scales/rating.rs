@@ -1,8 +1,8 @@
-//! The three scales and their readings of an answer: ours, and GEMBA's own. It asks nothing.
+//! The three scales and their readers of an answer: ours, and GEMBA's own. No model is called here.
 
 use crate::{code::python::ascii_digits, llm::ResponseFormat};
 
-/// What a rating is made of.
+/// Scale of a rating.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// 0 to 100.
@@ -53,7 +53,7 @@ impl Scale {
         }
     }
 
-    /// Why an answer without a rating cannot be used.
+    /// The reason why an answer without a rating cannot be used.
     #[must_use]
     pub fn missing(self) -> &'static str {
         match self {
@@ -64,7 +64,7 @@ impl Scale {
     }
 }
 
-/// Lower case, without what models put around a rating.
+/// Lower case, without the marks that models put around a rating.
 fn plain(answer: &str) -> String {
     let around = |c: char| c.is_whitespace() || "\"'`*.“”[]".contains(c);
     let stars = answer.trim();
@@ -90,7 +90,7 @@ fn index(n: usize) -> Option<f64> {
     u8::try_from(n).ok().map(f64::from)
 }
 
-/// The stars that GEMBA finds: the one number on which all its patterns agree.
+/// The stars that GEMBA takes from an answer: the one number on which all its patterns agree.
 ///
 /// Source: `gemba/prompt.py`, `validate_stars`: the number of `*` and of `★`, a number word between spaces or
 /// a digit before `star`, and the only run of digits.
@@ -112,7 +112,7 @@ pub fn stars_as_code(answer: &str) -> Option<f64> {
     }
 }
 
-/// The only run of digits, whatever its size.
+/// The only run of digits, of any size.
 fn read_digits(text: &str) -> Option<usize> {
     let text = ascii_digits(text);
     let mut runs = text.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty());
@@ -122,7 +122,7 @@ fn read_digits(text: &str) -> Option<usize> {
     }
 }
 
-/// The class that GEMBA finds: the only one whose words are in the answer, in any case.
+/// The class that GEMBA takes from an answer: the only one whose words are in it, in any case.
 ///
 /// Source: `gemba/prompt.py`, `parse_classes`.
 #[must_use]

@@ -1,8 +1,8 @@
-//! Raters' errors in the words that the prompt knows: what a tuned model is taught to say. It writes no answer.
+//! Raters' errors in the words of the prompt: the targets of a tuned model. No answer is written here.
 //!
-//! Raters use categories that the prompt has not: those are taught as the nearest that it has. Source errors are no
-//! fault of the translation and neutral errors cost nothing, so neither is taught. A non-translation is critical: it
-//! weighs as much as the whole scale.
+//! Categories of raters that the prompt does not have are replaced by the nearest that it has. Source errors
+//! are no fault of the translation and neutral errors cost nothing, so neither is a target. A non-translation
+//! is critical: it weighs as much as the whole scale.
 
 use crate::{
     mqm::{ErrorSpan, Severity, Side},
@@ -20,7 +20,7 @@ const TYPES: &[(&str, &[&str])] = &[
 
 const OMISSION: &str = "accuracy/omission";
 
-/// The errors of a unit in the order in which they are to be named: along the translation, then omissions along the
+/// The errors of a unit in the order of the target answer: along the translation, then omissions along the
 /// source. Where there are more than `most`, the worst remain.
 #[must_use]
 pub fn errors(group: &[Segment], errors: &[Vec<ErrorSpan>], most: usize) -> Vec<ShotError> {
@@ -39,7 +39,7 @@ pub fn errors(group: &[Segment], errors: &[Vec<ErrorSpan>], most: usize) -> Vec<
     taught.into_iter().map(|(_, error)| error).collect()
 }
 
-/// One error with its side and its place there; `None` where there is nothing to teach.
+/// One error with its side and its place there; `None` where it is no target.
 fn one(segment: &Segment, error: &ErrorSpan) -> Option<(Side, usize, ShotError)> {
     if error.severity == Severity::Neutral || ["no-error", "source error"].contains(&error.category.as_str())
     {
@@ -68,8 +68,8 @@ fn side_of(error: &ShotError) -> Side {
     if error.category == OMISSION { Side::Source } else { Side::Target }
 }
 
-/// The prompt's nearest category for an error that is marked in the translation. An omission marked there shows the
-/// place where something is missing, which the prompt has no word for: the place is wrong as it stands.
+/// The prompt's nearest category for an error that is marked in the translation. An omission marked there
+/// shows where something is missing, for which the prompt has no category: the marked text counts as wrong.
 fn in_target(category: &str) -> String {
     let (top, kind) = category.split_once('/').unwrap_or((category, ""));
     let Some((_, kinds)) = TYPES.iter().find(|(name, _)| *name == top) else {

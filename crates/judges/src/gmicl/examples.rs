@@ -1,5 +1,6 @@
-//! Rated translations as examples: read from a test set in mt-metrics-eval's layout or from a JSONL file, joined
-//! to the granularity of the prompt, and named or drawn by the seed. How they are written into a prompt is the judge's.
+//! Rated translations as examples: read from a test set in mt-metrics-eval's layout or from a JSONL file,
+//! joined to the granularity of the prompt, and named or drawn by the seed. The judge writes them into its
+//! prompt.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,7 +33,8 @@ use crate::{
 /// Documents in one example of five.
 const DOCS: usize = 5;
 
-/// One rated segment. A line of a JSONL file has these fields; lines of one system and document stand in order.
+/// One rated segment. A line of a JSONL file has these fields; lines of one system and document stand in
+/// order.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rated {
@@ -73,8 +75,8 @@ pub enum Documents {
 /// `n` examples of a granularity from all that the file or folder holds.
 ///
 /// # Errors
-/// [`Error::Read`], [`Error::Shot`] for a line that cannot be read, and [`Error::Conflict`] for a document that is not
-/// rated and when there are fewer than `n` examples of this granularity.
+/// [`Error::Read`], [`Error::Shot`] for a line that cannot be read, and [`Error::Conflict`] for a document
+/// that is not rated and when there are fewer than `n` examples of this granularity.
 pub fn choose(
     path: &Path,
     choice: &Documents,
@@ -163,8 +165,8 @@ fn draw(
     Ok(pool[..n].iter().map(|segments| join(segments)).collect())
 }
 
-/// The first segment under judgement whose source stands in an example, as a whole or in a telling sentence, whichever
-/// way the two are cut or written.
+/// The first segment under judgement whose source occurs in an example, as a whole or in a characteristic
+/// sentence, independent of segmentation and spelling.
 pub fn overlapping<'s>(examples: &[Shot], segments: &'s [Segment]) -> Option<&'s Segment> {
     let known = TrainedOn::of("the examples", examples.iter().map(|example| example.source.as_str()));
     segments.iter().find(|segment| known.knows(&segment.source))
@@ -176,7 +178,8 @@ fn rated_part(document: &Document) -> Option<Vec<&Rated>> {
     (!rated.is_empty()).then_some(rated)
 }
 
-/// Documents of one language pair, of any system, shuffled and in groups of five; an incomplete last group is left out.
+/// Documents of one language pair, of any system, shuffled and in groups of five; an incomplete last group is
+/// left out.
 fn five_documents<'a>(documents: &'a BTreeMap<Key, Document>, random: &mut SplitMix) -> Vec<Vec<&'a Rated>> {
     let mut by_pair: BTreeMap<&str, Vec<Vec<&Rated>>> = BTreeMap::new();
     for ((pair, ..), document) in documents {
@@ -211,15 +214,15 @@ fn rated_file(path: &Path) -> Result<BTreeMap<Key, Document>, Error> {
     for (idx, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let rated: Rated = serde_json::from_str(line).map_err(|e| wrong_line(path, idx, &e))?;
         let pair = format!("{}-{}", rated.source_lang, rated.target_lang);
-        // A line that names no document stands alone.
+        // A line without a document's name is a document of its own.
         let doc = if rated.doc.is_empty() { format!("line {idx:09}") } else { rated.doc.clone() };
         documents.entry((pair, rated.system.clone(), doc)).or_default().push(Some(rated));
     }
     Ok(documents)
 }
 
-/// The rated translations of every language pair of the folder that has `human-scores/LP.mqm.RATER.seg.rating`;
-/// of several raters of a segment the first by name.
+/// The rated translations of every language pair of the folder that has
+/// `human-scores/LP.mqm.RATER.seg.rating`; of several raters of a segment the first by name.
 fn rated_testset(dir: &Path) -> Result<BTreeMap<Key, Document>, Error> {
     let conflict = |error: read::Error| Error::Conflict(error.to_string());
     let pairs = layout::rated_pairs(dir, "mqm").map_err(conflict)?;
@@ -281,8 +284,8 @@ fn rated(segment: &Segment, errors: &[Marked]) -> Rated {
     }
 }
 
-/// A category in the words of the prompt, which knows neither locale conventions nor source errors: those are
-/// `other`. `None` for no error.
+/// The prompt's category for a category of the typology; `other` for locale conventions and source errors,
+/// which the prompt does not have. `None` for no error.
 fn prompt_category(category: &str) -> Option<String> {
     let path = typology::normalise(category);
     match path.split('/').next().unwrap_or_default() {

@@ -1,4 +1,4 @@
-//! What HiMATE's agents answer: the forms of `strict`, and how answers are read. It asks nothing.
+//! Answers of HiMATE's agents: the forms of `strict`, and their readers. No model is called here.
 //!
 //! `strict` is JSON. `paper` reads the layout that the worked cases show: `Error Exist: Yes. Error Severity:
 //! Major. ...`, `I agree with him.`
@@ -31,7 +31,7 @@ pub(super) const FILES: &[File] = &[EVALUATE, LOCATE, SINGLE, CORRECT, TIER1, TI
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Finding {
-    /// The path that the single agent names; a tier-2 agent has only one.
+    /// The category's path, named by the single agent; a tier-2 agent has only one.
     #[serde(default)]
     pub category: String,
     /// Empty where the explanation of a tier-2 agent quotes nothing of the text.
@@ -40,7 +40,7 @@ pub(super) struct Finding {
     pub severity: Severity,
     #[serde(default)]
     pub explanation: String,
-    /// How sure the model was of the span.
+    /// The model's confidence in the span.
     #[serde(skip)]
     pub confidence: Option<f64>,
 }
@@ -52,7 +52,7 @@ impl Finding {
         Self { category: String::new(), span, severity, explanation, confidence: None }
     }
 
-    /// The same finding with how sure the model was of its span.
+    /// The finding with the model's confidence in its span.
     pub fn weighed(self, reply: &Reply) -> Self {
         let mut named = [ErrorSpan::new("other", self.span.as_str(), self.severity)];
         confidence::note(reply, "span", &mut named);
@@ -60,7 +60,7 @@ impl Finding {
     }
 }
 
-/// What a tier-1 agent thinks of an error.
+/// A tier-1 agent's opinion of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Opinion {
     pub exists: bool,
@@ -171,7 +171,8 @@ fn with_texts(schema: Value, segment: &Segment) -> ResponseFormat {
     ResponseFormat::Json { schema, texts }
 }
 
-/// Reads a subtype evaluation; `None` is no error. `marked` is the text that errors of the subtype are marked in.
+/// Reads a subtype evaluation; `None` is no error. `marked` is the text that errors of the subtype are marked
+/// in.
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`].
@@ -242,8 +243,8 @@ pub(super) fn read_correction(text: &str, translation: &str, preset: Preset) -> 
     if correction.is_empty() || is_refusal { Err(unusable) } else { Ok(correction) }
 }
 
-/// Reads a comparison: whether the correction has removed the error. It is one of [`LETTERS`], alone or before its
-/// sentence, or one of the two sentences.
+/// Reads a comparison: whether the correction has removed the error. It is one of [`LETTERS`], alone or
+/// before its sentence, or one of the two sentences.
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`]: neither answer or both.
@@ -267,7 +268,7 @@ fn letter(text: &str) -> Option<&'static str> {
     LETTERS.into_iter().find(|letter| text.strip_prefix(letter).is_some_and(ends))
 }
 
-/// Reads a tier-1 agent's statement. In `paper` its consent is the opinion that it was asked about.
+/// Reads a tier-1 agent's statement. In `paper` its consent stands for the opinion that it agrees with.
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`].
@@ -282,7 +283,7 @@ pub(super) fn read_opinion(text: &str, preset: Preset, evaluated: Opinion) -> Re
     Ok(Opinion { exists: error_exists == YesNo::Yes, severity })
 }
 
-/// Reads a tier-2 agent's statement: whether it agrees.
+/// Reads a tier-2 agent's statement; true if it agrees.
 ///
 /// # Errors
 /// [`Error::Refused`] or [`Error::Unparsable`].
@@ -321,7 +322,7 @@ fn said_severity(text: &str) -> Result<Severity, Error> {
     word.parse().map_err(|_| reading::unusable(text, "no severity after `Error Severity:`"))
 }
 
-/// What follows the first `label:`, in any case and emphasis.
+/// The text after the first `label:`, in any case and emphasis.
 fn after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     let lower = text.to_ascii_lowercase();
     let rest = &text[lower.find(label)? + label.len()..];

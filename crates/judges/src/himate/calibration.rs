@@ -1,5 +1,5 @@
-//! HiMATE's stage-transition thresholds (Appendix D): fitted for each model, language pair and subtype, written to a
-//! file and read from it. It asks no model.
+//! HiMATE's stage-transition thresholds (Appendix D): fitted for each model, language pair and subtype,
+//! written to a file and read from it. No model is called here.
 
 use std::path::Path;
 
@@ -23,13 +23,14 @@ pub struct Thresholds {
     pub threshold: Vec<Threshold>,
 }
 
-/// One threshold with all that it holds for.
+/// One threshold with the settings that it holds for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Threshold {
     /// `en-de`.
     pub pair: String,
-    /// The subtype's path, such as `accuracy/addition`; empty for all those that have no threshold of their own.
+    /// The subtype's path, such as `accuracy/addition`; empty for all those that have no threshold of their
+    /// own.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub subtype: String,
     pub model: String,
@@ -45,13 +46,13 @@ pub struct Threshold {
     pub comparison: String,
     /// In 0..=100.
     pub percentile: f64,
-    /// How many segments and comparisons it was fitted on.
+    /// Numbers of segments and comparisons that it was fitted on.
     pub segments: usize,
     pub answers: usize,
     /// Natural logarithm: answers whose confidence is at most this are discussed.
     pub value: f64,
-    /// The first 16 digits of each hash of every source that it was fitted on (`segment::trained`); none in files of
-    /// older versions, for which nothing can be said.
+    /// The first 16 digits of each hash of every source that it was fitted on (`segment::trained`); empty in
+    /// files of older versions, whose sources are unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
 }
@@ -91,11 +92,11 @@ impl Thresholds {
     }
 }
 
-/// Up to what confidence an answer is discussed.
+/// Greatest confidence at which an answer is discussed.
 pub(super) enum Limit {
     /// This probability.
     Probability(f64),
-    /// What was fitted, and the hash of the file.
+    /// The fitted thresholds, and the hash of the file.
     Fitted(Thresholds, String),
 }
 
@@ -103,7 +104,7 @@ impl Limit {
     /// Reads the options.
     ///
     /// # Errors
-    /// [`setup::Error::Value`] for a threshold above 1, and what [`Thresholds::read`] names.
+    /// [`setup::Error::Value`] for a threshold above 1, and the errors of [`Thresholds::read`].
     pub fn of(options: &Options) -> Result<Self, setup::Error> {
         if let Some(file) = options.calibration.as_deref() {
             let (calibration, hash) = Thresholds::read(Path::new(file))?;
@@ -112,7 +113,7 @@ impl Limit {
         Ok(Self::Probability(probability(options)?))
     }
 
-    /// Checks that thresholds were fitted with what is in force now: preset, prompts, confidence,
+    /// Checks that thresholds were fitted with the settings in force: preset, prompts, confidence,
     /// comparison, in this order.
     ///
     /// # Errors
@@ -187,7 +188,7 @@ pub(super) fn probability(options: &Options) -> Result<f64, setup::Error> {
     })
 }
 
-/// The language pair of a segment as files name it.
+/// The language pair of a segment as in files.
 #[must_use]
 pub fn pair(segment: &Segment) -> String {
     format!("{}-{}", segment.src_lang, segment.tgt_lang)

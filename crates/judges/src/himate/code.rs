@@ -1,9 +1,10 @@
-//! HiMATE as its published program runs it (`pipeline.py`, `record.py`, `get_lst.py`, `score_computation.py`): the
-//! authors' texts, and answers read where and as the program reads them. [`super`] lists what differs.
+//! HiMATE as its published program runs it (`pipeline.py`, `record.py`, `get_lst.py`,
+//! `score_computation.py`): the authors' texts, and answers read as the program reads them. [`super`] lists
+//! the differences.
 //!
-//! The program works on files of sentences. One whose evaluation it cannot read is left out, and all later ones are
-//! judged by its neighbour's log; a correction that it cannot read is replaced by the sentence before. Here a segment
-//! stands for itself: both are missing verdicts.
+//! The program works on files of sentences. A sentence whose evaluation it cannot read is left out, and all
+//! later ones are judged by their neighbour's log; a correction that it cannot read is replaced by the
+//! sentence before. Here segments are independent: both are missing verdicts.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -32,10 +33,10 @@ use crate::{
 
 pub mod authors;
 
-/// Answer tokens of every question. Answers that are cut off are taken as they are.
+/// Answer tokens of every question. Answers that are cut off are used unchanged.
 const BUDGET: usize = 500;
 
-/// What stands in the log for a statement that was not made.
+/// The log's text for a statement that was not made.
 const NONE: &str = "None";
 
 /// HiMATE as published.
@@ -57,7 +58,7 @@ struct Task<'a> {
     agent: &'a Agent,
 }
 
-/// An entry of the program's log: existence and severity as the answer spells them.
+/// An entry of the program's log: existence and severity in the answer's spelling.
 #[derive(Clone, Debug, PartialEq)]
 struct LogEntry {
     exist: String,
@@ -152,7 +153,7 @@ impl Published {
         Ok(task.error(&concluded, &explanation, confidence))
     }
 
-    /// `record_SE`: what it reads, and the explanation.
+    /// `record_SE`: the log entry, and the explanation.
     fn evaluate(&self, task: &Task) -> Result<(LogEntry, String), Error> {
         let Task { pair, agent, .. } = task;
         let [first, second] = &agent.examples;
@@ -170,8 +171,8 @@ impl Published {
         })
     }
 
-    /// `record_SRc` and `record_SRv`: the evaluation as the comparison leaves it, and the comparison's probability in
-    /// percent.
+    /// `record_SRc` and `record_SRv`: the evaluation after the comparison, and the comparison's probability
+    /// in percent.
     fn reflect(
         &self,
         task: &Task,
@@ -275,7 +276,7 @@ impl Task<'_> {
         format!("Source: {}\nTranslation: {}\n", self.segment.source, self.segment.hypothesis)
     }
 
-    /// The error of a log's entry, as `score_computation.py` weighs it: a severity that is spelled otherwise counts
+    /// The error of a log's entry, as `score_computation.py` weighs it: a severity in another spelling counts
     /// nothing.
     fn error(&self, entry: &LogEntry, explanation: &str, confidence: Option<f64>) -> Option<ErrorSpan> {
         let severity = match entry.severity.as_str() {
@@ -293,7 +294,7 @@ impl Task<'_> {
 }
 
 impl LogEntry {
-    /// `record_SRv`: an `A` anywhere confirms the error, else a `B` denies it, else it stays as it was.
+    /// `record_SRv`: an `A` anywhere confirms the error, else a `B` denies it, else it is unchanged.
     fn verified(&self, answer: &str) -> Self {
         match answer {
             _ if answer.contains('A') => Self { exist: "Yes".into(), severity: self.severity.clone() },
@@ -302,7 +303,7 @@ impl LogEntry {
         }
     }
 
-    /// `record_CD` at the end: what is not denied exists.
+    /// `record_CD` at the end: an error that is not denied exists.
     fn concluded(&self) -> Self {
         let severity = if self.severity.contains("Major") {
             "Major"
@@ -322,7 +323,7 @@ fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("the pattern is a constant that compiles")
 }
 
-/// `record_SE`; the severity is found in any case and kept as it is spelled.
+/// `record_SE`; the severity is found in any case and kept in its spelling.
 fn evaluation(text: &str) -> Option<(LogEntry, String)> {
     static SEVERITY: LazyLock<Regex> =
         LazyLock::new(|| pattern(r#"(?i)Error Severity:\s*['"]?(Major|Neutral|Minor)['"]?"#));
@@ -332,8 +333,8 @@ fn evaluation(text: &str) -> Option<(LogEntry, String)> {
     Some((LogEntry { exist, severity }, explanation))
 }
 
-/// `get_stage4_final_result`. After the first reply of the tier-2 agent its superior's opinion may stand in quotation
-/// marks and extends to the first other sign; after the second it must be a bare word.
+/// `get_stage4_final_result`. After the first reply of the tier-2 agent its superior's opinion may stand in
+/// quotation marks and extends to the first other sign; after the second it must be a bare word.
 fn outcome(rounds: &[String; 4], verified: &LogEntry) -> LogEntry {
     static PHRASES: LazyLock<[Regex; 2]> = LazyLock::new(|| {
         [r#"Error Exist:\s*["']?([\w\s.]+)["']?"#, r#"Error Severity:\s*["']?([\w\s.]+)["']?"#].map(pattern)
@@ -361,7 +362,8 @@ fn outcome(rounds: &[String; 4], verified: &LogEntry) -> LogEntry {
     verified.clone()
 }
 
-/// A log-probability as the program reads it from the printed answer: of `-1e-05`, which has no point, only `-1`.
+/// A log-probability as the program reads it from the printed answer: of `-1e-05`, which has no point, only
+/// `-1`.
 fn as_printed(logprob: f64) -> Option<f64> {
     static NUMBER: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"^([-+]?\d*\.\d+e[-+]?\d+|[-+]?\d*\.\d+|[-+]?\d+)"));

@@ -11,7 +11,7 @@ use crate::{
     segment::{Segment, trained},
 };
 
-/// What the segments of a language pair gave.
+/// Confidences of the segments of a language pair.
 #[derive(Clone, Debug, Default)]
 pub struct Confidences {
     /// Segments with usable answers.
@@ -22,8 +22,8 @@ pub struct Confidences {
     sources: BTreeSet<String>,
 }
 
-/// The confidences of some segments by language pair, `jobs` segments at a time; `failed` hears of segments without usable
-/// answers.
+/// The confidences of some segments by language pair, `jobs` segments at a time; `failed` is called for
+/// segments without usable answers.
 pub fn measure(
     judge: &HiMate,
     panel: &Panel,
@@ -50,8 +50,8 @@ pub fn measure(
 }
 
 impl Confidences {
-    /// The threshold for all subtypes, then those of the subtypes that found errors, in order of their paths; empty without
-    /// a confidence. `fitted` says what they hold for, and the percentile.
+    /// The threshold for all subtypes, then those of the subtypes that found errors, in order of their paths;
+    /// empty without a confidence. `fitted` has the settings that they hold for, and the percentile.
     #[must_use]
     pub fn thresholds(&self, fitted: &Threshold) -> Vec<Threshold> {
         let mut of_subtypes: BTreeMap<&str, Vec<f64>> = BTreeMap::new();

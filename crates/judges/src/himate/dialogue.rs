@@ -1,5 +1,5 @@
-//! Stage 3 of HiMATE: a tier-1 and a tier-2 agent discuss one error (section 3.4, Table 10). It does not say
-//! which errors are discussed.
+//! Stage 3 of HiMATE: a tier-1 and a tier-2 agent discuss one error (section 3.4, Table 10). The errors to be
+//! discussed are chosen in the parent.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ pub(super) const DISCUSS: Stage = Stage::new("discuss");
 /// Answer tokens of one statement.
 const BUDGET: usize = 400;
 
-/// One statement as the chat history shows it.
+/// One statement in the chat history.
 #[derive(Serialize)]
 struct Line {
     speaker: &'static str,
@@ -35,12 +35,13 @@ struct Line {
 }
 
 impl HiMate {
-    /// The error as the agents leave it; `None` when they deny it. The discussion starts from what self-reflection
-    /// made of the error: its correction and the comparison. Each agent makes at most two statements (section 4.1).
+    /// The error after the discussion; `None` when the agents deny it. The discussion starts from the result
+    /// of self-reflection: the error's correction and the comparison. Each agent makes at most two statements
+    /// (section 4.1).
     ///
-    /// As in the authors' code: where the tier-2 agent agrees, with its first statement or with its second, the tier-1
-    /// agent's *first* opinion counts; where the tier-1 agent concedes, or the disagreement lasts, the tier-2 agent's
-    /// evaluation.
+    /// As in the authors' code: where the tier-2 agent agrees, with its first statement or with its second,
+    /// the tier-1 agent's *first* opinion counts; where the tier-1 agent concedes, or the disagreement lasts,
+    /// the tier-2 agent's evaluation.
     ///
     /// # Errors
     /// An answer that cannot be used, or none.
@@ -56,7 +57,7 @@ impl HiMate {
         let evaluated = Opinion { exists: true, severity: found.severity };
         let mut history: Vec<Line> = Vec::new();
         let first = self.hear_tier_1(task, &mut values, &mut history, evaluated)?;
-        // The evaluation stands in every case.
+        // The result is the evaluation in every case.
         if self.is_strict() && first == evaluated {
             return Ok(Some(found.clone()));
         }
@@ -72,7 +73,8 @@ impl HiMate {
         Ok(if agrees { opined } else { Some(found.clone()) })
     }
 
-    /// The tier-1 agent's opinion, which is added to the history. `evaluated` is what it is asked about.
+    /// The tier-1 agent's opinion, which is added to the history. `evaluated` is the opinion that it is asked
+    /// about.
     fn hear_tier_1(
         &self,
         task: &Task,
@@ -92,7 +94,7 @@ impl HiMate {
         Ok(opinion)
     }
 
-    /// Whether the tier-2 agent agrees; its words are added to the history.
+    /// True if the tier-2 agent agrees; its statement is added to the history.
     fn hear_tier_2(&self, task: &Task, values: &mut Value, history: &mut Vec<Line>) -> Result<bool, Error> {
         values["history"] = json!(history);
         let form = self.form(|| answer::consent_form(&self.prompts))?;
@@ -105,7 +107,7 @@ impl HiMate {
         Ok(agrees)
     }
 
-    /// The error as self-reflection leaves it: `I_SR` of Equation 3.
+    /// The error after self-reflection: `I_SR` of Equation 3.
     fn reflected(&self, task: &Task, found: &Finding, reflection: &Reflection) -> Result<String, Error> {
         let values = json!({
             "information": self.information(task.subtype, found)?,

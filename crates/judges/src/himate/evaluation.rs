@@ -1,5 +1,5 @@
-//! Stage 1 of HiMATE: an agent for each subtype looks for its error (section 3.2, Table 9 left), or one agent for all
-//! (Table 2); and the words that an error affects. It does not doubt what it finds.
+//! Stage 1 of HiMATE: an agent for each subtype looks for its error (section 3.2, Table 9 left), or one agent
+//! for all (Table 2); and the words that an error affects. Findings are checked in stage 2.
 
 use serde_json::{Value, json};
 
@@ -44,8 +44,8 @@ impl HiMate {
         })
     }
 
-    /// The error with the words that it affects. `strict` asks for them where the explanation quotes none; in `paper`
-    /// such an error has no span.
+    /// The error with the words that it affects. `strict` asks for them where the explanation quotes none; in
+    /// `paper` such an error has no span.
     pub(super) fn locate(&self, task: &Task, found: Finding) -> Result<Finding, Error> {
         if !found.span.is_empty() || task.marked().is_empty() || !self.is_strict() {
             return Ok(found);
@@ -100,8 +100,8 @@ impl HiMate {
         Ok(chat.user(self.prompts.render(QUESTION, &values)?))
     }
 
-    /// Two shots of the segment's languages: one with an error of the subtype, one without errors; the latter is not
-    /// always the same.
+    /// Two shots of the segment's languages: one with an error of the subtype, one without errors; the latter
+    /// is not always the same.
     fn shots_of(&self, segment: &Segment, subtype: &Subtype) -> Vec<(&Shot, Option<&ShotError>)> {
         let is_such = |error: &&ShotError| typology::normalise(&error.category) == subtype.path;
         let with =
@@ -112,7 +112,7 @@ impl HiMate {
         with.into_iter().chain(without).collect()
     }
 
-    /// The shots in the languages of a segment, whatever their script and region.
+    /// The shots in the languages of a segment, in any script and region.
     pub(super) fn shots_for(&self, segment: &Segment) -> impl Iterator<Item = &Shot> {
         let [from, to] = [&segment.src_lang, &segment.tgt_lang].map(|lang| bare(lang.name()));
         self.shots.iter().filter(move |shot| bare(&shot.source_lang) == from && bare(&shot.target_lang) == to)

@@ -1,4 +1,5 @@
-//! HiMATE's agents: core error types and their subtypes with the definitions of Table 8. It asks nothing.
+//! HiMATE's agents: core error types and their subtypes with the definitions of Table 8. No model is called
+//! here.
 
 use serde::{Deserialize, Serialize};
 

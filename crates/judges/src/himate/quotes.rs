@@ -1,12 +1,12 @@
-//! The span of an error that is described and not marked: what its explanation quotes of the text. It reads no other
-//! part of an answer.
+//! The span of an error that is described and not marked: the words of the text that its explanation quotes.
+//! Other parts of an answer are read elsewhere.
 //!
-//! HiMATE's subtype evaluation asks for existence, severity and an explanation. The spans of its worked cases (Tables
-//! 11 to 17) are the shortest phrases that the explanations quote from the text.
+//! HiMATE's subtype evaluation asks for existence, severity and an explanation. The spans of its worked cases
+//! (Tables 11 to 17) are the shortest phrases that the explanations quote from the text.
 
 use crate::mqm::locate;
 
-/// Opening marks and what closes each. Marks that are the same on both sides pair up in turn.
+/// Opening marks with their closing marks. Marks that are the same on both sides pair up in turn.
 const MARKS: [(char, &[char]); 8] = [
     ('"', &['"']),
     ('“', &['”', '“']),
@@ -18,8 +18,8 @@ const MARKS: [(char, &[char]); 8] = [
     ('\'', &['\'']),
 ];
 
-/// The shortest phrase that an explanation quotes and that stands in the text in whole words; of equally short ones the
-/// first. A sign that closes the quotation (`"know,"`) may be the explanation's own.
+/// The shortest phrase that an explanation quotes and that stands in the text in whole words; of equally
+/// short ones the first. A sign that closes the quotation (`"know,"`) may be the explanation's own.
 pub(super) fn shortest<'t>(explanation: &str, text: &'t str) -> Option<&'t str> {
     let phrases = quoted(explanation).into_iter();
     let found = phrases.filter_map(|phrase| {
@@ -48,12 +48,12 @@ fn quoted(text: &str) -> Vec<&str> {
     phrases
 }
 
-/// Whether a mark can open a quotation here: an apostrophe after a letter cannot.
+/// True if a mark can open a quotation here: an apostrophe after a letter cannot.
 fn opens(mark: char, before: char) -> bool {
     mark != '\'' || !before.is_alphanumeric()
 }
 
-/// What stands before the closing mark, and what after it; an apostrophe before a letter closes nothing.
+/// The texts before and after the closing mark; an apostrophe before a letter closes nothing.
 fn close<'t>(body: &'t str, mark: char, closing: &[char]) -> Option<(&'t str, &'t str)> {
     let closes = |(at, sign): &(usize, &str)| {
         let next = body[at + sign.len()..].chars().next();
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(shortest(explanation, text), span, "{explanation}");
     }
 
-    /// What the tables call each error, beside its explanation.
+    /// The errors' names in the tables, beside their explanations.
     #[test]
     fn the_spans_of_the_worked_cases() {
         let first = "I hope you know about it.";

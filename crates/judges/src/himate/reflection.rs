@@ -1,5 +1,5 @@
-//! Stage 2 of HiMATE: an agent corrects the error that it has found and compares (section 3.3, Table 9). What
-//! follows from it is not decided here.
+//! Stage 2 of HiMATE: an agent corrects the error that it has found and compares (section 3.3, Table 9). The
+//! consequences are drawn in the parent.
 
 use serde_json::{Value, json};
 
@@ -28,18 +28,18 @@ pub(super) const CORRECT_STAGE: Stage = Stage::new("correct");
 pub(super) const COMPARE_STAGE: Stage = Stage::new("compare");
 pub(super) const SWAPPED_STAGE: Stage = Stage::new("compare-swapped");
 
-/// Answer tokens of a comparison, which may repeat its sentence; a correction may take as many as its texts have
-/// characters, and at least these.
+/// Answer tokens of a comparison, which may repeat its sentence; a correction may take as many as its texts
+/// have characters, and at least these.
 const COMPARE_BUDGET: usize = 48;
 const CORRECT_BUDGET: usize = 256;
 
-/// What self-reflection says of an error.
+/// Result of self-reflection on an error.
 pub(super) struct Reflection {
     pub correction: String,
     pub compared: Compared,
 }
 
-/// What a comparison says.
+/// Result of a comparison.
 pub(super) struct Compared {
     pub is_confirmed: bool,
     /// Sum or mean of log-probabilities, within the form.
@@ -49,8 +49,8 @@ pub(super) struct Compared {
 }
 
 impl HiMate {
-    /// Stage 2, self-reflection: correction and comparison (Equations 2 and 3, Table 9 middle and right). `None` when
-    /// the agent leaves the translation as it is: then there is nothing to compare.
+    /// Stage 2, self-reflection: correction and comparison (Equations 2 and 3, Table 9 middle and right).
+    /// `None` when the correction leaves the translation unchanged: then there is nothing to compare.
     pub(super) fn reflect(&self, task: &Task, found: &Finding) -> Result<Option<Reflection>, Error> {
         let mut values = self.values(task.segment, task.subtype);
         values["information"] = json!(self.information(task.subtype, found)?);
@@ -92,8 +92,8 @@ impl HiMate {
         })
     }
 
-    /// The comparison scored: the share that the model gives the letter of each answer, taken in both orders of
-    /// showing them. The mean of both is free of a preference for a place or a letter.
+    /// The comparison scored: the share that the model gives the letter of each answer, taken in both orders
+    /// of showing them. The mean of both is free of a preference for a place or a letter.
     fn weigh(&self, task: &Task, values: &Value) -> Result<Compared, Error> {
         let in_orders = pairwise::both_orders(|order| {
             let stage = if order == Order::AsGiven { COMPARE_STAGE } else { SWAPPED_STAGE };
@@ -133,12 +133,12 @@ impl HiMate {
     }
 }
 
-/// Whether two texts have the same words and signs, however they are spaced.
+/// True if two texts have the same words and signs, regardless of spacing.
 fn is_same(a: &str, b: &str) -> bool {
     a.split_whitespace().eq(b.split_whitespace())
 }
 
-/// The share of the first of two letters, and how many tokens each has; `None` when both are impossible.
+/// The share of the first of two letters, and the number of tokens of each; `None` when both are impossible.
 fn share(scored: &[Scored]) -> Option<(f64, [usize; 2])> {
     let [first, second] = scored else { return None };
     let share = 1.0 / (1.0 + (second.logprob() - first.logprob()).exp());

@@ -1,5 +1,5 @@
-//! What M-MAD's agents hand on: annotations, the dimensions they belong to, the JSON they are written in and
-//! read from. It asks nothing.
+//! Data passed between M-MAD's agents: annotations, their dimensions, and their JSON form with its reader. No
+//! model is called here.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ const FORM: File = File { name: "m_mad/form.j2", text: include_str!("form.j2") }
 /// The files that every set of M-MAD's prompts has.
 pub(super) const FILES: &[File] = &[FORM];
 
-/// The most annotations that `strict` lets an answer hold: twice what WMT's annotators mark in a segment.
+/// Maximum number of annotations of a `strict` answer: twice that of WMT's annotators in a segment.
 const MAX_ANNOTATIONS: usize = 10;
 
 const NON_TRANSLATION: &str = "non-translation";
@@ -30,7 +30,7 @@ const NON_TRANSLATION: &str = "non-translation";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Dimension {
     pub name: &'static str,
-    /// Its paths in the typology; omissions apart, they are marked in the translation.
+    /// Its paths in the typology; except for omissions, they are marked in the translation.
     types: &'static [&'static str],
     has_omission: bool,
 }
@@ -66,7 +66,7 @@ pub(super) const DIMENSIONS: [Dimension; 4] = [
 pub(super) const COUPLED: Dimension = Dimension { name: "all", types: &[], has_omission: true };
 
 impl Dimension {
-    /// Its types as the schema lists them.
+    /// Its types in the form of the schema.
     fn listed(&self) -> String {
         let all = DIMENSIONS.iter().flat_map(|dimension| dimension.types);
         let types: Vec<_> = if self.types.is_empty() { all.collect() } else { self.types.iter().collect() };
@@ -80,7 +80,7 @@ impl Dimension {
     }
 }
 
-/// How bad an annotated error is: M-MAD knows two severities.
+/// Severity of an annotated error: M-MAD has two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Level {
@@ -105,11 +105,11 @@ pub(super) struct Annotation {
     error_span: String,
     category: String,
     pub severity: Level,
-    /// Asked for by the prompts; it changes no score.
+    /// Requested by the prompts; it changes no score.
     is_source_error: Option<YesNo>,
 }
 
-/// The annotations of an answer; what else it says is not read.
+/// The annotations of an answer; its other text is not read.
 #[derive(Deserialize)]
 struct Answer {
     annotations: Vec<Annotation>,
@@ -135,12 +135,12 @@ impl Annotation {
         }
     }
 
-    /// The same error, minor.
+    /// The annotation with minor severity.
     pub fn minor(&self) -> Self {
         Self { severity: Level::Minor, ..self.clone() }
     }
 
-    /// As a verdict shows it; a non-translation spans the whole translation.
+    /// The error for a verdict; a non-translation spans the whole translation.
     pub fn to_error(&self, segment: &Segment) -> ErrorSpan {
         let severity = match self.severity {
             Level::Major => Severity::Major,
@@ -163,14 +163,15 @@ impl Annotation {
     }
 }
 
-/// Annotations as the prompts show them: one line, the category first in `strict`.
+/// Annotations in the form of the prompts: one line, the category first in `strict`.
 pub(super) fn written(annotations: &[Annotation], preset: Preset) -> String {
     let all: Vec<_> = annotations.iter().map(|a| a.written(preset == Preset::Strict)).collect();
     format!("{{\"annotations\": [{}]}}", all.join(", "))
 }
 
-/// The answer that a shot gives. `strict` leaves out what is not verbatim in its text or of another dimension,
-/// and every annotation says whether it is a source error; the Chinese figures say so of non-translations only.
+/// The annotations of a shot's answer. `strict` leaves out those that are not verbatim in its text or of
+/// another dimension, and every annotation has the field for source errors; in the Chinese figures only
+/// non-translations have it.
 pub(super) fn shot_annotations(shot: &Shot, dimension: &Dimension, preset: Preset) -> Vec<Annotation> {
     let is_strict = preset == Preset::Strict;
     let annotations = shot.errors.iter().map(|error| {
@@ -228,14 +229,14 @@ pub(super) fn read(text: &str, preset: Preset) -> Result<Vec<Annotation>, Error>
     Ok(annotations)
 }
 
-/// The object with annotations that begins last.
+/// The last object with annotations.
 fn last_object(text: &str) -> Option<Answer> {
     let object = |(at, _)| serde_json::Deserializer::from_str(&text[at..]).into_iter().next()?.ok();
     text.rmatch_indices('{').find_map(object)
 }
 
-/// What the published code reads of an answer: the list from the first `"annotations": [` to the last `]`. A list
-/// that is not JSON counts as empty, as it does there.
+/// The published code's reader of an answer: the list from the first `"annotations": [` to the last `]`. A
+/// list that is not JSON counts as empty, as in that code.
 pub(super) fn extract(text: &str) -> Option<Value> {
     let opens = |rest: &str| -> Option<usize> {
         let list = rest.strip_prefix("\"annotations\"")?.trim_start().strip_prefix(':')?.trim_start();
@@ -262,7 +263,8 @@ mod tests {
 
     const ONE: &str = r#"{"error_span": "Bank", "category": "style/awkward", "severity": "Minor"}"#;
 
-    /// How many annotations `strict`, `paper` and `code` find; `None` when there is nothing to read.
+    /// Checks the numbers of annotations that `strict`, `paper` and `code` find; `None` when the answer
+    /// cannot be read.
     #[track_caller]
     fn check(answer: &str, expected: [Option<usize>; 3]) {
         let [strict, paper] = [Preset::Strict, Preset::Paper].map(|p| read(answer, p).ok().map(|a| a.len()));
@@ -275,7 +277,7 @@ mod tests {
         check(r#"{"annotations": []}"#, [Some(0); 3]);
         check(&format!(r#"{{"annotations": [{ONE}]}}"#), [Some(1); 3]);
         check(&format!("I think:\n```json\n{{\"annotations\": [{ONE}]}}\n```"), [None, Some(1), Some(1)]);
-        // The last object counts; the greedy pattern takes both lists for one, which is not JSON.
+        // The last object counts; the greedy pattern matches both lists as one, which is not JSON.
         let two = format!(r#"{{"annotations": [{ONE}, {ONE}]}} no: {{"annotations": [{ONE}]}}"#);
         check(&two, [None, Some(1), Some(0)]);
         check(r#"{"annotations": [{"error_span": "x"}]}"#, [None; 3]);

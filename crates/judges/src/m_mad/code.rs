@@ -1,5 +1,5 @@
-//! M-MAD as its published code runs it (`stage1.py`, `stage2_3.py`): the authors' texts, answers handed on as
-//! they are, and read where the code reads them. [`super`] lists what differs.
+//! M-MAD as its published code runs it (`stage1.py`, `stage2_3.py`): the authors' texts, answers passed on
+//! unchanged, and read as the code reads them. [`super`] lists the differences.
 
 use std::collections::BTreeMap;
 
@@ -31,11 +31,11 @@ pub mod authors;
 const STAGE_1_BUDGET: usize = 1000;
 const LATER_BUDGET: usize = 2048;
 
-/// The code leaves it out in Stages 2 and 3, so the default of the service that it asks holds.
+/// The code sets none in Stages 2 and 3, so the default of its service holds.
 const LATER_TEMPERATURE: f32 = 1.0;
 
-/// The judge of Stage 1 is asked up to ten times. The code stays at temperature 0 and counts on a service whose
-/// answers vary all the same; ours would repeat itself.
+/// The judge of Stage 1 is called up to ten times. The code stays at temperature 0 and relies on a service
+/// whose answers vary all the same; our answers would be identical.
 const BASELINE_RETRY: Retry = Retry { tries: 10, warmer: 0.1 };
 
 /// M-MAD as published.
@@ -52,11 +52,11 @@ pub struct Published {
 /// The shots of the four agents, by file name; a single file serves all source languages.
 struct Examples(BTreeMap<String, [Vec<Demo>; 4]>);
 
-/// What a dimension hands to the judge.
+/// A dimension's part of the judge's question.
 enum View {
     /// The annotator's answer, undisputed.
     Said(String),
-    /// What was read of side A's last statement: an object with annotations, or nothing.
+    /// The annotations read from side A's last statement: an object, or nothing.
     Read(Value),
 }
 
@@ -102,7 +102,7 @@ impl Published {
         })
     }
 
-    /// As those of the other presets; the judge of Stage 1 is asked again as the program does it.
+    /// The calls of the other presets; the judge of Stage 1 is called again as in the program.
     fn calls(&self) -> Calls {
         let first = DIMENSIONS.len();
         if !self.has_debate {
@@ -144,8 +144,8 @@ impl Published {
         self.ask(panel, &question, &chat, as_it_is)
     }
 
-    /// Stage 2 of one dimension. Side B opens with every "major" of the answer turned into "minor"; where that
-    /// changes nothing there is no debate.
+    /// Stage 2 of one dimension. Side B opens with every "major" of the answer turned into "minor"; where
+    /// that changes nothing there is no debate.
     fn debate(&self, panel: &Panel, segment: &Segment, idx: usize, said: &str) -> Result<View, Error> {
         let opposition = if said.contains("non-translation") {
             self.texts.denial.clone()
@@ -160,7 +160,7 @@ impl Published {
         let mut b = self.side(Role::DebaterB, segment, idx, &opposition);
         let mut last = Value::Null;
         for _ in 0..self.rounds {
-            // Both speak at once: each has heard what the other said before.
+            // Both sides answer at once: each gets the other's previous statement.
             let (from_a, from_b) = (a.said().to_owned(), b.said().to_owned());
             last = self.speak(panel, &step, &mut a, &from_b)?;
             let other = self.speak(panel, &step, &mut b, &from_a)?;
@@ -177,7 +177,7 @@ impl Published {
         Side { role, chat }
     }
 
-    /// One statement, and the annotations that are read of it.
+    /// One statement, and the annotations read from it.
     fn speak(&self, panel: &Panel, step: &Step, side: &mut Side, heard: &str) -> Result<Value, Error> {
         let [before, quoted, after] = &self.texts.heard;
         let message = format!("{before}{}{after}", literals::format(quoted, &[("", heard)]));
@@ -288,7 +288,7 @@ impl Examples {
         languages.iter().map(read).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Those of one agent for this segment.
+    /// The shots of one agent for this segment.
     fn of(&self, segment: &Segment, idx: usize) -> &[Demo] {
         let by_language = self.0.get(authors::demo_file(segment.src_lang.language()));
         let only = self.0.values().next().filter(|_| self.0.len() == 1);
@@ -296,7 +296,7 @@ impl Examples {
     }
 }
 
-/// The user's shots: a file like the authors', or one in our format, which every agent sees.
+/// The user's shots: a file like the authors', or one in our format, which is shown to every agent.
 fn own(file: &std::path::Path, texts: &Texts) -> Result<[Vec<Demo>; 4], setup::Error> {
     let name = file.display().to_string();
     let text = tribunal_core::files::text::read(file)
@@ -308,7 +308,7 @@ fn own(file: &std::path::Path, texts: &Texts) -> Result<[Vec<Demo>; 4], setup::E
     Ok(std::array::from_fn(|_| demos.clone()))
 }
 
-/// A shot of ours the way the authors show theirs.
+/// A shot of ours in the authors' layout.
 fn demo(shot: Shot, texts: &Texts) -> Demo {
     let parts = [
         ("src_lng", shot.source_lang.as_str()),
@@ -350,7 +350,7 @@ fn judge_chat(texts: &JudgeTexts, segment: &Segment, views: &[String]) -> Chat {
     Chat::new().system(texts.system.as_str()).user(question)
 }
 
-/// What `eval` makes of an answer, from its first `{` to its last `}`.
+/// Python's `eval` of an answer, from its first `{` to its last `}`.
 fn evaluated(text: &str) -> Option<Value> {
     let (open, close) = (text.find('{')?, text.rfind('}')?);
     literals::literal(text.get(open..=close)?)
@@ -370,7 +370,7 @@ fn errors(reply: &Reply, list: Value, segment: &Segment) -> Result<Vec<ErrorSpan
 }
 
 impl View {
-    /// Whether the code takes it for no annotations: one of four spellings, and nothing that was debated.
+    /// True if the code counts it as no annotations: one of four spellings, and nothing that was debated.
     fn is_empty(&self) -> bool {
         let spellings =
             [r#"{"annotations": []}"#, r#"{"annotations":[]}"#, "{'annotations': []}", "{'annotations':[]}"];
@@ -386,7 +386,7 @@ impl View {
 }
 
 impl Side {
-    /// Its last words.
+    /// Its last statement.
     fn said(&self) -> &str {
         self.chat.messages().last().map_or("", |turn| turn.content.as_str())
     }
@@ -409,7 +409,7 @@ fn check_options(options: &Options) -> Result<(), setup::Error> {
     }
 }
 
-/// Whether a text consists of quote marks.
+/// True if a text consists of quote marks.
 fn is_quotes(text: &str) -> bool {
     text.chars().all(|c| "\"“”".contains(c))
 }

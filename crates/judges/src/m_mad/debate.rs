@@ -1,5 +1,5 @@
-//! Stage 2 of M-MAD: a debate about the annotations of one dimension (Figures 8 and 9, section 4.3). It knows
-//! neither how they came about nor what becomes of them.
+//! Stage 2 of M-MAD: a debate about the annotations of one dimension (Figures 8 and 9, section 4.3). The
+//! annotations come from stage 1, and the result goes to stage 3.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -38,7 +38,7 @@ const CHOICE_BUDGET: usize = 8;
 /// The calls of a round that may end in a consensus: both sides and the checker.
 pub(super) const CONSENSUS_ROUND: usize = 3;
 
-/// How a debate is held.
+/// Rules of a debate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rules {
     pub strategy: Strategy,
@@ -47,16 +47,16 @@ pub(super) struct Rules {
     pub undecided: Undecided,
 }
 
-/// What counts when the sides never agree.
+/// The result when the sides never agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undecided {
-    /// Side A's last word (section 2.2).
+    /// Side A's last statement (section 2.2).
     Last,
     /// The original evaluation (section 4.3).
     Original,
 }
 
-/// Who speaks and who decides (section 4.3, Table 7).
+/// The participants and who decides (section 4.3, Table 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
@@ -66,7 +66,7 @@ pub enum Strategy {
     ConsultancyReview,
 }
 
-/// What the sides disagree about (Table 6).
+/// The topic of the debate (Table 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Topic {
@@ -76,13 +76,13 @@ pub enum Topic {
 }
 
 impl Rules {
-    /// The rules that were asked for; the number of rounds was checked before.
+    /// The rules in the options; the number of rounds was checked before.
     pub fn of(options: &Options, rounds: usize) -> Self {
         let (strategy, topic, undecided) = (*options.strategy, *options.topic, *options.undecided);
         Self { strategy, topic, rounds, undecided }
     }
 
-    /// The calls of a debate that ends as soon as it can.
+    /// The calls of a debate that ends as soon as possible.
     pub fn shortest(self) -> usize {
         match self.strategy {
             Strategy::Consensus => CONSENSUS_ROUND,
@@ -103,7 +103,7 @@ impl Rules {
         }
     }
 
-    /// The files that such a debate is held with.
+    /// The prompt files of such a debate.
     pub fn files(self) -> Vec<File> {
         let mut files = vec![SYSTEM, SEGMENT, DEBATE];
         match self.strategy {
@@ -116,7 +116,7 @@ impl Rules {
     }
 }
 
-/// One debate: its panel and what it is about.
+/// One debate: its panel and its subject.
 pub(super) struct Debate<'a> {
     judge: &'a MMad,
     rules: Rules,
@@ -128,13 +128,13 @@ pub(super) struct Debate<'a> {
     step: Step,
 }
 
-/// A side with all that it has heard and said.
+/// A side with its conversation.
 struct Side {
     role: Role,
     chat: Chat,
 }
 
-/// What a side says in one round.
+/// A side's statement in one round.
 struct Statement {
     text: String,
     annotations: Vec<Annotation>,
@@ -146,7 +146,7 @@ struct Remarks {
     remarks: String,
 }
 
-/// A statement or a review as the transcript shows it.
+/// A statement or a review in the transcript.
 #[derive(Serialize)]
 struct Line {
     speaker: &'static str,
@@ -179,8 +179,8 @@ impl<'a> Debate<'a> {
         }
     }
 
-    /// The opening of side B, which is written and not asked for (Figure 9): about severity, every major error
-    /// made minor; about everything, no errors. `None` when it would say what side A says.
+    /// The opening of side B, which is written by a template and not by a model (Figure 9): about severity,
+    /// every major error made minor; about everything, no errors. `None` when it would equal side A's.
     fn opposition(&self) -> Result<Option<String>, Error> {
         if self.stand.is_empty() {
             return Ok(None);
@@ -200,7 +200,7 @@ impl<'a> Debate<'a> {
         Ok(Some(opening).filter(|opening| *opening != self.written(self.stand)))
     }
 
-    /// Figures 8 and 9. Once the sides agree, side A's last word is the viewpoint.
+    /// Figures 8 and 9. Once the sides agree, side A's last statement is the viewpoint.
     fn seek_consensus(&self, opposition: String) -> Result<Vec<Annotation>, Error> {
         let (mut a, mut b) =
             (self.side(Role::DebaterA, self.written(self.stand))?, self.side(Role::DebaterB, opposition)?);
@@ -253,7 +253,7 @@ impl<'a> Debate<'a> {
         self.decide(&lines)
     }
 
-    /// One round: A speaks, then B, who has heard it.
+    /// One round: A's statement, then B's, whose prompt contains it.
     fn round(
         &self,
         a: &mut Side,
@@ -379,7 +379,7 @@ impl<'a> Debate<'a> {
 }
 
 impl Side {
-    /// Its last words.
+    /// Its last statement.
     fn said(&self) -> &str {
         self.chat.messages().last().map_or("", |turn| turn.content.as_str())
     }

@@ -1,5 +1,5 @@
-//! Who annotates first in M-MAD: an agent for each dimension with its shots (Figures 11 to 18), one agent for
-//! all, or GEMBA-MQM (Table 5). It asks nothing of the later stages.
+//! Start of M-MAD: annotations by an agent for each dimension with its shots (Figures 11 to 18), by one agent
+//! for all, or by GEMBA-MQM (Table 5). The later stages are in the parent.
 
 use super::{
     First, Options, Shots, Skipped,
@@ -29,7 +29,7 @@ const SHOTS_EN_DE: [File; 4] = [
     File { name: "m_mad/shots.en-de.style.jsonl", text: include_str!("shots.en-de.style.jsonl") },
 ];
 
-/// Figures 14 and 17 as they are printed: their annotations stand in the wrong shots.
+/// Figures 14 and 17 as printed: their annotations stand in the wrong shots.
 const PRINTED_ZH_EN_STYLE: File =
     File { name: "m_mad/printed.zh-en.style.jsonl", text: include_str!("printed.zh-en.style.jsonl") };
 const PRINTED_EN_DE_TERMINOLOGY: File = File {
@@ -37,7 +37,7 @@ const PRINTED_EN_DE_TERMINOLOGY: File = File {
     text: include_str!("printed.en-de.terminology.jsonl"),
 };
 
-/// Who annotates first.
+/// The annotators of Stage 1.
 pub(super) enum Start {
     /// The agents of [`DIMENSIONS`], each with its shots.
     Agents(Examples),
@@ -56,7 +56,7 @@ impl Start {
     /// Reads the shots, or GEMBA-MQM's settings.
     ///
     /// # Errors
-    /// Shots that cannot be read, and what [`GembaMqm::new`] names.
+    /// Shots that cannot be read, and the errors of [`GembaMqm::new`].
     pub fn new(prompts: &Prompts, settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         if *options.start == First::Gemba {
             return Ok(Self::Gemba(Box::new(gemba(settings)?)));
@@ -96,7 +96,8 @@ fn load(prompts: &Prompts, settings: &Settings, file: &File, idx: usize) -> Resu
     }
 }
 
-/// All shots, a segment once with all that is marked in it; what the lists share (their last shots) comes last.
+/// All shots, a segment once with all its marked errors; the shots that the lists share (their last ones)
+/// come last.
 fn union(lists: &[Vec<Shot>]) -> Vec<Shot> {
     let mut all: Vec<Shot> = Vec::new();
     for shot in lists.iter().flatten() {
@@ -113,7 +114,7 @@ fn union(lists: &[Vec<Shot>]) -> Vec<Shot> {
     all
 }
 
-/// Table 5: the debate starts from what GEMBA-MQM found.
+/// Table 5: the debate starts from GEMBA-MQM's errors.
 pub(super) fn from_gemba(
     gemba: &GembaMqm,
     panel: &Panel,
@@ -131,7 +132,7 @@ fn gemba(settings: &Settings) -> Result<GembaMqm, setup::Error> {
     GembaMqm::new(&settings, &options)
 }
 
-/// The files of shots that Stage 1 needs; a user's file takes the place of each.
+/// The files of shots that Stage 1 needs; a user's file replaces each.
 pub(super) fn shots_files(settings: &Settings, options: &Options) -> Result<Vec<File>, setup::Error> {
     if *options.shots == Shots::HeEn && settings.shots.is_none() {
         let reason = "the shots `he-en` are published without a licence and so are not part of tribunal; hint: \
@@ -147,7 +148,7 @@ pub(super) fn shots_files(settings: &Settings, options: &Options) -> Result<Vec<
         (zh_en[3], en_de[2]) = (PRINTED_ZH_EN_STYLE, PRINTED_EN_DE_TERMINOLOGY);
     }
     Ok(match *options.shots {
-        // A user's file is read once for each agent, whatever the language.
+        // A user's file is read once for each agent, for any language.
         _ if settings.shots.is_some() => en_de.to_vec(),
         Shots::ZhEn => zh_en.to_vec(),
         Shots::EnDe => en_de.to_vec(),

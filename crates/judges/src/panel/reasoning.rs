@@ -1,5 +1,5 @@
-//! Reasoning before answers: a question of its own, whose reply goes before the answer and is never read as one. It
-//! knows no method, and no marks of reasoning.
+//! Reasoning before answers: a question of its own, whose reply is put before the answer and never read as
+//! one. Methods and marks of reasoning play no part here.
 
 use std::{borrow::Cow, sync::PoisonError};
 
@@ -13,17 +13,17 @@ use crate::{
 pub const REASONING: Stage = Stage::new("reasoning");
 
 impl Panel {
-    /// The same panel and record, with reasoning before every answer; `None` asks for none.
+    /// This panel and record, with reasoning before every answer; `None` for none.
     #[must_use]
     pub fn with_reasoning(&self, reasoning: Option<ReasoningOptions>) -> Self {
         Self { reasoning, ..self.clone() }
     }
 
-    /// Asks a role for its reasoning on a chat, of at most [`Sampling::max_tokens`], and records it. The reply may be
-    /// cut ([`Finish::Length`]), or have ended the turn ([`Finish::Open`]).
+    /// Asks a role for its reasoning on a chat, of at most [`Sampling::max_tokens`], and records it. The
+    /// reply may be cut ([`Finish::Length`]), or have ended the turn ([`Finish::Open`]).
     ///
     /// # Errors
-    /// As [`Panel::ask`].
+    /// Those of [`Panel::ask`].
     pub fn reason(
         &self,
         role: Role,
@@ -37,12 +37,12 @@ impl Panel {
         self.asked(role, step.into(), (&chat, &ResponseFormat::Text, sampling), attempt)
     }
 
-    /// The chat of a question with the reasoning before its answer. Where the panel asks for none it is the chat
+    /// The chat of a question with the reasoning before its answer. Where the panel has none it is the chat
     /// itself, as are chats with reasoning of their own and texts without a chat template.
     ///
     /// # Errors
-    /// As [`Panel::ask`]; [`llm::Error::ReasoningBudget`] and [`llm::Error::ReasoningOpen`] of a reasoning without an
-    /// end.
+    /// Those of [`Panel::ask`]; [`llm::Error::ReasoningBudget`] and [`llm::Error::ReasoningOpen`] of a
+    /// reasoning without an end.
     pub(super) fn reasoned<'c>(
         &self,
         role: Role,
@@ -68,11 +68,11 @@ impl Panel {
         Err(unfinished)
     }
 
-    /// As [`Panel::reasoned`], after the reasoning of the last answer to the same messages at the same seed, where
-    /// there is one: what is scored then goes with what was answered.
+    /// [`Panel::reasoned`] after the reasoning of the last answer to the same messages at the same seed,
+    /// where there is one: scores then belong to the given answer.
     ///
     /// # Errors
-    /// As [`Panel::reasoned`].
+    /// Those of [`Panel::reasoned`].
     pub(super) fn reasoned_as_before<'c>(
         &self,
         role: Role,

@@ -1,5 +1,5 @@
-//! What a judge would ask, without a model: one that answers nothing but what a form leaves no choice about stands in for
-//! each of the panel's. It counts nothing.
+//! The questions of a judge without a model: a stand-in for each of the panel's models gives the shortest
+//! answer of a form, or none. No tokens are counted.
 
 use std::{sync::Arc, time::Instant};
 
@@ -16,36 +16,36 @@ type Shortest = dyn Fn(&ResponseFormat) -> Result<Option<String>, Error> + Send 
 /// A model that gives each form its shortest answer, and otherwise none.
 pub struct Rehearsal {
     shortest: Box<Shortest>,
-    /// Whether it reasons, without a word: what follows its reasoning is then asked.
+    /// True for a stand-in with empty reasoning: the questions after the reasoning are then recorded.
     reasons: bool,
 }
 
 /// A question that a judge would ask ([`rehearse`]).
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// As in [`Call`].
+    /// The unit, as in [`Call`].
     pub unit: Option<usize>,
     pub role: Role,
     pub step: Step,
     pub chat: Chat,
     pub form: ResponseFormat,
-    /// The most tokens that the answer may take; 0 when given continuations are scored.
+    /// Maximum number of tokens of the answer; 0 when given continuations are scored.
     pub max_tokens: usize,
     /// The shortest answer that the form allows, where one is known.
     pub shortest: Option<String>,
-    /// Of a given text, the last token goes through the model too: its hidden states are read.
+    /// True if a given text's last token goes through the model too, since its hidden states are read.
     pub is_read: bool,
 }
 
-/// The questions that judging a group asks when every form gets its shortest answer: exactly what a method with
-/// one question a unit asks, and the least that a pipeline of agents asks. Where a form has no shortest answer,
-/// free text above all, questions that depend on the answer are not among them. No model is run.
+/// The questions that judging a group asks when every form gets its shortest answer: exactly the calls of a
+/// method with one question a unit, and the fewest calls of a pipeline of agents. Where a form has no known
+/// shortest answer, free text above all, questions that depend on the answer are left out. No model is run.
 #[must_use]
 pub fn rehearse(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Question> {
     rehearse_until(judge, panel, group, None)
 }
 
-/// The same; the shortest answers of forms are not looked for after a time.
+/// `rehearse` with a time limit for finding the shortest answers of forms.
 #[must_use]
 pub fn rehearse_until(
     judge: &Judge,
@@ -56,13 +56,14 @@ pub fn rehearse_until(
     rehearsed(judge, panel, group, |model| Rehearsal::instead_of(model, end))
 }
 
-/// The questions that judging a group asks whatever is answered: those that follow no answer. No model is run.
+/// The questions that judging a group asks in every case: those that do not depend on an answer. No model is
+/// run.
 #[must_use]
 pub fn rehearse_unanswered(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Question> {
     rehearse_unanswered_until(judge, panel, group, None)
 }
 
-/// The same; the shortest answers of forms are not looked for after a time.
+/// `rehearse_unanswered` with a time limit for finding the shortest answers of forms.
 #[must_use]
 pub fn rehearse_unanswered_until(
     judge: &Judge,
@@ -81,7 +82,7 @@ pub fn rehearse_unanswered_until(
                 question.shortest = shortest;
                 true
             }
-            // A form that cannot be compiled asks nothing.
+            // A form that cannot be compiled is no question.
             Err(_) => false,
         }
     });
@@ -95,12 +96,12 @@ fn rehearsed(
     model: impl Fn(Arc<dyn Llm>) -> Rehearsal,
 ) -> Vec<Question> {
     let panel = panel.fresh().wrapped(|own| Arc::new(model(own)));
-    // Verdicts of a rehearsal mean nothing.
+    // Verdicts of a rehearsal are meaningless.
     drop(judge.judge(&panel, group));
-    // A form that cannot be compiled asks nothing.
+    // A form that cannot be compiled is no question.
     let asked = panel.take_calls().into_iter().filter(|call| !matches!(call.error, Some(Error::Form(_))));
     let mut questions: Vec<Question> = asked.map(Question::from).collect();
-    // Questions are asked side by side; this order does not depend on that.
+    // Questions run side by side; this order does not depend on that.
     questions.sort_by(|a, b| {
         let place = |question: &Question| (question.unit, question.step.to_string());
         place(a).cmp(&place(b)).then_with(|| a.chat.texts().cmp(b.chat.texts()))
@@ -113,7 +114,7 @@ fn is_over(end: Option<Instant>) -> bool {
 }
 
 impl Rehearsal {
-    /// One that knows the shortest answers of forms.
+    /// A stand-in with a function for the shortest answers of forms.
     #[must_use]
     pub fn with(
         shortest: impl Fn(&ResponseFormat) -> Result<Option<String>, Error> + Send + Sync + 'static,
@@ -121,7 +122,7 @@ impl Rehearsal {
         Self { shortest: Box::new(shortest), reasons: true }
     }
 
-    /// One that knows of forms what this model knows, until a time.
+    /// A stand-in that takes the shortest answers of forms from this model, until a time.
     fn instead_of(model: Arc<dyn Llm>, end: Option<Instant>) -> Self {
         Self::with(move |form| match model.counter() {
             Some(counter) if !is_over(end) => counter.shortest(form),
@@ -130,7 +131,7 @@ impl Rehearsal {
     }
 }
 
-/// One that answers nothing at all.
+/// A stand-in that answers nothing at all.
 impl Default for Rehearsal {
     fn default() -> Self {
         Self { reasons: false, ..Self::with(|_| Ok(None)) }
@@ -184,7 +185,7 @@ impl From<Call> for Question {
 }
 
 impl Question {
-    /// The texts that are scored, where nothing is to be answered.
+    /// The texts that are scored, where no answer is generated.
     #[must_use]
     pub fn given(&self) -> &[String] {
         match &self.form {

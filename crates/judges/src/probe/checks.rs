@@ -1,8 +1,9 @@
-//! Errors that need no model to be seen: characters of the source that were left as they are, and words that a translation
-//! repeats without end. Each is certain enough to be named in words. They move no score.
+//! Errors found without a model: characters of the source that were left untranslated, and words that a
+//! translation repeats without end. Each is certain enough for an explanation in words. They do not change
+//! the score.
 //!
-//! What a check marks, raters marked too (WMT23, en-de and zh-en, `tests/all/judges_wmt23.rs`). Copied runs of words and
-//! numbers that differ do not reach that: quotations and years are often right as they are.
+//! Raters marked the errors of these checks too (WMT23, en-de and zh-en, `tests/all/judges_wmt23.rs`). Copied
+//! runs of words and numbers that differ do not reach that: quotations and years are often right unchanged.
 
 use std::sync::LazyLock;
 
@@ -18,17 +19,17 @@ use crate::{
 const WITH_HAN: &[&str] =
     &["zh", "ja", "ko", "yue", "wuu", "lzh", "nan", "hak", "gan", "hsn", "cdo", "cjy", "mnp"];
 
-/// Words of a phrase that is looked for again.
+/// Longest phrase, in words, whose repetitions are looked for.
 const LONGEST_PHRASE: usize = 12;
 
-/// How often one word, or a phrase of several, stands in a row where that is an error.
+/// Number of times in a row of one word, or of a phrase of several, from which it is an error.
 const OF_WORD: usize = 4;
 const OF_PHRASE: usize = 3;
 
 static HAN: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\p{Han}+").expect("the expression is written here"));
 
-/// The errors that can be seen without a model, in the order of the text.
+/// The errors found without a model, in the order of the text.
 #[must_use]
 pub fn errors(segment: &Segment) -> Vec<ErrorSpan> {
     let mut errors = left_as_they_are(segment);
@@ -51,7 +52,7 @@ fn left_as_they_are(segment: &Segment) -> Vec<ErrorSpan> {
     of_source.map(error).collect()
 }
 
-/// The same words over and over, where the source does not repeat any.
+/// Words repeated in a row, where the source does not repeat any.
 fn repeated(segment: &Segment) -> Vec<ErrorSpan> {
     let text = &segment.hypothesis;
     let in_source = loops(&words(&segment.source)).into_iter().any(|found| found.times >= OF_PHRASE);
@@ -77,11 +78,11 @@ fn repeated(segment: &Segment) -> Vec<ErrorSpan> {
 /// A word, in bytes of its text.
 struct Word<'a> {
     text: &'a str,
-    /// What is compared: a phrase that begins a sentence begins with a capital the first time only.
+    /// The compared form: a phrase that begins a sentence begins with a capital the first time only.
     lower: String,
     start: usize,
     end: usize,
-    /// Only blanks, commas and stops stand between the word before and this one.
+    /// Only blanks, commas and stops stand between this word and the one before.
     goes_on: bool,
 }
 
@@ -121,7 +122,7 @@ fn loops(words: &[Word<'_>]) -> Vec<Loop> {
     found
 }
 
-/// How often the phrase of `period` words at `at` stands in a row.
+/// Number of times in a row of the phrase of `period` words at `at`.
 fn times(words: &[Word<'_>], at: usize, period: usize) -> usize {
     let same = (at + period..words.len())
         .take_while(|&i| words[i].goes_on && words[i].lower == words[i - period].lower)

@@ -1,5 +1,5 @@
-//! What a translation has from its source as it stands there: names, which it should have, and words and letters, which it
-//! should not.
+//! Text that a translation copies from its source: names, which it should have, and words and letters, which
+//! it should not.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub struct Copied {
     pub of_words: usize,
 }
 
-/// What the translation of a segment copies from its source; nothing where both are in one language.
+/// The words that the translation of a segment copies from its source; none where both are in one language.
 #[must_use]
 pub fn copied(segment: &Segment) -> Copied {
     let words = |text| -> Vec<&str> { letters_only(text).collect() };
@@ -39,8 +39,8 @@ fn letters_only(text: &str) -> impl Iterator<Item = &str> {
     text.unicode_words().filter(|word| word.chars().all(|c| !c.is_numeric()))
 }
 
-/// How many names of the source its translation lacks: words that begin with a capital behind another word or a comma. None
-/// where nouns have capitals (German), or letters are not Latin on both sides.
+/// Number of names of the source that its translation lacks: words that begin with a capital after another
+/// word or a comma. 0 where nouns have capitals (German), or letters are not Latin on both sides.
 #[must_use]
 pub fn names_missing(segment: &Segment) -> usize {
     let texts = [&segment.source, &segment.hypothesis];
@@ -80,7 +80,7 @@ pub fn foreign_letters(segment: &Segment) -> usize {
     segment.hypothesis.chars().filter(is_foreign).count()
 }
 
-/// Whether more than half of a text's letters are Latin.
+/// True if more than half of a text's letters are Latin.
 fn is_latin(text: &str) -> bool {
     let (mut latin, mut all) = (0, 0);
     for c in text.chars().filter(|c| c.is_alphabetic()) {

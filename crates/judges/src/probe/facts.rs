@@ -1,5 +1,6 @@
-//! Facts of a translation: numbers that count for its score besides the states. How long it and its source are, and what of
-//! the source can be looked for in it without a model. Nothing is weighed here: a fit has a weight for each fact.
+//! Facts of a translation: numbers that count for its score besides the states. They are its length and its
+//! source's, and counts of items of the source that can be looked up in it without a model. Nothing is
+//! weighed here: a fit has a weight for each fact.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{copies, marks, quantities, words};
 use crate::segment::Segment;
 
-/// What each number says of a translation, in order.
+/// The name of each fact, in order.
 pub const NAMES: [&str; 23] = [
     // The translation's tokens, and the square root of their number.
     "tokens",
@@ -23,20 +24,22 @@ pub const NAMES: [&str; 23] = [
     "sentences_added",
     "clauses_missing",
     "clauses_added",
-    // Quantities of the source that the translation lacks, then of the translation that the source lacks: [`quantities`].
+    // Quantities of the source that the translation lacks, then of the translation that the source lacks:
+    // [`quantities`].
     "numbers_missing",
     "numbers_added",
     "number_words_missing",
     "number_words_added",
     "dates_missing",
     "dates_added",
-    // By how many negations the translation has fewer, and more; whether it has none of those of the source, and whether it
-    // alone has some.
+    // By how many negations the translation has fewer, and more; whether it has none of those of the source,
+    // and whether it alone has some.
     "negations_missing",
     "negations_added",
     "all_negations_missing",
     "all_negations_added",
-    // Words with a capital inside a sentence of the source that the translation has not, where both are in Latin letters.
+    // Words with a capital inside a sentence of the source that the translation has not, where both are in
+    // Latin letters.
     "names_missing",
     // Pairs of words in a row that the translation has from the source, and their share of its words.
     "copied_pairs",
@@ -45,23 +48,23 @@ pub const NAMES: [&str; 23] = [
     "foreign_letters",
 ];
 
-/// How many there are.
+/// Number of facts.
 pub const COUNT: usize = NAMES.len();
 
-/// A number for each of [`NAMES`]: the facts of a translation, or the weights that a fit gives them. In JSON an object by
-/// name.
+/// A number for each of [`NAMES`]: the facts of a translation, or the weights that a fit gives them. In JSON
+/// an object by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "BTreeMap<String, f64>", into = "BTreeMap<String, f64>")]
 pub struct Facts(pub [f64; COUNT]);
 
-/// The bytes of a source in UTF-8, at least 1. `source` is the text that the judge is given, to the last blank.
+/// The bytes of a source in UTF-8, at least 1. `source` is the judge's text, including trailing blanks.
 #[must_use]
 pub fn source_bytes(source: &str) -> usize {
     source.len().max(1)
 }
 
 impl Facts {
-    /// Of the translation in a segment, which has so many tokens.
+    /// The facts of a segment's translation, which has `n_tokens` tokens.
     #[must_use]
     pub fn of(n_tokens: usize, segment: &Segment) -> Self {
         let n = n_tokens.max(1) as f64;

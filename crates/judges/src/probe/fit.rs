@@ -1,5 +1,5 @@
-//! A fit: the maps that read a score and the chances of errors off a model's states, with all that they hold for. It is
-//! read here and applied; `tune/probe` makes it.
+//! A fit: the maps that compute a score and the chances of errors from a model's states, with their validity.
+//! It is read here and applied; `tune/probe` makes it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +17,7 @@ use crate::{
     setup,
 };
 
-/// What the first field of a fit's file says.
+/// The first field of a fit's file.
 pub const FORMAT: &str = "tribunal-probe/4";
 
 /// The pair whose calibration holds for pairs that a fit was not made on.
@@ -32,7 +32,7 @@ const BUILT_IN: [(&str, &str); 2] = [
 /// More layers than any decoder has.
 const MAX_DEPTH: usize = 1 << 10;
 
-/// Maps fitted on ratings, with all that they hold for.
+/// Maps fitted on ratings, with their validity.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fit {
@@ -42,55 +42,55 @@ pub struct Fit {
     pub sha256: String,
     /// The hash of the prompt in front of the translation.
     pub prompts: String,
-    /// After how many layers the states are taken.
+    /// Number of layers after which the states are taken.
     pub depth: usize,
     pub made: Made,
     /// Chances that a rater marks a token, and that the error is a major one.
     pub any: Chance,
     pub major: Chance,
-    /// A word of at least this chance of a major error makes its error major, by pair, since raters of some pairs
-    /// call more errors major than those of others; [`ANY_PAIR`] for others.
+    /// A word of at least this chance of a major error makes its error major, by pair, since raters of some
+    /// pairs call more errors major than those of others; [`ANY_PAIR`] for others.
     pub major_from: BTreeMap<String, f64>,
     pub score: Score,
     /// By pair, `en-de`; [`ANY_PAIR`] for others.
     #[serde(rename = "ladders")]
     pub calibrations: BTreeMap<String, QuantileMap>,
-    /// Filled by [`Fit::ready`].
+    /// Computed from the fields by [`Fit::ready`].
     #[serde(skip)]
     pub applied: Applied,
 }
 
-/// What is read of a file before all else.
+/// The field of a file that is read first.
 #[derive(Deserialize)]
 struct OfFormat {
     format: String,
 }
 
-/// What a fit was made from.
+/// Data and settings that a fit was made from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Made {
     pub pairs: Vec<String>,
     pub segments: usize,
-    /// Beside these, how many corrupted ones (`tune/corruption`).
+    /// Number of corrupted ones besides these (`tune/corruption`).
     #[serde(default, rename = "spoilt")]
     pub corrupted: usize,
-    /// Of these, how many are of each corpus, `PAIR CORPUS`.
+    /// Number of these from each corpus, `PAIR CORPUS`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub corpora: BTreeMap<String, usize>,
     pub documents: usize,
-    /// The share of documents that was kept apart, by this seed (see `tune/split`), or the names that were.
+    /// The share of documents that was held out, by this seed (see `tune/split`), or their names.
     pub hold_out: HeldOut,
     pub seed: u64,
     /// Strengths of the ridge, for the chances and for the score.
     pub strengths: [f64; 2],
     /// The first 16 digits of each hash of every source that was trained on, sorted (`segment::trained`).
     pub sources: Vec<String>,
-    /// What it reached on the held-out documents, by pair and figure.
+    /// Its results on the held-out documents, by pair and figure.
     pub figures: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
-/// Documents that were kept apart.
+/// Documents that were held out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum HeldOut {
@@ -119,7 +119,7 @@ pub struct Chance {
 pub struct Score {
     /// For the mean of the tokens' states, `[hidden]`.
     pub mean: Vec<f32>,
-    /// For what counts besides states.
+    /// For the facts besides the states.
     pub facts: Facts,
 }
 
@@ -129,11 +129,11 @@ pub struct Score {
 pub struct QuantileMap {
     /// Added to the score.
     pub bias: f64,
-    /// What raters take off, for sources of some lengths, ascending: in a paragraph more than in a sentence of the
-    /// same rank.
+    /// The raters' penalties, for sources of some lengths, ascending: in a paragraph more than in a sentence
+    /// of the same rank.
     pub lengths: Vec<Length>,
-    /// Scores, ascending, with the rated scores (at most 0) between which nine in ten of the translations near that
-    /// score lie. Empty where there were too few.
+    /// Scores, ascending, with the rated scores (at most 0) between which nine in ten of the translations
+    /// near that score lie. Empty where there were too few.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bands: Vec<[f64; 3]>,
 }
@@ -150,8 +150,8 @@ pub struct Length {
 }
 
 impl Length {
-    /// The penalty of the same rank. Below all ranks it grows with the score, and no further: how bad the worst are
-    /// says nothing of a text longer than all.
+    /// The penalty of the same rank. Below all ranks it grows with the score, and no further: the worst
+    /// scores allow no conclusion about a text longer than all.
     fn penalty(&self, score: f64) -> f64 {
         match self.quantiles.first() {
             Some([least, penalty]) if score < *least && *least < 0.0 => penalty * score / least,
@@ -161,8 +161,8 @@ impl Length {
     }
 }
 
-/// Where a value stands between the ascending first numbers of some rows: the row below and the one above, and the way
-/// from the one to the other, from 0 to 1. Beyond the ends, the last row.
+/// Position of a value between the ascending first numbers of some rows: the row below and the one above, and
+/// the fraction of the way from the one to the other, from 0 to 1. Beyond the ends, the last row.
 fn between<const N: usize>(rows: &[[f64; N]], value: f64) -> Option<([f64; N], [f64; N], f64)> {
     let at = rows.partition_point(|row| row[0] < value);
     match (at.checked_sub(1).map(|below| rows[below]), rows.get(at).copied()) {
@@ -174,7 +174,7 @@ fn between<const N: usize>(rows: &[[f64; N]], value: f64) -> Option<([f64; N], [
     }
 }
 
-/// What follows from the fields.
+/// Values computed from the fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Applied {
     hash: String,
@@ -184,7 +184,7 @@ pub struct Applied {
 /// The values of a fit's linear maps for each token of a translation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Readout {
-    /// Where each token ends in the translation, in bytes.
+    /// The end of each token in the translation, in bytes.
     pub ends: Vec<usize>,
     /// For each token the values of the maps `any`, `major` and `mean`.
     pub values: Vec<[f64; 3]>,
@@ -192,7 +192,7 @@ pub struct Readout {
 }
 
 impl Readout {
-    /// From what the model said of the text ` TRANSLATION` behind its source.
+    /// The readout of the text ` TRANSLATION` after its source.
     ///
     /// # Errors
     /// When it was not read by a probe of three maps.
@@ -219,12 +219,12 @@ impl Readout {
 }
 
 impl Fit {
-    /// What an option `fit` names: `auto` the one that comes with the program for `model`, a card's name or a path,
-    /// or the default model's where none does; the name of a model the one that comes with the program for it; else a
-    /// file.
+    /// The fit of the option `fit`: for `auto` the one that comes with the program for `model`, a card's name
+    /// or a path, or the default model's where there is none; for the name of a model the one that comes with
+    /// the program for it; else a file.
     ///
     /// # Errors
-    /// As [`Fit::open`].
+    /// Those of [`Fit::open`].
     pub fn named(name: &str, model: &str) -> Result<Self, setup::Error> {
         let of = |model: &str| BUILT_IN.iter().find(|(of, _)| *of == model);
         match name {
@@ -248,7 +248,8 @@ impl Fit {
         Self::parse(&text, &path.display().to_string())
     }
 
-    /// The models that a fit comes with the program for, by their cards' names; the first is the default model.
+    /// The models that a fit comes with the program for, by their cards' names; the first is the default
+    /// model.
     #[must_use]
     pub fn models() -> Vec<&'static str> {
         BUILT_IN.iter().map(|(model, _)| *model).collect()
@@ -257,7 +258,7 @@ impl Fit {
     /// All fits that come with the program.
     ///
     /// # Errors
-    /// As [`Fit::open`].
+    /// Those of [`Fit::open`].
     pub fn all_built_in() -> Result<Vec<Self>, setup::Error> {
         BUILT_IN.iter().map(Self::built_in).collect()
     }
@@ -271,7 +272,7 @@ impl Fit {
         let no_fit = |e: serde_json::Error| {
             unfit(format!("it is not a fit, {e}; hint: `tribunal tune probe` writes one"))
         };
-        // First of all: the fields of another format are others.
+        // The format is checked first, since other formats have other fields.
         let OfFormat { format } = serde_json::from_str(text).map_err(no_fit)?;
         if format != FORMAT {
             let hint = "hint: `tribunal tune probe` makes a new one";
@@ -300,7 +301,7 @@ impl Fit {
         self
     }
 
-    /// The same fit, ready to be applied, once its fields are as they will be written.
+    /// This fit, ready to be applied, once its fields have their final values.
     ///
     /// # Errors
     /// A number that JSON cannot hold.
@@ -363,7 +364,7 @@ impl Fit {
         TrainedOn::new(format!("the fit {}", self.hash()), self.made.sources.clone())
     }
 
-    /// Pairs that it does not know.
+    /// Notes on pairs that it was not fitted on.
     #[must_use]
     pub fn notes(&self, segments: &[Segment]) -> Vec<String> {
         let pairs: BTreeSet<String> = segments.iter().map(super::pair).collect();
@@ -381,7 +382,7 @@ impl Fit {
         self.calibrations.get(pair).unwrap_or(&self.calibrations[ANY_PAIR])
     }
 
-    /// The penalty that raters would give, as the regression expects it. Unit: MQM points, at most 0.
+    /// The penalty that raters would give, as expected by the regression. Unit: MQM points, at most 0.
     #[must_use]
     pub fn score(&self, seen: &Readout, pair: &str) -> f64 {
         let weighed = seen.facts.weighed(&self.score.facts);
@@ -396,14 +397,14 @@ impl Fit {
         seen.values.iter().map(of).collect()
     }
 
-    /// From which chance of a major error on an error is major.
+    /// The least chance of a major error at which an error is major.
     #[must_use]
     pub fn major_from(&self, pair: &str) -> f64 {
         self.major_from.get(pair).copied().unwrap_or(self.major_from[ANY_PAIR])
     }
 
-    /// The penalty that raters gave to translations of this rank, among those of sources of about so many bytes.
-    /// Unit: MQM points, at least 0.
+    /// The penalty that raters gave to translations of this rank, among those of sources of a similar number
+    /// of bytes. Unit: MQM points, at least 0.
     #[must_use]
     pub fn budget(&self, score: f64, source: &str, pair: &str) -> f64 {
         let of = |length: &Length| [length.source_bytes.max(1.0).ln(), length.penalty(score)];
@@ -412,13 +413,13 @@ impl Fit {
             .map_or(0.0, |(below, above, way)| below[1] + (above[1] - below[1]) * way)
     }
 
-    /// Between which scores raters' scores of nine in ten translations of this score lie; `None` for a pair that the
-    /// fit has no ratings of. Unit: MQM points, at most 0, lower first.
+    /// Scores between which raters' scores of nine in ten translations of this score lie; `None` for a pair
+    /// that the fit has no ratings of. Unit: MQM points, at most 0, lower first.
     #[must_use]
     pub fn interval(&self, score: f64, pair: &str) -> Option<[f64; 2]> {
         let (below, above, way) = between(&self.calibrations.get(pair)?.bands, score)?;
         let [low, high] = [1, 2].map(|end| below[end] + (above[end] - below[end]) * way);
-        // Past its ends a band says nothing of how much further raters go.
+        // Past its ends a band has no information about raters' scores.
         Some([low.min(score), high.max(score)])
     }
 }

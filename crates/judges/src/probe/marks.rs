@@ -1,6 +1,7 @@
-//! Punctuation that ends a sentence or a clause. A translation with fewer marks than its source may lack a part of it.
+//! Punctuation that ends a sentence or a clause. A translation with fewer marks than its source may lack a
+//! part of it.
 
-/// How many marks a text has. Marks between digits and letters (`3.5`, `e.g`) do not count.
+/// Numbers of marks in a text. Marks between digits and letters (`3.5`, `e.g`) do not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     /// Ends of sentences: several marks in a row (`?!`, `...`) are one, and so is the end of the text.
@@ -10,7 +11,7 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Of a text in any script.
+    /// The marks of a text in any script.
     #[must_use]
     pub fn of(text: &str) -> Self {
         let mut found = Self::default();

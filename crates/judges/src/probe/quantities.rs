@@ -1,7 +1,7 @@
-//! Numbers, months and weekdays of a source that its translation must have as well, and the other way round. A separator
-//! before three digits may be of thousands or of decimals (`17,631`, `17.631`); any other is of decimals (`4.5`, `4,5`), and
-//! zeros at the end of decimals do not count. Where a power of ten is written in words, numbers are compared without
-//! separators and zeros at their ends, so that `3.5万` is `35,000`.
+//! Numbers, months and weekdays of a source that its translation must have as well, and the other way round.
+//! A separator before three digits may be of thousands or of decimals (`17,631`, `17.631`); any other is of
+//! decimals (`4.5`, `4,5`), and zeros at the end of decimals do not count. Where a power of ten is written in
+//! words, numbers are compared without separators and zeros at their ends, so that `3.5万` is `35,000`.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -22,7 +22,7 @@ static CHINESE: LazyLock<Regex> = LazyLock::new(|| {
         .expect("the expression is written here")
 });
 
-/// What is compared: a number as [`number`] spells it, a month or a weekday by its number from 1.
+/// The compared form: a number as spelled by [`number`], a month or a weekday by its number from 1.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Quantity {
     Number(String),
@@ -35,16 +35,16 @@ enum Quantity {
 struct Quantities {
     /// In digits.
     digits: BTreeSet<Quantity>,
-    /// In words, which can mean nothing else.
+    /// In words without another meaning.
     words: BTreeSet<Quantity>,
-    /// All, those too whose words can mean something else.
+    /// All, including those whose words can have another meaning.
     all: BTreeSet<Quantity>,
     /// [`significant`] digits of all numbers.
     significant: BTreeSet<String>,
     has_magnitudes: bool,
 }
 
-/// How many quantities of one text another one lacks.
+/// Numbers of quantities of one text that another one lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lacking {
     /// Numbers in digits.
@@ -55,12 +55,12 @@ pub struct Lacking {
     pub dates: usize,
 }
 
-/// What of a source its translation lacks, and what of the translation the source lacks. Languages are two-letter codes;
-/// of those that are not known only digits are compared.
+/// The quantities of a source that its translation lacks, and those of the translation that the source lacks.
+/// Languages are two-letter codes; for languages that are not in the table only digits are compared.
 #[must_use]
 pub fn lacking([source, source_lang]: [&str; 2], [target, target_lang]: [&str; 2]) -> [Lacking; 2] {
     let (source, target) = (Quantities::of(source, source_lang), Quantities::of(target, target_lang));
-    // What a language that is not known says in words is not seen.
+    // Number words of a language that is not in the table are not recognised.
     let words_count = [source_lang, target_lang].into_iter().all(words::knows_numbers);
     [source.lacked_by(&target, words_count), target.lacked_by(&source, words_count)]
 }
@@ -133,7 +133,7 @@ impl Quantities {
         }
     }
 
-    /// Whether it stands there, a month perhaps as a number.
+    /// True if the text has the quantity, a month perhaps as a number.
     fn has(&self, quantity: &Quantity, has_magnitudes: bool) -> bool {
         readings(quantity).iter().any(|reading| self.all.contains(reading))
             || match quantity {
@@ -148,8 +148,9 @@ impl Quantities {
     }
 }
 
-/// A number by its digits: those before the decimal point without zeros in front, those after it without zeros at the end.
-/// Where a point has three digits behind it and may separate thousands, all three stay. `None` for zero.
+/// A number by its digits: those before the decimal point without zeros in front, those after it without
+/// zeros at the end. Where a point has three digits behind it and may separate thousands, all three stay.
+/// `None` for zero.
 fn number(text: &str) -> Option<Quantity> {
     let is_separator = |c: char| matches!(c, '.' | ',');
     let digits = text.chars().filter_map(|c| ascii_digit(c).or_else(|| is_separator(c).then_some('.')));
@@ -167,7 +168,7 @@ fn number(text: &str) -> Option<Quantity> {
     (!is_zero).then(|| Quantity::Number(spelled.to_owned()))
 }
 
-/// All that a quantity may be: `4.500` is four thousand and five hundred, and four and a half.
+/// All values that a quantity may have: `4.500` is four thousand and five hundred, and four and a half.
 fn readings(quantity: &Quantity) -> Vec<Quantity> {
     let parts = match quantity {
         Quantity::Number(spelled) => spelled.split_once('.'),
@@ -183,7 +184,7 @@ fn readings(quantity: &Quantity) -> Vec<Quantity> {
     }
 }
 
-/// The zeros of scripts with digits of their own; the other nine stand behind them.
+/// The zeros of scripts with digits of their own; the other nine digits follow each.
 const ZEROS: [char; 9] = ['0', '٠', '۰', '०', '০', '੦', '๐', '០', '၀'];
 
 /// A digit of any of these scripts as one of 0 to 9.

@@ -1,15 +1,17 @@
-//! From the chances of tokens to errors: whole words, joined where they stand side by side. How many there are follows
-//! from the penalty that raters gave to translations of the same rank, so that a translation among the best has none.
+//! From the chances of tokens to errors: whole words, joined where they are adjacent. The number of errors
+//! follows from the penalty that raters gave to translations of the same rank, so that a translation among
+//! the best has none.
 
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::mqm::{ErrorSpan, Severity};
 
-/// MQM points of a minor and of a major error, by which a penalty is spent.
+/// MQM points of a minor and of a major error, which a penalty is divided into.
 const MINOR: f64 = 1.0;
 const MAJOR: f64 = 5.0;
 
-/// What each further word of an error takes of the penalty: without it, an error would grow over its whole sentence.
+/// Share of the penalty for each further word of an error: without it, an error would grow over its whole
+/// sentence.
 const LENGTH: f64 = 0.25;
 
 /// A word with its chances.
@@ -23,8 +25,8 @@ pub struct Word {
     pub major: f64,
 }
 
-/// The words of a translation, by the Unicode rules for word borders; `ends` and `chances` are its tokens'. Numbers and
-/// punctuation marks are words, spaces are none.
+/// The words of a translation, by the Unicode rules for word borders; `ends` and `chances` are its tokens'.
+/// Numbers and punctuation marks are words, spaces are none.
 #[must_use]
 pub fn words(text: &str, ends: &[usize], chances: &[[f64; 2]]) -> Vec<Word> {
     let starts = std::iter::once(0).chain(ends.iter().copied());
@@ -41,8 +43,8 @@ pub fn words(text: &str, ends: &[usize], chances: &[[f64; 2]]) -> Vec<Word> {
     pieces.map(word).collect()
 }
 
-/// The errors of a translation whose penalty is about `budget`: its likeliest words, until their errors weigh as much. A word
-/// of at least the chance `major_from` of a major error makes its error major.
+/// The errors of a translation whose penalty is about `budget`: its likeliest words, until their errors weigh
+/// as much. A word of at least the chance `major_from` of a major error makes its error major.
 #[must_use]
 pub fn errors(words: &[Word], text: &str, budget: f64, major_from: f64) -> Vec<ErrorSpan> {
     let mut order: Vec<usize> = (0..words.len()).collect();
@@ -144,7 +146,7 @@ mod tests {
         assert_eq!(found(TEXT, 0.0), []);
         assert_eq!(found(TEXT, 0.4), [], "less than half a minor error is none");
         assert_eq!(found(TEXT, 5.0), [("Bär".to_owned(), Severity::Major, Some(4), Some(7))]);
-        // What stands side by side is one error.
+        // Adjacent words are one error.
         assert_eq!(found(TEXT, 5.6), [("Bär fuhr".to_owned(), Severity::Major, Some(4), Some(12))]);
         let apart = [("a", 0.9, 0.0), (" b", 0.1, 0.0), (" c", 0.8, 0.0)];
         let spans: Vec<String> = found(&apart, 2.0).into_iter().map(|(span, ..)| span).collect();

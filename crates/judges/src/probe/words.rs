@@ -1,8 +1,8 @@
-//! Words of some languages that a source and its translation must agree in: numbers, months, weekdays and negations, and the
-//! auxiliary verbs that a negation can stand with. The
-//! table is `words.tsv`: language, kind, value, and words in lower case. `x*` stands for all words that begin with `x`, `*x` for
-//! those that end with it. A word with `?` can also mean something else (`second`, `May`): it counts where it is looked for, and
-//! nothing is expected to answer it.
+//! Words of some languages that a source and its translation must agree in: numbers, months, weekdays and
+//! negations, and the auxiliary verbs that a negation can stand with. The table is `words.tsv`: language,
+//! kind, value, and words in lower case. `x*` stands for all words that begin with `x`, `*x` for those that
+//! end with it. A word with `?` can have another meaning (`second`, `May`): it counts where it is looked for,
+//! and is not required in the other text.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -22,7 +22,7 @@ static LANGUAGES: LazyLock<BTreeMap<&str, Vec<TableWord>>> = LazyLock::new(|| {
     languages
 });
 
-/// What a word says.
+/// Kind of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     Number,
@@ -100,11 +100,12 @@ impl TableWord {
 pub struct Named {
     pub kind: Kind,
     pub value: u32,
-    /// Whether the word can also mean something else.
+    /// True if the word can have another meaning.
     pub has_other_meaning: bool,
 }
 
-/// The numbers, months and weekdays that a text names in words, in its order; nothing for a language that is not in the table.
+/// The numbers, months and weekdays that a text names in words, in its order; nothing for a language that is
+/// not in the table.
 #[must_use]
 pub fn named(text: &str, language: &str) -> Vec<Named> {
     let Some(entries) = LANGUAGES.get(language) else { return Vec::new() };
@@ -117,7 +118,7 @@ pub fn named(text: &str, language: &str) -> Vec<Named> {
     text.unicode_words().flat_map(|word| word.split('-')).filter_map(of_word).collect()
 }
 
-/// Whether a word is of a kind in a language.
+/// True if a word is of a kind in a language.
 #[must_use]
 pub fn is(kind: Kind, word: &str, language: &str) -> bool {
     let word = word.to_lowercase().replace('\u{2019}', "'");
@@ -125,8 +126,8 @@ pub fn is(kind: Kind, word: &str, language: &str) -> bool {
     entries.filter(|entry| entry.kind == kind).any(|entry| entry.fits(&word))
 }
 
-/// The numbers, months or weekdays that could stand where a word names one, in lower case: all of its kind with another
-/// value. Nothing for other words, and for those that can also mean something else.
+/// The numbers, months or weekdays that could replace a word that names one, in lower case: all of its kind
+/// with another value. Empty for other words, and for those that can have another meaning.
 #[must_use]
 pub fn others(word: &str, language: &str) -> Vec<&'static str> {
     let word = word.to_lowercase();
@@ -138,7 +139,7 @@ pub fn others(word: &str, language: &str) -> Vec<&'static str> {
     entries().filter(is_plain).filter(is_other).filter_map(word).collect()
 }
 
-/// Whether the numbers of a language in words are known: in the table, or written in Chinese characters.
+/// True if a language's number words are known: in the table, or written in Chinese characters.
 #[must_use]
 pub fn knows_numbers(language: &str) -> bool {
     let is_number = |entry: &TableWord| entry.kind == Kind::Number;
@@ -146,7 +147,8 @@ pub fn knows_numbers(language: &str) -> bool {
         || LANGUAGES.get(language).is_some_and(|entries| entries.iter().any(is_number))
 }
 
-/// Whether a text has a power of ten in words, or could have: that of a language that is not known.
+/// True if a text has a power of ten in words, or could have one: that of a language that is not in the
+/// table.
 #[must_use]
 pub fn may_have_magnitudes(text: &str, language: &str) -> bool {
     match language {
@@ -156,7 +158,7 @@ pub fn may_have_magnitudes(text: &str, language: &str) -> bool {
     }
 }
 
-/// How many negations a text has; `None` for a language whose negations are not known.
+/// Number of negations in a text; `None` for a language whose negations are not known.
 #[must_use]
 pub fn negations(text: &str, language: &str) -> Option<usize> {
     let entries = LANGUAGES.get(language)?;

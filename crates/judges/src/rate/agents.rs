@@ -1,5 +1,5 @@
-//! RATE's three sub-agents: search (Figure 19), evaluation (Figure 18) and comparison (Figure 20), and what each
-//! answers to the core agent. When they are asked is the core agent's affair.
+//! RATE's three sub-agents: search (Figure 19), evaluation (Figure 18) and comparison (Figure 20), and their
+//! responses to the core agent. The core agent decides when they are called.
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -50,19 +50,19 @@ pub const FILES: &[File] = &[
 /// Answer tokens of one question to a sub-agent.
 const BUDGET: usize = 1024;
 
-/// Below this confidence the core agent is to compare (Figure 17).
+/// The confidence below which the core agent should compare (Figure 17).
 const SURE: f64 = 0.9;
 
 /// Passages that the search agent is shown for each query.
 pub(super) const PASSAGES: usize = 5;
 
-/// What the evaluation agent answers.
+/// Answer of the evaluation agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evaluation {
     /// 0 to 4.
     score: i64,
-    /// The mean of the score's distribution, where it was asked for.
+    /// The mean of the score's distribution, where the option is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expected_score: Option<f64>,
     /// 0 to 1.
@@ -83,12 +83,12 @@ pub(super) struct Failed {
     target_segment: String,
     #[serde(default)]
     issue: String,
-    /// Of the target segment, or of the source segment where there is no other.
+    /// Confidence in the target segment, or in the source segment where there is no other.
     #[serde(skip)]
     confidence: Option<f64>,
 }
 
-/// What the comparison agent answers.
+/// Answer of the comparison agent.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Comparison {
@@ -97,7 +97,7 @@ struct Comparison {
     rationale: String,
 }
 
-/// What the search agent answers.
+/// Answer of the search agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Summary {
@@ -107,7 +107,7 @@ struct Summary {
 }
 
 impl Evaluation {
-    /// Reads an answer, with how sure the model was of each span.
+    /// Reads an answer, with the model's confidence in each span.
     fn read(reply: &Reply) -> Result<Self, Error> {
         let mut evaluation: Self = read("the evaluation agent", &reply.text)?;
         let Self { score, confidence, .. } = evaluation;
@@ -121,20 +121,20 @@ impl Evaluation {
         Ok(evaluation)
     }
 
-    /// The error spans, neutral and located; one without a target segment stands in the source.
+    /// The error spans, neutral and located; one without a target segment is in the source.
     #[must_use]
     pub fn errors(self, (source, target): (&str, &str), repeats: Repeats) -> Vec<ErrorSpan> {
         errors(self.error_spans, (source, target), repeats)
     }
 
-    /// Whether the agent names something it does not know, or is less sure than Figure 17 asks for.
+    /// True if the agent names missing knowledge, or has less confidence than Figure 17 requires.
     #[must_use]
     pub fn is_unsure(&self) -> bool {
         !self.suspected_knowledge_gaps.is_empty() || self.confidence < SURE
     }
 }
 
-/// Notes how sure the model was of each span.
+/// Adds the model's confidence in each span.
 pub(super) fn weigh_spans(failed: &mut [Failed], reply: &Reply) {
     let in_source = confidence::value_confidences(reply, "source_segment");
     let in_target = confidence::value_confidences(reply, "target_segment");
@@ -146,7 +146,7 @@ pub(super) fn weigh_spans(failed: &mut [Failed], reply: &Reply) {
     }
 }
 
-/// Failed parts as errors, neutral and located; one without a target segment stands in the source.
+/// Failed parts as errors, neutral and located; one without a target segment is in the source.
 pub(super) fn errors(
     failed: Vec<Failed>,
     (source, target): (&str, &str),
@@ -163,8 +163,8 @@ pub(super) fn errors(
 }
 
 impl Session<'_> {
-    /// Two questions to the search agent: what to look for, and what the passages say. What was asked before is
-    /// answered from memory.
+    /// Two calls of the search agent: for the queries, and for the summary of the passages. Repeated queries
+    /// are answered from memory.
     pub(super) fn search(&mut self, round: usize, query: &str) -> Result<Value, Error> {
         let Some(evidence) = &self.judge.evidence else {
             return Ok(json!({ "error": "there is no tool `search_agent`" }));
@@ -251,8 +251,8 @@ impl Session<'_> {
         LastEvaluation { evaluation, n_notes, is_second }
     }
 
-    /// Whether another evaluation could say something new: the first one, one after a search, and a second one with
-    /// an instruction where the evaluation agent was not sure (Figure 22).
+    /// True if another evaluation could add something: the first one, one after a search, and a second one
+    /// with an instruction where the evaluation agent was not sure (Figure 22).
     pub(super) fn may_evaluate(&self) -> bool {
         let n_notes = self.memory.notes().len();
         self.judged
@@ -298,7 +298,7 @@ impl Session<'_> {
         }))
     }
 
-    /// What one order comes to for the translation, and why.
+    /// The result of one order for the translation, and its reason.
     fn compare_once(
         &self,
         round: usize,
@@ -348,7 +348,7 @@ impl Session<'_> {
     }
 }
 
-/// The form of a schema that a file gave.
+/// The form of a schema in a file.
 ///
 /// # Errors
 /// [`Error::Failed`] when a replaced file is no JSON.
@@ -362,14 +362,14 @@ pub fn schema(file: File, text: &str) -> Result<ResponseFormat, Error> {
 /// The mean of 0 to 4 under the evaluation agent, to two digits.
 ///
 /// # Errors
-/// What [`expected::score`] returns.
+/// The errors of [`expected::score`].
 pub(super) fn expected_score(panel: &Panel, step: Step, chat: &Chat) -> Result<f64, Error> {
     let values: Vec<_> = (0..=4).map(|score| (f64::from(score), format!("{score},"))).collect();
     let mean = expected::score(panel, Role::Evaluator, step, chat, "{\"score\": ", &values)?;
     Ok((mean * 100.0).round() / 100.0)
 }
 
-/// The same error with the name of the agent whose answer it is about.
+/// The error with the name of the agent whose answer caused it.
 pub(super) fn within(agent: &str, error: Error) -> Error {
     match error {
         Error::Unparsable(reason) => Error::Unparsable(format!("{agent}: {reason}")),
@@ -377,7 +377,7 @@ pub(super) fn within(agent: &str, error: Error) -> Error {
     }
 }
 
-/// An answer of one agent, which its error names.
+/// An answer of one agent, which is named in the error.
 fn read<T: DeserializeOwned>(agent: &str, text: &str) -> Result<T, Error> {
     reading::json(tools::answer(text)).map_err(|error| within(agent, error))
 }

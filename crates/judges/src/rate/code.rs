@@ -1,17 +1,17 @@
-//! Preset `code`: RATE as the authors' program runs it (BITHLP/RATE, `agentic/`), message by message. The loop of the
-//! other presets is in [`super`].
+//! Preset `code`: RATE as the authors' program runs it (BITHLP/RATE, `agentic/`), message by message. The
+//! loop of the other presets is in [`super`].
 //!
-//! All translations of a source share what was found and their anchors, in the order of the input; the first answer
-//! that the program could not read puts the whole source aside.
+//! All translations of a source share their search results and anchors, in the order of the input; the first
+//! answer that the program could not read leaves the whole source without verdicts.
 //!
 //! Differs from the program:
-//! - A tool's response is a turn of the user, as not every chat template knows tools. Turns of the user that follow
-//!   each other are one, with an empty line between them, as many templates refuse anything else.
-//! - An answer with a tool call ends with its first call, the only one that the program reads. A call that the model
-//!   leaves open is closed and carried out; the program answers that it finds none.
+//! - A tool's response is a turn of the user, as not every chat template knows tools. Turns of the user that
+//!   follow each other are one, with an empty line between them, as many templates refuse anything else.
+//! - An answer with a tool call ends with its first call, the only one that the program reads. A call that
+//!   the model leaves open is closed and carried out; the program answers that it finds none.
 //! - A score that is not finite is none.
 //! - `skip=` leaves an agent out of the core agent's prompt; so does a run without evidence.
-//! - A search brings what [`crate::evidence`] finds, at most five passages for each query.
+//! - A search returns the passages of [`crate::evidence`], at most five for each query.
 
 use std::{cmp::Ordering, sync::LazyLock};
 
@@ -68,7 +68,7 @@ pub(super) const FILES: &[File] = &[
     CALIBRATION,
 ];
 
-/// What the program keeps of one source.
+/// The program's memory of one source.
 #[derive(Default)]
 pub(super) struct Source {
     /// One line for each search.
@@ -77,7 +77,7 @@ pub(super) struct Source {
     anchors: Vec<(Number, String)>,
 }
 
-/// Both orders of a comparison, as the program names what they come to.
+/// Result of both orders of a comparison, with the program's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     CandidateWins,
@@ -148,9 +148,9 @@ struct Session<'a> {
     segment: &'a Segment,
     source: &'a mut Source,
     chat: Chat,
-    /// Tentative scores that were compared, as they were written.
+    /// Tentative scores that were compared, as written.
     compared: Vec<String>,
-    /// The errors that the last evaluation named.
+    /// The errors named in the last evaluation.
     failed: Vec<Failed>,
 }
 
@@ -207,7 +207,7 @@ impl<'a> Session<'a> {
         Ok(tools::first_call(&text))
     }
 
-    /// What the core agent is told of its call.
+    /// The response to the core agent's call.
     fn act(&mut self, round: usize, name: &str, arguments: &Arguments) -> Result<String, Error> {
         match name {
             "search_agent" if self.judge.team.search => {
@@ -331,7 +331,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// One question; the program limits no answer, so one that its budget cut is not an answer.
+    /// One question; the program does not limit answers, so one that its budget cut is not an answer.
     fn ask(&self, role: Role, step: Step, chat: &Chat, stop: Option<&str>) -> Result<Reply, Error> {
         let max_tokens = self.judge.budget(BUDGET);
         let stop = stop.into_iter().map(ToOwned::to_owned).collect();
@@ -343,7 +343,7 @@ impl<'a> Session<'a> {
 }
 
 impl Source {
-    /// `update_anchor`: a score that is there keeps its key.
+    /// `update_anchor`: an existing score keeps its key.
     fn set_anchor(&mut self, score: Number, text: String) {
         let there = self.anchors.iter_mut().find(|(at, _)| is_same(at.value(), score.value()));
         if let Some((_, anchored)) = there {
@@ -354,7 +354,7 @@ impl Source {
         }
     }
 
-    /// Takes synthetic anchors of 4 and 1 where no translation stands for these scores.
+    /// Takes synthetic anchors of 4 and 1 where no translation has these scores.
     fn initialize(&mut self, low: &str, high: &str) {
         for (score, text) in [(4, high), (1, low)] {
             if !self.anchors.iter().any(|(at, _)| is_same(at.value(), f64::from(score))) {
@@ -363,7 +363,7 @@ impl Source {
         }
     }
 
-    /// The anchor of the nearest score, the lower of two. The score of an exact match is the one asked for.
+    /// The anchor of the nearest score, the lower of two. For an exact match, the score is the tentative one.
     fn anchor(&self, tentative: f64) -> (Number, String) {
         let distance = |(at, _): &&(Number, String)| (at.value() - tentative).abs();
         let nearest = self.anchors.iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
@@ -395,7 +395,8 @@ impl Outcome {
         }
     }
 
-    /// Moves to the anchor's score plus or minus 1 or 0.5, unless the tentative score is on the right side of it.
+    /// Moves to the anchor's score plus or minus 1 or 0.5, unless the tentative score is on the right side of
+    /// it.
     fn calibrate(self, tentative: f64, anchor: Number) -> Suggestion {
         let half = |by: f64| Number::Float(anchor.value() + by);
         let (moves, suggestion, suggested) = match self {
@@ -416,7 +417,7 @@ impl Outcome {
     }
 }
 
-/// Equality as Python has it: -0.0 is 0.0.
+/// Equality as in Python: -0.0 is 0.0.
 fn is_same(a: f64, b: f64) -> bool {
     a.partial_cmp(&b).is_some_and(Ordering::is_eq)
 }
@@ -433,7 +434,7 @@ fn say(mut chat: Chat, text: &str) -> Chat {
     chat.user(text)
 }
 
-/// What an answer says after its thoughts, which the program gets apart.
+/// The answer after its thoughts, which the program receives separately.
 fn content(reply: &Reply) -> &str {
     match reply.text.rsplit_once("</think>") {
         Some((_, answer)) => answer.trim_start(),
@@ -466,7 +467,7 @@ fn argument(arguments: &Arguments, key: &str) -> Option<String> {
     })
 }
 
-/// The same with `None` where there is none.
+/// The argument with `None` where it is missing.
 fn text(arguments: &Arguments, key: &str) -> String {
     argument(arguments, key).unwrap_or_else(|| "None".into())
 }
@@ -482,7 +483,7 @@ static VALUE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?s)<arg_value>(.*?)</arg_value>").expect("the pattern is a constant that compiles")
 });
 
-/// `parse_search_args`: the list in the first argument, whatever it is called.
+/// `parse_search_args`: the list in the first argument, under any name.
 fn queries(text: &str) -> Result<Vec<String>, Error> {
     #[derive(Deserialize)]
     struct Query {

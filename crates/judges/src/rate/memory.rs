@@ -1,5 +1,5 @@
-//! What RATE remembers of a source: answers of the search agent, an anchor for each score, and how a comparison
-//! with an anchor moves a tentative score (Appendix B). It calls no model.
+//! RATE's memory of a source: answers of the search agent, an anchor for each score, and the effect of a
+//! comparison with an anchor on a tentative score (Appendix B). No model is called here.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ pub struct Note {
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     notes: Vec<Note>,
-    /// A translation for each score, which is counted in halves.
+    /// A translation for each score, in halves.
     anchors: BTreeMap<i64, String>,
     /// A first comparison has brought the two synthetic anchors.
     initialized: bool,
 }
 
-/// A translation that stands for a score.
+/// A translation that represents a score.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Anchor {
     pub score: f64,
@@ -37,7 +37,7 @@ pub enum Outcome {
     Lose,
 }
 
-/// What both orders of a comparison come to.
+/// Result of both orders of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scenario {
@@ -78,7 +78,7 @@ impl Memory {
         self.initialized
     }
 
-    /// Takes the two synthetic anchors of a cold start; a translation that already stands for their score stays.
+    /// Takes the two synthetic anchors of a cold start; a translation with their score stays.
     pub fn initialize(&mut self, low: String, high: String) {
         self.anchors.entry(halves(1.0)).or_insert(low);
         self.anchors.entry(halves(4.0)).or_insert(high);
@@ -121,7 +121,7 @@ impl Scenario {
         }
     }
 
-    /// How far the scenario moves a score.
+    /// The shift of a score in this scenario.
     fn shift(self) -> f64 {
         match self {
             Self::CandidateWins => 1.0,
@@ -132,8 +132,8 @@ impl Scenario {
         }
     }
 
-    /// The score after a comparison with an anchor, within 0 to 4. A candidate that is better than its anchor keeps a
-    /// score above the anchor's.
+    /// The score after a comparison with an anchor, within 0 to 4. A candidate that is better than its anchor
+    /// keeps a score above the anchor's.
     ///
     /// Source: Appendix B.
     #[must_use]
@@ -145,7 +145,7 @@ impl Scenario {
     }
 }
 
-/// What the core agent is advised: `upgrade`, `downgrade`, `adjust` (by a half) or `confirm`.
+/// The advice to the core agent: `upgrade`, `downgrade`, `adjust` (by a half) or `confirm`.
 #[must_use]
 pub fn advice(tentative: f64, suggested: f64) -> &'static str {
     match halves(suggested) - halves(tentative) {

@@ -1,5 +1,5 @@
-//! The core agent's tool calls: XML as in Figure 15, or JSON as `strict` constrains them, read into actions.
-//! It carries nothing out.
+//! The core agent's tool calls: XML as in Figure 15, or JSON as `strict` constrains them, parsed into
+//! actions. Nothing is carried out here.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use crate::{Error, reading};
 
-/// What ends a tool call; models are stopped there.
+/// The end of a tool call, at which models are stopped.
 pub const CALL_END: &str = "</tool_call>";
 const CALL_START: &str = "<tool_call>";
 
-/// The authors' two patterns (`core_agent.py`): a tool's name and what follows it, and its arguments.
+/// The authors' two patterns (`core_agent.py`): a tool's name with the text after it, and its arguments.
 static CALL: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?s)<tool_call>\s*(\w+)(.*?)</tool_call>"));
 static ARGUMENT: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?s)<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>"));
@@ -30,7 +30,7 @@ pub struct ToolCall {
     pub action: Action,
 }
 
-/// What the core agent wants done.
+/// Action of the core agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     Search { query: String },
@@ -59,13 +59,13 @@ pub struct CompareRequest {
 /// The arguments of a call as text.
 pub type Arguments = BTreeMap<String, String>;
 
-/// What a model says after its thoughts.
+/// A model's text after its thoughts.
 #[must_use]
 pub fn answer(text: &str) -> &str {
     text.rsplit_once("</think>").map_or(text, |(_, answer)| answer)
 }
 
-/// Whether a text ends inside its tool call.
+/// True if a text ends inside its tool call.
 #[must_use]
 pub fn is_open(text: &str) -> bool {
     text.rfind(CALL_START).is_some_and(|at| !text[at..].contains(CALL_END))
@@ -87,10 +87,10 @@ pub fn first_call(text: &str) -> Option<(String, Arguments)> {
     Some((found[1].to_owned(), arguments))
 }
 
-/// The first tool call of an answer, after what a reasoning model thought.
+/// The first tool call of an answer, after the thoughts of a reasoning model.
 ///
 /// # Errors
-/// What is wrong with the call, for the core agent.
+/// The fault of the call, for the core agent.
 pub fn read_xml(text: &str) -> Result<ToolCall, String> {
     let (name, arguments) =
         first_call(answer(text)).ok_or("no tool call was found; write one <tool_call>")?;
@@ -100,7 +100,7 @@ pub fn read_xml(text: &str) -> Result<ToolCall, String> {
 /// The `search_query` of the search agent's call, in XML.
 ///
 /// # Errors
-/// What is wrong with the call.
+/// The fault of the call.
 pub fn read_search_xml(text: &str) -> Result<Vec<String>, String> {
     let (_, arguments) = first_call(answer(text)).ok_or("no tool call")?;
     let value = arguments.get("search_query").ok_or("no `search_query`")?;
@@ -117,7 +117,7 @@ pub struct Query {
 /// A step in the constrained form.
 ///
 /// # Errors
-/// [`Error::Unparsable`] when it is not that form; inside it, what is wrong with the call.
+/// [`Error::Unparsable`] when it is not that form; inside it, the fault of the call.
 pub fn read_json(text: &str) -> Result<Result<ToolCall, String>, Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]

@@ -1,7 +1,7 @@
-//! The published code's own reading of an answer and its own score, faults included: an error whose category
-//! has two words is lost, and an answer without entries is perfect. It is behaviour to compare with, not to rely
-//! on; [`super::lines`] is ours. One fault is left out: the code gives 0 to every row that comes without a gold
-//! span, so that nothing but its own sets could be scored.
+//! The published code's own reader of an answer and its own score, faults included: an error whose category
+//! has two words is lost, and an answer without entries is perfect. It is behaviour to compare with, not to
+//! rely on; [`super::lines`] is ours. One fault is left out: the code gives 0 to every row that comes without
+//! a gold span, so that nothing but its own sets could be scored.
 //!
 //! Source: trotacodigos/Rubric-MQM at 6221019d, `rmqm_parser/scale_parser.py` and
 //! `rmqm_parser/no_scale_parser.py`.
@@ -37,7 +37,7 @@ pub fn score(errors: &[ErrorSpan], scenario: Scenario) -> f64 {
     }
 }
 
-/// Lines where Python's `splitlines` ends them.
+/// Lines as split by Python's `splitlines`.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c| {
         matches!(
@@ -47,7 +47,7 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The value of a decimal digit; the code reads those of full width too, which Chinese answers have.
+/// The value of a decimal digit; full-width digits, which Chinese answers have, are read too, as by the code.
 fn digit(c: char) -> Option<u32> {
     match c {
         '０'..='９' => Some(u32::from(c) - u32::from('０')),
@@ -55,8 +55,8 @@ fn digit(c: char) -> Option<u32> {
     }
 }
 
-/// The first place on a line where `"span" - word - digits` stands; spaces around the hyphens are free, and
-/// the digits may go on in other words.
+/// The first match of `"span" - word - digits` on a line; spaces around the hyphens are free, and the digits
+/// may be followed by other words.
 fn scaled_entry(line: &str) -> Option<(&str, &str, u32)> {
     // The leftmost opening quote from which some closing quote leads to a match; of those the nearest.
     line.match_indices('"').find_map(|(open, _)| {
@@ -79,8 +79,8 @@ fn category_and_points(text: &str) -> Option<(&str, u32)> {
     Some((&word[..end], points))
 }
 
-/// Entries `category - "span"` under `Critical:`, `Major:` or `Minor:`, which stand alone on their line and are
-/// spelled so.
+/// Entries `category - "span"` under `Critical:`, `Major:` or `Minor:`, which stand alone on their line in
+/// exactly this spelling.
 fn blocks(answer: &str) -> Vec<ErrorSpan> {
     let mut block = None;
     let mut errors = Vec::new();
@@ -155,7 +155,7 @@ mod tests {
             "\"a\" - source issue - 50\n\"b\" - incorrect word order - 50\n\"c\" - no-error - 50",
             " = 0",
         );
-        // As Python's: digits of full width, and lines that end otherwise.
+        // As in Python: digits of full width, and other line ends.
         check(DR, "\"a\" - grammar - ５０", "minor fluency/grammar `a` 50 = -0.5");
         check(
             DR,

@@ -1,5 +1,5 @@
-//! Entries of a `strict` answer of RUBRIC-MQM: read from JSON, and written as the lines that the other presets ask
-//! for. They are not weighed here.
+//! Entries of a `strict` answer of RUBRIC-MQM: read from JSON, and written as the lines of the other presets.
+//! They are not weighed here.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub struct JsonEntry {
     pub severity: Level,
 }
 
-/// How bad an error is.
+/// Severity of an error.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Level {
@@ -25,7 +25,7 @@ pub enum Level {
 /// The entries of an answer.
 ///
 /// # Errors
-/// [`Error::Unparsable`] for anything but the JSON that was asked for, and for an entry without a span.
+/// [`Error::Unparsable`] for anything but the requested JSON, and for an entry without a span.
 pub fn read(answer: &str) -> Result<Vec<JsonEntry>, Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -50,7 +50,7 @@ pub fn printed(entries: &[JsonEntry], layout: EntryFormat) -> String {
     lines.join("\n")
 }
 
-/// How entries are printed.
+/// Printed layout of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryFormat {
     Points,

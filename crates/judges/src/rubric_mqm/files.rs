@@ -1,8 +1,8 @@
-//! RUBRIC-MQM's prompt files: which of them fill a scenario's prompt in a preset. It renders nothing.
+//! RUBRIC-MQM's prompt files: those of a scenario's prompt in a preset. Nothing is rendered here.
 //!
-//! `paper` and `strict` have the words of the paper's tables, `code` those of the published code, in a folder of
-//! their own. The tables' scale of 100 ends at 90 with the words of 100; the author's files have both steps, and
-//! so has `strict`.
+//! `paper` and `strict` have the words of the paper's tables, `code` those of the published code, in a folder
+//! of their own. The tables' scale of 100 ends at 90 with the words of 100; the author's files have both
+//! steps, and so has `strict`.
 
 use super::scenario::{
     Scale::{Eight, Four, Hundred},

@@ -1,6 +1,6 @@
-//! Our reading of RUBRIC-MQM's printed answers, one `"span" - category - 73` a line: it puts up with other layouts
-//! where the meaning is plain, and gives no score to an answer without entries. The published code's reading is in
-//! [`super::code`]; answers in blocks of severity are read by [`crate::gemba_mqm::parse`].
+//! Our reader of RUBRIC-MQM's printed answers, one `"span" - category - 73` a line: it is tolerant of other
+//! layouts where the meaning is plain, and has no score for an answer without entries. The published code's
+//! reader is in [`super::code`]; answers in blocks of severity are read by [`crate::gemba_mqm::parse`].
 
 use crate::{Error, reading};
 
@@ -15,8 +15,8 @@ pub struct LineEntry<'a> {
 /// The errors of an answer; remarks around the entries are skipped.
 ///
 /// # Errors
-/// [`Error::Refused`], or [`Error::Unparsable`] when no line is an entry or says that there is no error, or
-/// when points are not on the scale.
+/// [`Error::Refused`], or [`Error::Unparsable`] when no line is an entry or a `no-error`, or when points are
+/// not on the scale.
 pub fn read(answer: &str, max: u32) -> Result<Vec<LineEntry<'_>>, Error> {
     let answer = answer.rsplit_once("</think>").map_or(answer, |(_thoughts, answer)| answer);
     let mut entries = Vec::new();

@@ -1,5 +1,5 @@
-//! What RUBRIC-MQM asks: the conversation about a segment and the form of its answer, in one scenario and preset.
-//! It calls no model and parses no answer.
+//! RUBRIC-MQM's questions: the conversation about a segment and the form of its answer, in one scenario and
+//! preset. No model is called and no answer parsed here.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub struct Questions {
     examples: Vec<Example>,
 }
 
-/// An example and its answer as the preset shows it.
+/// An example and its answer in the form of the preset.
 struct Example {
     source_lang: String,
     source: String,
@@ -41,7 +41,8 @@ struct Example {
     answer: String,
 }
 
-/// An example of the published code, with its answer word for word in each layout: `severity`, `4`, `8`, `100`.
+/// An example of the published code, with its answer word for word in each layout: `severity`, `4`, `8`,
+/// `100`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CodeShot {
@@ -52,7 +53,7 @@ struct CodeShot {
     answers: BTreeMap<String, String>,
 }
 
-/// What a template is filled with. `None` leaves a part of the prompt out.
+/// The values of a template. `None` leaves a part of the prompt out.
 #[derive(Serialize)]
 struct Values<'a> {
     source_lang: &'a str,
@@ -112,7 +113,7 @@ impl Questions {
     /// The conversation that ends in the question about these texts.
     ///
     /// # Errors
-    /// [`Error::Failed`] for a template that asks for a value which it does not get.
+    /// [`Error::Failed`] for a template that uses a value without a definition.
     pub fn chat(&self, texts: &Texts, cue: Cue) -> Result<Chat, Error> {
         let is_marked = cue == Cue::Marked;
         let is_code = self.preset == Preset::Code;
@@ -137,7 +138,7 @@ impl Questions {
             chat = chat.user(question).assistant(&example.answer);
         }
         let question = self.prompts.render(self.files.prompt, self.values(texts, cue)?)?;
-        // The code takes marks out of all that it sends, the user's own too.
+        // The code takes marks out of all texts that it sends, also the user's own.
         Ok(chat.user(if is_code && !is_marked { unmarked(&question) } else { question }))
     }
 
@@ -150,7 +151,7 @@ impl Questions {
         let schema = serde_json::from_str(&self.schema(file, cue)?)
             .map_err(|e| Error::Failed(format!("prompt `{}` is not JSON: {e}", file.name)))?;
         let texts = [("source", texts.source), ("translation", texts.target)];
-        // Without a cue a text that holds `<v>` has it of its own, and shows it.
+        // Without a cue, a `<v>` in a text is the text's own, and is shown.
         let shown = |text: &str| if cue == Cue::Marked { unmarked(text) } else { text.to_owned() };
         let texts: BTreeMap<String, String> = texts.map(|(name, text)| (name.into(), shown(text))).into();
         Ok(form_about(schema, texts))
@@ -232,7 +233,7 @@ impl Questions {
     }
 }
 
-/// Whether the preset has a prompt with a reference, if one is to be shown.
+/// Checks that the preset has a prompt with a reference, if one is to be shown.
 fn check_reference(scenario: Scenario, preset: Preset, shows: bool) -> Result<(), setup::Error> {
     let reason = match preset {
         _ if !shows => return Ok(()),

@@ -1,9 +1,9 @@
-//! The ten scenarios of the RUBRIC-MQM paper (Table 2): their names, the scale of their severities, and where
-//! Table 8 divides minor from major. Their prompts are in [`super::files`].
+//! The ten scenarios of the RUBRIC-MQM paper (Table 2): their names, the scale of their severities, and Table
+//! 8's thresholds between minor and major. Their prompts are in [`super::files`].
 
 use crate::mqm::Severity;
 
-/// What a prompt adds to GEMBA-MQM.
+/// Addition of a scenario to GEMBA-MQM's prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scenario {
     Gemba,
@@ -90,26 +90,26 @@ impl Scenario {
         }
     }
 
-    /// The severity of MQM that so many points stand for.
+    /// The severity of MQM for these points.
     #[must_use]
     pub fn severity(self, points: u32) -> Severity {
         if points >= self.threshold() { Severity::Major } else { Severity::Minor }
     }
 
-    /// Whether the examples are the extended ones of Table 15.
+    /// True if the examples are the extended ones of Table 15.
     #[must_use]
     pub fn extends_shots(self) -> bool {
         matches!(self, DeepShot | DeepCatShot)
     }
 
-    /// Whether the published code shows a reference (`--with-ref`): its templates with a scale drop it, but for
-    /// the one of RUBRIC-MQM itself.
+    /// True if the published code shows a reference (`--with-ref`): its templates with a scale drop it,
+    /// except the one of RUBRIC-MQM itself.
     #[must_use]
     pub fn code_shows_reference(self) -> bool {
         self.scale().is_none() || self == DeepRubric(Hundred)
     }
 
-    /// Whether the published code's examples have the question of `gemba`: those of `deepcat` lack its
+    /// True if the published code's examples have the question of `gemba`: those of `deepcat` lack its
     /// definitions.
     #[must_use]
     pub fn code_examples_are_gemba(self) -> bool {

@@ -1,5 +1,5 @@
-//! What one method can be told beside the settings: its options, declared once with their values and the type that
-//! they are read into, so that a judge never sees their text. It knows no method.
+//! Options of a method besides the settings: declared once with their values and the type that they are
+//! parsed into, so that a judge never reads their text. The methods declare their own.
 
 use std::{collections::BTreeMap, ops::Deref};
 
@@ -7,15 +7,15 @@ use serde::Serialize;
 
 use super::{Error, Settings, either, nearest};
 
-/// Declares the options of a method: a struct with a field for each, and the rows of its descriptor. The first value is
-/// the default; `<number>`, `<file>` and `<list>` stand for any number that is not negative, any path, and names joined
-/// by `+`.
+/// Declares the options of a method: a struct with a field for each, and the rows of its descriptor. The
+/// first value is the default; `<number>`, `<file>` and `<list>` stand for any number that is not negative,
+/// any path, and names joined by `+`.
 ///
 /// ```text
 /// options! {
-///     /// What it can be told.
+///     /// Options of a method.
 ///     pub struct Options {
-///         "score" is_mean: bool = { "sum" => false, "mean" => true }, "how the errors' points make the score";
+///         "score" is_mean: bool = { "sum" => false, "mean" => true }, "how points make the score";
 ///         "rounds" rounds: f64 = { "3" => 3.0, <number> |n| n }, "rounds of a debate";
 ///     }
 /// }
@@ -38,7 +38,7 @@ macro_rules! options {
                 meaning: $meaning,
             }),+];
 
-            /// Reads what a request says of them.
+            /// Reads the options of a request.
             ///
             /// # Panics
             /// When these are the options of another method.
@@ -74,13 +74,13 @@ pub(crate) fn list(text: &str) -> Option<Vec<String>> {
     Some(names.collect::<Vec<_>>()).filter(|names| names.iter().all(|name| !name.is_empty()))
 }
 
-/// What an option was told.
+/// The value of an option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionValue<T> {
     pub value: T,
     /// As it is written, for messages.
     pub text: String,
-    /// The request named it: this is not the default.
+    /// True if the request has the option: this is not the default.
     pub is_given: bool,
 }
 
@@ -92,7 +92,7 @@ impl<T> Deref for OptionValue<T> {
     }
 }
 
-/// Whether the reference translation is shown, in methods with a variant that shows it.
+/// Use of the reference translation, in methods with a variant that shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reference {
     /// When every segment of the input has one.
@@ -105,11 +105,11 @@ impl Reference {
     /// The name of the option.
     pub const NAME: &'static str = "reference";
 
-    /// What `tribunal methods show` says of it.
+    /// Its description in `tribunal methods show`.
     pub const MEANING: &'static str =
         "show the reference translation; auto: when every segment of the input has one";
 
-    /// Whether the reference-based variant is asked for.
+    /// True if the reference-based variant is in force.
     #[must_use]
     pub fn is_shown(self, settings: &Settings) -> bool {
         self == Self::On || self == Self::Auto && settings.has_references
@@ -136,7 +136,7 @@ impl OptionSpec {
     }
 }
 
-/// The options of one request; those that were not given have their default.
+/// The options of one request; those that are not given have their default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GivenOptions {
     values: BTreeMap<&'static str, String>,
@@ -178,15 +178,14 @@ impl GivenOptions {
         self.values.get(name).expect("options are read by the method whose request they are")
     }
 
-    /// An option as `read` understands its text.
+    /// An option as parsed by `read`.
     pub(crate) fn value<T>(&self, name: &'static str, read: impl Fn(&str) -> Option<T>) -> OptionValue<T> {
         let text = self.text(name).to_owned();
         let value = read(&text).expect("a request with another value has been refused");
         OptionValue { value, text, is_given: self.given.contains(&name) }
     }
 
-    /// The value that counts, as the signature names it: numbers in one spelling, `auto` of [`Reference`] as what it
-    /// came to.
+    /// The value in force, as in the signature: numbers in one spelling, `auto` of [`Reference`] as resolved.
     ///
     /// # Panics
     /// When the method does not have the option.

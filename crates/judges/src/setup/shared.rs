@@ -1,10 +1,10 @@
-//! The options that methods share: the reasoning before answers. It asks for none.
+//! The options that methods share: the reasoning before answers. No reasoning is run here.
 
 use super::{Error, GivenOptions, OptionSpec, options};
 use crate::llm::{Effort, ReasoningOptions};
 
 options! {
-    /// What every method whose models write answers can be told.
+    /// Options of every method whose models generate answers.
     pub struct SharedOptions {
         "reasoning" effort: Option<Effort> = {
             "off" => None,
@@ -17,7 +17,7 @@ options! {
     }
 }
 
-/// The reasoning that a request asks for, and its options as they are signed; `None` where it asks for none.
+/// The reasoning of a request, and its options as signed; `None` for none.
 ///
 /// # Errors
 /// [`Error::Conflict`] for a budget without reasoning, and for one that is no number of tokens.
@@ -41,8 +41,8 @@ pub(crate) fn reasoning(
     Ok(Some(ReasoningOptions { effort, max_tokens }))
 }
 
-/// The most tokens of a reasoning whose budget is not given. The numbers are ours: the largest leaves a quarter of the
-/// default context to prompt and answer.
+/// The most tokens of a reasoning whose budget is not given. The numbers are ours: the largest leaves a
+/// quarter of the default context to prompt and answer.
 fn default_budget(effort: Effort) -> usize {
     match effort {
         Effort::Low => 2048,

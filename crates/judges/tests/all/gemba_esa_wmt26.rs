@@ -1,6 +1,6 @@
-//! GEMBA-ESA with the prompts of WMT 2026: conversations as snapshots, thinking, and the preset `code` against what the
-//! published program sends and reads. The published texts are not in this repository: tests run on a stand-in, and on a
-//! copy where `TRIBUNAL_WMT26_BASELINE` names its folder.
+//! GEMBA-ESA with the prompts of WMT 2026: conversations as snapshots, thinking, and the preset `code`
+//! against the messages and scores of the published program. The published texts are not in this repository:
+//! tests run on a stand-in, and on a copy where `TRIBUNAL_WMT26_BASELINE` names its folder.
 
 use std::{fmt::Write as _, fs, path::PathBuf, sync::Arc};
 
@@ -223,7 +223,7 @@ struct Sent {
     sha256: String,
 }
 
-/// What the program reads in the first answer.
+/// The errors that the program parses from the first answer.
 #[derive(Deserialize)]
 struct Read {
     errors: Vec<Marked>,
@@ -325,7 +325,7 @@ fn code_thinks_with_the_budgets_of_the_published_program() {
     assert!(script.in_order().is_empty());
 }
 
-/// A stray backslash behind a span is none of it, and an omission is not looked for in the translation.
+/// A stray backslash after a span is no part of it, and an omission is not looked for in the translation.
 #[test]
 fn code_finds_the_spans_that_the_published_program_finds() {
     let judge = code("", stand_in());

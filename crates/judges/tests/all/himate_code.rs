@@ -1,5 +1,6 @@
-//! HiMATE's preset `code`: the messages are those of the authors' program, byte for byte, and its answers are scored
-//! as it scores them, stage by stage. Tests run on a stand-in for the authors' files, whose texts are invented.
+//! HiMATE's preset `code`: the messages are those of the authors' program, byte for byte, and its answers are
+//! scored as it scores them, stage by stage. Tests run on a stand-in for the authors' files, whose texts are
+//! invented.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +15,7 @@ use tribunal_judges::{Built, Call, Error, Preset, Settings, Verdict, registry};
 
 use tribunal_testing::{Cast, bank, translation};
 
-/// What the authors' program sent, and what it was answered (`scripts/golden_himate.py`).
+/// The messages of the authors' program, and the answers to them (`scripts/golden_himate.py`).
 #[derive(Deserialize)]
 struct Golden {
     answers: Vec<Answer>,
@@ -43,7 +44,7 @@ struct Params {
 struct Recorded {
     source: String,
     hypothesis: String,
-    /// By the stage after which it stands: `SE`, `SRv`, `CD`.
+    /// Scores by stage: `SE`, `SRv`, `CD`.
     scores: BTreeMap<String, f64>,
     /// Hashes of messages by stage and agent, in order.
     asked: BTreeMap<String, Vec<String>>,
@@ -86,7 +87,7 @@ fn hash(chat: &Chat) -> String {
     tribunal_core::digest::sha256(&text)
 }
 
-/// The recording's name of a step: `correct/Untranslated_text`.
+/// The name of a step in the recording: `correct/Untranslated_text`.
 fn label(call: &Call) -> String {
     let subtype = call.step.part.as_deref().unwrap().rsplit('/').next().unwrap().replace(' ', "_");
     let (first, rest) = subtype.split_at(1);
@@ -194,7 +195,7 @@ fn answers_that_the_program_cannot_read_are_missing_verdicts() {
     insta::assert_snapshot!(refusals.concat());
     let (empty, calls) = ask(Cast::new(), "", &translation(("en", "de"), "", " "));
     assert!(empty.is_err() && calls.is_empty());
-    // An answer that was cut off is taken as it is.
+    // The thresholds of gpt-4o-mini are by subtype; only this one has an effect here.
     let cut = Cast::new().cut(&["SE definition of"], NOTHING);
     assert_eq!(ask(cut, "", &bank()).0.unwrap().score.to_bits(), 0.0_f64.to_bits());
 }
@@ -220,7 +221,7 @@ fn calls_of_each_preset_and_stage() {
     ] {
         assert_eq!(calls(preset, options), expected, "{preset} {options}");
     }
-    // All find something and never agree: what `most` says.
+    // All find something and never agree: the calls of `most`.
     let cast = Cast::new()
         .on(&["SE definition of"], &[MAJOR])
         .on(&["SRc definition of"], &[CORRECTION])

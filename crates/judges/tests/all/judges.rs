@@ -1,4 +1,4 @@
-//! What every judge makes of answers that are cut, cannot be used, or are about empty texts.
+//! Every judge on answers that are cut, cannot be used, or are about empty texts.
 
 use std::{fmt::Write, sync::Arc};
 
@@ -12,7 +12,7 @@ use tribunal_testing::{
 #[test]
 fn cut_answers() {
     let one = &document()[..1];
-    // GEMBA asks again with more; the others do not.
+    // GEMBA's code asks again with a larger budget; the others do not.
     let script = Arc::new(Script::new().cut("", TEXT_ANSWER, 2));
     let code = judge("gemba-mqm", &settings(Preset::Code));
     assert!(run(&code, &script, one)[0].is_ok());

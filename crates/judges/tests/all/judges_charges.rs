@@ -1,5 +1,5 @@
-//! What an error costs: once at each of its occurrences however often it is named, and without limits at document
-//! granularity.
+//! Costs of errors: once at each of an error's occurrences however often it is named, and without limits at
+//! document granularity.
 
 use tribunal_judges::{Granularity, Preset, Settings};
 

@@ -1,4 +1,4 @@
-//! EAPrompt against a scripted model: conversations as snapshots, and what becomes of every kind of answer.
+//! EAPrompt against a scripted model: conversations as snapshots, and every kind of answer.
 
 use std::{fmt::Write, path::PathBuf, sync::Arc};
 
@@ -54,7 +54,7 @@ fn eaprompt_counts_what_stage_two_says() {
     insta::assert_snapshot!("eaprompt_counts", table);
 }
 
-/// What the model counted stays, even where two of the errors are one span at one place.
+/// The model's counts are unchanged, even where two of the errors are one span at one place.
 #[test]
 fn eaprompt_keeps_the_counts_that_it_asked_for() {
     let error = r#"{"span":"Bank","category":"Mistranslation"}"#;
@@ -138,7 +138,7 @@ fn eaprompt_counts_as_the_code() {
     }
     insta::assert_snapshot!("eaprompt_code", table);
 
-    // What was cut goes on as it is.
+    // A cut answer is passed on unchanged.
     let script = Arc::new(Script::new().cut("Based on the above", "1, 0", 1).cut("", LISTS, 1));
     let verdict = run(&judge("eaprompt", &settings(Preset::Code)), &script, one).remove(0);
     assert_eq!(verdict.unwrap().score.to_bits(), (-5f64).to_bits());
@@ -179,7 +179,7 @@ fn examples_stand_before_their_own_pair() {
         let signature = judge("eaprompt", &mine).signature().all().to_string();
         assert!(signature.contains("|shots:pair(english-czech+english-german)|"), "{signature}");
     }
-    // The authors' file has the layout of their code, and only that.
+    // The authors' file has the layout of their code and no other.
     let authors = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .join("tests/golden/eaprompt_examples.py");
     let error = |settings: &Settings| registry::build("eaprompt", settings).err().unwrap().to_string();

@@ -36,7 +36,7 @@ fn expected_scores() {
     assert_eq!((verdict.raw.to_bits(), verdict.quality_score), (80f64.to_bits(), Some(80.0)));
     assert_eq!(model.scored.lock().unwrap()[0].0.prefill, "");
 
-    // RATE's core agent sees it beside the evaluation agent's own score.
+    // RATE's core agent gets it beside the evaluation agent's own score.
     let turn = |name: &str, arguments: serde_json::Value| {
         serde_json::json!({ "thought": "", "tool_call": { "name": name, "arguments": arguments } })
             .to_string()

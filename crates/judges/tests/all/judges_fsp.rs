@@ -1,5 +1,4 @@
-//! What FSP does with whole documents, left-out sentences and short contexts, and GMICL-5, against a scripted
-//! model.
+//! FSP with whole documents, left-out sentences and short contexts, and GMICL-5, against a scripted model.
 
 use std::{fmt::Write, path::PathBuf, sync::Arc};
 
@@ -71,7 +70,7 @@ fn which_segments_are_cut() {
     let two = [segment(0, "A. B.", "C. D."), segment(1, "E.", "F.")];
     assert_eq!(n_asked("fsp:shots=0", &strict, &two), 2);
     assert_eq!(n_asked("fsp:shots=0,sentences=on", &strict, &two), 3);
-    // Five documents, each in one segment.
+    // The whole sentence replaces the omission that the focus marked in it.
     let five: Vec<Segment> =
         (0..5).map(|n| Segment { doc: format!("d{n}"), seg: n, ..whole().remove(0) }).collect();
     let five_docs = Settings { granularity: Some(Granularity::FiveDoc), ..Settings::default() };
@@ -263,12 +262,13 @@ fn gmicl_refuses_examples_from_documents_under_judgement() {
     assert!(refused.contains("document `mine`") && refused.contains("overlap=allow"), "{refused}");
     assert!(judge("gmicl", &with()).protocol().check_input(&document()).is_ok());
     assert!(judge("gmicl:overlap=allow", &with()).protocol().check_input(&same).is_ok());
-    // Written otherwise it is the same text.
+    // A text in other case counts as the same.
     same[1].source = same[1].source.to_uppercase();
     assert!(judge("gmicl", &with()).protocol().check_input(&same).is_err(), "{}", same[1].source);
 }
 
-/// The printed schema lets a span be any string: what is not in the text has no place, and stays in the verdict.
+/// The printed schema lets a span be any string: a span that is not in the text has no place, and stays in
+/// the verdict.
 #[test]
 fn spans_of_the_paper_preset_are_any_string() {
     let paper = Settings { preset: Preset::Paper, ..Settings::default() };

@@ -1,5 +1,5 @@
-//! GEMBA-DA, its scales and GEMBA-ESA against a scripted model: conversations as snapshots, and what becomes of every
-//! kind of answer.
+//! GEMBA-DA, its scales and GEMBA-ESA against a scripted model: conversations as snapshots, and every kind of
+//! answer.
 
 use std::{fmt::Write, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! GEMBA-MQM against a scripted model: conversations as snapshots, and what becomes of every kind of answer.
+//! GEMBA-MQM against a scripted model: conversations as snapshots, and every kind of answer.
 
 use std::fmt::Write;
 

@@ -1,8 +1,9 @@
-//! Preset `code` asks in the bytes that the authors' own code sends. `tests/golden/prompts.json` has their length and
-//! hash, written by `scripts/golden_prompts.py` from the authors' repositories, and the commits.
+//! The bytes of preset `code`'s questions against those of the authors' own code. `tests/golden/prompts.json`
+//! has their length and hash, written by `scripts/golden_prompts.py` from the authors' repositories, and the
+//! commits.
 //!
-//! Of EAPrompt's examples only one is in this repository. Where `TRIBUNAL_EAPROMPT` names a copy of the authors'
-//! `context.py`, all of them are compared.
+//! Of EAPrompt's examples only one is in this repository. Where `TRIBUNAL_EAPROMPT` names a copy of the
+//! authors' `context.py`, all of them are compared.
 
 use std::{fs, path::PathBuf, sync::Arc};
 
@@ -37,7 +38,7 @@ struct Case {
     /// The second question of a method, and the answer to the first; `null` where that was cut.
     stage: Option<String>,
     answer: Option<String>,
-    /// Whose examples stand in an EAPrompt.
+    /// Source of the examples in an EAPrompt.
     examples: Option<String>,
 }
 
@@ -141,7 +142,7 @@ fn eaprompt_without_an_example_of_the_authors() {
     assert_eq!(asked("eaprompt:shots=0", "enru").0, Some(1));
     assert_eq!(asked("eaprompt:shots=all", "enru").0, Some(3));
 
-    // A pair that the authors have no example of has none, and the signature says which pairs have one.
+    // A pair without an example of the authors has none, and the signature names the pairs that have one.
     let czech = Segment { tgt_lang: "cs".to_owned().try_into().unwrap(), ..segment(&golden, "ende") };
     let script = Script::says("");
     run(&judge("eaprompt", &code), &script, &[czech]);

@@ -1,4 +1,4 @@
-//! Samples of a judge at several seeds, merged, and how sure a judge is of its spans.
+//! Samples of a judge at several seeds, merged, and a judge's confidence in its spans.
 
 use std::{fmt::Write, sync::Arc};
 

@@ -13,7 +13,7 @@ const MAJOR: &str = r#"{"annotations": [{"category": "accuracy/mistranslation", 
 const MINOR: &str = r#"{"annotations": [{"category": "accuracy/mistranslation", "error_span": "Bank", "severity": "minor", "is_source_error": "no"}]}"#;
 const NON_TRANSLATION: &str = r#"{"annotations": [{"category": "non-translation", "error_span": "all", "severity": "major", "is_source_error": "no"}]}"#;
 
-/// What calls each role, in strict and in paper.
+/// Words that identify each role's prompt, in strict and in paper.
 const ACCURACY: &str = "You are an accuracy errors detection expert";
 const DEBATE: &str = "Given two different answers";
 const CHECK: &str = "Determine if the annotations are essentially consistent";
@@ -26,7 +26,8 @@ fn judge(options: &str, preset: Preset) -> Built {
     registry::build(&format!("m-mad:{options}"), &settings).unwrap_or_else(|e| panic!("{options}: {e}"))
 }
 
-/// A cast in which accuracy says this, the other agents find nothing, and the judge repeats a verdict.
+/// A cast in which accuracy gives this answer, the other agents find nothing, and the judge repeats a
+/// verdict.
 fn cast(accuracy: &str, verdict: &str) -> Cast {
     Cast::new()
         .on(&[JUDGE], &[verdict])
@@ -46,7 +47,7 @@ fn show(verdict: &Result<Verdict, Error>) -> String {
     }
 }
 
-/// Who spoke at which stage, one call a line.
+/// The roles by stage, one call a line.
 fn roles(calls: &[Call]) -> String {
     calls.iter().map(|call| [call.step.to_string().as_str(), " ", call.role.name(), "\n"].concat()).collect()
 }
@@ -129,7 +130,7 @@ fn stage_one_asks_with_the_shots_of_the_pair() {
     let chats = |options: &str, segment: &Segment| {
         judge(options, Preset::Strict).preview(std::slice::from_ref(segment))
     };
-    // Figures 14 and 17 are misprinted; only `paper` shows them as they are.
+    // Figures 14 and 17 are misprinted; only `paper` shows them as printed.
     let style = |preset| judge("", preset).preview(std::slice::from_ref(&zh))[2].0.messages().to_vec();
     let (printed, corrected) = (style(Preset::Paper), style(Preset::Strict));
     assert!(printed[4].content.contains("merchants") && printed[6].content == NONE, "{printed:?}");
@@ -166,7 +167,7 @@ fn a_debate_ends_at_once_at_the_third_round_or_never() {
     let lines = [&major, &minor, &major, &minor, &major, &minor].map(String::as_str);
     let (never, _) = verdict(debate(&["no"], &lines), options, Preset::Strict);
     assert!(never.starts_with("score -5\n"), "side A has the last word: {never}");
-    // Section 4.3: without an agreement the original evaluation stands.
+    // Section 4.3: without an agreement the original evaluation is the result.
     let original = "skip=stage3,undecided=original";
     let (never, _) = verdict(debate(&["no"], &[&minor]), original, Preset::Strict);
     assert!(never.starts_with("score -5\n"), "{never}");
@@ -281,7 +282,7 @@ fn an_unusable_answer_is_asked_for_again() {
     assert_eq!(asked("judge"), [(0, unusable), (1, fine)]);
     assert_eq!(asked("debater-b"), [(0, unusable), (1, fine)]);
     assert_eq!(asked("annotator").iter().filter(|(attempt, _)| *attempt > 0).count(), 2);
-    // Then the unit is missing; nothing is made up.
+    // Otherwise the unit has no verdict.
     let (verdicts, calls) =
         Cast::new().on(&[ACCURACY], &[bad]).on(&[""], &[NONE]).judge(&judge("", Preset::Strict), &[bank()]);
     assert!(matches!(verdicts[0], Err(Error::Unparsable(_))));

@@ -1,6 +1,6 @@
-//! M-MAD's preset `code`: the messages are those of the authors' program, byte for byte, and answers are read as it
-//! reads them. Tests run on a stand-in for the authors' files that has the texts that the paper prints; those that
-//! need all texts read the files themselves in `TRIBUNAL_DATA`.
+//! M-MAD's preset `code`: the messages are those of the authors' program, byte for byte, and answers are read
+//! as it reads them. Tests run on a stand-in for the authors' files that has the texts that the paper prints;
+//! those that need all texts read the files themselves in `TRIBUNAL_DATA`.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +15,7 @@ use tribunal_judges::{Built, Call, Error, Preset, Settings, Verdict, registry};
 
 use tribunal_testing::{Cast, bank, published_data, translation};
 
-/// What the authors' program sent, and what it was answered (`scripts/golden_m_mad.py`).
+/// The messages of the authors' program, and the answers to them (`scripts/golden_m_mad.py`).
 #[derive(Deserialize)]
 struct Golden {
     segments: BTreeMap<String, (String, String)>,
@@ -88,7 +88,7 @@ fn by_label(calls: &[Call]) -> BTreeMap<String, Vec<Sent>> {
     labels
 }
 
-/// Compares what both stages send with the recording, where `is_known` says that the folder has the texts.
+/// Compares the messages of both stages with the recording, where `is_known` is true for the folder's texts.
 fn check(folder: &Path, is_known: impl Fn(&str, &str) -> bool) -> usize {
     let golden = golden();
     let mut n_checked = 0;
@@ -121,8 +121,8 @@ fn the_messages_that_the_paper_prints_are_those_of_the_published_code() {
         "annotate/accuracy annotator" => pair == "en-de",
         label => label.starts_with("debate/accuracy") || label.ends_with("checker") || label == "judge judge",
     };
-    // One agent, three rounds of accuracy and one of terminology's, the judge of Stage 1 twice for each pair, that of
-    // Stage 3.
+    // One agent, three rounds of accuracy and one of terminology's, the judge of Stage 1 twice for each pair,
+    // that of Stage 3.
     assert_eq!(check(&published(), is_printed), 1 + 3 * 3 + 1 + 3 * 2 + 1);
 }
 
@@ -137,7 +137,7 @@ fn all_messages_are_those_of_the_published_code() {
     assert_eq!(check(&folder, |_, _| true), 3 * (4 + 2) + 3 * 3 + 3 + 1);
 }
 
-/// A cast for the whole pipeline in which accuracy says this.
+/// A cast for the whole pipeline in which accuracy gives this answer.
 fn pipeline(accuracy: &str, debaters: &[&str], checker: &[&str], judge: &[&str]) -> Cast {
     Cast::new()
         .on(&["From previous annotations"], judge)
@@ -160,7 +160,7 @@ fn n_asked(calls: &[Call], role: &str) -> usize {
     calls.iter().filter(|call| call.role.name() == role).count()
 }
 
-/// The judge's question about these answers of accuracy; `None` when it is not asked.
+/// The judge's question about these answers of accuracy; `None` when there is none.
 fn question(accuracy: &str) -> Option<String> {
     let (_, calls) = ask(pipeline(accuracy, &[MAJOR], &["yes"], &[NONE]), "", &bank());
     let call = calls.into_iter().find(|call| call.role.name() == "judge")?;
@@ -169,13 +169,13 @@ fn question(accuracy: &str) -> Option<String> {
 
 #[test]
 fn stage_one_is_handed_on_unread() {
-    // Four spellings are empty; a line feed more and the judge is asked.
+    // Four spellings are empty; with one more line feed the judge is called.
     assert_eq!(question("{'annotations':[]}"), None);
     let shown = question("\n{\"annotations\": []}").unwrap();
     assert!(shown.contains("annotations: \n\n\n{\"annotations\": []}; the fluency"), "{shown}");
     let refusal = "I'm sorry, I can't.";
     assert!(question(refusal).unwrap().contains(refusal));
-    // What was debated is shown as Python shows it; nothing that can be read is `None`.
+    // Debated annotations are shown in Python's form; an answer that cannot be read is `None`.
     assert!(question(MAJOR).unwrap().contains("annotations: \n\n{'annotations': [{'error_span': 'Bank', "));
     let (_, calls) = ask(pipeline(MAJOR, &["I agree."], &["yes"], &[NONE]), "", &bank());
     let asked = |role: &str| calls.iter().find(|call| call.role.name() == role).unwrap().chat.messages();
@@ -196,7 +196,7 @@ fn what_side_b_opens_with() {
         opening("Is it non-translation? It is not.").unwrap(),
         "A stand-in: this is not a non-translation."
     );
-    // Both speak at once: each hears what the other said in the round before.
+    // Both sides answer at once: each gets the other's statement of the round before.
     let (_, calls) = ask(pipeline(MAJOR, &["a1", "b1", "a2", "b2"], &["no", "yes"], &[NONE]), "", &bank());
     let heard: Vec<_> = calls
         .iter()

@@ -1,4 +1,5 @@
-//! RATE against scripted agents. Here are the agents and what they say; the tests are in the modules, by theme.
+//! RATE against scripted agents. The agents and their answers are here; the tests are in the modules, by
+//! theme.
 
 use std::{fmt::Write, path::Path, sync::Arc};
 
@@ -147,7 +148,7 @@ impl Agents {
     }
 }
 
-/// Who was asked in which round; the two orders of a comparison, which are asked side by side, in one order.
+/// The calls of each round; the two orders of a comparison, which run side by side, in one order.
 fn stages(calls: &[Call]) -> String {
     let mut stages: Vec<String> = calls.iter().map(|call| call.step.to_string()).collect();
     for pair in 1..stages.len() {
@@ -175,7 +176,7 @@ fn question(script: &Script, needle: &str) -> String {
         .unwrap_or_else(|| panic!("no question holds {needle}"))
 }
 
-/// What the core agent was told in each round.
+/// The responses to the core agent in each round.
 fn told(calls: &[Call]) -> String {
     let last = calls.iter().rfind(|call| call.role.name() == "core").unwrap();
     let turns = last.chat.messages().iter().skip(1).map(|t| format!("<<< {:?} >>>\n{}\n", t.role, t.content));

@@ -1,5 +1,5 @@
-//! The option `reasoning`, of all methods that ask a model to write: what is asked before each answer, what becomes of a
-//! reasoning without an end, and how it is signed.
+//! The option `reasoning`, of all methods whose models generate answers: the call before each answer,
+//! reasoning without an end, and the signature.
 
 use std::sync::Arc;
 

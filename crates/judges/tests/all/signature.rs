@@ -1,4 +1,5 @@
-//! The signature against what is asked: whatever moves a byte of a question, of its form or of its budget is signed.
+//! The signature against the questions: every setting that changes a byte of a question, of its form or of
+//! its budget is signed.
 
 use tribunal_core::llm::Sampling;
 use tribunal_judges::{Built, Panel, Preset, Settings, registry, rehearse, setup::OptionSpec};
@@ -6,7 +7,7 @@ use tribunal_judges::{Built, Panel, Preset, Settings, registry, rehearse, setup:
 use crate::{himate_code, m_mad_code};
 use tribunal_testing::{Script, document};
 
-/// The questions that a judge asks about two groups whatever the answers are, as one text.
+/// The questions of a judge about two groups that do not depend on answers, as one text.
 fn asked(judge: &Built) -> String {
     let panel = Panel::new(std::sync::Arc::new(Script::new()), Sampling::default());
     let groups = [document(), document()[..1].to_vec()];
@@ -31,7 +32,7 @@ fn rated(dir: &std::path::Path) -> std::path::PathBuf {
     path
 }
 
-/// Values to try an option with; files are tried by the tests of their methods.
+/// Values for trials of an option; options with files are tested with their methods.
 fn values(choice: &OptionSpec) -> Vec<String> {
     let one = |value: &&str| match *value {
         "<number>" => vec!["0.5".to_owned(), "2".to_owned(), "7".to_owned()],
@@ -49,7 +50,7 @@ fn every_option_of_every_method_is_signed_or_moves_no_byte() {
     for method in registry::METHODS {
         let settings = settings(method.name, &rated);
         for preset in method.presets {
-            // Published files, or what stands in for them.
+            // Published files, or their stand-ins.
             let prompts = match method.name {
                 "m-mad" if *preset == Preset::Code => Some(m_mad_code::published()),
                 "himate" if *preset == Preset::Code => Some(himate_code::published()),
@@ -94,7 +95,7 @@ fn every_setting_is_signed() {
         );
         others.push(Settings { weights: Some("xcomet".into()), ..plain.clone() });
         for other in others {
-            // A setting that a method does not have is refused.
+            // A setting that a method does not have is an error.
             let after = signature(&other);
             assert!(after.is_none() || after != before, "{}: {other:?}", method.name);
         }

@@ -1,4 +1,4 @@
-//! What is not a translation, for every method: the score that its scale has for it under `strict`, and no model asked.
+//! Non-translations, for every method: the score of its scale for them under `strict`, without a model call.
 
 use std::sync::Arc;
 
@@ -16,7 +16,8 @@ const DE: &str =
 const FR: &str =
     "Le conseil municipal a décidé mardi de fermer le vieux pont pour réparations jusqu'à la fin de mars.";
 
-/// What a judge says of the units of a group without any model, and how often it would have asked one.
+/// The verdicts of a judge on the units of a group without any model, and the number of calls it would have
+/// made.
 fn judged(request: &str, settings: &Settings, group: &[Segment]) -> String {
     let built = registry::build(request, settings).unwrap();
     let panel = Panel::new(Arc::new(Rehearsal::default()), Sampling::default());

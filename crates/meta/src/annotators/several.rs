@@ -1,5 +1,6 @@
-//! Several annotators of the same translations: how well each agrees with the others, and which of them agree with no
-//! other one. It compares translation by translation; the parent compares segments that are rated for every system.
+//! Several annotators of the same translations: how well each agrees with the others, and which of them agree
+//! with no other one. It compares translation by translation; the parent compares segments that are rated for
+//! every system.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +37,7 @@ pub struct Pair {
     pub p: Option<f64>,
 }
 
-/// What the others say of an annotator.
+/// An annotator's agreement with the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
@@ -57,7 +58,8 @@ pub struct Member {
     pub mean: f64,
     /// Translations that another one rated, too.
     pub shared: usize,
-    /// Pearson with the mean of the others' scores of the same translation: what a metric can hope to reach.
+    /// Pearson with the mean of the others' scores of the same translation: human agreement, to compare
+    /// metrics with.
     pub with_others: Result<f64, Undefined>,
     pub standing: Standing,
 }
@@ -109,7 +111,7 @@ impl Several {
         Self { alpha: alpha(&by_cell(&columns)), members: members.collect(), pairs }
     }
 
-    /// Whether an annotator disagrees with all others.
+    /// True if an annotator disagrees with all others.
     #[must_use]
     pub fn disagrees(&self, name: &str) -> bool {
         self.members.iter().any(|one| one.name == name && one.standing == Standing::DisagreesWithAll)

@@ -14,11 +14,11 @@ use crate::{Advice, Error};
 /// A lexical metric and its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
-    /// With the named tokenizer; without one, `zh` for Chinese, `char` for Japanese and Korean (where sacreBLEU takes
-    /// `ja-mecab` and `ko-mecab`), `13a` for the rest.
+    /// BLEU with the named tokenizer; without one, `zh` for Chinese, `char` for Japanese and Korean (where
+    /// sacreBLEU takes `ja-mecab` and `ko-mecab`), `13a` for the rest.
     Bleu(Option<Tokenizer>),
     Chrf,
-    /// With word pairs: chrF++.
+    /// chrF with word pairs: chrF++.
     ChrfPlus,
 }
 

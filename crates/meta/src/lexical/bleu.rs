@@ -5,14 +5,14 @@ use super::tokenize::Tokenizer;
 
 const MAX_ORDER: usize = 4;
 
-/// How BLEU is computed; the default is sacreBLEU's.
+/// Settings of BLEU; the default is sacreBLEU's.
 #[derive(Clone, Copy, Debug)]
 pub struct Bleu {
     pub tokenizer: Tokenizer,
     pub lowercase: bool,
 }
 
-/// What BLEU needs of a segment; segments add up.
+/// N-gram counts and lengths of a segment; segments add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BleuCounts {
     matches: [u64; MAX_ORDER],
@@ -96,7 +96,8 @@ impl BleuCounts {
         self.reference += other.reference;
     }
 
-    /// BLEU with exponential smoothing. With `effective_order`, only orders that the hypothesis reaches count.
+    /// BLEU with exponential smoothing. With `effective_order`, only orders that the hypothesis reaches
+    /// count.
     fn score(&self, effective_order: bool) -> f64 {
         if self.matches.iter().all(|count| *count == 0) {
             return 0.0;

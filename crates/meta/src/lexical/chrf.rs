@@ -3,7 +3,7 @@
 use super::ngrams;
 use super::tokenize::{is_space, words};
 
-/// How chrF is computed; the default is sacreBLEU's chrF2.
+/// Settings of chrF; the default is sacreBLEU's chrF2.
 #[derive(Clone, Copy, Debug)]
 pub struct Chrf {
     pub char_order: usize,

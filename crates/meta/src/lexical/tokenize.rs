@@ -1,4 +1,4 @@
-//! sacreBLEU's tokenizers, quirks and all: scores are only comparable if the tokens are the same.
+//! sacreBLEU's tokenizers, with their quirks: scores are only comparable if the tokens are the same.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use regex::Regex;
 
 use crate::Error;
 
-/// Which tokens BLEU counts.
+/// Tokenizer for BLEU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tokenizer {
     /// `13a`, the default for all languages but Chinese, Japanese and Korean.
@@ -17,11 +17,11 @@ pub enum Tokenizer {
     Zh,
     /// `char`: every character.
     Char,
-    /// `none`: the text as it is.
+    /// `none`: the text unchanged.
     Plain,
 }
 
-/// A pattern and what takes its place.
+/// A pattern and its replacement.
 type Rule = (Regex, &'static str);
 
 static WESTERN: LazyLock<[Rule; 4]> = LazyLock::new(|| {
@@ -125,7 +125,7 @@ fn spaced(text: &str, apart: fn(char) -> bool) -> String {
 
 /// The characters that sacreBLEU's `zh` tokenizer sets apart. Its two ranges beyond the basic plane are
 /// written with four digits, so they mean U+2001 to U+2A6D and U+2F81 to U+2FA1: dashes, quotes, currency
-/// signs. Equal scores need equal tokens, so they mean that here too.
+/// signs. Equal scores need equal tokens, so the ranges are the same here.
 fn is_chinese(c: char) -> bool {
     matches!(c,
         '\u{3400}'..='\u{4db5}' | '\u{4e00}'..='\u{9fbb}' | '\u{f900}'..='\u{fa2d}' | '\u{fa30}'..='\u{fa6a}'

@@ -1,4 +1,5 @@
-//! The parts of a meta-evaluation that are about the raters themselves, or about what they found error-free.
+//! The parts of a meta-evaluation about the raters themselves, or about the segments that they found
+//! error-free.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +38,7 @@ pub struct AgainstEach {
     pub values: BTreeMap<String, Result<f64, Undefined>>,
 }
 
-/// What metrics are measured by unless a statistic of segments is named.
+/// Statistic that metrics are compared by unless a statistic of segments is named.
 const AGAINST_EACH: Statistic = Statistic::Segment(Coefficient::Pearson, Grouping::None);
 
 /// Agreement of pairs of raters that rated the same segments of all systems.
@@ -101,8 +102,8 @@ pub(super) fn error_free(
     Ok(all)
 }
 
-/// MCC of "no error is named", and of that with a score of at least [`LEAST_SCORE`]; `None` for a judge that names none at
-/// all, the second also for one whose scores are penalties.
+/// MCC of "no error is named", and of that with a score of at least [`LEAST_SCORE`]; `None` for a judge that
+/// names none at all, the second also for one whose scores are penalties.
 fn by_spans(scores: &Aligned, labels: &[Option<bool>], verdicts: &[Verdict]) -> (Option<f64>, Option<f64>) {
     let (mut no_span, mut submitted) = (Decisions::default(), Decisions::default());
     let judged = || verdicts.iter().filter(|verdict| verdict.status == "ok");

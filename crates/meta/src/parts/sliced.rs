@@ -18,7 +18,7 @@ use crate::task::{Task, TaskSet};
 /// One statistic of one metric on one slice.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sliced {
-    /// Several with `+` between them where the value is of all.
+    /// The language pair; several with `+` between them where the value is over all.
     pub lp: String,
     pub slice: String,
     pub n_segments: usize,
@@ -80,7 +80,8 @@ fn once_each<'a>(names: impl Iterator<Item = &'a String>) -> Vec<&'a String> {
     once
 }
 
-/// A task's statistic on each slice that the metric has segment or document scores on, with the slice's index.
+/// A task's statistic on each slice that the metric has segment or document scores on, with the slice's
+/// index.
 fn over_slices(
     task: &Task,
     sets: &[Cut<'_>],
@@ -92,7 +93,7 @@ fn over_slices(
         let Some(scores) = set.with_baselines().find(|scores| scores.name == metric) else { continue };
         let Some(aligned) = set.segments(scores, task.humans)? else { continue };
         for (slice, segments) in slices {
-            // A document belongs to a slice that it lies wholly within.
+            // A document belongs to a slice that contains all of it.
             let within = scores.units.as_ref().map(|units| units.within(segments));
             let part = aligned.select(within.as_ref().unwrap_or(segments));
             if let Some(idx) = names.iter().position(|name| *name == slice) {

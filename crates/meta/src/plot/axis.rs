@@ -1,8 +1,9 @@
-//! Axes of a plot: round ticks, places on the page, grid lines and labels. It knows no scores' meaning.
+//! Axes of a plot: round ticks, positions on the page, grid lines and labels. Nothing depends on the meaning
+//! of the scores.
 
 use std::fmt::Write;
 
-/// The largest value that is drawn, either way.
+/// The largest magnitude that is drawn.
 const MOST: f64 = 1e100;
 
 /// Values closer than this share of their size are drawn as one.
@@ -16,7 +17,7 @@ pub struct Axis {
     pub low: f64,
     pub high: f64,
     step: f64,
-    /// Where `low` and `high` stand on the page, in pixels.
+    /// Positions of `low` and `high` on the page, in pixels.
     from: f64,
     to: f64,
 }
@@ -27,7 +28,7 @@ impl Axis {
         let (low, high) = values
             .filter(|value| value.is_finite())
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
-        // Beyond this the steps between values have no place in a number.
+        // Beyond this, the steps between values are lost in rounding.
         let (low, high) = (low.max(-MOST), high.min(MOST));
         let (low, high) = match (low.is_finite(), high - low > low.abs().max(high.abs()) * LEAST_RANGE) {
             (false, _) => (0.0, 1.0),
@@ -41,7 +42,7 @@ impl Axis {
         Self { low: (low / step).floor() * step, high: (high / step).ceil() * step, step, from, to }
     }
 
-    /// Where a value stands, in pixels.
+    /// Position of a value, in pixels.
     pub fn place(&self, value: f64) -> f64 {
         self.from + (value - self.low) / (self.high - self.low) * (self.to - self.from)
     }
@@ -59,7 +60,7 @@ impl Axis {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, at least as large as asked for.
+/// 1, 2 or 5 times a power of ten, at least `least`.
 fn round_step(least: f64) -> f64 {
     let power = 10_f64.powf(least.log10().floor());
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|digit| digit * power).find(|step| *step >= least).unwrap_or(least)

@@ -15,7 +15,7 @@ use crate::scores::{line_error, read_text};
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct Answer {
     pub id: usize,
-    /// What the model wrote.
+    /// The model's text.
     #[serde(alias = "text", alias = "answer", default)]
     pub review: Option<String>,
     /// The category that a human reader recorded with the answer.
@@ -33,7 +33,7 @@ pub struct AnswerEntry {
     pub severity: Severity,
 }
 
-/// How bad an entry says the error is.
+/// Severity of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     Major,
@@ -43,7 +43,7 @@ pub enum Severity {
     Unsaid,
 }
 
-/// What an answer says about the marked span.
+/// The labels of the marked span in an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SpanLabels {
     pub category: String,
@@ -77,8 +77,8 @@ static LABELLED: LazyLock<Regex> =
 static QUOTED: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"["“](.*?)["”]"#).expect("the pattern is a constant that compiles"));
 
-/// The entries of an answer, in their order: `"span" - category - 73` on a scale, or `category - "span"` under a
-/// heading with the severity.
+/// The entries of an answer, in their order: `"span" - category - 73` on a scale, or `category - "span"`
+/// under a heading with the severity.
 #[must_use]
 pub fn entries(review: &str, scaled: bool) -> Vec<AnswerEntry> {
     if scaled { review.lines().filter_map(scaled_entry).collect() } else { labelled_entries(review) }
@@ -112,8 +112,8 @@ fn labelled_entries(review: &str) -> Vec<AnswerEntry> {
     entries
 }
 
-/// What an answer says about the marked span: its first entry whose span contains the marked one or is contained
-/// in it.
+/// The labels of the marked span in an answer: those of its first entry whose span contains the marked one or
+/// is contained in it.
 ///
 /// `threshold` is the least number of points that is major. Without such an entry it is `none`.
 ///

@@ -16,7 +16,7 @@ use crate::Error;
 use crate::mqm::ratings::Marked;
 use crate::pcg::Pcg64;
 
-/// The cues of one label and severity: how many there are and how many the plan wanted.
+/// The cues of one label and severity: their number, and the number that the plan required.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cell {
     pub category: &'static str,
@@ -25,11 +25,11 @@ pub struct Cell {
     pub wanted: usize,
 }
 
-/// A set and how it is made up.
+/// A set and its composition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Built {
     pub cues: Vec<Cue>,
-    /// Every cell of the plan, those that the data could not fill included.
+    /// Every cell of the plan, including those that the data could not fill.
     pub cells: Vec<Cell>,
 }
 
@@ -50,8 +50,8 @@ impl Set {
     }
 }
 
-/// Builds a set. A cell that the data cannot fill stays short: the others are not made larger for it, as in the
-/// paper's GEN.
+/// Builds a set. A cell that the data cannot fill stays short: the others are not made larger for it, as in
+/// the paper's GEN.
 ///
 /// # Errors
 /// An odd size, or no translation that fits.
@@ -94,7 +94,7 @@ pub fn build(rated: &[Rated], plan: &Plan) -> Result<Built, Error> {
     Ok(Built { cues, cells })
 }
 
-/// Whether a text holds `<v>` or `</v>`, beside which a mark could not be told.
+/// True if a text holds `<v>` or `</v>`, which could not be told from a mark.
 fn has_marks(rated: &Rated) -> bool {
     [rated.source, rated.target].iter().any(|text| text.contains("<v>") || text.contains("</v>"))
 }
@@ -128,8 +128,8 @@ fn marked_set(rated: &[Rated], plan: &Plan, random: &mut Pcg64) -> Vec<Cue> {
     cues
 }
 
-/// The translation with one of its errors marked; `None` when the offsets leave the text, or a text has marks of its
-/// own.
+/// The translation with one of its errors marked; `None` when the offsets leave the text, or a text has marks
+/// of its own.
 fn marked(rated: &Rated, error: &Marked, [label, severity]: [&str; 2], plan: &Plan) -> Option<Cue> {
     if has_marks(rated) {
         return None;
@@ -278,7 +278,8 @@ mod tests {
         assert_ne!(built, build(&rated, &Plan { seed: 4, ..plan }).unwrap());
     }
 
-    /// Sentences of scripts without spaces were one word, too short for Table 6.
+    /// Sentences of scripts without spaces are divided into words: as one word, they would be too short for
+    /// Table 6.
     #[test]
     fn phrases_are_swapped_in_scripts_without_spaces() {
         for sentences in [

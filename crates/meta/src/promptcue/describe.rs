@@ -1,4 +1,5 @@
-//! What a PROMPTCUE set holds: how many cues of which labels, and how long their texts are. It scores nothing.
+//! Description of a PROMPTCUE set: the number of cues of each label, and the lengths of their texts. Nothing
+//! is scored.
 //!
 //! Source: RUBRIC-MQM, Table 7.
 
@@ -8,7 +9,7 @@ use serde::Serialize;
 
 use super::gold::Cue;
 
-/// What a set holds.
+/// Counts and text lengths of a set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Description {
     pub n: usize,

@@ -1,5 +1,5 @@
-//! Gold sets: segments with one marked error each, from CSV or JSONL. Labels are checked and written in one
-//! way here, so that every set is read alike.
+//! Gold sets: segments with one marked error each, from CSV or JSONL. Labels are checked and normalised here,
+//! so that all sets have the same form.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::labels;
 use crate::Error;
 use crate::scores::{line_error, read_text};
 
-/// One segment of a set: the text with the error marked by `<v>` and `</v>`, and what the error is.
+/// One segment of a set: the text with the error marked by `<v>` and `</v>`, and the error's labels.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cue {
     pub id: usize,
@@ -34,7 +34,7 @@ pub struct Cue {
 ///
 /// # Errors
 /// An unreadable file; with its line, a row that lacks a field or has a category or severity that PROMPTCUE
-/// does not know; an id that occurs twice.
+/// does not have; an id that occurs twice.
 pub fn read(path: &Path) -> Result<Vec<Cue>, Error> {
     let text = read_text(path)?;
     let is_csv = path.extension().is_some_and(|extension| extension == "csv");
@@ -54,7 +54,7 @@ pub fn read(path: &Path) -> Result<Vec<Cue>, Error> {
     Ok(cues)
 }
 
-/// A row with the number of its line, or why it is not a cue.
+/// A row with the number of its line, or the reason why it is not a cue.
 type Row = (usize, Result<Cue, String>);
 
 fn csv_rows(text: &str) -> Vec<Row> {
@@ -79,7 +79,7 @@ fn jsonl_rows(text: &str) -> Vec<Row> {
     lines.map(|(index, line)| (index + 1, files::json::parse(line))).collect()
 }
 
-/// The cue with its labels written as PROMPTCUE writes them.
+/// The cue with its labels in PROMPTCUE's spelling.
 fn labelled(cue: Cue) -> Result<Cue, String> {
     let Some(category) = labels::from_gold(&cue.category) else {
         return Err(format!(
@@ -124,7 +124,7 @@ mod tests {
         let check = |category: &str, severity: &str, expected: (&str, &str)| {
             assert_eq!(row(category, severity), (expected.0.to_owned(), expected.1.to_owned()), "{category}");
         };
-        // MIS as it was published, in other cases, and with what E.1 maps.
+        // MIS as published, in other cases, and with the paths that E.1 maps.
         check("Accuracy/Mistranslation", "Major", ("mistranslation", "major"));
         check("accuracy/mistranslation", "minor", ("mistranslation", "minor"));
         check(" ACCURACY/MISTRANSLATION ", "MINOR", ("mistranslation", "minor"));

@@ -1,4 +1,5 @@
-//! The ten error labels, no-error, and what the sets, MQM and models call them. Nothing is scored here.
+//! The ten error labels, no-error, and their names in the sets, in MQM and in answers. Nothing is scored
+//! here.
 //!
 //! Source: RUBRIC-MQM, Appendix E.
 
@@ -21,7 +22,7 @@ pub const ERRORS: [&str; 10] = [
     "untranslated",
 ];
 
-/// What each label is called in MQM's typology, by the beginning of its path: Appendix E.1.
+/// Name of each label in MQM's typology, by the beginning of its path: Appendix E.1.
 const MQM: [(&str, &str); 12] = [
     ("accuracy/mistranslation", "mistranslation"),
     ("accuracy/addition", "addition"),
@@ -37,8 +38,8 @@ const MQM: [(&str, &str); 12] = [
     ("terminology/inconsistent", "terminology"),
 ];
 
-/// Other names of the labels in gold sets. PTB calls its perturbed half `non-translation`, a label that its own
-/// framework does not have: it is mistranslation.
+/// Other names of the labels in gold sets. PTB calls its perturbed half `non-translation`, a label that its
+/// own framework does not have: it is mistranslation.
 const SYNONYMS: [(&str, &str); 8] = [
     ("non-translation", "mistranslation"),
     ("non-translation!", "mistranslation"),
@@ -50,7 +51,7 @@ const SYNONYMS: [(&str, &str); 8] = [
     ("untranslated text", "untranslated"),
 ];
 
-/// Words by which an answer names a label. In an MQM path the last part counts.
+/// Words that name a label in an answer. In an MQM path the last part counts.
 const SPOKEN: [(&str, &str); 13] = [
     ("omission", "omission"),
     ("mistranslation", "mistranslation"),
@@ -103,7 +104,7 @@ pub fn spoken(text: &str) -> Option<&'static str> {
 }
 
 /// The label of a gold category in any case: the label itself, a synonym, a path of MQM's typology, or
-/// another path that ends in a label. `None` for what the framework has no label for.
+/// another path that ends in a label. `None` for categories without a label in the framework.
 ///
 /// ```
 /// use tribunal_meta::promptcue::labels::from_gold;
@@ -141,7 +142,7 @@ pub fn severity(text: &str) -> Option<&'static str> {
     }
 }
 
-/// A label recorded beside an answer, as it is: nothing recorded is [`NONE`].
+/// A label recorded beside an answer, unchanged; [`NONE`] where none was recorded.
 #[must_use]
 pub fn recorded(label: Option<&str>) -> String {
     label.map(|label| label.trim().to_lowercase()).filter(|l| !l.is_empty()).unwrap_or(NONE.to_owned())

@@ -1,5 +1,5 @@
 //! PTB: perfect translations, half of them left alone and half with a phrase swapped for one of another
-//! translation. Which translations are perfect is for the caller to say.
+//! translation. The caller selects the perfect translations.
 //!
 //! Source: RUBRIC-MQM, Appendix B.2 and Table 6; Barrault et al., WMT 2020.
 
@@ -11,7 +11,7 @@ use super::plan::{Plan, Rated};
 use super::words::Words;
 use crate::pcg::Pcg64;
 
-/// How often another translation is tried for a phrase to swap in.
+/// Number of other translations that are tried for a phrase to swap in.
 const ATTEMPTS: usize = 100;
 
 /// Words of a phrase that are replaced in a sentence of `n` words; `None` for sentences that are too short.
@@ -20,7 +20,8 @@ const ATTEMPTS: usize = 100;
 ///
 /// ```
 /// use tribunal_meta::promptcue::perturb::replaced_words;
-/// assert_eq!([4, 5, 8, 9, 16, 20, 24].map(replaced_words), [None, Some(3), Some(3), Some(4), Some(5), Some(5), Some(6)]);
+/// let replaced = [4, 5, 8, 9, 16, 20, 24].map(replaced_words);
+/// assert_eq!(replaced, [None, Some(3), Some(3), Some(4), Some(5), Some(5), Some(6)]);
 /// ```
 #[must_use]
 pub fn replaced_words(n: usize) -> Option<usize> {

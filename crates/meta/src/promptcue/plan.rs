@@ -1,4 +1,4 @@
-//! What a set is built from, and which set: the nouns that [`super::build`] and [`super::perturb`] share.
+//! The plan of a set: its source, its kind and its size, as [`super::build`] and [`super::perturb`] use them.
 
 use crate::mqm::ratings::Marked;
 
@@ -11,7 +11,7 @@ pub struct Rated<'a> {
     pub errors: &'a [Marked],
 }
 
-/// Which set, how large, and the languages' names.
+/// The kind of the set, its size, and the languages' names.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub set: Set,

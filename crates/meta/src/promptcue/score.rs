@@ -1,5 +1,5 @@
-//! How often the answers are right: accuracy, macro-F1, precision and recall of single labels, label
-//! distributions, and the threshold between minor and major that fits best.
+//! Accuracy of the answers: accuracy, macro-F1, precision and recall of single labels, label distributions,
+//! and the threshold between minor and major that fits best.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use super::gold::Cue;
 use super::labels::{self, NO_ERROR, NONE};
 use crate::{Advice, Error};
 
-/// How answers are scored.
+/// Options for scoring answers.
 #[derive(Clone, Debug, Default)]
 pub struct ScoreOptions {
-    /// Prompt scenario, `GEMBA`, `DR-100`, ...; it says whether answers are on a scale.
+    /// Prompt scenario, `GEMBA`, `DR-100`, ...; it determines whether answers are on a scale.
     pub scenario: String,
     /// Use the labels that were recorded beside the answers instead of reading the answers.
     pub recorded: bool,
@@ -42,7 +42,7 @@ pub struct Report {
     pub threshold: Option<u32>,
     /// The threshold of greatest accuracy, when the answers are on a scale.
     pub best_threshold: Option<(u32, f64)>,
-    /// How many answers name the marked span of their cue: by id, and as `realign` pairs them.
+    /// Number of answers that name the marked span of their cue: by id, and as paired by `realign`.
     pub spans_named: (usize, usize),
 }
 
@@ -62,7 +62,8 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// What was predicted where the gold label is this one, in percent, the most frequent first; empty where no cue has it.
+    /// The predicted labels of the cues with this gold label, in percent, the most frequent first; empty
+    /// where no cue has it.
     ///
     /// Source: RUBRIC-MQM, Figure 2, of no-error.
     #[must_use]
@@ -96,8 +97,8 @@ pub fn scenario_threshold(scenario: &str) -> Result<Option<u32>, Error> {
 /// Scores the answers against the set.
 ///
 /// # Errors
-/// An unknown scenario, an answer without a cue, two answers to one cue, gold labels that PROMPTCUE does not know,
-/// or recorded labels that are asked for and not there.
+/// An unknown scenario, an answer without a cue, two answers to one cue, gold labels that PROMPTCUE does not
+/// have, or recorded labels that are requested but missing.
 pub fn score(cues: &[Cue], answers: &[Answer], options: &ScoreOptions) -> Result<Report, Error> {
     let scale = scenario_threshold(&options.scenario)?;
     let threshold = scale.map(|own| options.threshold.unwrap_or(own));
@@ -173,8 +174,8 @@ fn names_span(answer: &Answer, cue: &Cue) -> bool {
     !marked.is_empty() && answer.review.as_deref().is_some_and(|review| review.contains(marked))
 }
 
-/// Answers in order against cues in order; skipped are the cues that leave most answers naming the span of their
-/// cue. This is what renumbered answers were answers to.
+/// Answers in order against cues in order; skipped are the cues that leave most answers naming the span of
+/// their cue. This restores the pairing of answers that were renumbered.
 fn realigned<'a>(cues: &'a [Cue], answers: &'a [Answer]) -> Vec<(&'a Cue, &'a Answer)> {
     let skips = cues.len().saturating_sub(answers.len());
     // best[k]: most spans named by the answers so far when k cues have been skipped.
@@ -203,7 +204,7 @@ fn realigned<'a>(cues: &'a [Cue], answers: &'a [Answer]) -> Vec<(&'a Cue, &'a An
     pairs
 }
 
-/// What an answer says. Where labels are recorded, a threshold that was asked for is applied to the points anew.
+/// The labels in an answer. Where labels are recorded, a requested threshold is applied to the points again.
 fn read_answer(
     cue: &Cue,
     answer: &Answer,
@@ -257,8 +258,8 @@ fn collapsed(gold: &[String], predicted: &[String]) -> Vec<String> {
     predicted.iter().map(one).collect()
 }
 
-/// Accuracy and macro-F1 over the labels that occur on either side; distribution and confusion are those of `shown`, the
-/// predictions before any are taken together.
+/// Accuracy and macro-F1 over the labels that occur on either side; distribution and confusion are those of
+/// `shown`, the predictions before any are taken together.
 ///
 /// ```
 /// use tribunal_meta::promptcue::score::agreement;

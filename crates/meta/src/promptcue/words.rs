@@ -1,17 +1,18 @@
-//! The words of a sentence in its own script: runs between spaces, and inside them, where the script writes no
-//! spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese), the words that ICU finds. It changes no text.
+//! The words of a sentence in its own script: runs between spaces, and inside them, where the script writes
+//! no spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese), the words that ICU finds. The text is not
+//! changed.
 
 use std::ops::Range;
 
 use icu_segmenter::{WordSegmenter, options::WordBreakInvariantOptions};
 
-/// A sentence and where its words stand in it.
+/// A sentence and the positions of its words.
 #[derive(Clone, Debug)]
 pub struct Words<'a> {
     text: &'a str,
     /// Byte ranges of the words, in order; they are separated by spaces or nothing.
     ranges: Vec<Range<usize>>,
-    /// Whether spaces alone divide the words.
+    /// True if words are divided by spaces alone.
     is_spaced: bool,
 }
 
@@ -47,13 +48,13 @@ impl<'a> Words<'a> {
         self.ranges.is_empty()
     }
 
-    /// Whether spaces alone divide the words.
+    /// True if words are divided by spaces alone.
     #[must_use]
     pub fn is_spaced(&self) -> bool {
         self.is_spaced
     }
 
-    /// So many words from a word on.
+    /// `length` words from the word `start` on.
     ///
     /// # Panics
     /// When the sentence has no such words.
@@ -66,7 +67,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The text before and after so many words from a word on.
+    /// The text before and after `length` words from the word `start` on.
     ///
     /// # Panics
     /// When the sentence has no such words, or `length` is 0.
@@ -77,7 +78,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// What stands between spaces.
+/// The runs of characters between spaces.
 fn runs(text: &str) -> Vec<Range<usize>> {
     let mut runs = Vec::new();
     let mut start = None;
@@ -114,7 +115,7 @@ fn divide(text: &str, run: Range<usize>, words: &mut Vec<Range<usize>>) {
     }
 }
 
-/// Whether a character is of a script that writes no spaces between words.
+/// True if a character is of a script that writes no spaces between words.
 fn writes_no_spaces(c: char) -> bool {
     matches!(c,
         // Thai and Lao; Burmese; Khmer

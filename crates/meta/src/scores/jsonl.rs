@@ -1,5 +1,5 @@
-//! JSON lines with a score each: those of this program, of other tools, and of `MetricX`. It does not say which segment of a
-//! test set a number means.
+//! JSON lines with a score each: those of this program, of other tools, and of `MetricX`. The numbers of
+//! segments are interpreted in `numbering`.
 
 use std::collections::BTreeMap;
 use std::io::BufRead as _;
@@ -16,7 +16,7 @@ use crate::segment::numbers;
 /// Reads scores; where lines name languages, those of one pair.
 ///
 /// # Errors
-/// As [`super::read`].
+/// Those of [`super::read`].
 pub(super) fn read(path: &Path, text: &str, lp: Option<&str>) -> Result<ScoreFile, Error> {
     let mut scores: BTreeMap<String, BTreeMap<usize, Option<f64>>> = BTreeMap::new();
     let (mut named, mut numbered, mut first) = (false, None, 0);
@@ -59,7 +59,8 @@ pub(super) fn read(path: &Path, text: &str, lp: Option<&str>) -> Result<ScoreFil
     })
 }
 
-/// Whether a file is JSONL of `MetricX`, whose `prediction` is read as its negative: there lower is better.
+/// True if a file is JSONL of `MetricX`, whose `prediction` is negated when it is read, since lower is
+/// better.
 #[must_use]
 pub fn is_metricx(path: &Path) -> bool {
     let Ok(file) = std::fs::File::open(path) else { return false };
@@ -96,21 +97,21 @@ impl JsonScore {
         Some(format!("{}-{}", self.src_lang.as_ref()?, self.tgt_lang.as_ref()?))
     }
 
-    /// A line in the names of `MetricX` in ours, higher for the better.
+    /// A line of `MetricX` with our field names, its score negated so that higher is better.
     fn of_metricx(self) -> Self {
         let score = self.score.or_else(|| self.prediction.map(|errors| 0.0 - errors));
         Self { system: self.system.or_else(|| self.system_id.clone()), score, ..self }
     }
 }
 
-/// What a line says of its segment.
+/// The segment number of a line.
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(try_from = "serde_json::Value")]
 enum Seg {
-    /// Nothing: the order of the lines counts.
+    /// No field: the order of the lines counts.
     #[default]
     Unsaid,
-    /// `null`: the score is not one of a segment.
+    /// `null`: the score does not belong to a segment.
     Null,
     Number(usize),
 }

@@ -1,5 +1,5 @@
-//! Segment numbers of score files. Some tools count segments from 0, as this program does, others from 1; a file does
-//! not say which. It is found from the numbers that occur, never from how likely it is.
+//! Segment numbers of score files. Some tools count segments from 0, as this program does, others from 1; a
+//! file does not state which. It is inferred from the numbers that occur, never from likelihood.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use super::{SegmentScores, line_error};
 use crate::Error;
 
-/// Scores by segment number, as a file has them.
+/// Scores by segment number, as in a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Numbered {
     /// The first line with a number.
@@ -21,7 +21,7 @@ impl Numbered {
         Self { line, scores }
     }
 
-    /// Whether the file names no system: it then holds the scores of a single one.
+    /// True if the file names no system: it then holds the scores of a single one.
     #[must_use]
     pub fn is_column(&self) -> bool {
         self.scores.keys().eq([""].iter())
@@ -42,8 +42,8 @@ impl Numbered {
         self.scores.values().flat_map(|column| column.keys().copied()).collect()
     }
 
-    /// The number of the first segment, where one can know it: 0 if it occurs; 1 if 0 does not and the number of
-    /// segments does.
+    /// The number of the first segment, where it is certain: 0 if it occurs; 1 if 0 does not and the number
+    /// of segments does.
     #[must_use]
     pub fn first(&self, n_segments: Option<usize>) -> Option<usize> {
         let numbers = self.numbers();
@@ -53,7 +53,8 @@ impl Numbered {
         n_segments.filter(|n| numbers.contains(n)).map(|_| 1)
     }
 
-    /// The scores in test-set order, each column up to its last number, where the first segment has this number.
+    /// The scores in test-set order, each column up to its last number, where the first segment has this
+    /// number.
     #[must_use]
     pub fn from(&self, first: usize) -> SegmentScores {
         let in_order = |column: &BTreeMap<usize, Option<f64>>| -> Vec<Option<f64>> {
@@ -63,7 +64,7 @@ impl Numbered {
         self.scores.iter().map(|(system, column)| (system.clone(), in_order(column))).collect()
     }
 
-    /// The scores in the order of a test set of so many segments.
+    /// The scores in the order of a test set of `n_segments` segments.
     ///
     /// # Errors
     /// Numbers that can count from 0 or from 1.
@@ -109,7 +110,7 @@ mod tests {
     fn the_first_segment_is_found_from_the_numbers() {
         check(&[0, 2], 4, Ok(&[0.0, -1.0, 2.0]));
         check(&[1, 2, 4], 4, Ok(&[1.0, 2.0, -1.0, 4.0]));
-        // A file with both is too long for the test set, which is found out later.
+        // A file with both is too long for the test set, which is an error elsewhere.
         check(&[0, 3, 4], 4, Ok(&[0.0, -1.0, -1.0, 3.0, 4.0]));
         check(
             &[1, 2, 3],

@@ -1,5 +1,5 @@
-//! WMT25's scored files, such as `segments.tsv`: a header, then one line a translation, of any number of language pairs. It
-//! reads segment scores, no system scores.
+//! WMT25's scored files, such as `segments.tsv`: a header, then one line a translation, of any number of
+//! language pairs. It reads segment scores, no system scores.
 //!
 //! Source: wmt25-mteval, `testset_jsonl_to_tsv_task1.py`: segments are numbered within a language pair.
 
@@ -12,14 +12,14 @@ use crate::Error;
 
 const COLUMNS: [&str; 5] = ["segment_id", "source_lang", "target_lang", "system_id", "overall"];
 
-/// Where the columns are; `None` where a line is not such a file's header.
+/// Positions of the columns; `None` where a line is not the header of such a file.
 fn places(header: &str) -> Option<[usize; 5]> {
     let place = |name: &str| header.split('\t').position(|field| field.trim() == name);
     let places: Vec<usize> = COLUMNS.into_iter().map(place).collect::<Option<_>>()?;
     places.try_into().ok()
 }
 
-/// Whether a line is the header of such a file.
+/// True if a line is the header of such a file.
 pub(super) fn is_header(line: &str) -> bool {
     places(line).is_some()
 }

@@ -1,5 +1,5 @@
-//! Scores of documents, or of groups of documents, and the raters' scores joined in the same way. It knows segments
-//! by their numbers alone.
+//! Scores of documents, or of groups of documents, and the raters' scores joined in the same way. Segments
+//! are identified by number alone.
 //!
 //! Source: FSP, Section 3.1: "The gold MQM annotations for doc and 5doc are derived by concatenating the MQM
 //! errors from the segment-level annotations."
@@ -12,14 +12,14 @@ use serde::Serialize;
 use super::SegmentScores;
 use crate::Error;
 
-/// How the raters' segment scores become the score of a document.
+/// Rule that joins the raters' segment scores to the score of a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Joining {
-    /// Their sum: what a judge gives that adds up the penalties of a whole document.
+    /// Their sum: the scale of a judge that adds up the penalties of a whole document.
     #[default]
     Sum,
-    /// Their mean per segment: what a judge gives that grades the document as a whole.
+    /// Their mean per segment: the scale of a judge that grades the document as a whole.
     Mean,
 }
 
@@ -46,10 +46,10 @@ pub struct UnitScores {
     pub scores: BTreeMap<String, Vec<Given>>,
 }
 
-/// What a system has for a unit.
+/// A system's score of a unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Given {
-    /// The system's documents were not put together like this.
+    /// The system's documents were not joined in this way.
     Absent,
     /// The judge gave no verdict.
     Missing,
@@ -84,14 +84,14 @@ impl UnitScores {
         columns.map(|(system, column)| (system.clone(), column.iter().map(score).collect())).collect()
     }
 
-    /// The raters' scores of the same units. `None` where a segment of the unit is not rated: a part of a
-    /// document says nothing about the whole. A system that was not judged gets every unit.
+    /// The raters' scores of the same units. `None` where a segment of the unit is not rated, since the rest
+    /// may have any score. A system that was not judged gets every unit.
     #[must_use]
     pub fn gold(&self, gold: &SegmentScores, joining: Joining) -> SegmentScores {
         let joined = |column: &[Option<f64>], segs: &[usize]| -> Option<f64> {
             let scores: Vec<f64> =
                 segs.iter().map(|seg| column.get(*seg).copied().flatten()).collect::<Option<_>>()?;
-            // Of numbers near the end of their range, the greatest one.
+            // Numbers near the end of their range are limited to the greatest one.
             let sum = scores.iter().sum::<f64>().clamp(f64::MIN, f64::MAX);
             Some(match joining {
                 Joining::Sum => sum,
@@ -108,7 +108,7 @@ impl UnitScores {
         columns.collect()
     }
 
-    /// The segments of each unit that a system has; of a system that was not judged, of none.
+    /// The segments of each unit that a system has; empty for a system that was not judged.
     pub fn system_units<'a>(&'a self, system: &str) -> impl Iterator<Item = &'a [usize]> {
         let given = self.scores.get(system).into_iter().flatten();
         let there = self.units.iter().zip(given).filter(|(_, given)| **given != Given::Absent);
@@ -127,7 +127,8 @@ impl UnitScores {
         self.units.iter().filter(is_partly_rated).count()
     }
 
-    /// Puts the lowest score where the raters scored a unit and the judge gave no verdict; says how often.
+    /// Fills in the lowest score where the raters scored a unit and the judge gave no verdict, and returns
+    /// the number of filled units.
     pub fn fill_with_lowest(&mut self, gold: &SegmentScores) -> usize {
         let rated = self.gold(gold, Joining::Sum);
         let given = self.columns();
@@ -147,7 +148,7 @@ impl UnitScores {
         n_filled
     }
 
-    /// Turns the sign of every score.
+    /// Negates every score.
     pub fn negate(&mut self) {
         for given in self.scores.values_mut().flatten() {
             if let Given::Score(score) = given {

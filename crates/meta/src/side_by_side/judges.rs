@@ -1,5 +1,6 @@
-//! Two judges on the same translations, from what each says of them: which translations both judged, how far they order
-//! them alike ([`super::compare`]), and how far the error spans of one are those of the other.
+//! Two judges on the same translations, from their judgements: the translations that both judged, how
+//! similarly they order them ([`super::compare`]), and how well the error spans of one match those of the
+//! other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,7 @@ use crate::{
     spans::{self, Overlap, located},
 };
 
-/// How many of the translations that two judges differ on most are kept.
+/// Number of translations kept of those that two judges differ on most.
 const APART: usize = 10;
 
 /// Two judges.
@@ -23,7 +24,8 @@ pub struct JudgePair {
     pub units: Vec<String>,
     #[serde(flatten)]
     pub found: SideBySide,
-    /// Character F1 of the spans of one judge against those of the other; `None` where one of them marks none at all.
+    /// Character F1 of the spans of one judge against those of the other; `None` where one of them marks none
+    /// at all.
     pub spans: Option<f64>,
     /// The translations that they differ on most.
     #[serde(skip)]
@@ -72,7 +74,7 @@ impl JudgePair {
         })
     }
 
-    /// As [`JudgePair::of`]; `None` where there is no translation that both have a score on.
+    /// [`JudgePair::of`], or `None` where no translation has scores of both.
     ///
     /// # Errors
     /// Judges of different texts, or of systems and of segments.
@@ -90,7 +92,8 @@ impl JudgePair {
     }
 }
 
-/// Refuses scores of systems beside scores of their segments: the only score of a system is no score of its first segment.
+/// Rejects scores of systems beside scores of segments: a single score of a system is not the score of its
+/// first segment.
 fn same_level(first: &Judgements, second: &Judgements) -> Result<(), Error> {
     let most = |judge: &Judgements| judge.systems.values().map(BTreeMap::len).max().unwrap_or(0);
     let is_file = |judge: &Judgements| judge.pairs().iter().all(|pair| pair.is_empty());
@@ -107,10 +110,10 @@ fn same_level(first: &Judgements, second: &Judgements) -> Result<(), Error> {
     Ok(())
 }
 
-/// What two judges said of a translation, by system and unit.
+/// Judgements of two judges, by system and unit.
 type Shared<'a> = BTreeMap<(&'a str, &'a Unit), (&'a Judgement, &'a Judgement)>;
 
-/// Whether two texts are the same but for white space, which tables of annotations cannot hold.
+/// True if two texts differ at most in white space, which tables of annotations cannot hold.
 fn same_text(a: &str, b: &str) -> bool {
     a == b || a.split_whitespace().eq(b.split_whitespace())
 }

@@ -1,11 +1,12 @@
-//! Two systems judged on the same segments: is the difference of their mean scores more than chance? Paired
-//! bootstrap and approximate randomization over segments. It compares systems, not metrics.
+//! Two systems judged on the same segments: paired bootstrap and approximate randomization over segments, for
+//! the difference of their mean scores. Systems are compared, not metrics.
 //!
-//! Source: the bootstrap test of a mean, two-sided, over differences centred on their mean: Efron and Tibshirani, An
-//! Introduction to the Bootstrap, 1993, chapter 16; approximate randomization: Riezler and Maxwell, On Some Pitfalls in
-//! Automatic Evaluation and Significance Testing for MT, 2005, as in sacreBLEU `significance.py`; p-values with one added
-//! to both counts. Differs: Koehn's paired bootstrap (2004) is neither centred nor two-sided, its share of samples is
-//! [`PairedTest::wins`]; sacreBLEU's bootstrap centres absolute differences, which gives smaller p-values.
+//! Source: the bootstrap test of a mean, two-sided, over differences centred on their mean: Efron and
+//! Tibshirani, An Introduction to the Bootstrap, 1993, chapter 16; approximate randomization: Riezler and
+//! Maxwell, On Some Pitfalls in Automatic Evaluation and Significance Testing for MT, 2005, as in sacreBLEU
+//! `significance.py`; p-values with one added to both counts. Differs: Koehn's paired bootstrap (2004) is
+//! neither centred nor two-sided, its share of samples is [`PairedTest::wins`]; sacreBLEU's bootstrap centres
+//! absolute differences, which gives smaller p-values.
 
 use rayon::prelude::*;
 use serde::Serialize;
@@ -37,7 +38,7 @@ pub struct PairedTest {
 ///
 /// ```
 /// use tribunal_meta::significance::paired::compare_systems;
-/// // The first system is one better on every segment: every resample says so.
+/// // The first system is one better on every segment: so it is in every resample.
 /// let test = compare_systems(&[(2.0, 1.0), (5.0, 4.0), (0.0, -1.0)], 999, 7).unwrap();
 /// assert_eq!((test.difference, test.interval, test.wins), (1.0, (1.0, 1.0), 1.0));
 /// ```

@@ -3,7 +3,8 @@
 //! Source: Deutsch, Dror and Roth, A Statistical Analysis of Summarization Evaluation Metrics Using
 //! Resampling Methods, 2021; mt-metrics-eval `PermutationSigDiff` and `PairwisePermutationSigDiff`. Differs:
 //! seeded; the early stop of the pairs variant is checked at the end of every block, there only where a
-//! resample happened to reach the difference; a resample without a value never reaches it, there it counts as 0.
+//! resample happened to reach the difference; a resample without a value never reaches it, there it counts as
+//! 0.
 
 use super::super::align::Aligned;
 use super::super::pcg::Pcg64;
@@ -71,7 +72,7 @@ pub fn standardised(scores: &[f64]) -> Vec<f64> {
     scores.iter().map(|x| (x - mean) / unit).collect()
 }
 
-/// Which pairs of translations of a segment a metric gets right at its threshold.
+/// The pairs of translations of each segment that a metric orders rightly at its threshold.
 #[derive(Clone, Debug)]
 pub struct PairCells {
     right: Vec<bool>,

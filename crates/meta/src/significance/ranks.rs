@@ -1,4 +1,4 @@
-//! Ranks and clusters of metrics from the p-values of all pairs. It draws nothing.
+//! Ranks and clusters of metrics from the p-values of all pairs. No random number is drawn.
 //!
 //! Source: mt-metrics-eval `data.AssignRanks`.
 

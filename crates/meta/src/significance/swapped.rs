@@ -9,7 +9,7 @@ use super::super::tally::Tally;
 use super::permutation::{coins, standardised};
 use super::{Comparison, Resampling};
 
-/// A coefficient that reads nothing but the order of scores.
+/// A coefficient that depends on the order of scores alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RankCoefficient {
     Spearman,
@@ -42,7 +42,7 @@ pub fn perm_both_ranks(
     Some(Comparison::new(delta, null))
 }
 
-/// What the raters' scores contribute; no swap changes it.
+/// The terms of the raters' scores; no swap changes them.
 struct Gold {
     /// Ranks less their mean.
     ranks: Vec<f64>,
@@ -78,7 +78,7 @@ fn pairs_of(n: u64) -> u64 {
 struct Merged {
     /// Twice the cell, plus one for the second metric; by score.
     order: Vec<usize>,
-    /// Where each run of equal scores ends.
+    /// The end of each run of equal scores.
     ends: Vec<usize>,
 }
 

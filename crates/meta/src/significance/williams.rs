@@ -1,5 +1,5 @@
-//! Williams' test for two correlations that share a variable. It compares two metrics on the same items; it
-//! assumes normal scores, which segment scores are not.
+//! Williams' test for two correlations that share a variable. Two metrics are compared on the same items;
+//! normal scores are assumed, which segment scores are not.
 
 use serde::Serialize;
 
@@ -106,7 +106,7 @@ pub fn williams(first: f64, second: f64, between: f64, n: usize) -> Option<f64> 
     Some(student_t_tail(t, n - 3.0))
 }
 
-/// As [`williams`], from the scores themselves: three vectors over the same items.
+/// [`williams`] from the scores themselves: three vectors over the same items.
 ///
 /// ```
 /// use tribunal_meta::significance::williams::williams_of;

@@ -1,12 +1,14 @@
-//! Maximum-weight bipartite matching over the pairs that have a weight, with the dual variables that prove it. It knows no
-//! spans.
+//! Maximum-weight bipartite matching over the pairs that have a weight, with the dual variables that prove
+//! it. Spans play no part here.
 //!
-//! Source: Kuhn 1955; the shortest augmenting paths of Jonker and Volgenant 1987, with a heap as in Dijkstra 1959.
+//! Source: Kuhn 1955; the shortest augmenting paths of Jonker and Volgenant 1987, with a heap as in Dijkstra
+//! 1959.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// The pairs of a row: columns with their weights, which are at least 0 and finite. Other pairs have the weight 0.
+/// The pairs of a row: columns with their weights, which are at least 0 and finite. Other pairs have the
+/// weight 0.
 pub type Row = Vec<(usize, f64)>;
 
 /// A matching of rows with columns, each used at most once.
@@ -16,8 +18,8 @@ pub struct Assignment {
     pub columns: Vec<Option<usize>>,
     /// The sum of the weights; no matching has a greater one.
     pub value: f64,
-    /// Dual variables: `u[row] + v[column]` is at most minus the weight of the pair, and equal to it where the two are
-    /// matched; `u` and `v` are at most 0, and 0 where nothing is matched.
+    /// Dual variables: `u[row] + v[column]` is at most minus the weight of the pair, and equal to it where
+    /// the two are matched; `u` and `v` are at most 0, and 0 where nothing is matched.
     u: Vec<f64>,
     v: Vec<f64>,
 }
@@ -44,8 +46,8 @@ impl Assignment {
         Self { columns: search.columns, value, u: search.u, v: search.v }
     }
 
-    /// A lower bound of what every matching with this choice for a row, a column and its weight, has less than
-    /// [`Assignment::value`]; the bounds of several rows add up.
+    /// A lower bound of what every matching with this choice for a row, a column and its weight, has less
+    /// than [`Assignment::value`]; the bounds of several rows add up.
     #[must_use]
     pub fn loss(&self, row: usize, choice: Option<(usize, f64)>) -> f64 {
         let slack = choice.map_or(-self.u[row], |(column, weight)| -weight - self.u[row] - self.v[column]);
@@ -148,7 +150,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Exchanges matched and other pairs on the path to a free column, or to the row that loses its own.
+    /// Exchanges matched and other pairs on the path to a free column, or to the row that loses its column.
     fn flip(&mut self, start: usize, end: Option<usize>, loser: usize) {
         let mut column = end.or_else(|| (loser != start).then(|| self.columns[loser]).flatten());
         if end.is_none() {
@@ -169,7 +171,8 @@ mod tests {
 
     use super::*;
 
-    /// Every matching: the greatest weight of those where the rows before `row` have taken `used`.
+    /// Brute force over all matchings: the greatest weight of those where the rows before `row` have taken
+    /// `used`.
     fn best(weights: &[Vec<f64>], row: usize, used: u32) -> f64 {
         let Some(own) = weights.get(row) else { return 0.0 };
         let free = own.iter().enumerate().filter(|(column, _)| used & (1 << column) == 0);

@@ -1,5 +1,6 @@
-//! Error spans of baselines that read nothing: what a span measure gives to chance, to the length of a text, and to
-//! marking everything. They use statistics of all raters' spans, but not the spans of the translation that they mark.
+//! Error spans of baselines that read no text: the value of a span measure for chance, for the length of a
+//! text, and for marking everything. They use statistics of all raters' spans, but not the spans of the
+//! translation that they mark.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +12,15 @@ use crate::mqm::ratings::{Marked, Ratings};
 use crate::units::Unit;
 use crate::verdicts::{JudgedError, Verdict};
 
-/// A baseline's name, and its verdicts with what each covers.
+/// A baseline's name, and its verdicts with the unit that each covers.
 pub type Marks = (&'static str, Vec<Verdict>, Vec<Unit>);
 
 /// The baselines on the rated translations of some systems; none where no error is marked in a translation.
 ///
-/// - `length`: as many errors as a text of that length has on average, each of average length, at equal distances.
-/// - `random`: the errors of a rated translation that is drawn at random, each with its length and severity, at a place
-///   drawn at random.
+/// - `length`: as many errors as a text of that length has on average, each of average length, at equal
+///   distances.
+/// - `random`: the errors of a rated translation that is drawn at random, each with its length and severity,
+///   at a place drawn at random.
 /// - `constant`: the whole translation is one error.
 ///
 /// Severities of `length` and `constant` are the raters' most frequent one.

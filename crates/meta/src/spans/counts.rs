@@ -1,9 +1,9 @@
-//! The one count of error spans behind every span F1: a judge's errors against the raters', text by text, under each
-//! definition by its name. It reads no files and compares no scores.
+//! The counts of error spans behind every span F1: a judge's errors against the raters', text by text, under
+//! each definition by its name. No file is read and no score compared.
 //!
-//! Source: `offsets` is the character F1 of WMT25's task 2 (wmt25-mteval, `scoring_esa.py`), which skips neutral errors,
-//! where here they count as a severity of their own; `fsp` is FSP, Appendix B.5; `wmt-qe` is the
-//! script of WMT's error span task (WMT-QE-Task/qe-eval-scripts, `wmt23/task2_evaluate.py`); `mpp` is in
+//! Source: `offsets` is the character F1 of WMT25's task 2 (wmt25-mteval, `scoring_esa.py`), which skips
+//! neutral errors, where here they count as a severity of their own; `fsp` is FSP, Appendix B.5; `wmt-qe` is
+//! the script of WMT's error span task (WMT-QE-Task/qe-eval-scripts, `wmt23/task2_evaluate.py`); `mpp` is in
 //! [`super::mpp`].
 
 use std::fmt;
@@ -16,21 +16,23 @@ use super::placement::{Placement, Quote, place};
 use super::{Overlap, PrecisionRecall, SEVERITY_CREDIT, Span, characters, exact, partial};
 use crate::Error;
 
-/// How marked characters, or spans, are counted.
+/// Rule for counting marked characters, or spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Definition {
-    /// WMT25's task 2: spans stand where the judge's answer has them, translation and source apart. A character counts
-    /// once for every span that covers it. A quote that is nowhere costs precision. Differs: neutral errors count.
+    /// WMT25's task 2: spans at the offsets of the judge's answer, translation and source apart. A character
+    /// counts once for every span that covers it. A quote that is not in the text costs precision. Differs:
+    /// neutral errors count.
     Offsets,
-    /// FSP, B.5: every quote of the translation is placed anew, at the free place that overlaps most with the raters'
-    /// spans. A quote that is nowhere costs precision.
+    /// FSP, B.5: every quote of the translation is placed again, at the free place that overlaps most with
+    /// the raters' spans. A quote that is not in the text costs precision.
     Fsp,
-    /// WMT's quality estimation task: characters of the translation, each counted once. A character that the raters
-    /// marked with both severities is right with either. Neutral errors and quotes that are nowhere do not count.
+    /// WMT's quality estimation task: characters of the translation, each counted once. A character that the
+    /// raters marked with both severities is right with either. Neutral errors and quotes that are not in the
+    /// text do not count.
     WmtQe,
-    /// Spans instead of characters, matched one to one with partial credit, translation and source together; severities
-    /// do not count. A quote that is nowhere costs precision.
+    /// Spans instead of characters, matched one to one with partial credit, translation and source together;
+    /// severities do not count. A quote that is not in the text costs precision.
     Mpp,
 }
 
@@ -38,7 +40,7 @@ impl Definition {
     /// All of them, in the order of tables.
     pub const ALL: [Self; 4] = [Self::Offsets, Self::Fsp, Self::WmtQe, Self::Mpp];
 
-    /// What is counted.
+    /// The unit of the counts: characters or spans.
     #[must_use]
     pub fn unit(self) -> &'static str {
         if self == Self::Mpp { "spans" } else { "characters" }
@@ -74,14 +76,14 @@ impl FromStr for Definition {
     }
 }
 
-/// An error as a judge named it.
+/// An error named by a judge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named<'a> {
     pub quote: &'a str,
     pub in_source: bool,
     /// Half-open, in Unicode code points; `None` where the judge's answer has no place.
     pub place: Option<(usize, usize)>,
-    /// As [`super::severity`] numbers it.
+    /// Severity, numbered by [`super::severity`].
     pub severity: u8,
 }
 
@@ -92,7 +94,7 @@ pub struct Texts<'a> {
     pub target: &'a str,
 }
 
-/// The same of translation and source.
+/// A value for the translation and one for the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct BySide<T> {
     pub target: T,
@@ -127,7 +129,7 @@ pub struct Counts {
     pub partial: BySide<Overlap>,
     /// Spans under [`Definition::Mpp`].
     pub mpp: Overlap,
-    /// Texts that it leaves out, because too many pairs of spans overlap.
+    /// Texts that MPP leaves out, because too many pairs of spans overlap.
     pub n_beyond_mpp: usize,
 }
 
@@ -149,8 +151,8 @@ impl Counts {
         self.add_parts(gold, named, texts, &|span| vec![span]);
     }
 
-    /// The same where only parts of the texts were rated: `cut` leaves of a span what stands in them. Quotes that are
-    /// nowhere count as if they stood there.
+    /// `add` where only parts of the texts were rated: `cut` returns the rated parts of a span. Quotes that
+    /// are not in the text count as if they were in a rated part.
     pub fn add_parts(
         &mut self,
         gold: &[Span],
@@ -190,13 +192,13 @@ impl Counts {
     }
 }
 
-/// Predicted besides: what is nowhere in the text.
+/// Adds predicted characters or spans that are not in the text.
 fn costing(overlap: Overlap, lost: f64) -> Overlap {
     Overlap { predicted: overlap.predicted + lost, ..overlap }
 }
 
-/// Where each error stands: at its own place, or at the first free one where the judge's answer has none; `None` for
-/// a quote that is nowhere.
+/// The place of each error: that of the answer, or the first free one where the answer has none; `None` for a
+/// quote that is not in the text.
 #[must_use]
 pub fn located(named: &[Named], texts: Texts) -> Vec<Option<Span>> {
     let own = |named: &Named| {
@@ -230,8 +232,8 @@ fn fsp(gold: &[Span], named: &[Named], target: &str, cut: &dyn Fn(Span) -> Vec<S
     costing(characters(&gold, &found), n_lost as f64)
 }
 
-/// Characters, each once: right where the severity is one of the raters', half right where it is not. An empty span
-/// marks the character that it stands before, as in the task's script.
+/// Characters, each once: right where the severity is one of the raters', half right where it is not. An
+/// empty span marks the character that it stands before, as in the task's script.
 fn wmt_qe(gold: &[Span], found: &[Span]) -> Overlap {
     let length = gold.iter().chain(found).map(|span| span.end.max(span.start + 1)).max().unwrap_or(0);
     let marked = |spans: &[Span], severity: u8| -> Vec<bool> {
@@ -319,14 +321,15 @@ mod tests {
         assert_eq!(source.characters.source.score().precision, 0.0);
     }
 
-    /// Worked out by hand from the task's script: a character counts once, and where the raters marked it with both
-    /// severities, either is right.
+    /// Worked out by hand from the task's script: a character counts once, and where the raters marked it
+    /// with both severities, either is right.
     #[test]
     fn characters_as_the_quality_estimation_task_counts_them() {
         let of = |start, end, severity| Span { start, end, in_source: false, severity };
         let gold = [of(0, 4, 2), of(2, 6, 1), of(8, 9, 0)];
         let found = [of(0, 6, 1), of(0, 2, 1), of(10, 12, 2)];
-        // 0 and 1 are major and half right, 2 to 5 are right, 10 and 11 are wrong: 5 of 8 found, 5 of 6 to find.
+        // 0 and 1 are major and half right, 2 to 5 are right, 10 and 11 are wrong: 5 of 8 found, 5 of 6 to
+        // find.
         let score = wmt_qe(&gold, &found).score();
         assert_eq!((score.precision, score.recall), (5.0 / 8.0, 5.0 / 6.0));
         // By every span that covers a character, the neutral one among them.

@@ -1,20 +1,20 @@
-//! MPP, "match with partial overlap and partial credit": spans matched one to one, each with credit for the share of it
-//! that its counterpart covers. It looks at no severities and no quotes.
+//! MPP, "match with partial overlap and partial credit": spans matched one to one, each with credit for the
+//! share of it that its counterpart covers. Severities and quotes play no part.
 //!
-//! Source: Perrella, Morales Agostinho and Zaragoza 2026, Span-Level Machine Translation Meta-Evaluation (arXiv
-//! 2603.19921); sted19/span-mt-metrics-eval at b55b90f, `compute` with its defaults.
+//! Source: Perrella, Morales Agostinho and Zaragoza 2026, Span-Level Machine Translation Meta-Evaluation
+//! (arXiv 2603.19921); sted19/span-mt-metrics-eval at b55b90f, `compute` with its defaults.
 
 use super::assignment::{Assignment, Row};
 use super::{Overlap, Span};
 
-/// F-scores nearer than this are the same.
+/// F-scores nearer than this count as equal.
 const TOLERANCE: f64 = 1e-12;
 
 /// Linear programs that are solved for the upper bound.
 const ROUNDS: usize = 32;
 
-/// Choices that are tried where the bound leaves some open: beyond it the best matching so far counts, which can only
-/// be reached by dozens of spans on the same characters.
+/// Choices that are tried where the bound leaves some open. Beyond it the best matching so far counts; only
+/// dozens of spans on the same characters can reach it.
 const MOST_CHOICES: usize = 100_000;
 
 /// Rows with several choices beyond which no choice is tried.
@@ -23,12 +23,13 @@ const MOST_OPEN_ROWS: usize = 2_000;
 /// Overlapping pairs of spans in one unit beyond which no matching is searched for.
 pub const MOST_PAIRS: usize = 250_000;
 
-/// What one unit adds to micro-averaged MPP: a predicted span has the credit `overlap / its length`, a gold span
-/// likewise, under the one-to-one matching of greatest F-score in this unit. Translation and source are one pool, in
-/// which a span can only match one of its own side; severities do not count. `lost`: predicted errors that are nowhere
-/// in the text.
+/// Contribution of one unit to micro-averaged MPP: a predicted span has the credit `overlap / its length`, a
+/// gold span likewise, under the one-to-one matching of greatest F-score in this unit. Translation and source
+/// are one pool, in which a span can only match one of its own side; severities do not count. `lost`:
+/// predicted errors that are not in the text.
 ///
-/// Empty spans cannot overlap with anything and are left out. `None` where more than [`MOST_PAIRS`] pairs overlap.
+/// Empty spans cannot overlap with anything and are left out. `None` where more than [`MOST_PAIRS`] pairs
+/// overlap.
 ///
 /// ```
 /// use tribunal_meta::spans::{Span, mpp::mpp};
@@ -62,7 +63,7 @@ type Matching = Vec<Option<usize>>;
 /// Sums of credits on the predicted and on the gold side.
 type Credits = (f64, f64);
 
-/// What every overlapping pair of a predicted and a gold span would add.
+/// The credits of every overlapping pair of a predicted and a gold span.
 struct Pairs {
     /// The gold spans that overlap with each predicted one, in their order, and their credits.
     credits: Vec<Vec<(usize, Credits)>>,
@@ -105,9 +106,10 @@ impl Pairs {
 
     /// The matching of greatest F-score.
     ///
-    /// F is concave, and as great as precision and recall are, so its tangent at any point lies above it everywhere.
-    /// The matching that maximises a tangent is a linear assignment; where F meets the tangent there, no matching has a
-    /// greater F. Otherwise the difference says what a better one may lose against the assignment.
+    /// F is concave, and as great as precision and recall are, so its tangent at any point lies above it
+    /// everywhere. The matching that maximises a tangent is a linear assignment; where F meets the tangent
+    /// there, no matching has a greater F. Otherwise the difference bounds the loss of a better one against
+    /// the assignment.
     fn best(&self) -> Matching {
         let mut best = Best { key: (0.0, 0.0, 0.0), matching: vec![None; self.credits.len()] };
         let mut tangent = (0.5, 0.5);
@@ -141,7 +143,8 @@ impl Pairs {
     }
 }
 
-/// The pairs of spans of the same text that share a character; `None` where there are more than [`MOST_PAIRS`].
+/// The pairs of spans of the same text that share a character; `None` where there are more than
+/// [`MOST_PAIRS`].
 fn overlapping(predicted: &[Span], gold: &[Span]) -> Option<Vec<(usize, usize)>> {
     let mut pairs = Vec::new();
     for in_source in [false, true] {
@@ -188,14 +191,14 @@ impl Best {
     }
 }
 
-/// Choices of a row: what each loses, and its column.
+/// Choices of a row: the loss and the column of each.
 type Choices = Vec<(f64, Option<usize>)>;
 
 /// All matchings whose bound is no smaller than the best F-score so far.
 struct Search<'a> {
     pairs: &'a Pairs,
-    /// Rows with more than one choice, and for each choice what it loses, the least first. Other rows have the choice
-    /// of the assignment.
+    /// Rows with more than one choice, and the loss of each choice, the least first. Other rows have the
+    /// choice of the assignment.
     open: Vec<(usize, Choices)>,
     chosen: Matching,
     is_taken: Vec<bool>,
@@ -203,7 +206,8 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// `gap`: what the best F-score so far is below the assignment's value; no better matching loses more.
+    /// `gap`: the difference between the assignment's value and the best F-score so far; no better matching
+    /// loses more.
     fn new(pairs: &'a Pairs, (weights, assignment): (&[Row], &Assignment), gap: f64) -> Self {
         let mut search = Self {
             pairs,
@@ -230,7 +234,7 @@ impl<'a> Search<'a> {
     }
 
     fn run(mut self, bound: f64, best: &mut Best) {
-        // A path through so many rows cannot be followed to its end.
+        // A path through so many rows cannot be completed.
         if self.open.len() < MOST_OPEN_ROWS {
             self.try_row(0, bound, best);
         }
@@ -283,7 +287,7 @@ mod tests {
         prop::collection::vec(span, 0..6)
     }
 
-    /// The greatest F-score of all matchings, by the definition.
+    /// The greatest F-score of all matchings, by definition.
     fn greatest(gold: &[Span], predicted: &[Span], of: (f64, f64), credits: Credits) -> f64 {
         let Some((span, rest)) = predicted.split_first() else {
             return harmonic((credits.0 / of.0, credits.1 / of.1));

@@ -1,12 +1,12 @@
-//! Where in the text a span stands that a judge only quoted. Placement uses the text alone; the
-//! FSP paper's optimistic variant also uses the gold spans.
+//! Placement of spans that a judge only quoted. It uses the text alone; the FSP paper's optimistic variant
+//! also uses the gold spans.
 
 use std::ops::Range;
 
 use super::Span;
 use crate::mqm::locate;
 
-/// Which place a quote gets where it occurs more than once.
+/// Rule for the place of a quote that occurs more than once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// The first free place that is a whole word, or else the first free place.
@@ -22,8 +22,8 @@ pub struct Quote<'a> {
     pub severity: u8,
 }
 
-/// Places quotes in a target text one after the other, each where no earlier one stands. `None` for a quote
-/// that has no place left: its characters cost precision, not recall.
+/// Places quotes in a target text one after the other, each in a free place. `None` for a quote that has no
+/// place left: its characters cost precision, not recall.
 ///
 /// ```
 /// use tribunal_meta::spans::Span;

@@ -1,5 +1,5 @@
-//! The raters' errors on what one verdict covers, with their offsets shifted into its text, and which parts of
-//! that text were rated at all. It compares nothing.
+//! The raters' errors in the unit of one verdict, with their offsets shifted into its text, and the rated
+//! parts of that text. Nothing is compared here.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::mqm::ratings::{Marked, Ratings};
 use crate::units::Unit;
 use crate::verdicts::Verdict;
 
-/// What the raters said of a verdict's unit.
+/// The raters' errors in a verdict's unit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rated {
     /// Places in the joined texts of the verdict.
@@ -60,7 +60,7 @@ impl Rated {
         ratings.iter().find_map(|rater| rater.get(system)?.get(seg)?.as_deref())
     }
 
-    /// What of a span stands in rated parts: the span itself where everything is rated.
+    /// The rated parts of a span: the span itself where everything is rated.
     #[must_use]
     pub fn cut(&self, span: Span) -> Vec<Span> {
         let Some(Parts { source, target }) = &self.parts else { return vec![span] };

@@ -1,5 +1,5 @@
-//! A run's error spans against the human ones, by every measure at once, whatever a verdict covers: a segment,
-//! a document or several. It reads no files.
+//! A run's error spans against the human ones, by every measure at once, for verdicts on segments, on
+//! documents or on groups of documents. No file is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,7 +36,8 @@ pub struct SpanReport {
     pub wmt_qe: PrecisionRecall,
     /// Spans under [`Definition::Mpp`].
     pub mpp: PrecisionRecall,
-    /// Verdicts that it leaves out, because more than [`MOST_PAIRS`](super::mpp::MOST_PAIRS) pairs of spans overlap.
+    /// Verdicts that MPP leaves out, because more than [`MOST_PAIRS`](super::mpp::MOST_PAIRS) pairs of spans
+    /// overlap.
     pub n_beyond_mpp: usize,
     pub exact: BySide<PrecisionRecall>,
     pub partial: BySide<PrecisionRecall>,
@@ -47,7 +48,8 @@ pub struct SpanReport {
     pub errors: ErrorsPerDocument,
 }
 
-/// Length invariance: a judge should find as many errors in a document however much of it is shown at once.
+/// Length invariance: a judge should find the same number of errors in a document regardless of how much of
+/// it is shown at once.
 ///
 /// Source: FSP, Figures 4 and 7.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -59,7 +61,7 @@ pub struct ErrorsPerDocument {
     pub documents: usize,
     /// Of these, documents that the raters rated wholly.
     pub rated_documents: usize,
-    /// What one verdict covers: `seg`, `doc`, or `5doc` (several documents).
+    /// The unit of one verdict: `seg`, `doc`, or `5doc` (several documents).
     pub unit: &'static str,
 }
 
@@ -70,11 +72,11 @@ pub struct ErrorsPerDocument {
 pub struct SpanMeans {
     pub name: String,
     pub pairs: usize,
-    /// What one verdict covers; `mixed` where it is not the same for all pairs.
+    /// The unit of one verdict; `mixed` where it is not the same for all pairs.
     pub unit: &'static str,
     /// Each of the three is a mean, so F1 is not that of the other two.
     pub characters: BySide<PrecisionRecall>,
-    /// As the figure has them.
+    /// Characters as in the figures.
     pub fsp: PrecisionRecall,
     pub wmt_qe: PrecisionRecall,
     pub mpp: PrecisionRecall,
@@ -90,7 +92,7 @@ impl SpanReport {
 }
 
 impl SpanMeans {
-    /// As [`SpanReport::under`].
+    /// [`SpanReport::under`], averaged over language pairs.
     #[must_use]
     pub fn under(&self, definition: Definition) -> (&PrecisionRecall, Option<&PrecisionRecall>) {
         under(definition, &self.characters, [&self.fsp, &self.wmt_qe, &self.mpp])
@@ -119,8 +121,8 @@ struct Sums {
 
 /// Compares verdicts with the ratings of the first rater, by name, that rated a segment.
 ///
-/// `units` says what each verdict covers, `documents` gives the document of each segment of the test set.
-/// `None` where no verdict covers a rated segment: then there is nothing to compare.
+/// `units` has the unit of each verdict, `documents` the document of each segment of the test set. `None`
+/// where no verdict covers a rated segment: then there is nothing to compare.
 #[must_use]
 pub fn compare(
     name: &str,
@@ -181,7 +183,7 @@ fn in_source(characters: &BySide<Overlap>) -> f64 {
 }
 
 impl JudgedError {
-    /// As spans are counted.
+    /// The error in the form that spans are counted in.
     #[must_use]
     pub fn named(&self) -> Named<'_> {
         Named {

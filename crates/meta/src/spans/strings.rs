@@ -1,5 +1,5 @@
-//! Spans matched as strings, for judges that say what is wrong but not where: HiMATE's Algorithm 1 at its
-//! thresholds, and M-MAD's comparison of output strings with gold annotations. It places nothing.
+//! Spans matched as strings, for judges that quote an error without its place: HiMATE's Algorithm 1 at its
+//! thresholds, and M-MAD's comparison of output strings with gold annotations. Nothing is placed.
 
 use super::Overlap;
 
@@ -37,8 +37,8 @@ fn longest_common_run<T: PartialEq>(a: &[T], b: &[T]) -> usize {
     longest
 }
 
-/// The spans of one unit matched by Algorithm 1, in order, each gold span at most once. The paper does not say
-/// how a second match of the same gold span counts; here it is wrong.
+/// The spans of one unit matched by Algorithm 1, in order, each gold span at most once. The paper does not
+/// define how a second match of the same gold span counts; here it is wrong.
 #[must_use]
 pub fn himate(gold: &[&str], detected: &[&str], theta: f64) -> Overlap {
     let [gold, detected] =
@@ -48,7 +48,7 @@ pub fn himate(gold: &[&str], detected: &[&str], theta: f64) -> Overlap {
 
 /// The spans of one unit matched as strings: one contains the other, apart from case and space around them.
 ///
-/// Source: M-MAD, Table 4, which only says that output strings are matched with gold annotations.
+/// Source: M-MAD, Table 4, which only states that output strings are matched with gold annotations.
 #[must_use]
 pub fn mmad(gold: &[&str], detected: &[&str]) -> Overlap {
     let plain = |text: &&str| text.trim().to_lowercase();

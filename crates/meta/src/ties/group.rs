@@ -1,5 +1,5 @@
-//! The scores of a group in the order of the metric, so that pairs within a distance are counted without looking at
-//! each. It chooses no threshold.
+//! The scores of a group in the order of the metric, so that pairs within a distance are counted without
+//! looking at each. No threshold is chosen here.
 
 use crate::pairs::{PairCounts, by_value};
 use crate::tally::Tally;
@@ -9,7 +9,8 @@ use crate::tally::Tally;
 pub struct Group {
     /// Ascending.
     metric: Vec<f64>,
-    /// Of the human scores, in the order of `metric`: the higher score has the higher class, ties have the same.
+    /// Classes of the human scores, in the order of `metric`: the higher score has the higher class, ties
+    /// have the same.
     classes: Vec<u32>,
     n_classes: usize,
     pub n_pairs: u64,
@@ -49,8 +50,9 @@ impl Group {
         }
     }
 
-    /// Counts the pairs within a distance, in O(n log n). Differences of sorted scores are sorted after rounding too,
-    /// so that no pair is counted on the other side of the distance than it is when its difference is computed.
+    /// Counts the pairs within a distance, in O(n log n). Differences of sorted scores stay sorted after
+    /// rounding, so that every pair is counted on the side of the distance that its computed difference is
+    /// on.
     #[must_use]
     pub fn within(&self, epsilon: f64) -> Within {
         let mut found = Within { gained: 0, lost: 0, last: 0.0, next: f64::INFINITY };
@@ -82,8 +84,8 @@ impl Group {
         found
     }
 
-    /// Goes through the pairs that change sides at a distance above one and up to another: whether a right pair is
-    /// gained, else lost, and the distance.
+    /// Calls `visit` for the pairs that change sides at a distance above `above` and up to `upto`: true where
+    /// a right pair is gained and false where one is lost, and the distance.
     pub fn each_change(&self, above: f64, upto: f64, mut visit: impl FnMut(bool, f64)) {
         let (mut low, mut high) = (0, 0);
         for run in self.runs() {

@@ -1,8 +1,10 @@
-//! The best threshold where there are more pairs than fit into memory: ranges of thresholds are left out whole when not
-//! even their best case beats a value that was found, and the pairs of the others are swept a range at a time.
+//! The best threshold where there are more pairs than fit into memory: ranges of thresholds are left out
+//! whole when not even their best case beats a value that was found, and the pairs of the others are swept a
+//! range at a time.
 //!
-//! Memory: linear in the scores, with at most [`MAX_CHANGES`](super::MAX_CHANGES) pairs at once. Time: O(n log n) for
-//! each range, of which few are left near the best threshold; quadratic at worst, when accuracy does not depend on it.
+//! Memory: linear in the scores, with at most [`MAX_CHANGES`](super::MAX_CHANGES) pairs at once. Time: O(n
+//! log n) for each range, of which few are left near the best threshold; quadratic at worst, when accuracy
+//! does not depend on it.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -10,7 +12,7 @@ use std::collections::BinaryHeap;
 use super::{Best, Change, Scale, TieTable};
 use rayon::slice::ParallelSliceMut;
 
-/// A threshold, with what the pairs up to it come to.
+/// A threshold, with the counts of the pairs up to it.
 #[derive(Clone, Copy)]
 struct Mark {
     threshold: f64,
@@ -31,7 +33,7 @@ struct Range {
     bound: i128,
 }
 
-/// The best threshold of a table for these weights; `start` is that of exact ties.
+/// The best threshold of a table for these weights; `start` is the one for exact ties.
 pub fn best(table: &TieTable, scale: &Scale, start: Best, max_changes: usize) -> Best {
     let mark = |threshold| mark(table, scale, threshold);
     let right = |mark: &Mark| start.right + mark.gained - mark.lost;
@@ -42,7 +44,7 @@ pub fn best(table: &TieTable, scale: &Scale, start: Best, max_changes: usize) ->
     };
     let (mut best, mut open) = (start, BinaryHeap::new());
     open.push(range(mark(0.0), mark(f64::INFINITY)));
-    // A value that some threshold reaches, though not yet which.
+    // A value that some threshold reaches; the threshold is found below.
     let mut floor = start.right;
     while let Some(Range { low, high, bound }) = open.pop() {
         floor = floor.max(right(&high));
@@ -94,8 +96,8 @@ fn changes(table: &TieTable, scale: &Scale, (above, upto): (f64, f64), n: usize)
     changes
 }
 
-/// A number halfway between two positive ones in the order of all floating-point numbers: at least the first, less
-/// than the second.
+/// A number halfway between two positive ones in the order of all floating-point numbers: at least the first,
+/// less than the second.
 fn between(first: f64, second: f64) -> f64 {
     let (a, b) = (first.to_bits(), second.to_bits());
     f64::from_bits(a + (b - a) / 2)

@@ -1,13 +1,13 @@
-//! Verdicts by the names and numbers of a test set. A run on files of WMT since 2025 numbers segments in each document
-//! and may have systems with white space in their names; a test set numbers them through, and its score files are cut at
-//! white space. It compares no texts.
+//! Verdicts by the names and numbers of a test set. A run on files of WMT since 2025 numbers segments in each
+//! document and may have systems with white space in their names; a test set numbers them through, and its
+//! score files are cut at white space. No texts are compared.
 
 use std::collections::BTreeMap;
 
 use super::Verdict;
 use crate::testset::{Place, TestSet};
 
-/// Where a test set has what verdicts are about.
+/// Mapping of the documents, numbers and names of verdicts to those of a test set.
 #[derive(Clone, Debug)]
 pub struct Placement<'a> {
     systems: &'a [String],
@@ -16,8 +16,8 @@ pub struct Placement<'a> {
 }
 
 impl<'a> Placement<'a> {
-    /// For units of these documents and numbers. They are numbered in documents where every number is one of its
-    /// document's, and some is not the test set's.
+    /// For units of these documents and numbers. They are numbered in documents where every number is one of
+    /// its document's, and some is not the test set's.
     ///
     /// ```
     /// use tribunal_meta::{testset::Place, verdicts::Placement};
@@ -86,12 +86,12 @@ pub fn placed(mut verdicts: Vec<Verdict>, testset: &TestSet) -> Vec<Verdict> {
     verdicts
 }
 
-/// Whether a document of a test set is that of a verdict, whose name may have white space.
+/// True if a test set's document is that of a verdict, whose name may have white space.
 fn is_same(there: &str, doc: &str) -> bool {
     there == doc || there == unspaced(doc)
 }
 
-/// A name whose white space is `_`, as score files and lists of documents have it.
+/// A name with `_` for white space, as in score files and lists of documents.
 fn unspaced(name: &str) -> String {
     name.chars().map(|c| if c.is_whitespace() { '_' } else { c }).collect()
 }

@@ -1,4 +1,4 @@
-//! Statistics against what the reference implementations computed.
+//! Statistics against values of the reference implementations.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod meta;

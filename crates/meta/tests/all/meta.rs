@@ -1,5 +1,5 @@
-//! Meta-evaluation against what scipy, numpy, sacreBLEU and mt-metrics-eval computed, and against the tables
-//! of the papers. The real data is read from `TRIBUNAL_DATA`; without it those tests say so and pass.
+//! Meta-evaluation against values of scipy, numpy, sacreBLEU and mt-metrics-eval, and against the tables of
+//! the papers. The real data are read from `TRIBUNAL_DATA`; without it those tests print so and pass.
 
 use crate::real::{not_checked, published_data};
 
@@ -164,7 +164,7 @@ fn the_other_statistics_equal_mt_metrics_eval() {
     let expected = numbers(&values["pearson_pdp.item"]);
     close(differences.value, expected[0], 1e-12, "pdp");
     close(differences.p.unwrap(), expected[1], 1e-9 * expected[1], "pdp p");
-    // Recorded under the name of threshold 25, but it is the value that leaves out the gold ties alone.
+    // Recorded under the name of threshold 25, but the value is the one that leaves out the gold ties alone.
     let (value, pairs) = kendall_like(&groups(&scores, Grouping::Item), 1.0).unwrap();
     let expected = numbers(&values["kendall_like25.item"]);
     close(value, expected[0], 1e-12, "Kendall-like");
@@ -356,7 +356,7 @@ fn human_scores_are_the_means_of_the_raters() {
     assert!(pairs.len() == 28 && pairs.iter().all(|pair| pair.shared == 18));
 }
 
-/// M-MAD, Table 11, and FSP's Appendix B.3 (as far as the folder has it: no he-en).
+/// M-MAD, Table 11, and FSP's Appendix B.3 (as far as the folder has its pairs: no he-en).
 #[test]
 fn contents_of_wmt23_are_those_of_the_papers() {
     let counts = |segments, documents, five_documents| Counts { segments, documents, five_documents };
@@ -381,8 +381,8 @@ fn contents_of_wmt23_are_those_of_the_papers() {
     assert_eq!(rated, counts(24_812, 5334, 1066));
 }
 
-/// `tests/golden/pooled_significance.json`: accuracy pooled over two language pairs is tested on one standardised
-/// vector.
+/// `tests/golden/pooled_significance.json`: accuracy pooled over two language pairs is tested on one
+/// standardised vector.
 #[test]
 fn tests_of_pooled_accuracy_equal_those_of_mt_metrics_eval() {
     let golden: Value =

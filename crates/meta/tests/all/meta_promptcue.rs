@@ -1,5 +1,5 @@
-//! PromptCUE against the tables and figures of RUBRIC-MQM, on the answers that its authors published. They are read
-//! from `TRIBUNAL_DATA`; without it the tests say so and pass.
+//! PromptCUE against the tables and figures of RUBRIC-MQM, on the answers that its authors published. They
+//! are read from `TRIBUNAL_DATA`; without it the tests print so and pass.
 
 use std::collections::BTreeMap;
 
@@ -20,12 +20,12 @@ fn promptcue(set: &str, scenario: &str, options: &ScoreOptions) -> Option<Report
     Some(score(&cues, &given, &options).unwrap())
 }
 
-/// RUBRIC-MQM, Table 4, on GEN, PTB and MIS: category accuracy and F1, severity accuracy and F1. `None` where the
-/// recorded answers do not give the printed figure:
-/// - GEN, DQ-8 and DQ-100, severity: 13 answers are lost and the others renumbered, so that from answer 160 on
-///   an id no longer meets its own cue. The category figures are those of the shifted pairs.
-/// - PTB, severity F1, and MIS, severity, of DQ-8 and DQ-100: computed at other thresholds than the recorded labels
-///   (below).
+/// RUBRIC-MQM, Table 4, on GEN, PTB and MIS: category accuracy and F1, severity accuracy and F1. `None` where
+/// the recorded answers do not give the printed figure:
+/// - GEN, DQ-8 and DQ-100, severity: 13 answers are lost and the others renumbered, so that from answer 160
+///   on an id does not match its own cue. The category figures are those of the shifted pairs.
+/// - PTB, severity F1, and MIS, severity, of DQ-8 and DQ-100: computed at other thresholds than the recorded
+///   labels (below).
 /// - PTB, DCS: one answer of a thousand.
 type Row = (&'static str, [Option<f64>; 4], [Option<f64>; 4], [Option<f64>; 4]);
 const RUBRIC_TABLE_4: [Row; 10] = [
@@ -135,8 +135,9 @@ fn renumbered_answers_are_noticed() {
     assert_eq!(intact.spans_named.0, intact.spans_named.1);
 }
 
-/// RUBRIC-MQM, Table 5: means over GEN, PTB and MIS of the precision of major and of mistranslation and of the recall of
-/// no-error. MIS is mistranslation alone: precision of mistranslation is 1 there, and recall of no-error counts as 0.
+/// RUBRIC-MQM, Table 5: means over GEN, PTB and MIS of the precision of major and of mistranslation and of
+/// the recall of no-error. MIS is mistranslation alone: precision of mistranslation is 1 there, and recall of
+/// no-error counts as 0.
 ///
 /// `None`: the severities of DQ-8 and DQ-100, whose answers on GEN are not paired with their own cues.
 #[test]
@@ -161,7 +162,7 @@ fn table_5_of_rubric_mqm_is_reproduced() {
             [&of_gen, &of_ptb, &of_mis].into_iter().map(|report| figure(report).unwrap_or(0.0)).sum::<f64>()
                 / 3.0
         };
-        // DCS is .6228: one answer of PTB is read otherwise.
+        // DCS is .6228: one answer of PTB is parsed differently.
         let tolerance = if scenario == "DCS" { 0.0009 } else { 0.0006 };
         if let Some(major) = major {
             close(mean(|report| report.major_precision), major, tolerance, &format!("{scenario} major"));
@@ -173,8 +174,9 @@ fn table_5_of_rubric_mqm_is_reproduced() {
     }
 }
 
-/// RUBRIC-MQM, Table 5: precision of major of DQ-100 and DQ-8, printed .750 and .692. It comes near them at the thresholds
-/// that their severities of Table 4 need, on GEN with the answers at the ids that they were recorded with.
+/// RUBRIC-MQM, Table 5: precision of major of DQ-100 and DQ-8, printed .750 and .692. It comes near them at
+/// the thresholds that their severities of Table 4 need, on GEN with the answers at the ids that they were
+/// recorded with.
 #[test]
 fn table_5_of_rubric_mqm_needs_the_thresholds_of_the_q_scenarios() {
     for (scenario, threshold, expected) in [("DQ-100", 34, 0.752), ("DQ-8", 3, 0.707)] {
@@ -213,7 +215,8 @@ fn table_9_of_rubric_mqm_is_reproduced() {
     }
 }
 
-/// RUBRIC-MQM, Table 7, as far as the sets say it. The longest source of MIS is printed 275, as for reference A.
+/// RUBRIC-MQM, Table 7, as far as the sets contain it. The longest source of MIS is printed 275, as for
+/// reference A.
 #[test]
 fn table_7_of_rubric_mqm_is_counted() {
     let Some(dir) = published_data() else { return };
@@ -233,8 +236,8 @@ fn table_7_of_rubric_mqm_is_counted() {
     }
 }
 
-/// RUBRIC-MQM, Figure 2, which prints no figures: what GEMBA calls the cues of PTB without an error. None of them is
-/// no-error, and they are Table 3's half of PTB.
+/// RUBRIC-MQM, Figure 2, which prints no figures: GEMBA's labels for the cues of PTB without an error. None
+/// of them is no-error, and they are Table 3's half of PTB.
 #[test]
 fn figure_2_of_rubric_mqm_is_counted() {
     let recorded = ScoreOptions { recorded: true, ..ScoreOptions::default() };

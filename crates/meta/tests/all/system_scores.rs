@@ -1,5 +1,6 @@
-//! System scores and their tests: a metric's own, whatever other metrics lack; tasks of an average drawn apart; scores of
-//! extreme size. The sets are written here, and the values are computed from their columns.
+//! System scores and their tests: a metric's own, regardless of gaps of other metrics; tasks of an average
+//! drawn apart; scores of extreme size. The sets are written here, and the values are computed from their
+//! columns.
 
 use std::path::Path;
 
@@ -21,7 +22,7 @@ fn rated(system: usize, segment: usize) -> Option<f64> {
     (segment % 4 != 3 && (system, segment) != (2, 5)).then(|| -((system * 3 + segment * 5 % 7) as f64))
 }
 
-/// A metric's scores, which say something else where nothing is rated.
+/// A metric's scores, which rank the systems in reverse where nothing is rated.
 fn scored(system: usize, segment: usize) -> f64 {
     if segment % 4 == 3 { (system * 9) as f64 } else { -((system * 2 + segment * 3 % 5) as f64) }
 }

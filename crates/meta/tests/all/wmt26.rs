@@ -1,5 +1,5 @@
-//! The statistics of WMT26's evaluation task against their reference implementations: `tests/golden/wmt26.json`,
-//! written by `scripts/golden_wmt26.py`.
+//! The statistics of WMT26's evaluation task against their reference implementations:
+//! `tests/golden/wmt26.json`, written by `scripts/golden_wmt26.py`.
 
 use serde_json::Value;
 use tribunal_meta::annotators::several::{Annotator, Several, Standing};

@@ -1,5 +1,5 @@
-//! The authors' own file of constants with their worked examples, which only the user has: its repository carries no
-//! licence. It renders nothing.
+//! The authors' own file of constants with their worked examples, which comes from the user: its repository
+//! carries no licence. Nothing is rendered here.
 //!
 //! Source: `EAPrompt/constants/context.py` of Coldmist-Lu/ErrorAnalysis_Prompt at c74bf779.
 
@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use super::{Answer, Example};
 use crate::segment::lang;
 
-/// How the errors of the authors' examples are written.
+/// Style of the errors in the authors' examples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demo {
     Itemized,
     Detailed,
 }
 
-/// Whether a file is the authors' and not one of shots, which is JSON from its first character on.
+/// True if a file is the authors' and not one of shots, which begins with JSON.
 pub fn is_authors(text: &str) -> bool {
     !text.trim_start().starts_with('{') && text.contains("EXAMPLE_")
 }
@@ -66,7 +66,7 @@ fn cut(texts: &str, with_reference: bool) -> Option<[&str; 3]> {
     Some([source, reference, target])
 }
 
-/// The string constants of a Python file, `NAME = "..."` at the start of a line; all else is passed over.
+/// The string constants of a Python file, `NAME = "..."` at the start of a line; everything else is skipped.
 ///
 /// # Errors
 /// A sentence about a string that does not end or has an escape that is not read here.
@@ -83,7 +83,7 @@ fn constants(text: &str) -> Result<BTreeMap<String, String>, String> {
             rest = rest.get(line.len() + 1..).unwrap_or_default();
             continue;
         }
-        // A string that has no name, such as the file's own description, is passed over as a whole.
+        // A string without a name, such as the file's own description, is skipped whole.
         let from = line.len() - start.len();
         let (value, behind) = string(&rest[from..]).map_err(|why| match name {
             "" => why.to_owned(),
@@ -97,7 +97,7 @@ fn constants(text: &str) -> Result<BTreeMap<String, String>, String> {
     Ok(constants)
 }
 
-/// The string that a text begins with, and what stands behind it.
+/// The string at the start of a text, and the text after it.
 fn string(text: &str) -> Result<(String, &str), &'static str> {
     let quote = &text[..1];
     let triple = quote.repeat(3);

@@ -1,4 +1,4 @@
-//! Tests of the evidence index: builds, finds, refuses. Real searches over files written here.
+//! Tests of the evidence index: building, searching and errors. Real searches over files written here.
 
 use super::*;
 

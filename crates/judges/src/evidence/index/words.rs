@@ -1,14 +1,14 @@
-//! Words of any language for the index, split at ICU's word boundaries, which work for Chinese, Japanese and other
-//! scripts without spaces. It does no stemming and drops no words.
+//! Words of any language for the index, split at ICU's word boundaries, which work for Chinese, Japanese and
+//! other scripts without spaces. There is no stemming, and no word is dropped.
 
 use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed, options::WordBreakInvariantOptions};
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 
-/// The name under which an index knows [`Words`].
+/// The name of [`Words`] in an index.
 pub const WORDS: &str = "words";
 
-/// Words in lower case. A word of several Chinese characters is followed by those characters at the same position,
-/// because new slang is in no dictionary and can only be found by its characters.
+/// Words in lower case. A word of several Chinese characters is followed by those characters at the same
+/// position, because new slang is in no dictionary and can only be found by its characters.
 #[derive(Clone)]
 pub struct Words {
     segmenter: WordSegmenterBorrowed<'static>,
@@ -53,7 +53,7 @@ impl Default for Words {
     }
 }
 
-/// The words of a text, as the index knows them.
+/// The words of a text, as in the index.
 #[must_use]
 pub fn split(text: &str) -> Vec<Token> {
     Words::new().split(text)

@@ -1,5 +1,5 @@
-//! WMT 2026's baseline as its published program runs it on local models (`run_qe_local.py`, `qe_utils.py`): the
-//! authors' texts from the user's copy, faults included. [`super::super`] lists what differs.
+//! WMT 2026's baseline as its published program runs it on local models (`run_qe_local.py`, `qe_utils.py`):
+//! the authors' texts from the user's copy, faults included. [`super::super`] lists what differs.
 
 use std::sync::LazyLock;
 
@@ -137,7 +137,7 @@ impl Published {
         Ok(self.verdict(segment, score, errors))
     }
 
-    /// The baseline looks for no omission in the translation.
+    /// The verdict; the baseline does not look for omissions in the translation.
     fn verdict(&self, segment: &Segment, score: f64, errors: Vec<ErrorSpan>) -> Verdict {
         let is_omission = |error: &ErrorSpan| error.category == OMISSION;
         let places: Vec<bool> = errors.iter().map(is_omission).collect();
@@ -151,7 +151,7 @@ impl Published {
         Verdict { quality_score: Some(score), ..Verdict::new(score, errors.collect()) }
     }
 
-    /// An answer as it is, even one that its budget cut.
+    /// An answer without any check, even one that its budget cut.
     fn ask(&self, panel: &Panel, stage: Stage, question: String, max_tokens: usize) -> Result<Reply, Error> {
         let chat = Chat::new().system(self.texts.system.as_str()).user(question);
         let chat = Chat { thought: self.thinking.map(|_| Reasoning::Open), ..chat };
@@ -174,7 +174,7 @@ static FENCE: LazyLock<Regex> =
 static NUMBER: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\b\d+(?:\.\d+)?\b").expect("the pattern is a constant that compiles"));
 
-/// The text without thoughts that open and close in it. Where the chat template has opened the thought, it stays.
+/// The text without thoughts that open and close in it. A thought that the chat template has opened is kept.
 fn without_thought(text: &str) -> String {
     reading::strip(&THOUGHT.replace_all(text, "")).to_owned()
 }

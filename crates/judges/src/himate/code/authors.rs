@@ -1,5 +1,5 @@
-//! HiMATE's published prompts, read from the user's copy of the authors' repository. The repository has no licence, so
-//! what only it holds is not part of this program. Nothing is filled in or asked here.
+//! HiMATE's published prompts, read from the user's copy of the authors' repository. The repository has no
+//! licence, so its texts are not part of this program. Nothing is filled in or asked here.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -16,8 +16,8 @@ fn not_at_hand(what: String) -> setup::Error {
     }
 }
 
-/// The agents of `score_computation.py` in its order, those of the first tier that they answer to, and their paths in
-/// the typology.
+/// The agents of `score_computation.py` in its order, their first-tier agents, and their paths in the
+/// typology.
 const AGENTS: [(&str, &str, &str); super::N_SUBTYPES] = [
     ("Addition", "Accuracy", "accuracy/addition"),
     ("Omission", "Accuracy", "accuracy/omission"),
@@ -45,7 +45,7 @@ pub struct Texts(BTreeMap<String, Pair>);
 
 /// The texts of the four files of a language pair.
 pub struct Pair {
-    /// `description_SE.json`: the system prompt, what follows the definition, and the layout of an answer.
+    /// `description_SE.json`: the system prompt, the text after the definition, and the layout of an answer.
     pub evaluator: String,
     pub requirement: String,
     pub severity: String,
@@ -57,7 +57,7 @@ pub struct Pair {
     /// `description_SRv.json`.
     pub verifier: String,
     pub verification_format: String,
-    /// `description_CD.json`: both system prompts, and what each of the four rounds asks.
+    /// `description_CD.json`: both system prompts, and the questions of the four rounds.
     pub tier1: String,
     pub tier2: String,
     pub discussion_severity: String,
@@ -65,7 +65,7 @@ pub struct Pair {
     pub agents: Vec<Agent>,
 }
 
-/// One subtype, with its definition as each stage shows it.
+/// One subtype, with its definition in each stage.
 pub struct Agent {
     pub name: &'static str,
     pub path: &'static str,
@@ -74,7 +74,7 @@ pub struct Agent {
     pub corrected: String,
     pub verified: String,
     pub discussed: String,
-    /// The core type and its subtypes, as its agent reads them.
+    /// The core type and its subtypes, as shown to its agent.
     pub core: String,
 }
 
@@ -87,7 +87,7 @@ impl Texts {
     /// Reads the folder `prompts` of the authors' repository: the one in this folder, or this one.
     ///
     /// # Errors
-    /// No folder, none with prompts, a file that is not there or lacks one of the texts.
+    /// No folder, none with prompts, a file that is missing or lacks one of the texts.
     pub fn read(folder: Option<&Path>) -> Result<Self, setup::Error> {
         let Some(folder) = folder else {
             let reason = "preset `code` of `himate` sends its authors' own prompts, which are published without a licence and \
@@ -103,7 +103,7 @@ impl Texts {
         Ok(Self(pairs.collect::<Result<_, setup::Error>>()?))
     }
 
-    /// Those of a segment's language pair.
+    /// The prompts of a segment's language pair.
     pub fn of(&self, segment: &Segment) -> Option<&Pair> {
         self.0.get(&folder_of(segment))
     }

@@ -1,4 +1,4 @@
-//! What becomes of answers: the branches of `record.py`, one line for each.
+//! Outcomes of answers: the branches of `record.py`, one line for each.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn evaluations() {
         Some("Yes.|Major|So.\nIt is."),
     );
     check("Error Exist: 'No'.\nError severity: 'Neutral'\nExplanation: ", Some("'No'.|Neutral|"));
-    // The severity is kept as it is spelled; a second label ends what follows the first.
+    // The severity keeps its spelling; a second label ends the text of the first.
     check("Error Exist: Yes\nerror severity:minor\nExplanation: a Explanation: b", Some("Yes|minor|a "));
     for unread in [
         "",
@@ -71,13 +71,13 @@ fn the_end_of_a_discussion() {
     assert_eq!(end(["It does not exist.", agree, NONE, NONE]), "Yes Major");
     // Words that follow without another sign belong to the severity.
     assert_eq!(end(["Error Exist: Yes.\nError Severity: Minor. Not Major", agree, NONE, NONE]), "Yes Major");
-    // With its second: bare words alone are read, so that the layout that was asked for is not.
+    // With its second: only bare words are read, so the layout that the prompt requests is not.
     assert_eq!(end([bare, "No.", "It is.", agree]), "Yes Minor");
     assert_eq!(end([minor, "No.", "It is.", agree]), "Yes Major");
     assert_eq!(end([bare, "No.", "It is.", "I agree"]), "Yes Minor");
     // A lasting disagreement.
     assert_eq!(end([bare, "No.", "It is.", "I still disagree with him"]), "Yes Major");
-    // An answer that is `None` was not given.
+    // The answer `None` counts as missing.
     assert_eq!(end([bare, NONE, "It is.", agree]), "Yes Major");
 }
 

@@ -1,5 +1,5 @@
-//! M-MAD's published prompts and shots, read from the user's copy of the authors' repository. The repository has
-//! no licence, so what only it holds is not part of this program. Nothing is filled in or asked here.
+//! M-MAD's published prompts and shots, read from the user's copy of the authors' repository. The repository
+//! has no licence, so its texts are not part of this program. Nothing is filled in or asked here.
 
 use std::path::{Path, PathBuf};
 
@@ -29,17 +29,17 @@ pub struct JudgeTexts {
     pub question: String,
 }
 
-/// The texts of `stage1.json` and `stage2_3.py`, with their places to fill in.
+/// The texts of `stage1.json` and `stage2_3.py`, with their placeholders.
 pub struct Texts {
-    /// Stage 1: what all agents are, and what each is asked.
+    /// Stage 1: the role of all agents, and the question to each.
     pub annotator: String,
     pub queries: [String; 4],
     /// The judge at the end of Stage 1.
     pub baseline: JudgeTexts,
-    /// Stage 2: what the debaters of each dimension are, and the segment as they see it.
+    /// Stage 2: the roles of the debaters of each dimension, and the segment in their prompts.
     pub debaters: [String; 4],
     pub segment: String,
-    /// What each side hears: words, the other's statement, words.
+    /// The text to each side: words, the other's statement, words.
     pub heard: [String; 3],
     /// Side B's opening against a non-translation.
     pub denial: String,
@@ -48,7 +48,7 @@ pub struct Texts {
     pub judge: JudgeTexts,
 }
 
-/// One worked example: as the agent sees it, and its parts.
+/// One worked example: in the agent's form, and its parts.
 #[derive(Clone)]
 pub struct Demo {
     pub user: String,
@@ -70,7 +70,7 @@ impl Texts {
     /// Reads both files.
     ///
     /// # Errors
-    /// A file that is not there, or that lacks one of the texts.
+    /// A file that is missing, or that lacks one of the texts.
     pub fn read(folder: &Path) -> Result<Self, setup::Error> {
         let stage1 = Source::open(folder, "utils/stage1.json")?;
         let config: Value = serde_json::from_str(&stage1.text).map_err(|e| stage1.fault(&e.to_string()))?;
@@ -119,13 +119,13 @@ pub fn demo_file(source_language: &str) -> &'static str {
 /// The shots of each agent: three of its dimension, then a non-translation.
 ///
 /// # Errors
-/// A file that is not there, or that lacks the lists of an agent.
+/// A file that is missing, or that lacks the lists of an agent.
 pub fn demos(folder: &Path, file: &str) -> Result<[Vec<Demo>; 4], setup::Error> {
     let source = Source::open(folder, file)?;
     source.demos()
 }
 
-/// The same of a file's text.
+/// The shots of each agent in a file's text.
 ///
 /// # Errors
 /// A text that lacks the lists of an agent.
@@ -171,7 +171,7 @@ impl Source {
             .map_err(|e| self.fault(&format!("`{}`: {e}", words.trim())))
     }
 
-    /// `construct_message` puts together: words, `"...{}...".format(statement)`, words.
+    /// The result of `construct_message`: words, `"...{}...".format(statement)`, words.
     fn heard(&self) -> Result<[String; 3], setup::Error> {
         let at = self.text.find("def construct_message").unwrap_or_default();
         let function = Self { name: self.name.clone(), text: self.text[at..].to_owned() };
@@ -232,7 +232,7 @@ impl Source {
         Ok(Demo { user: literals::format(template, &values), answer: answer.into(), shot })
     }
 
-    /// The annotations of a shot's answer, as shots name them.
+    /// The annotations of a shot's answer, with the field names of shots.
     fn errors(&self, answer: &str) -> Result<Vec<Value>, setup::Error> {
         let unread = |e: &dyn std::fmt::Display| self.fault(&format!("the answer of a shot: {e}"));
         let answer: Value = serde_json::from_str(answer).map_err(|e| unread(&e))?;
@@ -242,7 +242,7 @@ impl Source {
     }
 }
 
-/// The same for each name, or the first fault.
+/// Applies a function to each name; returns the results, or the first error.
 fn each<'n, T, const N: usize>(
     names: [&'n str; N],
     read: impl Fn(&'n str) -> Result<T, setup::Error>,

@@ -1,9 +1,10 @@
-//! Preset `code` against what the authors' program sends for the same answers. `scripts/golden_rate.py` made the
-//! lengths and hashes with BITHLP/RATE at 8efee2e3 under Python 3.11.
+//! Preset `code` against the messages of the authors' program for the same answers. `scripts/golden_rate.py`
+//! made the lengths and hashes with BITHLP/RATE at 8efee2e3 under Python 3.11.
 
 use super::*;
 
-/// Length in bytes and SHA-256 of what a role was sent: each turn's role, its text, and a line end after both.
+/// Length in bytes and SHA-256 of the messages to a role: each turn's role, its text, and a line end after
+/// both.
 fn sent(call: &Call) -> String {
     let text = call.chat.messages().iter().fold(String::new(), |text, turn| {
         text + &format!("{}\n{}\n", format!("{:?}", turn.role).to_lowercase(), turn.content)
@@ -32,8 +33,9 @@ fn end(candidate: &str, score: &str) -> String {
     )
 }
 
-/// Two translations of a source: a round without a call, a search, an evaluation in fenced JSON, comparisons cold,
-/// repeated, with a real anchor and with answers that cannot be read, a forced end, and a score beyond the scale.
+/// Two translations of a source: a round without a call, a search, an evaluation in fenced JSON, comparisons
+/// cold, repeated, with a real anchor and with answers that cannot be read, a forced end, and a score beyond
+/// the scale.
 fn agents() -> Agents {
     let judged = [("source_text", "夺笋啊"), ("translation_text", FIRST)];
     let noted = [("context_notes", KNOWN), ("specific_instruction", "Check the pun.")];
@@ -104,7 +106,7 @@ fn every_message_has_the_bytes_of_the_authors_program() {
             "search 1459 935e21e7ab30b6925e42d24fe4bff91e1cdf1a1f5d0aaa190f320bf4d84e6b4f",
         ]
     );
-    // The two orders of a comparison are asked side by side: in no order.
+    // The two orders of a comparison run side by side: in no order.
     let mut ours: Vec<String> = calls.iter().map(sent).collect();
     let mut theirs: Vec<&str> = SENT.lines().collect();
     ours.sort();
@@ -112,7 +114,7 @@ fn every_message_has_the_bytes_of_the_authors_program() {
     assert_eq!(ours, theirs);
 }
 
-/// What the program sends, in its order.
+/// The messages of the program, in its order.
 const SENT: &str = "\
 core 7287 069cce715f937ec53bba964b1c24185135493ec570633d69c7fb7851a5455d6a
 core 7384 739e42ae06f2ead00831f5ace39b5546be7268af45be413acd90fb051b3e2ede
@@ -165,7 +167,7 @@ fn what_the_program_cannot_read_puts_the_source_aside() {
     ");
 }
 
-/// A search without a query is one for `None`, an evaluation that is a string is told without quotes, digits of any
+/// A search without a query is one for `None`, an evaluation that is a string has no quotes, digits of any
 /// script are a number, and a turn that was stopped in its call keeps its white space.
 #[test]
 fn values_as_python_has_them() {

@@ -1,4 +1,4 @@
-//! What becomes of answers that cannot be used.
+//! Answers that cannot be used.
 
 use super::*;
 

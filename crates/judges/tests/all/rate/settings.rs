@@ -1,4 +1,4 @@
-//! Options: agents that are left out, evidence, and what is refused.
+//! Options: agents that are left out, evidence, and rejected requests.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn agents_that_are_left_out_are_not_in_the_prompt() {
         let searching = |skip: &str| has(&format!("rate:search={index}{skip}"), preset, &names);
         assert_eq!(searching(""), [true, true, true]);
         assert_eq!(searching(",skip=comparison"), [true, false, false]);
-        // Without evidence the core agent is not told to search either.
+        // Without evidence the core agent's prompt does not mention searching either.
         assert_eq!(has("rate", preset, &names), [false, true, true]);
         assert_eq!(has("rate:skip=search", preset, &names), [false, true, true]);
         assert_eq!(has("rate:skip=both", preset, &names), [false, false, false]);

@@ -49,7 +49,7 @@ fn strict_conversation() {
     }
     shown += &told(&calls);
     insta::assert_snapshot!("rate_strict", shown);
-    // Where it may go next depends on where it is.
+    // Its next steps depend on its state.
     let mut forms: Vec<(usize, String)> =
         agents.core.asked().iter().map(|(chat, form, _)| (chat.messages().len(), tools(form))).collect();
     forms.sort();
@@ -130,7 +130,7 @@ fn evaluations_that_could_say_nothing_new_are_not_offered() {
     );
 }
 
-/// Answers that cannot be used are asked for again; the attempts are on record.
+/// Answers that cannot be used are requested again; the attempts are on record.
 #[test]
 fn a_bad_answer_is_asked_again() {
     let evaluate = turn("general_evaluation_agent", &serde_json::json!({ "specific_instruction": "" }));

@@ -1,9 +1,9 @@
-//! The paper's three trajectories, and what every result of a comparison comes to.
+//! The paper's three trajectories, and every result of a comparison.
 
 use super::*;
 use tribunal_testing::Cast;
 
-/// What the paper's models said of three translations of 夺笋啊 (Figures 21 and 22).
+/// The answers of the paper's models about three translations of 夺笋啊 (Figures 21 and 22).
 fn trajectories() -> Agents {
     let gaps = evaluation(2, "0.8").replace("gaps\": []", "gaps\": [\"夺笋啊\", \"多损啊\"]");
     let again = call(
@@ -21,8 +21,8 @@ fn trajectories() -> Agents {
             search("夺笋啊 meaning slang Chinese internet"),
             evaluate(),
             finish("0"),
-            // Trajectory 2. The figure prints a final score of 0 under a rationale without errors; Appendix C
-            // says 4, as the evaluation agent does.
+            // Trajectory 2. The figure prints a final score of 0 under a rationale without errors; it is 4 in
+            // Appendix C and in the evaluation agent's answer.
             evaluate(),
             finish("4"),
             // Figure 22, trajectory 3.
@@ -52,7 +52,7 @@ fn the_three_trajectories_of_the_paper() {
     assert_eq!(verdicts.iter().map(score).collect::<Vec<_>>(), ["0", "4", "2"]);
     insta::assert_snapshot!(stages(&calls), @"core@1 search@1 summarize@1 core@2 evaluate@2 core@3 core@1 evaluate@1 core@2 core@1 evaluate@1 core@2 evaluate@2 core@3 compare@3 compare-swapped@3 core@4");
 
-    // What was found is on record, word for word, with its origin.
+    // The search results are on record, word for word, with their origin.
     let summary = calls.iter().find(|call| call.step.to_string() == "summarize@1").unwrap();
     let shown = &summary.chat.messages().last().unwrap().content;
     assert!(shown.contains(&format!("[1] 夺笋 (slang.tsv:2)\nmeaning: {NOTE}")), "{shown}");
@@ -125,7 +125,7 @@ fn every_result_of_a_comparison() {
     insta::assert_snapshot!("rate_comparisons", table);
 }
 
-/// A later translation is compared with an earlier one, whoever stands first in the input; alone, only with anchors
+/// A later translation is compared with an earlier one, in any order of the input; alone, only with anchors
 /// that the core agent made up.
 #[test]
 fn earlier_translations_are_anchors() {

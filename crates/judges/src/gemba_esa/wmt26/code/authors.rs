@@ -1,5 +1,5 @@
-//! The prompts of WMT 2026's baseline, read from the user's copy of its repository. The repository has no licence, so
-//! what only it holds is not part of this program. Nothing is asked here.
+//! The prompts of WMT 2026's baseline, read from the user's copy of its repository. The repository has no
+//! licence, so its texts are not part of this program. Nothing is asked here.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -22,11 +22,11 @@ fn not_at_hand(what: String) -> setup::Error {
     }
 }
 
-/// The file of the repository that has the texts, and the function in it that puts the question of Stage 1 together.
+/// The file of the repository that has the texts, and its function that builds the question of Stage 1.
 const FILE: &str = "qe_utils.py";
 const BUILDER: &str = "build_stage1_prompt";
 
-/// The texts of `qe_utils.py`, with their places to fill in.
+/// The texts of `qe_utils.py`, with their placeholders.
 pub struct Texts {
     pub system: String,
     /// Requirements by domain.
@@ -93,8 +93,8 @@ impl Texts {
         all
     }
 
-    /// The names of a segment's languages: of the pair with the same codes, or else of the first with the same
-    /// languages, one with the same script or region before others.
+    /// The names of a segment's languages: of the pair with the same codes, or else of the first with the
+    /// same languages, one with the same script or region before others.
     pub fn names(&self, segment: &Segment) -> Option<Names<'_>> {
         let wanted = [&segment.src_lang, &segment.tgt_lang];
         let is_alike = |pair: &&[(Lang, String); 2]| {
@@ -109,7 +109,7 @@ impl Texts {
         Some([&pair[0].1, &pair[1].1])
     }
 
-    /// The pairs that it has names for.
+    /// The pairs that have names.
     pub fn pairs(&self) -> String {
         let pairs = self.pairs.iter().map(|[(src, _), (tgt, _)]| format!("{src}-{tgt}"));
         pairs.collect::<Vec<_>>().join(", ")
@@ -144,7 +144,7 @@ impl Texts {
     }
 }
 
-/// A prompt with what both questions name, and with one more text; `None` if it names others.
+/// A prompt with the values that both questions use, and one more text; `None` if it uses others.
 fn fill(
     prompt: &str,
     [src, tgt]: Names,
@@ -176,7 +176,7 @@ fn pairs(value: &Value) -> Option<Vec<[(Lang, String); 2]>> {
     Some(pairs).filter(|pairs| !pairs.is_empty())
 }
 
-/// How many parts of one code (script, region) are in the other.
+/// Number of parts of one code (script, region) that are in the other.
 fn shared_parts(a: &Lang, b: &Lang) -> usize {
     let parts = |lang: &Lang| lang.code().split('_').skip(1).map(str::to_owned).collect::<Vec<_>>();
     let of_b = parts(b);
