@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares language identifiers by the length of texts: the figures of docs/methods.md, "Language check".
+"""Compares language identifiers by the length of texts.
 
     pip install lingua-language-detector whatlang-pyo3 whichlang-py
     python scripts/language_identifiers.py $TRIBUNAL_DATA/wmt23 [--sentences DIR]

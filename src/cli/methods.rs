@@ -45,7 +45,7 @@ enum Command {
 }
 
 /// Which method is good for what; `docs/methods.md` has the figures.
-const WHICH: &str = "Which one? Without a GPU, `probe`: with a model of half a gigabyte it alone has scores above chance, but it \
+const WHICH: &str = "Which one? Without a GPU, `probe`: of the small models it agrees best with raters about segments, but it \
                      hardly ranks systems and explains nothing. Methods that write errors and reasons were published with far larger models; with \
                      0.5B, the scores of `gemba-mqm` and `fsp` are worth no more than chance. Figures: \
                      docs/methods.md#which-judge";

@@ -127,7 +127,7 @@ pub enum Error {
     NoParquet,
     #[error(
         "the verdict on document `{doc}` of `{system}` is about a whole document, but this format holds segments\nhint: \
-         judge with `--granularity seg`, or export to ratings, csv, parquet or comet-json"
+         judge with `--granularity seg`, or export to ratings, csv or parquet"
     )]
     Document { system: String, doc: String },
     #[error(

@@ -296,7 +296,7 @@ fn told(documents: &[Document]) -> Told {
     told
 }
 
-/// The figures of docs/methods.md, "Language check".
+/// How many rated segments the check calls non-translations, and how raters scored them.
 #[test]
 fn raters_agree_that_they_are_not_translated() {
     let Some(data) = published_data() else { return };

@@ -2,7 +2,7 @@
 //! scores.
 //!
 //! Such segments were marked over more than half of its length, or as a non-translation, by raters of WMT 2020, 2021
-//! and 2023: `tests/all/untranslated.rs` measures it, and docs/methods.md has the table.
+//! and 2023: `tests/all/untranslated.rs` measures it.
 
 use std::collections::HashSet;
 
