@@ -1,5 +1,5 @@
-//! MENT, the test set of the RATE paper: `MENT.jsonl`, one line for each source, or the folder `meta_eval/workspace` that
-//! the authors' scripts write from it. Scores are left in the rows, for `meta`.
+//! MENT, the test set of the RATE paper: `MENT.jsonl`, one line for each source, or the folder
+//! `meta_eval/workspace` that the authors' scripts write from it. Scores are left in the rows, for `meta`.
 //!
 //! Source: `meta_eval/extract_metaeval_data.py` of BITHLP/RATE at 8efee2e3.
 

@@ -13,8 +13,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Parallel {
     pub source: PathBuf,
-    /// One file for each system, which is called like the file without the ending of its format. Without any, every segment is an empty
-    /// translation by a system that is called like the source file.
+    /// One file for each system, which is called like the file without the ending of its format. Without any,
+    /// every segment is an empty translation by a system that is called like the source file.
     pub hypotheses: Vec<PathBuf>,
     pub reference: Option<PathBuf>,
     /// `DOC` or mt-metrics-eval's `DOMAIN DOC` on each line; without it every segment stands alone.
