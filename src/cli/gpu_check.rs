@@ -32,7 +32,7 @@ const SETS: [&str; 3] = ["auto", "proven", "plain"];
 /// Loads models onto GPUs that are checked first; as [`loading::load`] otherwise.
 ///
 /// # Errors
-/// As [`loading::load`], and a GPU that computes wrong results by all kernels.
+/// The errors of [`loading::load`], and a GPU that computes wrong results by all kernels.
 pub fn load(model: &ModelSpec, resources: &Resources, sampling: Sampling) -> eval::Result<Models> {
     let mut resources = resources.clone();
     Used::of(model, &resources).settle(&mut resources)?;

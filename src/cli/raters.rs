@@ -34,7 +34,7 @@ pub fn records(path: &Path, pair: Option<&Pair>) -> Result<Vec<Record>> {
 /// The verdicts of human raters, one for each version of a translation that they saw.
 ///
 /// # Errors
-/// As [`records`].
+/// The errors of [`records`].
 pub fn translations(path: &Path, pair: Option<&Pair>) -> Result<Vec<Record>> {
     let annotations = annotations(path, pair)?;
     say_versions(path, &annotations, "each version has its own verdict");
@@ -44,7 +44,7 @@ pub fn translations(path: &Path, pair: Option<&Pair>) -> Result<Vec<Record>> {
 /// Human annotations as `meta` reads verdicts.
 ///
 /// # Errors
-/// As [`records`].
+/// The errors of [`records`].
 pub fn verdicts(path: &Path, pair: Option<&Pair>) -> Result<Vec<Verdict>> {
     Ok(as_verdicts(&records(path, pair)?))
 }

@@ -65,7 +65,7 @@ fn say_notes(evaluation: &Evaluation, quiet: bool) {
 /// Judges into the run folder.
 ///
 /// # Errors
-/// As [`run`].
+/// The errors of [`run`].
 pub fn judge(
     evaluation: &mut Evaluation,
     invocation: &Invocation,

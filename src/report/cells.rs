@@ -54,7 +54,7 @@ impl Formulas {
     /// A row of cells.
     ///
     /// # Errors
-    /// As [`Formulas::cell`].
+    /// The errors of [`Formulas::cell`].
     pub fn row(self, cells: Vec<String>) -> Result<Vec<String>, Formula> {
         cells.into_iter().map(|cell| self.cell(&cell).map(Cow::into_owned)).collect()
     }

@@ -120,7 +120,7 @@ pub fn replace(path: &Path, fill: impl FnOnce(Fill<'_>) -> io::Result<()>) -> Re
 /// No other process may be writing there.
 ///
 /// # Errors
-/// Those of [`list`], and a file that cannot be removed.
+/// The errors of [`list`], and a file that cannot be removed.
 pub fn discard_unfinished(folder: &Path, most: usize) -> Result<(), Error> {
     let is_unfinished = |name: &&PathBuf| {
         let name = name.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -189,7 +189,7 @@ pub fn append(path: &Path) -> Result<File, Error> {
 /// are not followed.
 ///
 /// # Errors
-/// Those of [`append`].
+/// The errors of [`append`].
 pub fn update(path: &Path) -> Result<File, Error> {
     let opened = own(path, OpenOptions::new().read(true).write(true).create(true).truncate(false));
     opened.map_err(Error::of("write", path))
@@ -207,7 +207,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// refused: what it leads to is not in the folder.
 ///
 /// # Errors
-/// Those of [`open`], and a link.
+/// The errors of [`open`], and a link.
 pub fn open_own(path: &Path) -> io::Result<File> {
     own(path, OpenOptions::new().read(true))
 }
@@ -215,7 +215,7 @@ pub fn open_own(path: &Path) -> io::Result<File> {
 /// All bytes of such a file.
 ///
 /// # Errors
-/// As [`open_own`].
+/// The errors of [`open_own`].
 pub fn read_own(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_own(path)?.read_to_end(&mut bytes)?;
@@ -225,7 +225,7 @@ pub fn read_own(path: &Path) -> io::Result<Vec<u8>> {
 /// The text of such a file.
 ///
 /// # Errors
-/// As [`open_own`], and a file that is not UTF-8.
+/// The errors of [`open_own`], and a file that is not UTF-8.
 pub fn read_own_to_string(path: &Path) -> io::Result<String> {
     text(read_own(path)?)
 }
@@ -233,7 +233,7 @@ pub fn read_own_to_string(path: &Path) -> io::Result<String> {
 /// All bytes of such a file.
 ///
 /// # Errors
-/// As [`open`].
+/// The errors of [`open`].
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;
@@ -243,7 +243,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// All bytes of such a file, which has at most `most`; links are followed.
 ///
 /// # Errors
-/// As [`open`], and a larger file: nothing of it is read.
+/// The errors of [`open`], and a larger file: nothing of it is read.
 pub fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let refused = |reason: String| io::Error::new(io::ErrorKind::InvalidInput, reason);
     let kind = fs::metadata(path)?.file_type();
@@ -266,7 +266,7 @@ pub fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// The text of such a file.
 ///
 /// # Errors
-/// As [`open`], and a file that is not UTF-8.
+/// The errors of [`open`], and a file that is not UTF-8.
 pub fn read_to_string(path: &Path) -> io::Result<String> {
     text(read(path)?)
 }
@@ -315,7 +315,7 @@ pub fn within(folder: &Path, name: &str) -> io::Result<PathBuf> {
 /// Makes a folder inside another with all those between, as private as that one.
 ///
 /// # Errors
-/// As [`within`], and folders that cannot be made.
+/// The errors of [`within`], and folders that cannot be made.
 pub fn make_within(folder: &Path, name: &str) -> Result<PathBuf, Error> {
     let path = within(folder, name).map_err(Error::of("create", &folder.join(name)))?;
     let mut maker = fs::DirBuilder::new();

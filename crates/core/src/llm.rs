@@ -32,15 +32,15 @@ pub trait Llm: Sync + Send {
     /// Log-probabilities of given continuations of one chat (labels, scores, fixed answers), in order.
     ///
     /// # Errors
-    /// As [`Llm::ask`].
+    /// The errors of [`Llm::ask`].
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, Error>;
 
     /// Applies a linear probe to the hidden states of a text after a chat. The log-probabilities of its
     /// tokens are not computed.
     ///
     /// # Errors
-    /// Those of [`Llm::ask`]; [`Error::Depth`] when the model has no such layer, [`Error::Engine`] when it
-    /// does not provide states.
+    /// The errors of [`Llm::ask`]; [`Error::Depth`] when the model has no such layer, [`Error::Engine`] when
+    /// it does not provide states.
     fn read(&self, _chat: &Chat, _text: &str, _probe: &LinearProbe) -> Result<Scored, Error> {
         Err(hidden())
     }
@@ -48,7 +48,7 @@ pub trait Llm: Sync + Send {
     /// Returns the hidden states after each of `depths` layers for a text after a chat.
     ///
     /// # Errors
-    /// Those of [`Llm::read`].
+    /// The errors of [`Llm::read`].
     fn states(&self, _chat: &Chat, _text: &str, _depths: &[usize]) -> Result<States, Error> {
         Err(hidden())
     }
@@ -110,7 +110,7 @@ pub trait Counter: Sync + Send {
     /// does not provide them.
     ///
     /// # Errors
-    /// Those of [`Counter::count`].
+    /// The errors of [`Counter::count`].
     fn prompt_ids(&self, _chat: &Chat) -> Result<Option<Vec<u32>>, Error> {
         Ok(None)
     }

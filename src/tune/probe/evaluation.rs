@@ -31,7 +31,7 @@ pub fn corrupted(split: &Split, most: usize, seed: u64) -> [Vec<Corrupted<'_>>; 
 /// that it could not, or whose version it could not, are taken out of the split, and handed to `left_out`.
 ///
 /// # Errors
-/// What `read` returns.
+/// The errors of `read`.
 pub fn read_split<E>(
     split: &mut Split,
     most_corrupted: usize,

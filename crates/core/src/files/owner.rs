@@ -9,7 +9,7 @@ use std::{
 /// Opens a file as [`super::open_own`], of which the user is the owner and which no one else may write to.
 ///
 /// # Errors
-/// As [`super::open_own`], and a file of another user or with write access for others.
+/// The errors of [`super::open_own`], and a file of another user or with write access for others.
 pub fn open_private(path: &Path) -> io::Result<File> {
     let file = super::open_own(path)?;
     check(&file.metadata()?)?;

@@ -87,7 +87,7 @@ pub fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
 /// Reads an open file, compressed or not, up to `max_ratio` times its size.
 ///
 /// # Errors
-/// Those of [`open`].
+/// The errors of [`open`].
 pub fn unpacked(file: File, max_ratio: u64) -> io::Result<Box<dyn BufRead>> {
     let n_bytes = file.metadata()?.len();
     let mut file = BufReader::with_capacity(BUFFER, file);

@@ -110,7 +110,7 @@ pub fn lines(path: &Path) -> io::Result<Lines> {
 /// The lines of a file that may be compressed with gzip, xz or zstd.
 ///
 /// # Errors
-/// As [`lines`], and a file that unpacks to more than [`packed::open`] allows.
+/// The errors of [`lines`], and a file that unpacks to more than [`packed::open`] allows.
 pub fn lines_unpacked(path: &Path) -> io::Result<Lines> {
     Lines::new(packed::open(path)?)
 }

@@ -100,7 +100,7 @@ pub fn names_languages(path: &Path) -> bool {
 /// files it selects the pair, and of a log those annotations are read that count.
 ///
 /// # Errors
-/// Those of [`read`]; [`Error::NoPair`].
+/// The errors of [`read`]; [`Error::NoPair`].
 pub fn read_any(
     path: &Path,
     pair: Option<&(Lang, Lang)>,

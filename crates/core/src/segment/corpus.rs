@@ -53,7 +53,7 @@ pub trait Segments: Sync {
     /// The segment as a line of JSON with its end.
     ///
     /// # Errors
-    /// As [`Segments::segment`].
+    /// The errors of [`Segments::segment`].
     ///
     /// # Panics
     /// Past the end.

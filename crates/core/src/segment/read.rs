@@ -83,7 +83,7 @@ pub fn table(path: &Path, pair: Option<&(Lang, Lang)>) -> Result<Input, Error> {
 /// segments take some 200 MB.
 ///
 /// # Errors
-/// Those of [`table`]; [`Error::Spill`] when the texts cannot be put aside.
+/// The errors of [`table`]; [`Error::Spill`] when the texts cannot be put aside.
 pub fn stream(path: &Path, pair: Option<&(Lang, Lang)>) -> Result<Streamed, Error> {
     let mut segments = Corpus::default();
     let notes = each_segment(path, pair, |segment| segments.push(&segment).map_err(Error::Spill))?;

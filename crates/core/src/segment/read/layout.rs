@@ -187,7 +187,7 @@ impl TestsetFiles {
 /// domain stands before it: of `news my trip`, and of `news<TAB>my trip`, it is `my trip`.
 ///
 /// # Errors
-/// Those of [`TestsetFiles::places`].
+/// The errors of [`TestsetFiles::places`].
 pub fn places(path: &Path) -> Result<Vec<Place>, Error> {
     let mut places: Vec<Place> = Vec::new();
     let mut ended = std::collections::BTreeMap::new();
@@ -239,7 +239,7 @@ pub fn texts(path: &Path, field: &'static str) -> Result<Vec<String>, Error> {
 /// texts as they are.
 ///
 /// # Errors
-/// Those of [`texts`].
+/// The errors of [`texts`].
 pub fn texts_as_published(path: &Path, field: &'static str) -> Result<Vec<String>, Error> {
     let mut all = texts(path, field)?;
     if let Some(first) = all.first_mut().filter(|_| text::is_marked(path)) {

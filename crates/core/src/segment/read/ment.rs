@@ -67,7 +67,7 @@ fn pair(path: &Path, row: &Row) -> Result<String, Error> {
 /// The chosen systems' translations; `None` for a folder of another kind.
 ///
 /// # Errors
-/// As [`Ment::open`], and a pair, a system or a reference that is not there.
+/// The errors of [`Ment::open`], and a pair, a system or a reference that is not there.
 pub fn testset(choice: &TestSet) -> Result<Option<Input>, Error> {
     if let Some(ment) = Ment::open(&choice.dir, &choice.pair.0)? {
         return ment.input(choice).map(Some);

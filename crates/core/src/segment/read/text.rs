@@ -37,7 +37,7 @@ pub fn whole(path: &Path) -> Result<String, Error> {
 /// line is in memory at a time.
 ///
 /// # Errors
-/// Those of [`whole`], and the errors of `visit`.
+/// The errors of [`whole`], and the errors of `visit`.
 pub fn each(path: &Path, mut visit: impl FnMut(usize, &str) -> Result<(), Error>) -> Result<(), Error> {
     let mut lines = text::lines(path).map_err(|error| wrong(path, error))?;
     while let Some((number, line)) = lines.next_line().map_err(|error| wrong(path, error))? {
