@@ -19,7 +19,7 @@ pub fn ansi(severity: Severity) -> &'static str {
 
 pub const RESET: &str = "\x1b[0m";
 
-/// What is under more than one span.
+/// ANSI style of text under more than one span: underlined.
 const UNDERLINED: &str = "\x1b[4m";
 
 /// A character with the worst severity of the spans over it, and how many there are.

@@ -1,4 +1,5 @@
-//! How far a pull is, on standard error: a bar for each file on a terminal, elsewhere lines with what has arrived.
+//! Progress of a pull on standard error: a bar for each file on a terminal, elsewhere lines with the bytes
+//! that have arrived.
 
 use std::time::{Duration, Instant};
 
@@ -38,7 +39,8 @@ impl Arriving {
         Self { size, there, parts, last: Instant::now() }
     }
 
-    /// Counts bytes; what there is to say of them now, if anything. The end of a file is reported elsewhere.
+    /// Counts bytes and returns the progress text that is due, if any. The end of a file is reported
+    /// elsewhere.
     fn advance(&mut self, n_bytes: u64) -> Option<String> {
         self.there += n_bytes;
         let parts = self.size.map_or(0, |size| self.there * PARTS / size.max(1));
