@@ -1,4 +1,5 @@
-//! Each family of models judges from text to verdicts, and writes the same bytes whatever the threads and the batch.
+//! Each family of models judges from text to verdicts, and writes the same bytes whatever the threads and the
+//! batch.
 
 use std::{fs, path::Path, process::Command};
 
