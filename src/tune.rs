@@ -33,7 +33,7 @@ pub use crate::model::Weights;
 
 use std::path::{Path, PathBuf};
 
-/// Why a judge cannot be tuned.
+/// Error of tuning a judge.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("`{path}`: {source}")]

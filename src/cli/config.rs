@@ -57,7 +57,7 @@ const RECORDED: &[&str] = &["model", "adapter", "role", "seed"];
 /// The variable that names another file.
 pub const FILE: &str = "TRIBUNAL_CONFIG";
 
-/// Why a file of options cannot be used.
+/// Error of a file of options.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot read `{path}`: {}", crate::files::explain(path, source))]

@@ -86,7 +86,7 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
     Ok(ExitCode::from(1))
 }
 
-/// Why verdicts may differ: the fields of the signature that do, or else how to find out.
+/// Possible reason for other verdicts: the fields of the signature that differ, or else a way to find out.
 fn reason(dir: &Path, there: &Signature, here: &Signature) -> String {
     let differences = here.differences(there);
     if differences.is_empty() {

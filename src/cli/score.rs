@@ -82,7 +82,7 @@ pub fn judge(
     evaluation.warnings(&models).for_each(|warning| say!("warning: {warning}"));
     let others = other_files(&run.config.out);
     let task = run.task();
-    // If opening fails, the folder belongs to another run, and nothing is said of its files.
+    // If opening fails, the folder belongs to another run, and no note about its files is printed.
     let opened = task.open(&run.config)?;
     if let Some(lost) = opened.lost() {
         say!("warning: {lost}");

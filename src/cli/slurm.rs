@@ -126,7 +126,7 @@ fn submit(args: &SubmitArgs, invocation: &Invocation, out: &mut dyn Write) -> Re
     let is_new = !job.dir.exists();
     let submitted = send(&job);
     if submitted.is_err() && is_new {
-        // A folder that holds nothing but scripts would look like a run.
+        // A folder with nothing but scripts would be taken for a run.
         let _ = fs::remove_dir_all(&job.dir);
     }
     let submitted = submitted?;

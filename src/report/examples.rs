@@ -29,7 +29,7 @@ const SHARE: f64 = 0.5;
 /// The units that a report shows.
 #[derive(Debug, Default)]
 pub struct ReportExamples {
-    /// A method that names no errors has said everything with its scores.
+    /// True if the method names errors; otherwise its scores are its whole verdict.
     pub(super) names_errors: bool,
     pub(super) units: usize,
     /// Units without a verdict.

@@ -118,7 +118,7 @@ impl Export {
     }
 }
 
-/// Why a run cannot be exported.
+/// Error of exporting a run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(

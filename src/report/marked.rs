@@ -130,7 +130,7 @@ fn wrap(cells: &[Cell], width: usize) -> Vec<Vec<Cell>> {
     lines
 }
 
-/// Where a full line may end: after its last space, or after its last wide character.
+/// Position where a full line may end: after its last space, or after its last wide character.
 fn break_at(line: &[Cell], next: char) -> usize {
     if wide(next) && line.last().is_none_or(|(c, _)| *c != '⟦') {
         return line.len();

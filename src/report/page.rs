@@ -110,7 +110,7 @@ pub struct Standing {
     pub units: usize,
     /// Units without a verdict.
     pub missing: usize,
-    /// Those among them that have none because the translation is empty.
+    /// Number of units without a verdict because the translation is empty.
     pub empty: usize,
     /// Errors per unit with a verdict, worst severity first.
     pub severities: [f64; 4],
@@ -147,7 +147,7 @@ pub struct Agreement {
     pub span_f1: Option<f64>,
 }
 
-/// Why a page cannot be made.
+/// Error of making a page.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(

@@ -141,7 +141,7 @@ fn table(
     noun: &str,
     style: TextStyle,
 ) -> String {
-    // Where the quality is the score, it is said once.
+    // Where the quality is the score, it is printed once.
     let quality = systems.iter().any(|s| s.quality_score.is_some() && s.quality_score != s.score);
     let neutral = systems.iter().any(|s| s.neutral > 0.0);
     let uneven = common.filter(|common| common.left_out > 0);

@@ -51,7 +51,7 @@ struct Line {
 pub struct Dropped {
     /// Ratings of language pairs that were not selected.
     pub other_pairs: usize,
-    /// Of a translation of which more raters, or an earlier one, had another wording.
+    /// Ratings of a translation of which more raters, or an earlier one, had another wording.
     pub other_texts: usize,
     /// By a rater who had rated the translation before.
     pub repeated: usize,

@@ -35,7 +35,7 @@ pub struct Document {
     pub segments: Vec<Rated>,
 }
 
-/// A segment and what people said of it.
+/// A segment and its human ratings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rated {
     pub segment: Segment,

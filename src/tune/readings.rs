@@ -50,7 +50,7 @@ struct Line {
     /// Of prompt and text.
     key: String,
     ends: Vec<usize>,
-    /// Of the fields above and of the states' bytes.
+    /// Hash of the fields above and of the states' bytes.
     sha256: String,
 }
 

@@ -179,7 +179,7 @@ fn texts_are_judged_and_compared_in_one_command() {
     assert!(Path::new(&out).join("verdicts.jsonl").is_file());
     // A model in the file of options, for every command that takes one, is no obstacle where no judge runs.
     assert!(with(no_model, dir.path(), &["compare", &out, "--model=scripted"]).is_ok());
-    // How they are judged is said as to `score`, how they are compared stays out of the run.
+    // The options of judging are passed to `score`, those of comparing stay out of the run.
     let (again, scored) = (file("again"), file("scored"));
     let how =
         ["--device", "cpu", "--context", "4096", "--kv_cache=1GiB", "--preset", "strict", "--jobs", "1"];

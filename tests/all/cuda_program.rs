@@ -190,7 +190,7 @@ fn kernels_that_wait_by_themselves_are_started_early() {
     assert_eq!((early, after), (0, verdicts));
 }
 
-/// Runs `tribunal selftest` on an emulated card with these variables: what it said, and its exit code.
+/// Runs `tribunal selftest` on an emulated card with these variables: its output, and its exit code.
 fn selftest(variables: &[(&str, &str)], more: &[&str]) -> (String, Option<i32>) {
     let output = Command::new(env!("CARGO_BIN_EXE_tribunal"))
         .arg("selftest")
@@ -386,7 +386,7 @@ fn a_kernel_that_goes_wrong_is_found_while_running() {
     assert_eq!(verdicts("wrong"), verdicts("whole"));
 }
 
-/// A variable that is no number is refused by its name, whatever the command. An empty one counts as none.
+/// A variable that is no number is rejected by its name, whatever the command. An empty one counts as none.
 #[test]
 fn variables_that_are_no_numbers_are_refused_by_name() {
     let number = "it must be a whole number or `off`";

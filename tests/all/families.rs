@@ -18,7 +18,7 @@ fn with_long_context(name: &str, folder: &Path) {
     fs::write(path, config.to_string()).unwrap();
 }
 
-/// The verdicts of a run, or what was said.
+/// The verdicts of a run, or its messages.
 fn verdicts(model: &Path, method: &str, more: &[&str]) -> String {
     let out = tempfile::tempdir().unwrap();
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/en-de");

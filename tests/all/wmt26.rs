@@ -82,7 +82,7 @@ impl Participant {
         fs::read_to_string(self.at(name)).unwrap()
     }
 
-    /// Runs `tribunal ARGS` in the folder: the exit code and what it said.
+    /// Runs `tribunal ARGS` in the folder: the exit code and the output.
     fn tribunal(&self, args: &str, more: &[&str]) -> (i32, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tribunal"));
         command.current_dir(self.0.path()).args(args.split(' ')).args(more);

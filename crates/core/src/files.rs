@@ -1,5 +1,4 @@
-//! Reading user input and untrusted folders, and writing results atomically. File contents are not
-//! interpreted.
+//! Reads user input and untrusted folders, and writes results atomically; contents are not interpreted.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -21,7 +20,7 @@ pub use owner::{check_private, make_private, open_private};
 pub use size::size;
 pub use stamp::{Stamp, Time};
 
-/// Why a file cannot be written or read.
+/// Error of writing or reading a file.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} `{}`: {}", path.display(), explain(path, source))]
 pub struct Error {
@@ -204,7 +203,7 @@ pub fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Opens a file of a folder of the program's own, which another user may have made. A link in its place is
-/// refused: what it leads to is not in the folder.
+/// rejected: its target is not in the folder.
 ///
 /// # Errors
 /// The errors of [`open`], and a link.

@@ -345,7 +345,7 @@ pub enum TokenSource {
     Drafted,
 }
 
-/// Why an answer ended.
+/// Reason for the end of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Finish {
@@ -427,7 +427,7 @@ impl Scored {
     }
 }
 
-/// Why a question has no answer.
+/// Error of a question without an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Error {

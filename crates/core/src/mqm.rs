@@ -78,7 +78,7 @@ impl FromStr for Severity {
     }
 }
 
-/// Why a severity or weight preset is not understood.
+/// Error of an unknown severity or weight preset.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("unknown severity `{0}`; hint: it can be critical, major, minor or neutral")]

@@ -47,7 +47,7 @@ pub struct Difference {
     pub here: Option<String>,
 }
 
-/// Why a text is no signature.
+/// Error of a text that is no signature.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no signature field\nhint: a signature reads `key:value|key:value`")]
 pub struct ParseError(String);

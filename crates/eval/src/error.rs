@@ -41,7 +41,7 @@ pub enum CpuSetting {
     Isa(String),
 }
 
-/// Why an evaluation cannot be prepared, run or checked.
+/// Error of preparing, running or checking an evaluation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("the specification names no input")]

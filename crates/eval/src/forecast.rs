@@ -320,7 +320,7 @@ impl Characters {
         }
     }
 
-    /// As many ids as a chat has tokens, each of the characters that it stands for.
+    /// Dummy ids, as many as a chat has tokens, each of the characters that it stands for.
     fn ids(chat: &Chat) -> Vec<u32> {
         let mut ids = Vec::new();
         let mut push = |text: &str| {

@@ -106,7 +106,7 @@ pub struct RunConfig {
     /// Copies of files that the command names, for the run folder.
     pub copies: Vec<Copy>,
     pub writing: Writing,
-    /// Ends the run between two groups once it is said; what is finished is kept.
+    /// Ends the run between two groups after cancellation; finished groups are kept.
     pub stop: CancellationToken,
 }
 
@@ -377,7 +377,7 @@ impl From<files::Error> for Error {
     }
 }
 
-/// Why a run could not start, or stopped.
+/// Error of starting or continuing a run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(

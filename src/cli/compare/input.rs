@@ -20,7 +20,7 @@ use crate::signature::Signature;
 pub struct Input {
     /// Its name is the path as it was given.
     pub judgements: Judgements,
-    /// Of a run folder that has one.
+    /// Signature of the run, for a run folder that has one.
     pub signature: Option<Signature>,
     /// The systems in the order of the run's input; empty for inputs without a run.
     pub order: Vec<String>,

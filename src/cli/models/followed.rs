@@ -136,7 +136,7 @@ mod tests {
         let jumps = lines(Some(20 * MIB), 0, &[5 * MIB; 4]);
         assert_eq!(jumps.len(), 3, "{jumps:?}");
         assert!(jumps[1].ends_with("(50%)"));
-        // What was kept from before is not said again.
+        // The kept part of an earlier pull is not reported again.
         assert_eq!(lines(Some(20 * MIB), 10 * MIB, &[MIB]), Vec::<String>::new());
         assert_eq!(lines(None, 0, &[MIB; 9]), Vec::<String>::new());
         assert_eq!(lines(Some(0), 0, &[0]), Vec::<String>::new());

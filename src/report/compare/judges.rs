@@ -95,7 +95,7 @@ pub fn text(pair: &JudgeComparison) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Why there is no value, in the words of a comparison without human scores.
+/// Reason for a missing value, in the words of a comparison without human scores.
 fn in_words(why: Undefined) -> String {
     match why {
         Undefined::ConstantGold => "(1) gives all the same score".into(),

@@ -23,7 +23,7 @@ const MAX_LINES: usize = 50_000_000;
 /// The scores of each system's segments, by number.
 type Columns<'a> = BTreeMap<String, BTreeMap<usize, &'a Record>>;
 
-/// Why names are changed.
+/// Reason for changed names.
 const NO_SPACE: &str = "lines of score files are cut at white space";
 
 /// The files of every language pair in the run.

@@ -28,14 +28,14 @@ pub struct Answers {
     /// Of the spans marked in translations, the share that stands there once (FSP, B.5). Range: 0 to 1;
     /// `None` without one.
     pub unique: Option<f64>,
-    /// Of the process that finished the run.
+    /// Wall time of the process that finished the run.
     pub seconds: Option<f64>,
     /// Lengths of the answers of runs over segments to the segments of each unit, by the names of those runs:
     /// for judges of documents alone.
     pub by_segment: BTreeMap<String, Lengths>,
 }
 
-/// Why answers cannot be measured.
+/// Error of measuring answers.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]

@@ -82,11 +82,11 @@ struct Guess {
     score: f64,
     /// Raters' penalty, at least 0.
     penalty: f64,
-    /// Of its source.
+    /// Length of its source.
     bytes: usize,
 }
 
-/// A translation's inputs and what people said of it.
+/// A translation's inputs and its human rating.
 type Row = (Vec<f32>, f64);
 
 /// Means of what belongs together, and the deviation of each corpus.
@@ -248,7 +248,7 @@ fn scaled(map: &Map, unit: f64) -> Vec<f64> {
 }
 
 /// By pair, and for all: the offset of the map, and the calibration of its scores to penalties. `maps` were
-/// fitted without the fold that they are asked about.
+/// fitted without the fold that they are applied to.
 fn calibrations(
     penalties: &[(&Example<'_>, &Row)],
     map: &[f64],

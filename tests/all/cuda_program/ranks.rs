@@ -106,7 +106,7 @@ fn a_run_that_lost_a_gpu_goes_on_with_the_others() {
     assert!(said.contains("GPU 1: the GPU failed"), "{said}");
 }
 
-/// GPUs that do not reach each other's memory have a model together too, which is said, as it is slow.
+/// GPUs that do not reach each other's memory hold a model together too, with a note, as it is slow.
 #[test]
 fn gpus_without_access_to_each_other_have_the_bytes_of_one() {
     if !is_emulated() {

@@ -81,7 +81,7 @@ impl SmallRun {
     }
 }
 
-/// The exit code of a command, and all that it said.
+/// The exit code of a command, and its whole output.
 pub fn said(mut command: Command) -> (i32, String) {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let text = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();

@@ -1,4 +1,4 @@
-//! Thresholds: how they are fitted, written, read and refused.
+//! Thresholds: fitting, writing, reading and rejecting them.
 
 use tribunal::judges::himate::calibration::{Threshold, Thresholds};
 

@@ -25,7 +25,7 @@ pub fn check_private(path: &Path) -> io::Result<()> {
     if there.is_symlink() { Err(io::Error::other("it is a link")) } else { check(&there) }
 }
 
-/// Makes a folder for the user alone; those above it are made as the umask says.
+/// Makes a folder for the user alone; missing parents get the umask's permissions.
 ///
 /// # Errors
 /// A folder that cannot be made, or is there already and fails [`check_private`].

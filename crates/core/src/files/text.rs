@@ -20,7 +20,7 @@ const MAX_LINE: u64 = 64 << 20;
 /// Bytes that are read at once.
 const BUFFER: usize = 1 << 18;
 
-/// Why bytes are not text, as the inner error of an [`io::Error`]: the path is for the caller to name.
+/// Error of bytes that are not text, as the inner error of an [`io::Error`]: the caller adds the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotText {
     /// Not UTF-8. Lines and bytes are counted from 1, bytes within the line.

@@ -52,7 +52,7 @@ pub enum Counted {
 /// The order of the columns where no header names them.
 const MAROT: &str = "system\tdoc\tdocSegId\tglobalSegId\trater\tsource\ttarget\tcategory\tseverity\tmetadata";
 
-/// Why a file of annotations cannot be read.
+/// Error of reading a file of annotations.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot read `{path}`: {}", files::explain(path, source))]

@@ -34,7 +34,7 @@ pub struct Marked {
     pub is_source_error: bool,
 }
 
-/// Why a file of ratings cannot be read.
+/// Error of reading a file of ratings.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot read `{path}`: {}", files::explain(path, source))]

@@ -119,7 +119,7 @@ pub struct Corpus {
 /// The part of a segment that is kept in memory.
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    /// Of its line among the texts.
+    /// Offset of its line among the texts.
     offset: u64,
     length: u32,
     n_bytes: u32,

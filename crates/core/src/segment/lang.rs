@@ -12,7 +12,7 @@ pub struct Lang {
     name: String,
 }
 
-/// Why a code is not a language.
+/// Error of an invalid language code or pair.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("unknown language code `{code}`{hint}")]

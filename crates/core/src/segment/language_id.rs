@@ -16,7 +16,7 @@ use super::{
 /// Identified language of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identified {
-    /// As far as can be told in the language that was expected, or in one that is close to it.
+    /// The expected language, or one that is close to it, as far as can be determined.
     Expected,
     /// Certainly in another language.
     Other(TextLanguage),
@@ -105,7 +105,7 @@ pub fn are_close(a: &Lang, b: &Lang) -> bool {
     a == b || CLOSE.iter().any(|group| group.contains(&a) && group.contains(&b))
 }
 
-/// Identifies the language of a text that is said to be in this one.
+/// Identifies the language of a text that is declared to be in this one.
 ///
 /// ```
 /// use tribunal_core::segment::{Lang, language_id::{Identified, identify}};
@@ -122,7 +122,7 @@ pub fn identify(text: &str, expected: &Lang) -> Identified {
     }
     if let Some(script) = letters.stray(expected) {
         let language = sure(text).filter(|found| {
-            // Romanised texts look like some language or other.
+            // Romanised texts resemble some language or other.
             (script != Script::Latin || is_of_16(found))
                 && !are_close(found, expected)
                 && agrees(text, found, expected)
@@ -156,7 +156,7 @@ fn is_known_as_written(text: &str, lang: &Lang) -> bool {
 /// after all.
 fn is_foreign(text: &str, letters: &Letters, found: &Lang, expected: &Lang) -> bool {
     if expected.language() == "ro" {
-        // Romanian in Cyrillic looks like Russian, but has no words of a single consonant.
+        // Romanian in Cyrillic resembles Russian, but has no words of a single consonant.
         return text.split_whitespace().any(|word| ["в", "к", "с"].contains(&word));
     }
     let has_both = IN_SEVERAL_SCRIPTS.contains(&expected.language()) && !letters.are_mostly(Script::Latin);
@@ -334,7 +334,7 @@ mod tests {
             (mixed.as_str(), "fi"),
             // A language that neither identifier covers.
             (EN, "mas"),
-            // Hindi in Latin letters, said to be Hindi in Latin letters.
+            // Hindi in Latin letters, declared as Hindi in Latin letters.
             (
                 "Namaste doston, aaj hum baat karenge us purane pul ke baare mein jo band ho gaya hai.",
                 "hi_Latn",

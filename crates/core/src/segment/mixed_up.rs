@@ -116,7 +116,7 @@ pub struct MixedUp {
     pairs: BTreeMap<(Lang, Lang), PairStats>,
 }
 
-/// Why an input is rejected: a file is certainly in another language than declared.
+/// Reason for rejecting an input: a file is certainly in another language than declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     what: String,
@@ -156,7 +156,7 @@ impl MixedUp {
         }
     }
 
-    /// Checks that every file can be what it is said to be: none is certainly in another language, or a copy.
+    /// Checks that every file can be in its declared language: none is certainly in another one, or a copy.
     ///
     /// # Errors
     /// [`Refusal`], of the first such file.
@@ -212,7 +212,7 @@ impl File {
 }
 
 impl SystemStats {
-    /// Why the translations of a system are not judged.
+    /// Reason for rejecting the translations of a system; `None` if there is none.
     fn refusal(&self, system: &str, sources: &File, (src, tgt): (&Lang, &Lang)) -> Option<Refusal> {
         if self.long_copies >= COPIES && self.long_copies as f64 >= CERTAIN * self.n as f64 {
             let what = format!(

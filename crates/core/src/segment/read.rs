@@ -131,7 +131,7 @@ fn each_segment(
     segmenter.complete()
 }
 
-/// Why an input cannot be judged.
+/// Error of reading an input.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot read `{path}`: {}", files::explain(path, source))]

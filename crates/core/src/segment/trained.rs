@@ -127,7 +127,7 @@ impl TrainedOn {
         Self { what: what.into(), hashes }
     }
 
-    /// Of the sources themselves.
+    /// The hashes of the given sources.
     #[must_use]
     pub fn of<'a>(what: impl Into<String>, sources: impl IntoIterator<Item = &'a str>) -> Self {
         Self::new(what, sources.into_iter().flat_map(hashes).collect::<BTreeSet<_>>())

@@ -12,7 +12,7 @@ use super::{
     script::{Letters, Script},
 };
 
-/// Why a segment is not a translation.
+/// Reason why a segment is not a translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Untranslated {
     /// Word by word the source.
@@ -46,7 +46,7 @@ const SMALL: f64 = 1.0 / 3.0;
 /// The least share of letters among the characters of a sentence: code and tables have fewer.
 const LETTERS: f64 = 0.8;
 
-/// Why a segment is not a translation; `None` where it is one, or where that is not certain.
+/// The reason why a segment is not a translation; `None` where it is one, or where that is not certain.
 ///
 /// ```
 /// # use tribunal_core::segment::{Lang, Segment, untranslated::{Untranslated, of}};

@@ -27,13 +27,13 @@ pub struct CallLine {
     /// unusable.
     #[serde(default, skip_serializing_if = "is_first")]
     pub attempt: usize,
-    /// Of the chat as JSON with a line end.
+    /// Hash of the chat as JSON with a line end.
     pub prompt_sha256: String,
     /// `None` where a run keeps only what its calls cost (`--calls off`).
     #[serde(flatten)]
     pub content: Option<Content>,
     pub finish: Finish,
-    /// Why there is no answer.
+    /// Error of a call without an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<llm::Error>,
     /// The judge's outcome for the answer, where its method counts outcomes.

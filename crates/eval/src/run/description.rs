@@ -159,7 +159,7 @@ pub struct AdapterFiles {
     pub given: String,
     /// The folder's name.
     pub name: String,
-    /// Of the list of its files, whose first digits are in the signature.
+    /// Hash of the list of its files, whose first digits are in the signature.
     pub sha256: String,
     pub files: Vec<NamedHash>,
 }
@@ -181,7 +181,7 @@ pub struct Material {
     /// Path of the copy in the run folder; `None` for files that are too large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
-    /// Of the file, or of the list of a folder's files with theirs.
+    /// Hash of the file, or of the list of a folder's files with theirs.
     pub sha256: String,
 }
 

@@ -233,7 +233,7 @@ pub struct Shard {
 /// The most parts of a run.
 const MAX_SHARDS: usize = 1_000_000;
 
-/// Why a text does not name a shard.
+/// Error of parsing a shard.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a shard\nhint: write `I/N`, with I from 1 to N: `1/3`, `2/3`, `3/3`; N is at most \

@@ -54,7 +54,7 @@ const GOOD_QUALITY: f64 = 80.0;
 /// scale.
 const POOR_QUALITY: f64 = 33.0;
 
-/// As many major errors as weigh what a critical one does under the weights of GEMBA.
+/// Number of major errors that weigh as much as a critical one under the weights of GEMBA.
 const MANY_MAJOR: usize = 5;
 
 /// A check of a run's verdicts.

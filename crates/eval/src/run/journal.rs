@@ -72,7 +72,7 @@ impl Journal {
         Err(Error::Gone(self.path.parent().unwrap_or(&self.path).into()))
     }
 
-    /// Of the records. Unit: bytes.
+    /// Size of the records. Unit: bytes.
     ///
     /// # Errors
     /// [`Error::Append`].
@@ -319,7 +319,7 @@ enum Line {
 /// The end of a file of lines.
 #[derive(Clone, Copy, Debug, Default)]
 struct End {
-    /// Of the whole file. Unit: bytes.
+    /// Size of the whole file. Unit: bytes.
     size: u64,
     /// True if the last line is incomplete, because writing it was interrupted.
     is_torn: bool,

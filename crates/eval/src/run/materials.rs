@@ -87,7 +87,7 @@ fn within(dir: &Path, name: &str) -> Result<PathBuf, Error> {
 /// The files of a material, by their paths in it, with the SHA-256 of each; a file has the empty path.
 ///
 /// # Errors
-/// [`Error::Io`]: links and whatever else is no plain file are refused.
+/// [`Error::Io`]: links and other files that are not plain.
 fn hashed(path: &Path) -> Result<Vec<(PathBuf, String)>, Error> {
     let names = if path.is_dir() { files::list(path, 2 * MOST_FILES)? } else { vec![PathBuf::new()] };
     let sha256 = |name: PathBuf| {

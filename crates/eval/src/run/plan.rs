@@ -56,7 +56,7 @@ pub struct Plan {
     pub most: Amount,
     /// True if no call depends on an answer.
     pub is_fixed: bool,
-    /// Of the longest prompt among those that the shortest answers lead to.
+    /// Tokens of the longest prompt among those that the shortest answers lead to.
     pub longest_prompt: usize,
     /// The most tokens that the prompt and the answer of one of these calls can take.
     pub longest_call: usize,
@@ -154,7 +154,7 @@ fn scaled(n: usize, times: f64) -> usize {
     (n as f64 * times).round() as usize
 }
 
-/// Everything that counting needs.
+/// Context of counting.
 struct Work<'a, S: ?Sized> {
     panel: &'a Panel,
     judge: &'a Judge,

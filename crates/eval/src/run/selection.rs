@@ -29,7 +29,7 @@ pub struct Drawn {
     pub left_out: usize,
 }
 
-/// Why nothing can be selected.
+/// Error of an empty or impossible selection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("a {0} of 0 leaves nothing to judge")]

@@ -112,7 +112,7 @@ pub struct Cost {
     pub usage: Usage,
     /// Sum over calls; calls that ran at the same time each count in full.
     pub call_seconds: f64,
-    /// Of the process that finished the run.
+    /// Wall time of the process that finished the run.
     pub wall_seconds: f64,
     /// Outcomes of the answers at each stage, where the method counts them: the number of confirmed errors,
     /// of unusable answers.

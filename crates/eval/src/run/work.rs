@@ -30,7 +30,7 @@ const WARMER: f32 = 0.3;
 /// Offset of the seed of such a question from the run's own: further than samples and tries go.
 const OTHER_SEED: u64 = 1 << 48;
 
-/// Everything that a thread needs to judge a group.
+/// Context of the threads that judge groups.
 #[derive(Clone, Copy)]
 pub struct Work<'a> {
     pub task: Task<'a>,

@@ -35,7 +35,7 @@ pub struct Report {
 /// Something that the task does not accept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// Of the submission, from 1; `None` where something is not there.
+    /// Line of the submission, from 1; `None` for a missing item.
     pub line: Option<usize>,
     /// The path of a field; empty where the whole line is meant.
     pub field: String,
@@ -43,7 +43,7 @@ pub struct Problem {
     pub what: String,
 }
 
-/// Why nothing was checked.
+/// Error of reading the files of a check.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]

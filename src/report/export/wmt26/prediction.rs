@@ -91,7 +91,7 @@ impl Losses {
 /// Prediction for a translation.
 #[derive(Clone, Debug)]
 pub struct Prediction {
-    /// Of the translation, to compare it with the task's.
+    /// Hash of the translation, to compare it with the task's.
     hash: u64,
     spans: Vec<Span>,
     omission: Option<Severity>,

@@ -128,7 +128,7 @@ pub fn read(path: &Path, pair: Option<&Pair>, counted: Counted) -> Result<Vec<An
 #[derive(Clone, Copy)]
 enum Place<'a> {
     Line(usize),
-    /// Of a campaign, from 1.
+    /// Entry of a campaign, from 1.
     Entry(&'a str, usize),
 }
 
@@ -252,7 +252,7 @@ impl Found<'_> {
         Ok(())
     }
 
-    /// A document that a user submitted: items, and what the user said of each.
+    /// A document that a user submitted: items, and the user's annotations of each.
     fn entry(&mut self, campaign: Option<&Pair>, place: Place<'_>, entry: &Value) -> Result<(), Error> {
         let path = self.path;
         let wrong = |reason: String| place.error(path, reason);

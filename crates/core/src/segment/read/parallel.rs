@@ -125,7 +125,7 @@ pub fn same_length(a: &Path, n_a: usize, b: &Path, n_b: usize) -> Result<(), Err
     Err(Error::Lengths { a: a.into(), n_a, b: b.into(), n_b, hint })
 }
 
-/// An empty translation is allowed (and bad); a note says so.
+/// Adds a note about empty translations, which are allowed (and bad).
 pub fn note_empty(path: &Path, hypotheses: &[String], notes: &mut Vec<String>) {
     let empty: Vec<usize> = (0..hypotheses.len()).filter(|&i| hypotheses[i].trim().is_empty()).collect();
     if !empty.is_empty() {

@@ -77,7 +77,7 @@ fn fields(record: &str, n_columns: usize, is_quoted: bool) -> Vec<Cow<'_, str>> 
 #[derive(Default)]
 struct Open {
     record: String,
-    /// Of the row's first line.
+    /// Number of the row's first line.
     number: usize,
 }
 
@@ -173,7 +173,7 @@ impl<'a> Fields<'a> {
         Self { rest: Some(row), is_within: false }
     }
 
-    /// Of a line that continues a quoted field.
+    /// The fields of a line that continues a quoted field.
     fn within(line: &'a str) -> Self {
         Self { rest: Some(line), is_within: true }
     }

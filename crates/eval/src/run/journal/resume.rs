@@ -65,7 +65,7 @@ struct ValidLines {
     groups: HashSet<usize>,
     /// Line of each unit, by its number, and the number of its calls.
     lines: Vec<Option<(Span, usize)>>,
-    /// Of the whole file. Unit: bytes.
+    /// Size of the whole file. Unit: bytes.
     size: u64,
 }
 
