@@ -58,8 +58,8 @@ pub mod verify;
 ///
 /// Results go to standard output, everything else to standard error. Exit codes: 0 every segment has a
 /// verdict, 1 some verdicts are missing, 2 could not run. Options that you always use can be kept in a file,
-/// `tribunal/config.toml` in your configuration folder (or where `TRIBUNAL_CONFIG` says), or in variables like
-/// `TRIBUNAL_MODEL`.
+/// `tribunal/config.toml` in your configuration folder (or where `TRIBUNAL_CONFIG` says), or in variables
+/// like `TRIBUNAL_MODEL`.
 #[derive(Debug, Parser)]
 #[command(version, about)]
 pub struct Cli {
@@ -68,7 +68,7 @@ pub struct Cli {
     /// The words of the command line, for `run.json`.
     #[arg(skip)]
     words: Vec<String>,
-    /// What a signal has to wait for.
+    /// Lock on the files being written, which a signal waits for.
     #[arg(skip)]
     writing: Writing,
     /// Until when answers are wanted.
@@ -127,7 +127,7 @@ pub fn main() -> ExitCode {
     main_with(std::env::args_os())
 }
 
-/// Runs the command that this command line asks for.
+/// Runs the command of a command line.
 #[must_use]
 pub fn main_with<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> ExitCode {
     crate::engine::keep_freed();
@@ -153,7 +153,7 @@ pub fn main_with<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> ExitCo
     }
 }
 
-/// Whether the engine has stopped.
+/// Returns true if the engine has stopped.
 fn is_stopped(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         matches!(cause.downcast_ref(), Some(run::Error::Stopped(_)))
@@ -180,7 +180,7 @@ fn completed<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Result<Vec
 /// Reads a command line; `--only_system` is `--only-system`.
 ///
 /// # Errors
-/// What clap says of it, help and version included.
+/// The errors of clap, among them its help and version texts.
 pub fn parse<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Result<Cli, clap::Error> {
     let argv = with_hyphens(argv);
     let words = argv.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
@@ -192,10 +192,10 @@ pub fn parse<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Result<Cli
     Ok(Cli { words, ..Cli::from_arg_matches(&matches)? })
 }
 
-/// Asks for help with all options, those for developers too.
+/// Option that shows the help with all options, those for developers too.
 const ALL: &str = "--help-all";
 
-/// The same command line with hyphens in the names of options.
+/// Replaces underscores by hyphens in the names of options.
 fn with_hyphens<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Vec<OsString> {
     let mut rest = false;
     let mut one = |arg: OsString| {
@@ -209,13 +209,13 @@ fn with_hyphens<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Vec<OsS
 }
 
 impl Cli {
-    /// What another thread can say to end the questions that this command puts to a model.
+    /// Cancellation token of this command's questions to a model, for other threads.
     #[must_use]
     pub fn stop(&self) -> CancellationToken {
         self.stop.clone()
     }
 
-    /// What a run records of this process.
+    /// The metadata of this process for a run.
     fn invocation(&self) -> Invocation {
         Invocation {
             command: self.words.clone(),
@@ -226,7 +226,8 @@ impl Cli {
         }
     }
 
-    /// Loads the models of a `tribunal score` command, whose input may be missing, for programs that judge many inputs.
+    /// Loads the models of a `tribunal score` command, whose input may be missing, for programs that judge
+    /// many inputs.
     ///
     /// # Errors
     /// Another command, and models that cannot be run.
@@ -238,7 +239,7 @@ impl Cli {
         Ok(eval::Session::open(args.spec(), invocation, load)?)
     }
 
-    /// The same command, with tables as wide as the terminal that it prints to.
+    /// Sets the width of tables to that of the terminal.
     fn on_terminal(mut self) -> Self {
         if let Command::Meta(args) = &mut self.command {
             args.width = wrap::stdout_columns();
@@ -249,7 +250,7 @@ impl Cli {
     /// Runs a command with the given way to find models; results go to `out`.
     ///
     /// # Errors
-    /// Whatever keeps the command from running; the message says what to do.
+    /// Any error that keeps the command from running; the message names the remedy.
     pub fn run(self, load: ModelLoader, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         args::check_variables().map_err(anyhow::Error::msg)?;
         let invocation = self.invocation();
@@ -286,8 +287,8 @@ impl Cli {
 }
 
 impl Command {
-    /// Whether its output has escape sequences that a terminal is to follow: colours, and a shell's own. Names and answers
-    /// in it are made harmless one by one; those of other commands all at once.
+    /// Returns true if its output has escape sequences for a terminal: colours, and a shell's own. Names and
+    /// answers in it are made harmless one by one; those of other commands all at once.
     fn writes_escapes(&self) -> bool {
         matches!(
             self,

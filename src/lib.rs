@@ -1,11 +1,12 @@
 //! Machine-translation evaluation by open-weight LLM judges, in one process.
 //!
-//! Start with [`eval`]: a [`eval::Spec`] names input, method, models and run folder, an [`eval::Evaluation`] judges. Below it, a
-//! [`segment::Segment`] is judged by a [`judges::Judge`], which sends chats to an [`llm::Llm`]; [`engine`] is the `Llm` that
-//! runs open weights, over the decoder in [`model`]; [`mqm`] turns errors into scores; [`run`] keeps verdicts in a folder;
-//! [`signature`] names everything that can move a score. [`meta`] measures the agreement of verdicts with human ratings,
-//! [`report`] prints them, [`card`] fetches and checks models, [`evidence`] searches documents, [`tune`] fits judges, [`cli`] is
-//! the command line, [`console`] what it shares with `tribunal-bench`.
+//! Start with [`eval`]: a [`eval::Spec`] names input, method, models and run folder, an [`eval::Evaluation`]
+//! judges. Below it, a [`segment::Segment`] is judged by a [`judges::Judge`], which sends chats to an
+//! [`llm::Llm`]; [`engine`] is the `Llm` that runs open weights, over the decoder in [`model`]; [`mqm`] turns
+//! errors into scores; [`run`] keeps verdicts in a folder; [`signature`] names everything that can move a
+//! score. [`meta`] measures the agreement of verdicts with human ratings, [`report`] prints them, [`card`]
+//! fetches and checks models, [`evidence`] searches documents, [`tune`] fits judges, [`cli`] is the command
+//! line, [`console`] the parts shared with `tribunal-bench`.
 
 pub use tribunal_core::files;
 

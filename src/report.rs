@@ -1,5 +1,5 @@
-//! Verdicts for readers: a table of systems and the errors found (text), JSON, TSV, CSV, and the formats of the
-//! field. It lays out what `run` and `meta` have computed.
+//! Verdicts for readers: a table of systems and the errors found (text), JSON, TSV, CSV, and the formats of
+//! the field. It lays out what `run` and `meta` have computed.
 
 use serde_json::json;
 
@@ -38,7 +38,7 @@ pub fn as_verdicts(records: &[Record]) -> Vec<Verdict> {
     records.iter().map(|record| as_verdict(record).expect("a record holds what a verdict does")).collect()
 }
 
-/// How much of a run is printed.
+/// Amount of a run's results that is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Detail {
     /// Systems and units.
@@ -47,7 +47,7 @@ pub enum Detail {
     Systems,
 }
 
-/// One JSON object: the signature, the systems, what the run cost, and every verdict.
+/// One JSON object: the signature, the systems, the cost of the run, and every verdict.
 #[must_use]
 pub fn json(summary: &Summary, records: &[Record], detail: Detail) -> String {
     let mut value = json!({
@@ -69,11 +69,11 @@ pub fn json(summary: &Summary, records: &[Record], detail: Detail) -> String {
     format!("{value:#}\n")
 }
 
-/// One row for each unit (or system), with a header. Missing values are empty; `errors` is JSON; control characters are
-/// shown.
+/// One row for each unit (or system), with a header. Missing values are empty; `errors` is JSON; control
+/// characters are shown.
 ///
 /// # Errors
-/// [`export::Error::Formula`] for a cell that is refused.
+/// [`export::Error::Formula`] for a cell that is rejected.
 pub fn tsv(
     summary: &Summary,
     records: &[Record],

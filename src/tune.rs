@@ -1,11 +1,12 @@
-//! Data to fit or tune judges: human-rated translations, split so that no test text is trained on; the examples that
-//! another trainer learns from (GMFT, "FSP" paper, Sections 2 and 3.2); and maps of a model's hidden states, fitted
-//! in closed form (the judge `probe`). It trains no network, judges nothing and prints nothing.
+//! Data to fit or tune judges: human-rated translations, split so that no test text is trained on; the
+//! examples that another trainer learns from (GMFT, "FSP" paper, Sections 2 and 3.2); and maps of a model's
+//! hidden states, fitted in closed form (the judge `probe`). It trains no network, judges nothing and prints
+//! nothing.
 //!
-//! In reading order: [`rated`] and [`lines`] read what raters said; [`sample`] draws from it; [`split`] keeps
-//! documents apart; [`corruption`] makes translations worse; [`examples`] joins segments to the units that a judge will
-//! see and writes question and answer. [`readings`] keeps hidden states, and [`probe`] fits maps to them by [`ridge`]
-//! regression.
+//! In reading order: [`rated`] and [`lines`] read the raters' annotations; [`sample`] draws from it;
+//! [`split`] keeps documents apart; [`corruption`] makes translations worse; [`examples`] joins segments to
+//! the units that a judge will see and writes question and answer. [`readings`] keeps hidden states, and
+//! [`probe`] fits maps to them by [`ridge`] regression.
 
 pub mod rated;
 
@@ -32,7 +33,7 @@ pub use crate::model::Weights;
 
 use std::path::{Path, PathBuf};
 
-/// Why a judge cannot be tuned.
+/// Error of tuning a judge.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("`{path}`: {source}")]
@@ -64,7 +65,7 @@ pub enum Error {
     Tensor(#[from] candle_core::Error),
 }
 
-/// Says which file could not be read or written.
+/// Adds the path of a file that could not be read or written.
 pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_path_buf();
     move |source| Error::Io { path, source }

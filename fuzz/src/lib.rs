@@ -1,5 +1,5 @@
-//! What is fuzzed: everything that reads bytes which somebody else wrote. Each target takes any bytes and must return;
-//! what it returns does not matter. `tests/all/fuzzed.rs` runs them for a short time, `cargo fuzz` for a long one.
+//! Fuzz targets: everything that reads bytes from others. Each target takes any bytes and must return; its
+//! result does not matter. `tests/all/fuzzed.rs` runs them for a short time, `cargo fuzz` for a long one.
 
 use std::{
     cell::RefCell,
@@ -203,8 +203,8 @@ pub fn segments(bytes: &[u8]) {
     let _ = read::parallel(&read::Parallel { source, hypotheses, reference: None, docs, pair });
 }
 
-/// A folder of mt-metrics-eval: its files one after the other, apart by lines of `=`: sources, documents, a reference,
-/// a system. Also the human scores beside them, which `meta` reads.
+/// A folder of mt-metrics-eval: its files one after the other, apart by lines of `=`: sources, documents, a
+/// reference, a system. Also the human scores beside them, which `meta` reads.
 pub fn testset(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes).into_owned();
     let mut parts = text.split("\n=\n").map(|part| format!("{part}\n"));
@@ -226,8 +226,8 @@ pub fn testset(bytes: &[u8]) {
     }
 }
 
-/// A layout of lines with spans, and the text that they are copied from: the grammar that it becomes is held to
-/// end, and its shortest answer to be found.
+/// A layout of lines with spans, and the text that they are copied from: the grammar that it becomes is held
+/// to end, and its shortest answer to be found.
 pub fn layout(bytes: &[u8]) {
     let (program, text) = bytes.split_at(bytes.len().min(24));
     let texts = BTreeMap::from([("target".to_owned(), String::from_utf8_lossy(text).into_owned())]);
@@ -268,7 +268,7 @@ fn lang(code: &str) -> Lang {
     Lang::parse(code).unwrap()
 }
 
-/// What a run folder holds.
+/// The files of a run folder.
 pub fn journal(bytes: &[u8]) {
     let path = file("run/journal.jsonl", bytes);
     let dir = path.parent().unwrap_or(Path::new("."));
@@ -289,8 +289,8 @@ pub fn journal(bytes: &[u8]) {
 /// The prompt of the seeds' run.
 const PROMPT: &str = "{{ source }}\n{{ target }}\nScore as JSON:\n";
 
-/// A whole run folder, as it is verified without a model and merged: its files one after the other, apart by lines of
-/// `=`: `run.json`, journal, calls, verdicts, summary, input.
+/// A whole run folder, as it is verified without a model and merged: its files one after the other, apart by
+/// lines of `=`: `run.json`, journal, calls, verdicts, summary, input.
 pub fn folder(bytes: &[u8]) {
     let prompt = file("folder/materials/prompts/gemba_da/paper.j2", PROMPT.as_bytes());
     let dir = prompt.ancestors().nth(4).unwrap_or(&prompt).to_path_buf();
@@ -311,7 +311,7 @@ pub fn folder(bytes: &[u8]) {
     }
 }
 
-/// Says the same to everything.
+/// A model with one answer to everything.
 struct Parrot(String);
 
 impl Llm for Parrot {

@@ -1,4 +1,5 @@
-//! A recorded run for the commands that check or repeat it: its command is read again, and written for a new folder.
+//! A recorded run for the commands that check or repeat it: its command is parsed again, and written for a
+//! new folder.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,7 @@ use crate::{
     run::RunFile,
 };
 
-/// What can be chosen when a run is repeated: where the models are, and how fast they run. Nothing here moves a score.
+/// Options of a repeated run: the paths of its models, and their speed. Nothing here moves a score.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct AgainArgs {
     /// The model, if it is not where the run had it: a card, a GGUF file or a safetensors folder
@@ -39,8 +40,8 @@ pub struct AgainArgs {
     /// Memory for the KV cache, like `2GiB` or `800MiB`
     #[arg(long, value_name = "SIZE", value_parser = args::bytes)]
     pub kv_cache: Option<u64>,
-    /// Read the files outside of the folder that its command names, such as the input of a shard: only for a folder that
-    /// you trust
+    /// Read the files outside of the folder that its command names, such as the input of a shard: only for a
+    /// folder that you trust
     #[arg(long)]
     pub allow_files: bool,
 }
@@ -63,7 +64,8 @@ impl AgainArgs {
 /// Reads a folder's run.
 ///
 /// # Errors
-/// A folder without a run of `tribunal score`, and an input that neither the folder keeps nor its command finds.
+/// A folder without a run of `tribunal score`, and an input that is neither kept in the folder nor found by
+/// its command.
 pub fn read(dir: &Path, again: &AgainArgs) -> Result<Recorded> {
     let run = RunFile::read(dir)?;
     let given = recorded_command(dir, &run)?.spec();
@@ -88,8 +90,8 @@ fn recorded_command(dir: &Path, run: &RunFile) -> Result<score::Args> {
     }
 }
 
-/// The command that repeats a run into a folder: that of the run, with the options chosen now instead of those that it
-/// had. Relative paths in it still start where the first command was given.
+/// The command that repeats a run into a folder: that of the run, with the options chosen now instead of
+/// those that it had. Relative paths in it still start where the first command was given.
 #[must_use]
 pub fn command(run: &RunFile, given: &Spec, made: &Spec, out: &Path) -> Vec<String> {
     let mut dropped = vec!["--out", "--shard", "--to-json", "--keep", "--device-memory"];
@@ -125,7 +127,7 @@ fn models(args: &ModelSpec) -> Vec<String> {
 /// The names of an option, and its values then and now.
 type Speed = (&'static [&'static str], Option<u64>, Option<u64>);
 
-/// The options of [`AgainArgs`] that say how fast a run is.
+/// The options of [`AgainArgs`] that affect the speed of a run.
 fn speeds(was: &Resources, is: &Resources) -> [Speed; 4] {
     let count = |n: Option<usize>| n.map(|n| n as u64);
     [

@@ -1,5 +1,5 @@
-//! `tribunal ask`: one question, answered with ids, text and log-probabilities, for looking at a model or checking
-//! the engine against another.
+//! `tribunal ask`: one question, answered with ids, text and log-probabilities, for looking at a model or
+//! checking the engine against another.
 
 use std::{
     collections::BTreeMap,
@@ -30,7 +30,8 @@ pub struct Args {
     /// The question; `-`, or nothing at all, reads it from standard input
     #[arg(value_name = "QUESTION", conflicts_with_all = ["raw", "chat"])]
     question: Option<String>,
-    /// A text file that is the whole prompt: no chat template is applied, and control tokens in it take effect
+    /// A text file that is the whole prompt: no chat template is applied, and control tokens in it take
+    /// effect
     #[arg(long, value_name = "FILE", conflicts_with = "chat")]
     raw: Option<PathBuf>,
     /// A JSON file holding the conversation: `[{"role": "user", "content": "..."}, ...]`
@@ -42,7 +43,8 @@ pub struct Args {
     /// The form's file: a JSON schema, a regular expression, or choices, one per line
     #[arg(long, value_name = "FILE", required_if_eq_any([("form", "json"), ("form", "regex"), ("form", "choice")]))]
     schema: Option<PathBuf>,
-    /// The texts that the schema's `substringOf` names: a JSON object of them, or a plain text, which is named `text`
+    /// The texts that the schema's `substringOf` names: a JSON object of them, or a plain text, which is
+    /// named `text`
     #[arg(long, value_name = "FILE")]
     spans_from: Option<PathBuf>,
     /// A text file to score as the continuation of the prompt, instead of generating one

@@ -1,5 +1,5 @@
-//! `tribunal calibrate`: HiMATE's stage-transition thresholds from a validation set. The judge measures confidences;
-//! the arguments and the file are here.
+//! `tribunal calibrate`: HiMATE's stage-transition thresholds from a validation set. The judge measures
+//! confidences; the arguments and the file are here.
 
 use std::{io::Write, path::PathBuf, process::ExitCode};
 
@@ -29,16 +29,19 @@ use crate::{
 pub struct Args {
     #[command(flatten)]
     pub input: InputArgs,
-    /// The percentile of the confidences that becomes the threshold: at least that percentage of errors is discussed
+    /// The percentile of the confidences that becomes the threshold: at least that percentage of errors is
+    /// discussed
     #[arg(long, default_value_t = PERCENTILE, value_name = "P", value_parser = args::percent)]
     pub percentile: f64,
-    /// The file to write: for each language pair a threshold for all subtypes, and one for each that found errors
+    /// The file to write: for each language pair a threshold for all subtypes, and one for each that found
+    /// errors
     #[arg(long, value_name = "FILE.toml")]
     pub out: PathBuf,
     /// The preset that `tribunal score` will use: paper or strict
     #[arg(long, default_value = "strict")]
     pub preset: Preset,
-    /// The method as `tribunal score` will use it: its options `confidence` and `comparison` say what is measured
+    /// The method as `tribunal score` will use it: its options `confidence` and `comparison` say what is
+    /// measured
     #[arg(long, default_value = "himate", value_name = "himate[:option=value,...]")]
     pub method: String,
     /// A folder whose files replace the method's prompts of the same name
@@ -145,7 +148,7 @@ fn judge(args: &Args) -> Result<HiMate> {
     Ok(HiMate::new(&settings, &asked(args)?)?)
 }
 
-/// What the thresholds of a language pair hold for.
+/// A threshold of a language pair without values: the model and the settings that it is valid for.
 fn fitted(args: &Args, judge: &HiMate, model: Model, pair: &str) -> Result<Threshold> {
     Ok(Threshold {
         pair: pair.into(),

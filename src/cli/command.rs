@@ -1,4 +1,5 @@
-//! Adjusts clap's errors for negative numbers and options of other programs, and takes options out of a command line.
+//! Adjusts clap's errors for negative numbers and options of other programs, and takes options out of a
+//! command line.
 
 use clap::{
     Command, Error,
@@ -29,7 +30,7 @@ pub fn without<'a>(
     kept
 }
 
-/// The same command, which takes `-3` behind an option as its value, so that the message is about the number.
+/// Lets the command take `-3` behind an option as its value, so that the message is about the number.
 pub fn numbers(command: Command) -> Command {
     let command = command.mut_args(|arg| {
         let takes = arg.get_action().takes_values() && !arg.is_positional();
@@ -41,7 +42,7 @@ pub fn numbers(command: Command) -> Command {
 /// The error for `tribunal bench`.
 const BENCH: &str = "unknown command `bench`: run `tribunal-bench` (from a clone, `cargo run --release -p tribunal-bench -- --help`)\n";
 
-/// The same error, in other words where an argument is one that another program or another command would take.
+/// Rewords an error about an argument that another program or another command would take.
 pub fn with_tip(mut error: Error) -> Error {
     if error.kind() == ErrorKind::MissingRequiredArgument && error.to_string().contains("--out <FILE.html>") {
         let tip = StyledStr::from(

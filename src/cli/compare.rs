@@ -1,5 +1,5 @@
-//! `tribunal compare`: systems side by side where the inputs come from one judge, judges side by side where they are
-//! about the same translations. It reads the arguments and decides which.
+//! `tribunal compare`: systems side by side where the inputs come from one judge, judges side by side where
+//! they are about the same translations. It reads the arguments and decides which.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -23,12 +23,13 @@ mod systems;
 /// Systems side by side, or judges: with paired significance, agreement, and differences.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Run folders, and score files: `SYSTEM SCORE` lines, JSONL, one column (its file name is the system), or
-    /// the MQM TSV of human raters.
-    /// Inputs on the same translations are compared as judges, others as systems of one judge.
+    /// Run folders, and score files: `SYSTEM SCORE` lines, JSONL, one column (its file name is the system),
+    /// or the MQM TSV of human raters. Inputs on the same translations are compared as judges, others as
+    /// systems of one judge.
     #[arg(required_unless_present = "source", value_name = "DIR|FILE")]
     pub inputs: Vec<PathBuf>,
-    /// Source text, one segment per line: the translations of `-t` are judged first, as `tribunal score` judges them.
+    /// Source text, one segment per line: the translations of `-t` are judged first, as `tribunal score`
+    /// judges them.
     #[arg(short, long, visible_alias = "sources", value_name = "FILE", requires_all = ["hypothesis", "pair"], conflicts_with = "inputs")]
     pub source: Option<PathBuf>,
     /// Translations, one segment per line, one file per system.
@@ -40,8 +41,8 @@ pub struct Args {
     /// The run folder of what is judged first; default: that of `tribunal score`.
     #[arg(long, value_name = "DIR", requires = "source")]
     pub out: Option<PathBuf>,
-    /// Compare all other systems with this one; by default the best one, or the first one where the judge's means do not
-    /// rank systems.
+    /// Compare all other systems with this one; by default the best one, or the first one where the judge's
+    /// means do not rank systems.
     #[arg(long, value_name = "SYSTEM")]
     pub baseline: Option<String>,
     /// Which units systems are compared on.
@@ -76,11 +77,11 @@ pub struct Args {
     pub engine: EngineArgs,
 }
 
-/// What of a command line says how systems are compared; the rest says how they are judged.
+/// Options of comparing systems; the others are those of judging them.
 const OWN: [&str; 6] = ["--baseline", "--coverage", "--gold", "--resamples", "--seed", "--format"];
 const OWN_FLAGS: [&str; 2] = ["--reliability", "--json"];
 
-/// Which units systems are compared on.
+/// Units that systems are compared on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Coverage {
@@ -100,7 +101,8 @@ impl From<Coverage> for meta::systems::Coverage {
     }
 }
 
-/// Judges the translations that the arguments name, and gives the run folder: the same as that of `tribunal score`.
+/// Judges the translations that the arguments name, and gives the run folder: the same as that of
+/// `tribunal score`.
 fn judge(args: &Args, invocation: &Invocation, load: ModelLoader) -> Result<PathBuf> {
     if args.hypothesis.len() < 2 && !args.reliability {
         bail!("only one system to compare\nhint: give several files, `-t SYSTEM-A.txt SYSTEM-B.txt`");

@@ -1,5 +1,6 @@
 //! Configuration: options from a file, and from `TRIBUNAL_*` variables. They become arguments before the
-//! command line is read, so that they are checked, signed and recorded as if they had been typed; what is typed wins.
+//! command line is read, so that they are checked, signed and recorded as if they had been typed; what is
+//! typed wins.
 
 use std::{
     collections::BTreeMap,
@@ -37,8 +38,8 @@ pub const VARIABLES: &[&str] = &[
     "format",
 ];
 
-/// Options that a command takes only where they are typed for it, or set for it by name. Some repeat a run, and take what
-/// can move a score from there; some know one method.
+/// Options that a command takes only where they are typed for it, or set for it by name. Some repeat a run,
+/// and take what can move a score from there; some know one method.
 const ASIDE: &[(&str, &[&str])] = &[
     ("rerun", RECORDED),
     ("verify", RECORDED),
@@ -50,13 +51,13 @@ const ASIDE: &[(&str, &[&str])] = &[
 /// Formats that commands without a table do not have.
 const FORMAT: &[&str] = &["format"];
 
-/// What a run folder says.
+/// Options that a run folder records.
 const RECORDED: &[&str] = &["model", "adapter", "role", "seed"];
 
 /// The variable that names another file.
 pub const FILE: &str = "TRIBUNAL_CONFIG";
 
-/// Why a file of options cannot be used.
+/// Error of a file of options.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot read `{path}`: {}", crate::files::explain(path, source))]
@@ -206,7 +207,7 @@ fn longs(argument: &clap::Arg) -> impl Iterator<Item = String> {
     names.into_iter().chain(argument.get_all_aliases().unwrap_or_default()).map(str::to_owned)
 }
 
-/// Whether an argument was typed, under any of its names.
+/// Returns true if an argument was typed, under any of its names.
 fn given(argv: &[String], argument: &clap::Arg) -> bool {
     let mut typed = argv.iter().take_while(|arg| *arg != "--");
     typed.any(|arg| match arg.strip_prefix("--") {

@@ -1,5 +1,5 @@
-//! `tribunal export`: a run in the formats of the field. The formats are in `report::export`; names, test sets and files
-//! are here.
+//! `tribunal export`: a run in the formats of the field. The formats are in `report::export`; names, test
+//! sets and files are here.
 
 use std::{
     collections::BTreeMap,
@@ -51,8 +51,8 @@ pub struct Args {
     /// mtme: the reference that the judge was shown; default: src, for none
     #[arg(long, value_name = "NAME")]
     pub reference: Option<String>,
-    /// mtme: the test set's folder, for the number of its segments and their domains; wmt26: the task's file (required);
-    /// testset: the task's file, to include items that were not rated
+    /// mtme: the test set's folder, for the number of its segments and their domains; wmt26: the task's file
+    /// (required); testset: the task's file, to include items that were not rated
     #[arg(long, value_name = "DIR|FILE")]
     pub testset: Option<PathBuf>,
     /// wmt26: the score, of 0 to 100, from which a translation without an error is error-free (Task 3)
@@ -62,8 +62,8 @@ pub struct Args {
     /// The language pair of human annotations that name none; otherwise the only pair to export
     #[arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")]
     pub pair: Option<Pair>,
-    /// csv: what becomes of cells that a spreadsheet would run as a formula: quote (an apostrophe before them), refuse, or
-    /// keep, for programs
+    /// csv: what becomes of cells that a spreadsheet would run as a formula: quote (an apostrophe before
+    /// them), refuse, or keep, for programs
     #[arg(long, value_enum, default_value_t, value_name = "WHAT", hide_possible_values = true)]
     pub formulas: Formulas,
 }
@@ -193,7 +193,8 @@ fn scale_of_raters(records: &[Record]) -> Result<Scale> {
     }
 }
 
-/// Checks a submission that was written, and says what is wrong with it: exit code 1 where the task would not accept it.
+/// Checks a submission that was written, and prints its faults: exit code 1 where the task would not accept
+/// it.
 fn checked(args: &Args) -> Result<ExitCode> {
     match &args.testset {
         Some(task) if args.format == Format::Wmt26 && !files::is_stream(&args.out) => {
@@ -216,7 +217,7 @@ fn signature(path: &Path) -> Result<Option<Signature>> {
     Ok(is_run.then(|| RunFile::read(folder)).transpose()?.map(|run| run.signature))
 }
 
-/// Names a file that was written; the readers of a pipe want nothing among its bytes.
+/// Prints the name of a file that was written; not in a pipe, whose bytes are the result.
 fn written(path: &Path, out: &mut dyn Write) -> Result<()> {
     if !files::is_stream(path) {
         writeln!(out, "{}", path.display())?;
@@ -224,7 +225,8 @@ fn written(path: &Path, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// What the judge was trained on, in a file beside each score file, for `tribunal meta`; an older one is emptied.
+/// Writes the overlap of the judge's training data with the input into a file beside each score file, for
+/// `tribunal meta`; an older one is emptied.
 fn beside(
     args: &Args,
     files: &[(PathBuf, Vec<u8>)],
@@ -285,7 +287,7 @@ fn say_lost(format: Format) {
     }
 }
 
-/// Says that a file is there, before it is written anew.
+/// Prints a note that an existing file is replaced.
 fn say_replaced(path: &Path) {
     if path.is_file() {
         say!("note: `{}` is replaced", path.display());

@@ -1,5 +1,5 @@
-//! Checks a GPU by `tribunal selftest` before its first run: in a process of its own, which is ended when it takes too
-//! long.
+//! Checks a GPU by `tribunal selftest` before its first run: in a process of its own, which is ended when it
+//! takes too long.
 
 use std::{
     collections::BTreeMap,
@@ -20,10 +20,11 @@ use crate::{
     llm::Sampling,
 };
 
-/// How long the check of one GPU may take. It needs under a second where nothing is wrong; a kernel that hangs never ends.
+/// Time limit for the check of one GPU. It takes under a second where nothing is wrong; a kernel that hangs
+/// never ends.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// What is known of GPUs, by GPU, driver, build and model.
+/// Results of checks, by GPU, driver, build and model.
 type Known = BTreeMap<String, String>;
 
 /// From the fastest kernels to those with the longest record and the reference ones.
@@ -32,7 +33,7 @@ const SETS: [&str; 3] = ["auto", "proven", "plain"];
 /// Loads models onto GPUs that are checked first; as [`loading::load`] otherwise.
 ///
 /// # Errors
-/// As [`loading::load`], and a GPU that computes wrong results by all kernels.
+/// The errors of [`loading::load`], and a GPU that computes wrong results by all kernels.
 pub fn load(model: &ModelSpec, resources: &Resources, sampling: Sampling) -> eval::Result<Models> {
     let mut resources = resources.clone();
     Used::of(model, &resources).settle(&mut resources)?;
@@ -54,8 +55,8 @@ impl Used {
         Self(gpu_check::models(model).into_iter().flat_map(of_model).collect())
     }
 
-    /// Checks them, each once for its driver, this build and each model. Where a check finds a difference, fails or does not end,
-    /// the run takes slower kernels and a warning says so.
+    /// Checks them, each once for its driver, this build and each model. Where a check finds a difference,
+    /// fails or does not end, the run takes slower kernels and prints a warning.
     ///
     /// # Errors
     /// A GPU that computes wrong results by all kernels.
@@ -78,7 +79,7 @@ impl Used {
     }
 }
 
-/// How long the check may take: `TRIBUNAL_GPU_CHECK` in seconds; `None` where it is `off`.
+/// Time limit of the check: `TRIBUNAL_GPU_CHECK` in seconds; `None` where it is `off`.
 fn limit() -> Option<Duration> {
     match std::env::var("TRIBUNAL_GPU_CHECK").ok().as_deref() {
         Some("off") => None,
@@ -93,7 +94,7 @@ struct Checks<'a> {
     model: &'a str,
     /// `gpu-checks.json`; `None` where nothing can be kept.
     path: Option<PathBuf>,
-    /// What a result is kept for.
+    /// Key of a kept result.
     key: String,
 }
 
@@ -142,7 +143,8 @@ impl<'a> Checks<'a> {
             }
         }
         if !has_difference {
-            // Nothing is known, but that the device or this machine is slow, or hangs: then the run says so.
+            // The device or this machine is slow, or hangs; no difference was found. The run goes on with a
+            // warning.
             say!("warning: this run takes `--gpu-kernels plain`, which are slower");
             return Ok(SETS.len() - 1);
         }
@@ -158,7 +160,7 @@ impl<'a> Checks<'a> {
     }
 }
 
-/// What tells this build from another one: its version does not, where the sources have changes.
+/// Identity of this build. Its version does not suffice, where the sources have changes.
 fn program() -> String {
     let file = std::env::current_exe().and_then(std::fs::metadata).ok();
     let modified = file.as_ref().and_then(|file| file.modified().ok()?.duration_since(UNIX_EPOCH).ok());
@@ -171,13 +173,14 @@ fn read(path: &PathBuf) -> Known {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-/// What came of a check in a process of its own.
+/// Outcome of a check in a process of its own.
 enum Outcome {
     Right,
     Wrong(String),
-    /// It was ended at its limit of time.
+    /// The check was ended at its limit of time.
     Late,
-    /// It could not be made: too little memory, say. The run fails for the same reason and reports it.
+    /// The check could not be made, for example with too little memory. The run fails for the same reason and
+    /// reports it.
     Unknown,
 }
 

@@ -1,4 +1,5 @@
-//! `tribunal score --keep`: the hardest sources of a run that rates them, as text. Which they are, `run` says.
+//! `tribunal score --keep`: the hardest sources of a run that rates them, as text. They are selected in
+//! `run`.
 
 use anyhow::{Result, bail};
 
@@ -8,7 +9,7 @@ use crate::{
     run::{Keep, Outcome, Shard, keep::SOURCES},
 };
 
-/// Which sources are written, and where.
+/// Selection of the sources to keep.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Selecting sources (difficulty)")]
 pub struct KeepArgs {
@@ -38,7 +39,7 @@ impl KeepArgs {
         Ok(())
     }
 
-    /// Writes the sources that are kept as text and as a list; what to tell the user.
+    /// Writes the sources that are kept as text and as a list; returns a note for the user.
     ///
     /// # Errors
     /// Files that cannot be written.

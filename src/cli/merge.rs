@@ -38,7 +38,7 @@ pub struct Args {
 /// Runs `tribunal merge`.
 ///
 /// # Errors
-/// As [`run::merge`].
+/// The errors of [`run::merge`].
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     let command: Vec<String> = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
     let need = if args.partial { Need::WhatIsThere } else { Need::Everything };

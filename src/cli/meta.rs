@@ -31,7 +31,7 @@ mod extra;
 pub mod hints;
 mod text;
 
-/// How well metrics and judges agree with human raters.
+/// Agreement of metrics and judges with human raters.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Folder in the layout of mt-metrics-eval, or with MENT (`MENT.jsonl`, or its authors' workspace).
@@ -48,8 +48,9 @@ pub struct Args {
         required = true
     )]
     pub pairs: Vec<String>,
-    /// Human scores to agree with: the NAME of `LP.NAME.seg.score`, or NAME,NAME for their mean; NAME@agreeing leaves
-    /// out annotators who agree with no other one. `std_gold`: the shared task's own, elsewhere mqm.
+    /// Human scores to agree with: the NAME of `LP.NAME.seg.score`, or NAME,NAME for their mean;
+    /// NAME@agreeing leaves out annotators who agree with no other one. `std_gold`: the shared task's own,
+    /// elsewhere mqm.
     #[arg(long, default_value_t, value_name = "NAME")]
     pub gold: Wanted,
     /// Scores from outside the folder; PATTERN may hold {lp}, {level} (seg, sys) and {system}, or be a run's
@@ -59,8 +60,8 @@ pub struct Args {
     /// Names of `--scores` where lower is better.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub negate: Vec<String>,
-    /// The folder's metrics to show, by NAME or NAME-REF; default: those that score without a reference or against the
-    /// standard one; `none` shows no metric of the folder.
+    /// The folder's metrics to show, by NAME or NAME-REF; default: those that score without a reference or
+    /// against the standard one; `none` shows no metric of the folder.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub metrics: Vec<String>,
     /// Systems to compare; by default all machine systems that are not outliers.
@@ -77,13 +78,14 @@ pub struct Args {
     /// metric's lowest score).
     #[arg(long, default_value = "drop", value_name = "POLICY")]
     pub missing: String,
-    /// Which translations a metric is evaluated on: common (those that all metrics scored) or each (all that it scored).
-    /// System scores are the metric's own, over all segments; those of a metric that lacks rated translations are means
-    /// over what both sides scored, with official over all of either side. Default: common, with `--task fsp` official.
+    /// Which translations a metric is evaluated on: common (those that all metrics scored) or each (all that
+    /// it scored). System scores are the metric's own, over all segments; those of a metric that lacks rated
+    /// translations are means over what both sides scored, with official over all of either side. Default:
+    /// common, with `--task fsp` official.
     #[arg(long, value_name = "POLICY")]
     pub coverage: Option<String>,
-    /// The raters' score of a document, for judges that saw it as one text: the sum of its segments' scores, or
-    /// their mean.
+    /// The raters' score of a document, for judges that saw it as one text: the sum of its segments' scores,
+    /// or their mean.
     #[arg(long, default_value = "sum", value_name = "sum|mean")]
     pub document_gold: Joining,
     /// Task set with its weights: wmt23, wmt24, wmt25, mmad, rate, fsp.
@@ -92,7 +94,8 @@ pub struct Args {
     /// Single statistics, LEVEL:NAME[@GROUPING], such as seg:acc-eq@item.
     #[arg(long = "stat", value_name = "STATISTIC", value_delimiter = ',')]
     pub statistics: Vec<String>,
-    /// Statistics, and the average of `--task`, by slice: domain, doc, length (sources of up to 12, up to 27 and more tokens) or length:N,N.
+    /// Statistics, and the average of `--task`, by slice: domain, doc, length (sources of up to 12, up to 27
+    /// and more tokens) or length:N,N.
     #[arg(long, value_name = "SLICE")]
     pub by: Option<String>,
     /// Resamples of the tests.
@@ -137,7 +140,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the notes below the tables depend on.
+/// The context of the notes below the tables.
 fn note_context(args: &Args) -> NoteContext {
     let brought = args.scores.iter().chain(&args.extra.spans).chain(&args.extra.latent_weight);
     let brought = brought.filter_map(|given| given.split_once('='));
@@ -219,7 +222,7 @@ fn task_set(args: &Args) -> Result<TaskSet> {
     Ok(TaskSet::from_statistics(&statistics?, &args.pairs))
 }
 
-/// Loads the pairs asked for. Where there are several, a score file may be missing for some of them, but not
+/// Loads the selected pairs. Where there are several, a score file may be missing for some of them, but not
 /// for all.
 fn load(args: &Args, selection: &Selection) -> Result<Vec<EvalSet>> {
     let mut eval_sets = Vec::with_capacity(args.pairs.len());

@@ -1,4 +1,4 @@
-//! `tribunal methods`: what the judging methods are and which options they take. The methods describe themselves.
+//! `tribunal methods`: the judging methods and their options. The methods describe themselves.
 
 use std::{io::Write, process::ExitCode};
 
@@ -44,7 +44,7 @@ enum Command {
     },
 }
 
-/// Which method is good for what; `docs/methods.md` has the figures.
+/// Advice for choosing a method; `docs/methods.md` has the figures.
 const WHICH: &str = "Which one? Without a GPU, `probe`: of the small models it agrees best with raters about segments, but it \
                      hardly ranks systems and explains nothing. Methods that write errors and reasons were published with far larger models; with \
                      0.5B, the scores of `gemba-mqm` and `fsp` are worth no more than chance. Figures: \
@@ -168,7 +168,7 @@ fn show(method: &Method, files: &[InForce], printed: Printed, out: &mut dyn Writ
     Ok(())
 }
 
-/// What is said of a method beside its name and summary.
+/// Metadata of a method beside its name and summary, for `methods show`.
 fn rows(method: &Method) -> Vec<(&'static str, String)> {
     let Calls { least, typical, most } = method.calls;
     let calls =

@@ -33,7 +33,7 @@ mod followed;
 
 use followed::Followed;
 
-/// What to do with the judge models.
+/// Commands for the judge models.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -46,7 +46,8 @@ enum Command {
     List {
         #[command(flatten)]
         printed: Printed,
-        /// GPU memory that the models are compared with; default: what is free on the first GPU, or an 80 GB card's
+        /// GPU memory that the models are compared with; default: what is free on the first GPU, or an 80 GB
+        /// card's
         #[arg(long, value_name = "SIZE", value_parser = bytes)]
         device_memory: Option<u64>,
     },
@@ -193,7 +194,7 @@ fn pull(name: &str, quiet: bool, out: &mut dyn Write) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whose bytes came from packages.
+/// The hub file whose bytes the packages hold, and how that is known.
 fn bytes_of(same: &SameBytes) -> String {
     let SameBytes { repository, file, sha256, is_known } = same;
     let file = format!("`{file}` of the hub repository {repository}, sha256 {sha256}");
@@ -335,7 +336,7 @@ fn of_file(path: &Path, room: &GpuMemory) -> anyhow::Result<Fields> {
     fields.extend(
         tensors.map(|(dtype, (n, weights))| (dtype.clone(), format!("{n} tensors, {weights} weights"))),
     );
-    // Other files than a model's that runs here have no say in it.
+    // Only the files of a model that runs here count.
     if let Ok(need) = Need::of(path, &Options::for_gpu()) {
         fields.push(("on a GPU".to_owned(), format!("{}; {}", gpu_memory::sum(&need), room.verdict(&need))));
         let rounded = gpu_memory::rounded(&description.tensors);

@@ -1,4 +1,5 @@
-//! `--format`, the same for every command that prints a table: text for people, JSON, TSV or CSV for programs.
+//! `--format`, the same for every command that prints a table: text for people, JSON, TSV or CSV for
+//! programs.
 
 use std::{
     io::Write,
@@ -10,7 +11,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use crate::{console::table::Table, files, report::Formulas, run::own};
 
-/// How results are printed.
+/// Output format of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// Tables and sentences
@@ -49,7 +50,7 @@ pub struct TextOrJson {
 }
 
 impl TextOrJson {
-    /// Whether one JSON value is wanted.
+    /// Returns true if the output is one JSON value.
     #[must_use]
     pub fn is_json(self) -> bool {
         self.json || self.format == Format::Json
@@ -87,7 +88,7 @@ pub fn spare_runs(path: &Path, new: Option<&Path>) -> Result<()> {
     }
 }
 
-/// How cells of tables are printed for programs, the same for every command that prints one.
+/// Format of cells in tables for programs, the same for every command that prints one.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct Cells {
     /// Formulas in cells of tsv and csv: quote, refuse or keep
@@ -104,7 +105,7 @@ impl Printed {
 }
 
 impl Printed {
-    /// Whether one JSON value is wanted.
+    /// Returns true if the output is one JSON value.
     #[must_use]
     pub fn is_json(self) -> bool {
         self.json || self.format == Format::Json
@@ -159,7 +160,7 @@ mod tests {
             assert!(json.is_array() || json.is_object());
             for (format, delimiter) in [("tsv", b'\t'), ("csv", b',')] {
                 let text = printed(command, format);
-                // The reader refuses rows of different lengths.
+                // The reader rejects rows of different lengths.
                 let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(text.as_bytes());
                 let rows = reader.records().collect::<Result<Vec<_>, _>>();
                 assert!(rows.is_ok_and(|rows| rows.len() > 3), "{command:?} {format}: {text}");

@@ -1,5 +1,5 @@
-//! The progress of a run on standard error: a line that renews itself on a terminal, a line a minute elsewhere, or JSON for
-//! programs.
+//! The progress of a run on standard error: a line that renews itself on a terminal, a line a minute
+//! elsewhere, or JSON for programs.
 
 use std::{
     io::Write as _,
@@ -20,10 +20,10 @@ const PLAIN_EVERY: f64 = 60.0;
 /// Time between two JSON lines. Unit: seconds.
 const JSON_EVERY: f64 = 1.0;
 
-/// Until the first plain line, which says that the run has begun. Unit: seconds.
+/// Delay of the first plain line, which reports that the run has begun. Unit: seconds.
 const FIRST: f64 = 0.9;
 
-/// How a run reports its progress.
+/// Progress display of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum ProgressMode {
     /// A line that renews itself on a terminal, plain lines elsewhere.
@@ -38,7 +38,7 @@ pub enum ProgressMode {
 }
 
 impl ProgressMode {
-    /// What a run reports to.
+    /// The progress display of a run.
     #[must_use]
     pub fn progress(self) -> Arc<dyn Progress> {
         match self {
@@ -78,7 +78,7 @@ impl Progress for Bar {
 struct Lines {
     every: f64,
     is_json: bool,
-    /// When the next one is due, in seconds since the start.
+    /// Time of the next line, in seconds since the start.
     next: Mutex<f64>,
 }
 

@@ -32,7 +32,7 @@ mod run;
 pub use figures::{CorrelateArgs, DescribeArgs};
 pub use run::RunArgs;
 
-/// What to do with PROMPTCUE.
+/// Commands for PROMPTCUE.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
     /// Build a GEN, PTB or MIS set from a rated test set.
@@ -47,7 +47,7 @@ pub enum Command {
     Correlate(CorrelateArgs),
 }
 
-/// Which set to build, and from what.
+/// The set to build, and its sources.
 #[derive(Clone, Debug, clap::Args)]
 pub struct BuildArgs {
     /// Folder in the layout of mt-metrics-eval, with `.seg.rating` files.
@@ -65,8 +65,8 @@ pub struct BuildArgs {
     /// Human ratings: the NAME of `LP.NAME.RATER.seg.rating`.
     #[arg(long, default_value = "mqm", value_name = "NAME")]
     pub gold: String,
-    /// Cues per label (gen) or in the whole set (ptb, mis), half of them major or perturbed; by default 100 and
-    /// 1000, as in the paper.
+    /// Cues per label (gen) or in the whole set (ptb, mis), half of them major or perturbed; by default 100
+    /// and 1000, as in the paper.
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
     /// Random seed.
@@ -74,7 +74,7 @@ pub struct BuildArgs {
     pub seed: u64,
 }
 
-/// Which answers to score, and against what.
+/// The answers to score, and their set.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ScoreArgs {
     /// The set: CSV or JSONL.
@@ -176,7 +176,7 @@ fn print_report(args: &ScoreArgs, report: &Report, out: &mut dyn Write) -> Resul
     print_notes(args, report, out)
 }
 
-/// What stands below the tables: rates, thresholds, and answers that are not where they belong.
+/// Prints the notes below the tables: rates, thresholds, and misplaced answers.
 fn print_notes(args: &ScoreArgs, report: &Report, out: &mut dyn Write) -> Result<()> {
     let value = |v: Option<f64>| v.map_or_else(|| "-".into(), |v| format!("{v:.3}"));
     writeln!(

@@ -1,5 +1,5 @@
-//! Files of human annotations (MQM TSV) wherever a run or an input may stand. Reading is in `mqm::raters`, scores are
-//! in `eval::raters`.
+//! Files of human annotations (MQM TSV) wherever a run or an input may stand. Reading is in `mqm::raters`,
+//! scores are in `eval::raters`.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub use raters::is_annotations;
 /// The verdicts of a run folder, of a `verdicts.jsonl`, or of human raters.
 ///
 /// # Errors
-/// What cannot be read, and human annotations without their languages.
+/// A file that cannot be read, and human annotations without their languages.
 pub fn records(path: &Path, pair: Option<&Pair>) -> Result<Vec<Record>> {
     if path.is_file() && is_annotations(path) {
         let annotations = annotations(path, pair)?;
@@ -34,7 +34,7 @@ pub fn records(path: &Path, pair: Option<&Pair>) -> Result<Vec<Record>> {
 /// The verdicts of human raters, one for each version of a translation that they saw.
 ///
 /// # Errors
-/// As [`records`].
+/// The errors of [`records`].
 pub fn translations(path: &Path, pair: Option<&Pair>) -> Result<Vec<Record>> {
     let annotations = annotations(path, pair)?;
     say_versions(path, &annotations, "each version has its own verdict");
@@ -44,12 +44,12 @@ pub fn translations(path: &Path, pair: Option<&Pair>) -> Result<Vec<Record>> {
 /// Human annotations as `meta` reads verdicts.
 ///
 /// # Errors
-/// As [`records`].
+/// The errors of [`records`].
 pub fn verdicts(path: &Path, pair: Option<&Pair>) -> Result<Vec<Verdict>> {
     Ok(as_verdicts(&records(path, pair)?))
 }
 
-/// Says which raters saw another translation than most, and what becomes of their ratings.
+/// Prints which raters saw another translation than most, and how their ratings are treated.
 fn say_versions(path: &Path, annotations: &[Annotation], what: &str) {
     if let Some(note) = other_versions(path, annotations, what) {
         say!("note: {note}");

@@ -1,5 +1,5 @@
-//! `tribunal report`: run folders and human annotations on one HTML page. The page is in `report::page`, its statistics
-//! are `meta`'s; they meet here.
+//! `tribunal report`: run folders and human annotations on one HTML page, from the page in `report::page` and
+//! the statistics of `meta`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,7 +34,8 @@ pub struct Args {
     /// Run folders, `verdicts.jsonl` files, and MQM TSVs of human raters; several are shown side by side
     #[arg(required = true, value_name = "DIR|FILE")]
     pub runs: Vec<PathBuf>,
-    /// The page, which loads nothing from anywhere; default: beside the first input, with `.html` after its name
+    /// The page, which loads nothing from anywhere; default: beside the first input, with `.html` after its
+    /// name
     #[arg(long, value_name = "FILE.html")]
     pub out: Option<PathBuf>,
     /// The languages of human annotations and of the test set; default: those of the first run
@@ -57,7 +58,7 @@ pub struct Args {
     pub seed: u64,
 }
 
-/// Whether conversations are embedded.
+/// Embedding of conversations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Which {
     /// Where all calls together have at most 512 MiB
@@ -141,7 +142,7 @@ fn beside(input: &Path) -> PathBuf {
     input.with_file_name(name)
 }
 
-/// What is compared of the judges; the annotations of raters have been read.
+/// The verdicts to compare; the annotations of raters have been read.
 fn inputs(paths: &[PathBuf], judges: &[Judge], pair: Option<&Pair>) -> Result<Vec<Judgements>> {
     let of = || paths.iter().zip(judges);
     let unread: Vec<PathBuf> = of().filter(|(_, judge)| !judge.human).map(|(path, _)| path.clone()).collect();
@@ -168,7 +169,7 @@ fn check_size(bytes: u64) -> Result<()> {
     )
 }
 
-/// The languages that are asked for, which the runs must have judged; else those of the runs.
+/// The selected languages, which the runs must have judged; else those of the runs.
 fn pairs(args: &Args) -> Result<Vec<Pair>> {
     let judged = pairs_of(&args.runs)?;
     let Some(asked) = &args.pair else { return Ok(judged) };
@@ -198,7 +199,7 @@ fn pairs_of(runs: &[PathBuf]) -> Result<Vec<Pair>> {
     Ok(pairs)
 }
 
-/// The domain of each document, as the test set's folder says; none without one.
+/// The domain of each document in the test set's folder; none without one.
 fn domains(args: &Args, pairs: &[Pair]) -> Result<BTreeMap<String, String>> {
     let Some(dir) = &args.testset else { return Ok(BTreeMap::new()) };
     let mut domains = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! `tribunal rerun`: a run once more, from what its folder says of it, and whether the same bytes came out.
+//! `tribunal rerun`: repeats a run from its folder, and compares the bytes of the results.
 
 use std::{
     io::Write,
@@ -55,7 +55,7 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
     spec.output.folder = Some(args.out.clone());
     spec.output.shard = run.shard.parse::<Shard>().ok().filter(|shard| *shard != Shard::WHOLE);
     let place = std::path::absolute(&args.out).with_context(|| format!("`{}`", args.out.display()))?;
-    // The new folder describes the run as it is made now, so that it can be verified and repeated in its turn.
+    // The new folder describes the repeated run, so that it can be verified and repeated in its turn.
     let progress = if args.quiet { ProgressMode::Off } else { ProgressMode::default() }.progress();
     let invocation = Invocation {
         command: again::command(&run, &given, &spec, &place),
@@ -86,7 +86,7 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
     Ok(ExitCode::from(1))
 }
 
-/// Why verdicts may differ: the fields of the signature that do, or else how to find out.
+/// Possible reason for other verdicts: the fields of the signature that differ, or else a way to find out.
 fn reason(dir: &Path, there: &Signature, here: &Signature) -> String {
     let differences = here.differences(there);
     if differences.is_empty() {

@@ -1,4 +1,5 @@
-//! `tribunal score`: from translations to verdicts. Judging is in `run`; arguments, signature and printing are here.
+//! `tribunal score`: from translations to verdicts. Judging is in `run`; arguments, signature and printing
+//! are here.
 
 use std::{
     io::{IsTerminal, Write},
@@ -54,7 +55,7 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
     Ok(if outcome.complete() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// Says what the user should know of the input.
+/// Prints the notes about the input.
 fn say_notes(evaluation: &Evaluation, quiet: bool) {
     if !quiet {
         evaluation.notes.iter().for_each(|note| say!("note: {}", hints::note(note)));
@@ -65,7 +66,7 @@ fn say_notes(evaluation: &Evaluation, quiet: bool) {
 /// Judges into the run folder.
 ///
 /// # Errors
-/// As [`run`].
+/// The errors of [`run`].
 pub fn judge(
     evaluation: &mut Evaluation,
     invocation: &Invocation,
@@ -81,7 +82,7 @@ pub fn judge(
     evaluation.warnings(&models).for_each(|warning| say!("warning: {warning}"));
     let others = other_files(&run.config.out);
     let task = run.task();
-    // If opening fails, the folder belongs to another run, and nothing is said of its files.
+    // If opening fails, the folder belongs to another run, and no note about its files is printed.
     let opened = task.open(&run.config)?;
     if let Some(lost) = opened.lost() {
         say!("warning: {lost}");
@@ -101,7 +102,7 @@ pub fn judge(
     })
 }
 
-/// Says that a new run is about to be written among other files.
+/// Note that a new run is about to be written among other files.
 fn other_files(out: &Path) -> Option<String> {
     let is_run = out.join("run.json").exists();
     let there = std::fs::read_dir(out).ok().filter(|_| !is_run)?;
@@ -116,7 +117,7 @@ fn other_files(out: &Path) -> Option<String> {
     ))
 }
 
-/// Says what came of a run, and writes what else was asked for.
+/// Prints the result of a run, and writes the other requested files.
 fn finished(args: &Args, segments: &Corpus, outcome: &Outcome, out: &mut dyn Write) -> Result<()> {
     let health = &outcome.summary.health;
     if !args.run.quiet {
@@ -149,7 +150,7 @@ fn detail(args: &Args) -> Detail {
     if args.run.only_system { Detail::Systems } else { Detail::Units }
 }
 
-/// Warns on standard error if the output looks degenerate, even when nothing else is to be printed there.
+/// Warns on standard error if the output appears degenerate, even when nothing else is to be printed there.
 ///
 /// # Errors
 /// When standard error is closed.

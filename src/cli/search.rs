@@ -1,4 +1,5 @@
-//! `tribunal search`: an offline evidence index for RATE's search agent. Reading and ranking are in `evidence`.
+//! `tribunal search`: an offline evidence index for RATE's search agent. Reading and ranking are in
+//! `evidence`.
 
 use std::path::PathBuf;
 
@@ -45,7 +46,7 @@ enum Command {
     },
 }
 
-/// Says that this build has no index.
+/// Fails: this build has no index.
 ///
 /// # Errors
 /// Always.

@@ -1,4 +1,4 @@
-//! What a terminal wants of a program: its version with all that tells builds apart, completions for shells, man pages.
+//! Shell integration: the version with all that distinguishes builds, completions for shells, man pages.
 
 use std::{
     io::Write,
@@ -14,7 +14,7 @@ use clap_mangen::Man;
 
 use crate::{engine::Isa, files, run::description::Build};
 
-/// What `run.json` says of this program.
+/// Build of this program, for `run.json`.
 #[must_use]
 pub fn build() -> Build {
     Build {

@@ -1,5 +1,5 @@
-//! `tribunal show`: what a run came to, or one of its units with the whole conversation behind its verdict. It judges
-//! nothing and changes nothing in the folder.
+//! `tribunal show`: the result of a run, or one of its units with the whole conversation behind its verdict.
+//! It judges nothing and changes nothing in the folder.
 
 use std::{collections::BTreeSet, io::Write, path::PathBuf, process::ExitCode};
 
@@ -26,8 +26,9 @@ pub struct Args {
     /// A run folder, finished or not
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// The segment's number, from 1, or `id:N` with its id in the input and in `verdicts.jsonl`, or the document where a
-    /// verdict covers a whole one; default: the systems, the errors found and the cost of the whole run
+    /// The segment's number, from 1, or `id:N` with its id in the input and in `verdicts.jsonl`, or the
+    /// document where a verdict covers a whole one; default: the systems, the errors found and the cost of
+    /// the whole run
     #[arg(value_name = "SEGMENT")]
     pub segment: Option<String>,
     /// Whose translation it is; needed if the run has several systems
@@ -39,8 +40,8 @@ pub struct Args {
     /// Print only the systems' scores
     #[arg(long, conflicts_with = "segment")]
     pub only_system: bool,
-    /// Print only examples of what the judge found: its most certain errors, or else the sources whose translations it
-    /// scores furthest apart
+    /// Print only examples of what the judge found: its most certain errors, or else the sources whose
+    /// translations it scores furthest apart
     #[arg(long, conflicts_with_all = ["segment", "only_system", "format"])]
     pub examples: bool,
     /// How the results of a whole run are printed: text, json, tsv or csv
@@ -63,7 +64,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints what the run came to, as `tribunal score` does when it is done; of an unfinished run, what is there.
+/// Prints the result of the run, as `tribunal score` does at its end; of an unfinished run, the verdicts so
+/// far.
 fn whole(args: &Args, run: &RunFile, out: &mut dyn Write) -> Result<ExitCode> {
     if args.system.is_some() || args.doc.is_some() {
         bail!(
@@ -97,12 +99,12 @@ fn whole(args: &Args, run: &RunFile, out: &mut dyn Write) -> Result<ExitCode> {
     Ok(code)
 }
 
-/// How many units the run has to judge.
+/// Number of units that the run has to judge.
 fn n_planned(run: &RunFile) -> usize {
     run.share.unwrap_or_else(|| run.keys().len())
 }
 
-/// How to go on with a run that is not finished.
+/// Hint for continuing a run that is not finished.
 fn unfinished(run: &RunFile, left: usize) -> String {
     // A folder that was merged of some shards waits for the others.
     let command = if run.merged.is_empty() { &run.command } else { &run.merged };
@@ -119,10 +121,11 @@ fn unfinished(run: &RunFile, left: usize) -> String {
     )
 }
 
-/// What a command has that judges a few groups only.
+/// Option of commands that judge a few groups only.
 const DRY: &str = "--dry-run";
 
-/// Goes through the folder's records, from the journal if the run is not finished; one is in memory at a time.
+/// Goes through the folder's records, from the journal if the run is not finished; one is in memory at a
+/// time.
 fn each(args: &Args, mut visit: impl FnMut(Record)) -> Result<()> {
     let visit = |record| {
         visit(record);
@@ -136,7 +139,7 @@ fn each(args: &Args, mut visit: impl FnMut(Record)) -> Result<()> {
     Ok(())
 }
 
-/// The summary of what is there.
+/// The summary of the verdicts so far.
 fn summed(args: &Args, run: &RunFile) -> Result<Summary> {
     let sums = calls::sums(&args.dir)?;
     let questions = sums.questions();
@@ -206,7 +209,7 @@ fn select(args: &Args, run: &RunFile, segment: &str) -> Result<Record> {
     }
 }
 
-/// Whether a unit is the one that was named.
+/// Returns true if a unit is the one that was named.
 fn is_meant(args: &Args, segment: &str, key: &UnitKey) -> bool {
     let is_named = match key.seg {
         Some(seg) => match segment.strip_prefix("id:") {

@@ -1,5 +1,5 @@
-//! SIGINT and SIGTERM: what is being written is finished, the way to go on is said, and the process ends. A second signal
-//! ends it at once.
+//! SIGINT and SIGTERM: writes in progress are finished, the way to go on is printed, and the process ends. A
+//! second signal ends it at once.
 
 use std::{
     process,
@@ -14,12 +14,14 @@ use signal_hook::{
 
 use crate::run::Writing;
 
-/// Ends the process at the first of these signals, as soon as nothing is being written, and at the second whatever is.
-/// Where signals cannot be caught, they end the process at once, which loses no more than what was in flight.
+/// Ends the process at the first of these signals, as soon as no write is in progress, and at the second at
+/// once. Where signals cannot be caught, they end the process at once, which loses no more than the work in
+/// flight.
 pub fn watch(writing: &Writing) {
     let is_second = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // In this order, so that the first signal finds the flag down. Without them a second signal changes nothing.
+        // In this order, so that the first signal finds the flag down. Without them a second signal changes
+        // nothing.
         let _ = flag::register_conditional_shutdown(signal, 128 + signal, is_second.clone());
         let _ = flag::register(signal, is_second.clone());
     }

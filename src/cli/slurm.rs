@@ -1,5 +1,5 @@
-//! `tribunal slurm`: a run as a job array, and its progress. The scripts are written to be read and changed; what a task
-//! of the array does is an ordinary `tribunal score` of one shard.
+//! `tribunal slurm`: a run as a job array, and its progress. The scripts are written to be read and changed;
+//! each task of the array runs an ordinary `tribunal score` of one shard.
 
 use std::{
     fs,
@@ -43,7 +43,7 @@ enum Action {
     },
 }
 
-/// What the array looks like; all other arguments are those of `tribunal score`.
+/// Options of the array; all other arguments are those of `tribunal score`.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("dry_run", |arg| arg.help("Print the scripts and submit nothing").help_heading("Slurm")))]
 struct SubmitArgs {
@@ -66,11 +66,12 @@ pub struct ArrayArgs {
     /// The time limit of a task, as Slurm writes it: `4:00:00`; a task that reaches it goes on in a new one
     #[arg(long, value_name = "T")]
     pub time: String,
-    /// Parts of the run; more than tasks, so that a slow node does not hold up the rest. Default: twice the tasks
+    /// Parts of the run; more than tasks, so that a slow node does not hold up the rest. Default: twice the
+    /// tasks
     #[arg(long, value_name = "N", value_parser = args::positive)]
     pub shards: Option<usize>,
-    /// An option for `sbatch`, such as `partition=gpu`, `mem=32G`; may be repeated. Those that choose GPU nodes are not the
-    /// merge job's, which `merge:partition=cpu` gives its own
+    /// An option for `sbatch`, such as `partition=gpu`, `mem=32G`; may be repeated. Those that choose GPU
+    /// nodes are not the merge job's, which `merge:partition=cpu` gives its own
     #[arg(long, value_name = "NAME=VALUE", value_parser = sbatch_option)]
     pub sbatch: Vec<String>,
     /// Copy the run's models to this folder of each node once, and read them from there
@@ -94,7 +95,7 @@ const OWN: [&str; 9] = [
     "--shard",
 ];
 
-/// What was submitted: `slurm/jobs.json` in the run's folder.
+/// The submitted jobs: `slurm/jobs.json` in the run's folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Submitted {
     pub array: String,
@@ -125,7 +126,7 @@ fn submit(args: &SubmitArgs, invocation: &Invocation, out: &mut dyn Write) -> Re
     let is_new = !job.dir.exists();
     let submitted = send(&job);
     if submitted.is_err() && is_new {
-        // A folder that holds nothing but scripts would look like a run.
+        // A folder with nothing but scripts would be taken for a run.
         let _ = fs::remove_dir_all(&job.dir);
     }
     let submitted = submitted?;
@@ -223,7 +224,8 @@ fn check(array: &ArrayArgs, dir: &Path) -> Result<()> {
             array.time
         );
     }
-    // Slurm replaces `%a` in it, and reads quotes and backslashes; there is no way to write them that all versions read.
+    // Slurm replaces `%a` in it, and reads quotes and backslashes; there is no way to write them that all
+    // versions read.
     match dir.to_str() {
         Some(text) if !text.chars().any(|c| c.is_control() || "\"'\\%".contains(c)) => Ok(()),
         _ => bail!(
@@ -252,7 +254,7 @@ fn sbatch_option(option: &str) -> Result<String, String> {
     }
 }
 
-/// What the scripts set.
+/// Options of `sbatch` that the scripts set.
 const SET: [&str; 14] = [
     "array",
     "dependency",
@@ -270,7 +272,7 @@ const SET: [&str; 14] = [
     "wrap",
 ];
 
-/// Whether Slurm reads this as a time: it would also read it as an option of the script.
+/// Returns true if Slurm reads this as a time: it would also read it as an option of the script.
 fn is_time(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == ':' || c == '-')
 }

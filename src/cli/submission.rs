@@ -1,5 +1,5 @@
-//! Submissions to WMT26's evaluation task, checked against the task's file: what `export` and `verify` print. The check is in
-//! `report::export`.
+//! Submissions to WMT26's evaluation task, checked against the task's file: the output of `export` and
+//! `verify`. The check is in `report::export`.
 
 use std::{io::Write, path::Path, process::ExitCode};
 
@@ -14,7 +14,7 @@ use crate::{
     },
 };
 
-/// Checks a submission and prints what it holds and what is wrong with it. Exit code 1 where something is wrong.
+/// Checks a submission and prints its contents and its faults. Exit code 1 where something is wrong.
 ///
 /// # Errors
 /// Files that cannot be read.

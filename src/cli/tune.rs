@@ -1,6 +1,6 @@
-//! `tribunal tune`: what a judge is fitted on. It fits the maps of the judge `probe`, and writes the examples that a trainer
-//! learns the judge `gmft` from. What is fitted and how is in `tune`; the arguments, the files and what is said
-//! are here.
+//! `tribunal tune`: training data and fits of judges. It fits the maps of the judge `probe`, and writes the
+//! examples that a trainer learns the judge `gmft` from. Fitting is in `tune`; the arguments, the files and
+//! the printed text are here.
 
 use std::{
     io::Write,
@@ -54,8 +54,8 @@ struct ExportArgs {
     /// Write at most N examples to train on, drawn by the seed
     #[arg(long, value_name = "N", value_parser = positive)]
     limit: Option<usize>,
-    /// chat-jsonl: `{"messages": [{"role", "content"}, ...]}`, one a line, for `gmft`; probe-jsonl: what a model under a
-    /// probe reads, one translation a line, with scores and marks
+    /// chat-jsonl: `{"messages": [{"role", "content"}, ...]}`, one a line, for `gmft`; probe-jsonl: what a
+    /// model under a probe reads, one translation a line, with scores and marks
     #[arg(long = "as", default_value = "chat-jsonl", value_parser = ["chat-jsonl", "probe-jsonl"])]
     form: String,
     #[command(flatten)]
@@ -65,7 +65,7 @@ struct ExportArgs {
     out: PathBuf,
 }
 
-/// How much is taken of each file.
+/// Size of the sample of each file.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Data")]
 struct SampleArgs {
@@ -83,15 +83,15 @@ impl SampleArgs {
     }
 }
 
-/// What is learnt from.
+/// The training data.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Data")]
 struct DataArgs {
     /// A folder in the layout of mt-metrics-eval with MQM ratings (`human-scores/LP.mqm.RATER.seg.rating`)
     #[arg(long, visible_alias = "data", value_name = "DIR")]
     testset: Option<PathBuf>,
-    /// The MQM TSV of human raters, or JSON lines of ratings (`.jsonl`, also compressed: `.gz`, `.xz`, `.zst`), one file
-    /// or several
+    /// The MQM TSV of human raters, or JSON lines of ratings (`.jsonl`, also compressed: `.gz`, `.xz`,
+    /// `.zst`), one file or several
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "testset")]
     input: Vec<PathBuf>,
     /// Language pairs, one or several: `en-de`; by default all of the files
@@ -101,7 +101,8 @@ struct DataArgs {
     /// mt-metrics-eval
     #[arg(long, value_name = "DIR")]
     exclude: Vec<PathBuf>,
-    /// The share of documents that is kept for testing (0: none), or a file of their names, `PAIR/DOC`, one a line
+    /// The share of documents that is kept for testing (0: none), or a file of their names, `PAIR/DOC`, one a
+    /// line
     #[arg(long, default_value = "0.2", value_name = "SHARE|FILE")]
     hold_out: String,
     /// Random seed of the split and the order of examples
@@ -177,7 +178,7 @@ fn drawn(documents: Vec<Document>, sample: Option<&Sample>) -> Vec<Document> {
     }
 }
 
-/// The documents of a file; says what was left out of it.
+/// The documents of a file; prints the number of ratings that were left out.
 fn of_file(file: &Path, pairs: &[rated::Pair]) -> Result<Vec<Document>> {
     if raters::is_mqm_tsv(file) {
         return Ok(rated::mqm_tsv(file, pairs.first())?);

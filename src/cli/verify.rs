@@ -1,4 +1,5 @@
-//! `tribunal verify`: whether a run folder is what it says. The check is `eval`'s; here is what is printed.
+//! `tribunal verify`: checks a run folder against its description. The check is `eval`'s; its result is
+//! printed here.
 
 use std::{collections::BTreeMap, io::Write, path::PathBuf, process::ExitCode};
 
@@ -108,7 +109,7 @@ fn check(args: &Args, load: ModelLoader) -> Result<Report> {
     Ok(eval::recorded::check(&args.dir, recorded, &how, load)?)
 }
 
-/// Whether all that the run should have is there and as it was.
+/// Returns true if all parts of the run exist and are unchanged.
 fn is_confirmed(report: &Report) -> bool {
     report.n_differences == 0 && report.unfinished == 0
 }

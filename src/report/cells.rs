@@ -1,11 +1,11 @@
-//! Cells of tables that people open in spreadsheets, which run what begins with `=`, `+`, `-` or `@` as a formula. It
-//! writes no tables.
+//! Cells of tables that people open in spreadsheets, which run text that begins with `=`, `+`, `-` or `@` as
+//! a formula. It writes no tables.
 //!
 //! Source: OWASP, "CSV Injection".
 
 use std::borrow::Cow;
 
-/// What becomes of a cell that a spreadsheet would run as a formula. Numbers are none.
+/// Treatment of cells that a spreadsheet would run as a formula. Numbers are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Formulas {
     /// An apostrophe before it keeps it text
@@ -25,7 +25,7 @@ pub enum Formulas {
 )]
 pub struct Formula(String);
 
-/// How much of a cell a message shows. Unit: characters.
+/// Length of a cell's text in a message. Unit: characters.
 const SHOWN: usize = 40;
 
 impl Formulas {
@@ -54,13 +54,13 @@ impl Formulas {
     /// A row of cells.
     ///
     /// # Errors
-    /// As [`Formulas::cell`].
+    /// The errors of [`Formulas::cell`].
     pub fn row(self, cells: Vec<String>) -> Result<Vec<String>, Formula> {
         cells.into_iter().map(|cell| self.cell(&cell).map(Cow::into_owned)).collect()
     }
 }
 
-/// Whether a spreadsheet would run a cell.
+/// Returns true if a spreadsheet would run a cell.
 #[must_use]
 pub fn is_formula(text: &str) -> bool {
     let begins = text.starts_with(['=', '+', '-', '@', '\t', '\r']);

@@ -1,5 +1,5 @@
-//! The units that a text report shows: those with the most certain errors, or else the sources whose translations
-//! differ most in score. Records are streamed. The layout of units is in `units`.
+//! The units that a text report shows: those with the most certain errors, or else the sources whose
+//! translations differ most in score. Records are streamed. The layout of units is in `units`.
 
 use std::{
     collections::HashMap,
@@ -8,11 +8,12 @@ use std::{
 
 use crate::run::{Record, Status};
 
-/// How many units are shown; `tribunal show DIR SEGMENT`, `tribunal report` and `verdicts.jsonl` have the others.
+/// Number of units that are shown; `tribunal show DIR SEGMENT`, `tribunal report` and `verdicts.jsonl` have
+/// the others.
 const SHOWN: usize = 3;
 
-/// Marks of a lower confidence are counted and not shown: they are more likely wrong than right. A mark without a
-/// confidence, of a rule or of a judge that names its errors, counts as certain. Unit: probability.
+/// Marks of a lower confidence are counted and not shown: they are more likely wrong than right. A mark
+/// without a confidence, of a rule or of a judge that names its errors, counts as certain. Unit: probability.
 pub const EVEN: f64 = 0.5;
 
 /// The place of a unit with a warning: before those with a certain mark.
@@ -21,14 +22,14 @@ const WARNED: f64 = 2.0;
 /// Scores that differ by less are not shown side by side. Unit: MQM points, of which a minor error takes one.
 const APART: f64 = 1.0;
 
-/// Nor are those where the better translation has more than this share of the worse one's penalty: of long texts with
-/// many errors each, small differences are large in points.
+/// Nor are those where the better translation has more than this share of the worse one's penalty: of long
+/// texts with many errors each, small differences are large in points.
 const SHARE: f64 = 0.5;
 
 /// The units that a report shows.
 #[derive(Debug, Default)]
 pub struct ReportExamples {
-    /// A method that names no errors has said everything with its scores.
+    /// True if the method names errors; otherwise its scores are its whole verdict.
     pub(super) names_errors: bool,
     pub(super) units: usize,
     /// Units without a verdict.
@@ -106,14 +107,15 @@ impl ReportExamples {
         }
     }
 
-    /// Whether no mark is certain enough to be shown, so that the same records are to go through [`Self::contrast`]
-    /// too.
+    /// Returns true if no mark is certain enough to be shown, so that the same records are to go through
+    /// [`Self::contrast`] too.
     #[must_use]
     pub fn lacks_marks(&self) -> bool {
         self.names_errors && self.marked > 0 && self.certain == 0
     }
 
-    /// Looks at a record again, once all have been added, for the sources whose translations are scored furthest apart.
+    /// Adds a record once more, after all have been added, for the sources whose translations are scored
+    /// furthest apart.
     pub fn contrast(&mut self, record: Record) {
         if self.contrasts.is_empty() {
             self.extremes = furthest(std::mem::take(&mut self.extremes));

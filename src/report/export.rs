@@ -53,7 +53,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// What verdicts contain and the format cannot represent; `None` where it holds all.
+    /// Fields of verdicts that the format cannot represent; `None` where it holds all.
     #[must_use]
     pub fn loses(self) -> Option<&'static str> {
         match self {
@@ -66,31 +66,31 @@ impl Format {
     }
 }
 
-/// What is exported, and under which names.
+/// Input of an export, with its names.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
     pub records: &'a [Record],
     /// The rater or the metric that the judge is to be.
     pub name: &'a str,
-    /// What the metric was given, in the file names of mt-metrics-eval: `src`, or the name of a reference.
+    /// Reference of the metric, in the file names of mt-metrics-eval: `src`, or the name of a reference.
     pub reference: &'a str,
     /// The test sets that the run judged, by language pair; a pair may be missing.
     pub test_sets: &'a [TestSet],
     pub origin: Origin<'a>,
 }
 
-/// Where verdicts come from, and how tables hold them.
+/// Origin of the verdicts, and their format in tables.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Origin<'a> {
     /// The run's signature; `None` of human raters, and of verdicts without their folder.
     pub signature: Option<&'a str>,
-    /// What becomes of cells that spreadsheets would run.
+    /// Treatment of cells that spreadsheets would run.
     pub formulas: cells::Formulas,
     /// The task that a submission is for.
     pub task: Option<wmt26::Task<'a>>,
 }
 
-/// What score files must know of a test set.
+/// Facts about a test set for score files.
 #[derive(Clone, Debug)]
 pub struct TestSet {
     /// The language pair as the run's records spell it.
@@ -103,12 +103,12 @@ pub struct TestSet {
     pub files: meta::testset::TestSet,
 }
 
-/// What an export consists of.
+/// Files and notes of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Export {
     /// Paths below the one that the user named, and contents; an empty path is that one itself.
     pub files: Vec<(PathBuf, Vec<u8>)>,
-    /// What the format could not hold.
+    /// Notes on losses in the format.
     pub notes: Vec<String>,
 }
 
@@ -118,7 +118,7 @@ impl Export {
     }
 }
 
-/// Why a run cannot be exported.
+/// Error of exporting a run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
@@ -234,8 +234,8 @@ pub fn rows(format: Format, name: &str, origin: Origin<'_>) -> Result<Option<Box
     Ok(Some(Box::new(checked::Checked(rows))))
 }
 
-/// What a judge is called as a rater or a metric, by the fields of its signature: `tribunal-fsp-qwen2_5-7b-instruct`; the
-/// run's own name without one. A dot would end the name of a metric.
+/// Default name of a judge as a rater or a metric, from the fields of its signature:
+/// `tribunal-fsp-qwen2_5-7b-instruct`; the run's own name without one. A dot would end the name of a metric.
 #[must_use]
 pub fn default_name(run: &Path, signature: Option<&Signature>) -> String {
     let stem = || files::stem(run);

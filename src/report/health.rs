@@ -1,5 +1,5 @@
-//! Health checks in a text report: one line of shares, and a warning about degenerate output. The checks and their
-//! thresholds are in `run/health`.
+//! Health checks in a text report: one line of shares, and a warning about degenerate output. The checks and
+//! their thresholds are in `run/health`.
 
 use std::fmt::Write;
 
@@ -16,7 +16,7 @@ pub fn shares(findings: &[Finding]) -> Option<String> {
     (!parts.is_empty()).then(|| format!("verdicts: {}", parts.join(", ")))
 }
 
-/// What the user should know before believing the scores, and what to try; `None` when nothing is suspicious.
+/// Warning about the scores, and remedies; `None` when nothing is suspicious.
 #[must_use]
 pub fn warning(findings: &[Finding]) -> Option<String> {
     let suspicious: Vec<&Finding> = findings.iter().filter(|finding| finding.warning).collect();
@@ -46,7 +46,7 @@ pub fn warning(findings: &[Finding]) -> Option<String> {
     Some(out)
 }
 
-/// Whether it is a value that a single verdict of many has: nothing is alike there.
+/// Returns true for a value that a single verdict of many has: nothing is alike there.
 fn is_of_one(finding: &Finding) -> bool {
     let is_value =
         matches!(finding.check, HealthCheck::SameScore | HealthCheck::SameQuality | HealthCheck::SameCount);
@@ -95,7 +95,7 @@ fn long(finding: &Finding) -> String {
     }
 }
 
-/// What else to try.
+/// Further remedy for a finding.
 fn advice(check: HealthCheck) -> &'static str {
     match check {
         HealthCheck::SameScore | HealthCheck::SameQuality | HealthCheck::NoError | HealthCheck::SameCount => {

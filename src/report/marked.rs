@@ -19,7 +19,7 @@ pub fn ansi(severity: Severity) -> &'static str {
 
 pub const RESET: &str = "\x1b[0m";
 
-/// What is under more than one span.
+/// ANSI style of text under more than one span: underlined.
 const UNDERLINED: &str = "\x1b[4m";
 
 /// A character with the worst severity of the spans over it, and how many there are.
@@ -130,7 +130,7 @@ fn wrap(cells: &[Cell], width: usize) -> Vec<Vec<Cell>> {
     lines
 }
 
-/// Where a full line may end: after its last space, or after its last wide character.
+/// Position where a full line may end: after its last space, or after its last wide character.
 fn break_at(line: &[Cell], next: char) -> usize {
     if wide(next) && line.last().is_none_or(|(c, _)| *c != '⟦') {
         return line.len();

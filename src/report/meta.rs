@@ -18,7 +18,8 @@ pub mod parts;
 pub mod plots;
 pub mod sets;
 
-/// A row for each metric, a column for each task, with ranks where they were tested; then a row for each baseline.
+/// A row for each metric, a column for each task, with ranks where they were tested; then a row for each
+/// baseline.
 #[must_use]
 pub fn main_table(result: &SetResult) -> Table {
     let mut table = Table::new();
@@ -62,7 +63,8 @@ pub fn main_table(result: &SetResult) -> Table {
     table
 }
 
-/// The p-values of all differences: of the average where there is one, else of each task. `None` where none was tested.
+/// The p-values of all differences: of the average where there is one, else of each task. `None` where none
+/// was tested.
 #[must_use]
 pub fn significance_table(result: &SetResult, resamples: usize) -> Option<Table> {
     let mut table = Table::new();
@@ -98,7 +100,8 @@ pub(super) fn share_of_resamples(p: f64, resamples: usize) -> String {
     if p < least { format!("<{least:.4}") } else { format!("{p:.4}") }
 }
 
-/// How many systems, segments or documents a column rests on; from the least to the most where metrics differ.
+/// Number of systems, segments or documents that a column rests on; from the least to the most where metrics
+/// differ.
 fn number_of(task: &TaskResult) -> String {
     let counts: BTreeSet<&[usize]> = task.bases.values().map(|basis| basis.systems.as_slice()).collect();
     if task.statistic.starts_with("sys:") {

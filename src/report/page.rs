@@ -1,5 +1,5 @@
-//! A self-contained HTML page with the verdicts, rendered by a script in the browser. Its files are in `page/`; its
-//! data is assembled here, from verdicts and the statistics of `meta`.
+//! A self-contained HTML page with the verdicts, rendered by a script in the browser. Its files are in
+//! `page/`; its data is assembled here, from verdicts and the statistics of `meta`.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -40,22 +40,22 @@ pub struct Judge {
     pub noun: &'static str,
     pub human: bool,
     pub signature: Option<String>,
-    /// What the reader should know before believing the scores.
+    /// Warning about the scores.
     pub warning: Option<String>,
-    /// What was seen of the systems' translations before any model was asked: a sentence for each system with units
-    /// that are not translations, as `Record::warning` says of each unit.
+    /// Checks of the systems' translations before any model call: a sentence for each system with units that
+    /// are not translations, as in `Record::warning` of each unit.
     pub warnings: Vec<String>,
-    /// What the reader should know of its method: its scale, what its marks mean.
+    /// Description of its method: its scale, the meaning of its marks.
     pub about: Vec<String>,
-    /// What the reader should know before the scores: what the method does not find.
+    /// Caution about the scores: errors that the method does not find.
     pub caution: Option<String>,
     pub ranking: Ranking,
     /// The systems in the order of its input; empty where that is not known.
     pub systems: Vec<String>,
-    /// Whether it says where errors are: some judges have scores alone, and of some human scores the ratings are lost.
+    /// True if it marks errors: some judges have scores alone, and of some human scores the ratings are lost.
     pub marks: bool,
     pub records: Vec<Record>,
-    /// What the overview says: by language pair, and by domain where the domains are known.
+    /// Contents of the overview: by language pair, and by domain where the domains are known.
     pub slices: Vec<Slice>,
 }
 
@@ -65,7 +65,7 @@ pub struct Judge {
 pub enum Ranking {
     /// From the best mean to the worst, with clusters and intervals.
     ByMean,
-    /// As in the input: the means do not rank systems.
+    /// Order of the input: the means do not rank systems.
     InputOrder,
 }
 
@@ -79,14 +79,14 @@ pub struct Slice {
     /// Systems from the best to the worst, or in the order of the input.
     pub standings: Vec<Standing>,
     pub contests: Vec<PairTest>,
-    /// Units that every system has a score on, which standings and contests are over; `None` where each system has its
-    /// own.
+    /// Units that every system has a score on, which standings and contests are over; `None` where each
+    /// system has its own.
     pub common: Option<usize>,
 }
 
 impl Slice {
-    /// Takes ranks and contests away and puts the systems into an order, those that it does not name last and by name:
-    /// for judges whose means do not rank systems.
+    /// Takes ranks and contests away and puts the systems into an order, those that it does not name last and
+    /// by name: for judges whose means do not rank systems.
     pub fn unrank(&mut self, systems: &[String]) {
         self.contests.clear();
         self.standings.iter_mut().for_each(|standing| standing.rank = None);
@@ -105,12 +105,12 @@ pub struct Standing {
     /// Ends of the 95% interval.
     pub low: Option<f64>,
     pub high: Option<f64>,
-    /// Cluster of systems that cannot be told apart, from 1.
+    /// Cluster of systems that are not significantly different, from 1.
     pub rank: Option<usize>,
     pub units: usize,
     /// Units without a verdict.
     pub missing: usize,
-    /// Those among them that have none because the translation is empty.
+    /// Number of units without a verdict because the translation is empty.
     pub empty: usize,
     /// Errors per unit with a verdict, worst severity first.
     pub severities: [f64; 4],
@@ -147,7 +147,7 @@ pub struct Agreement {
     pub span_f1: Option<f64>,
 }
 
-/// Why a page cannot be made.
+/// Error of making a page.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(

@@ -2,7 +2,7 @@
 
 use super::marked;
 
-/// Where the text is going.
+/// Destination of a text: width and colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TextStyle {
     /// Columns.
@@ -10,7 +10,7 @@ pub struct TextStyle {
     pub colour: bool,
 }
 
-/// Sentences in lines that are no longer than asked for.
+/// Wraps sentences at the style's width.
 pub fn wrapped(said: impl IntoIterator<Item = String>, style: TextStyle) -> String {
     let lines = said.into_iter().flat_map(|line| marked::wrapped(&line, style.width));
     lines.map(|line| line + "\n").collect()

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// How much of a reason is shown. Unit: characters.
+/// Length of a reason in the report. Unit: characters.
 const REASON: usize = 160;
 
 /// Columns that a name keeps when a table is too wide.
@@ -24,7 +24,7 @@ const SHORTEST_NAME: usize = 8;
 /// ANSI style of a caution: bold.
 const CAUTION: &str = "\x1b[1m";
 
-/// How answers are marked that were asked for again.
+/// Mark of unusable answers, which were asked for again.
 const UNUSABLE: &str = "unusable";
 
 /// The whole report.
@@ -42,7 +42,7 @@ pub fn text(summary: &Summary, records: &[Record], detail: Detail, style: TextSt
     text_of(summary, &shown, detail, style)
 }
 
-/// The same with the units that are shown picked out already.
+/// The whole report, with examples that are already selected.
 #[must_use]
 pub fn text_of(summary: &Summary, shown: &ReportExamples, detail: Detail, style: TextStyle) -> String {
     let mut parts = Vec::new();
@@ -68,7 +68,7 @@ pub fn text_of(summary: &Summary, shown: &ReportExamples, detail: Detail, style:
     parts.join("\n")
 }
 
-/// What tells systems apart, once all that is compared is there.
+/// Note on tests of differences between systems, once all compared units are complete.
 fn apart(summary: &Summary, style: TextStyle) -> String {
     let mut common = summary.pairs.values().chain(std::iter::once(&summary.common)).flatten();
     if summary.unjudged > 0 || !common.any(|common| common.units > 0) {
@@ -81,19 +81,19 @@ fn apart(summary: &Summary, style: TextStyle) -> String {
     wrapped([said.to_owned()], style)
 }
 
-/// What a reader must know before the scores, above them.
+/// Caution above the scores.
 fn caution(summary: &Summary, style: TextStyle) -> String {
     let Some(caution) = summary.caution() else { return String::new() };
     let lines = marked::wrapped(&format!("caution: {caution}"), style.width);
     lines.iter().map(|line| paint(line, CAUTION, style) + "\n").collect::<String>() + "\n"
 }
 
-/// What a reader of scores and marks must know of the judge.
+/// Description of the judge's scores and marks.
 fn of_judge(summary: &Summary, style: TextStyle) -> String {
     wrapped(summary.about_method(), style)
 }
 
-/// What a reader of the means must know of a run that is not finished.
+/// Note about the means of a run that is not finished.
 fn unfinished(summary: &Summary, style: TextStyle) -> String {
     if summary.unjudged == 0 {
         return String::new();
@@ -119,7 +119,7 @@ fn tables(summary: &Summary, names_errors: bool, style: TextStyle) -> String {
     summary.pairs.iter().map(of).collect::<Vec<_>>().join("\n")
 }
 
-/// What a run took, in one line.
+/// Cost of a run, in one line.
 #[must_use]
 pub fn cost(cost: &Cost) -> String {
     let usage = &cost.usage;
@@ -141,7 +141,7 @@ fn table(
     noun: &str,
     style: TextStyle,
 ) -> String {
-    // Where the quality is the score, it is said once.
+    // Where the quality is the score, it is printed once.
     let quality = systems.iter().any(|s| s.quality_score.is_some() && s.quality_score != s.score);
     let neutral = systems.iter().any(|s| s.neutral > 0.0);
     let uneven = common.filter(|common| common.left_out > 0);
@@ -173,7 +173,7 @@ fn table(
     aligned(&rows, style) + &wrapped(below.lines().map(String::from), style)
 }
 
-/// What the means are over, in a line or two below the table.
+/// Units that the means are over, in a line or two below the table.
 fn what_scores_are(uneven: Option<Common>, names_errors: bool, noun: &str) -> String {
     let errors = |such: &str| {
         if names_errors { format!("; errors are counted per {such}{noun}") } else { String::new() }
@@ -194,7 +194,7 @@ fn what_scores_are(uneven: Option<Common>, names_errors: bool, noun: &str) -> St
     }
 }
 
-/// What the empty translations of a system do to the means.
+/// Effect of a system's empty translations on the means.
 fn left_empty(system: &SystemSummary, uneven: Option<Common>, noun: &str) -> String {
     let name = plain(&system.system);
     let (texts, are, s) = match system.empty {
@@ -216,7 +216,8 @@ fn percent(system: &SystemSummary) -> u32 {
     if system.coverage() < 1.0 { rounded.min(99) } else { rounded }
 }
 
-/// Columns under their names: the first left-aligned, the others right-aligned. Where they do not fit, the first is cut.
+/// Columns under their names: the first left-aligned, the others right-aligned. Where they do not fit, the
+/// first is cut.
 fn aligned(rows: &[Vec<String>], style: TextStyle) -> String {
     let rows = &fitted(rows, style.width);
     let width = |i: usize| rows.iter().map(|row| marked::columns(&row[i])).max().unwrap_or(0);
@@ -234,7 +235,7 @@ fn aligned(rows: &[Vec<String>], style: TextStyle) -> String {
     out
 }
 
-/// The same rows with first cells that are short enough for a line, though never below a few columns.
+/// Cuts the first cells so that a row fits a line, though never below a few columns.
 fn fitted(rows: &[Vec<String>], width: usize) -> Vec<Vec<String>> {
     let widest = |i: usize| rows.iter().map(|row| marked::columns(&row[i])).max().unwrap_or(0);
     let others: usize = (1..rows[0].len()).map(|i| widest(i) + 2).sum();
@@ -247,7 +248,7 @@ fn fitted(rows: &[Vec<String>], width: usize) -> Vec<Vec<String>> {
     rows.iter().map(cut).collect()
 }
 
-/// How often each stage was asked in each round, for methods that work in rounds.
+/// Number of calls of each stage in each round, for methods that work in rounds.
 fn rounds(summary: &Summary, style: TextStyle) -> String {
     let stages = &summary.cost.rounds;
     let Some(last) = stages.values().filter_map(|rounds| rounds.keys().next_back()).max() else {
@@ -263,8 +264,8 @@ fn rounds(summary: &Summary, style: TextStyle) -> String {
     aligned(&rows, style)
 }
 
-/// What came of the answers at each stage, of methods that count it; the shares are those of the answers that could
-/// be used.
+/// Outcomes of the answers at each stage, for methods that count them; the shares are those of the usable
+/// answers.
 fn outcomes(cost: &Cost) -> String {
     let mut out = String::new();
     for (stage, counts) in &cost.outcomes {

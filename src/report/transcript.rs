@@ -120,8 +120,8 @@ fn heading(out: &mut String, number: usize, of: usize, call: &CallLine) {
     );
 }
 
-/// The recorded order, except for calls made at the same time (`stage/part`), which were recorded in random order: they
-/// are sorted by stage, then by part. A stage without parts ends such a stretch.
+/// The recorded order, except for calls made at the same time (`stage/part`), which were recorded in random
+/// order: they are sorted by stage, then by part. A stage without parts ends such a stretch.
 fn in_order(calls: &[CallLine]) -> Vec<&CallLine> {
     let mut ordered = Vec::with_capacity(calls.len());
     let is_part = |call: &CallLine| call.stage.contains('/');
@@ -135,7 +135,8 @@ fn in_order(calls: &[CallLine]) -> Vec<&CallLine> {
     ordered
 }
 
-/// How many turns this call shares with the earlier one that it continues furthest, and that call's number.
+/// The number of turns that this call shares with the earlier one that it continues furthest, and that call's
+/// number.
 fn repeated(earlier: &[&CallLine], call: &CallLine) -> Option<(usize, usize)> {
     let Content { chat, .. } = call.content.as_ref()?;
     let shared = |other: &CallLine| {

@@ -1,5 +1,5 @@
-//! Units in a text report: the source, the translation with its errors marked, and what is said of each. Which units are
-//! shown is decided in `examples`.
+//! Units in a text report: the source, the translation with its errors marked, and the errors' explanations.
+//! The units to show are selected in `examples`.
 
 use std::fmt::Write;
 
@@ -16,12 +16,12 @@ use crate::{
     segment::numbered,
 };
 
-/// How many lines a unit takes at most, and its source or translation of these.
+/// Largest number of lines of a unit, and of its source or translation.
 const LINES: usize = 10;
 const TEXT_LINES: usize = 3;
 
-/// Examples of what a judge finds: units with its most certain errors, or else sources whose translations it scores
-/// furthest apart, and how much is not shown.
+/// Examples of what a judge finds: units with its most certain errors, or else sources whose translations it
+/// scores furthest apart, and how much is not shown.
 #[must_use]
 pub fn examples(shown: &ReportExamples, style: TextStyle) -> String {
     let mut parts: Vec<String> = shown.records().map(|record| cut(&unit(record, style), record)).collect();
@@ -36,7 +36,7 @@ pub fn examples(shown: &ReportExamples, style: TextStyle) -> String {
     parts.join("\n")
 }
 
-/// What is not shown, in sentences.
+/// The number of units that are not shown, in sentences.
 fn counted(shown: &ReportExamples) -> Vec<String> {
     let mut counts = Vec::new();
     let more = shown.more();

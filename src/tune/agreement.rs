@@ -1,4 +1,4 @@
-//! How well a judge agrees with the raters of held-out translations.
+//! Agreement of a judge with the raters of held-out translations.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,8 @@ pub type Figures = BTreeMap<String, BTreeMap<String, f64>>;
 /// A source: its document, its first segment, and how many are joined.
 type Source = (String, usize, usize);
 
-/// A judge's agreement with raters on held-out translations of a language pair, summed translation by translation.
+/// A judge's agreement with raters on held-out translations of a language pair, summed translation by
+/// translation.
 #[derive(Default)]
 pub struct HeldOutAgreement {
     gold: Vec<f64>,
@@ -37,7 +38,8 @@ pub struct HeldOutAgreement {
     clean: [usize; 2],
     /// By kind, corrupted translations, and those of them that score less than what they were.
     corrupted: BTreeMap<&'static str, [usize; 2]>,
-    /// Translations whose verdict has an interval, those that raters score within it, and the intervals' widths together.
+    /// Translations whose verdict has an interval, those that raters score within it, and the intervals'
+    /// widths together.
     with_interval: usize,
     within: usize,
     width: f64,
@@ -122,7 +124,7 @@ fn share_found<'a>(counts: impl IntoIterator<Item = &'a [usize; 2]>) -> Option<f
     (n > 0).then(|| found as f64 / n as f64)
 }
 
-/// What raters marked, on both sides.
+/// Spans that raters marked, on both sides.
 fn places(errors: &[ErrorSpan]) -> Vec<Span> {
     let span = |error: &ErrorSpan| {
         let (start, end) = (error.start?, error.end?);
@@ -182,7 +184,7 @@ mod tests {
         ErrorSpan { side, start, end, ..ErrorSpan::new("style", span, severity) }
     }
 
-    /// What `tribunal meta --spans` says of the same errors.
+    /// The report of `tribunal meta --spans` on the same errors.
     fn report(segment: &Segment, marked: &serde_json::Value, named: &[ErrorSpan]) -> SpanReport {
         let line = json!({
             "system": "s", "doc": "d", "seg": 0, "src_lang": "de", "tgt_lang": "en", "source": segment.source,
@@ -205,8 +207,8 @@ mod tests {
             {"start": 0, "end": 3, "category": "Style", "severity": "Major", "is_source_error": true},
         ]);
         let read: Vec<Marked> = serde_json::from_value(marked.clone()).unwrap();
-        // The first `the` is not the marked one, `dog` is no minor error, `cat` is nowhere, and of the source another
-        // word is marked.
+        // The first `the` is not the marked one, `dog` is no minor error, `cat` is nowhere, and of the source
+        // another word is marked.
         let named = vec![
             error("the", Some(0), Side::Target, Severity::Minor),
             error("dog", Some(4), Side::Target, Severity::Minor),

@@ -1,6 +1,6 @@
-//! Synthetic corruptions: rated translations with a known error inserted. Ratings of two translations of one source
-//! are mostly noise for similar systems; pairs with a known order are training data and measure whether a judge
-//! detects the error.
+//! Synthetic corruptions: rated translations with a known error inserted. Ratings of two translations of one
+//! source are mostly noise for similar systems; pairs with a known order are training data and measure
+//! whether a judge detects the error.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ mod content;
 const FEWEST_WORDS: usize = 6;
 const LONGEST: usize = 600;
 
-/// What is wrong costs so much. Unit: MQM points.
+/// Costs of the errors. Unit: MQM points.
 const MINOR: f64 = 1.0;
 const MAJOR: f64 = 5.0;
 const SENTENCE: f64 = 10.0;
@@ -32,14 +32,14 @@ pub struct Corrupted<'a> {
     pub document: &'a Document,
     pub rated: &'a Rated,
     pub segment: Segment,
-    /// What is wrong with it: one of [`content`]'s kinds, `words`, `half`, `sentence` or `other source`.
+    /// Kind of corruption: one of [`content`]'s kinds, `words`, `half`, `sentence` or `other source`.
     pub kind: &'static str,
     /// By how much it is worse than it was, more than 0 and at most 25. Unit: MQM points.
     pub points: f64,
 }
 
-/// About `most` corrupted translations, each of another one that raters marked errors in, drawn by the seed. Languages
-/// that write no blanks between words have none.
+/// About `most` corrupted translations, each of another one that raters marked errors in, drawn by the seed.
+/// Languages that write no blanks between words have none.
 #[must_use]
 pub fn versions(documents: &[Document], most: usize, seed: u64) -> Vec<Corrupted<'_>> {
     let mut found: Vec<(String, &Document, &Rated)> = Vec::new();
@@ -90,7 +90,7 @@ impl Draws {
     }
 }
 
-/// What wrong words and wrong texts are taken from.
+/// Words and texts that corruptions are taken from.
 struct Pools<'a> {
     /// By target language: words of more than three characters.
     words: BTreeMap<&'a str, Vec<&'a str>>,
@@ -114,7 +114,8 @@ impl<'a> Pools<'a> {
         Self { words, texts, content }
     }
 
-    /// A worse text, and by how many points it is worse; the same text with 0 points where nothing could be corrupted.
+    /// A worse text, and by how many points it is worse; the same text with 0 points where nothing could be
+    /// corrupted.
     fn corrupt(&self, document: &Document, rated: &Rated, draws: &mut Draws) -> (String, f64, &'static str) {
         match draws.below(4) {
             0 => return self.corrupt_whole(&document.pair, &rated.segment, draws),
@@ -134,7 +135,7 @@ impl<'a> Pools<'a> {
         (words.join(" "), points.min(WHOLE), "words")
     }
 
-    /// One error of a word or a few; how much it costs.
+    /// Inserts one error of a word or a few; returns its cost.
     fn corrupt_words(&self, words: &mut Vec<String>, segment: &Segment, draws: &mut Draws) -> f64 {
         if words.len() < FEWEST_WORDS - 1 {
             return 0.0;
@@ -167,7 +168,8 @@ impl<'a> Pools<'a> {
         MAJOR
     }
 
-    /// A text of another source, in whole or in its second half; half a text; one without one of its sentences.
+    /// A text of another source, in whole or in its second half; half a text; one without one of its
+    /// sentences.
     fn corrupt_whole(&self, pair: &str, segment: &Segment, draws: &mut Draws) -> (String, f64, &'static str) {
         let text = segment.hypothesis.as_str();
         let texts = self.texts.get(pair).map_or(&[][..], Vec::as_slice);

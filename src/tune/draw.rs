@@ -1,4 +1,5 @@
-//! Random numbers by seed and counter, independent of threads and history, so that resumed training has the same draws.
+//! Random numbers by seed and counter, independent of threads and history, so that resumed training has the
+//! same draws.
 
 use crate::random::{self, mix};
 

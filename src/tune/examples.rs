@@ -1,5 +1,5 @@
-//! Training examples from documents: units of one segment, one document or five ("FSP" paper, Appendix B.3), each
-//! with the judge's prompt and the target answer. It knows no tokens.
+//! Training examples from documents: units of one segment, one document or five ("FSP" paper, Appendix B.3),
+//! each with the judge's prompt and the target answer. It contains no tokens.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -20,17 +20,17 @@ use crate::{
 /// Documents of one example of five.
 const DOCS: usize = 5;
 
-/// What draws the documents that are joined.
+/// Stream of the draws that join documents.
 const STREAM: u64 = 0x5d0c;
 
-/// What one question is about.
+/// Unit of one question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unit {
     pub granularity: Granularity,
     /// `PAIR/DOC`, one or five.
     pub docs: Vec<String>,
     pub segments: Vec<Segment>,
-    /// What is marked in each of them.
+    /// Errors that are marked in each of them.
     pub errors: Vec<Vec<ErrorSpan>>,
 }
 
@@ -42,10 +42,11 @@ pub struct Example {
     pub answer: String,
 }
 
-/// The units of these granularities. A document is there with its rated segments, where it has any; segments that are
-/// not rated are no part of a unit.
+/// The units of these granularities. A document is there with its rated segments, where it has any; segments
+/// that are not rated are no part of a unit.
 ///
-/// Source: FSP, Appendix B.3. It counts documents with any rated segment; whether it shows the others is not said.
+/// Source: FSP, Appendix B.3. It counts documents with any rated segment; whether it shows the others is not
+/// stated.
 #[must_use]
 pub fn units(documents: &[Document], granularities: &[Granularity], seed: u64) -> Vec<Unit> {
     let mut units = Vec::new();
@@ -147,10 +148,10 @@ pub fn empty_panel() -> Panel {
     Panel::new(Arc::new(Rehearsal::with(grammar::shortest)), Sampling::default())
 }
 
-/// A unit's example: what the judge asks, word for word, and what it should hear.
+/// A unit's example: the judge's prompt, word for word, and the expected answer.
 ///
 /// # Errors
-/// When the judge asks nothing about it.
+/// When the judge has no question about it.
 pub fn example(unit: Unit, judge: &Judge, panel: &Panel) -> Result<Example, Error> {
     let question = rehearse(judge, panel, &unit.segments).pop();
     let question = question.ok_or_else(|| {
@@ -225,9 +226,9 @@ mod tests {
         assert_ne!(of(FiveDoc), units(&documents(), &[FiveDoc], 4));
     }
 
-    /// The examples of WMT 2023's en-de and zh-en that FSP's Appendix B.3 counts: 35,472, 6,530 and 1,305 with the 820
-    /// segments and 92 documents of he-en by 13 systems. Three of the 24,812 rated segments of these two pairs have a
-    /// score and no rating in the folder.
+    /// The examples of WMT 2023's en-de and zh-en that FSP's Appendix B.3 counts: 35,472, 6,530 and 1,305
+    /// with the 820 segments and 92 documents of he-en by 13 systems. Three of the 24,812 rated segments of
+    /// these two pairs have a score and no rating in the folder.
     #[test]
     fn the_examples_of_wmt23_are_those_of_the_paper() {
         let Some(data) = tribunal_testing::published_data() else { return };

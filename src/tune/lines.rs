@@ -1,5 +1,5 @@
-//! Ratings in JSON lines, one for each rater and translation, in one or several files. Ratings of one translation are
-//! combined; unusable ones are counted.
+//! Ratings in JSON lines, one for each rater and translation, in one or several files. Ratings of one
+//! translation are combined; unusable ones are counted.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -46,12 +46,12 @@ struct Line {
     set: String,
 }
 
-/// How many ratings of which file were not used, and why. Everything else was.
+/// Numbers of unused ratings, by reason. All others were used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// Of language pairs that were not asked for.
+    /// Ratings of language pairs that were not selected.
     pub other_pairs: usize,
-    /// Of a translation of which more raters, or an earlier one, had another wording.
+    /// Ratings of a translation of which more raters, or an earlier one, had another wording.
     pub other_texts: usize,
     /// By a rater who had rated the translation before.
     pub repeated: usize,
@@ -84,17 +84,17 @@ impl fmt::Display for Dropped {
     }
 }
 
-/// What tells a translation: corpus, pair, system, document, segment.
+/// Key of a translation: corpus, pair, system, document, segment.
 type Place = (String, String, String, String, usize);
 
-/// Rated translations of a file in mt-metrics-eval's form for ratings that stand alone: `source`, `hypothesis`,
-/// `errors` (`start`, `end`, `category`, `severity`, `is_source_error`) or a direct assessment `z`, `src_lang`,
-/// `tgt_lang`, and where known `system_id`, `document_id`, `segment_id`, `rater`, `set`. The file may be compressed
-/// (gzip, xz, zstd). Of no `pairs` all are read.
+/// Rated translations of a file in mt-metrics-eval's form for ratings that stand alone: `source`,
+/// `hypothesis`, `errors` (`start`, `end`, `category`, `severity`, `is_source_error`) or a direct assessment
+/// `z`, `src_lang`, `tgt_lang`, and where known `system_id`, `document_id`, `segment_id`, `rater`, `set`. The
+/// file may be compressed (gzip, xz, zstd). Of no `pairs` all are read.
 ///
 /// # Errors
-/// A file that cannot be read, a line that is none of this, errors outside their text, assessments that are no standard
-/// deviations, languages without a name, no line that can be used.
+/// A file that cannot be read, a line that is none of this, errors outside their text, assessments that are
+/// no standard deviations, languages without a name, no line that can be used.
 pub fn file(path: &Path, pairs: &[String]) -> Result<(Vec<Document>, Dropped), Error> {
     let mut found: BTreeMap<Place, Vec<(Rated, usize)>> = BTreeMap::new();
     let mut dropped = Dropped::default();
@@ -212,7 +212,7 @@ impl Line {
     }
 }
 
-/// Whether two errors of the same text overlap and neither lies within the other.
+/// Returns true if two errors of the same text overlap and neither lies within the other.
 fn cross(errors: &[ErrorSpan]) -> bool {
     let places = |side: Side| {
         let of_side = errors.iter().filter(move |error| error.side == side);

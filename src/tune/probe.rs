@@ -1,15 +1,16 @@
-//! Fits the judge `probe`: linear maps from a model's hidden states to raters' annotations, by ridge regression. The
-//! penalty is selected by four-fold cross-validation over the training documents; the held-out documents are for
-//! evaluation only.
+//! Fits the judge `probe`: linear maps from a model's hidden states to raters' annotations, by ridge
+//! regression. The penalty is selected by four-fold cross-validation over the training documents; the
+//! held-out documents are for evaluation only.
 //!
 //! Three regressions on the same hidden states:
 //! - for each token, which share of the raters marked it, and as a major error;
-//! - for each translation, what people took off, from its tokens' mean state and its [`Facts`]. Beside
-//!   rated translations it learns from [corrupted](super::corruption) ones that each is worse than it was. Each rated
-//!   translation stands there twice: as the difference from its corpus's mean, which teaches which texts are badly
-//!   translated (Pearson), and as the difference from the mean of the translations of its source, which teaches which
-//!   of them is better (acc-t ranks within a source). Each corpus has its own scale, as do direct assessments: each
-//!   rating is measured by the deviation of its corpus, and the map has the mean one of those that are penalties.
+//! - for each translation, what people took off, from its tokens' mean state and its [`Facts`]. Beside rated
+//!   translations it learns from [corrupted](super::corruption) ones that each is worse than it was. Each
+//!   rated translation stands there twice: as the difference from its corpus's mean, which teaches which
+//!   texts are badly translated (Pearson), and as the difference from the mean of the translations of its
+//!   source, which teaches which of them is better (acc-t ranks within a source). Each corpus has its own
+//!   scale, as do direct assessments: each rating is measured by the deviation of its corpus, and the map has
+//!   the mean one of those that are penalties.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,7 +65,7 @@ struct Example<'a> {
 }
 
 impl Example<'_> {
-    /// What people said of it. Unit: MQM points, or deviations of a direct assessment.
+    /// The human rating. Unit: MQM points, or deviations of a direct assessment.
     fn target(&self, weights: &Weights) -> f64 {
         self.rated.assessment.unwrap_or_else(|| self.rated.score(weights))
     }
@@ -74,7 +75,7 @@ impl Example<'_> {
     }
 }
 
-/// Whether a segment can be fitted on.
+/// Returns true if a segment can be fitted on.
 #[must_use]
 pub fn is_usable(rated: &Rated) -> bool {
     let is_rated = !rated.opinions.is_empty() || rated.assessment.is_some();
@@ -98,12 +99,12 @@ fn of_document(document: &Document) -> Vec<Example<'_>> {
         .collect()
 }
 
-/// Which fold a document is in.
+/// The cross-validation fold of a document.
 fn fold(document: &Document) -> usize {
     Sha256::digest(format!("fold/{}", document.name()))[0] as usize % FOLDS
 }
 
-/// What a rating is on one scale with: `PAIR`, or `PAIR CORPUS`.
+/// Name of a rating's scale: `PAIR`, or `PAIR CORPUS`.
 fn scale(document: &Document, rated: &Rated) -> String {
     format!("{} {}", probe::pair(&rated.segment), document.corpus).trim_end().to_owned()
 }
@@ -121,7 +122,7 @@ fn marks(rated: &Rated, ends: &[usize]) -> Vec<[f64; 2]> {
     marks
 }
 
-/// Whether it is a place in the translation.
+/// Returns true if the error is placed in the translation.
 fn is_marked(error: &ErrorSpan) -> bool {
     error.side == Side::Target && error.start.is_some()
 }
@@ -130,7 +131,7 @@ fn is_major(error: &ErrorSpan) -> bool {
     matches!(error.severity, Severity::Major | Severity::Critical)
 }
 
-/// Whether a rater marked each token, and whether as major: 0 or 1. Spaces count for nothing.
+/// For each token, 1 or 0 for marked by a rater, and for marked as major. Spaces count for nothing.
 fn marks_of(errors: &[ErrorSpan], text: &str, ends: &[usize]) -> Vec<[f64; 2]> {
     let spans: Vec<(usize, usize, bool)> = errors
         .iter()
@@ -177,7 +178,7 @@ fn inputs(reading: &TokenStates, segment: &Segment) -> Vec<f64> {
     [&mean[..], &facts].concat()
 }
 
-/// What a fit is made for.
+/// The model and settings of a fit.
 pub struct Subject<'a> {
     pub model: String,
     pub sha256: String,
@@ -244,7 +245,7 @@ pub fn fit(
     Ok(fit.ready()?)
 }
 
-/// What the judge would see of a translation through a fit's probe.
+/// The judge's readout of a translation through a fit's probe.
 #[must_use]
 pub fn seen(fit: &Fit, reading: &TokenStates, segment: &Segment) -> Readout {
     let width = (reading.features.len() / reading.ends.len().max(1)).max(1);
@@ -260,8 +261,8 @@ pub fn seen(fit: &Fit, reading: &TokenStates, segment: &Segment) -> Readout {
     }
 }
 
-/// The ridge penalty with the lowest cross-validated residual, each target relative to its variance, and the maps
-/// that were fitted without each fold.
+/// The ridge penalty with the lowest cross-validated residual, each target relative to its variance, and the
+/// maps that were fitted without each fold.
 fn best(folds: &[Sums], all: &Sums) -> Result<(f64, Vec<Map>), Error> {
     let mut found: Option<(f64, f64, Vec<Map>)> = None;
     let variance: Vec<f64> = {
@@ -302,7 +303,8 @@ struct Marking {
     major_from: BTreeMap<String, f64>,
 }
 
-/// The chances of a pair's tokens, how many of them raters marked, and how many errors raters found, and major ones.
+/// The chances of a pair's tokens, the number of those that raters marked, and of errors that raters found,
+/// and major ones.
 #[derive(Default)]
 struct Tokens {
     chances: Vec<[f64; 2]>,
@@ -312,8 +314,8 @@ struct Tokens {
 }
 
 impl Tokens {
-    /// From which chance on a token is major: of those most likely to be marked, as many as raters mark, the share of
-    /// raters' errors that are major.
+    /// The chance above which a token is major: of those most likely to be marked, as many as raters mark,
+    /// the share of raters' errors that are major.
     fn major_from(mut self) -> f64 {
         self.chances.sort_by(|a, b| b[0].total_cmp(&a[0]));
         self.chances.truncate(self.n_marked as usize);
@@ -371,7 +373,7 @@ impl Marking {
     }
 }
 
-/// How many translations of each corpus there are.
+/// Number of translations of each corpus.
 fn corpora(examples: &[Example<'_>]) -> BTreeMap<String, usize> {
     let mut corpora = BTreeMap::new();
     for example in examples {

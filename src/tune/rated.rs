@@ -1,5 +1,5 @@
-//! Rated translations by document, from an mt-metrics-eval folder or the MQM TSV of raters; [`super::lines`] reads them
-//! from JSON lines. It knows no prompt.
+//! Rated translations by document, from an mt-metrics-eval folder or the MQM TSV of raters; [`super::lines`]
+//! reads them from JSON lines. It contains no prompts.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,29 +25,30 @@ use crate::{
 /// A translated document: the segments of one system in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// As the input spells it: `en-de`.
+    /// Language pair as spelled in the input: `en-de`.
     pub pair: String,
     pub system: String,
     pub doc: String,
-    /// Whose scale the ratings are on: the name of the file, or of the set that its lines name; empty where there is
-    /// one.
+    /// Corpus whose scale the ratings are on: the name of the file, or of the set that its lines name; empty
+    /// where there is one.
     pub corpus: String,
     pub segments: Vec<Rated>,
 }
 
-/// A segment and what people said of it.
+/// A segment and its human ratings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rated {
     pub segment: Segment,
     /// The errors that each rater marked.
     pub opinions: Vec<Opinion>,
-    /// A direct assessment, where that is all there is. Unit: standard deviations of the rater; higher is better.
+    /// A direct assessment, where there are no errors. Unit: standard deviations of the rater; higher is
+    /// better.
     pub assessment: Option<f64>,
-    /// How many segments that follow each other were joined into this one.
+    /// Number of consecutive segments that were joined into this one.
     pub n_joined: usize,
 }
 
-/// What one rater marked.
+/// Annotation of one rater.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Opinion {
     /// Empty where the input has one nameless rater.
@@ -79,8 +80,8 @@ impl Rated {
         self.opinions.first().map(|opinion| &opinion.errors)
     }
 
-    /// The mean of the raters' scores. Unit: MQM points, at most 0; 0 also for a segment that has no rater, which
-    /// `opinions` tells apart.
+    /// The mean of the raters' scores. Unit: MQM points, at most 0; 0 also for a segment that has no rater,
+    /// whose `opinions` are empty.
     #[must_use]
     pub fn score(&self, weights: &Weights) -> f64 {
         let sum: f64 = self.opinions.iter().map(|opinion| opinion.score(weights)).sum();
@@ -92,15 +93,15 @@ impl Rated {
 pub type Pair = (String, Lang, Lang);
 
 impl Document {
-    /// What tells documents apart when they are split: all systems' translations of one text go together.
+    /// Name of a document in splits: all systems' translations of one text go together.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}/{}", self.pair, self.doc)
     }
 }
 
-/// The rated translations of these language pairs of a folder, references among the systems; of several raters of a
-/// segment the first by name.
+/// The rated translations of these language pairs of a folder, references among the systems; of several
+/// raters of a segment the first by name.
 ///
 /// # Errors
 /// A pair without ratings, texts that cannot be read, ratings that do not fit them.

@@ -1,5 +1,5 @@
-//! Hidden states of rated translations, cached on disk, so that an interrupted extraction can be resumed and another
-//! fit on the same texts needs none. It fits nothing.
+//! Hidden states of rated translations, cached on disk, so that an interrupted extraction can be resumed and
+//! another fit on the same texts needs none. It fits nothing.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -23,8 +23,8 @@ use crate::{
 /// Translations that are read side by side.
 const BATCH: usize = 64;
 
-/// Sources whose translations are read together: the first of each, then the second, so that what is read of a source
-/// is there when its next translation comes.
+/// Sources whose translations are read together: the first of each, then the second, so that the cached
+/// prefix of a source still exists when its next translation comes.
 const SOURCES: usize = 128;
 
 /// The readings of a folder, all of one model and prompt, after one or several numbers of layers.
@@ -50,12 +50,12 @@ struct Line {
     /// Of prompt and text.
     key: String,
     ends: Vec<usize>,
-    /// Of the fields above and of the states' bytes.
+    /// Hash of the fields above and of the states' bytes.
     sha256: String,
 }
 
 impl Line {
-    /// What `sha256` says of a whole reading.
+    /// Hash of a whole reading, for the field `sha256`.
     fn checksum(key: &str, ends: &[usize], states: &[u8]) -> String {
         let mut hash = Sha256::new();
         hash.update(format!("{key} {}\n", ends.len()));
@@ -70,7 +70,7 @@ impl Line {
 /// A translation that was read.
 #[derive(Clone, Debug, Default)]
 pub struct TokenStates {
-    /// Where each token ends in ` TRANSLATION`, in bytes.
+    /// End of each token in ` TRANSLATION`. Unit: bytes.
     pub ends: Vec<usize>,
     /// Each token's states, scaled: see [`States::features`].
     ///
@@ -158,8 +158,8 @@ fn damaged(index: &Path, line: usize, what: &str) -> Error {
 }
 
 impl Readings {
-    /// Opens a folder, or makes it, for the states after each of `depths` layers, which a reading gives together.
-    /// `name` must tell whatever else the states depend on.
+    /// Opens a folder, or makes it, for the states after each of `depths` layers, which a reading gives
+    /// together. `name` must identify all else that the states depend on.
     ///
     /// # Errors
     /// Files that cannot be read or written.
@@ -173,8 +173,8 @@ impl Readings {
         self.layers.iter().all(|layer| layer.known.contains_key(key))
     }
 
-    /// The name of a translation that has not been read, the same for equal texts under equal prompts; `None` for one
-    /// that has.
+    /// The name of a translation that has not been read, the same for equal texts under equal prompts; `None`
+    /// for one that has.
     ///
     /// # Errors
     /// A prompt that cannot be filled in.
@@ -183,7 +183,7 @@ impl Readings {
         Ok(Some(key).filter(|key| !self.knows(key)))
     }
 
-    /// How many of these have not been read yet.
+    /// Number of these that have not been read yet.
     ///
     /// # Errors
     /// A prompt that cannot be filled in.
@@ -195,8 +195,8 @@ impl Readings {
         Ok(missing)
     }
 
-    /// Reads what is not known yet; `progress` is called with the number done. A translation that does not fit the
-    /// model's context stays unread.
+    /// Reads the missing translations; `progress` is called with the number done. A translation that does not
+    /// fit the model's context stays unread.
     ///
     /// # Errors
     /// The model fails, or a file cannot be written.
@@ -241,7 +241,7 @@ impl Readings {
         self.layers.len() * self.hidden
     }
 
-    /// What was read of a translation.
+    /// The reading of a translation.
     ///
     /// # Errors
     /// When it was not, or the file cannot be read.
@@ -258,8 +258,8 @@ impl Readings {
     }
 }
 
-/// The same translations in chunks of a hundred sources, with the translations of a source next to each other. The
-/// order of sources is pseudorandom, so that any leading part is a fair sample.
+/// Arranges translations in chunks of a hundred sources, with the translations of a source next to each
+/// other. The order of sources is pseudorandom, so that any leading part is a fair sample.
 fn by_turns(new: Vec<(Chat, String)>) -> Vec<(Chat, String)> {
     let mut of_source: BTreeMap<String, Vec<(Chat, String)>> = BTreeMap::new();
     for (chat, text) in new {

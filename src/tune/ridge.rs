@@ -1,5 +1,5 @@
-//! Ridge regression in closed form from sums of products, which add up over batches. A fold is left out by subtracting its
-//! sums. Sums are f64, in a fixed order.
+//! Ridge regression in closed form from sums of products, which add up over batches. A fold is left out by
+//! subtracting its sums. Sums are f64, in a fixed order.
 
 use candle_core::{Device, Tensor};
 
@@ -82,8 +82,8 @@ impl Sums {
         self.n += sign * other.n;
     }
 
-    /// The ridge solution: the least squares per row, with a penalty of `lambda` times the square of every weight of an
-    /// input scaled to a variance of 1.
+    /// The ridge solution: the least squares per row, with a penalty of `lambda` times the square of every
+    /// weight of an input scaled to a variance of 1.
     ///
     /// # Errors
     /// Fewer than two rows.
@@ -142,7 +142,7 @@ impl Sums {
 }
 
 impl Map {
-    /// What the map makes of one row.
+    /// Applies the map to one row.
     #[must_use]
     pub fn of(&self, x: &[f64]) -> Vec<f64> {
         let value = |(weights, bias): (&Vec<f64>, &f64)| {

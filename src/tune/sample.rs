@@ -1,5 +1,5 @@
-//! Subsamples large data: consecutive segments joined into paragraphs, and a seeded sample. The same ratings give the
-//! same sample, whatever other data is read.
+//! Subsamples large data: consecutive segments joined into paragraphs, and a seeded sample. The same ratings
+//! give the same sample, whatever other data is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ const OF_A_SOURCE: usize = 3;
 /// Characters of joined translations at the most; the longest are dear to read, and rare.
 const LONGEST: usize = 1000;
 
-/// How much is drawn of each file.
+/// Size of the sample of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// About as many translations of single segments, in whole sources.
@@ -46,7 +46,7 @@ fn only(mut documents: Vec<Document>, kept: &BTreeSet<Place>) -> Vec<Document> {
     documents
 }
 
-/// What tells a translation: the key of its source, and its system.
+/// Key of a translation: the key of its source, and its system.
 type Place = (String, String);
 
 fn place(pair: &str, rated: &Rated) -> Place {
@@ -133,7 +133,8 @@ fn cuts(numbers: &[usize], name: &str, seed: u64) -> Vec<Vec<usize>> {
     cuts
 }
 
-/// Translations that follow each other as one; none where it would be too long, or where one was not rated for errors.
+/// Translations that follow each other as one; none where it would be too long, or where one was not rated
+/// for errors.
 fn joined(parts: &[&Rated]) -> Option<Rated> {
     let first = parts.first()?;
     let blank = |code: &str| if matches!(code, "zh" | "ja") { "" } else { " " };
@@ -152,7 +153,7 @@ fn joined(parts: &[&Rated]) -> Option<Rated> {
     Some(Rated { segment, opinions, assessment: None, n_joined: parts.len() })
 }
 
-/// What the raters who come at this place marked in each part, moved to where it stands in the whole.
+/// Marks of the raters at this place in each part, moved to their place in the whole.
 fn opinion(parts: &[&Rated], rater: usize, blanks: [&str; 2]) -> Opinion {
     let names: BTreeSet<&str> = parts.iter().map(|part| part.opinions[rater].rater.as_str()).collect();
     let mut at = [0, 0];
@@ -176,7 +177,8 @@ mod tests {
     use super::*;
     use crate::{mqm::Severity, segment::lang::parse_pair};
 
-    /// Six systems' translations of `n_docs` documents of seven segments; the fourth of the first one is missing.
+    /// Six systems' translations of `n_docs` documents of seven segments; the fourth of the first one is
+    /// missing.
     fn documents(n_docs: usize) -> Vec<Document> {
         let (src_lang, tgt_lang) = parse_pair("zh-en").unwrap();
         let rated = |system: &str, doc: &str, seg: usize| {

@@ -1,5 +1,5 @@
-//! The split into training and held-out documents: whole documents, with all their translations, by a hash of their
-//! name. A text in documents of both kinds would leak and is an error.
+//! The split into training and held-out documents: whole documents, with all their translations, by a hash of
+//! their name. A text in documents of both kinds would leak and is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::{Error, rated::Document};
 use crate::segment::trained;
 
-/// What is held out.
+/// Selection of the held-out documents.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HoldOut {
     /// About this share of the documents, drawn by their names and the seed; of 0, none.
@@ -73,8 +73,8 @@ pub fn exclude(documents: &mut Vec<Document>, sources: &[String]) -> usize {
     names.len()
 }
 
-/// Whether a drawn split holds a document out: where the first eight bytes of the sha256 of `SEED/PAIR/DOC`, as a
-/// fraction of 1, are less than the share.
+/// Returns true if a drawn split holds a document out: where the first eight bytes of the sha256 of
+/// `SEED/PAIR/DOC`, as a fraction of 1, are less than the share.
 #[must_use]
 pub fn is_held_out(name: &str, share: f64, seed: u64) -> bool {
     let digest = Sha256::digest(format!("{seed}/{name}"));
@@ -82,12 +82,12 @@ pub fn is_held_out(name: &str, share: f64, seed: u64) -> bool {
     (u64::from_be_bytes(first) as f64 / 2_f64.powi(64)) < share
 }
 
-/// Splits documents. A drawn split leaves out of training what shares text with a held-out document; named documents
-/// are taken at their word.
+/// Splits documents. A drawn split leaves out of training the documents that share text with a held-out
+/// document; named documents are not checked this way.
 ///
 /// # Errors
-/// [`Error::Leak`] when a named split has the same text on both sides; [`Error::Unsuitable`] when it names a document
-/// that there is not, or when nothing is left to train on or to test on.
+/// [`Error::Leak`] when a named split has the same text on both sides; [`Error::Unsuitable`] when it names a
+/// document that does not exist, or when nothing is left to train on or to test on.
 pub fn split(documents: Vec<Document>, by: &HoldOut) -> Result<Split, Error> {
     let names: BTreeSet<String> = documents.iter().map(Document::name).collect();
     let held_out: BTreeSet<String> = match by {
@@ -130,8 +130,8 @@ pub fn split(documents: Vec<Document>, by: &HoldOut) -> Result<Split, Error> {
     }
 }
 
-/// Documents that are not held out but have a telling sentence of one that is, whichever way its source segments are
-/// cut or written: with that one's name and the source segment.
+/// Documents that are not held out but have a distinctive sentence of one that is, whichever way its source
+/// segments are cut or written: with that one's name and the source segment.
 fn shared(documents: &[Document], held_out: &BTreeSet<String>) -> BTreeMap<String, (String, String)> {
     let mut of_held_out: BTreeMap<String, String> = BTreeMap::new();
     for document in documents.iter().filter(|document| held_out.contains(&document.name())) {

@@ -1,5 +1,5 @@
-//! The rules of ARCHITECTURE.md that a program can check, over the text of `src/`. It knows names and lines,
-//! not types: what a type alone could break is for review.
+//! The rules of ARCHITECTURE.md that a program can check, over the text of `src/`: names and lines, not
+//! types. Rules that depend on types are for review.
 
 use std::{
     collections::BTreeSet,
@@ -13,7 +13,7 @@ mod source;
 
 use source::Source;
 
-/// Who may import whom. A room that is not here is not part of the house.
+/// Imports that each room may have. Every room is listed.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("main", &["cli", "console"]),
     (
@@ -60,8 +60,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("parallel", &[]),
 ];
 
-/// Parts of `model` that do not know each other: a backend sees no other backend, and what the backends share sees
-/// none.
+/// Parts of `model` that do not import each other: a backend imports no other backend, and their shared parts
+/// import none.
 const APART: &[(&str, &[&str])] = &[
     ("model/cuda", &["model/cpu"]),
     ("model/cpu", &["model/cuda"]),
@@ -77,7 +77,7 @@ const APART: &[(&str, &[&str])] = &[
 /// Rooms below all others, which any may use.
 const BELOW: &[&str] = &["digest", "random", "files", "panics", "parallel"];
 
-/// One file may do more than its room.
+/// A file with an import beyond its room's.
 const EXCEPTIONS: &[(&str, &str)] = &[("judges/rate", "evidence")];
 
 const MAX_LINES: usize = 500;
@@ -90,24 +90,24 @@ const EMPTY_NAMES: &[&str] =
 const UNSAFE_HOMES: &[&str] =
     &["model/cpu", "model/cuda", "model/weights", "files/descriptor", "files/owner"];
 
-/// Where the network is at home: `models pull`.
+/// Rooms with network access: `models pull`.
 const NETWORK_HOMES: &[&str] = &["card"];
 
-/// Where files are written: the room for it, a pull, which resumes a partial file, and hidden
-/// states, which take hours and are named when they are whole.
+/// Files that write: the room for it, a pull, which resumes a partial file, and hidden states, which take
+/// hours and get their names when they are whole.
 const WRITING_HOMES: &[&str] = &["files", "card/pull", "tune/lower"];
 
-/// Where the time is known: which saved prefix was used least recently.
+/// Files that read the clock: for the least recently used saved prefix.
 const CLOCK_HOMES: &[&str] = &["engine/saved"];
 
 /// Crates that are programs or a part of one.
 const PROGRAMS: &[&str] = &["crates/bench", "crates/console"];
 
-/// Where other programs' options are, or those of this one still are.
+/// Files that name options of other programs, or still of this one.
 const OPTION_HOMES: &[&str] =
     &["card/packages", "judges/m_mad/start", "model/cuda", "model/weights", "model/config"];
 
-/// Where the `cuda` feature may be asked for: its own files, and where a device is chosen.
+/// Files with the `cuda` feature: its own, and the choice of a device.
 const CUDA_HOMES: &[&str] = &["model/cuda", "model/device", "model.rs"];
 
 /// The engine's bookkeeping, which holds integers only.
@@ -116,7 +116,7 @@ const INTEGER_FILES: &[&str] = &["engine/radix", "engine/scheduler", "engine/seq
 /// A literal in a judge that is longer than this reads like a prompt.
 const MAX_LITERAL_CHARS: usize = 240;
 
-/// How a prompt addresses a model.
+/// Beginnings of prompts.
 const PROMPT_CUES: &[&str] = &[
     "You are a",
     "You are an",
@@ -126,9 +126,8 @@ const PROMPT_CUES: &[&str] = &[
     "Based on the source segment",
 ];
 
-/// The program and the crates below it. What one crate may see of another is in their manifests, for the compiler; the
-/// table is about the rooms within each.
-/// Beside each crate the room that it is, where it is a single one.
+/// The program and the crates below it, with the room of each crate that is a single one. Visibility between
+/// crates is in their manifests, for the compiler; the table is about the rooms within each.
 const CRATES: &[(&str, &str)] = &[
     ("crates/bench", "bench"),
     ("crates/console", "console"),
@@ -376,7 +375,7 @@ fn only_the_command_line_prints() {
     expect_none("printing outside cli and console", quiet.flat_map(|s| lines_where(s, prints)));
 }
 
-/// Options are a program's; `console` says which one helps against a library's error.
+/// Options are a program's; `console` adds the helpful one to a library's error.
 #[test]
 fn libraries_name_no_options() {
     let option = regex::Regex::new("--[a-z]").unwrap();
@@ -467,8 +466,8 @@ fn the_library_is_the_rooms_of_the_table() {
     );
 }
 
-/// A kernel's header says what it computes and which test proves it; those of a few lines leave that to what they
-/// include.
+/// A kernel's header says what it computes and which test proves it; those of a few lines leave that to what
+/// they include.
 #[test]
 fn every_kernel_names_the_test_that_proves_it() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");

@@ -1,4 +1,4 @@
-//! `--adapter` on the real program and a tiny model: what it moves, where it is written down, and what is refused.
+//! `--adapter` on the real program and a tiny model: its effect, its records, and rejected adapters.
 
 use std::{
     fs,
@@ -167,7 +167,7 @@ fn an_adapter_is_shown() {
     ");
 }
 
-/// The first line of what a command says of training.
+/// The first line of a command's output about training data.
 fn warning(text: &str) -> Option<&str> {
     text.lines().find(|line| line.contains("was trained on"))
 }
@@ -177,7 +177,7 @@ fn a_run_on_what_its_adapter_was_trained_on_says_so_and_so_does_meta() {
     let small = with_adapters(&["qwen2-all"]);
     let list = small.at("qwen2-all/trained.sha256");
     fs::write(&list, trained(&["One 0", "ONE\u{a0}2", "another text"])).unwrap();
-    // Three segments of two systems, and a warning is printed whoever wants quiet.
+    // Three segments of two systems; a warning is printed even with `--quiet`.
     let (_, text) = said(small.score("out", &["--adapter", "qwen2-all"]));
     let told = "the adapter `qwen2-all` was trained on the sources of 4 of these 6 segments: scores there say nothing \
                 about how good it is";
@@ -227,7 +227,7 @@ fn only_what_is_judged_is_counted() {
     assert!(warning(&text).is_some_and(|told| told.contains("of 2 of these 2 segments")), "{text}");
 }
 
-/// Wherever a run meets human scores.
+/// Every command that sets a run beside human scores warns.
 #[test]
 fn every_command_with_human_scores_warns() {
     let small = with_adapters(&["qwen2-all"]);

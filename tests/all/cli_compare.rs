@@ -1,5 +1,5 @@
-//! `tribunal compare` as a user calls it: systems of one judge, judges on the same translations, and what is refused.
-//! The numbers can be checked by hand.
+//! `tribunal compare` as a user calls it: systems of one judge, judges on the same translations, and rejected
+//! input. The numbers can be checked by hand.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

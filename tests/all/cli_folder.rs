@@ -1,4 +1,4 @@
-//! Run folders that somebody else has made, and results that go to pipes, devices and links: on the real program and a
+//! Run folders from other users, and results that go to pipes, devices and links: on the real program and a
 //! tiny model.
 #![cfg(unix)]
 
@@ -86,7 +86,7 @@ fn a_planted_link_is_not_written_through() {
         symlink(small.at(if name == "materials" { "theses" } else { "thesis" }), other.at("out").join(name))
             .unwrap();
         let (code, text) = said(other.score("out", &[]));
-        // What looks like torn calls is dropped with the link; the others are refused.
+        // Data that resembles torn calls is dropped with the link; the others are rejected.
         assert!(code == 2 || name == "calls.jsonl", "{name}: {text}");
         assert_eq!(small.read("thesis"), "a thesis");
         assert_eq!(fs::read_dir(small.at("theses")).unwrap().count(), 0, "{name}");

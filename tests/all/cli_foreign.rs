@@ -1,5 +1,5 @@
-//! What `run.json` of a folder names, and links in it: nothing outside of the folder is read or written without a word of
-//! the user.
+//! Paths in a folder's `run.json`, and links in it: nothing outside of the folder is read or written without
+//! an option of the user.
 #![cfg(unix)]
 
 use std::{fs, os::unix::fs::symlink};

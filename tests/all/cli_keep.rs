@@ -71,7 +71,7 @@ fn the_hardest_sources_are_written() {
     {"line":1,"doc":"","difficulty":3.0,"source":"Break a leg!"}
     {"line":3,"doc":"","difficulty":5.0,"source":"It rains cats and dogs."}
     "#);
-    // The run is there already: another threshold asks nothing.
+    // The run exists already: another threshold needs no call.
     tribunal(dir.path(), &format!("{DIFFICULTY} --keep 5")).unwrap();
     assert_eq!(
         (read("run/kept.txt").as_str(), read("run/kept.jsonl").lines().count()),

@@ -1,5 +1,5 @@
-//! PROMPTCUE from the command line: sets that are built, a scripted model that is asked about them, answers that
-//! are scored, and the messages that bad input gets.
+//! PROMPTCUE from the command line: building sets, a scripted model's answers, their scores, and the messages
+//! for bad input.
 
 use std::{collections::BTreeMap, fmt::Write, path::Path, sync::Arc};
 
@@ -54,7 +54,7 @@ fn promptcue_run_and_score() {
     {"id":3,"review":"MQM annotations:\n\"goes\" - grammar - 30"}
     {"id":5,"review":"MQM annotations:\n\"went\" - no-error - 1"}
     "#);
-    // A second time nothing is asked, and another question is refused.
+    // A second time no call is made, and another question is rejected.
     assert!(run(arguments("strict")).0.is_ok());
     assert_eq!(std::fs::read_to_string(out.join("answers.jsonl")).unwrap(), answers);
     assert!(run(arguments("paper")).0.unwrap_err().contains("holds answers from another run"));
@@ -121,8 +121,8 @@ fn judge(scenario: &str, preset: Preset) -> RubricMqm {
     RubricMqm::new(&settings(preset), &Options::read(&options)).unwrap()
 }
 
-/// Wherever the mark is, every category may be said of a span of either text: the form of an answer does not
-/// tell an omission from a mistranslation.
+/// At any mark, every category is allowed for a span of either text: the form of an answer does not tell an
+/// omission from a mistranslation.
 #[test]
 fn the_form_does_not_reveal_the_category() {
     for scenario in ["deeprubric-100", "gemba"] {
@@ -161,8 +161,8 @@ fn recorded(id: usize, category: &str, severity: &str) -> Answer {
     Answer { id, review: None, category: Some(category.into()), severity: Some(severity.into()) }
 }
 
-/// RUBRIC-MQM, Table 4, category of MIS, from the shares that Table 9 prints. The set's gold labels are paths:
-/// read as they stand, no answer was right.
+/// RUBRIC-MQM, Table 4, category of MIS, from the shares that Table 9 prints. The set's gold labels are
+/// paths: read as they stand, no answer was right.
 #[test]
 fn the_category_figures_of_mis_follow_from_its_distribution() {
     let rows = [
@@ -269,8 +269,8 @@ fn sets_are_built_balanced_and_in_scripts_without_spaces() {
     assert!(cells("mis", "5").unwrap_err().contains("an even size"));
 }
 
-/// WMT23's zh-en has enough for MIS and PTB as published, and for all of GEN but four cells. The paper filled those
-/// up from WMT22, as far as that goes (punctuation 46, word order 35, untranslated 33).
+/// WMT23's zh-en has enough for MIS and PTB as published, and for all of GEN but four cells. The paper filled
+/// those up from WMT22, as far as that goes (punctuation 46, word order 35, untranslated 33).
 #[test]
 fn the_papers_sets_are_built_from_its_data() {
     let Some(data) = published_data() else { return };

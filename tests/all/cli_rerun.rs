@@ -1,5 +1,5 @@
-//! `tribunal rerun` on the real program and tiny models: the new folder describes the run as it was made again, so that it
-//! can be verified and repeated in its turn.
+//! `tribunal rerun` on the real program and tiny models: the new folder describes the repeated run, so that
+//! it can be verified and repeated in its turn.
 
 use std::fs;
 

@@ -45,7 +45,7 @@ fn example(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join(name).display().to_string()
 }
 
-/// What a command prints, and its exit code; or its error.
+/// Output of a command and its exit code, or its error.
 fn tribunal(args: &[&str]) -> Result<(String, ExitCode), String> {
     program_with(seat, args)
 }
@@ -147,7 +147,7 @@ fn no_gpu(_: &ModelSpec, _: &Resources, _: Sampling) -> tribunal::eval::Result<M
     Err(tribunal::engine::DeviceError::NotBuilt("cuda".into()).into())
 }
 
-/// What `--dry-run` prints of four verdicts, where the model cannot be had.
+/// Output of `--dry-run` on four verdicts, with a model that is not available.
 fn planned(load: ModelLoader, model: &str, out: &str, more: &[&str]) -> Result<(String, bool), String> {
     let more = [&["--dry-run", "--limit", "2"][..], more].concat();
     let files = files();
@@ -179,7 +179,7 @@ fn a_run_on_a_gpu_is_planned_where_there_is_none() {
     let (text, _) =
         self::planned(no_gpu, "qwen2.5-7b-instruct", "never", &["--device-memory", "8GiB"]).unwrap();
     assert!(text.contains("does not fit into 8.00 GiB"), "{text}");
-    // The context that is asked for, not the model's.
+    // The context of the command, not the model's.
     let short = ["--device-memory", "16GiB", "--context", "4096"];
     let (text, _) = self::planned(no_gpu, "qwen2.5-7b-instruct", "never", &short).unwrap();
     assert!(text.contains("cache (4096 tokens)") && text.contains("; fits into 16.00 GiB"), "{text}");

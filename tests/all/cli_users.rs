@@ -1,5 +1,5 @@
-//! What first users stumble over: what is refused before a run, language pairs, numbers of segments, what is printed last.
-//! The model is scripted.
+//! Common mistakes of first users: input rejected before a run, language pairs, numbers of segments, the last
+//! lines of the output. The model is scripted.
 
 use std::{fs, path::Path, process::ExitCode, sync::Arc};
 
@@ -24,7 +24,7 @@ fn seat(model: &ModelSpec, _: &Resources, sampling: Sampling) -> tribunal::eval:
     Ok(Models::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() }))
 }
 
-/// Nothing may be loaded.
+/// A loader that fails the test.
 fn no_model(_: &ModelSpec, _: &Resources, _: Sampling) -> tribunal::eval::Result<Models> {
     Err(std::io::Error::other("a model was loaded").into())
 }
@@ -122,7 +122,7 @@ fn never(_: &Chat) -> Reply {
     panic!("everything is judged already")
 }
 
-/// A model that must not be asked.
+/// A model that fails the test when it is called.
 #[expect(clippy::unnecessary_wraps, reason = "the type of a seat")]
 fn nobody_is_asked(model: &ModelSpec, _: &Resources, sampling: Sampling) -> tribunal::eval::Result<Models> {
     let panel = Panel::new(Arc::new(Rule(never)), sampling);
@@ -177,9 +177,9 @@ fn texts_are_judged_and_compared_in_one_command() {
     assert!(text.contains("differences from `") && text.contains("p bootstrap"), "{text}");
     assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
     assert!(Path::new(&out).join("verdicts.jsonl").is_file());
-    // A model in the file of options, for every command that takes one, is no obstacle where nothing is judged.
+    // A model in the file of options, for every command that takes one, is no obstacle where no judge runs.
     assert!(with(no_model, dir.path(), &["compare", &out, "--model=scripted"]).is_ok());
-    // How they are judged is said as to `score`, how they are compared stays out of the run.
+    // The options of judging are passed to `score`, those of comparing stay out of the run.
     let (again, scored) = (file("again"), file("scored"));
     let how =
         ["--device", "cpu", "--context", "4096", "--kv_cache=1GiB", "--preset", "strict", "--jobs", "1"];
@@ -193,7 +193,7 @@ fn texts_are_judged_and_compared_in_one_command() {
     assert_eq!(verdicts(&again), verdicts(&scored));
 }
 
-/// What a mistake is answered with: part of the message, for each.
+/// Mistakes, each with a part of its message.
 #[test]
 fn mistakes_with_files_and_options_are_answered_with_what_to_do() {
     let dir = texts();

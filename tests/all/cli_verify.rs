@@ -1,5 +1,5 @@
-//! `tribunal verify` and `rerun` on the real program and a tiny model: what is confirmed, and what each change of a
-//! folder is called.
+//! `tribunal verify` and `rerun` on the real program and a tiny model: confirmed folders, and the message for
+//! each change of a folder.
 
 use std::fs;
 

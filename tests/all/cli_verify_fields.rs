@@ -1,5 +1,5 @@
-//! `tribunal verify` on a finished run of which one field after the other is another: each change is found, or the docs say
-//! that the field is not checked.
+//! `tribunal verify` on a finished run with one changed field at a time: each change is found, or the docs
+//! list the field as unchecked.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +25,7 @@ fn unchecked() -> BTreeMap<String, BTreeSet<String>> {
     fields
 }
 
-/// Whether a field, by its path, is among the patterns or below one of them.
+/// The pattern that a field's path matches, or that it is below; `None` if there is none.
 fn matched<'a>(path: &str, patterns: &'a BTreeSet<String>) -> Option<&'a String> {
     let is = |pattern: &&String| {
         let mut path = path.split('.');
@@ -90,7 +90,7 @@ fn changes(value: &Value, path: &str) -> Vec<Value> {
     changed
 }
 
-/// What a change of a file leads to: whether it is found.
+/// Verifies a folder with a changed file: true if the change is found, and the output.
 fn is_found(small: &SmallRun, file: &str, text: &str) -> (bool, String) {
     let path = small.at("out").join(file);
     let before = fs::read(&path).unwrap();
@@ -168,7 +168,7 @@ fn every_field_is_checked_or_declared_unchecked() {
         for &line in lines {
             check_line(&small, file, line, of(file), &mut seen);
         }
-        // A model of no hub has neither of these, and a run that nobody merged not that.
+        // A model without a hub has neither of these, and a run that was not merged lacks that one.
         let absent = ["merged", "origin.models.*.revision", "origin.models.*.sources.*"];
         let idle: Vec<_> =
             of(file).difference(&seen).filter(|name| !absent.contains(&name.as_str())).collect();
@@ -178,7 +178,7 @@ fn every_field_is_checked_or_declared_unchecked() {
     assert_eq!(code, 0, "{text}");
 }
 
-/// The fields that `verify --without-model` says it does not check.
+/// The fields that `verify --without-model` lists as unchecked.
 fn named_unchecked(small: &SmallRun) -> BTreeMap<String, BTreeSet<String>> {
     let (code, text) = said(small.tribunal(&["verify", "out", "--without-model", "--json"]));
     assert_eq!(code, 0, "{text}");
@@ -225,7 +225,7 @@ fn what_only_the_model_confirms_is_named() {
     }
 }
 
-/// Changes of a whole file: what is done to its bytes, and what `verify` says.
+/// Changes of a whole file: the change of its bytes, and the message of `verify`.
 #[test]
 fn every_file_is_missed_and_so_is_its_end() {
     let small = finished();

@@ -1,5 +1,5 @@
-//! The program on a GPU, or on the emulated one of `scripts/cuda/emulated.sh`: runs end to end, and what goes wrong is said.
-//! The engine's own tests are in its crate. Where there is no GPU the tests say so and pass; with
+//! The program on a GPU, or on the emulated one of `scripts/cuda/emulated.sh`: runs end to end, and error
+//! messages. The engine's own tests are in its crate. Without a GPU the tests print a note and pass; with
 //! `TRIBUNAL_TEST_GPU=1` that is a failure.
 #![expect(clippy::print_stderr, reason = "a test that does not run says so")]
 
@@ -25,7 +25,7 @@ fn gpu() -> Option<Device> {
     }
 }
 
-/// Runs the binary with the emulated GPU as some variables say.
+/// Runs the binary with the emulated GPU, configured by variables.
 fn score(out: &Path, model: &Path, method: &str, variables: &[(&str, &str)], more: &[&str]) -> Output {
     let examples = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("examples/en-de");
     let mut command = Command::new(env!("CARGO_BIN_EXE_tribunal"));
@@ -56,7 +56,7 @@ fn with_long_context(name: &str, folder: &Path) -> PathBuf {
     model
 }
 
-/// Whether the driver is the emulated one, whose behaviour variables change.
+/// Returns true if the driver is the emulated one, whose behaviour variables change.
 fn is_emulated() -> bool {
     std::env::var_os("TRIBUNAL_TEST_EMULATED").is_some()
 }
@@ -103,8 +103,8 @@ fn fsp_runs_end_to_end_and_what_goes_wrong_is_said() {
     assert_eq!(verdicts("lost"), verdicts("whole"));
 }
 
-/// Mixtures of experts and hybrids judge from text to verdicts, with the same bytes on one card and on two, whatever the batch; so do
-/// dense models whose scores are capped, normed late or scaled by position.
+/// Mixtures of experts and hybrids judge from text to verdicts, with the same bytes on one card and on two,
+/// whatever the batch; so do dense models whose scores are capped, normed late or scaled by position.
 #[test]
 fn models_of_2026_judge_end_to_end() {
     if gpu().is_none() || !is_emulated() {
@@ -167,7 +167,8 @@ fn an_adapter_is_signed_and_without_one_nothing_more_is_launched() {
     assert!(!run.contains("adapter_sha256"), "{run}");
 }
 
-/// Kernels of a step start before the one before them has ended, where their code waits for it; the verdicts are the same.
+/// Kernels of a step start before the one before them has ended, where their code waits for it; the verdicts
+/// are the same.
 #[test]
 fn kernels_that_wait_by_themselves_are_started_early() {
     if gpu().is_none() || !is_emulated() {
@@ -189,7 +190,7 @@ fn kernels_that_wait_by_themselves_are_started_early() {
     assert_eq!((early, after), (0, verdicts));
 }
 
-/// Runs `tribunal selftest` on an emulated card with these variables: what it said, and its exit code.
+/// Runs `tribunal selftest` on an emulated card with these variables: its output, and its exit code.
 fn selftest(variables: &[(&str, &str)], more: &[&str]) -> (String, Option<i32>) {
     let output = Command::new(env!("CARGO_BIN_EXE_tribunal"))
         .arg("selftest")
@@ -233,7 +234,7 @@ fn a_wrong_kernel_is_found_and_named() {
         let (said, code) = selftest(&[("TRIBUNAL_EMULATED_WRONG_KERNEL", kernel)], &[]);
         assert!(code == Some(1) && said.contains(found), "{kernel}: {said}");
     }
-    // As after a kernel that touched memory that is not its own.
+    // As after a kernel that accessed memory outside its buffers.
     let (said, code) = selftest(&[("TRIBUNAL_EMULATED_LOST_AFTER", "5")], &[]);
     assert!(
         code == Some(1) && said.contains("the GPU failed") && said.contains("--gpu-kernels proven"),
@@ -241,8 +242,8 @@ fn a_wrong_kernel_is_found_and_named() {
     );
 }
 
-/// A run on a card that was not checked yet checks it, in a process of its own: a kernel that is wrong, or does not end, is not
-/// taken, the verdicts are the same, and `run.json` says which kernels it were.
+/// A run on an unchecked card checks it, in a process of its own: a kernel that is wrong, or does not end, is
+/// not taken, the verdicts are the same, and `run.json` names the kernels.
 #[test]
 fn a_run_on_a_wrong_card_takes_other_kernels() {
     if gpu().is_none() || !is_emulated() {
@@ -291,7 +292,8 @@ fn a_run_on_a_wrong_card_takes_other_kernels() {
     assert_eq!(plain.1, verdicts);
 }
 
-/// What a run with faults that begin in its middle leaves: what it said, its exit code, the verdicts in its journal.
+/// Results of a run with faults that begin in its middle: its output, its exit code, the verdicts in its
+/// journal.
 fn broken_off(out: &Path, variables: &[(&str, &str)]) -> (String, Option<i32>, Vec<String>) {
     let cuda = ["--device", "cuda", "--kv-cache", "8MiB", "--jobs", "1", "--no-drafts"];
     let output = score(out, &tiny("qwen2"), "gemba-sqm", variables, &cuda);
@@ -336,8 +338,8 @@ fn a_step_that_hangs_ends_the_run_with_what_is_finished() {
     assert_eq!(verdicts("hung"), verdicts("whole"));
 }
 
-/// A kernel that goes wrong in the middle of a run is found by a step that is computed again: verdicts since the last one that
-/// agreed are taken out, and the run goes on by other kernels to the same bytes.
+/// A kernel that goes wrong in the middle of a run is found by a step that is computed again: verdicts since
+/// the last one that agreed are taken out, and the run goes on by other kernels to the same bytes.
 #[test]
 fn a_kernel_that_goes_wrong_is_found_while_running() {
     if gpu().is_none() || !is_emulated() {
@@ -384,7 +386,7 @@ fn a_kernel_that_goes_wrong_is_found_while_running() {
     assert_eq!(verdicts("wrong"), verdicts("whole"));
 }
 
-/// A variable that is no number is refused by its name, whatever the command. An empty one counts as none.
+/// A variable that is no number is rejected by its name, whatever the command. An empty one counts as none.
 #[test]
 fn variables_that_are_no_numbers_are_refused_by_name() {
     let number = "it must be a whole number or `off`";
@@ -417,7 +419,8 @@ fn cards_that_read_other_bytes_from_each_other_are_named() {
     assert!(code == Some(0) && said.contains("GPU 0 reads other bytes from the memory of GPU 1"), "{said}");
 }
 
-/// Another process takes all memory in the middle of a run: it goes on, without recordings, to the same verdicts.
+/// Another process takes all memory in the middle of a run: it goes on, without recordings, to the same
+/// verdicts.
 #[test]
 fn memory_that_another_process_takes_ends_no_run() {
     if gpu().is_none() || !is_emulated() {
@@ -442,7 +445,8 @@ fn memory_that_another_process_takes_ends_no_run() {
     }
 }
 
-/// Cards that are too small, and drivers that are too old, are refused in words that say what would do.
+/// Cards that are too small, and drivers that are too old, are rejected with a message that names sufficient
+/// ones.
 #[test]
 fn what_does_not_fit_is_refused_with_what_does() {
     if gpu().is_none() || !is_emulated() {

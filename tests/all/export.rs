@@ -1,5 +1,5 @@
-//! `tribunal export`, and human annotations as one more judge: every format from a run made by hand, and back again
-//! where there is a reader.
+//! `tribunal export`, and human annotations as one more judge: every format from a run made by hand, and back
+//! again where there is a reader.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::fakes::program;
 
 mod readers;
 
-/// What a command prints; or its error.
+/// Output of a command, or its error.
 fn tribunal(root: &Path, args: &[&str]) -> Result<String, String> {
     let named = |text: String| text.replace(&root.display().to_string(), "out");
     program(args).map(|(text, _)| named(text)).map_err(named)

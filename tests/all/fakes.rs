@@ -1,4 +1,4 @@
-//! What tests of the program put in the place of real things, beside what they share with those of other crates.
+//! Test doubles of the program's tests, beside those shared with other crates.
 
 mod gguf;
 mod noise;

@@ -1,4 +1,5 @@
-//! Each family of models judges from text to verdicts, and writes the same bytes whatever the threads and the batch.
+//! Each family of models judges from text to verdicts, and writes the same bytes whatever the threads and the
+//! batch.
 
 use std::{fs, path::Path, process::Command};
 
@@ -17,7 +18,7 @@ fn with_long_context(name: &str, folder: &Path) {
     fs::write(path, config.to_string()).unwrap();
 }
 
-/// The verdicts of a run, or what was said.
+/// The verdicts of a run, or its messages.
 fn verdicts(model: &Path, method: &str, more: &[&str]) -> String {
     let out = tempfile::tempdir().unwrap();
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/en-de");

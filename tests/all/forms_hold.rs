@@ -1,5 +1,5 @@
-//! Every form that a strict judge asks for, answered by random weights: each answer is whole and valid, and each span
-//! is verbatim. A plain reading of the forms checks what the engine's compiler of grammars promises.
+//! Every form of a strict judge, answered by random weights: each answer is whole and valid, and each span is
+//! verbatim. A plain reading of the forms checks what the engine's compiler of grammars promises.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -129,7 +129,7 @@ fn answers_of_random_weights_are_valid_and_their_spans_verbatim() {
     println!("{} forms, {n} answers, {n_spans} spans", forms.len());
 }
 
-/// Whether an answer is what its form says, and how many spans it has.
+/// Returns true if an answer matches its form, and adds to the number of its spans.
 fn holds(form: &ResponseFormat, answer: &str, n_spans: &mut usize) -> bool {
     match form {
         ResponseFormat::Text => true,
@@ -218,7 +218,7 @@ impl Schema<'_> {
     }
 }
 
-/// Where an answer that the layout begins to read at `from` may end; plainly, and as slow as that is.
+/// Possible ends of an answer that the layout begins to read at `from`, by a plain and slow method.
 fn ends(layout: &Layout, texts: &BTreeMap<String, String>, answer: &str, from: usize) -> BTreeSet<usize> {
     let step = |heads: &BTreeSet<usize>, part: &Layout| -> BTreeSet<usize> {
         heads.iter().flat_map(|&head| ends(part, texts, answer, head)).collect()

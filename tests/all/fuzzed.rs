@@ -1,5 +1,6 @@
-//! Bounded runs of the fuzz targets in `fuzz/`: the seeds, mutated without a pattern but the same way each time. Nothing
-//! may panic, hang or ask for memory without bound; `scripts/fuzz.sh` takes longer, and `cargo fuzz` searches further.
+//! Bounded runs of the fuzz targets in `fuzz/`: the seeds, with pseudorandom mutations that are the same each
+//! time. Nothing may panic, hang or allocate memory without bound; `scripts/fuzz.sh` takes longer, and
+//! `cargo fuzz` searches further.
 
 use std::{
     fs,
@@ -12,7 +13,7 @@ use tribunal::random::SplitMix;
 #[path = "../../fuzz/src/lib.rs"]
 mod targets;
 
-/// Mutations of each seed in this run. `TRIBUNAL_FUZZ` may say how many of each target there are to be instead.
+/// Mutations of each seed in this run. `TRIBUNAL_FUZZ` overrides it with a number for each target.
 const MUTATIONS: usize = 400;
 
 /// Bytes that formats give a meaning to.

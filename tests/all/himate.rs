@@ -1,4 +1,4 @@
-//! HiMATE against a scripted model. Here are its questions and what the model says; the tests are in the modules, by
+//! HiMATE against a scripted model: its questions and the model's answers. The tests are in the modules, by
 //! theme.
 
 use std::{fmt::Write, process::ExitCode, sync::Arc};
@@ -26,7 +26,7 @@ const CORRECTED: &str = "Error has been corrected.";
 const SAME: &str =
     "No significant difference between the original translation and the corrected Translation.";
 
-/// What calls each stage.
+/// Beginning of each stage's prompt.
 const EVALUATE: &str = "Please check if there are errors in the translation";
 const CORRECT: &str = "please correct the errors in the translation";
 const COMPARE: &str = "determine whether the error mentioned previously";
@@ -71,7 +71,8 @@ fn consent(agree: &str) -> String {
     serde_json::json!({ "explanation": "", "agree": agree }).to_string()
 }
 
-/// A cast in which mistranslation finds a major error, compared with this log-probability, and all else is well.
+/// A cast in which mistranslation finds a major error, compared with this log-probability, and all else is
+/// well.
 fn cast(comparison: &str, logprob: f64) -> Cast {
     compared(Cast::new(), &[], comparison, &[logprob / 2.0, logprob / 2.0])
         .on(&[CORRECT], &[r#"{"correction": "Er saß am Ufer."}"#])
@@ -92,14 +93,14 @@ fn show(verdict: &Result<Verdict, Error>) -> String {
     }
 }
 
-/// The same cast with a discussion.
+/// Adds a discussion to a cast.
 fn talk(cast: Cast, opinions: &[&String], consents: &[&String]) -> Cast {
     let opinions: Vec<_> = opinions.iter().map(|text| text.as_str()).collect();
     let consents: Vec<_> = consents.iter().map(|text| text.as_str()).collect();
     cast.on(&[TIER1], &opinions).on(&[TIER2], &consents)
 }
 
-/// Who spoke at which stage after the evaluations, one call a line.
+/// The role of each call after the evaluations, one call a line.
 fn roles(calls: &[Call]) -> String {
     let later = calls.iter().filter(|call| !call.step.to_string().starts_with("evaluate"));
     later.map(|call| [call.step.to_string().as_str(), " ", call.role.name(), "\n"].concat()).collect()

@@ -149,7 +149,7 @@ fn damaged(change: impl Fn(&mut Vec<(String, Value)>)) -> String {
     damaged_with(change, None)
 }
 
-/// The same with one more tensor in the file.
+/// The message for such a file with one more tensor.
 fn damaged_with(change: impl Fn(&mut Vec<(String, Value)>), more: Option<&(&str, QTensor)>) -> String {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("m.gguf");

@@ -1,5 +1,5 @@
-//! Strict judges against the engine with a model of random weights: whatever their forms allow is an answer that
-//! they can read. The prompts are not shown to the model; their forms are.
+//! Strict judges against the engine with a model of random weights: the judges can read every answer that
+//! their forms allow. The prompts are not shown to the model; their forms are.
 
 use std::{fmt::Write, sync::Arc};
 
@@ -115,7 +115,7 @@ fn an_answer_that_its_budget_closed_gives_no_verdict() {
     }
 }
 
-/// A model of noise: whatever it says, a form holds it.
+/// A model of noise: every answer matches its form.
 #[test]
 fn answers_hold_by_construction_with_a_model_of_noise() {
     let engine = Arc::new(tiny_engine("qwen2", 16, 2048));
@@ -135,7 +135,7 @@ fn answers_hold_by_construction_with_a_model_of_noise() {
         let panel = Panel::new(noise, Sampling { temperature: 1.0, seed: 3, ..Sampling::default() });
         let (mut verdicts, calls) = judged(&judge, &panel, &document()[..1]);
         let verdict = verdicts.remove(0);
-        // Noise fills every string, so that a budget may end an answer; what it says always has its form.
+        // Noise fills every string, so that a budget may end an answer; the answer always has its form.
         let held = matches!(&verdict, Ok(_) | Err(Error::Truncated(_)));
         assert!(held, "{request}: {verdict:?}");
         let stages: Vec<String> = calls.into_iter().map(|call| call.step.to_string()).collect();

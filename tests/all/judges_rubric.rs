@@ -140,7 +140,7 @@ fn options() {
     assert_eq!(chat.messages()[2].content, r#"{"errors":[{"category":"grammar","span":"t","severity":9}]}"#);
 }
 
-/// A reference is shown where it is asked for and the preset has words for it.
+/// A reference is shown where it is requested and the preset has words for it.
 #[test]
 fn references() {
     let with = Settings { has_references: true, ..settings(Preset::Strict) };

@@ -18,9 +18,9 @@ use crate::{
     judges_rubric::recorded,
 };
 
-/// What the published code sends, byte for byte: length and SHA-256 of its list of messages, as compact JSON
-/// (`[{"role":"system","content":...},...]`), for the texts below. Columns:
-/// scenario, reference, marks, length, SHA-256. `scripts/golden_rubric_mqm.py` printed it from a clone.
+/// Messages of the published code, byte for byte: length and SHA-256 of its list of messages, as compact JSON
+/// (`[{"role":"system","content":...},...]`), for the texts below. Columns: scenario, reference, marks,
+/// length, SHA-256. `scripts/golden_rubric_mqm.py` printed it from a clone.
 ///
 /// Source: trotacodigos/Rubric-MQM at 6221019d9ba9998d494a9ba51c60864b2da48c3d, `rubric_mqm/prompt.py` for
 /// `deeprubric-100` and `rubric_mqm/slot_scenarios/*.py` for the others, called as `rubric_mqm/worker.py` and
@@ -108,7 +108,7 @@ fn asked_about_marks(options: &str, segment: &Segment) -> Chat {
     chat
 }
 
-/// What the `code` judge makes of one recorded answer.
+/// Errors and score of the `code` judge for one recorded answer.
 fn as_code(scenario: &str, answer: &str) -> (Vec<(String, Severity, f64)>, f64) {
     let judge = judge(&format!("rubric-mqm:scenario={scenario},shots=0"), &settings(Preset::Code));
     let verdict = run(&judge, &Script::says(answer), &document()[..1]).remove(0).unwrap();

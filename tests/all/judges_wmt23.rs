@@ -1,5 +1,5 @@
-//! What the scoring of judges does to errors that are known to be right: the raters' own, on WMT23. The data is read
-//! from `TRIBUNAL_DATA`; without it the tests say so and pass.
+//! The scoring of judges on errors that are known to be right: the raters' own, on WMT23. The data is read
+//! from `TRIBUNAL_DATA`; without it the tests print a note and pass.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,14 +27,14 @@ fn named(errors: &[ErrorSpan]) -> Vec<ErrorSpan> {
     errors.iter().map(unplaced).collect()
 }
 
-/// How many errors are left if one span and one type are one error wherever the span stands.
+/// Number of errors that remain if one span and one type are one error wherever the span stands.
 fn distinct(errors: &[ErrorSpan]) -> usize {
     let spans = errors.iter().filter(|error| !error.span.is_empty());
     let keys: BTreeSet<_> = spans.map(|error| (error.side, &error.span, &error.category)).collect();
     keys.len() + errors.iter().filter(|error| error.span.is_empty()).count()
 }
 
-/// What is left of the errors of units of this length.
+/// Numbers of errors that remain of units of this length.
 #[derive(Debug, Default, PartialEq)]
 struct Left {
     n_errors: usize,
@@ -75,8 +75,8 @@ fn whole(document: &Document) -> (String, String, Vec<ErrorSpan>) {
     (join(|segment| &segment.source), join(|segment| &segment.hypothesis), errors)
 }
 
-/// The shares of the raters' errors, in percent, that are lost in segments and in documents: before, when one span and
-/// one type was one error, and now, when as many stay as the span has occurrences.
+/// The shares of the raters' errors, in percent, that are lost in segments and in documents: if one span and
+/// one type are one error, and if as many stay as the span has occurrences.
 #[test]
 fn hardly_any_of_the_raters_errors_is_lost_as_a_repeat() {
     let mut table = String::new();
@@ -123,8 +123,8 @@ fn of_both_lengths(documents: &[Document]) -> (usize, Vec<Vec<&Segment>>) {
     (n, sources.into_values().filter(is_mixed).collect())
 }
 
-/// Pairs of translations of one source of which only one is longer than a segment; and of these, pairs that the old
-/// weights ordered as neither weighting does, the raters' errors judged.
+/// Pairs of translations of one source of which only one is longer than a segment; and of these, pairs that
+/// the old weights ordered as neither weighting does, the raters' errors judged.
 fn reordered(documents: &[Document], mixed: &[Vec<&Segment>]) -> (usize, usize) {
     let segments = documents.iter().flat_map(|document| &document.segments);
     let errors: BTreeMap<(&str, usize), &[ErrorSpan]> = segments
@@ -178,7 +178,7 @@ fn fsp_weighs_all_translations_of_a_source_alike() {
     }
 }
 
-/// What `probe` marks without a model is what raters marked too: at least nine of ten, by pair.
+/// Marks of `probe` without a model agree with the raters': at least nine of ten, by pair.
 #[test]
 fn what_rule_based_checks_mark_raters_marked_too() {
     let mut table = String::new();

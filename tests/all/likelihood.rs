@@ -1,4 +1,4 @@
-//! The judge `likelihood`: what it asks, what it makes of it, and that this is what the model itself would say.
+//! The judge `likelihood`: its requests and scores, which agree with the model's own values.
 
 use std::{fs, path::Path, sync::Arc};
 
@@ -19,7 +19,8 @@ fn doc() -> Settings {
     Settings { granularity: Some(Granularity::Doc), ..Settings::default() }
 }
 
-/// The score of the first segment: each German word costs 1, 3 without English in front; each English word 2 and 5.
+/// The score of the first segment: each German word costs 1, 3 without English in front; each English word 2
+/// and 5.
 fn score(options: &str) -> f64 {
     let panel = panel(|prompt, word| {
         let is_german = document().iter().any(|segment| segment.hypothesis.contains(word));

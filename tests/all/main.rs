@@ -1,5 +1,5 @@
-//! The program as a whole: modules are named after the room, or the method, that they test. What a single crate can be
-//! tested with is in its own folder `tests`.
+//! The program as a whole: modules are named after the room, or the method, that they test. Tests of a single
+//! crate are in its own folder `tests`.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod architecture;

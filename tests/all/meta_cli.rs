@@ -1,5 +1,5 @@
-//! `tribunal meta` and `compare` as a user calls them, on a small test set written here: tables,
-//! JSON, exit codes, and what bad input is told. The numbers can be checked by hand.
+//! `tribunal meta` and `compare` as a user calls them, on a small test set written here: tables, JSON, exit
+//! codes, and the messages for bad input. The numbers can be checked by hand.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ pub fn write(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-/// What every system has translated.
+/// Every system's translations.
 const OUTPUT: [&str; 4] = ["eins", "zwei Worte", "drei", "vier"];
 
 /// Three systems and a reference, four segments in two documents; the third segment has no human score.

@@ -1,5 +1,5 @@
-//! `tribunal meta` on judges that saw documents as one text: which gold they are compared with, where their spans
-//! are, what is refused. The numbers can be checked by hand.
+//! `tribunal meta` on judges that saw documents as one text: the gold scores that they are compared with, the
+//! places of their spans, rejected input. The numbers can be checked by hand.
 
 use std::path::{Path, PathBuf};
 
@@ -55,7 +55,7 @@ fn verdict(system: &str, doc: &str, segs: &[usize], score: Option<f64>) -> Value
     })
 }
 
-/// The same on all documents of all systems: scores by system and document.
+/// Verdicts on all documents of all systems: scores by system and document.
 pub fn verdicts(scores: [[Option<f64>; 3]; 3]) -> Vec<Value> {
     let docs: [(&str, &[usize]); 3] = [("d1", &[0, 1]), ("d2", &[2]), ("d3", &[3, 4])];
     let of = |(system, row): (&&str, [Option<f64>; 3])| {
@@ -162,13 +162,14 @@ fn systems_are_compared_on_the_documents_that_all_have() {
     );
     // On d2 alone the judge equals the raters: B 0, A -2, C -5. Over all segments the raters have A, B, C.
     assert_eq!(values(&told(&["--json"])), [("Doc".to_owned(), 1.0)]);
-    // Each on its own: what C has no verdict on is not counted for it on either side.
+    // Each on its own: translations without a verdict of C are not counted for it on either side.
     let each = told(&["--coverage", "each"]);
     assert!(each.contains("means over the documents that both scored, each system's own"), "{each}");
     assert_eq!(values(&told(&["--coverage", "each", "--json"])), [("Doc".to_owned(), 1.0)]);
 }
 
-/// Runs with `--subset` or `--limit` have some of the documents; the raters' order over all of them is another.
+/// Runs with `--subset` or `--limit` have some of the documents; the raters' order over all of them is
+/// another.
 #[test]
 fn systems_of_a_part_are_compared_on_that_part() {
     let dir = testset();
@@ -211,7 +212,8 @@ fn a_partial_run_in_the_table_leaves_whole_documents_to_all() {
         let compared = &json["directions"][0]["compared"];
         // (B, 0) has no verdict; (B, 1) and (C, 3) stand in documents that are not whole.
         assert_eq!((&compared["left_out"], &compared["in_cut_documents"]), (&json!(3), &json!(2)));
-        // Doc has a verdict on every document; Seg is compared on the three segments that it and the raters have.
+        // Doc has a verdict on every document; Seg is compared on the three segments that it and the raters
+        // have.
         let metrics = &json["directions"][0]["metrics"];
         assert_eq!([0, 1].map(|nth| metrics[nth]["units_left_out_of_means"].clone()), [json!(0), json!(2)]);
     }

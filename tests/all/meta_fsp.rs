@@ -1,4 +1,4 @@
-//! FSP's system ranking accuracy: what runs of any granularity are compared on, over one direction and over several.
+//! FSP's system ranking accuracy: comparison of runs of any granularity, over one direction and over several.
 
 use std::collections::BTreeMap;
 
@@ -20,8 +20,8 @@ use crate::{
     meta_documents::{meta, scored, testset, values, verdicts, write},
 };
 
-/// A document with a segment that is not rated counts for the run, and the raters' system scores are as their file has
-/// them, with any coverage; a document without a verdict counts for no system.
+/// A document with a segment that is not rated counts for the run, and the raters' system scores are as their
+/// file has them, with any coverage; a document without a verdict counts for no system.
 #[test]
 fn fsp_compares_all_that_was_judged_with_the_raters_system_scores() {
     let dir = testset();
@@ -60,8 +60,8 @@ fn fsp_compares_all_that_was_judged_with_the_raters_system_scores() {
     assert!(why.contains("no document of `en-de` has a verdict of `Doc` for every system"), "{why}");
 }
 
-/// GEMBA-MQM's recorded scores of WMT23, put together as a judge of five documents would: the order of systems is that
-/// of its own system scores, over every group, although few groups are wholly rated.
+/// GEMBA-MQM's recorded scores of WMT23, put together as a judge of five documents would: the order of
+/// systems is that of its own system scores, over every group, although few groups are wholly rated.
 #[test]
 fn five_documents_of_wmt23_are_all_compared() {
     let Some(data) = published_data() else { return };
@@ -147,7 +147,8 @@ fn fsp_averages_the_accuracy_of_each_direction() {
     assert!((average - 11.0 / 12.0).abs() < 1e-12, "{average}");
 }
 
-/// Figure 2: what a judge of segments answered about the segments of a group together, beside what a judge of the group did.
+/// Figure 2: the answers of a judge of segments to the segments of a group together, beside those of a judge
+/// of the group.
 #[test]
 fn answers_are_as_long_as_their_calls() {
     let dir = testset();

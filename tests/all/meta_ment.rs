@@ -1,5 +1,6 @@
-//! MENT and its authors' workspace: read alike, RATE's Meta on all of it and on each domain, its annotators. A small set
-//! of the same layout is written here; the published one is read from `ment` in `TRIBUNAL_DATA`, where it is there.
+//! MENT and its authors' workspace: read alike, RATE's Meta on all of it and on each domain, its annotators.
+//! A small set of the same layout is written here; the published one is read from `ment` in `TRIBUNAL_DATA`,
+//! where it is there.
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +32,7 @@ fn average(ratings: [u32; 2]) -> f64 {
     f64::from(ratings[0] + ratings[1]) / 2.0
 }
 
-/// What RATE says of a translation in the tests.
+/// RATE's score of a translation in the tests.
 fn scored(seg: usize, system: usize) -> usize {
     system + (seg + system) % 2
 }
@@ -228,8 +229,9 @@ fn table_3_of_rate_from_its_published_scores() {
     check_printed(&values(&json, "RATE"), &rate);
 }
 
-/// The workspace names no domains, but its sources stand by domain, and SNS, the last one, has as many as Table 2 says.
-/// Unlike Table 3, Table 8 has acc-t by item. (Tables 9 to 11 are of the other domains and the first source behind each.)
+/// The workspace names no domains, but its sources stand by domain, and SNS, the last one, has the number in
+/// Table 2. Unlike Table 3, Table 8 has acc-t by item. (Tables 9 to 11 are of the other domains and the first
+/// source behind each.)
 #[test]
 fn table_8_of_rate_from_its_published_scores() {
     let Some(dir) = published() else { return };

@@ -41,7 +41,7 @@ impl Pair<'_> {
         );
     }
 
-    /// A metric that scores every translation that `has` says by its place in the raters' order.
+    /// A metric that scores the translations for which `has` is true, by their place in the raters' order.
     fn metric(&self, dir: &Path, name: &str, has: impl Fn(&str) -> bool, score: impl Fn(usize) -> f64) {
         let path = dir.join(format!("metric-scores/{}/{name}.seg.score", self.lp));
         write(&path, &self.scores(has, score));
@@ -192,7 +192,7 @@ fn a_folder_of_another_name_is_known_by_its_task_set() {
     std::fs::rename(root, &other).unwrap();
     let pooled = json(&other, &["-l", "en-de,he-en,zh-en", "--task", "wmt23"]);
     assert_eq!(task(&pooled, "sys:accuracy", ALL)["values"]["Kiwi"]["Ok"]["n"], 249);
-    // Without the task set nothing says which reference it is, and that is said.
+    // The reference is only in the task set; without it a message says so.
     let told = meta(&other, &["-l", "he-en", "--stat", "sys:accuracy"]).unwrap();
     let expected = "he-en: this test set is not one of the shared tasks', so refA of refA, refB is taken";
     assert!(told.contains(expected), "{told}");
@@ -288,7 +288,7 @@ fn short_run(dir: &Path) -> String {
 #[test]
 fn metrics_are_compared_on_what_all_of_them_scored() {
     let dir = testset();
-    // The file's own system scores say that B is best.
+    // By the file's own system scores B is best.
     write(&dir.path().join("metric-scores/en-de/Good-src.sys.score"), "A 1\nB 9\nC 0\n");
     let short = short_run(dir.path());
     let arguments = [
@@ -321,7 +321,7 @@ fn metrics_are_compared_on_what_all_of_them_scored() {
     en-de Short: it lacks 3 rated translations: its system scores and the raters' are means over the 2 segments that both scored for every system (--coverage official takes all of both)
     ");
     let json = found(dir.path(), &arguments[2..]);
-    // The raters' means are -1/3, -7/3 and -7, Good's file says 1, 9 and 0, whatever Short lacks.
+    // The raters' means are -1/3, -7/3 and -7, Good's file has 1, 9 and 0, whatever Short lacks.
     let r = task(&json, "sys:pearson", "en-de")["values"]["Good"]["Ok"]["value"].as_f64().unwrap();
     let expected = 294.0 / (1896.0 * 438.0_f64).sqrt();
     assert!((r - expected).abs() < 1e-12, "{r} is not {expected}");

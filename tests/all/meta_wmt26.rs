@@ -1,5 +1,6 @@
-//! `tribunal meta` on a test set as WMT25 and WMT26 have them: ESA scores of several annotators, error-free segments,
-//! spans matched one to one. The reference implementations' values are in `crates/meta/tests/all/wmt26.rs`.
+//! `tribunal meta` on a test set as WMT25 and WMT26 have them: ESA scores of several annotators, error-free
+//! segments, spans matched one to one. The reference implementations' values are in
+//! `crates/meta/tests/all/wmt26.rs`.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! A model without a signal gives no verdict: what its form makes of it says nothing of the text.
+//! A model without a signal gives no verdict: an answer that only its form determines carries no information
+//! about the text.
 
 use std::{collections::HashMap, fs, sync::Arc};
 
@@ -11,7 +12,7 @@ use tribunal::{
 
 use crate::fakes::{self, document, judged};
 
-/// Every method that asks a model to write or scores texts, in the variants that ask for other forms.
+/// Every method in which a model writes or scores texts, in the variants that request other forms.
 const REQUESTS: &[&str] = &[
     "gemba-da",
     "gemba-da:score=expected",
@@ -40,7 +41,7 @@ const REQUESTS: &[&str] = &[
     "likelihood:relative=on",
 ];
 
-/// What a broken model does with every prompt.
+/// Behaviour of a broken model, the same with every prompt.
 #[derive(Clone, Copy, Debug)]
 enum Broken {
     /// All weights are 0: every token is as likely as any other.

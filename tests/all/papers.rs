@@ -1,5 +1,5 @@
-//! docs/papers.md: the program accepts every command of the page, with its method, task set, statistics and slices. With
-//! `TRIBUNAL_DATA`, commands on recorded scores and answers run.
+//! docs/papers.md: the program accepts every command of the page, with its method, task set, statistics and
+//! slices. With `TRIBUNAL_DATA`, commands on recorded scores and answers run.
 
 use std::path::Path;
 
@@ -50,13 +50,13 @@ fn alternatives(command: &[String]) -> Vec<Vec<String>> {
     inner.split(',').flat_map(choose).collect()
 }
 
-/// What stands after an option.
+/// The word after an option.
 fn value<'a>(command: &'a [String], option: &str) -> Option<&'a str> {
     let at = command.iter().position(|word| word == option)?;
     command.get(at + 1).map(String::as_str)
 }
 
-/// What the command line checks only once there are models and data.
+/// Checks that the command line makes only once there are models and data.
 fn check(command: &[String]) -> Result<(), String> {
     let pairs: Vec<String> = value(command, "-l").unwrap_or_default().split(',').map(str::to_owned).collect();
     if let Some(name) = value(command, "--task") {

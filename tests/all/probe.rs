@@ -1,10 +1,11 @@
-//! `tribunal tune probe` and the judge `probe` on the real program and a tiny model: fitted twice, read from, verified.
+//! `tribunal tune probe` and the judge `probe` on the real program and a tiny model: fitted twice, read from,
+//! verified.
 
 use std::fs;
 
 use crate::fakes::{SmallRun, said, tiny};
 
-/// Rated translations: those that say `falsch` have an error there.
+/// Rated translations: those with `falsch` have an error there.
 pub fn rated(small: &SmallRun) {
     let mut lines = String::new();
     for i in 0..120 {
@@ -60,7 +61,8 @@ fn readings_that_have_changed_are_found() {
             bytes[place] = if bytes[place] == b'1' { b'2' } else { b'1' };
             fs::write(&path, bytes).unwrap();
             let (code, text) = fit(&small, "again.json", &[]);
-            // A number may be the same with another last digit, and a key may name a translation that is read anew.
+            // A number may be the same with another last digit, and a key may name a translation that is read
+            // anew.
             let is_same = code == 0 && small.read("fit.json") == small.read("again.json");
             assert!(
                 is_same || text.contains("hint: remove this file"),
@@ -237,7 +239,7 @@ fn ratings_of_several_files_and_kinds_make_one_fit() {
     let corpora = all["made"]["corpora"].as_object().unwrap();
     let names: Vec<&str> = corpora.keys().map(String::as_str).collect();
     assert_eq!(names, ["en-de rated", "ro-en da/x", "ro-en da/y"]);
-    // What direct assessments alone say of a pair is no number of MQM points.
+    // Direct assessments alone give no calibration of a pair to MQM points.
     assert_eq!(all["made"]["pairs"], serde_json::json!(["en-de"]));
     let knows = |fit: &serde_json::Value, hash: &str| {
         fit["made"]["sources"].as_array().unwrap().iter().any(|h| h == hash)

@@ -1,5 +1,5 @@
-//! Inputs made after public bug reports, with the right values. They lie beside the published test data, and a test whose
-//! input is not there says so and passes.
+//! Inputs made after public bug reports, with the right values. They lie beside the published test data, and
+//! a test whose input is missing prints a note and passes.
 
 mod checkpoints;
 mod gguf;

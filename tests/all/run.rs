@@ -32,7 +32,7 @@ fn bytes(dir: &Path) -> String {
     fs::read_to_string(dir.join("verdicts.jsonl")).unwrap()
 }
 
-/// What the program says of a run that cannot be.
+/// Error message of a run that cannot be made.
 fn message(dir: &Path, result: Result<Outcome, Error>) -> String {
     let error = result.unwrap_err();
     let said = tribunal::console::hints::text(&error).unwrap_or_else(|| error.to_string());

@@ -1,6 +1,6 @@
 //! The binary on real weights, end to end: the example translations judged by SmolLM2-135M. The same bytes
-//! each time, in shards, and after being killed. Needs the model that `scripts/test.sh` pulls; says so and
-//! passes where it is not there.
+//! each time, in shards, and after being killed. Needs the model that `scripts/test.sh` pulls; prints a note
+//! and passes where it is missing.
 
 use crate::fakes::not_checked;
 use std::{
@@ -30,7 +30,7 @@ fn verdicts(out: &Path) -> String {
     fs::read_to_string(out.join("verdicts.jsonl")).unwrap()
 }
 
-/// Runs to the end; 0 and 1 both say that every segment has a verdict or a reason.
+/// Runs to the end; exit codes 0 and 1 both mean that every segment has a verdict or a reason.
 fn finish(mut command: Command) {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! Folders whose `calls.jsonl` was damaged: what is lost is found when the run is continued, and judged again.
+//! Folders whose `calls.jsonl` was damaged: lost calls are found when the run is continued, and judged again.
 
 use std::fs;
 
@@ -11,7 +11,8 @@ fn finished(more: &[&str]) -> SmallRun {
     small
 }
 
-/// Damages the calls of a finished run, gives its command again, and checks that the folder is whole; what was said.
+/// Damages the calls of a finished run, gives its command again, and checks that the folder is whole; returns
+/// the messages.
 fn continued(small: &SmallRun, name: &str, damage: impl Fn(&[u8]) -> Vec<u8>, more: &[&str]) -> String {
     let path = small.at("out").join(name);
     let before = small.read("out/verdicts.jsonl");
@@ -63,7 +64,7 @@ fn a_damaged_line_is_found_and_its_group_judged_again() {
     of(5, &|line| [&[0xff], &line[1..]].concat());
     of(1, &|line| replaced(line, "Eins", "Zwei"));
     of(12, &|line| replaced(line, "\"tokens\":[", "\"tokens\":[7,"));
-    // A line of zeros, as a disk may leave it: whose it was can only be told by those around it.
+    // A line of zeros, as a disk may leave it: its group follows only from the lines around it.
     let said = of(6, &|line| [&vec![0; line.len() - 1][..], b"\n"].concat());
     assert!(said.contains("line 6 is damaged"), "{said}");
     // A line end that was lost.

@@ -1,5 +1,5 @@
-//! Runs that go on as something else than they began: with more units, as another shard, with units asked again, with
-//! their calls kept in another way. The verdicts are those of a run that began so.
+//! Runs that continue with other settings than they began with: with more units, as another shard, with units
+//! asked again, with their calls kept in another way. The verdicts are those of a run that began so.
 
 use std::{fs, path::Path, sync::atomic::Ordering};
 
@@ -197,8 +197,8 @@ fn looking_at_a_finished_run_changes_nothing_in_it() {
 
 #[test]
 fn units_are_finished_one_after_the_other() {
-    // Eight groups of four questions each are begun at once, and the model answers one question at a time. Asked in
-    // turns, all of them would be finished at the end together.
+    // Eight groups of four questions each are begun at once, and the model answers one question at a time.
+    // Asked in turns, all of them would be finished at the end together.
     let asked = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let heard = asked.clone();
     let model = Rule(move |chat: &Chat| {

@@ -1,5 +1,5 @@
-//! The real program, killed and interrupted on a tiny model: whatever happens to the process, the folder ends up with
-//! the bytes of a run that nothing happened to.
+//! The real program, killed and interrupted on a tiny model: after any interruption, the folder ends up with
+//! the bytes of an undisturbed run.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 
 use crate::fakes::{SmallRun, said};
 
-/// How often a process is killed; `TRIBUNAL_KILLS` may name another number.
+/// Number of times that a process is killed; `TRIBUNAL_KILLS` overrides it.
 const KILLS: usize = 10;
 
 /// The layouts that a folder is continued with in turn; the last one finishes it.
@@ -151,7 +151,7 @@ fn a_second_signal_ends_a_run_that_cannot_say_farewell() {
     let kill = |pid: u32| {
         std::process::Command::new("kill").args(["-s", "INT", &pid.to_string()]).status().unwrap();
     };
-    // Nobody reads the pipe, so that it fills up and whoever writes to it waits.
+    // The pipe has no reader, so that it fills up and its writer waits.
     let filling = std::thread::spawn(move || while writer.write_all(&[b'.'; 4096]).is_ok() {});
     let journal = small.at("out/journal.jsonl");
     while fs::metadata(&journal).map_or(0, |meta| meta.len()) == 0 {
@@ -208,7 +208,7 @@ fn a_full_disk_and_a_folder_that_is_gone() {
 #[test]
 fn nobody_reads_what_is_said() {
     let small = SmallRun::new(1);
-    // The readers of both pipes are gone before the run says anything.
+    // The readers of both pipes are closed before the run prints anything.
     let closed = |script: &str, out: &str| {
         let command = small.score(out, &["--format", "json"]);
         let mut shell = std::process::Command::new("bash");

@@ -89,7 +89,7 @@ fn what_cannot_be_counted_in_time_is_extrapolated() {
     assert!(!whole.notes().concat().contains("extrapolated"));
 }
 
-/// One translation can ask thousands of questions, each about the whole text.
+/// One translation can have thousands of questions, each about the whole text.
 #[test]
 fn a_group_that_cannot_be_counted_in_time_is_extrapolated_from_its_first_questions() {
     let (panel, _) = models(Numbers::default());
@@ -141,7 +141,7 @@ fn what_depends_on_answers_is_asked_of_a_few_groups_that_the_run_keeps() {
     assert!(least.seconds_left.is_some_and(|seconds| seconds > 0.0), "{least:?}");
     let outcome = run(&panel(), &Chain::judge(), &input, whole.path());
     let expected = least.expected.unwrap();
-    // All segments are as long as each other, and each asks four questions.
+    // All segments are as long as each other, and each has four questions.
     assert_eq!((plan.least.calls, expected.calls, outcome.summary.cost.calls), (8, 32, 32));
     assert!((plan.most.calls, plan.most.prompt_tokens, plan.most.answer_tokens) == (72, 72 * 17, 72 * 10));
     assert_eq!((plan.most.distinct_tokens, plan.is_fixed), (None, false));

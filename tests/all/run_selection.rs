@@ -20,7 +20,7 @@ fn options(out: &Path, selection: Selection) -> RunConfig {
     RunConfig { selection, jobs: 3, ..RunConfig::new(out) }
 }
 
-/// FSP over the input, and what it asked.
+/// FSP over the input, and its prompts.
 fn fsp(segments: &[Segment], granularity: &str, selection: Selection) -> (String, BTreeSet<String>) {
     let dir = tempfile::tempdir().unwrap();
     let settings = Settings { granularity: Some(granularity.parse().unwrap()), ..Settings::default() };

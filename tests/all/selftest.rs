@@ -4,7 +4,7 @@ use std::process::Command;
 
 use tribunal::{engine::Isa, eval::selftest};
 
-/// A recording that is changed on purpose is replaced by what the first message says.
+/// After an intended change, the recording is replaced by the lines of the first message.
 #[test]
 fn verdicts_and_log_probabilities_are_the_recorded_ones() {
     let lines = selftest::judged(Isa::PORTABLE).unwrap();

@@ -1,5 +1,5 @@
-//! What the fits that come with the program were trained on: nothing that judges are tested on. The test sets are read
-//! from `TRIBUNAL_DATA`; without it the test says so and passes.
+//! Training data of the fits that come with the program: it contains no test set of the judges. The test sets
+//! are read from `TRIBUNAL_DATA`; without it the test prints a note and passes.
 
 use tribunal::{judges::probe::fit::Fit, segment::trained, tune::rated};
 
@@ -14,7 +14,8 @@ fn no_shipped_fit_has_seen_a_source_of_wmt23() {
     for fit in &fits {
         let sources = &fit.made.sources;
         assert!(!sources.is_empty());
-        // Hashes of the older form know only what is the same to the letter: a fit that has them cannot be checked.
+        // Hashes of the older form only match texts that are the same to the letter: a fit that has them
+        // cannot be checked.
         assert!(sources.iter().all(|hash| hash.starts_with(trained::VERSION)), "{}", fit.hash());
     }
     let Some(data) = published_data() else { return };

@@ -1,5 +1,5 @@
-//! Judges whose means do not rank systems, from a run made by hand: the order of the systems, the caution above the
-//! tables, and the examples that are printed.
+//! Judges whose means do not rank systems, from a run made by hand: the order of the systems, the caution
+//! above the tables, and the examples that are printed.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use tribunal::run::RunFile;
 
 use crate::fakes::program;
 
-/// What a command prints; or its error.
+/// Output of a command, or its error.
 fn tribunal(args: &[&str]) -> Result<String, String> {
     program(args).map(|(text, _)| text)
 }

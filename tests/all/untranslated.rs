@@ -1,5 +1,6 @@
-//! Files and segments that are not translations, through the program: the twelve sentences of `tests/versions` in the wrong
-//! language, swapped, shifted and copied, and what raters said of the segments that are called non-translations.
+//! Files and segments that are not translations, through the program: the twelve sentences of
+//! `tests/versions` in the wrong language, swapped, shifted and copied, and the raters' annotations of
+//! segments that are called non-translations.
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
@@ -23,7 +24,7 @@ fn lines_of(pair: &str, name: &str) -> Vec<String> {
     fs::read_to_string(version(pair, name)).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// Judges a file of translations with a method that asks for a number.
+/// Judges a file of translations with a method that requests a number.
 fn score(small: &SmallRun, pair: &str, [source, translation]: [&str; 2], more: &[&str]) -> (i32, String) {
     let mut command =
         small.tribunal(&["score", "--method", "gemba-sqm:score=expected", "--prompts", "prompts"]);
@@ -93,7 +94,7 @@ fn a_file_is_judged_as_a_whole_whatever_is_selected_of_it() {
     lines[..3].clone_from_slice(&french[..3]);
     fs::write(small.at("mixed.txt"), lines.join("\n")).unwrap();
     let mixed = small.at("mixed").display().to_string();
-    // The last one asks a finished run again.
+    // The last one repeats a finished run.
     for (out, selected) in [
         ("all", &[][..]),
         ("limit", &["--limit", "3"]),
@@ -264,7 +265,7 @@ fn the_warning_stands_wherever_the_score_stands() {
     }
 }
 
-/// What raters said of the segments that are called non-translations.
+/// The raters' annotations of segments that are called non-translations.
 #[derive(Debug, Default, PartialEq)]
 struct Told {
     ratings: usize,

@@ -1,6 +1,7 @@
-//! The order in which `probe` puts versions of the same twelve sentences (`tests/versions`), with each model that a fit comes
-//! with the program for: those that are on this machine. Versions in another language and swapped ones are refused before a
-//! model is asked (`untranslated.rs`), and so are shifted ones where names say so; here the check is off.
+//! The order in which `probe` puts versions of the same twelve sentences (`tests/versions`), with each model
+//! that a fit comes with the program for: those that are on this machine. Versions in another language and
+//! swapped ones are rejected before any model call (`untranslated.rs`), and so are shifted ones that names
+//! reveal; here the check is off.
 
 use std::{collections::BTreeMap, path::Path, process::Command};
 

@@ -1,5 +1,6 @@
-//! The path of a participant of WMT26's evaluation task, as docs/wmt.md has it: read, plan, shards, merge, submission, check,
-//! raters, meta, compare. The real program on a tiny model, and a task of 200 translations made here.
+//! The path of a participant of WMT26's evaluation task, as docs/wmt.md has it: read, plan, shards, merge,
+//! submission, check, raters, meta, compare. The real program on a tiny model, and a task of 200 translations
+//! made here.
 
 use std::{
     fs,
@@ -81,7 +82,7 @@ impl Participant {
         fs::read_to_string(self.at(name)).unwrap()
     }
 
-    /// Runs `tribunal ARGS` in the folder: the exit code and what it said.
+    /// Runs `tribunal ARGS` in the folder: the exit code and the output.
     fn tribunal(&self, args: &str, more: &[&str]) -> (i32, String) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tribunal"));
         command.current_dir(self.0.path()).args(args.split(' ')).args(more);
@@ -111,7 +112,8 @@ impl Participant {
     }
 }
 
-/// The raters' log of a campaign: two of them on the documents of one pair, the second on fewer and not of one mind.
+/// The raters' log of a campaign: two of them on the documents of one pair, the second on fewer and not of
+/// one mind.
 fn campaign() -> String {
     let mut lines = String::new();
     for (rater, docs) in [("anna", 0..4), ("ben", 0..2)] {
@@ -153,7 +155,7 @@ fn load(_: &ModelSpec, _: &Resources, sampling: Sampling) -> tribunal::eval::Res
 }
 
 impl Participant {
-    /// Runs `tribunal ARGS` in this process, with `DIR` for the folder: what it prints and whether it succeeded.
+    /// Runs `tribunal ARGS` in this process, with `DIR` for the folder: its output and whether it succeeded.
     fn run(&self, args: &str) -> Result<(String, bool), String> {
         let dir = self.0.path().display().to_string();
         let args: Vec<String> = args.split(' ').map(|arg| arg.replace("DIR", &dir)).collect();
@@ -173,7 +175,7 @@ impl Participant {
     }
 }
 
-/// A submission holds what the verdicts say, in the task's order.
+/// A submission holds the content of the verdicts, in the task's order.
 fn holds(verdicts: &[Value], lines: &[Value]) {
     let ids: Vec<&str> = lines.iter().map(|line| line["item_id"].as_str().unwrap()).collect();
     assert_eq!(ids, all().map(|(pair, doc, seg)| item_id(pair, doc, seg)).collect::<Vec<_>>());
@@ -268,7 +270,7 @@ fn score_files_fit_the_raters_test_set() {
         let (text, _) =
             own.run(&format!("meta --testset DIR/wmt26 -l en-de --gold esa {scores} {stat}")).unwrap();
         let value: Value = serde_json::from_str(&text).unwrap();
-        // Not how many units a mean left out, which a file of scores does not know.
+        // The number of units that a mean left out is missing from a file of scores.
         value["result"].to_string().replace("judge-src", "judge")
     };
     assert_eq!(meta("--metrics judge"), meta("--metrics none --scores judge=DIR/run"));
@@ -407,7 +409,7 @@ fn the_hubs_cache_has_models_by_their_public_names() {
     );
 }
 
-/// An MQM TSV has penalties, and no run says so.
+/// An MQM TSV has penalties, without a run that names their scale.
 #[test]
 fn penalties_of_raters_are_on_the_scale_of_the_task() {
     let own = Participant::new();

@@ -1,4 +1,4 @@
-//! Reading user input and untrusted folders, and writing results atomically. It knows nothing of the contents.
+//! Reads user input and untrusted folders, and writes results atomically; contents are not interpreted.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -20,7 +20,7 @@ pub use owner::{check_private, make_private, open_private};
 pub use size::size;
 pub use stamp::{Stamp, Time};
 
-/// Why a file cannot be written or read.
+/// Error of writing or reading a file.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} `{}`: {}", path.display(), explain(path, source))]
 pub struct Error {
@@ -65,11 +65,12 @@ const RANDOM: usize = 6;
 pub type Fill<'a> = &'a mut dyn Write;
 
 /// Writes a result to the user's path. A pipe or terminal is written to; for an open file of the process
-/// (`/dev/stdout`, `/dev/fd/3`) its descriptor is used; a link is followed; a plain file is created, or replaced as
-/// by [`replace`].
+/// (`/dev/stdout`, `/dev/fd/3`) its descriptor is used; a link is followed; a plain file is created, or
+/// replaced as by [`replace`].
 ///
 /// # Errors
-/// A place that cannot be written to, a folder, or a link to nothing; what `fill` returns. A plain file is then as it was.
+/// A place that cannot be written to, a folder, a dangling link, and the errors of `fill`. A plain file is
+/// then unchanged.
 pub fn write(path: &Path, fill: impl FnOnce(Fill<'_>) -> io::Result<()>) -> Result<(), Error> {
     let wrong = Error::of("write", path);
     match place(path).map_err(&wrong)? {
@@ -92,32 +93,33 @@ fn stream(opened: io::Result<File>, fill: impl FnOnce(Fill<'_>) -> io::Result<()
     stream.flush()
 }
 
-/// Whether [`write`] writes to a stream, so that nothing else should be printed to it.
+/// Returns true if [`write`] writes to a stream, so that nothing else should be printed to it.
 #[must_use]
 pub fn is_stream(path: &Path) -> bool {
     matches!(place(path), Ok(Place::Stream | Place::Open(_)))
 }
 
-/// Whether [`write`] writes to the standard output, where nothing else may be printed then.
+/// Returns true if [`write`] writes to the standard output, where nothing else may be printed then.
 #[must_use]
 pub fn is_stdout(path: &Path) -> bool {
     descriptor::number(path) == Some(1)
 }
 
-/// Replaces a file of the program's own folder atomically: the content is either the old or the new one. A link is
-/// replaced, not followed. Data is first written to a freshly created temporary file with an unpredictable name.
+/// Replaces a file of the program's own folder atomically: the content is either the old or the new one. A
+/// link is replaced, not followed. Data is first written to a freshly created temporary file with an
+/// unpredictable name.
 ///
 /// # Errors
-/// A folder that cannot be written to, and what `fill` returns; the old file is then still there.
+/// A folder that cannot be written to, and the errors of `fill`; the old file then remains.
 pub fn replace(path: &Path, fill: impl FnOnce(Fill<'_>) -> io::Result<()>) -> Result<(), Error> {
     put(path, fill).map_err(Error::of("write", path))
 }
 
-/// Removes the temporary files that processes killed during [`replace`] left in a folder and its subfolders. No other
-/// process may be writing there.
+/// Removes the temporary files that processes killed during [`replace`] left in a folder and its subfolders.
+/// No other process may be writing there.
 ///
 /// # Errors
-/// As [`list`], and a file that cannot be removed.
+/// The errors of [`list`], and a file that cannot be removed.
 pub fn discard_unfinished(folder: &Path, most: usize) -> Result<(), Error> {
     let is_unfinished = |name: &&PathBuf| {
         let name = name.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -129,7 +131,7 @@ pub fn discard_unfinished(folder: &Path, most: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// The same for files of these names alone, in the folder itself.
+/// Removes such temporary files of the given names only, in the folder itself.
 ///
 /// # Errors
 /// A folder that cannot be read, and a file that cannot be removed.
@@ -157,8 +159,8 @@ fn unfinished(folder: &Path, is_name: impl Fn(&str) -> bool) -> io::Result<Vec<P
     Ok(found)
 }
 
-/// Removes the temporary files of a folder's files of such names that no process has locked, left by killed processes.
-/// Failures are ignored.
+/// Removes the temporary files of a folder's files of such names that no process has locked, left by killed
+/// processes. Failures are ignored.
 pub fn discard_abandoned(folder: &Path, is_name: impl Fn(&str) -> bool) {
     for left in unfinished(folder, is_name).unwrap_or_default() {
         if let Ok(file) = own(&left, OpenOptions::new().read(true).write(true))
@@ -182,11 +184,11 @@ pub fn append(path: &Path) -> Result<File, Error> {
     opened.map_err(Error::of("append to", path))
 }
 
-/// Opens a file of such a folder for reading and writing as it is, and makes it where it is missing. Links are not
-/// followed.
+/// Opens a file of such a folder for reading and writing as it is, and makes it where it is missing. Links
+/// are not followed.
 ///
 /// # Errors
-/// As [`append`].
+/// The errors of [`append`].
 pub fn update(path: &Path) -> Result<File, Error> {
     let opened = own(path, OpenOptions::new().read(true).write(true).create(true).truncate(false));
     opened.map_err(Error::of("write", path))
@@ -200,11 +202,11 @@ pub fn open(path: &Path) -> io::Result<File> {
     plain(unblocked(OpenOptions::new().read(true)).open(path)?)
 }
 
-/// Opens a file of a folder of the program's own, which another user may have made. A link in its place is refused:
-/// what it leads to is not in the folder.
+/// Opens a file of a folder of the program's own, which another user may have made. A link in its place is
+/// rejected: its target is not in the folder.
 ///
 /// # Errors
-/// As [`open`], and a link.
+/// The errors of [`open`], and a link.
 pub fn open_own(path: &Path) -> io::Result<File> {
     own(path, OpenOptions::new().read(true))
 }
@@ -212,7 +214,7 @@ pub fn open_own(path: &Path) -> io::Result<File> {
 /// All bytes of such a file.
 ///
 /// # Errors
-/// As [`open_own`].
+/// The errors of [`open_own`].
 pub fn read_own(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open_own(path)?.read_to_end(&mut bytes)?;
@@ -222,7 +224,7 @@ pub fn read_own(path: &Path) -> io::Result<Vec<u8>> {
 /// The text of such a file.
 ///
 /// # Errors
-/// As [`open_own`], and a file that is not UTF-8.
+/// The errors of [`open_own`], and a file that is not UTF-8.
 pub fn read_own_to_string(path: &Path) -> io::Result<String> {
     text(read_own(path)?)
 }
@@ -230,7 +232,7 @@ pub fn read_own_to_string(path: &Path) -> io::Result<String> {
 /// All bytes of such a file.
 ///
 /// # Errors
-/// As [`open`].
+/// The errors of [`open`].
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;
@@ -240,7 +242,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// All bytes of such a file, which has at most `most`; links are followed.
 ///
 /// # Errors
-/// As [`open`], and a larger file: nothing of it is read.
+/// The errors of [`open`], and a larger file: nothing of it is read.
 pub fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let refused = |reason: String| io::Error::new(io::ErrorKind::InvalidInput, reason);
     let kind = fs::metadata(path)?.file_type();
@@ -263,7 +265,7 @@ pub fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 /// The text of such a file.
 ///
 /// # Errors
-/// As [`open`], and a file that is not UTF-8.
+/// The errors of [`open`], and a file that is not UTF-8.
 pub fn read_to_string(path: &Path) -> io::Result<String> {
     text(read(path)?)
 }
@@ -272,7 +274,7 @@ fn text(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
-/// Waits until the names in a folder are on the disk, where the system can tell.
+/// Waits until the names in a folder are on the disk, where the system supports it.
 ///
 /// # Errors
 /// A disk that fails.
@@ -288,10 +290,10 @@ pub fn sync_folder(folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// The path of an untrusted name in a folder, whether it exists or not.
+/// Joins an untrusted name to a folder; the file need not exist.
 ///
 /// # Errors
-/// A name that leads out of the folder: by `..`, by a path of its own, or by a link on the way.
+/// A name that leads out of the folder: by `..`, as an absolute path, or by a link on the way.
 pub fn within(folder: &Path, name: &str) -> io::Result<PathBuf> {
     let refused = |reason: &str| io::Error::new(io::ErrorKind::InvalidInput, format!("`{name}` {reason}"));
     let mut path = folder.to_path_buf();
@@ -312,7 +314,7 @@ pub fn within(folder: &Path, name: &str) -> io::Result<PathBuf> {
 /// Makes a folder inside another with all those between, as private as that one.
 ///
 /// # Errors
-/// As [`within`], and folders that cannot be made.
+/// The errors of [`within`], and folders that cannot be made.
 pub fn make_within(folder: &Path, name: &str) -> Result<PathBuf, Error> {
     let path = within(folder, name).map_err(Error::of("create", &folder.join(name)))?;
     let mut maker = fs::DirBuilder::new();
@@ -356,12 +358,12 @@ pub fn list(folder: &Path, most: usize) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// What a result's path leads to.
+/// The destination that a result's path leads to.
 enum Place {
     /// A plain file, or where one can be made.
     Plain(PathBuf),
     Stream,
-    /// What the process has open, by its number.
+    /// An open file of this process, by descriptor number.
     Open(i32),
 }
 
@@ -384,7 +386,8 @@ fn place(path: &Path) -> io::Result<Place> {
     }
 }
 
-/// Whether a path is a name of what another process has open: to replace what it leads to would cut that off.
+/// Returns true if a path names an open file of another process: replacing its target would cut that process
+/// off.
 fn is_of_a_process(path: &Path) -> bool {
     let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
     matches!(parts.iter().map(AsRef::as_ref).collect::<Vec<&str>>()[..], ["/", "proc", _, "fd", _])
@@ -405,8 +408,8 @@ fn put(path: &Path, fill: impl FnOnce(Fill<'_>) -> io::Result<()>) -> io::Result
     new.persist(path).map(drop).map_err(|error| error.error)
 }
 
-/// A new file beside a place, for its bytes. It is locked as long as this process has it, so that another one that
-/// writes to the same place does not take it for one that was abandoned.
+/// A new file beside a place, for its bytes. It is locked as long as this process has it, so that another one
+/// that writes to the same place does not take it for one that was abandoned.
 fn gathering(path: &Path) -> io::Result<tempfile::NamedTempFile> {
     let folder = folder_of(path);
     let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?;
@@ -444,7 +447,7 @@ fn plain(file: File) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(not_plain()) }
 }
 
-/// What is wrong with a link in a folder of the program's own.
+/// Error message for a link in a folder of the program's own.
 const LINK: &str =
     "it is a link and not a plain file, and may lead anywhere; put the file itself in its place";
 
@@ -452,7 +455,7 @@ fn not_plain() -> io::Error {
     io::Error::other("it is not a plain file; delete it")
 }
 
-/// Whether only its owner can read a folder.
+/// Returns true if only its owner can read a folder.
 #[cfg(unix)]
 fn is_private(folder: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;

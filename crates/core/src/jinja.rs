@@ -1,5 +1,6 @@
-//! Jinja templates from untrusted sources: limits on length, nesting, instructions and output. Operators on strings and
-//! lists are minijinja's and are not limited. It knows no dialect, no chat and no prompt.
+//! Jinja templates from untrusted sources: limits on length, nesting, instructions and output. Operators on
+//! strings and lists are minijinja's and are not limited. Dialects, chats and prompts are the callers'
+//! business.
 
 use std::{borrow::Cow, fmt, fmt::Write as _, io, thread};
 
@@ -15,17 +16,17 @@ pub use python::method;
 /// The longest template. Unit: bytes.
 pub const MAX_SOURCE_BYTES: usize = 1 << 20;
 
-/// The most that one rendering prints, blocks and macros included, and the longest result of a filter or method. Unit:
-/// bytes.
+/// The most that one rendering prints, blocks and macros included, and the longest result of a filter or
+/// method. Unit: bytes.
 pub const MAX_BYTES: usize = 64 << 20;
 
-/// Instructions of one rendering, and how many bytes of a template's own text they may print into blocks: a template
-/// that loops or recurses ends.
+/// Instructions of one rendering, and how many bytes of a template's own text they may print into blocks: a
+/// template that loops or recurses ends.
 const FUEL: u64 = 100_000;
 const MAX_COPIED_BYTES: u64 = 4 << 30;
 
-/// The longest tag without its strings and blanks: the parser nests once for each operator of a chain, and folds
-/// constants in time quadratic in their number. Unit: bytes.
+/// The longest tag without its strings and blanks: the parser nests once for each operator of a chain, and
+/// folds constants in time quadratic in their number. Unit: bytes.
 const MAX_TAG_BYTES: usize = 8_000;
 
 /// The most `elif`, each of which is nested in the one before.
@@ -48,8 +49,8 @@ pub fn environment() -> Environment<'static> {
     environment
 }
 
-/// Adds a template to an environment. A byte order mark is dropped, and lines end with `\n` however the file ends them,
-/// as in Jinja2.
+/// Adds a template to an environment. A byte order mark is dropped, and lines end with `\n` however the file
+/// ends them, as in Jinja2.
 ///
 /// # Errors
 /// A template that is too long or too deeply nested, or that does not parse.
@@ -191,7 +192,7 @@ fn check_tags(source: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether the tag that opens before this text is `{% name %}`.
+/// Returns true if the tag that opens before this text is `{% name %}`.
 fn is_tag(text: &str, name: &str) -> bool {
     let text = text.trim_start_matches(['-', '+']).trim_start().strip_prefix(name);
     text.is_some_and(|text| text.trim_start().trim_start_matches(['-', '+']).starts_with("%}"))

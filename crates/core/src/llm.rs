@@ -1,5 +1,5 @@
-//! The interface between judges and engines: a request ([`Chat`], [`ResponseFormat`], [`Sampling`]) and its [`Reply`]. Judges
-//! see no token ids through it, and the engine sees no segments.
+//! The interface between judges and engines: a request ([`Chat`], [`ResponseFormat`], [`Sampling`]) and its
+//! [`Reply`]. Judges see no token ids through it, and the engine sees no segments.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -32,27 +32,29 @@ pub trait Llm: Sync + Send {
     /// Log-probabilities of given continuations of one chat (labels, scores, fixed answers), in order.
     ///
     /// # Errors
-    /// As [`Llm::ask`].
+    /// The errors of [`Llm::ask`].
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, Error>;
 
-    /// Applies a linear probe to the hidden states of a text after a chat. The log-probabilities of its tokens are
-    /// not computed.
+    /// Applies a linear probe to the hidden states of a text after a chat. The log-probabilities of its
+    /// tokens are not computed.
     ///
     /// # Errors
-    /// As [`Llm::ask`]; [`Error::Depth`] when the model has no such layer, [`Error::Engine`] when it does not provide states.
+    /// The errors of [`Llm::ask`]; [`Error::Depth`] when the model has no such layer, [`Error::Engine`] when
+    /// it does not provide states.
     fn read(&self, _chat: &Chat, _text: &str, _probe: &LinearProbe) -> Result<Scored, Error> {
         Err(hidden())
     }
 
-    /// As [`Llm::read`], but returns the hidden states after each of `depths` layers.
+    /// Returns the hidden states after each of `depths` layers for a text after a chat.
     ///
     /// # Errors
-    /// As [`Llm::read`].
+    /// The errors of [`Llm::read`].
     fn states(&self, _chat: &Chat, _text: &str, _depths: &[usize]) -> Result<States, Error> {
         Err(hidden())
     }
 
-    /// Whether it can reason before an answer ([`Chat::thought`]): whether its chat template marks reasoning.
+    /// Returns true if the model can reason before an answer ([`Chat::thought`]): if its chat template marks
+    /// reasoning.
     fn reasons(&self) -> bool {
         true
     }
@@ -62,15 +64,16 @@ pub trait Llm: Sync + Send {
         None
     }
 
-    /// The same model with a cancellation token: after cancellation, pending requests end with [`Error::Interrupted`]
-    /// and take no more of the model's time. Prompts are computed before those of a higher rank. `None` if requests can neither
-    /// be cancelled nor ranked.
+    /// This model with a cancellation token: after cancellation, pending requests end with
+    /// [`Error::Interrupted`] and take no more of the model's time. Prompts are computed before those of a
+    /// higher rank. `None` if requests can neither be cancelled nor ranked.
     fn until(&self, _stop: &CancellationToken, _rank: usize) -> Option<Arc<dyn Llm>> {
         None
     }
 
-    /// Announces that prompts will begin with these tokens ([`Counter::prompt_ids`]), so that their keys and values can be
-    /// read from a file, or saved to one for a later process. No result changes. They must hold no text of the input.
+    /// Announces that prompts will begin with these tokens ([`Counter::prompt_ids`]), so that their keys and
+    /// values can be read from a file, or saved to one for a later process. No result changes. They must hold
+    /// no text of the input.
     fn announce(&self, _prefix: &[u32]) {}
 
     /// Token positions computed so far, over all requests, for a progress display.
@@ -78,18 +81,20 @@ pub trait Llm: Sync + Send {
         0
     }
 
-    /// What came of the steps that its devices computed a second time, device by device; empty where none is computed twice.
+    /// Results of the steps that its devices computed twice, device by device; empty where none is computed
+    /// twice.
     fn confirmed(&self) -> Vec<Confirmed> {
         Vec::new()
     }
 }
 
-/// What came of the steps that a device computed a second time.
+/// Results of the steps that a device computed twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confirmed {
-    /// How many had the same result.
+    /// Number of steps with the same result both times.
     pub n: usize,
-    /// Whether one had another result. What was complete while `n` was as it is now may be wrong.
+    /// True if one step had different results. Answers completed while `n` had its present value may be
+    /// wrong.
     pub differs: bool,
 }
 
@@ -101,17 +106,17 @@ pub trait Counter: Sync + Send {
     /// [`Error::Template`] when the model's chat template rejects the chat.
     fn count(&self, chat: &Chat) -> Result<usize, Error>;
 
-    /// The ids of a chat's prompt, [`Counter::count`] of them, to find shared prefixes. `None` if the model does not
-    /// provide them.
+    /// The ids of a chat's prompt, [`Counter::count`] of them, to find shared prefixes. `None` if the model
+    /// does not provide them.
     ///
     /// # Errors
-    /// As [`Counter::count`].
+    /// The errors of [`Counter::count`].
     fn prompt_ids(&self, _chat: &Chat) -> Result<Option<Vec<u32>>, Error> {
         Ok(None)
     }
 
-    /// The shortest complete answer that a form allows. `None` if it is not known: for free text, for a schema beyond
-    /// our own compiler, and from implementations without forms.
+    /// The shortest complete answer that a form allows. `None` if it is unavailable: for free text, for a
+    /// schema beyond our own compiler, and from implementations without forms.
     ///
     /// # Errors
     /// [`Error::Form`] when the form cannot be compiled.
@@ -162,10 +167,10 @@ impl Default for Prompt {
 #[serde(from = "written::Chat", into = "written::Chat")]
 pub struct Chat {
     pub prompt: Prompt,
-    /// The assistant's reasoning before the answer, for models that reason; it comes before the prefill. Only for
-    /// [`Prompt::Messages`]: other prompts contain their own.
+    /// The assistant's reasoning before the answer, for models that reason; it comes before the prefill. Only
+    /// for [`Prompt::Messages`]: other prompts contain their own.
     pub thought: Option<Reasoning>,
-    /// How much it reasons; it has no effect without [`Chat::thought`].
+    /// Reasoning effort; no effect without [`Chat::thought`].
     pub effort: Option<Effort>,
     /// Text of the assistant's answer that is already there; the reply continues it.
     pub prefill: String,
@@ -214,12 +219,12 @@ impl Chat {
         }
     }
 
-    /// What the prompt says: the contents of its turns, or its text.
+    /// The texts of the prompt: the contents of its turns, or its text.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.messages().iter().map(|turn| turn.content.as_str()).chain(self.untemplated())
     }
 
-    /// The same chat with one more turn.
+    /// Adds a turn.
     ///
     /// # Panics
     /// If the prompt has no turns but a text.
@@ -230,19 +235,19 @@ impl Chat {
         self
     }
 
-    /// The same chat with a system turn added.
+    /// Adds a system turn.
     #[must_use]
     pub fn system(self, content: impl Into<String>) -> Self {
         self.with(MessageRole::System, content)
     }
 
-    /// The same chat with a user turn added.
+    /// Adds a user turn.
     #[must_use]
     pub fn user(self, content: impl Into<String>) -> Self {
         self.with(MessageRole::User, content)
     }
 
-    /// The same chat with an assistant turn added.
+    /// Adds an assistant turn.
     #[must_use]
     pub fn assistant(self, content: impl Into<String>) -> Self {
         self.with(MessageRole::Assistant, content)
@@ -286,7 +291,7 @@ pub struct Sampling {
     pub temperature: f32,
     /// Nucleus: the smallest set of tokens whose probability reaches this; 1 keeps all.
     pub top_p: f32,
-    /// The same prompt and seed give the same answer.
+    /// Random seed: equal prompts and seeds give equal answers.
     pub seed: u64,
     /// The maximum number of answer tokens.
     pub max_tokens: usize,
@@ -307,7 +312,7 @@ pub struct Reply {
     pub tokens: Vec<Token>,
     pub finish: Finish,
     pub usage: Usage,
-    /// Whether it carries no signal of the model: see [`is_chance`].
+    /// True if the answer carries no signal of the model: see [`is_chance`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_chance: bool,
     /// Token ids of the prompt; empty where an implementation has no tokenizer.
@@ -322,7 +327,7 @@ pub struct Token {
     pub text: String,
     /// Natural log of the model's probability over the whole vocabulary, at temperature 1.
     pub logprob: f64,
-    /// The same over the tokens that the form allowed; equal to `logprob` when everything was allowed.
+    /// Log-probability over the tokens that the form allowed; equal to `logprob` when everything was allowed.
     pub masked_logprob: f64,
     pub source: TokenSource,
 }
@@ -340,7 +345,7 @@ pub enum TokenSource {
     Drafted,
 }
 
-/// Why an answer ended.
+/// Reason for the end of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Finish {
@@ -364,8 +369,8 @@ pub struct Usage {
     pub computed: usize,
     /// Prompt tokens taken from the prefix cache.
     pub cached: usize,
-    /// Prompt tokens after the longest prefix shared with any earlier prompt. Their sum over all prompts is a lower
-    /// bound on the computed ones.
+    /// Prompt tokens after the longest prefix shared with any earlier prompt. Their sum over all prompts is a
+    /// lower bound on the computed ones.
     #[serde(default)]
     pub distinct: usize,
     /// Answer tokens.
@@ -407,7 +412,7 @@ pub struct Scored {
     /// The values of a linear probe, if one was applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reading: Option<Reading>,
-    /// Whether its log-probability carries no signal of the model: see [`is_chance`].
+    /// True if its log-probability carries no signal of the model: see [`is_chance`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_chance: bool,
     #[serde(skip)]
@@ -422,7 +427,7 @@ impl Scored {
     }
 }
 
-/// Why a question has no answer.
+/// Error of a question without an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Error {
@@ -458,8 +463,8 @@ pub enum Error {
     /// No further requests are possible: the device is lost, or its thread has ended.
     #[error("the engine has stopped: {0}")]
     Stopped(String),
-    /// A step that was computed a second time had another result: what was computed since the last one that had the same
-    /// ([`Llm::confirmed`]) may be wrong.
+    /// A step that was computed twice had different results: answers computed since the last step with equal
+    /// results ([`Llm::confirmed`]) may be wrong.
     #[error("a GPU computed a step again with another result: {0}")]
     Differs(String),
     /// The request was cancelled ([`CancellationToken`]).

@@ -36,7 +36,7 @@ pub mod raters;
 
 pub mod ratings;
 
-/// How bad an error is.
+/// Severity of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -78,7 +78,7 @@ impl FromStr for Severity {
     }
 }
 
-/// Why a severity or weight preset is not understood.
+/// Error of an unknown severity or weight preset.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("unknown severity `{0}`; hint: it can be critical, major, minor or neutral")]
@@ -116,7 +116,7 @@ pub struct ErrorSpan {
     pub explanation: Option<String>,
     /// Probability in 0..=1 that the judge gave to this span, where the method has one.
     pub confidence: Option<f64>,
-    /// How often the judge, or its agents, named this error at this place; it is charged once
+    /// Number of times that the judge, or its agents, named this error at this place; it is charged once
     /// ([`repeats::merged`]).
     #[serde(default = "once", skip_serializing_if = "is_once")]
     pub times: usize,
@@ -152,7 +152,7 @@ impl ErrorSpan {
         }
     }
 
-    /// The same error with the judge's reason; an empty one counts as none.
+    /// Adds the judge's reason; an empty one counts as none.
     #[must_use]
     pub fn explained(mut self, explanation: impl Into<String>) -> Self {
         self.explanation = Some(explanation.into()).filter(|e| !e.is_empty());
@@ -160,8 +160,8 @@ impl ErrorSpan {
     }
 }
 
-/// Settles what becomes of errors that were named more than once, locates them in their texts, weighs them and sums
-/// them up: the errors and the score.
+/// Merges or keeps repeated errors, locates them in their texts, weighs them and sums the weights: the errors
+/// and the score.
 ///
 /// Unit: the negative penalty of the weights' scale; 0 is best, higher is better.
 #[must_use]

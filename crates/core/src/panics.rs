@@ -1,5 +1,5 @@
-//! Turns panics of third-party readers on damaged files into errors, without a printed message. Panics of our own
-//! code are not caught.
+//! Turns panics of third-party readers on damaged files into errors, without a printed message. Panics of our
+//! own code are not caught.
 
 use std::{
     cell::Cell,
@@ -8,14 +8,15 @@ use std::{
 };
 
 thread_local! {
-    /// Whether a panic on this thread is about to be caught.
+    /// True if a panic on this thread is about to be caught.
     static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Set once: the hook that passes on every panic but those.
 static HOOK: Once = Once::new();
 
-/// What `work` returns; `None` if it panicked, of which nothing is printed. Threads that it starts are not meant.
+/// Calls `work` and returns its result; `None` if it panicked, without a printed message. Threads that it
+/// starts are not covered.
 #[must_use]
 pub fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
     HOOK.call_once(|| {

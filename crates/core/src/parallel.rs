@@ -1,5 +1,5 @@
-//! Independent work on several threads, results in order. There is no pool: the threads are started for one call and
-//! joined at its end. Work that computes, not waits, uses rayon.
+//! Independent work on several threads, results in order. There is no pool: the threads are started for one
+//! call and joined at its end. Work that computes, not waits, uses rayon.
 
 use std::{
     panic::resume_unwind,
@@ -18,8 +18,8 @@ pub fn on_threads<R: Send>(n_threads: usize, work: impl Fn() -> R + Sync) -> Vec
     })
 }
 
-/// Applies `work` to every item and its index, on at most `max_threads` threads and on none for a single item. The
-/// results are in the order of the items.
+/// Applies `work` to every item and its index, on at most `max_threads` threads and on none for a single
+/// item. The results are in the order of the items.
 ///
 /// # Panics
 /// With the first panic of `work`, after all threads have ended.

@@ -1,9 +1,10 @@
-//! `SplitMix64`: numbers that depend on seed and counter alone, so that draws are the same on every machine and
-//! with any number of threads. Seeds are explicit. (`meta` has numpy's generator, whose draws it must reproduce.)
+//! `SplitMix64`: numbers that depend on seed and counter alone, so that draws are the same on every machine
+//! and with any number of threads. Seeds are explicit. (`meta` has numpy's generator, whose draws it must
+//! reproduce.)
 //!
 //! Source: Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators".
 
-/// What a state grows by from one number to the next.
+/// Increment of the state from one number to the next.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Mixes the bits of a number, so that neighbours have nothing in common.
@@ -49,7 +50,8 @@ impl SplitMix {
     }
 }
 
-/// Shuffles by Fisher and Yates: `draw` gives the number that moves the item at each place, from the last one down.
+/// Shuffles by Fisher and Yates: `draw` gives the number that moves the item at each place, from the last one
+/// down.
 pub fn shuffle<T>(items: &mut [T], mut draw: impl FnMut(u64) -> u64) {
     for i in (1..items.len()).rev() {
         items.swap(i, (draw(i as u64) % (i as u64 + 1)) as usize);

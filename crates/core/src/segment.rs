@@ -1,4 +1,4 @@
-//! Segments, their documents and languages. It knows neither scores nor models.
+//! Segments, their documents and languages. Scores and models are elsewhere.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub mod wmt;
 pub use corpus::{Corpus, Outline, Segments};
 pub use lang::Lang;
 
-/// What joins the segments of a group into one text, where a judge sees them as one.
+/// Separator between the segments of a group, where a judge sees them as one text.
 pub const JOINT: &str = "\n";
 
 /// The source and the hypothesis of a whole group, as a verdict on the group shows them: its error spans
@@ -28,21 +28,23 @@ pub fn joined(group: &[Segment]) -> (String, String) {
     (join(|s| &s.source), join(|s| &s.hypothesis))
 }
 
-/// A segment's number as people count, from 1, beside its id, the number from 0 that files hold: `segment 7 (id 6)`.
+/// A segment's number as people count, from 1, beside its id, the number from 0 that files hold:
+/// `segment 7 (id 6)`.
 #[must_use]
 pub fn numbered(seg: usize) -> String {
     format!("segment {} (id {seg})", seg.saturating_add(1))
 }
 
-/// One translated segment: what most judges give a verdict on.
+/// One translated segment, the unit of most judges' verdicts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
     /// The system that translated it (a file's stem if none is named).
     pub system: String,
-    /// The document it belongs to; the segments of a document are in order. Empty if the input names no documents: the
-    /// segment then stands alone.
+    /// The document it belongs to; the segments of a document are in order. Empty if the input names no
+    /// documents: the segment then stands alone.
     pub doc: String,
-    /// Its id: the input's own, or its position among the segments of its system, from 0. People see [`numbered`].
+    /// Its id: the input's own, or its position among the segments of its system, from 0. People see
+    /// [`numbered`].
     pub seg: usize,
     pub src_lang: Lang,
     pub tgt_lang: Lang,
@@ -50,11 +52,10 @@ pub struct Segment {
     pub hypothesis: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
-    /// What the text is about or where it is from, as the input names it: `news`, `social`. `None` if the input does
-    /// not say.
+    /// Topic or origin of the text, as the input names it: `news`, `social`. `None` if the input has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub domain: Option<String>,
-    /// How the reference was made, as the input names it: `postedit`. `None` if the input does not say.
+    /// Kind of the reference, as the input names it: `postedit`. `None` if the input has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference_kind: Option<String>,
 }
@@ -84,7 +85,8 @@ impl Segment {
         Outline { system, doc, seg: *seg, src_lang, tgt_lang, n_bytes: source.len() + hypothesis.len() }
     }
 
-    /// Whether source and hypothesis are both empty or white space, so that there is nothing to judge.
+    /// Returns true if source and hypothesis are both empty or white space, so that there is nothing to
+    /// judge.
     #[must_use]
     pub fn is_blank(&self) -> bool {
         self.source.trim().is_empty() && self.hypothesis.trim().is_empty()

@@ -1,12 +1,12 @@
-//! The signature of a run: everything that can move a score, as `key:value|key:value`. Judges, the engine and the evaluation
-//! add their fields.
+//! The signature of a run: everything that can move a score, as `key:value|key:value`. Judges, the engine and
+//! the evaluation add their fields.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Fields that say which model judged, from which examples, and how it ran. They do not change the scale of scores.
+/// Fields that identify the model, its examples and how it ran. They do not change the scale of scores.
 const NOT_OF_SCALE: [&str; 22] = [
     "model",
     "sha256",
@@ -47,7 +47,7 @@ pub struct Difference {
     pub here: Option<String>,
 }
 
-/// Why a text is no signature.
+/// Error of a text that is no signature.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no signature field\nhint: a signature reads `key:value|key:value`")]
 pub struct ParseError(String);
@@ -59,7 +59,7 @@ impl Signature {
         Self::default()
     }
 
-    /// The same signature with one more field; a key that is there already gets the new value in its place.
+    /// Adds a field; a key that already exists gets the new value in its place.
     #[must_use]
     pub fn with(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         let (key, value) = (key.into(), value.into());
@@ -70,7 +70,7 @@ impl Signature {
         self
     }
 
-    /// The same signature with the fields of another after its own.
+    /// Appends the fields of another signature.
     #[must_use]
     pub fn followed_by(self, other: &Self) -> Self {
         other.fields.iter().fold(self, |signature, (key, value)| signature.with(key, value))
@@ -88,8 +88,8 @@ impl Signature {
         self.fields.iter().find(|(k, _)| k == key).map(|(_, value)| value.as_str())
     }
 
-    /// Whether scores under both signatures are on one scale: they differ at most in the model and in how it ran. Of others
-    /// only ranks can be compared.
+    /// Returns true if scores under both signatures are on one scale: they differ at most in the model and in
+    /// how it ran. Of others only ranks can be compared.
     #[must_use]
     pub fn comparable(&self, other: &Self) -> bool {
         // A model of one role has the role before its fields: `checker.model`.
@@ -97,7 +97,7 @@ impl Signature {
         !self.differences(other).iter().any(|difference| is_of_scale(&difference.key))
     }
 
-    /// What differs from another signature (`there`), in order of keys; the order of fields does not count.
+    /// Differences from another signature (`there`), in order of keys; the order of fields does not count.
     #[must_use]
     pub fn differences(&self, there: &Self) -> Vec<Difference> {
         let keys = self.fields.iter().chain(&there.fields).map(|(key, _)| key);

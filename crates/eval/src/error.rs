@@ -1,4 +1,5 @@
-//! Why an evaluation cannot be prepared, run or checked, as data. How a program calls its options is not known here.
+//! Errors of preparing, running and checking an evaluation, as data. The command line's option names do not
+//! occur here.
 
 use std::{fmt, io, path::PathBuf};
 
@@ -40,7 +41,7 @@ pub enum CpuSetting {
     Isa(String),
 }
 
-/// Why an evaluation cannot be prepared, run or checked.
+/// Error of preparing, running or checking an evaluation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("the specification names no input")]
@@ -94,7 +95,7 @@ pub enum Error {
     #[error("`{folder}` is an adapter, not a model")]
     AdapterAsModel {
         folder: String,
-        /// The model that it was trained on; empty where it does not say.
+        /// Base model of the adapter's training; empty if unstated.
         base: String,
     },
     #[error(
@@ -155,7 +156,7 @@ pub enum Error {
     Json(#[from] serde_json::Error),
 }
 
-/// What can be computed, or why not.
+/// Result of an evaluation step.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {

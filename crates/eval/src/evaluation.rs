@@ -1,5 +1,5 @@
-//! An evaluation: a judge that was checked against its input, before any model is loaded; then a run of it with loaded
-//! models. Nothing is printed: notes, warnings, signature and provenance are values.
+//! An evaluation: a judge that was checked against its input, before any model is loaded; then a run of it
+//! with loaded models. Nothing is printed: notes, warnings, signature and provenance are values.
 
 use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
 
@@ -30,20 +30,22 @@ use crate::{
     spec::{ModelSpec, SamplingSpec, Spec, sampling_signature},
 };
 
-/// How many segments with their texts are in memory at a time.
+/// Number of segments whose texts are in memory at a time.
 const AT_A_TIME: usize = 4096;
 
-/// What a run records of the program that starts it, and how it is watched and stopped. Nothing here can move a score.
+/// Metadata of a run about the program that starts it, and its progress and cancellation. Nothing here can
+/// move a score.
 #[derive(Clone, Debug)]
 pub struct Invocation {
     /// The command line, for `run.json`.
     pub command: Vec<String>,
-    /// Where its relative paths start; empty: in the current directory.
+    /// Directory that relative paths start from; empty: the current one.
     pub directory: String,
-    /// What the command calls a file or folder of which the specification names a copy, by flag or option.
+    /// Names given in the command, by flag or option, of files or folders whose copies the specification
+    /// names.
     pub given: BTreeMap<String, String>,
     pub build: Build,
-    /// What is being written, for signal handlers.
+    /// Lock on the files being written, for signal handlers.
     pub writing: Writing,
     /// Cancels pending requests; what is finished is kept.
     pub stop: CancellationToken,
@@ -77,7 +79,7 @@ impl Invocation {
 pub struct Input {
     pub segments: Corpus,
     pub selection: Selection,
-    /// What the user should know of the input.
+    /// Notes for the user about the input.
     pub notes: Vec<String>,
 }
 
@@ -94,7 +96,8 @@ impl Input {
         Ok(Self { segments, selection, notes })
     }
 
-    /// What a judge gives verdicts on: the selection, and for a judge of documents the rest of its documents.
+    /// The units of a judge's verdicts: the selection, and for a judge of documents the other segments of its
+    /// documents.
     fn units(&self, judge: &Judge, seed: u64) -> Selection {
         run::groups::judged(&self.segments, &self.selection, (judge.grouping, judge.unit), seed)
     }
@@ -143,11 +146,11 @@ pub struct Evaluation {
     pub spec: Spec,
     pub input: Input,
     pub judge: Built,
-    /// What the user should know of the input.
+    /// Notes for the user about the input.
     pub notes: Vec<String>,
-    /// What the judge was trained on of what it judges.
+    /// Overlap of the judge's training data with the input.
     pub trained_on: Vec<Overlap>,
-    /// Whether files or languages may have been mixed up.
+    /// Result of the check for mixed-up files or languages.
     pub mixed_up: MixedUp,
 }
 
@@ -155,8 +158,8 @@ impl Evaluation {
     /// Reads the input of a specification and checks its judge against it.
     ///
     /// # Errors
-    /// Bad input, a method that does not exist or cannot judge it; files in another language than the pair's, unless the
-    /// folder holds a finished run.
+    /// Bad input, a method that does not exist or cannot judge it; files in another language than the pair's,
+    /// unless the folder holds a finished run.
     pub fn new(spec: Spec) -> Result<Self> {
         let input = Input::read(&spec)?;
         let evaluation = Self::of(spec, input)?;
@@ -167,10 +170,10 @@ impl Evaluation {
         Ok(evaluation)
     }
 
-    /// The same for segments in memory, all of which are judged.
+    /// Checks a judge against segments in memory, all of which are judged.
     ///
     /// # Errors
-    /// As [`Evaluation::new`].
+    /// The errors of [`Evaluation::new`].
     pub fn on(spec: Spec, segments: impl IntoIterator<Item = Segment>) -> Result<Self> {
         let segments = Corpus::of(segments)?;
         let evaluation = Self::of(spec, Input { segments, selection: Selection::All, notes: Vec::new() })?;
@@ -178,7 +181,7 @@ impl Evaluation {
         Ok(evaluation)
     }
 
-    /// The same for the input of an earlier run, whose files may be in any language.
+    /// Checks a judge against the input of an earlier run, whose files may be in any language.
     ///
     /// # Errors
     /// A method that does not exist or cannot judge the input.
@@ -226,14 +229,14 @@ impl Evaluation {
         crate::models::load(&self.spec.models, &self.spec.resources, self.spec.sampling.sampling())
     }
 
-    /// What the user should know of input, judge and models before they are used.
+    /// Warnings about input, judge and models before they are used.
     pub fn warnings(&self, models: &Models) -> impl Iterator<Item = String> {
         let of_judge = too_small(&self.judge, models).into_iter();
         let of_judge = of_judge.chain(untuned(&self.judge, models, &self.spec.models));
         self.mixed_up.doubts().into_iter().chain(of_judge)
     }
 
-    /// What is selected of the input, for a run into this folder.
+    /// The configuration of a run of the selected segments into this folder.
     #[must_use]
     pub fn config(&self, folder: PathBuf) -> RunConfig {
         RunConfig {
@@ -244,7 +247,8 @@ impl Evaluation {
         }
     }
 
-    /// Checks loaded models against the judge, and settles the run's signature and folder. Nothing is written yet.
+    /// Checks loaded models against the judge, and settles the run's signature and folder. Nothing is written
+    /// yet.
     ///
     /// # Errors
     /// Models that the judge cannot use, a file that the specification names and that cannot be read.
@@ -281,14 +285,14 @@ impl Evaluation {
     /// Judges into the run folder, or resumes what it holds.
     ///
     /// # Errors
-    /// As [`Evaluation::with`] and [`Task::run`].
+    /// The errors of [`Evaluation::with`] and [`Task::run`].
     pub fn run(&self, models: &Models, invocation: &Invocation) -> Result<Outcome> {
         let run = self.with(models, invocation)?;
         Ok(run.task().run(&run.config)?)
     }
 
-    /// Judges without a run folder: nothing is kept. One result for each unit, a segment or a document, in the order of the
-    /// groups that are judged together; an answer that cannot be used is an error there.
+    /// Judges without a run folder: nothing is kept. One result for each unit, a segment or a document, in
+    /// the order of the groups that are judged together; an unusable answer is an error in its place.
     ///
     /// # Errors
     /// Models that the judge cannot use.
@@ -336,7 +340,7 @@ fn trained_on(models: &ModelSpec, judge: &Judge) -> Result<Vec<TrainedOn>> {
     Ok(trained)
 }
 
-/// What a user of a document-level method should know if the input names no documents.
+/// Note about a document-level method with an input that names no documents.
 fn no_documents(judge: &Judge, segments: &Corpus) -> Option<&'static str> {
     let wants = matches!(judge.grouping, Grouping::Document | Grouping::FiveDocuments);
     let is_bare = |idx| segments.outline(idx).doc.is_empty();
@@ -349,16 +353,17 @@ fn no_documents(judge: &Judge, segments: &Corpus) -> Option<&'static str> {
 /// Methods that write were published with models far above this. Unit: billions of parameters.
 const SMALLEST_WRITER: f64 = 3.0;
 
-/// Methods that write, and the model that they were measured with, at scores near chance: docs/methods.md#which-judge.
+/// Generative methods, and the model with which their measured scores are near chance:
+/// docs/methods.md#which-judge.
 const MEASURED: ([&str; 2], &str) = (["gemba-mqm", "fsp"], "qwen2.5-coder-0.5b-instruct");
 
-/// What to know before a small model writes verdicts; `None` where the size is not known.
+/// Warning before a small model generates verdicts; `None` where the size is unknown.
 fn too_small(built: &Built, models: &Models) -> Option<String> {
     let card = card::find(&models.model.name).ok()?;
     registry::writes(built.method).then(|| small_writer(built.method.name, &card)).flatten()
 }
 
-/// What was measured of a method that writes with this model, where the model is small.
+/// Warning with the measured results of a generative method with this model, where the model is small.
 fn small_writer(method: &str, card: &Card) -> Option<String> {
     let billions: f64 = card.parameters.strip_suffix('B')?.parse().ok()?;
     let (methods, model) = MEASURED;
@@ -376,7 +381,7 @@ fn small_writer(method: &str, card: &Card) -> Option<String> {
         .then(|| format!("`{method}` asks the model to write, and {measured}\n{hint}"))
 }
 
-/// What to know before a method that is made for a tuned model asks one that is not; `None` where the model may be.
+/// Warning if a method made for a tuned model is used with one that is not; `None` where the model may be.
 fn untuned(built: &Built, models: &Models, spec: &ModelSpec) -> Option<String> {
     let is_plain = card::find(&models.model.name).is_ok() && adapter::named(spec).is_empty();
     (registry::needs_tuning(built.method) && is_plain).then(|| {

@@ -1,5 +1,5 @@
-//! What a run would take, before it is made: calls and tokens are counted, and a few groups judged to see how long they
-//! take. Where the model is not here, tokens are guessed from characters.
+//! Forecast of a run's cost: calls and tokens are counted, and a few groups judged to measure the time. Where
+//! the model is not on this machine, tokens are estimated from characters.
 
 mod pace;
 
@@ -34,16 +34,16 @@ use crate::{
     spec::Spec,
 };
 
-/// How long prompts are counted.
+/// Time limit for counting prompts.
 const COUNTING: Duration = Duration::from_secs(8);
 
-/// How long groups are judged for, as far as rounds of them can be foreseen.
+/// Time limit for the trial, as far as rounds of groups can be foreseen.
 const TRIAL: Duration = Duration::from_secs(10);
 
 /// The most that both take together, once the model is loaded.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// What a forecast is doing.
+/// Stage of a forecast.
 #[derive(Clone, Copy, Debug)]
 pub enum Stage {
     /// Counts the tokens of prompts, by groups.
@@ -52,12 +52,12 @@ pub enum Stage {
     Judging,
 }
 
-/// What a run would take.
+/// Forecast of a run's cost.
 #[derive(Debug)]
 pub struct Forecast {
     pub plan: Plan,
     pub trial: Trial,
-    /// What the run is expected to take: scaled from the trial, else from recorded runs of the method.
+    /// Expected calls and tokens: scaled from the trial, else from recorded runs of the method.
     pub expected: Option<Amount>,
     /// Memory and time, as names and values.
     pub estimates: Vec<(String, String)>,
@@ -67,8 +67,8 @@ pub struct Forecast {
 }
 
 impl Forecast {
-    /// Counts calls and tokens, and judges a few groups where the model can be loaded. `device_memory`: bytes of the GPU that
-    /// the model is to fit.
+    /// Counts calls and tokens, and judges a few groups where the model can be loaded. `device_memory`: bytes
+    /// of the GPU that the model is to fit.
     ///
     /// # Errors
     /// A model that can neither be run nor pulled, and prompts that cannot be counted.
@@ -156,8 +156,8 @@ impl Forecast {
         Ok(Self { plan, trial, expected, estimates, notes, signature: Some(run.signature) })
     }
 
-    /// Guessed from characters. `why` there is no model, a hint on a line of its own or nothing, and why the time is not
-    /// known.
+    /// Estimates tokens from characters. `why` there is no model, a hint on a line of its own or nothing, and
+    /// why the time is unknown.
     fn guessed(
         evaluation: &Evaluation,
         card: &Card,
@@ -190,13 +190,13 @@ impl Forecast {
     }
 }
 
-/// What a run usually takes, by recorded runs of its method; `None` where none was recorded.
+/// Usual cost of a run, by recorded runs of its method; `None` where none was recorded.
 fn usual(evaluation: &Evaluation, plan: &Plan) -> Option<Amount> {
     let judge = &evaluation.judge;
     Some(plan.usual(judge.calls().typical, judge.method.answer_tokens?))
 }
 
-/// What is computed of it: prompts that share their beginnings are read once.
+/// The computed part of the expected tokens: prompts that share their beginnings are read once.
 fn work(plan: &Plan, expected: Amount) -> pace::Work {
     let distinct = expected.distinct_tokens.or_else(|| {
         // The calls of a trial are scaled without it; the calls that are certain share as much.
@@ -223,11 +223,11 @@ fn tried(run: &Run<'_>, invocation: &Invocation, plan: &Plan, time: Duration) ->
     Ok(trial)
 }
 
-/// Why a trial says nothing of the time.
+/// Reason for a trial without an estimate of the time.
 const CUT: &str = "no group was finished within 20 s";
 
-/// Does work until it is done, for so long at the most, or until the outer word is given: then the inner one is, which the
-/// work polls.
+/// Runs `work`, which polls the inner token. The inner token is cancelled after `time`, or when the outer one
+/// is cancelled.
 fn limited<T>(time: Duration, [outer, inner]: [&CancellationToken; 2], work: impl FnOnce() -> T) -> T {
     let (start, is_over) = (Instant::now(), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -246,7 +246,7 @@ fn limited<T>(time: Duration, [outer, inner]: [&CancellationToken; 2], work: imp
     })
 }
 
-/// How often the time is looked at.
+/// Polling interval of the time limit.
 const WATCH: Duration = Duration::from_millis(100);
 
 /// A time in words, exact enough to be compared with a clock.
@@ -267,11 +267,11 @@ fn context(card: &Card, spec: &Spec) -> usize {
 const NOT_HERE: &str = "not known for this device; there, a dry run tries a few groups, and `tribunal-bench fsp` measures \
                         segments a second";
 
-/// The name of the estimate that says what the model takes of a GPU.
+/// Name of the estimate of GPU memory.
 pub const ON_A_GPU: &str = "on a GPU";
 
-/// What the model takes of a GPU, or of each of several, with this context, whether they have it, and how much cache is left;
-/// `None` where the card does not know its sizes.
+/// Memory that the model needs on a GPU, or on each of several, with this context, whether it fits, and the
+/// remaining cache; `None` where the card does not state its sizes.
 fn on_a_gpu(card: &Card, spec: &Spec, device_memory: Option<u64>) -> Option<(String, String)> {
     let memory = GpuMemory::find(device_memory);
     let need = gpu_memory::within(card, context(card, spec))?;
@@ -282,7 +282,7 @@ fn on_a_gpu(card: &Card, spec: &Spec, device_memory: Option<u64>) -> Option<(Str
     Some((ON_A_GPU.to_owned(), format!("{}; {}", gpu_memory::sum(&need), memory.verdict(&need))))
 }
 
-/// What the run takes with the models of this panel, without one request to them.
+/// The plan of a run with the models of this panel, without one request to them.
 fn plan_with(evaluation: &Evaluation, panel: &Panel, shown: &(dyn Fn(Stage) + Sync)) -> Result<Plan> {
     let config = &evaluation.config(PathBuf::new());
     let shown = |done: usize, of: usize| shown(Stage::Counting { done, of });
@@ -291,7 +291,8 @@ fn plan_with(evaluation: &Evaluation, panel: &Panel, shown: &(dyn Fn(Stage) + Sy
     Ok(plan_within(panel, &judge.judge, judge.calls(), &input.segments, &counting)?)
 }
 
-/// The memory for the weights: their files' size, or two bytes for each of the parameters that the card states.
+/// The memory for the weights: their files' size, or two bytes for each of the parameters that the card
+/// states.
 fn weights(card: &Card) -> Option<(String, String)> {
     let billions = || card.parameters.strip_suffix('B')?.parse::<f64>().ok();
     let bytes = card.size().map(|bytes| bytes as f64).or_else(|| Some(billions()? * 2e9))?;
@@ -305,9 +306,9 @@ impl Characters {
     /// Stand for the tokens that the chat template puts around a turn.
     const AROUND_A_TURN: [&str; 5] = ["\u{0}", "\u{1}", "\u{2}", "\u{3}", "\u{4}"];
 
-    /// What a character takes with the tokenizers of Qwen 2.5 and Gemma 3, on WMT 2023's texts and our prompts. Those
-    /// of Qwen are right to a quarter for English, German, Chinese, Japanese, Russian, Arabic and Thai, and a third
-    /// too low for Hindi.
+    /// Tokens per character with the tokenizers of Qwen 2.5 and Gemma 3, on WMT 2023's texts and our prompts.
+    /// Those of Qwen are right to a quarter for English, German, Chinese, Japanese, Russian, Arabic and Thai,
+    /// and a third too low for Hindi.
     fn tokens_of(c: char) -> f64 {
         match u32::from(c) {
             0..0x80 => 0.24,
@@ -319,7 +320,7 @@ impl Characters {
         }
     }
 
-    /// As many ids as a chat has tokens, each of the characters that it stands for.
+    /// Dummy ids, as many as a chat has tokens, each of the characters that it stands for.
     fn ids(chat: &Chat) -> Vec<u32> {
         let mut ids = Vec::new();
         let mut push = |text: &str| {

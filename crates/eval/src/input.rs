@@ -38,7 +38,7 @@ pub fn need_translations(spec: &InputSpec) -> Result<()> {
 /// Reads the input that a specification names, which may be a source text alone.
 ///
 /// # Errors
-/// As [`read`], but for sources without translations.
+/// The errors of [`read`], but for sources without translations.
 pub fn read_any(spec: &InputSpec) -> Result<Input> {
     let text = spec.source.is_some() || !spec.hypotheses.is_empty();
     match (text, &spec.table, &spec.testset) {
@@ -62,10 +62,10 @@ pub fn read_any(spec: &InputSpec) -> Result<Input> {
     }
 }
 
-/// As [`read_any`], with the texts on disk, so that a large input takes little memory.
+/// Reads the input as [`read_any`] does, with the texts on disk, so that a large input takes little memory.
 ///
 /// # Errors
-/// As [`read_any`].
+/// The errors of [`read_any`].
 pub fn stream_any(spec: &InputSpec) -> Result<Streamed> {
     let text = spec.source.is_some() || !spec.hypotheses.is_empty();
     match (&spec.table, text || spec.testset.is_some()) {
@@ -88,8 +88,8 @@ fn languages(spec: &InputSpec) -> Option<(Lang, Lang)> {
     spec.pair.as_ref().map(|pair| (pair.src.clone(), pair.tgt.clone()))
 }
 
-/// Which segments of the input get a verdict: all, the first ones, or a sample drawn by the seed. What the user
-/// should know of a draw is added to the input's notes.
+/// Selects the segments of the input that get a verdict: all, the first ones, or a sample drawn by the seed.
+/// Notes for the user about a draw are added to the input's notes.
 ///
 /// # Errors
 /// A limit that leaves nothing, a sample that cannot be drawn.
@@ -97,10 +97,10 @@ pub fn select(spec: &InputSpec, input: &mut Input, seed: u64, grouping: Grouping
     select_from(spec, &input.segments, &mut input.notes, (seed, || Ok(grouping)))
 }
 
-/// The same for segments in whatever form. What is judged together is asked where a subset is drawn.
+/// Selects from segments in any representation. The grouping is used only where a subset is drawn.
 ///
 /// # Errors
-/// As [`select`].
+/// The errors of [`select`].
 pub fn select_from<S: Segments + ?Sized>(
     spec: &InputSpec,
     segments: &S,

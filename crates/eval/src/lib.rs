@@ -1,8 +1,9 @@
 //! Evaluations of machine translation by LLM judges: from a [`Spec`] to verdicts.
 //!
-//! A [`Spec`] names the input, the method, the models and the run folder. [`Evaluation::new`] reads the input and checks the
-//! judge against it, before any model is loaded; [`Evaluation::load`] loads the [`Models`]; [`Evaluation::run`] judges, or
-//! continues what the run folder holds. Warnings, signature and provenance are values; nothing is printed.
+//! A [`Spec`] names the input, the method, the models and the run folder. [`Evaluation::new`] reads the input
+//! and checks the judge against it, before any model is loaded; [`Evaluation::load`] loads the [`Models`];
+//! [`Evaluation::run`] judges, or continues what the run folder holds. Warnings, signature and provenance are
+//! values; nothing is printed.
 //!
 //! ```no_run
 //! use tribunal_eval::{Evaluation, Invocation, JudgeSpec, Spec};
@@ -18,9 +19,9 @@
 //! # }
 //! ```
 //!
-//! A [`Session`] keeps its models and judges many inputs. [`Forecast`] says what a run would take. [`recorded`] goes from a run
-//! folder back to its evaluation, to repeat it or to check it. [`run`] is the layer below: groups, journal, shards.
-//! [`selftest`] checks the build on this machine.
+//! A [`Session`] keeps its models and judges many inputs. [`Forecast`] estimates the cost of a run.
+//! [`recorded`] goes from a run folder back to its evaluation, to repeat it or to check it. [`run`] is the
+//! layer below: groups, journal, shards. [`selftest`] checks the build on this machine.
 
 use tribunal_core::{digest, files, llm, mqm, parallel, random, segment, signature};
 use tribunal_engine::{card, engine};

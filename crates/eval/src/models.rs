@@ -1,5 +1,5 @@
-//! From a [`ModelSpec`] and [`Resources`] to loaded models: the panel of an evaluation, with what its signature and its
-//! run folder say of them.
+//! From a [`ModelSpec`] and [`Resources`] to loaded models: the panel of an evaluation, with the models'
+//! fields for its signature and run folder.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,7 +29,7 @@ mod spread;
 use gpu_memory::GpuMemory;
 pub use settings::options;
 
-/// Where saved prefixes lie in the folder of models.
+/// Folder of saved prefixes in the folder of models.
 const PREFIXES: &str = "prefixes";
 
 /// Groups in flight on a CPU, where a step takes as many rows.
@@ -38,10 +38,10 @@ const JOBS: usize = 64;
 /// The models of an evaluation, loaded.
 pub struct Models {
     pub panel: Panel,
-    /// The models' fields of the signature: model, sha256, and what the engine says of itself.
+    /// The models' fields of the signature: model, sha256, and the engine's fields.
     pub signature: Signature,
     pub model: Model,
-    /// Where another one is models.
+    /// Models of the roles that do not use the panel's first one.
     pub model_of_role: BTreeMap<Role, Model>,
     /// Names and values that the engine adds to a dry run's table: its memory.
     pub memory: Memory,
@@ -49,14 +49,16 @@ pub struct Models {
     pub files: Vec<ModelFiles>,
     /// The most token positions that its devices take at a time, all together.
     pub n_rows: usize,
-    /// The shortest prefix that is faster read from a file than computed; `None` where none is saved. Unit: tokens.
+    /// The shortest prefix that is faster read from a file than computed; `None` where none is saved. Unit:
+    /// tokens.
     pub least_saved: Option<usize>,
-    /// What the user should know of devices and models.
+    /// Notes for the user about devices and models.
     pub notes: Vec<String>,
 }
 
 impl Models {
-    /// One model in every role, of whose memory nothing is known: whatever answers chats in the engine's place.
+    /// One model in every role, without memory figures: any implementation that answers chats in the engine's
+    /// place.
     #[must_use]
     pub fn alone(panel: Panel, model: Model) -> Self {
         let signature =
@@ -75,7 +77,7 @@ impl Models {
         }
     }
 
-    /// How many groups are judged at the same time: so many as were asked for, else enough to keep the devices busy.
+    /// Number of groups judged at the same time: `asked`, else enough to keep the devices busy.
     #[must_use]
     pub fn jobs(&self, asked: Option<usize>) -> usize {
         asked.unwrap_or_else(|| self.n_rows.max(JOBS))
@@ -94,7 +96,7 @@ fn least_saved(weight_bytes: usize) -> usize {
     (BYTES / weight_bytes.max(1)).max(64)
 }
 
-/// What memory an engine takes, as names and values.
+/// Memory use of an engine, as names and values.
 pub type Memory = Box<dyn Fn() -> Vec<(String, String)> + Send + Sync>;
 
 /// A function that loads models: [`load`], or a script in tests.
@@ -159,7 +161,7 @@ struct RoleAssignment {
 }
 
 impl RoleAssignment {
-    /// Whether both have the same model with the same adapter.
+    /// Returns true if both have the same model with the same adapter.
     fn is_like(&self, other: &Self) -> bool {
         (&self.model, &self.adapter) == (&other.model, &other.adapter)
     }
@@ -245,7 +247,7 @@ pub struct ModelEngine {
     pub sha256: String,
     pub adapter: Option<adapter::AdapterFolder>,
     pub files: ModelFiles,
-    /// What the user should know of the device and the model.
+    /// Notes for the user about the device and the model.
     pub notes: Vec<String>,
 }
 
@@ -296,7 +298,7 @@ pub fn open(model: &ModelSpec, resources: &Resources) -> Result<ModelEngine> {
     Ok(loaded.with(adapter))
 }
 
-/// Where a model's files are and what its card says about them.
+/// Paths of a model's files, and its card.
 pub struct Located {
     pub weights: PathBuf,
     pub name: String,
@@ -308,7 +310,7 @@ pub struct Located {
 /// A model's files and what it is to be run with, before anything is loaded.
 ///
 /// # Errors
-/// As [`open`].
+/// The errors of [`open`].
 pub fn find(name: &str, template: Option<&Path>, resources: &Resources) -> Result<Located> {
     let mut found = locate(name, options(resources)?)?;
     if let Some(file) = template {
@@ -325,15 +327,15 @@ pub fn find(name: &str, template: Option<&Path>, resources: &Resources) -> Resul
 /// The main model's files, and its adapter among the options.
 ///
 /// # Errors
-/// As [`open`].
+/// The errors of [`open`].
 pub fn find_adapted(model: &ModelSpec, resources: &Resources) -> Result<Located> {
     let mut found = find(&model.model, model.chat_template.as_deref(), resources)?;
     found.options.adapters.extend(model.adapter.as_deref().map(adapter::find).transpose()?.map(|a| a.dir));
     Ok(found)
 }
 
-/// Treats a path that exists as a path, and anything else as a card's name. A path whose files are a card's is run as
-/// the card says, so that both give the same answers under the same signature.
+/// Treats a path that exists as a path, and anything else as a card's name. A path whose files are a card's
+/// runs with the card's settings, so that both give the same answers under the same signature.
 fn locate(name: &str, options: Options) -> Result<Located> {
     let path = Path::new(name);
     if path.exists() {
@@ -361,8 +363,8 @@ fn locate(name: &str, options: Options) -> Result<Located> {
     Ok(found)
 }
 
-/// Refuses a pipe or a device where a model is wanted, or in its folder, and a file without a size, such as `/proc/kmsg`: to
-/// read one may wait for ever.
+/// Rejects a pipe or a device in place of a model, or in its folder, and a file without a size, such as
+/// `/proc/kmsg`: to read one may wait for ever.
 fn plain(path: &Path) -> Result<()> {
     if std::fs::metadata(path).is_ok_and(|there| there.is_file() && there.len() == 0) {
         return Err(Error::EmptyFile(path.into()));
@@ -388,7 +390,7 @@ pub fn known(name: &str) -> Result<Card> {
     })
 }
 
-/// What to write for a repository of the hub, which people name as `OWNER/NAME`.
+/// Hint for a repository of the hub, which is named as `OWNER/NAME`.
 #[must_use]
 pub fn of_hub(name: &str) -> String {
     let [owner, repository] = name.split('/').collect::<Vec<_>>()[..] else { return String::new() };

@@ -1,5 +1,5 @@
-//! The prefixes of a judge's prompts that hold no text of the input: instructions and examples. The engine can read their
-//! keys and values from a file.
+//! The prefixes of a judge's prompts that hold no text of the input: instructions and examples. The engine
+//! can read their keys and values from a file.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,15 @@ use crate::{
     segment::{Segment, Segments},
 };
 
-/// What is left out before the first difference between two prompts: other texts may change how it is tokenized. Unit:
-/// tokens.
+/// Number of tokens left out before the first difference between two prompts: other texts may change their
+/// tokenization. Unit: tokens.
 const MARGIN: usize = 8;
 
 /// Language pairs of one input whose prompts are looked at.
 const MOST_PAIRS: usize = 8;
 
-/// Announces to the models the prefixes of a judge's prompts about these segments that are long enough to be worth a file.
+/// Announces to the models the prefixes of a judge's prompts about these segments that are long enough to be
+/// worth a file.
 pub fn announce<S: Segments + ?Sized>(models: &Models, judge: &Judge, segments: &S) {
     let (panel, Some(least)) = (&models.panel, models.least_saved) else { return };
     for (role, prefixes) in of_judge(panel, judge, segments, least) {
@@ -26,8 +27,8 @@ pub fn announce<S: Segments + ?Sized>(models: &Models, judge: &Judge, segments: 
     }
 }
 
-/// What prompts about different texts have in common, by role: a prefix for each kind of question and language pair, of at
-/// least so many tokens.
+/// Common prefixes of prompts about different texts, by role: one for each kind of question and language
+/// pair, of at least so many tokens.
 fn of_judge<S: Segments + ?Sized>(
     panel: &Panel,
     judge: &Judge,

@@ -1,5 +1,5 @@
-//! The provenance of a run, for `run.json`: program, machine, models, and hashes and copies of the files that a specification
-//! names.
+//! The provenance of a run, for `run.json`: program, machine, models, and hashes and copies of the files that
+//! a specification names.
 
 use std::{
     collections::BTreeMap,
@@ -73,7 +73,8 @@ fn machine(spec: &Spec) -> Result<Machine> {
     })
 }
 
-/// The files and folders that the specification names, other than the input and the models, by flag or option.
+/// The files and folders that the specification names, other than the input and the models, by flag or
+/// option.
 fn named(spec: &Spec, built: &Built) -> Vec<(String, PathBuf)> {
     let mut named: Vec<(String, PathBuf)> =
         files(spec).into_iter().filter_map(|(option, path)| Some((option, path.clone()?))).collect();
@@ -136,13 +137,14 @@ fn material(flag: &str, path: &Path) -> Result<(Material, Vec<Copy>)> {
     Ok((Material { flag: flag.into(), given, kept: is_small.then_some(kept), sha256 }, copies))
 }
 
-/// What the copy of a material is called in the run folder; that of a file has the file's ending behind it.
+/// Name of a material's copy in the run folder; that of a file has the file's ending behind it.
 #[must_use]
 pub fn kept_as(flag: &str) -> String {
     format!("{MATERIALS}/{}", flag.trim_start_matches('-'))
 }
 
-/// The plain files below a folder, by their path in it. Links to folders are not followed, so that none leads back.
+/// The plain files below a folder, by their path in it. Links to folders are not followed, so that none leads
+/// back.
 fn list(root: &Path, at: &Path, files: &mut BTreeMap<PathBuf, PathBuf>, size: &mut u64) -> Result<()> {
     let folder = root.join(at);
     for entry in fs::read_dir(&folder).map_err(Error::file(&folder))? {

@@ -1,5 +1,5 @@
-//! Human raters as another judge: their annotations of a translation as a verdict, with WMT's weights. Raters of
-//! different versions of a translation are distinguished by its text.
+//! Human raters as another judge: their annotations of a translation as a verdict, with WMT's weights. Raters
+//! of different versions of a translation are distinguished by its text.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -18,7 +18,7 @@ use crate::{
 /// The annotations of a file.
 ///
 /// # Errors
-/// What cannot be read, and annotations without their languages.
+/// A file that cannot be read, and annotations without their languages.
 pub fn annotations(path: &Path, pair: Option<&Pair>) -> Result<Vec<Annotation>> {
     counted(path, pair, Counted::default())
 }
@@ -26,7 +26,7 @@ pub fn annotations(path: &Path, pair: Option<&Pair>) -> Result<Vec<Annotation>> 
 /// The annotations of a file, of a log those that count.
 ///
 /// # Errors
-/// As [`annotations`].
+/// The errors of [`annotations`].
 pub fn counted(path: &Path, pair: Option<&Pair>, counted: Counted) -> Result<Vec<Annotation>> {
     let languages = pair.map(|pair| (pair.src.clone(), pair.tgt.clone()));
     if languages.is_none() && !raters::names_languages(path) {
@@ -38,7 +38,7 @@ pub fn counted(path: &Path, pair: Option<&Pair>, counted: Counted) -> Result<Vec
 /// The translations that human raters saw, each once: of several versions that of most raters.
 ///
 /// # Errors
-/// As [`annotations`].
+/// The errors of [`annotations`].
 pub fn input(path: &Path, pair: Option<&Pair>) -> Result<Input> {
     let annotations = annotations(path, pair)?;
     let note = other_versions(path, &annotations, "the version of most raters is judged");
@@ -49,8 +49,8 @@ pub fn input(path: &Path, pair: Option<&Pair>) -> Result<Input> {
     Ok(Input::new(segments, note.into_iter().collect(), path)?)
 }
 
-/// Sorts what belongs to segments as their author wrote them; raters have an order of their own. Where numbers begin anew in each
-/// document, documents stay in the order in which they come first.
+/// Sorts what belongs to segments as their author wrote them; raters have an order of their own. Where
+/// numbers begin anew in each document, documents stay in the order in which they come first.
 fn in_order<T>(all: &mut [T], segment: impl Fn(&T) -> &Segment) {
     let mut numbers = BTreeMap::new();
     let mut documents: BTreeMap<(Lang, Lang, String), usize> = BTreeMap::new();
@@ -70,8 +70,8 @@ fn in_order<T>(all: &mut [T], segment: impl Fn(&T) -> &Segment) {
     });
 }
 
-/// Which raters saw another translation than most, as a sentence that ends in `what` becomes of their ratings; `None` if
-/// all saw the same.
+/// Warning about raters who saw another translation than most, as a sentence that ends in `what`, the
+/// treatment of their ratings; `None` if all saw the same.
 #[must_use]
 pub fn other_versions(path: &Path, annotations: &[Annotation], what: &str) -> Option<String> {
     let rated = rated(annotations);
@@ -92,8 +92,9 @@ pub fn other_versions(path: &Path, annotations: &[Annotation], what: &str) -> Op
 /// The weights that human annotations are scored with.
 pub const WEIGHTS: &str = "wmt";
 
-/// The annotations of one segment of a system, by the version of the translation that raters saw: that of most raters
-/// first, of as many the one that comes first in the file. Versions that differ in white space at the end are one.
+/// The annotations of one segment of a system, by the version of the translation that raters saw: that of
+/// most raters first, of as many the one that comes first in the file. Versions that differ in white space at
+/// the end are one.
 #[derive(Clone, Debug, Default)]
 pub struct Rated<'a> {
     versions: Vec<Vec<&'a Annotation>>,

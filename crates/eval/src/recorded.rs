@@ -1,5 +1,5 @@
-//! From a run folder back to its evaluation: the specification of its command, pointed at the copies that the folder keeps,
-//! and its input; then the check of a folder against it.
+//! From a run folder back to its evaluation: the specification of its command, pointed at the copies that the
+//! folder keeps, and its input; then the check of a folder against it.
 
 use std::path::{Path, PathBuf};
 
@@ -25,12 +25,12 @@ pub struct Recorded {
     pub run: RunFile,
     /// With paths that exist here.
     pub spec: Spec,
-    /// As the run's command has it.
+    /// The specification in the run's command.
     pub given: Spec,
     pub input: Input,
 }
 
-/// What can be chosen when a run is repeated: where the models are, and how fast they run. Nothing here moves a score.
+/// Options of a repeated run: the paths of its models, and their speed. Nothing here moves a score.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// The model, if it is not where the run had it: a card, a GGUF file or a safetensors folder.
@@ -54,7 +54,7 @@ pub fn read(dir: &Path, run: RunFile, given: Spec, changes: &Changes) -> Result<
     let mut spec = given.clone();
     spec.models = located(&run, &given.models);
     apply(&mut spec, changes);
-    // Older runs made no such check, and their commands do not say so.
+    // Older runs made no such check, and their commands do not mention it.
     if run.signature.get(LanguageCheck::FIELD).is_none() {
         spec.judge.language_check = LanguageCheck::Off;
     }
@@ -67,8 +67,8 @@ pub fn read(dir: &Path, run: RunFile, given: Spec, changes: &Changes) -> Result<
     Ok(Recorded { run, spec, given, input })
 }
 
-/// The models that a run's command names, where they are found here: as paths from where the command was given, else from
-/// the current directory; cards by name.
+/// The models that a run's command names, located on this machine: as paths from the directory of the
+/// command, else from the current one; cards by name.
 #[must_use]
 pub fn located(run: &RunFile, models: &ModelSpec) -> ModelSpec {
     let found = |name: &str| {
@@ -84,7 +84,7 @@ fn lasting(name: &str) -> String {
     path.and_then(Result::ok).map_or_else(|| name.to_owned(), |path| path.display().to_string())
 }
 
-/// The same with each name of a model or an adapter mapped.
+/// Maps each name of a model or an adapter.
 fn mapped(models: &ModelSpec, map: impl Fn(&str) -> String) -> ModelSpec {
     let role = |(role, name): &(Role, String)| {
         let name = match adapter::split(name) {
@@ -146,7 +146,8 @@ fn reread(run: &RunFile, spec: &Spec) -> Result<Input> {
     Ok(Input { segments, selection, notes })
 }
 
-/// Points the arguments at the copies that the folder keeps. What it keeps no copy of, from where the command was given.
+/// Points the arguments at the copies that the folder keeps. Files without a copy are relative to the
+/// directory of the command.
 ///
 /// # Errors
 /// A file of which there is no copy, unless files outside of the folder are allowed.
@@ -172,7 +173,7 @@ fn relocate(dir: &Path, run: &RunFile, spec: &mut Spec, changes: &Changes) -> Re
     Ok(())
 }
 
-/// Whether an option of a method is one that takes a file, and names none of its other values.
+/// Returns true if an option of a method takes a file, and `value` is none of its other values.
 fn is_file(request: &str, option: &str, value: &str) -> bool {
     let name = request.split_once(':').map_or(request, |(name, _)| name);
     let option = option.replace('_', "-");
@@ -183,8 +184,8 @@ fn is_file(request: &str, option: &str, value: &str) -> bool {
     })
 }
 
-/// The copy of what a flag or an option names, or the path of the thing itself where that is allowed. A name that is not
-/// there is left as it is: some options take one instead of a file.
+/// The copy of a file that a flag or an option names, or the path of the file itself where that is allowed. A
+/// name that does not exist is left unchanged: some options take one instead of a file.
 fn copy_of(dir: &Path, run: &RunFile, flag: &str, given: &Path, is_allowed: bool) -> Result<PathBuf> {
     if let Some(copy) = materials::copy_of(dir, run, flag)? {
         return Ok(copy);

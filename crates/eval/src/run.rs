@@ -1,5 +1,5 @@
-//! Runs a judge on a test set: groups are judged in parallel and journalled as soon as they are done; runs can be
-//! resumed, sharded and merged. It knows neither models nor prompts.
+//! Runs a judge on a test set: groups are judged in parallel and journalled as soon as they are done; runs
+//! can be resumed, sharded and merged. Models and prompts are elsewhere.
 
 use std::{
     path::{Path, PathBuf},
@@ -67,7 +67,7 @@ use lock::Lock;
 use units::Units;
 use work::Work;
 
-/// What is judged by whom.
+/// The input of a run, its judge and its models.
 #[derive(Clone, Copy)]
 pub struct Task<'a> {
     pub panel: &'a Panel,
@@ -76,13 +76,13 @@ pub struct Task<'a> {
     pub signature: &'a Signature,
 }
 
-/// How a test set is run. Of what is here, selection, shard, seed and asking again say what is judged; nothing else can
-/// change a verdict.
+/// Configuration of a run. Of its fields, selection, shard, seed and asking again determine which units are
+/// judged; nothing else can change a verdict.
 #[derive(Clone, Debug)]
 pub struct RunConfig {
     /// The run folder.
     pub out: PathBuf,
-    /// Which segments get a verdict; the others are shown as context.
+    /// The segments that get a verdict; the others are shown as context.
     pub selection: Selection,
     pub shard: Shard,
     /// Groups in flight; verdicts do not depend on it.
@@ -92,20 +92,21 @@ pub struct RunConfig {
     /// The command line, for `run.json`.
     pub command: Vec<String>,
     pub progress: Arc<dyn Progress>,
-    /// Questions that are asked at the same time; what the engine takes into one step, and some more.
+    /// Questions that are in flight at the same time: the number that the engine takes into one step, and
+    /// some more.
     pub questions: usize,
     pub calls: CallRetention,
-    /// Ask once more about units whose answers could not be used; the signature says so.
+    /// Ask once more about units whose answers could not be used; recorded in the signature.
     pub retry_missing: bool,
-    /// Where the command was given.
+    /// Directory of the command.
     pub directory: String,
     pub origin: Origin,
-    /// What the judge was trained on of the input.
+    /// Overlap of the judge's training data with the input.
     pub trained_on: Vec<Overlap>,
-    /// What the run folder keeps of files that the command names.
+    /// Copies of files that the command names, for the run folder.
     pub copies: Vec<Copy>,
     pub writing: Writing,
-    /// Ends the run between two groups once it is said; what is finished is kept.
+    /// Ends the run between two groups after cancellation; finished groups are kept.
     pub stop: CancellationToken,
 }
 
@@ -142,7 +143,7 @@ impl RunConfig {
     }
 }
 
-/// What a run left in its folder.
+/// Result of a run in its folder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     pub summary: Summary,
@@ -153,7 +154,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether every unit has a verdict.
+    /// Returns true if every unit has a verdict.
     #[must_use]
     pub fn complete(&self) -> bool {
         self.summary.scored == self.summary.units
@@ -190,7 +191,7 @@ impl Outcome {
 /// Judges a test set into a run folder. Work that the folder already holds under the same signature is kept.
 ///
 /// # Errors
-/// As [`Task::run`].
+/// The errors of [`Task::run`].
 pub fn run(
     panel: &Panel,
     judge: &Judge,
@@ -203,11 +204,11 @@ pub fn run(
 }
 
 impl Task<'_> {
-    /// Judges a test set into a run folder. Work that the folder already holds under the same signature is kept, also
-    /// where the input has grown since, or where another shard did it.
+    /// Judges a test set into a run folder. Work that the folder already holds under the same signature is
+    /// kept, also where the input has grown since, or where another shard did it.
     ///
     /// # Errors
-    /// [`Error`]; whatever was judged before is in the journal and is kept when the command is repeated.
+    /// [`Error`]; verdicts up to then are in the journal and are kept when the command is repeated.
     pub fn run(&self, config: &RunConfig) -> Result<Outcome, Error> {
         self.open(config)?.judge()
     }
@@ -222,7 +223,7 @@ impl Task<'_> {
         Ok(Opened { task: *self, config, share, folder })
     }
 
-    /// Opens the run folder, with what it holds of this run, and says in it what it is.
+    /// Opens the run folder, with the parts of this run that it holds, and writes `run.json`.
     fn begin(&self, share: &Share, config: &RunConfig) -> Result<OpenFolder, Error> {
         let own = self.signature.clone();
         let signature = if config.retry_missing { own.with(RETRY, "missing") } else { own };
@@ -256,7 +257,7 @@ impl Task<'_> {
     }
 }
 
-/// What one process judges of a run.
+/// The part of a run that one process judges.
 struct Share {
     groups: Vec<Group>,
     units: Units,
@@ -305,7 +306,7 @@ impl Opened<'_> {
     /// Judges the groups that the folder does not have yet.
     ///
     /// # Errors
-    /// As [`Task::run`].
+    /// The errors of [`Task::run`].
     pub fn judge(self) -> Result<Outcome, Error> {
         let Self { task, config, share, folder } = self;
         let resumed = share.n_units(share.mine.iter().filter(|group| folder.done.groups.contains(group)));
@@ -347,7 +348,7 @@ pub fn verdicts(path: &Path) -> Result<Vec<Record>, Error> {
 /// Goes through those verdicts, one in memory at a time.
 ///
 /// # Errors
-/// As [`verdicts`], and what `visit` returns.
+/// The errors of [`verdicts`], and what `visit` returns.
 pub fn each_verdict(path: &Path, visit: impl FnMut(Record) -> Result<(), Error>) -> Result<(), Error> {
     let file = if path.is_dir() { path.join(finish::VERDICTS) } else { path.into() };
     if path.is_dir() {
@@ -376,7 +377,7 @@ impl From<files::Error> for Error {
     }
 }
 
-/// Why a run could not start, or stopped.
+/// Error of starting or continuing a run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(
@@ -395,7 +396,8 @@ pub enum Error {
         "the engine has stopped: {0}\nhint: what is finished is kept; run the same command again to continue"
     )]
     Stopped(String),
-    /// Numbers of verdicts: those since the last step that was confirmed, which are judged again, and the others.
+    /// Numbers of verdicts: those since the last step that was confirmed, which are judged again, and the
+    /// others.
     #[error(
         "a GPU computed a step again with another result: {reason}\nhint: {dropped} verdicts since the last step that had the \
          same result were taken out of the run folder, {retained} are kept; run the same command again to judge the rest, and \

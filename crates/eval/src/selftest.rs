@@ -1,6 +1,7 @@
-//! Whether this build computes on this machine what it should: a small model of seeded noise judges a few segments on
-//! each instruction set of the processor, and its verdicts and log-probabilities are compared with recorded ones.
-//! Neither model nor recording is a file outside the program. GPUs are checked by [`crate::models::gpu_check`].
+//! Self-test of this build on this machine: a small model of seeded noise judges a few segments on each
+//! instruction set of the processor, and its verdicts and log-probabilities are compared with recorded ones.
+//! Neither model nor recording is a file outside the program. GPUs are checked by
+//! [`crate::models::gpu_check`].
 
 use std::{path::Path, sync::Arc, time::Instant};
 
@@ -19,8 +20,8 @@ use crate::{
 
 mod model;
 
-/// The recording: a [`Line`] for each segment, in JSON. It is the same for all instruction sets, since the formats of
-/// the model's matrices give the same bits on all of them (`bf16` does for numbers of this size).
+/// The recording: a [`Line`] for each segment, in JSON. It is the same for all instruction sets, since the
+/// formats of the model's matrices give the same bits on all of them (`bf16` does for numbers of this size).
 pub const RECORDED: &str = include_str!("selftest/recorded.jsonl");
 
 const SEGMENTS: &str = include_str!("selftest/segments.tsv");
@@ -38,7 +39,7 @@ const METHOD: &str = "gemba-esa:shots=0,score=expected";
 /// The most tokens of an answer.
 const BUDGET: usize = 48;
 
-/// What was computed of one segment.
+/// Results of one segment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     /// From 1.
@@ -47,8 +48,8 @@ pub struct Line {
     pub score: Option<f64>,
     /// The score that was written, and the errors: or why there is no verdict.
     pub verdict: String,
-    /// Of the answers' tokens, in billionths of a nat: finer than the bits of an f32, and coarser than what systems'
-    /// logarithms differ by.
+    /// Log-probabilities of the answers' tokens, in billionths of a nat: finer than the bits of an f32, and
+    /// coarser than the differences between systems' logarithms.
     pub logprobs: Vec<f64>,
 }
 
@@ -63,7 +64,7 @@ pub struct Difference {
     pub found: String,
 }
 
-/// What was found on an instruction set.
+/// Result of the self-test on an instruction set.
 #[derive(Clone, Debug, Serialize)]
 pub struct CpuReport {
     pub isa: &'static str,
@@ -73,7 +74,7 @@ pub struct CpuReport {
     pub wrong: Option<Difference>,
 }
 
-/// How many segments are judged.
+/// Number of segments in the self-test.
 #[must_use]
 pub fn n_segments() -> usize {
     SEGMENTS.lines().count()
@@ -93,10 +94,10 @@ pub fn check() -> Result<Vec<CpuReport>> {
     Isa::available().map(check).collect()
 }
 
-/// What an instruction set computes, segment by segment.
+/// Results of an instruction set, segment by segment.
 ///
 /// # Errors
-/// As [`check`].
+/// The errors of [`check`].
 pub fn judged(isa: Isa) -> Result<Vec<Line>> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("selftest.gguf");
@@ -199,7 +200,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     written.map_err(|error| Error::File { path: error.path, source: error.source })
 }
 
-/// The answers of noise, taken as if they were a model's: neither at chance level, nor cut where their budget closes
+/// The answers of noise, treated as a model's: neither at chance level, nor cut where their budget closes
 /// them.
 struct Noise(Engine);
 

@@ -1,4 +1,5 @@
-//! A judge that stays: its models are loaded once and judge many inputs. Another thread can watch its progress, and stop it.
+//! A session: its models are loaded once and judge many inputs. Another thread can watch its progress, and
+//! stop it.
 
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use crate::{
     spec::{InputSpec, Spec},
 };
 
-/// How far the judging of one input has come, and the word that ends it.
+/// Progress of judging one input, and its cancellation.
 #[derive(Debug, Default)]
 pub struct Watch {
     writing: Writing,
@@ -27,8 +28,7 @@ impl Watch {
         (written.done, written.units)
     }
 
-    /// Ends it: what is finished is kept, what is being answered or waits is dropped, and judged when the run is
-    /// resumed.
+    /// Cancels it: finished groups are kept, pending ones are dropped, and judged when the run is resumed.
     pub fn stop(&self) {
         self.stop.cancel();
     }
@@ -45,13 +45,13 @@ pub struct Session {
 #[derive(Debug)]
 pub struct SessionOutcome {
     pub outcome: Outcome,
-    /// What the user should know of the input.
+    /// Notes for the user about the input.
     pub notes: Vec<String>,
 }
 
 impl Session {
-    /// Loads the models of a specification, whose input may be missing. `invocation.command` is a command line without its
-    /// input and folder, for `run.json`.
+    /// Loads the models of a specification, whose input may be missing. `invocation.command` is a command
+    /// line without its input and folder, for `run.json`.
     ///
     /// # Errors
     /// A method that does not exist, models that cannot be run.
@@ -63,11 +63,11 @@ impl Session {
         Ok(Self { spec, invocation, models })
     }
 
-    /// Judges a table of translations into a run folder. Several threads may do so at the same time, each with its own
-    /// folder and watch.
+    /// Judges a table of translations into a run folder. Several threads may do so at the same time, each
+    /// with its own folder and watch.
     ///
     /// # Errors
-    /// As [`Evaluation::run`]; [`crate::run::Error::Interrupted`] when the watch was told to stop.
+    /// The errors of [`Evaluation::run`]; [`crate::run::Error::Interrupted`] when the watch was stopped.
     pub fn score(&self, table: &Path, folder: &Path, watch: &Watch) -> Result<SessionOutcome> {
         let mut spec = self.spec.clone();
         spec.input = InputSpec { table: Some(table.into()), ..spec.input };

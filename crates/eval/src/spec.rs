@@ -1,5 +1,5 @@
-//! What an evaluation is asked for: input, judge, models, sampling, resources, output. Plain data that can be written as
-//! JSON; nothing is read or checked here.
+//! Specification of an evaluation: input, judge, models, sampling, resources, output. Plain data that can be
+//! written as JSON; nothing is read or checked here.
 
 use std::{path::PathBuf, str::FromStr};
 
@@ -28,7 +28,8 @@ pub struct Spec {
     pub output: OutputSpec,
 }
 
-/// The texts and which of them are judged. Exactly one of `source` with `hypotheses`, `table` and `testset` is given.
+/// Input texts and the selection among them. Exactly one of `source` with `hypotheses`, `table` and `testset`
+/// is given.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct InputSpec {
@@ -97,7 +98,7 @@ impl From<Pair> for String {
 pub struct JudgeSpec {
     /// `NAME` or `NAME:option=value,...`.
     pub method: String,
-    /// What one prompt shows; `None`: the method's own.
+    /// Granularity of a prompt; `None`: the method's own.
     pub granularity: Option<Granularity>,
     pub preset: Preset,
     /// A preset of severity weights; `None`: the method's own.
@@ -106,9 +107,9 @@ pub struct JudgeSpec {
     pub prompts: Option<PathBuf>,
     /// A file that replaces the method's shots.
     pub shots: Option<PathBuf>,
-    /// How often each unit is judged, at consecutive seeds.
+    /// Number of verdicts of each unit, at consecutive seeds.
     pub samples: usize,
-    /// What the verdicts at these seeds come to.
+    /// Aggregation of the verdicts at these seeds.
     #[serde(skip_serializing_if = "is_mean")]
     pub aggregate: Aggregate,
     pub language_check: LanguageCheck,
@@ -160,7 +161,7 @@ impl JudgeSpec {
     }
 }
 
-/// Which models judge.
+/// The models of the judge's roles.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelSpec {
@@ -188,7 +189,7 @@ impl ModelSpec {
     }
 }
 
-/// How answers are sampled.
+/// Sampling of answers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SamplingSpec {
@@ -231,7 +232,8 @@ pub fn sampling_signature(sampling: &Sampling) -> Signature {
     signature.with("seed", seed.to_string())
 }
 
-/// How models run. Of these only the number formats (`dtype`, `activations`, `kv_dtype`) can move a score.
+/// Resources of the models. Of these only the number formats (`dtype`, `activations`, `kv_dtype`) can move a
+/// score.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
@@ -257,18 +259,19 @@ pub struct Resources {
     /// CPU threads; `None`: one for each performance core.
     pub threads: Option<usize>,
     pub prefix_cache: bool,
-    /// Disk space for the keys and values of methods' instructions and examples, which later runs on a CPU read; 0: none are
-    /// saved. Unit: bytes.
+    /// Disk space for the keys and values of methods' instructions and examples, which later runs on a CPU
+    /// read; 0: none are saved. Unit: bytes.
     pub saved_prefixes: u64,
     /// Speculative decoding.
     pub drafts: bool,
     /// CUDA graphs.
     pub graphs: bool,
-    /// Which CUDA kernels run: `auto`, `proven` or `plain`.
+    /// CUDA kernels to run: `auto`, `proven` or `plain`.
     pub gpu_kernels: String,
     /// Programmatic dependent launch of CUDA kernels.
     pub dependent_launch: bool,
-    /// A GPU's step that takes so long, and many times what was expected, ends the run; 0: none does. Unit: seconds.
+    /// A GPU's step that takes so long, and many times what was expected, ends the run; 0: none does. Unit:
+    /// seconds.
     pub hung_after: f64,
     /// One step in so many is computed a second time on a GPU, to compare; 0: none.
     pub recheck_every: usize,

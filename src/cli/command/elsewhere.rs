@@ -1,4 +1,4 @@
-//! What other programs call an option, and what it is here. It parses nothing.
+//! Options of other programs, and their counterparts here. It parses nothing.
 
 use clap::{Command, CommandFactory as _};
 
@@ -95,7 +95,7 @@ const OPTIONS: &[(&[&str], &str)] = &[
     (&["--confidence"], "`tribunal compare RUN` has confidence intervals"),
 ];
 
-/// What does the same here as an option of another program.
+/// The counterpart of another program's option.
 pub fn ours(option: &str) -> Option<&'static str> {
     OPTIONS.iter().find(|(names, _)| names.contains(&option)).map(|(_, ours)| *ours)
 }

@@ -1,5 +1,5 @@
-//! What `tribunal compare` reads: run folders and score files, system by system, unit by unit. It compares nothing
-//! but signatures.
+//! Input of `tribunal compare`: run folders and score files, system by system, unit by unit. It compares
+//! nothing but signatures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -20,21 +20,23 @@ use crate::signature::Signature;
 pub struct Input {
     /// Its name is the path as it was given.
     pub judgements: Judgements,
-    /// Of a run folder that has one.
+    /// Signature of the run, for a run folder that has one.
     pub signature: Option<Signature>,
-    /// The systems in the order of the run's input; empty where no run says it.
+    /// The systems in the order of the run's input; empty for inputs without a run.
     pub order: Vec<String>,
-    /// Of a score file whose segment numbers can count from 0 or from 1; its units have these numbers until
-    /// [`Input::read_all`] knows.
+    /// Segment numbers of a score file that can count from 0 or from 1; its units have these numbers until
+    /// [`Input::read_all`] settles them.
     unsettled: Option<Numbered>,
 }
 
 impl Input {
-    /// Reads run folders, their `verdicts.jsonl`, or score files. A score file whose segment numbers can count from 0
-    /// or from 1 counts as another input does that has the same segments; alone it counts in either way.
+    /// Reads run folders, their `verdicts.jsonl`, or score files. A score file whose segment numbers can
+    /// count from 0 or from 1 counts as another input does that has the same segments; alone it counts in
+    /// either way.
     ///
     /// # Errors
-    /// What cannot be read, two verdicts on one translation, and segment numbers that do not fit any other input.
+    /// A file that cannot be read, two verdicts on one translation, and segment numbers that do not fit any
+    /// other input.
     pub fn read_all(paths: &[PathBuf], pair: Option<&Pair>) -> Result<Vec<Self>> {
         let mut inputs = paths.iter().map(|path| Self::read(path, pair)).collect::<Result<Vec<_>>>()?;
         let numbers: Vec<BTreeSet<usize>> = inputs.iter().map(Self::numbers).collect();

@@ -1,5 +1,5 @@
-//! `tribunal compare` on runs over the same translations: how far the judges agree, where they differ most, and
-//! which one agrees more with human scores. Scores of different scales stand side by side only as ranks.
+//! `tribunal compare` on runs over the same translations: how far the judges agree, where they differ most,
+//! and which one agrees more with human scores. Scores of different scales stand side by side only as ranks.
 
 use std::collections::BTreeSet;
 use std::io::Write;

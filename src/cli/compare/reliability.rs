@@ -33,7 +33,7 @@ struct Run {
 struct Reliability {
     /// Over all runs; see [`reliability::alpha`].
     alpha: Option<f64>,
-    /// Why there is no alpha.
+    /// Reason for a missing alpha.
     reason: Option<String>,
     pairs: Vec<Pair>,
 }

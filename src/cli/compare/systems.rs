@@ -1,5 +1,5 @@
-//! `tribunal compare` on one judge's verdicts: systems side by side, with paired significance. The tests are in
-//! `meta`; units are matched and printed here.
+//! `tribunal compare` on one judge's verdicts: systems side by side, with paired significance. The tests are
+//! in `meta`; units are matched and printed here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -118,7 +118,7 @@ fn other_granularity(first: &Input, other: &Input) -> Result<()> {
     Ok(())
 }
 
-/// What a table is as wide as where no terminal says it.
+/// Width of a table without a terminal. Unit: columns.
 const WIDTH: usize = 80;
 
 fn print(
@@ -174,7 +174,7 @@ fn noun(inputs: &[Input]) -> &'static str {
     of_run.unwrap_or_else(|| if is_of_documents() { "document" } else { "segment" })
 }
 
-/// What a reader of the means must know of the judge.
+/// Caution about the judge for readers of the means.
 fn caution(inputs: &[Input]) -> Option<String> {
     Some(format!("caution: {}", method(inputs)?.caution()?))
 }

@@ -5,7 +5,7 @@ use clap::Command;
 
 use super::{FILE, Options, VARIABLES, find, longs};
 
-/// What the program's variables begin with.
+/// Prefix of the program's variables.
 const PREFIX: &str = "TRIBUNAL_";
 
 /// Variables that set no option, and two of the scripts that have the name of one.
@@ -20,7 +20,7 @@ const OTHERS: &[&str] = &[
     "TRIBUNAL_TARGET",
 ];
 
-/// How alike two names must be for one to be the other misspelt, 0..=1.
+/// Least similarity of a misspelt name to the right one. Range: 0 to 1.
 const ALIKE: f64 = 0.75;
 
 /// The variable that sets an option.
@@ -29,8 +29,8 @@ pub fn variable_of(option: &str) -> String {
     format!("{PREFIX}{}", option.replace('-', "_").to_uppercase())
 }
 
-/// The first of these names that looks like a misspelt variable of the program, or like an option that no variable sets, with
-/// a hint. Other names with the program's prefix are the user's own.
+/// The first of these names that resembles a misspelt variable of the program, or an option that no variable
+/// sets, with a hint. Other names with the program's prefix are the user's own.
 pub fn misspelt_variable<'a>(
     mut names: impl Iterator<Item = &'a str>,
     cli: &Command,
@@ -55,7 +55,7 @@ pub fn misspelt_variable<'a>(
     })
 }
 
-/// Whether a name is another one with a slip or two of the fingers.
+/// Returns true if a name is another one with a typing error or two.
 fn is_typing(a: &str, b: &str) -> bool {
     strsim::osa_distance(a, b) <= 2
 }
@@ -74,8 +74,8 @@ fn every_command(cli: &Command) -> impl Iterator<Item = &Command> {
     cli.get_subcommands().flat_map(|command| std::iter::once(command).chain(command.get_subcommands()))
 }
 
-/// The first name in a file of options that nothing has, with the command whose section it stands in and what may have
-/// been meant.
+/// The first unknown name in a file of options, with the command of its section and the name that was
+/// probably meant.
 #[must_use]
 pub fn misspelt(options: &Options, cli: &Command) -> Option<Misspelt> {
     let all = every_command(cli).collect::<Vec<_>>();

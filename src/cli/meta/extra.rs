@@ -1,4 +1,4 @@
-//! The optional parts of `tribunal meta`: which are asked for, and the plots. The statistics are `meta`'s.
+//! The optional parts of `tribunal meta`: their selection, and the plots. The statistics are `meta`'s.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use crate::meta::verdicts;
 use crate::meta::verdicts::Verdict;
 use crate::report::meta::{answers::Answers, plots};
 
-/// A part that is left out unless it is asked for.
+/// An optional part of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Part {
     /// Tests of all differences between metrics by permutation, with ranks and clusters
@@ -34,14 +34,15 @@ pub enum Part {
     Distributions,
     /// Agreement of the human raters with each other, and of metrics with each of them
     Annotators,
-    /// What the test set holds and how much of it is rated: segments, documents, systems, translations, by domain
+    /// What the test set holds and how much of it is rated: segments, documents, systems, translations, by
+    /// domain
     Testset,
     /// How long the answers of run folders are, and how many errors are named per second
     Answers,
     /// The error spans of the runs among `--scores` beside the raters', with `--by` also on each slice
     Spans,
-    /// What a major error should cost, from the errors of the runs among `--scores`, such as one of eaprompt: the weight
-    /// that makes the first --stat best (seg:acc-eq@item by default)
+    /// What a major error should cost, from the errors of the runs among `--scores`, such as one of eaprompt:
+    /// the weight that makes the first --stat best (seg:acc-eq@item by default)
     LatentWeight,
 }
 
@@ -54,9 +55,10 @@ pub struct ExtraArgs {
     /// The same as `--also spans`, for a run that is not among `--scores`.
     #[arg(long, hide = true, value_name = "NAME=DIR")]
     pub spans: Vec<String>,
-    /// Definitions of span F1 to show, by default all: offsets (WMT25's: spans where the judge has them, translation and
-    /// source apart), fsp (the FSP paper's: quotes placed where the raters' spans are), wmt-qe (the quality estimation
-    /// task's), mpp (WMT26's: spans matched one to one with partial credit). JSON has all.
+    /// Definitions of span F1 to show, by default all: offsets (WMT25's: spans where the judge has them,
+    /// translation and source apart), fsp (the FSP paper's: quotes placed where the raters' spans are),
+    /// wmt-qe (the quality estimation task's), mpp (WMT26's: spans matched one to one with partial credit).
+    /// JSON has all.
     #[arg(long, value_name = "DEFINITION", value_delimiter = ',')]
     pub span_f1: Vec<Definition>,
     /// The same as `--also latent-weight`, for a run that is not among `--scores`.
@@ -68,14 +70,14 @@ pub struct ExtraArgs {
 }
 
 impl ExtraArgs {
-    /// Whether a part was asked for.
+    /// Returns true if a part was selected.
     #[must_use]
     pub fn wants(&self, part: Part) -> bool {
         self.also.contains(&part)
     }
 }
 
-/// What was asked for.
+/// The selected optional parts.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Extras {
     #[serde(flatten)]
@@ -86,7 +88,7 @@ pub struct Extras {
     pub plots: Vec<PathBuf>,
 }
 
-/// Computes what was asked for.
+/// Computes the selected optional parts.
 ///
 /// # Errors
 /// Files that cannot be read, or scores that do not fit.

@@ -1,4 +1,5 @@
-//! How far a pull is, on standard error: a bar for each file on a terminal, elsewhere lines with what has arrived.
+//! Progress of a pull on standard error: a bar for each file on a terminal, elsewhere lines with the bytes
+//! that have arrived.
 
 use std::time::{Duration, Instant};
 
@@ -38,7 +39,8 @@ impl Arriving {
         Self { size, there, parts, last: Instant::now() }
     }
 
-    /// Counts bytes; what there is to say of them now, if anything. The end of a file is reported elsewhere.
+    /// Counts bytes and returns the progress text that is due, if any. The end of a file is reported
+    /// elsewhere.
     fn advance(&mut self, n_bytes: u64) -> Option<String> {
         self.there += n_bytes;
         let parts = self.size.map_or(0, |size| self.there * PARTS / size.max(1));
@@ -134,7 +136,7 @@ mod tests {
         let jumps = lines(Some(20 * MIB), 0, &[5 * MIB; 4]);
         assert_eq!(jumps.len(), 3, "{jumps:?}");
         assert!(jumps[1].ends_with("(50%)"));
-        // What was kept from before is not said again.
+        // The kept part of an earlier pull is not reported again.
         assert_eq!(lines(Some(20 * MIB), 10 * MIB, &[MIB]), Vec::<String>::new());
         assert_eq!(lines(None, 0, &[MIB; 9]), Vec::<String>::new());
         assert_eq!(lines(Some(0), 0, &[0]), Vec::<String>::new());

@@ -1,5 +1,5 @@
-//! `tribunal promptcue describe` and `correlate`: RUBRIC-MQM's tables and figures that need no model. What is counted is in
-//! `meta`.
+//! `tribunal promptcue describe` and `correlate`: RUBRIC-MQM's tables and figures that need no model. The
+//! counts are in `meta`.
 
 use std::{
     io::Write,
@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// Which set to count.
+/// The set to count.
 #[derive(Clone, Debug, clap::Args)]
 pub struct DescribeArgs {
     /// The set: CSV or JSONL.
@@ -35,10 +35,11 @@ pub struct DescribeArgs {
     pub printed: Printed,
 }
 
-/// Which answers to correlate.
+/// The answers to correlate.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CorrelateArgs {
-    /// Answers: JSONL with `review`, the answer in points, and the scores `sqm`, `mqm` and `gemba` of the same segment.
+    /// Answers: JSONL with `review`, the answer in points, and the scores `sqm`, `mqm` and `gemba` of the
+    /// same segment.
     #[arg(long, value_name = "FILE", num_args = 1.., required = true)]
     pub answers: Vec<PathBuf>,
     /// Write scatter plots against the human scores as SVG files into this folder.

@@ -31,13 +31,14 @@ use crate::{
 const ANSWERS: &str = "answers.jsonl";
 const RUN: &str = "run.json";
 
-/// Which set to ask about, in which scenario, and which model to ask.
+/// The set and scenario to ask about, and the model to ask.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RunArgs {
     /// The set: CSV or JSONL.
     #[arg(long, value_name = "FILE")]
     pub input: PathBuf,
-    /// gemba, deepcat, deepshot, deepcatshot, deeprubric-4, -8, -100, deepq-4, -8, -100, or a short name like `DR-100`.
+    /// gemba, deepcat, deepshot, deepcatshot, deeprubric-4, -8, -100, deepq-4, -8, -100, or a short name like
+    /// `DR-100`.
     #[arg(long, value_name = "NAME")]
     pub scenario: String,
     /// The folder for `answers.jsonl`; the same command continues where it stopped.
@@ -57,8 +58,8 @@ pub struct RunArgs {
     pub engine: EngineArgs,
 }
 
-/// Asks about every cue that has no answer yet. Returns how many cues there are and how many of them have no
-/// usable answer.
+/// Asks about every cue that has no answer yet. Returns the number of cues, and of those without a usable
+/// answer.
 ///
 /// # Errors
 /// If the set, model or folder cannot be used, or the folder has answers from another run.
@@ -112,7 +113,7 @@ fn judge(args: &RunArgs) -> Result<(RubricMqm, Signed)> {
     Ok((judge, signed))
 }
 
-/// One line of the answers: `review` is null where there is no usable answer, and `reason` says why.
+/// One line of the answers: `review` is null where there is no usable answer, and `reason` has the cause.
 fn line(judge: &RubricMqm, panel: &Panel, cue: &Cue) -> Value {
     let (source, target) = match marked(cue) {
         Ok(texts) => texts,
@@ -132,12 +133,12 @@ fn line(judge: &RubricMqm, panel: &Panel, cue: &Cue) -> Value {
     }
 }
 
-/// The texts with the gold span in `<v>` and `</v>`. Sets mark it themselves; where neither text is marked, the
-/// span is where [`locate::first`] finds it, in the translation if it is there and else in the source: the gold category
-/// has no say in what the model is shown.
+/// The texts with the gold span in `<v>` and `</v>`. Sets mark it themselves; where neither text is marked,
+/// the span is where [`locate::first`] finds it, in the translation if it is there and else in the source:
+/// the gold category does not affect the texts that the model is shown.
 ///
 /// # Errors
-/// Why nothing can be marked: no span, or marks that the texts have of their own.
+/// The reason why nothing can be marked: no span, or marks that the texts have of their own.
 fn marked(cue: &Cue) -> Result<(String, String), &'static str> {
     let (span, source, target) = (cue.error_span.as_str(), cue.source.clone(), cue.target.clone());
     let count = |mark: &str| source.matches(mark).count() + target.matches(mark).count();
@@ -187,7 +188,7 @@ fn resume(out: &Path, about: &Value) -> Result<BTreeSet<(usize, bool)>> {
     }
     files::replace(&path, |file| writeln!(file, "{about:#}"))?;
     let text = if answers.exists() { files::read_own_to_string(&answers)? } else { String::new() };
-    // A line that a crash cut off is asked for again.
+    // A line that a crash cut off is requested again.
     let whole: Vec<&str> = text.split_inclusive('\n').filter(|line| line.ends_with('\n')).collect();
     if whole.concat() != text {
         files::replace(&answers, |file| file.write_all(whole.concat().as_bytes()))?;

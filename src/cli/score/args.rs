@@ -1,4 +1,4 @@
-//! What `tribunal score` is given.
+//! Arguments of `tribunal score`.
 
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ pub struct Args {
     pub keep: KeepArgs,
 }
 
-/// Where a run goes and what it prints.
+/// Output of a run: its folder, and the printed results.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Run")]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
@@ -105,7 +105,7 @@ fn shard(text: &str) -> Result<Shard, String> {
 }
 
 impl RunArgs {
-    /// How progress is shown.
+    /// The mode of the progress display.
     pub fn shown(&self) -> ProgressMode {
         if self.quiet { ProgressMode::Off } else { self.progress }
     }

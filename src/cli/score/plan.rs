@@ -20,7 +20,7 @@ use crate::{
     run::{Plan, Silent, plan::Amount, trial::Trial},
 };
 
-/// Says what the run would take, without finishing it.
+/// Prints the forecast of a run's cost, without finishing the run.
 ///
 /// # Errors
 /// A model that can neither be run nor pulled, and prompts that cannot be counted.

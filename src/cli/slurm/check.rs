@@ -1,5 +1,5 @@
-//! Whether the tasks of an array can run: GPU support in this program, models that are here, GPUs enough for them. It
-//! submits nothing.
+//! Checks that the tasks of an array can run: GPU support in this program, models on this machine, GPUs
+//! enough for them. It submits nothing.
 
 use std::{
     collections::BTreeSet,
@@ -17,12 +17,12 @@ use crate::{
     },
 };
 
-/// What tasks need.
+/// Requirements of the tasks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// GPUs that have one model together.
     pub tensor_parallel: usize,
-    /// Where that is more than one and was not asked for: why.
+    /// Reason for more than one such GPU where the command does not give the number.
     pub note: Option<String>,
     /// The models' folders, relative to the folder of all models, for `--stage`.
     pub folders: Vec<String>,
@@ -87,7 +87,7 @@ fn located(name: &str) -> Result<(PathBuf, Option<String>)> {
     Ok((local.weights, Some(folder)))
 }
 
-/// How many GPUs have a model together: as many as are asked for, or the fewest that hold it.
+/// Number of GPUs that hold a model together: the given one, or the fewest that suffice.
 fn together(
     name: &str,
     need: &Need,

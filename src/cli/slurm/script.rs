@@ -10,7 +10,7 @@ pub struct Job {
     pub dir: PathBuf,
     /// This program.
     pub program: PathBuf,
-    /// Where the command was given.
+    /// Directory of the command.
     pub directory: PathBuf,
     /// The arguments of `tribunal score`.
     pub words: Vec<String>,
@@ -24,9 +24,9 @@ pub struct Job {
     pub shards: usize,
 }
 
-/// Runs the task as a child, so that signals can be answered. Slurm's SIGTERM (preempted, requeued, cancelled) ends the
-/// run between two lines; what becomes of the task then is Slurm's. SIGUSR1 says that its time is nearly up: it goes back
-/// into the queue, where it continues.
+/// Runs the task as a child, so that signals can be handled. Slurm's SIGTERM (preempted, requeued, cancelled)
+/// ends the run between two lines; the task then is left to Slurm. SIGUSR1 announces that its time is nearly
+/// up: it goes back into the queue, where it continues.
 const TASK: &str = r#"finish() {
   kill -TERM "$child" 2>/dev/null || true
   wait "$child" || true
@@ -45,9 +45,9 @@ if [ "$code" -le 1 ]; then exit 0; fi
 exit "$code"
 "#;
 
-/// Copies the run's models to the node once: the first task of a node does, the others wait. A copy appears under its name
-/// when it is whole, so that a killed task leaves no partial model; where a stale lock remains, the run reads the models from
-/// their original folder.
+/// Copies the run's models to the node once: the first task of a node does, the others wait. A copy appears
+/// under its name when it is whole, so that a killed task leaves no partial model; where a stale lock
+/// remains, the run reads the models from their original folder.
 const STAGE: &str = r#"from=${TRIBUNAL_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/tribunal}
 files() { (cd "$1" && find . -type f -printf '%P %s\n' | sort); }
 is_staged() { [ -d "$stage/$1" ] && cmp -s <(files "$from/$1") <(files "$stage/$1"); }
@@ -68,7 +68,7 @@ else
 fi
 "#;
 
-/// What stands before an option that is the merge job's alone.
+/// Prefix of an option that is the merge job's alone.
 pub const OF_MERGE: &str = "merge:";
 
 /// Options that choose nodes, or what of them a task with GPUs takes.
@@ -137,7 +137,8 @@ impl Job {
         text
     }
 
-    /// The options of the job that merges: those that are its own, and of the others those that choose no GPU nodes.
+    /// The options of the job that merges: those that are its own, and of the others those that choose no GPU
+    /// nodes.
     fn of_merge(&self) -> impl Iterator<Item = &str> {
         let has_gpus = self.gpus_per_task > 0;
         let name = |option: &str| option.split('=').next().unwrap_or_default().to_owned();
@@ -224,7 +225,7 @@ mod tests {
         assert!(!merge.contains("--partition=gpu"), "{merge}");
     }
 
-    /// Stages a folder of models as a task does; what it says of where they are read from.
+    /// Stages a folder of models as a task does; returns the printed paths of the models.
     fn staged(root: &std::path::Path, models: &str) -> String {
         let script = format!(
             "set -euo pipefail\nstage='{0}/stage'\nmodels=({models})\n{STAGE}\necho \"$TRIBUNAL_HOME\"",

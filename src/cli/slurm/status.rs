@@ -1,4 +1,5 @@
-//! `tribunal slurm status`: what each shard's folder says, and what Slurm says of its task where it can be asked.
+//! `tribunal slurm status`: the progress in each shard's folder, and the state of its task where Slurm can be
+//! queried.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +19,7 @@ use crate::{
     run::{RunFile, Status, finish, journal, lock},
 };
 
-/// What is known of one shard.
+/// State of one shard.
 #[derive(serde::Serialize)]
 struct Row {
     state: String,
@@ -128,7 +129,8 @@ fn row(dir: &Path, task: Option<&String>) -> Row {
     }
 }
 
-/// The state of each task that Slurm still knows, by its number in the array; none where Slurm cannot be asked.
+/// The state of each task that Slurm still lists, by its number in the array; none where Slurm cannot be
+/// queried.
 fn tasks(array: &str) -> BTreeMap<usize, String> {
     let output =
         Command::new("squeue").args(["--noheader", "--array", "--jobs", array, "--format", "%K %T"]).output();

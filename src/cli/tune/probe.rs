@@ -39,11 +39,12 @@ use crate::{
 pub(super) struct Args {
     #[command(flatten)]
     reading: ReadingArgs,
-    /// The layer whose hidden states are used, from 1; default: at three fifths of the depth. Hidden states of further
-    /// layers are stored, for other fits
+    /// The layer whose hidden states are used, from 1; default: at three fifths of the depth. Hidden states
+    /// of further layers are stored, for other fits
     #[arg(long, value_name = "N[,N]", value_parser = positive, value_delimiter = ',')]
     depth: Vec<usize>,
-    /// Add about N synthetically corrupted translations: words left out or wrong, sentences missing, texts of another source
+    /// Add about N synthetically corrupted translations: words left out or wrong, sentences missing, texts of
+    /// another source
     #[arg(long, alias = "spoilt", value_name = "N", default_value_t = 0)]
     corrupted: usize,
     /// A LoRA adapter of the model: a folder in PEFT's layout
@@ -54,7 +55,7 @@ pub(super) struct Args {
     out: PathBuf,
 }
 
-/// What reads which translations.
+/// The translations to read, and the model that reads them.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ReadingArgs {
     #[command(flatten)]
@@ -160,8 +161,8 @@ fn say_next(args: &Args) {
     );
 }
 
-/// The readings of a folder. `about` has the sha256 of what reads and the width of its states, `how` the prompt and after
-/// how many layers.
+/// The readings of a folder. `about` has the sha256 of the reading model and the width of its states, `how`
+/// the prompt and the numbers of layers.
 fn kept(
     folder: &Path,
     (sha256, hidden): (&str, usize),
@@ -170,7 +171,8 @@ fn kept(
     Ok(Readings::open(folder, &format!("{sha256}-{}", prompts.hash()), depths, hidden)?)
 }
 
-/// Reads the segments that are missing from a folder of readings; returns for each segment whether it has been read.
+/// Reads the segments that are missing from a folder of readings; returns for each segment true if it has
+/// been read.
 fn read_missing(
     folder: &Path,
     about: (&str, usize),

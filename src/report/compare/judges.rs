@@ -1,5 +1,5 @@
-//! Two judges on the same translations as text: how far they agree, where they differ most, and which one agrees more with
-//! human scores. Scores of different scales stand side by side only as ranks.
+//! Two judges on the same translations as text: their agreement, the largest differences, and which one
+//! agrees more with human scores. Scores of different scales stand side by side only as ranks.
 
 use serde::Serialize;
 
@@ -13,14 +13,14 @@ use crate::{
 /// Characters of a translation that are shown.
 const SHOWN: usize = 60;
 
-/// Two judges and what their runs say of them.
+/// Two judges, and the signatures of their runs.
 #[derive(Serialize)]
 pub struct JudgeComparison {
     pub first: String,
     pub second: String,
     /// The fields in which their signatures differ, each with both values; `None` where one has no signature.
     pub differ: Option<Vec<(String, String)>>,
-    /// Whether scores may be compared as they are, and not only as ranks.
+    /// True if scores may be compared as they are, and not only as ranks.
     pub same_scale: bool,
     #[serde(flatten)]
     pub judges: JudgePair,
@@ -95,7 +95,7 @@ pub fn text(pair: &JudgeComparison) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Why there is no value, in the words of a comparison without human scores.
+/// Reason for a missing value, in the words of a comparison without human scores.
 fn in_words(why: Undefined) -> String {
     match why {
         Undefined::ConstantGold => "(1) gives all the same score".into(),
@@ -161,7 +161,7 @@ fn shortened(text: &str) -> String {
     line.chars().take(SHOWN - 1).chain(['…']).collect()
 }
 
-/// How each judge agrees with the raters, and which agrees better.
+/// Agreement of each judge with the raters, and the judge that agrees better.
 #[must_use]
 pub fn gold_text(judges: &[String], tasks: &[TaskResult], resampling: Resampling) -> String {
     let Resampling { resamples, seed, .. } = resampling;

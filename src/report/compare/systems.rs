@@ -8,7 +8,7 @@ use crate::{
     run::summary::untranslated,
 };
 
-/// Which of the numbers says whether two systems differ.
+/// Legend of the p-values.
 fn which_p(noun: &str) -> String {
     format!(
         "p randomization below 0.05: significant; p bootstrap and the interval approximate it with many {noun}s, and can \
@@ -16,8 +16,9 @@ fn which_p(noun: &str) -> String {
     )
 }
 
-/// What is said where no result could have been significant. Swapping the scores of n units gives 2^n means, of which two
-/// are as far from 0 as one of them, so that no p is below 2^-(n-1); and none is below one in the resamples and one.
+/// Note where no result could have been significant. Swapping the scores of n units gives 2^n means, of which
+/// two are as far from 0 as one of them, so that no p is below 2^-(n-1); and none is below one in the
+/// resamples and one.
 fn too_few(row: &Compared, resamples: usize, noun: &str) -> Option<String> {
     const ENOUGH: usize = 6;
     row.against_baseline.filter(|_| row.differing < ENOUGH || resamples < 20)?;
@@ -83,7 +84,8 @@ pub fn notes(found: &Comparison, noun: &str, coverage: Coverage, resamples: usiz
     notes
 }
 
-/// Systems with means, and differences from the baseline with their tests; `units` is the title of their number.
+/// Systems with means, and differences from the baseline with their tests; `units` is the title of their
+/// number.
 #[must_use]
 pub fn table(rows: &[Compared], units: &str) -> Table {
     let mut table = Table::new();

@@ -1,4 +1,5 @@
-//! Checks for formats with offsets that no error lies outside its text, since files of verdicts may have been edited.
+//! Checks for formats with offsets that no error lies outside its text, since files of verdicts may have been
+//! edited.
 
 use std::io::Write;
 

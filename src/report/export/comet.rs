@@ -10,10 +10,10 @@ use crate::{
     segment::Segment,
 };
 
-/// `{SYSTEM: [{src, mt, ref, COMET, errors: [{text, start, end, severity, confidence}]}]}`; `COMET` is the verdict's
-/// score (higher is better, on the method's scale), null where there is none; `errors` holds spans of the translation, with
-/// half-open offsets in code points; `signature`, which COMET does not write, is that of the run, and `warning` that of a
-/// text that is not a translation.
+/// `{SYSTEM: [{src, mt, ref, COMET, errors: [{text, start, end, severity, confidence}]}]}`; `COMET` is the
+/// verdict's score (higher is better, on the method's scale), null where there is none; `errors` holds spans
+/// of the translation, with half-open offsets in code points; `signature`, which COMET does not write, is
+/// that of the run, and `warning` that of a text that is not a translation.
 #[must_use]
 pub fn json(records: &[Record], segments: &[Segment], signature: Option<&str>) -> Value {
     let references: BTreeMap<UnitKey, &str> =

@@ -1,11 +1,12 @@
-//! WMT's MQM TSV: a row for each error with its span between `<v>` and `</v>`, a `No-error` row for a
-//! clean segment. Segments without a verdict are left out: an empty row would say that they are clean.
+//! WMT's MQM TSV: a row for each error with its span between `<v>` and `</v>`, a `No-error` row for a clean
+//! segment. Segments without a verdict are left out: an empty row would mark them as clean.
 //!
-//! Fields are written as they are, without quotes and whatever a spreadsheet would make of them: Marot and WMT's scripts
-//! split lines at tabs.
+//! Fields are written as they are, without quotes and with cells that spreadsheets run as formulas: Marot and
+//! WMT's scripts split lines at tabs.
 //!
-//! Source: google/wmt-mqm-human-evaluation, `README.md`; google-research/marot, `README.md`: a tenth column of metadata,
-//! whose `evaluation` is in the first row only; mt-metrics-eval, `converters/score_mqm.py`: columns by name.
+//! Source: google/wmt-mqm-human-evaluation, `README.md`; google-research/marot, `README.md`: a tenth column
+//! of metadata, whose `evaluation` is in the first row only; mt-metrics-eval, `converters/score_mqm.py`:
+//! columns by name.
 
 use std::{collections::BTreeMap, io::Write};
 
@@ -17,7 +18,7 @@ use crate::{
     run::Record,
 };
 
-/// What messages call the format.
+/// Name of the format in messages.
 const TSV: &str = "MQM TSV";
 
 const MARKS: [&str; 2] = ["<v>", "</v>"];
@@ -145,7 +146,7 @@ fn no_marks(record: &Record, seg: usize) -> Result<(), Error> {
     }
 }
 
-/// Where an error is marked; `None` for one without a place, or with an empty one.
+/// Offsets of an error's mark; `None` for one without a place, or with an empty one.
 fn marked(error: &ErrorSpan) -> Option<(usize, usize)> {
     error.start.zip(error.end).filter(|(start, end)| start < end)
 }

@@ -1,9 +1,9 @@
-//! Score files of a metric as mt-metrics-eval and the metrics task want them: `LP/NAME-REF.seg.score`, `.sys.score`
-//! and, where the test set says its domains, `.domain.score`.
+//! Score files of a metric in the format of mt-metrics-eval and the metrics task: `LP/NAME-REF.seg.score`,
+//! `.sys.score` and, where the test set has domains, `.domain.score`.
 //!
-//! Source: mt-metrics-eval, `README.md` and `data.py`: lines `SYSTEM<TAB>SCORE` in the test set's order with `None` where
-//! there is no score, and `DOMAIN<TAB>SYSTEM<TAB>SCORE`, cut at any white space. Higher is better. A line has no place for
-//! the run's signature, which stands in a file beside them.
+//! Source: mt-metrics-eval, `README.md` and `data.py`: lines `SYSTEM<TAB>SCORE` in the test set's order with
+//! `None` where there is no score, and `DOMAIN<TAB>SYSTEM<TAB>SCORE`, cut at any white space. Higher is
+//! better. A line has no place for the run's signature, which stands in a file beside them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,7 +23,7 @@ const MAX_LINES: usize = 50_000_000;
 /// The scores of each system's segments, by number.
 type Columns<'a> = BTreeMap<String, BTreeMap<usize, &'a Record>>;
 
-/// Why names are changed.
+/// Reason for changed names.
 const NO_SPACE: &str = "lines of score files are cut at white space";
 
 /// The files of every language pair in the run.

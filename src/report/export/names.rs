@@ -1,12 +1,12 @@
-//! Names of systems and documents in formats that cannot hold all of them. Changes are reported, and no two names
-//! become one.
+//! Names of systems and documents in formats that cannot hold all of them. Changes are reported, and no two
+//! names become one.
 
 use std::collections::BTreeMap;
 
 use super::Error;
 use crate::console::plain::is_terminal_control;
 
-/// How many changed names are listed one by one.
+/// Number of changed names that are listed one by one.
 const LISTED: usize = 5;
 
 /// The names of one kind as a format writes them.
@@ -24,7 +24,7 @@ impl Names {
         Self { what, hold, written: BTreeMap::new() }
     }
 
-    /// What is written for a name.
+    /// The name as written.
     ///
     /// # Errors
     /// [`Error::Names`] where another name is written alike.
@@ -37,7 +37,7 @@ impl Names {
         Err(Error::Names { what: self.what, first: there.clone(), second: name.to_owned(), written })
     }
 
-    /// Which names were changed, and why.
+    /// Notes on changed names, with the reason.
     pub fn notes(&self, why: &str) -> Vec<String> {
         let changed: Vec<_> = self.written.iter().filter(|(written, name)| written != name).collect();
         let mut notes: Vec<String> = changed

@@ -1,4 +1,5 @@
-//! Parquet for data frames: the columns of the CSV with their types, and each verdict's errors as a list of records.
+//! Parquet for data frames: the columns of the CSV with their types, and each verdict's errors as a list of
+//! records.
 
 use std::{io::Write, sync::Arc};
 
@@ -151,8 +152,8 @@ fn schema(columns: &[Column]) -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(Type::group_type_builder("verdicts").with_fields(flat).build()?))
 }
 
-/// One column of a row group. The levels are Parquet's: a definition of 0 is a null, or a list without errors; a
-/// repetition of 1 continues the list of the row before.
+/// One column of a row group. The levels are Parquet's: a definition of 0 is a null, or a list without
+/// errors; a repetition of 1 continues the list of the row before.
 struct Levels<T> {
     values: Vec<T>,
     definitions: Vec<i16>,

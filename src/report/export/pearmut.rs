@@ -1,9 +1,9 @@
-//! A campaign for Pearmut in which annotators start from the judge's error spans (ESA-AI). Its spans are of the
-//! translation only. They count what its page makes of a text: an element for each UTF-16 unit but line feeds; both ends
-//! are inclusive.
+//! A campaign for Pearmut in which annotators start from the judge's error spans (ESA-AI). Its spans are of
+//! the translation only. Offsets count the elements of its page: one for each UTF-16 unit but line feeds;
+//! both ends are inclusive.
 //!
-//! Source: zouharvi/pearmut, `README.md`, "Pre-filled Error Spans"; `web/src/utils.ts`, `contentToCharSpans` and
-//! `isMediaContent`; `server/cli.py`, `_validate_item_structure` and `_validate_document_models`.
+//! Source: zouharvi/pearmut, `README.md`, "Pre-filled Error Spans"; `web/src/utils.ts`, `contentToCharSpans`
+//! and `isMediaContent`; `server/cli.py`, `_validate_item_structure` and `_validate_document_models`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -22,7 +22,7 @@ type Items = Vec<Value>;
 /// place, or of line feeds alone.
 type Place = Option<(usize, usize)>;
 
-/// How a text begins that the page takes for a picture or a sound; no span is shown on it.
+/// Beginnings of texts that the page treats as media; no span is shown on them.
 const MEDIA: [&str; 4] = ["<audio ", "<video ", "<img ", "<iframe "];
 
 /// One task: the documents in the run's order, in each its segments with the translations of all systems.
@@ -79,7 +79,7 @@ fn named(system: &str) -> String {
     if is_digits { format!("system-{system}") } else { system.to_owned() }
 }
 
-/// Whether the items of a document have translations of different systems.
+/// Returns true if the items of a document have translations of different systems.
 fn is_uneven(items: &Items) -> bool {
     let systems = |item: &Value| -> BTreeSet<String> {
         item["tgt"].as_object().map_or_else(BTreeSet::new, |systems| systems.keys().cloned().collect())
@@ -135,7 +135,7 @@ fn places(record: &Record) -> Vec<Place> {
     record.errors.iter().map(place).collect()
 }
 
-/// What the format has no place for.
+/// Losses in the format.
 #[derive(Default)]
 struct Losses {
     left_out: usize,

@@ -1,8 +1,8 @@
 //! Ratings with error spans, as mt-metrics-eval reads them on their own: one JSON object for each verdict.
 //!
-//! Source: mt-metrics-eval, `standalone_ratings.py` (`Rating`) and `ratings.py` (`Error`): offsets are half-open and in
-//! code points, a segment's id counts from 0, a higher `score` is worse. Fields that it does not know, such as `signature`,
-//! are ignored.
+//! Source: mt-metrics-eval, `standalone_ratings.py` (`Rating`) and `ratings.py` (`Error`): offsets are
+//! half-open and in code points, a segment's id counts from 0, a higher `score` is worse. Unknown fields,
+//! such as `signature`, are ignored.
 
 use std::io::Write;
 

@@ -12,8 +12,8 @@ use crate::{
     run::Record,
 };
 
-/// Opens the test set of each pair that has a verdict, and checks that the verdicts are about its translations; `run` is
-/// where they come from, for messages.
+/// Opens the test set of each pair that has a verdict, and checks that the verdicts are about its
+/// translations; `run` is the path of the verdicts, for messages.
 ///
 /// # Errors
 /// A folder without such a pair, and verdicts on other texts.

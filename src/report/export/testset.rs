@@ -22,27 +22,27 @@ use crate::{
     segment::{Segment, read, wmt},
 };
 
-/// What a test set is made of.
+/// Human annotations that a test set is made from.
 #[derive(Clone, Copy, Debug)]
 pub struct Raters<'a> {
     pub annotations: &'a [Annotation],
     /// A verdict for each version of a translation, by the raters who saw it.
     pub versions: &'a [Record],
-    /// The same where only the last annotation by each rater counts, of a log in which others count too.
+    /// The verdicts from only the last annotation by each rater, of a log in which others count too.
     pub last: Option<&'a [Record]>,
-    /// What the scores are called; `None`: `esa` for direct assessments, else `mqm`.
+    /// Name of the scores; `None`: `esa` for direct assessments, else `mqm`.
     pub name: Option<&'a str>,
     /// The task's file, whose items are all in the test set; without it those that were rated.
     pub task: Option<&'a Path>,
 }
 
-/// What mt-metrics-eval writes where a system gave no translation.
+/// mt-metrics-eval's placeholder for a missing translation.
 const NO_TRANSLATION: &str = "[No translation supplied]";
 
 /// The name of the task's reference.
 const REFERENCE: &str = "refA";
 
-/// Whether a system of human annotations is a reference: `refA`, `refB`.
+/// Returns true if a system of human annotations is a reference: `refA`, `refB`.
 fn is_reference(system: &str) -> bool {
     system
         .strip_prefix("ref")
@@ -90,7 +90,8 @@ impl Set {
         column[idx].get_or_insert_with(|| text.to_owned());
     }
 
-    /// Whether the test set has a translation, as a rater saw it; white space at the end does not count.
+    /// Index of a segment if the test set has this translation, as a rater saw it; white space at the end
+    /// does not count.
     fn has(&self, segment: &Segment) -> Option<usize> {
         let idx = *self.index.get(&(segment.doc.clone(), segment.seg))?;
         let text = self.outputs.get(&segment.system)?.get(idx)?.as_deref()?;
@@ -158,7 +159,7 @@ fn of_annotation(segment: &Segment, sets: &mut BTreeMap<String, Set>) {
     }
 }
 
-/// What was rated, documents in the order in which they come first, their segments by number.
+/// The rated segments, documents in the order in which they come first, their segments by number.
 fn of_raters(versions: &[Record], sets: &mut BTreeMap<String, Set>) {
     for (lp, set) in sets {
         let mut documents: BTreeMap<&str, usize> = BTreeMap::new();
@@ -273,7 +274,7 @@ fn scores(
     Ok(())
 }
 
-/// What each rater marked, `None` where the rater saw no translation of the segment, or another one.
+/// Marks of each rater, `None` where the rater saw no translation of the segment, or another one.
 fn ratings(
     lp: &str,
     set: &Set,

@@ -1,5 +1,5 @@
-//! Submissions to WMT26's evaluation task: a line for each item of the task's file with the error spans of Task 1, the
-//! scores of Task 2 and the error-free decisions of Task 3, by system. `check` reads them again.
+//! Submissions to WMT26's evaluation task: a line for each item of the task's file with the error spans of
+//! Task 1, the scores of Task 2 and the error-free decisions of Task 3, by system. `check` reads them again.
 //!
 //! Source: the WMT26 evaluation task, `mteval-subtask1.html` to `mteval-subtask3.html`; `README.md` of
 //! Ammonsh/WMT26-QE-baselines: spans are half-open and in code points.
@@ -24,31 +24,31 @@ mod prediction;
 pub use prediction::TASK_THRESHOLD;
 use prediction::{Losses, Prediction};
 
-/// What messages call the format.
+/// Name of the format in messages.
 const SUBMISSION: &str = "the submission";
 
 /// The names of the three tasks' fields.
 pub const TASKS: [&str; 3] = ["task1_pred", "task2_pred", "task3_pred"];
 
-/// What a submission is about, and how a run's verdicts are to be read.
+/// The judge and the task of a submission.
 #[derive(Clone, Copy, Debug)]
 pub struct Task<'a> {
     /// The task's file.
     pub file: &'a Path,
-    /// Whether the judge marks errors; otherwise there is nothing for Task 1.
+    /// True if the judge marks errors; otherwise there is nothing for Task 1.
     pub marks: bool,
     /// The scale of the judge's scores; `None` leaves Task 2 and Task 3 out.
     pub scale: Option<Scale>,
-    /// Whether the judge was shown references, which Task 3 does not allow.
+    /// True if the judge was shown references, which Task 3 does not allow.
     pub has_references: bool,
     /// The score from which a translation without an error is error-free. Range: 0 to 100.
     pub threshold: f64,
 }
 
-/// What a verdict is about: language pair, document, number of the segment.
+/// Segment of a verdict: language pair, document, number of the segment.
 type Key = (String, String, usize);
 
-/// The predictions of a run, by segment and system, until the task's file says their order.
+/// The predictions of a run, by segment and system, until the order in the task's file is read.
 pub struct Wmt26 {
     file: PathBuf,
     marks: bool,

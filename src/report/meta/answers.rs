@@ -1,5 +1,5 @@
-//! How long the answers of runs are, and how many errors they name in a second, from the calls of their folders. It
-//! compares nothing with raters.
+//! Lengths of runs' answers, and the number of errors that they name in a second, from the calls of their
+//! folders. Nothing is compared with raters.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -25,16 +25,17 @@ pub struct Answers {
     pub found: Option<Lengths>,
     /// Error spans of all verdicts.
     pub spans: usize,
-    /// Of the spans marked in translations, the share that stands there once (FSP, B.5). Range: 0 to 1; `None` without one.
+    /// Of the spans marked in translations, the share that stands there once (FSP, B.5). Range: 0 to 1;
+    /// `None` without one.
     pub unique: Option<f64>,
-    /// Of the process that finished the run.
+    /// Wall time of the process that finished the run.
     pub seconds: Option<f64>,
-    /// What runs over segments answered about the segments of each unit, by the names of those runs: for judges of documents
-    /// alone.
+    /// Lengths of the answers of runs over segments to the segments of each unit, by the names of those runs:
+    /// for judges of documents alone.
     pub by_segment: BTreeMap<String, Lengths>,
 }
 
-/// Why answers cannot be measured.
+/// Error of measuring answers.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -51,14 +52,14 @@ struct Run {
     tokens: Vec<usize>,
 }
 
-/// What stands for a verdict in `calls.jsonl`.
+/// Unit of a call in `calls.jsonl`.
 type Key = (String, String, Option<usize>);
 
 /// Answer tokens by pair, system and segment.
 type BySegment<'a> = BTreeMap<(String, &'a str, usize), usize>;
 
 impl Answers {
-    /// Those of some runs.
+    /// The lengths of some runs' answers.
     ///
     /// # Errors
     /// Folders whose verdicts or calls cannot be read.
@@ -134,14 +135,15 @@ impl Run {
             found: lengths(&self.tokens),
             spans: self.verdicts.iter().map(|verdict| verdict.errors.len()).sum(),
             unique: self.unique(),
-            // As the summary says; `None` without one.
+            // The time in the summary; `None` without one.
             seconds: summary.map(|summary| summary.cost.wall_seconds),
             by_segment: by_segment.collect(),
         }
     }
 }
 
-/// A row for each run, and below each run over documents what the runs over segments answered about the same segments.
+/// A row for each run, and below each run over documents the answers of the runs over segments to the same
+/// segments.
 pub fn table(runs: &[Answers], number: &dyn Fn(f64) -> String) -> Table {
     let mut table = Table::new();
     table.head([

@@ -1,5 +1,5 @@
-//! The notes below the tables of a meta-evaluation: everything that a reader must know to trust a number. They compute
-//! nothing.
+//! The notes below the tables of a meta-evaluation: the facts on which the meaning of a number depends. They
+//! compute nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -17,13 +17,13 @@ use crate::meta::statistic::Measured;
 use crate::meta::suspect;
 use crate::run::trained_on;
 
-/// What notes depend on beside the results.
+/// Context of the notes beside the results.
 #[derive(Clone, Debug, Default)]
 pub struct NoteContext {
-    /// The names of scores from outside the test set, and where they are; `{lp}` and `{level}` in a path stand for language
-    /// pairs and levels.
+    /// The names of scores from outside the test set, and where they are; `{lp}` and `{level}` in a path
+    /// stand for language pairs and levels.
     pub brought: Vec<(String, String)>,
-    /// How differences between metrics were tested; `None` where they were not.
+    /// Significance test of differences between metrics; `None` where there was none.
     pub significance: Option<Resampling>,
 }
 
@@ -84,7 +84,7 @@ pub fn notes(context: &NoteContext, eval_sets: &[EvalSet], result: &SetResult) -
     notes
 }
 
-/// Which scores of sacreBLEU the lexical baselines are.
+/// Note on the scores of sacreBLEU that serve as lexical baselines.
 fn lexical_notes(eval_set: &EvalSet) -> Vec<String> {
     let note = |metric: &Scores| {
         let mecab = eval_set.lp().split_once('-').and_then(|(_, target)| match target.get(..2) {
@@ -149,7 +149,7 @@ fn undefined_notes(task: &TaskResult) -> Vec<String> {
     by_reason.into_iter().map(line).collect()
 }
 
-/// What is not compared, and by which rule.
+/// Exclusions from the comparison, and their rules.
 fn rule_notes(eval_set: &EvalSet) -> Vec<String> {
     let mut notes = Vec::new();
     let lp = eval_set.lp();
@@ -223,7 +223,7 @@ fn coverage_notes(eval_set: &EvalSet) -> Vec<String> {
     notes
 }
 
-/// What is compared for no metric.
+/// Note on translations that are compared for no metric.
 fn left_out(eval_set: &EvalSet) -> Option<String> {
     let common = &eval_set.common;
     if common.left_out == 0 {
@@ -246,7 +246,7 @@ fn left_out(eval_set: &EvalSet) -> Option<String> {
     ))
 }
 
-/// What system scores that are means rest on: all that a metric scored for every system, or less.
+/// Note on system scores that are means: over all units that a metric scored for every system, or fewer.
 fn system_notes(eval_set: &EvalSet) -> Vec<String> {
     let (mut notes, mut over_all) = (Vec::new(), Vec::new());
     let is_mean = |metric: &&Scores| {
@@ -290,7 +290,7 @@ fn system_notes(eval_set: &EvalSet) -> Vec<String> {
     notes
 }
 
-/// What a judge of documents is compared with.
+/// Note on the human scores that a judge of documents is compared with.
 fn document_note(eval_set: &EvalSet, metric: &Scores) -> Option<String> {
     let units = metric.units.as_ref()?;
     let gold = eval_set.gold.segments.as_ref();

@@ -20,8 +20,8 @@ use crate::{
     },
 };
 
-/// The parts that were computed, each with its title; `answers` is the table of what runs answered, where it is wanted. `shown`:
-/// the definitions of span F1.
+/// The parts that were computed, each with its title; `answers` is the table of the runs' answers, if
+/// selected. `shown`: the definitions of span F1.
 #[must_use]
 pub fn tables(
     parts: &Parts,

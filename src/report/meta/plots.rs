@@ -1,4 +1,5 @@
-//! The plots of a meta-evaluation: scores against the raters', their distributions, and rank clusters. It writes no file.
+//! The plots of a meta-evaluation: scores against the raters', their distributions, and rank clusters. It
+//! writes no file.
 
 use crate::meta::{
     Error, average::Grouping, eval_set::EvalSet, evaluate::SetResult, parts::aligned, plot,

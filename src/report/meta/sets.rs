@@ -1,4 +1,4 @@
-//! What each language pair of a meta-evaluation holds and compares, as a line of text and as JSON. It computes nothing.
+//! Contents of each language pair of a meta-evaluation, as a line of text and as JSON. It computes nothing.
 
 use serde_json::{Value, json};
 

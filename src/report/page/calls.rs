@@ -1,5 +1,5 @@
-//! The conversations behind verdicts, in blocks that the page unpacks when they are asked for. Texts that several calls
-//! of a block have in common, such as instructions, are stored once.
+//! The conversations behind verdicts, in blocks that the page unpacks on demand. Texts that several calls of
+//! a block have in common, such as instructions, are stored once.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},

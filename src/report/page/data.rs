@@ -1,5 +1,5 @@
-//! What the page shows of verdicts: a row for each source with its translations, in each the verdicts of all judges.
-//! Rows are arrays, whose places `data.js` names: a hundred thousand of them are read at once.
+//! Verdicts as data of the page: a row for each source with its translations, in each the verdicts of all
+//! judges. Rows are arrays, whose places `data.js` names: a hundred thousand of them are read at once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -97,7 +97,7 @@ impl<'a> Data<'a> {
             rows: Vec::new(),
             places: HashMap::new(),
         };
-        // Systems stand in the order of the input where a judge's run says it.
+        // Systems stand in the order of the input if a judge's run has one.
         let records = judges.iter().flat_map(|judge| &judge.records);
         let there: BTreeSet<&String> = records.map(|record| &record.system).collect();
         for system in judges.iter().flat_map(|judge| &judge.systems).filter(|system| there.contains(system)) {
@@ -209,20 +209,20 @@ impl<'a> Data<'a> {
         Some((*self.places.get(&(system, doc, seg))?, *self.systems.numbers.get(system)?))
     }
 
-    /// How long all sources and translations are together. Unit: bytes.
+    /// Total length of all sources and translations. Unit: bytes.
     #[must_use]
     pub fn n_text_bytes(&self) -> usize {
         let of_cells = |row: &Row<'_>| row.4.iter().map(|cell| cell.1.len()).sum::<usize>();
         self.rows.iter().map(|row| row.3.len() + of_cells(row)).sum()
     }
 
-    /// How many sources there are.
+    /// Number of sources.
     #[must_use]
     pub fn n_rows(&self) -> usize {
         self.rows.len()
     }
 
-    /// How many translations of them, one for each system at most.
+    /// Number of their translations, one for each system at most.
     #[must_use]
     pub fn n_translations(&self) -> usize {
         self.rows.iter().map(|row| row.4.len()).sum()

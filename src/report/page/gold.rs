@@ -1,5 +1,5 @@
-//! The human scores of a folder in the layout of mt-metrics-eval, with the errors that raters marked: one more judge of
-//! the translations that a run judged.
+//! The human scores of a folder in the layout of mt-metrics-eval, with the errors that raters marked: one
+//! more judge of the translations that a run judged.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -20,12 +20,12 @@ use crate::{
 #[derive(Debug)]
 pub struct Gold {
     pub records: Vec<Record>,
-    /// Whether the folder has the ratings behind them, with the errors; some have scores alone.
+    /// True if the folder has the ratings behind them, with the errors; some have scores alone.
     pub has_ratings: bool,
 }
 
-/// A verdict with the human score on each judged segment of two languages that has one; errors are those of all raters.
-/// `given`: the pair's name where the folder has no such pair.
+/// A verdict with the human score on each judged segment of two languages that has one; errors are those of
+/// all raters. `given`: the pair's name where the folder has no such pair.
 ///
 /// # Errors
 /// A folder without such scores, and one whose translations are not those that were judged.

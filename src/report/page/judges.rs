@@ -1,5 +1,5 @@
-//! The judges of a page: their verdicts with statistics, names that tell them apart, and how far each two agree. It reads
-//! no files.
+//! The judges of a page: their verdicts with statistics, distinct names, and the agreement of each two. It
+//! reads no files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::{
     run::{Record, summary::untranslated},
 };
 
-/// How the statistics of a page are computed.
+/// Options of a page's statistics.
 #[derive(Clone, Copy, Debug)]
 pub struct Statistics<'a> {
     /// The domain of each document; empty where the page has no domains.
@@ -23,7 +23,7 @@ pub struct Statistics<'a> {
 }
 
 impl Judge {
-    /// Verdicts with their statistics, and the noun for what they are about. Nothing is known of what gave them.
+    /// Verdicts with their statistics, and the noun for their units, without facts about the judge.
     #[must_use]
     pub fn of(name: String, records: Vec<Record>, noun: &'static str, how: Statistics<'_>) -> Self {
         let slices = statistics::slices(&records, how.domains, how.resamples, how.seed);
@@ -51,7 +51,7 @@ impl Judge {
     }
 }
 
-/// What the reader must know of each system's translations.
+/// Warnings about each system's translations.
 fn warnings(records: &[Record], noun: &str) -> Vec<String> {
     let mut systems: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for record in records {
@@ -72,7 +72,7 @@ pub fn distinguish(judges: &mut [Judge], others: &[String]) {
     }
 }
 
-/// How far each two judges agree, where they share translations of a language pair.
+/// Agreement of each two judges, where they share translations of a language pair.
 ///
 /// # Errors
 /// Judges of different texts for the same source.

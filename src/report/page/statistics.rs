@@ -1,5 +1,5 @@
-//! The statistics of one judge on the page: means with intervals, paired tests of all systems, ranks. Each is a function
-//! of `meta`; which units they are over is decided here.
+//! The statistics of one judge on the page: means with intervals, paired tests of all systems, ranks. Each is
+//! a function of `meta`; the units that they are over are selected here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,15 +14,15 @@ use crate::{
 
 use super::{PairTest, Slice, Standing};
 
-/// Systems are told apart at this level.
+/// Significance level of differences between systems.
 const ALPHA: f64 = 0.05;
 
-/// More systems than this are not compared with each other: pairs grow with the square of systems, and no reader follows
-/// thousands of them.
+/// More systems than this are not compared with each other: pairs grow with the square of systems, and no
+/// reader follows thousands of them.
 pub const MAX_COMPARED: usize = 200;
 
-/// What the page says of a judge's systems: on each language pair, and below it on each of its domains where documents
-/// have one.
+/// Statistics of a judge's systems: on each language pair, and below it on each of its domains where
+/// documents have one.
 #[must_use]
 pub fn slices(
     records: &[Record],

@@ -1,5 +1,6 @@
-//! Content errors: a negation removed or inserted, another number, date or name, a clause omitted or taken from
-//! another text. Each changes a few words and leaves a fluent sentence, so that only the source reveals it.
+//! Content errors: a negation removed or inserted, another number, date or name, a clause omitted or taken
+//! from another text. Each changes a few words and leaves a fluent sentence, so that only the source reveals
+//! it.
 
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -12,7 +13,7 @@ use crate::{
 /// Words of a clause.
 const CLAUSE: std::ops::RangeInclusive<usize> = 4..=14;
 
-/// What names and clauses are taken from: translations into one language.
+/// Source of names and clauses: translations into one language.
 #[derive(Default)]
 pub(super) struct Pool<'a> {
     names: Vec<&'a str>,
@@ -89,7 +90,7 @@ fn negation(segment: &Segment, _: &Pool<'_>, draws: &mut Draws) -> Option<String
     Some(replaced(text, at..at + verb.len(), &negated))
 }
 
-/// What a negated word says without its negation, where the word cannot just be left out.
+/// The positive form of a negated word, where the word cannot just be left out.
 fn positive(word: &str, language: &str) -> Option<String> {
     let word = word.replace('\u{2019}', "'");
     match language {
@@ -206,7 +207,8 @@ fn is_year(digits: &str) -> bool {
     digits.len() == 4 && (digits.starts_with("19") || digits.starts_with("20"))
 }
 
-/// Words that begin with a capital behind another word; in German, whose nouns do, those that the source has as well.
+/// Words that begin with a capital behind another word; in German, whose nouns do, those that the source has
+/// as well.
 fn names(segment: &Segment) -> Vec<Place> {
     let text = &segment.hypothesis;
     let is_german = segment.tgt_lang.language() == "de";
@@ -249,7 +251,7 @@ mod tests {
         Draws { seed: 1, stream, n: 0 }
     }
 
-    /// Whether every version of some draws is one of these.
+    /// Checks that every version of some draws is one of these.
     fn check(
         how: fn(&Segment, &Pool<'_>, &mut Draws) -> Option<String>,
         segment: &Segment,

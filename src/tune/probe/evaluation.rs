@@ -1,5 +1,5 @@
-//! What a fit is fitted and measured on: the readable translations of a split with corrupted versions of them, and the
-//! figures on held-out documents. It fits nothing.
+//! Training and evaluation data of a fit: the readable translations of a split with corrupted versions of
+//! them, and the figures on held-out documents. It fits nothing.
 
 use std::collections::BTreeMap;
 
@@ -27,11 +27,12 @@ pub fn corrupted(split: &Split, most: usize, seed: u64) -> [Vec<Corrupted<'_>>; 
     [of(&split.train, most), of(&split.held_out, most.div_ceil(4))]
 }
 
-/// Reads a split's translations and their corrupted versions. `read` says which of some translations it could read; those
-/// that it could not, or whose version it could not, are taken out of the split, and handed to `left_out`.
+/// Reads a split's translations and their corrupted versions. `read` returns which of some translations could
+/// be read; the others, or those whose version could not be read, are taken out of the split, and handed to
+/// `left_out`.
 ///
 /// # Errors
-/// What `read` returns.
+/// The errors of `read`.
 pub fn read_split<E>(
     split: &mut Split,
     most_corrupted: usize,
@@ -62,7 +63,8 @@ fn usable(documents: &[Document]) -> impl Iterator<Item = &Rated> {
     documents.iter().flat_map(|document| &document.segments).filter(|rated| is_usable(rated))
 }
 
-/// How well a fit agrees with the raters of held-out documents, and how often it finds a corrupted translation worse.
+/// Agreement of a fit with the raters of held-out documents, and the share of corrupted translations that it
+/// finds worse.
 ///
 /// # Errors
 /// Readings that cannot be read.

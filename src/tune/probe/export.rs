@@ -1,5 +1,5 @@
-//! Rated translations for an external trainer of an adapter under a probe (`scripts/tune/probe_gpu.py`): the model's
-//! input, the ratings, and the comparison groups. It knows no tokens.
+//! Rated translations for an external trainer of an adapter under a probe (`scripts/tune/probe_gpu.py`): the
+//! model's input, the ratings, and the comparison groups. It contains no tokens.
 
 use serde_json::{Value, json};
 
@@ -16,10 +16,11 @@ use crate::{
     },
 };
 
-/// One line for each translation: `prompt` and `text`, which the model reads one behind the other; `score` (MQM
-/// points or, where `is_penalty` is false, deviations of a direct assessment), `scale` (scores of the same are
-/// comparable), `source` (translations of one have the same), `source_bytes` ([`facts::source_bytes`]), `segments`
-/// joined, and `marks`: start, end in bytes of the text, whether as major, and the share of the raters.
+/// One line for each translation: `prompt` and `text`, which the model reads one behind the other; `score`
+/// (MQM points or, where `is_penalty` is false, deviations of a direct assessment), `scale` (scores of the
+/// same are comparable), `source` (translations of one have the same), `source_bytes`
+/// ([`facts::source_bytes`]), `segments` joined, and `marks`: start, end in bytes of the text, whether as
+/// major, and the share of the raters.
 ///
 /// # Errors
 /// A prompt that cannot be filled in.
@@ -43,7 +44,7 @@ fn line(example: &Example<'_>, prompts: &Prompts, weights: &Weights) -> Result<V
     }))
 }
 
-/// What the raters marked in the translation.
+/// Marks of the raters in the translation.
 fn marks(rated: &Rated) -> Vec<(usize, usize, bool, f64)> {
     let text = &rated.segment.hypothesis;
     // Behind the space in front of the text.

@@ -1,5 +1,5 @@
-//! The translations' regression: what each corpus and source is compared with, on which scale, and what the scores of
-//! each pair mean in MQM points. It reads no state that its caller does not give it.
+//! The translations' regression: centring by corpus and source, scaling, and the calibration of the scores of
+//! each pair to MQM points. It reads no state beside its arguments.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,9 @@ use crate::{
     },
 };
 
-/// The weight of all corrupted translations together, as a share of that of all rated ones. A larger share finds more of what was
-/// corrupted, and less of which sources are hard (measured on held-out documents: docs/tuning.md).
+/// The weight of all corrupted translations together, as a share of that of all rated ones. A larger share
+/// finds more of what was corrupted, and less of which sources are hard (measured on held-out documents:
+/// docs/tuning.md).
 const CORRUPTED_SHARE: f64 = 0.15;
 
 /// The most quantiles of a length.
@@ -29,8 +30,8 @@ const LENGTHS: [f64; 5] = [0.0, 0.5, 0.75, 0.9, 1.0];
 /// The fewest translations of a length; where there would be fewer, all lengths are one.
 const AS_LONG: usize = 50;
 
-/// Of the translations near a score, the share that raters score below its band, and the share above. Of those of a
-/// length, the share at its end whose ranks are left out.
+/// Of the translations near a score, the share that raters score below its band, and the share above. Of
+/// those of a length, the share at its end whose ranks are left out.
 const OUTSIDE: f64 = 0.05;
 
 /// A band is taken from at least so many translations.
@@ -62,30 +63,30 @@ impl Mean {
         self.x.iter_mut().zip(x).for_each(|(sum, x)| *sum += f64::from(*x));
     }
 
-    /// What is left of a row without the mean.
+    /// A row without the mean.
     fn without(&self, x: &[f32], y: f64) -> (Vec<f64>, f64) {
         let x = x.iter().zip(&self.x).map(|(x, sum)| f64::from(*x) - sum / self.n).collect();
         (x, y - self.y / self.n)
     }
 
-    /// What a map must add so that it is right on the average.
+    /// Offset that removes the mean error of a map.
     fn bias(&self, weights: &[f64]) -> f64 {
         self.y / self.n - self.x.iter().zip(weights).map(|(sum, weight)| sum / self.n * weight).sum::<f64>()
     }
 }
 
-/// What a map that was fitted without it makes of a rated translation.
+/// Score of a rated translation by a map that was fitted without it.
 #[derive(Clone, Copy)]
 struct Guess {
     /// At most 0.
     score: f64,
-    /// What raters took off, at least 0.
+    /// Raters' penalty, at least 0.
     penalty: f64,
-    /// Of its source.
+    /// Length of its source.
     bytes: usize,
 }
 
-/// A translation's inputs and what people said of it.
+/// A translation's inputs and its human rating.
 type Row = (Vec<f32>, f64);
 
 /// Means of what belongs together, and the deviation of each corpus.
@@ -116,8 +117,8 @@ impl<'a> Norms<'a> {
         norms
     }
 
-    /// A translation's rows in units of its corpus: without the corpus's mean, and without its source's where that has
-    /// several translations.
+    /// A translation's rows in units of its corpus: without the corpus's mean, and without its source's where
+    /// that has several translations.
     fn rows(&self, example: &Example<'_>, (x, y): &Row) -> Vec<(Vec<f64>, f64)> {
         let deviation = self.deviations[example.scale.as_str()];
         let source = &self.of_source[example.source.as_str()];
@@ -129,7 +130,8 @@ impl<'a> Norms<'a> {
         means.into_iter().flatten().map(row).collect()
     }
 
-    /// What a corrupted translation's row differs from the mean of it and of what it was, in units of the corpus.
+    /// Difference of a corrupted translation's row from the mean of it and of the original, in units of the
+    /// corpus.
     fn pair(&self, corrupted: &Corrupted<'_>, was: &[f32], is: &[f32]) -> (Vec<f64>, f64) {
         let deviation = self.deviations[scale(corrupted.document, corrupted.rated).as_str()];
         let x = was.iter().zip(is).map(|(was, is)| (f64::from(*is) - f64::from(*was)) / 2.0).collect();
@@ -147,7 +149,7 @@ impl<'a> Norms<'a> {
 }
 
 impl Scoring {
-    /// What the map gives the mean state and the facts.
+    /// The weights of the mean state and of the facts.
     pub fn of_states_and_facts(&self) -> (&[f64], Facts) {
         let (states, facts) =
             self.map.split_last_chunk::<{ facts::COUNT }>().expect("the inputs end in the facts");
@@ -245,8 +247,8 @@ fn scaled(map: &Map, unit: f64) -> Vec<f64> {
     map.weights[0].iter().map(|weight| weight * unit).collect()
 }
 
-/// By pair, and for all: what the map must add, and how its scores compare with penalties. `maps` were fitted without
-/// the fold that they are asked about.
+/// By pair, and for all: the offset of the map, and the calibration of its scores to penalties. `maps` were
+/// fitted without the fold that they are applied to.
 fn calibrations(
     penalties: &[(&Example<'_>, &Row)],
     map: &[f64],
@@ -275,9 +277,9 @@ fn calibrations(
     means.iter().map(calibration).collect()
 }
 
-/// The translations in order of their scores, in parts of the same size, those that score 0 in one: of each the mean
-/// score, and between which scores nine in ten of them were rated, neither of which falls from one part to the next
-/// better one.
+/// The translations in order of their scores, in parts of the same size, those that score 0 in one: of each
+/// the mean score, and between which scores nine in ten of them were rated, neither of which falls from one
+/// part to the next better one.
 fn bands(guessed: &[Guess]) -> Vec<[f64; 3]> {
     let mut near: Vec<[f64; 2]> = guessed.iter().map(|guess| [guess.score, 0.0 - guess.penalty]).collect();
     near.sort_by(|a, b| a[0].total_cmp(&b[0]));
@@ -295,8 +297,9 @@ fn bands(guessed: &[Guess]) -> Vec<[f64; 3]> {
     bands
 }
 
-/// The mean score of some translations, and between which scores nine in ten of them were rated. Each end has as many
-/// beyond it as make it hold for one translation more (split conformal prediction), not only for these.
+/// The mean score of some translations, and between which scores nine in ten of them were rated. Each end has
+/// as many beyond it as make it hold for one translation more (split conformal prediction), not only for
+/// these.
 fn band(part: &[[f64; 2]]) -> [f64; 3] {
     let mean = part.iter().map(|[score, _]| score).sum::<f64>() / part.len() as f64;
     let mut rated: Vec<f64> = part.iter().map(|[_, rated]| *rated).collect();

@@ -1,12 +1,12 @@
-//! The size of the house: lines of code of each room, words of documentation. A change that needs more room raises a
-//! budget in a commit of its own that says why.
+//! The size of the house: lines of code of each room, words of documentation. A change that needs more room
+//! raises a budget in a commit of its own that says why.
 
 use std::{fs, path::Path};
 
 use super::{CRATES, folder, sources_of};
 
-/// Rooms by the beginning of their files' paths, which the longest that fits decides, with the most lines of code
-/// (without tests, comments and blank lines).
+/// Rooms by the beginning of their files' paths, which the longest that fits decides, with the most lines of
+/// code (without tests, comments and blank lines).
 const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/engine", "model", 0),
     ("crates/engine", "model/cpu", 0),

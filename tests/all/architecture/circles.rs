@@ -1,4 +1,4 @@
-//! Files of one room that import each other in a circle: nobody can read one of them first.
+//! Files of one room that import each other in a circle: none of them can be read first.
 
 use std::collections::{BTreeMap, BTreeSet};
 

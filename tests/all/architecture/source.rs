@@ -10,8 +10,8 @@ pub struct Source {
     /// The room whose modules lie at the root of the crate: what `crate::` means there, but for other rooms.
     pub root: &'static str,
     pub text: String,
-    /// The text up to the trailing `#[cfg(test)]`, with comments and the insides of strings blanked; the lines
-    /// are those of the text.
+    /// The text up to the trailing `#[cfg(test)]`, with comments and the insides of strings blanked; the
+    /// lines are those of the text.
     pub code: String,
     /// Line and text of each string in `code`.
     pub literals: Vec<(usize, String)>,

@@ -1,4 +1,5 @@
-//! The program with one model on several emulated GPUs: the bytes of one, and what cannot be is refused with what can.
+//! The program with one model on several emulated GPUs: the bytes of one, and messages for impossible
+//! settings that name possible ones.
 
 use std::path::Path;
 
@@ -12,7 +13,7 @@ use crate::fakes::gguf_of_heads;
 const REMARK: &str = "GPU 0 has no access to the memory of GPU 1, so what the GPUs exchange goes through this machine's \
                       memory, which is slow; scores do not change\nhint: ";
 
-/// What a run on four emulated GPUs came to: its exit code, its verdicts, and what it said.
+/// Results of a run on four emulated GPUs: its exit code, its verdicts, and its messages.
 fn judge(out: &Path, variables: &[(&str, &str)], more: &[&str]) -> (Option<i32>, String, String) {
     let variables = [&[("TRIBUNAL_EMULATED_DEVICES", "4")], variables].concat();
     let more = [&["--kv-cache", "16MiB", "--jobs", "1"], more].concat();
@@ -21,7 +22,8 @@ fn judge(out: &Path, variables: &[(&str, &str)], more: &[&str]) -> (Option<i32>,
     (output.status.code(), verdicts, String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// A run over several GPUs, two models of two of them among these, has the bytes and the signature of one over one.
+/// A run over several GPUs, two models of two of them among these, has the bytes and the signature of one
+/// over one.
 #[test]
 fn verdicts_have_the_bytes_of_one_gpu() {
     if !is_emulated() {
@@ -81,7 +83,8 @@ fn a_run_that_lost_a_gpu_goes_on_with_the_others() {
     }
     let (code, verdicts, said) = judged("others", &lost, &["--device", "cuda:0,2", "--tensor-parallel", "2"]);
     assert_eq!((code, &verdicts), (Some(0), &whole), "{said}");
-    // The same command where the driver counts the lost one no more says what would do, which does.
+    // With the lost one excluded from the driver's count, the same command names a sufficient number, which
+    // works.
     let left = [("TRIBUNAL_EMULATED_DEVICES", "1")];
     let (code, _, said) = judged("lost", &left, two);
     assert_eq!(code, Some(2), "{said}");
@@ -103,7 +106,7 @@ fn a_run_that_lost_a_gpu_goes_on_with_the_others() {
     assert!(said.contains("GPU 1: the GPU failed"), "{said}");
 }
 
-/// GPUs that do not reach each other's memory have a model together too, which is said, as it is slow.
+/// GPUs that do not reach each other's memory hold a model together too, with a note, as it is slow.
 #[test]
 fn gpus_without_access_to_each_other_have_the_bytes_of_one() {
     if !is_emulated() {
@@ -124,8 +127,8 @@ fn gpus_without_access_to_each_other_have_the_bytes_of_one() {
     }
 }
 
-/// A model that is too large for one of several GPUs has as few as hold it, and says so; its verdicts are those of one
-/// GPU that holds it.
+/// A model that is too large for one of several GPUs has as few as hold it, with a note; its verdicts are
+/// those of one GPU that holds it.
 #[test]
 fn a_model_that_does_not_fit_one_gpu_is_spread_over_the_fewest_that_hold_it() {
     if !is_emulated() {

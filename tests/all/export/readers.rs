@@ -1,8 +1,9 @@
-//! What the readers of each format accept: places in their units, names, cells that a spreadsheet runs, the signature.
+//! Requirements of each format's readers: places in their units, names, cells that a spreadsheet runs, the
+//! signature.
 
 use super::*;
 
-/// What an export of these verdicts holds; or its error.
+/// Contents of an export of these verdicts, or its error.
 fn of_verdicts(verdicts: &[Value], format: &str, more: &[&str]) -> Result<String, String> {
     let dir = tempfile::tempdir().unwrap();
     let (run, out) = (dir.path().join("verdicts.jsonl"), dir.path().join("out"));
@@ -32,7 +33,8 @@ fn no_format_holds_an_error_outside_its_text() {
 
 #[test]
 fn pearmut_numbers_what_its_page_shows() {
-    // Two units for a character beyond the BMP, one for a carriage return, none for a line feed; an accent of its own.
+    // Two units for a character beyond the BMP, one for a carriage return, none for a line feed; an accent of
+    // its own.
     let text = "😀\r\nEin e\u{301}😀 Tag\n";
     let at = |span: &str| {
         let start = text[..text.find(span).unwrap()].chars().count();

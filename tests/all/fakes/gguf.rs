@@ -15,12 +15,12 @@ pub fn gguf(path: &Path, dtype: GgmlDType) {
     gguf_of_sizes(path, dtype, [4, 128, 272]);
 }
 
-/// The same with so many heads, half as many of keys and values, and so many positions.
+/// Writes a small llama GGUF file with so many heads, half as many of keys and values, and so many positions.
 pub fn gguf_of_heads(path: &Path, dtype: GgmlDType, heads: usize, context: usize) {
     gguf_of_sizes(path, dtype, [heads, context, 272]);
 }
 
-/// The same with a vocabulary of so many tokens too.
+/// Writes a small llama GGUF file with so many heads, positions and tokens.
 pub fn gguf_of_sizes(path: &Path, dtype: GgmlDType, [heads, context, vocab]: [usize; 3]) {
     let (hidden, ff, layers) = (256, 512, 2);
     let noise = |shape: &[usize], scale: f64| {
@@ -72,7 +72,8 @@ pub fn gguf_of_sizes(path: &Path, dtype: GgmlDType, [heads, context, vocab]: [us
     gguf_file::write(&mut std::fs::File::create(path).unwrap(), &metadata, &tensors).unwrap();
 }
 
-/// A byte-level vocabulary: 256 bytes, one token that ends a turn, one that acts and does not, and unused ones.
+/// A byte-level vocabulary: 256 bytes, one token that ends a turn, one that acts and does not, and unused
+/// ones.
 fn tokenizer(vocab: usize) -> [(&'static str, Value); 6] {
     let printed = |byte: u32| matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
     let unprinted: Vec<u32> = (0..256).filter(|&byte| !printed(byte)).collect();

@@ -1,4 +1,4 @@
-//! The engine with random weights, for answers that nobody thought of.
+//! The engine with random weights, for arbitrary answers.
 
 use std::{
     collections::BTreeMap,
@@ -19,14 +19,15 @@ pub fn tiny(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("models/tiny").join(name)
 }
 
-/// The engine over the tiny model of this name in `models/tiny`, with room for so many MiB of cache and tokens.
+/// The engine over the tiny model of this name in `models/tiny`, with room for so many MiB of cache and
+/// tokens.
 pub fn tiny_engine(name: &str, cache_mib: usize, context: usize) -> Engine {
     let path = tiny(name);
     let options = Options { kv_bytes: Some(cache_mib << 20), context: Some(context), ..Options::default() };
     Engine::open(&path, &options).unwrap()
 }
 
-/// Says anything that the form allows. There is always one: `strict` asks for no free text.
+/// Gives any answer that the form allows. There is always one: `strict` has no free text.
 pub struct Babble(pub Engine);
 
 impl Llm for Babble {
@@ -113,7 +114,7 @@ impl Llm for Within {
     }
 }
 
-/// Answers with random weights and notes the forms that it is asked for.
+/// Answers with random weights and collects the forms of its calls.
 pub struct Collector {
     engine: Engine,
     forms: Mutex<BTreeMap<String, ResponseFormat>>,
@@ -125,7 +126,7 @@ impl Collector {
         Self { engine, forms: Mutex::default() }
     }
 
-    /// The engine, and the forms that it was asked for, each once.
+    /// The engine, and the forms of its calls, each once.
     pub fn parts(self) -> (Engine, Vec<ResponseFormat>) {
         (self.engine, self.forms.into_inner().unwrap().into_values().collect())
     }

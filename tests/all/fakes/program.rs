@@ -16,7 +16,7 @@ pub fn program_with<T: AsRef<str>>(load: ModelLoader, args: &[T]) -> Result<(Str
     Ok((String::from_utf8(out).unwrap(), code))
 }
 
-/// The same with the models of this machine.
+/// Runs a command with the models of this machine.
 pub fn program<T: AsRef<str>>(args: &[T]) -> Result<(String, ExitCode), String> {
     program_with(load, args)
 }

@@ -1,4 +1,5 @@
-//! A scripted model that knows the shortest answers of forms, as engines do. It answers what its script says.
+//! A scripted model that computes the shortest answers of forms, as engines do. Its answers are those of its
+//! script.
 
 use tribunal::{
     engine::grammar,

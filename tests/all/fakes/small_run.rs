@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output},
 };
 
-/// A prompt that asks for a number and little else.
+/// A prompt for a number, with little else.
 const PROMPT: &str = "{{ source }}\n{{ target }}\nScore as JSON:\n";
 
 /// A folder with prompts and an input of two systems, for `gemba-sqm`.
@@ -22,7 +22,7 @@ impl SmallRun {
         Self::of("gemba-sqm", n_docs)
     }
 
-    /// The same with a method that also weighs every score.
+    /// A run with a method that also weighs every score.
     pub fn scoring(n_docs: usize) -> Self {
         Self::of("gemba-sqm:score=expected", n_docs)
     }
@@ -81,7 +81,7 @@ impl SmallRun {
     }
 }
 
-/// The exit code of a command, and all that it said.
+/// The exit code of a command, and its whole output.
 pub fn said(mut command: Command) -> (i32, String) {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let text = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();

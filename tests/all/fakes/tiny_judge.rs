@@ -18,7 +18,7 @@ use tribunal::{
     segment::{Segment, joined},
 };
 
-/// Answers with a number made of the prompt, and counts how often it was asked.
+/// Answers with a number made of the prompt, and counts its calls.
 #[derive(Default)]
 pub struct Numbers {
     pub asked: AtomicUsize,
@@ -65,7 +65,7 @@ impl Counter for Numbers {
 
 const SCORE: Stage = Stage::new("score");
 
-/// Takes the model's number as a penalty; says of `???` that it cannot be parsed.
+/// Takes the model's number as a penalty; returns a parse error for `???`.
 pub struct TinyJudge {
     unit: Unit,
 }

@@ -1,4 +1,4 @@
-//! Thresholds: how they are fitted, written, read and refused.
+//! Thresholds: fitting, writing, reading and rejecting them.
 
 use tribunal::judges::himate::calibration::{Threshold, Thresholds};
 
@@ -129,7 +129,7 @@ fn options_that_do_not_go_together_and_calibrations() {
     assert_ne!(threshold(&judge(&file, Preset::Strict)), before, "the signature names the file's content");
 }
 
-/// A file of a version that knew one threshold for all subtypes is read as such.
+/// A file from a version with one threshold for all subtypes is read as such.
 #[test]
 fn a_threshold_without_a_subtype_is_for_all() {
     let entry = |subtype: &str, value: f64| Threshold {

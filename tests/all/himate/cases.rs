@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// One error of a worked case: subtype, what Stage 1 says, whether the comparison confirms it and how surely,
-/// and what the tier-1 agent says of it.
+/// One error of a worked case: subtype, the answer of Stage 1, the confirmation by the comparison and its
+/// confidence, and the answer of the tier-1 agent.
 struct Case<'a> {
     subtype: &'a str,
     severity: &'a str,
@@ -13,7 +13,7 @@ struct Case<'a> {
     opinion: Option<(&'a str, &'a str)>,
 }
 
-/// A worked case told to the pipeline; unsure where the case shows a discussion.
+/// Replays a worked case through the pipeline; unsure where the case shows a discussion.
 fn replay(segment: &Segment, cases: &[Case], preset: Preset) -> (Vec<Call>, Result<Verdict, Error>) {
     let mut cast = Cast::new();
     for case in cases {

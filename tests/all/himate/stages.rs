@@ -130,7 +130,8 @@ fn every_confirmed_error_is_discussed_by_default() {
     }
 }
 
-/// An explanation that quotes nothing of the text names no span: `strict` asks for it at the end, `paper` has none.
+/// An explanation that quotes nothing of the text names no span: `strict` requests it at the end, `paper` has
+/// none.
 #[test]
 fn spans_are_what_explanations_quote() {
     let span = r#"{"span": "der Bank"}"#;
@@ -153,7 +154,7 @@ fn spans_are_what_explanations_quote() {
             show(&verdicts[0])
         );
     }
-    // The span of an error that did not stand is not asked for.
+    // The span of an error that was dropped is not requested.
     let dropped = compared(Cast::new(), &[], SAME, &[-0.01]);
     let dropped = dropped
         .on(&[CORRECT], &[r#"{"correction": "Er saß am Ufer."}"#])

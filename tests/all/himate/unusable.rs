@@ -1,4 +1,4 @@
-//! What becomes of answers that cannot be used.
+//! Treatment of unusable answers.
 
 use super::*;
 
@@ -52,7 +52,7 @@ fn unusable_answers_at_every_stage() {
     assert!(verdicts[0].is_err() && calls.is_empty());
 }
 
-/// A bad answer is asked again, with its attempts on record; the other agents' answers are not lost.
+/// A bad answer is requested again, with its attempts on record; the other agents' answers are not lost.
 #[test]
 fn a_bad_answer_is_asked_again() {
     let good = found("Major", "Bank", "A river bank is meant.");
@@ -126,7 +126,8 @@ fn the_last_word_counts() {
     assert!(matches!(strict("?").0[0], Err(Error::Unparsable(_))));
 }
 
-/// A model of noise finds errors, corrects, is compared and discusses: what it says holds by construction.
+/// A model of noise finds errors, corrects, is compared and discusses: its answers match their forms by
+/// construction.
 #[test]
 fn forms_hold_with_a_model_of_noise() {
     let model = crate::fakes::tiny("qwen2");

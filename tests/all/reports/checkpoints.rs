@@ -13,7 +13,7 @@ fn check(model: &Path, expected: [(u64, f64); 2]) {
     answers(model, &["Hello"], &expected);
 }
 
-/// The same of a prompt without a chat template.
+/// The tokens of an answer to a prompt without a chat template, with their log-probabilities.
 fn check_raw(model: &Path, expected: &[(u64, f64)]) {
     let prompt = tempfile::NamedTempFile::new().unwrap();
     fs::write(prompt.path(), "Hello").unwrap();

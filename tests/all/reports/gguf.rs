@@ -10,10 +10,11 @@ use serde_json::Value as Json;
 
 use crate::fakes::{SmallRun, gguf, report, said};
 
-/// Ids and log-probabilities of two tokens, by transformers 5.24 in f32 on the safetensors that the parts were made of.
+/// Ids and log-probabilities of two tokens, by transformers 5.24 in f32 on the safetensors that the parts
+/// were made of.
 const RIGHT: [(u64, f64); 2] = [(98, -1.7201), (121, -2.4733)];
 
-/// What the cache's rounding may move.
+/// Tolerance for the rounding of the cache.
 const TOLERANCE: f64 = 0.03;
 
 /// `tribunal ask Hello --max-tokens 2 --json`.

@@ -8,7 +8,7 @@ use tribunal_testing::report as input;
 
 use crate::fakes::program;
 
-/// What a command prints; or its error.
+/// Output of a command, or its error.
 fn tribunal(args: &[&str]) -> Result<String, String> {
     program(args).map(|(text, _)| text)
 }
@@ -73,7 +73,7 @@ fn of_tsv(text: &str) -> Rows {
     text.lines().skip(1).map(row).collect()
 }
 
-/// As Pearmut's page numbers a text: an element for each UTF-16 unit, none for a line feed.
+/// Offsets as in Pearmut's page: an element for each UTF-16 unit, none for a line feed.
 fn of_pearmut(text: &str) -> Rows {
     let campaign: Value = serde_json::from_str(text).unwrap();
     let mut rows = Rows::new();
@@ -93,7 +93,7 @@ fn of_pearmut(text: &str) -> Rows {
     rows
 }
 
-/// What reads a format.
+/// Reader of a format.
 type Reader = fn(&str) -> Rows;
 
 const READERS: [(&str, Reader); 4] =

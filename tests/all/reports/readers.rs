@@ -31,7 +31,7 @@ fn pearson(truth: &Value, without: &[usize]) -> f64 {
     sum(&gold, x, &metric, y) / (sum(&gold, x, &gold, x) * sum(&metric, y, &metric, y)).sqrt()
 }
 
-/// Pearson of a score file on the reports' test set, as the program says it.
+/// Pearson of a score file on the reports' test set, from the program's output.
 fn measured(scores: &str) -> Result<f64, String> {
     let testset = report("scores/testset").unwrap().display().to_string();
     let scores = format!("x={scores}");
@@ -94,7 +94,7 @@ fn segments_are_counted_from_0_or_from_1_as_the_file_does() {
     check(from_0.collect(), pearson(&truth, &[11]));
 }
 
-/// What is said of a source and a translation that are one file.
+/// The message for a source and a translation that are one file.
 fn refused(name: &str) -> Option<String> {
     let path = report(name)?;
     let files = Parallel {

@@ -1,4 +1,4 @@
-//! Tokenizers that look at a piece's place in the text.
+//! Tokenizers that depend on a piece's place in the text.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What a submission makes of verdicts: errors without a place, scales, references.
+//! Verdicts in a submission: errors without a place, scales, references.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! Names of the process's open files, `/dev/stdout` and `/dev/fd/3`. Their descriptors are duplicated, because
-//! opening such a name again would start at a file offset of its own.
+//! Names of the process's open files, `/dev/stdout` and `/dev/fd/3`. Their descriptors are duplicated,
+//! because opening such a name again would start at a file offset of its own.
 
 use std::{
     fs::{self, File},
@@ -10,8 +10,8 @@ use std::{
 /// Links that are followed from a name to a descriptor.
 const MOST_LINKS: usize = 16;
 
-/// The number of the descriptor that a path names, over links too; `None` for any other file, and for those of another
-/// process.
+/// The number of the descriptor that a path names, over links too; `None` for any other file, and for those
+/// of another process.
 pub fn number(path: &Path) -> Option<i32> {
     let mut path = path.to_path_buf();
     for _ in 0..MOST_LINKS {

@@ -1,5 +1,5 @@
-//! Lines of JSON, with errors that say what stands in them. Programs write `NaN` and half surrogate pairs, which JSON does
-//! not have. It does not know what a line means.
+//! Parsing of JSON lines, with errors that quote the offending text. Programs write `NaN` and half surrogate
+//! pairs, which JSON does not have. The meaning of a line is left to the caller.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -10,7 +10,7 @@ const NO_NUMBER: &str = "[\"NaN\"]";
 /// Reads a line of JSON. `NaN` and infinities are errors only where the value is read.
 ///
 /// # Errors
-/// What stands in the line and in which column, from 1; or what is missing, as `serde_json` says it.
+/// The offending text and its column, from 1; or the missing field, in the words of `serde_json`.
 ///
 /// ```
 /// use tribunal_core::files::json::parse;
@@ -52,13 +52,13 @@ pub fn parse<T: DeserializeOwned>(line: &str) -> Result<T, String> {
 
 const CUT: &str = "the line ends in the middle of its JSON object\nhint: is a `}` or `\"` missing?";
 
-/// Whether a value stands for a number that is none.
+/// Returns true if a value stands for a number that is none, such as `NaN`.
 #[must_use]
 pub fn is_no_number(value: &Value) -> bool {
     matches!(value, Value::Array(items) if matches!(items.as_slice(), [Value::String(text)] if text == "NaN"))
 }
 
-/// What JSON does not have.
+/// A token that is not JSON.
 struct Odd<'l> {
     at: usize,
     text: &'l str,
@@ -100,7 +100,8 @@ fn odd(line: &str) -> Vec<Odd<'_>> {
 /// Bytes of `\ud83d`.
 const ESCAPE: usize = 6;
 
-/// Whether a text begins with the escape of the first half of a surrogate pair; `None` if with that of neither half.
+/// Returns true if a text begins with the escape of the first half of a surrogate pair, false if of the
+/// second; `None` if of neither.
 fn surrogate(text: &str) -> Option<bool> {
     let digits = text.get(..ESCAPE)?.strip_prefix("\\u")?;
     match u32::from_str_radix(digits, 16).ok()? {

@@ -9,7 +9,7 @@ use std::{
 /// Opens a file as [`super::open_own`], of which the user is the owner and which no one else may write to.
 ///
 /// # Errors
-/// As [`super::open_own`], and a file of another user or with write access for others.
+/// The errors of [`super::open_own`], and a file of another user or with write access for others.
 pub fn open_private(path: &Path) -> io::Result<File> {
     let file = super::open_own(path)?;
     check(&file.metadata()?)?;
@@ -25,7 +25,7 @@ pub fn check_private(path: &Path) -> io::Result<()> {
     if there.is_symlink() { Err(io::Error::other("it is a link")) } else { check(&there) }
 }
 
-/// Makes a folder for the user alone; those above it are made as the umask says.
+/// Makes a folder for the user alone; missing parents get the umask's permissions.
 ///
 /// # Errors
 /// A folder that cannot be made, or is there already and fails [`check_private`].

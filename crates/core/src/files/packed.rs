@@ -1,5 +1,5 @@
-//! Compressed files, with a limit on the decompressed size, since a few hundred bytes can expand to gigabytes. The
-//! format is detected from the first bytes, not from the name.
+//! Compressed files, with a limit on the decompressed size, since a few hundred bytes can expand to
+//! gigabytes. The format is detected from the first bytes, not from the name.
 
 use std::{
     fmt,
@@ -8,10 +8,11 @@ use std::{
     path::Path,
 };
 
-/// How many times its own size a table or a file of ratings may unpack to. They shrink to a tenth or a fiftieth.
+/// Largest ratio of unpacked to packed size for tables and files of ratings, which usually shrink to between
+/// a tenth and a fiftieth.
 pub const MAX_RATIO: u64 = 1000;
 
-/// What any file may unpack to, however small it is. Unit: bytes.
+/// Unpacked size that is always allowed, however small the file is. Unit: bytes.
 pub const ALWAYS: u64 = 1 << 30;
 
 /// The memory that a decoder of xz may take for its dictionary (`xz -9` needs 65 MiB). Unit: KiB.
@@ -19,7 +20,7 @@ const MAX_DICTIONARY: u32 = 256 << 10;
 
 const BUFFER: usize = 1 << 18;
 
-/// How a file is compressed.
+/// Compression format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Gzip,
@@ -34,7 +35,7 @@ impl Format {
     /// The longest of the marks that begin a compressed file. Unit: bytes.
     const MARK: usize = 6;
 
-    /// What a file is compressed with, by its first bytes; `None` if it is not.
+    /// Detects the format by a file's first bytes; `None` if it is not compressed.
     #[must_use]
     pub fn of(first: &[u8]) -> Option<Self> {
         let marks: [(&[u8], Self); 5] = [
@@ -49,7 +50,7 @@ impl Format {
         found.filter(|format| *format != Self::Bzip2 || first.get(4..6) == Some(b"1A"))
     }
 
-    /// How to unpack it.
+    /// The command that unpacks this format.
     #[must_use]
     pub fn unpack(self) -> &'static str {
         match self {
@@ -77,15 +78,16 @@ impl fmt::Display for Format {
 /// Opens a file that may be compressed with gzip, xz or zstd.
 ///
 /// # Errors
-/// A file that cannot be opened. While it is read: a damaged one, and one that unpacks to more than its [`limit`].
+/// A file that cannot be opened. While it is read: a damaged one, and one that unpacks to more than its
+/// [`limit`].
 pub fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
     unpacked(File::open(path)?, MAX_RATIO)
 }
 
-/// The same of an open file, which may unpack to so many times its size.
+/// Reads an open file, compressed or not, up to `max_ratio` times its size.
 ///
 /// # Errors
-/// As [`open`].
+/// The errors of [`open`].
 pub fn unpacked(file: File, max_ratio: u64) -> io::Result<Box<dyn BufRead>> {
     let n_bytes = file.metadata()?.len();
     let mut file = BufReader::with_capacity(BUFFER, file);
@@ -100,7 +102,7 @@ pub fn unpacked(file: File, max_ratio: u64) -> io::Result<Box<dyn BufRead>> {
     Ok(Box::new(BufReader::with_capacity(BUFFER, Limited::new(decoder, limit(n_bytes, max_ratio)))))
 }
 
-/// What a file of this size may unpack to. Unit: bytes.
+/// Largest unpacked size allowed for a file of `n_bytes`. Unit: bytes.
 #[must_use]
 pub fn limit(n_bytes: u64, max_ratio: u64) -> u64 {
     n_bytes.saturating_mul(max_ratio).max(ALWAYS)
@@ -155,8 +157,8 @@ mod tests {
 
     use super::*;
 
-    /// What Python's `lzma.compress(.., check=CHECK_CRC32, preset=0)` makes of `one`, `two`, each with a line end, and
-    /// 5,000 zeros.
+    /// `one`, `two`, each with a line end, and 5,000 zeros, as packed by Python's
+    /// `lzma.compress(.., check=CHECK_CRC32, preset=0)`.
     const XZ_ONE: &[u8] =
         b"\xfd\x37\x7a\x58\x5a\x00\x00\x01\x69\x22\xde\x36\x02\x00\x21\x01\x0c\x00\x00\x00\x8f\x98\x41\x9c\
         \x01\x00\x03\x6f\x6e\x65\x0a\x00\x9f\xa8\x17\xf8\x00\x01\x18\x04\x6b\xe9\xf0\xa5\x90\x42\x99\x0d\

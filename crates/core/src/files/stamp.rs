@@ -19,10 +19,10 @@ pub struct Stamp {
 pub type Time = (i64, u32);
 
 impl Stamp {
-    /// That of an open file.
+    /// The stamp of an open file.
     ///
     /// # Errors
-    /// When the platform does not tell.
+    /// If the platform does not provide it.
     #[cfg(unix)]
     pub fn of(file: &File) -> io::Result<Self> {
         use std::os::unix::fs::MetadataExt as _;
@@ -37,10 +37,10 @@ impl Stamp {
         })
     }
 
-    /// That of an open file.
+    /// The stamp of an open file.
     ///
     /// # Errors
-    /// When the platform does not tell.
+    /// If the platform does not provide it.
     #[cfg(not(unix))]
     pub fn of(file: &File) -> io::Result<Self> {
         let metadata = file.metadata()?;

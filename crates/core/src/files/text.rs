@@ -1,5 +1,6 @@
-//! Text input: UTF-8 with or without a byte-order mark, with Unix or Windows line ends, from a file or a pipe. Errors
-//! name the cause: UTF-16, UTF-32, another encoding with the line, a compressed file. It does not interpret the text.
+//! Text input: UTF-8 with or without a byte-order mark, with Unix or Windows line ends, from a file or a
+//! pipe. Errors name the cause: UTF-16, UTF-32, another encoding with the line, a compressed file. It does
+//! not interpret the text.
 
 use std::{
     fmt,
@@ -19,7 +20,7 @@ const MAX_LINE: u64 = 64 << 20;
 /// Bytes that are read at once.
 const BUFFER: usize = 1 << 18;
 
-/// Why bytes are not text, as the inner error of an [`io::Error`]: the path is for the caller to name.
+/// Error of bytes that are not text, as the inner error of an [`io::Error`]: the caller adds the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotText {
     /// Not UTF-8. Lines and bytes are counted from 1, bytes within the line.
@@ -79,7 +80,7 @@ pub fn read(path: &Path) -> io::Result<String> {
     of_bytes(std::fs::read(path)?)
 }
 
-/// The same of bytes that were read already.
+/// Checks and decodes bytes that were already read.
 ///
 /// # Errors
 /// [`NotText`].
@@ -91,7 +92,7 @@ pub fn of_bytes(mut bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|error| not_utf8(&error).into())
 }
 
-/// Whether a file begins with a byte-order mark; not one that cannot be read.
+/// Returns true if a file begins with a byte-order mark; false if it cannot be read.
 #[must_use]
 pub fn is_marked(path: &Path) -> bool {
     let mut first = [0; BOM.len()];
@@ -109,12 +110,13 @@ pub fn lines(path: &Path) -> io::Result<Lines> {
 /// The lines of a file that may be compressed with gzip, xz or zstd.
 ///
 /// # Errors
-/// As [`lines`], and a file that unpacks to more than [`packed::open`] allows.
+/// The errors of [`lines`], and a file that unpacks to more than [`packed::open`] allows.
 pub fn lines_unpacked(path: &Path) -> io::Result<Lines> {
     Lines::new(packed::open(path)?)
 }
 
-/// Lines with their numbers from 1, without their ends and the byte-order mark. Only one of them is in memory.
+/// Lines with their numbers from 1, without their ends and the byte-order mark. Only one of them is in
+/// memory.
 pub struct Lines {
     reader: Box<dyn BufRead>,
     line: Vec<u8>,
@@ -176,7 +178,7 @@ pub fn read_line(reader: &mut dyn BufRead, line: &mut Vec<u8>, number: usize) ->
     if n as u64 > MAX_LINE { Err(NotText::Line(number).into()) } else { Ok(n) }
 }
 
-/// Names what can be told from the first bytes.
+/// Detects encodings and compression that show in the first bytes.
 fn check_start(bytes: &[u8]) -> Result<(), NotText> {
     if let Some(format) = Format::of(bytes) {
         return Err(NotText::Packed(format));
@@ -213,7 +215,7 @@ fn not_utf8(error: &std::string::FromUtf8Error) -> NotText {
 mod tests {
     use super::*;
 
-    /// What both readers say of the same bytes: the lines, or why there are none.
+    /// Checks that both readers give the same result for the same bytes: the lines, or the error.
     #[track_caller]
     fn check(bytes: &[u8], expected: Result<&[&str], &str>) {
         let dir = tempfile::tempdir().unwrap();

@@ -102,7 +102,8 @@ fn add_jinja2(environment: &mut Environment<'_>) {
     environment.add_function("cycler", |items: Rest<Value>| minijinja_contrib::globals::cycler(items.0));
     environment.add_function("joiner", minijinja_contrib::globals::joiner);
     environment.add_test("iterable", |value: &Value| !value.is_none() && value.try_iter().is_ok());
-    // A value with a length and places is a sequence to Jinja2; slices and sums of lists are iterables to minijinja.
+    // A value with a length and places is a sequence to Jinja2; slices and sums of lists are iterables to
+    // minijinja.
     environment.add_test("sequence", |value: &Value| {
         use ValueKind as Kind;
         matches!(value.kind(), Kind::Seq | Kind::Iterable | Kind::Map | Kind::String | Kind::Undefined)

@@ -1,4 +1,5 @@
-//! Methods of Python's strings and lists that minijinja-contrib lacks, or which make more than they are given.
+//! Methods of Python's strings and lists that minijinja-contrib lacks, or whose output its versions do not
+//! bound.
 //!
 //! Source: Python 3.12, `str` and `list`.
 
@@ -120,8 +121,8 @@ fn split(text: &str, from_right: bool, args: &[Value]) -> Result<Value, Error> {
     Ok(list(parts))
 }
 
-/// Words, of which at most so many are cut off, from the left or the right. The rest keeps the white space on its outer
-/// side.
+/// Words, of which at most so many are cut off, from the left or the right. The rest keeps the white space on
+/// its outer side.
 fn words(text: &str, most: Option<usize>, from_right: bool) -> Vec<&str> {
     let (mut rest, mut parts) = (text, Vec::new());
     loop {

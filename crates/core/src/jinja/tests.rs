@@ -17,7 +17,7 @@ fn rendered(source: &str) -> Result<String, String> {
         .map_err(|e| format!("{e:#}"))
 }
 
-/// That it is refused for one of these reasons.
+/// Checks that a template is rejected for one of these reasons.
 fn refused(source: &str) {
     let error = rendered(source).err().unwrap_or_else(|| panic!("{source:.80} was rendered"));
     let reasons = [

@@ -1,4 +1,5 @@
-//! A cancellation token shared by all pending requests. It interrupts nothing by itself: waiting callers poll it.
+//! A cancellation token shared by all pending requests. It interrupts nothing by itself: waiting callers poll
+//! it.
 
 use std::sync::{
     Arc,
@@ -7,7 +8,8 @@ use std::sync::{
 
 use super::Error;
 
-/// A cancellation token. Clones share its state; once cancelled it stays so, and later requests need a new one.
+/// A cancellation token. Clones share its state; once cancelled it stays so, and later requests need a new
+/// one.
 #[derive(Clone, Debug, Default)]
 pub struct CancellationToken(Arc<AtomicBool>);
 
@@ -17,7 +19,7 @@ impl CancellationToken {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the requests are cancelled.
+    /// Returns true if the requests are cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)

@@ -1,13 +1,15 @@
-//! Detects answers at chance level: under a form, even a model with random weights generates a well-formed answer.
+//! Detects answers at chance level: under a form, even a model with random weights generates a well-formed
+//! answer.
 
 use super::{Token, TokenSource};
 
-/// Whether the model gives these tokens no more probability than drawing them at random from its vocabulary would.
+/// Returns true if the model gives these tokens no more probability than a uniform draw from its vocabulary
+/// would.
 ///
-/// The mean log-probability of the tokens, or of those that the form forced behind the first, is at most that of a
-/// uniform draw, `-ln(n_vocab)`. Tokens that end an answer do not count: `stops` says which ones do. Nor does the
-/// first forced token: it stands where a model may be sure of another beginning, however well it knows the form.
-/// False without tokens.
+/// The mean log-probability of the tokens, or of those that the form forced behind the first, is at most that
+/// of a uniform draw, `-ln(n_vocab)`. Tokens that end an answer, listed in `stops`, do not count. Nor does
+/// the first forced token: it stands where a model may be sure of another beginning, however well it knows
+/// the form. False without tokens.
 ///
 /// Unit: nats a token; -11.9 for a vocabulary of 151,936.
 #[must_use]

@@ -1,5 +1,5 @@
-//! Layouts: the format of an answer in lines of plain text, with spans copied from given texts. The engine compiles
-//! them, and judges parse the answers.
+//! Layouts: the format of an answer in lines of plain text, with spans copied from given texts. The engine
+//! compiles them, and judges parse the answers.
 
 /// A pattern of text. An answer of a [`super::ResponseFormat::Layout`] matches the whole of it.
 ///
@@ -30,8 +30,8 @@ pub enum Layout {
     Literal(String),
     /// A text that this regular expression matches as a whole.
     Matching(String),
-    /// A verbatim, non-empty substring of one of the texts of these names, with nothing escaped, that contains
-    /// none of the characters of `without`. It begins and ends between graphemes.
+    /// A verbatim, non-empty substring of one of the texts of these names, with nothing escaped, that
+    /// contains none of the characters of `without`. It begins and ends between graphemes.
     Span { texts: Vec<String>, without: String },
     /// These parts, one after another.
     Sequence(Vec<Layout>),

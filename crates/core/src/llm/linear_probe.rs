@@ -18,16 +18,16 @@ pub struct LinearProbe {
 /// The values of a linear probe for each token of a text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
-    /// Where each token ends in the text, in bytes.
+    /// End of each token in the text. Unit: bytes.
     pub ends: Vec<usize>,
     /// Shape: `[tokens][numbers]`.
     pub values: Vec<Vec<f64>>,
 }
 
-/// Where the tokens of a text end, and the hidden states at each of them.
+/// The ends of a text's tokens, and the hidden states at each of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct States {
-    /// Where each token ends in the text, in bytes.
+    /// End of each token in the text. Unit: bytes.
     pub ends: Vec<usize>,
     /// The residual stream after each of the requested depths.
     ///
@@ -37,8 +37,8 @@ pub struct States {
 }
 
 impl States {
-    /// One token's states side by side, each scaled to a mean square of 1. The scale of the residual stream grows from
-    /// layer to layer and differs between tokens; its direction is what the next layer reads.
+    /// One token's states side by side, each scaled to a mean square of 1. The scale of the residual stream
+    /// grows from layer to layer and differs between tokens; its direction is what the next layer reads.
     ///
     /// Shape: `[depths * hidden]`.
     #[must_use]
@@ -54,7 +54,8 @@ impl States {
         self.states.iter().flat_map(scaled).collect()
     }
 
-    /// Applies a linear probe with these depths. Sums have a fixed order, so that the same states give the same bits.
+    /// Applies a linear probe with these depths. Sums have a fixed order, so that the same states give the
+    /// same bits.
     #[must_use]
     pub fn apply(&self, probe: &LinearProbe) -> Reading {
         let shown = |token: usize| {

@@ -1,4 +1,5 @@
-//! Prefixes of recent prompts, to report how many prompt tokens no earlier prompt shares. It stores hashes, no tokens.
+//! Prefixes of recent prompts, to report how many prompt tokens no earlier prompt shares. It stores hashes,
+//! no tokens.
 
 use std::{
     collections::HashSet,
@@ -8,8 +9,8 @@ use std::{
 /// The least distinct prefixes that are kept.
 const LEAST: usize = 1 << 20;
 
-/// Hashes of recent prompt prefixes: at least the last million distinct prefixes are kept, and at most twice as many
-/// (40 MB). A prefix that occurs again later than that counts as new.
+/// Hashes of recent prompt prefixes: at least the last million distinct prefixes are kept, and at most twice
+/// as many (40 MB). A prefix that occurs again later than that counts as new.
 #[derive(Debug)]
 pub struct PrefixTracker {
     recent: HashSet<u64>,

@@ -1,9 +1,10 @@
-//! The reasoning before an answer: where it stands in a chat, and how much of it there is. The engine writes its marks.
+//! The reasoning before an answer: its place in a chat, and its effort. The engine writes the marks around
+//! it.
 
 use serde::{Deserialize, Serialize};
 
-/// The reasoning that comes before an answer. What opens and closes it acts as control tokens where the model has them;
-/// the reasoning itself is data.
+/// Reasoning before an answer. The marks around it act as control tokens where the model has them; the
+/// reasoning itself is data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reasoning {
@@ -13,7 +14,7 @@ pub enum Reasoning {
     Closed(String),
 }
 
-/// How much a model reasons before it answers. Chat templates that read `reasoning_effort` get it by name.
+/// Reasoning effort before an answer. Chat templates that read `reasoning_effort` get it by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Effort {
@@ -35,7 +36,7 @@ impl Effort {
     }
 }
 
-/// How much a model reasons before each answer.
+/// Options of the reasoning before each answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReasoningOptions {
     pub effort: Effort,

@@ -15,7 +15,7 @@ pub struct Chat {
     prefill: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     raw: Option<String>,
-    /// Nothing in `raw` acts as a control token.
+    /// True if nothing in `raw` acts as a control token.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     inert: bool,
 }

@@ -11,8 +11,8 @@ use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation};
 
 use super::{ErrorSpan, Side};
 
-/// Scripts that put no spaces between words: Thai to Burmese, Khmer, New Tai Lue and Tai Tham, Balinese, Javanese, kana,
-/// Han.
+/// Scripts that put no spaces between words: Thai to Burmese, Khmer, New Tai Lue and Tai Tham, Balinese,
+/// Javanese, kana, Han.
 const UNSPACED: [RangeInclusive<char>; 9] = [
     '\u{e00}'..='\u{109f}',
     '\u{1780}'..='\u{17ff}',
@@ -25,7 +25,8 @@ const UNSPACED: [RangeInclusive<char>; 9] = [
     '\u{20000}'..='\u{3ffff}',
 ];
 
-/// Whether a span, in bytes, cuts no word and no number; in scripts without spaces between words, no grapheme cluster.
+/// Returns true if a span, in bytes, cuts no word and no number; in scripts without spaces between words, no
+/// grapheme cluster.
 ///
 /// ```
 /// use tribunal_core::mqm::locate::is_whole;
@@ -52,8 +53,8 @@ fn is_boundary(text: &str, at: usize) -> bool {
     is_cluster_boundary == Ok(true) && !in_number && !(is_of_word(left) && is_of_word(right))
 }
 
-/// The places of a span, as bytes, no two of which overlap: whole words, then parts of words, each from the left. Also the
-/// number of whole words, and the number of all occurrences, overlapping ones included.
+/// The places of a span, as bytes, no two of which overlap: whole words, then parts of words, each from the
+/// left. Also the number of whole words, and the number of all occurrences, overlapping ones included.
 fn places(text: &str, span: &str) -> (Vec<usize>, usize, usize) {
     if span.is_empty() {
         return (Vec::new(), 0, 0);
@@ -74,14 +75,15 @@ fn places(text: &str, span: &str) -> (Vec<usize>, usize, usize) {
     (places, n_whole, n_all)
 }
 
-/// The byte at which a span is taken to stand that is named once: the first whole word, or else the first occurrence.
+/// The byte at which a span is taken to stand that is named once: the first whole word, or else the first
+/// occurrence.
 #[must_use]
 pub fn first(text: &str, span: &str) -> Option<usize> {
     places(text, span).0.first().copied()
 }
 
-/// How much of the text around a place, in whole words, the explanation of an error repeats around its span. Unit: letters
-/// and digits.
+/// Length of the text around a place, in whole words, that the explanation of an error repeats around its
+/// span. Unit: letters and digits.
 fn context(explanation: &str, text: &str, place: &Range<usize>) -> usize {
     let span = &text[place.clone()];
     let around = |(at, _): (usize, &str)| {
@@ -103,14 +105,15 @@ fn bytes_alike(a: impl Iterator<Item = char>, b: impl Iterator<Item = char>) -> 
     a.zip(b).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum()
 }
 
-/// How often a span occurs in a text, overlapping occurrences not counted; an empty one nowhere.
+/// Number of occurrences of a span in a text, overlapping ones not counted; 0 for an empty one.
 #[must_use]
 pub fn occurrences(text: &str, span: &str) -> usize {
     if span.is_empty() { 0 } else { text.matches(span).count() }
 }
 
-/// Where a span of one version of a text stands in another: where both agree up to the span's end, or from its start
-/// on. `None` where they differ there, so that the span may mean something else. Unit: Unicode code points, half-open.
+/// Carries a span of one version of a text over to another: both versions agree up to the span's end, or from
+/// its start on. `None` where they differ there, so that the span may mean something else. Unit: Unicode code
+/// points, half-open.
 ///
 /// ```
 /// use tribunal_core::mqm::locate::carried;
@@ -132,20 +135,20 @@ pub fn carried(from: &str, to: &str, (start, end): (usize, usize)) -> Option<(us
     (n_from - start <= n_alike).then(|| (n_to - (n_from - start), n_to - (n_from - end)))
 }
 
-/// How many pairs of characters are equal before the first that differs.
+/// Number of equal pairs of characters before the first that differs.
 fn agree(pairs: impl Iterator<Item = (char, char)>) -> usize {
     pairs.take_while(|(a, b)| a == b).count()
 }
 
 impl ErrorSpan {
-    /// The same error on another version of its source. A span of the source that the version does not hold at the
-    /// same place has no offsets there; spans of the translation stay.
+    /// Carries the error over to another version of its source. A span of the source that the version does
+    /// not hold at the same place has no offsets there; spans of the translation stay.
     #[must_use]
     pub fn in_source(self, from: &str, to: &str) -> Self {
         if self.side == Side::Source { self.in_version(from, to) } else { self }
     }
 
-    /// The same error on another version of the text that it is marked in.
+    /// Carries the error over to another version of the text that it is marked in.
     #[must_use]
     pub fn in_version(mut self, from: &str, to: &str) -> Self {
         if from != to {
@@ -156,8 +159,8 @@ impl ErrorSpan {
     }
 }
 
-/// Marks each error on the side where its span is: a span that is not in the text where its category belongs, but
-/// in the other, is marked there. One that is in neither keeps its side.
+/// Marks each error on the side where its span is: a span that is not in the text where its category belongs,
+/// but in the other, is marked there. One that is in neither keeps its side.
 pub fn choose_sides(errors: &mut [ErrorSpan], source: &str, target: &str) {
     for error in errors {
         let (here, other, other_side) = match error.side {
@@ -170,16 +173,16 @@ pub fn choose_sides(errors: &mut [ErrorSpan], source: &str, target: &str) {
     }
 }
 
-/// Writes into each error where its span stands, on the side that [`choose_sides`] gives it. A span that is in
+/// Sets the offsets of each error's span, on the side that [`choose_sides`] gives it. A span that is in
 /// neither text has no offsets.
 ///
-/// A span takes whole words before parts of words ([`is_whole`]), then the place around which its explanation repeats most
-/// of the text, then the first. Further namings, whatever their categories, take the next places. Where they outnumber the
-/// places, the rest take the last one (two errors in one word), but those of one category still stand apart as long as there
-/// is room.
+/// A span takes whole words before parts of words ([`is_whole`]), then the place around which its explanation
+/// repeats most of the text, then the first. Further namings, whatever their categories, take the next
+/// places. Where they outnumber the places, the rest take the last one (two errors in one word), but those of
+/// one category still stand apart as long as there is room.
 ///
-/// A place is ambiguous when the span occurs more than once and not exactly as often as it is named. Overlapping
-/// occurrences count for that too: `aa` is at two places in `aaa`.
+/// A place is ambiguous when the span occurs more than once and not exactly as often as it is named.
+/// Overlapping occurrences count for that too: `aa` is at two places in `aaa`.
 ///
 /// ```
 /// use tribunal_core::mqm::{ErrorSpan, Severity, locate::place};
@@ -210,7 +213,7 @@ fn place_namings(errors: &mut [ErrorSpan], namings: &[usize], text: &str, span: 
     };
     let mut namings: Vec<(usize, Vec<usize>)> = namings.iter().map(|idx| (*idx, contexts(*idx))).collect();
     let n_namings = namings.len();
-    // What an explanation says of a place goes before the order of the namings.
+    // Places that an explanation identifies go before the order of the namings.
     namings.sort_by_key(|(_, contexts)| contexts.iter().all(|n| *n == 0));
     let mut holders: Vec<Vec<String>> = vec![Vec::new(); places.len()];
     for (idx, contexts) in namings {
@@ -298,7 +301,7 @@ mod tests {
             (vec!["\"mit Alkohol\" should be \"ohne Alkohol\""], vec![33]),
             (vec!["`Wein und mit` is wrong"], vec![33]),
             (vec!["„Ihnen, mit Wein“"], vec![20]),
-            // Parts of words of the context say nothing.
+            // Parts of words of the context do not count.
             (vec!["mit Alk"], vec![9]),
             (vec!["the word mit is wrong"], vec![9]),
             // The one that is explained goes first.

@@ -1,10 +1,10 @@
-//! Human annotations. Here are the TSV files of WMT's MQM studies and of Marot: a row for each error, its span between
-//! `<v>` and `</v>`; `json` has those of WMT's general task since 2025. Scores of errors are computed elsewhere, by the
-//! weights.
+//! Human annotations: the TSV files of WMT's MQM studies and of Marot, with a row for each error and its span
+//! between `<v>` and `</v>`. The formats of WMT's general task since 2025 are in `json`. Scores are computed
+//! elsewhere, from the weights.
 //!
-//! Source: google/wmt-mqm-human-evaluation, `README.md`: nine columns until WMT22, ten with `docSegId`, `globalSegId`
-//! and `metadata` since; google-research/marot, `README.md` and `marot.js`: columns, ids that are all the same,
-//! spellings, repeated headers, notes.
+//! Source: google/wmt-mqm-human-evaluation, `README.md`: nine columns until WMT22, ten with `docSegId`,
+//! `globalSegId` and `metadata` since; google-research/marot, `README.md` and `marot.js`: columns, ids that
+//! are all the same, spellings, repeated headers, notes.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,8 @@ mod side_by_side;
 
 use row::{Columns, Row};
 
-/// One rater's errors in one translation. A rater who saw two versions of a translation has an annotation for each.
+/// One rater's errors in one translation. A rater who saw two versions of a translation has an annotation for
+/// each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Annotation {
     /// The translation without the marks; `seg` counts from 0.
@@ -41,7 +42,7 @@ pub struct Annotation {
 /// The annotations of a campaign's log that count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counted {
-    /// As in WMT26's analysis: all of them, but none before a reset in the same campaign.
+    /// WMT26's analysis: all annotations, but none before a reset in the same campaign.
     #[default]
     Official,
     /// The last one by each rater of each translation; a reset undoes those of its user and item alone.
@@ -51,7 +52,7 @@ pub enum Counted {
 /// The order of the columns where no header names them.
 const MAROT: &str = "system\tdoc\tdocSegId\tglobalSegId\trater\tsource\ttarget\tcategory\tseverity\tmetadata";
 
-/// Why a file of annotations cannot be read.
+/// Error of reading a file of annotations.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot read `{path}`: {}", files::explain(path, source))]
@@ -73,7 +74,8 @@ pub enum Error {
 /// Lines that are looked at for the first one that is not a comment.
 const FIRST_LINES: usize = 100;
 
-/// Whether a file looks like an MQM TSV: by its header, or by nine columns or more of which the ninth is a severity.
+/// Returns true if a file looks like an MQM TSV: by its header, or by nine columns or more of which the ninth
+/// is a severity.
 #[must_use]
 pub fn is_mqm_tsv(path: &Path) -> bool {
     let Ok(text) = files::text::read(path) else { return false };
@@ -81,23 +83,24 @@ pub fn is_mqm_tsv(path: &Path) -> bool {
     row::is_header(first) || first.split('\t').nth(8).is_some_and(row::is_severity)
 }
 
-/// Whether a file holds human annotations: an MQM TSV, WMT25's `humeval.jsonl`, or a log of Pearmut.
+/// Returns true if a file holds human annotations: an MQM TSV, WMT25's `humeval.jsonl`, or a log of Pearmut.
 #[must_use]
 pub fn is_annotations(path: &Path) -> bool {
     json::is_annotations(path) || is_mqm_tsv(path)
 }
 
-/// Whether the annotations of a file may name their languages themselves, so that no pair has to be given.
+/// Returns true if the annotations of a file may name their languages themselves, so that no pair has to be
+/// given.
 #[must_use]
 pub fn names_languages(path: &Path) -> bool {
     json::is_annotations(path)
 }
 
-/// Reads a file of any of these kinds. `pair` is needed for an MQM TSV, which names no languages; of other files it
-/// selects the pair, and of a log those annotations are read that count.
+/// Reads a file of any of these kinds. `pair` is needed for an MQM TSV, which names no languages; of other
+/// files it selects the pair, and of a log those annotations are read that count.
 ///
 /// # Errors
-/// As [`read`]; [`Error::NoPair`].
+/// The errors of [`read`]; [`Error::NoPair`].
 pub fn read_any(
     path: &Path,
     pair: Option<&(Lang, Lang)>,
@@ -109,16 +112,17 @@ pub fn read_any(
     read(path, pair.ok_or_else(|| Error::NoPair(path.into()))?)
 }
 
-/// Whether a line says nothing: a blank one, or a comment.
+/// Returns true for a blank line or a comment.
 fn is_left_out(line: &str) -> bool {
     line.trim().is_empty() || (line.starts_with('#') && line.split('\t').count() < row::FEWEST)
 }
 
-/// Reads a file: the annotations in the order of their first rows. Rows that test the rater's attention (a severity
-/// `HOTW-test`), rows without a rater, which hold only metadata, comments (`#`) and repeated headers are left out.
+/// Reads a file: the annotations in the order of their first rows. Rows that test the rater's attention (a
+/// severity `HOTW-test`), rows without a rater, which hold only metadata, comments (`#`) and repeated headers
+/// are left out.
 ///
-/// Segments have the number of `globalSegId`, from 1, or from 0 where a row says 0. Where that is one constant, or no
-/// number, they are numbered by document, in the order of the file, and `docSegId`.
+/// Segments have the number of `globalSegId`, from 1, or from 0 where a row says 0. Where that is one
+/// constant, or no number, they are numbered by document, in the order of the file, and `docSegId`.
 ///
 /// # Errors
 /// [`Error`], naming the file, the line and what is wrong.
@@ -147,8 +151,8 @@ pub fn read(path: &Path, pair: &(Lang, Lang)) -> Result<Vec<Annotation>, Error> 
     if annotations.all.is_empty() { Err(Error::Nothing(path.into())) } else { Ok(annotations.all) }
 }
 
-/// A translation as a rater saw it: system, document, segment, rater, and the text without white space at its end, in
-/// which exports of one study differ.
+/// A translation as a rater saw it: system, document, segment, rater, and the text without white space at its
+/// end, in which exports of one study differ.
 type AnnotationKey = (String, String, usize, String, String);
 
 /// The annotations so far, with the place of each.

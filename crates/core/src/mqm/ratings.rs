@@ -1,5 +1,5 @@
-//! Files of mt-metrics-eval that hold what one rater marked: `LP.NAME.RATER.seg.rating`, a line for each system and
-//! segment. The texts are elsewhere.
+//! Files of mt-metrics-eval that hold what one rater marked: `LP.NAME.RATER.seg.rating`, a line for each
+//! system and segment. The texts are elsewhere.
 //!
 //! Source: mt-metrics-eval `ratings.py`.
 
@@ -34,7 +34,7 @@ pub struct Marked {
     pub is_source_error: bool,
 }
 
-/// Why a file of ratings cannot be read.
+/// Error of reading a file of ratings.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot read `{path}`: {}", files::explain(path, source))]
@@ -48,7 +48,8 @@ pub enum Error {
 /// Reads a file of ratings.
 ///
 /// # Errors
-/// [`Error`], naming the line that cannot be read, or the system with another number of segments than the first.
+/// [`Error`], naming the line that cannot be read, or the system with another number of segments than the
+/// first.
 pub fn read(path: &Path) -> Result<Ratings, Error> {
     #[derive(Deserialize)]
     struct Row {
@@ -82,7 +83,7 @@ impl Marked {
     /// The error with its span, cut out of the segment that was rated.
     ///
     /// # Errors
-    /// What is wrong: no such severity, or offsets that do not lie in the text.
+    /// An unknown severity, or offsets that do not lie in the text.
     pub fn located(&self, segment: &Segment) -> Result<ErrorSpan, String> {
         let severity: Severity = self.severity.parse().map_err(|e: super::Error| e.to_string())?;
         let (side, text) = if self.is_source_error {

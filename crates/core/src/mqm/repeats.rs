@@ -1,9 +1,9 @@
-//! Repeated errors: which of them count as errors of their own, and where each is located. Weights are applied
+//! Repeated errors: which of them count as separate errors, and where each is located. Weights are applied
 //! elsewhere.
 
 use super::{ErrorSpan, Side, locate};
 
-/// What becomes of further namings of an error.
+/// Treatment of further namings of an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Repeats {
     /// Every naming is charged, as in the papers and their programs, none of which merges any.
@@ -25,14 +25,14 @@ impl Repeats {
     }
 }
 
-/// A span that stands at several places can have the same error at each: as many namings of one span and one type
-/// stay as the span has occurrences in its text, overlapping ones not counted. Only further ones repeat what was
-/// said, as small models do, and as agents do that find the same thing. They are counted by the last that stays
-/// ([`ErrorSpan::times`]), with the worst severity and weight, the explanation that came with them, and the highest
-/// confidence.
+/// A span that stands at several places can have the same error at each: as many namings of one span and one
+/// type stay as the span has occurrences in its text, overlapping ones not counted. Only further ones are
+/// repetitions, which small models produce, and agents that find the same thing. They are counted by the last
+/// that stays ([`ErrorSpan::times`]), with the worst severity and weight, the explanation that came with
+/// them, and the highest confidence.
 ///
-/// A span that is in neither text stays once. Without a span, only namings with the same explanation are the same
-/// error: an answer that merely counts errors has neither.
+/// A span that is in neither text stays once. Without a span, only namings with the same explanation are the
+/// same error: an answer that merely counts errors has neither.
 ///
 /// ```
 /// use tribunal_core::mqm::{ErrorSpan, Severity::*, repeats::merged};

@@ -1,5 +1,5 @@
 //! The names of error categories: MQM as WMT and the judges' papers use it, and one spelling for each.
-//! It does not say how bad an error is.
+//! Severities and weights are elsewhere.
 
 use super::Side;
 
@@ -83,7 +83,7 @@ const SUB_ALIASES: &[(&str, &str)] = &[
     ("time", "time format"),
 ];
 
-/// One spelling for a category: lower case, `top/sub`. What the typology does not know stays, in lower case.
+/// One spelling for a category: lower case, `top/sub`. A category outside the typology is only lowercased.
 ///
 /// ```
 /// use tribunal_core::mqm::typology::normalise;
@@ -121,7 +121,7 @@ pub fn join(category: &str, kind: &str) -> String {
     if kind.contains('/') { normalise(&kind) } else { normalise(&format!("{category}/{kind}")) }
 }
 
-/// Whether the typology has this path (after [`normalise`]).
+/// Returns true if the typology has this path (after [`normalise`]).
 ///
 /// ```
 /// use tribunal_core::mqm::typology::is_known;

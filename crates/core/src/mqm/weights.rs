@@ -24,7 +24,7 @@ use super::{Error, ErrorSpan, Severity, typology};
 #[derive(Debug, PartialEq)]
 pub struct Weights {
     pub name: &'static str,
-    /// Where the numbers come from, and what is ours.
+    /// Source of the numbers, and the additions of this project.
     pub source: &'static str,
     /// The first rule that fits an error gives its penalty; no rule, no penalty.
     rules: &'static [Rule],
@@ -43,7 +43,7 @@ struct Rule {
     penalty: f64,
 }
 
-/// Which categories a rule is about.
+/// The categories that a rule applies to.
 #[derive(Debug, PartialEq)]
 enum Category {
     Any,
@@ -226,8 +226,8 @@ pub fn find(name: &str) -> Result<&'static Weights, Error> {
     PRESETS.iter().find(|w| w.name == name).ok_or_else(|| Error::Weights { name: name.into() })
 }
 
-/// The preset with the same penalties that does not saturate on longer texts; itself where it has no limits or no
-/// such sibling.
+/// The preset with the same penalties that does not saturate on longer texts; itself where it has no limits
+/// or no such sibling.
 #[must_use]
 pub fn for_documents(name: &str) -> &str {
     if name == "gemba" { "gemba-sum" } else { name }
@@ -277,7 +277,7 @@ impl Weights {
         }
     }
 
-    /// The same errors with their penalties.
+    /// Sets the penalties of the errors.
     #[must_use]
     pub fn weighed(&self, mut errors: Vec<ErrorSpan>) -> Vec<ErrorSpan> {
         self.weigh(&mut errors);

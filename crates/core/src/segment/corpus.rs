@@ -15,7 +15,7 @@ use super::{Lang, Segment};
 /// Bytes of texts that stay in memory; beyond these all of them go to a file.
 const IN_MEMORY: usize = 16 << 20;
 
-/// Where a segment belongs, without its texts.
+/// The identity of a segment, without its texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outline<'a> {
     pub system: &'a str,
@@ -53,7 +53,7 @@ pub trait Segments: Sync {
     /// The segment as a line of JSON with its end.
     ///
     /// # Errors
-    /// As [`Segments::segment`].
+    /// The errors of [`Segments::segment`].
     ///
     /// # Panics
     /// Past the end.
@@ -105,7 +105,8 @@ fn source_id(source: &str) -> u128 {
     digest[..16].iter().fold(0, |id, &byte| id << 8 | u128::from(byte))
 }
 
-/// Segments with their texts in a file: about 60 bytes of memory each, and the names of systems and documents.
+/// Segments with their texts in a file: about 60 bytes of memory each, and the names of systems and
+/// documents.
 #[derive(Debug, Default)]
 pub struct Corpus {
     names: Names,
@@ -115,10 +116,10 @@ pub struct Corpus {
     n_references: usize,
 }
 
-/// What is kept of a segment.
+/// The part of a segment that is kept in memory.
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    /// Of its line among the texts.
+    /// Offset of its line among the texts.
     offset: u64,
     length: u32,
     n_bytes: u32,
@@ -188,7 +189,8 @@ impl Corpus {
         self.texts.write(&line)
     }
 
-    /// Puts the systems one after the other, in the order of their first segments, and writes what is not written yet.
+    /// Puts the systems one after the other, in the order of their first segments, and writes what is still
+    /// buffered.
     ///
     /// # Errors
     /// When the temporary file cannot be written.
@@ -203,7 +205,7 @@ impl Corpus {
         self.texts.flush()
     }
 
-    /// Whether every segment has a reference.
+    /// Returns true if every segment has a reference.
     #[must_use]
     pub fn has_references(&self) -> bool {
         self.n_references == self.rows.len()
@@ -392,7 +394,7 @@ mod tests {
         }
     }
 
-    /// The same segments come back, system by system, from memory and from a file.
+    /// Checks that the same segments come back, system by system, from memory and from a file.
     #[track_caller]
     fn check(given: &[Segment]) -> Corpus {
         let corpus = Corpus::of(given.iter().cloned()).unwrap();

@@ -12,7 +12,7 @@ pub struct Lang {
     name: String,
 }
 
-/// Why a code is not a language.
+/// Error of an invalid language code or pair.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("unknown language code `{code}`{hint}")]
@@ -33,9 +33,9 @@ pub enum Error {
 }
 
 impl Lang {
-    /// Reads `en`, `en-US`, `de_DE`, `sr_Cyrl_RS`, `zh-Hant`, `deu_Latn`, `cmn_Hans`, `mas`, `German`; case does not
-    /// matter. A language with a two-letter code gets that code, however it is written: `deu` and `German` are `de`,
-    /// and `cmn`, the standard form of Chinese in FLORES+, is `zh`.
+    /// Reads `en`, `en-US`, `de_DE`, `sr_Cyrl_RS`, `zh-Hant`, `deu_Latn`, `cmn_Hans`, `mas`, `German`; case
+    /// does not matter. A language with a two-letter code gets that code, however it is written: `deu` and
+    /// `German` are `de`, and `cmn`, the standard form of Chinese in FLORES+, is `zh`.
     ///
     /// # Errors
     /// [`Error::Language`] for an unknown language, with the code that was probably meant;
@@ -101,11 +101,12 @@ impl Lang {
     }
 }
 
-/// Reads a language pair: `en-de`, `en-de_DE`, `en-sr_Cyrl_RS`, `zh-TW-en`, `ende`, `eng-deu`, `English-German`.
+/// Reads a language pair: `en-de`, `en-de_DE`, `en-sr_Cyrl_RS`, `zh-TW-en`, `ende`, `eng-deu`,
+/// `English-German`.
 ///
 /// # Errors
-/// What [`Lang::parse`] returns for a part; [`Error::Pair`] if it is not a pair at all; [`Error::Ambiguous`] if
-/// hyphens allow more than one reading.
+/// The errors of [`Lang::parse`] for a part; [`Error::Pair`] if it is not a pair at all; [`Error::Ambiguous`]
+/// if hyphens allow more than one reading.
 ///
 /// ```
 /// let (src, tgt) = tribunal_core::segment::lang::parse_pair("en-de_DE").unwrap();
@@ -156,7 +157,8 @@ fn lower_case_language(code: &str) -> bool {
     code.split(['-', '_']).next().is_some_and(|language| !language.contains(char::is_uppercase))
 }
 
-/// What was probably meant: another standard's code, a country's code, or an English name with a slip in it.
+/// The code that was probably meant: another standard's code, a country's code, or an English name with a
+/// slip in it.
 fn hint(given: &str) -> String {
     let given = given.split(['-', '_']).next().unwrap_or_default().to_lowercase();
     let habit = HABITS.iter().find(|(wrong, _)| *wrong == given).map(|(_, right)| *right);
@@ -169,8 +171,8 @@ fn hint(given: &str) -> String {
     format!("\nhint: did you mean `{code}` ({})?", TABLES.languages[code].1)
 }
 
-/// Standard forms of languages that have a two-letter code, as FLORES+ names them by ISO 639-3. Other forms (`ary`,
-/// Moroccan Arabic; `prs`, Dari) keep their own codes and names.
+/// Standard forms of languages that have a two-letter code, as FLORES+ names them by ISO 639-3. Other forms
+/// (`ary`, Moroccan Arabic; `prs`, Dari) keep their own codes and names.
 const STANDARD_FORMS: &[(&str, &str)] = &[
     ("arb", "ar"),
     ("cmn", "zh"),
@@ -183,7 +185,7 @@ const STANDARD_FORMS: &[(&str, &str)] = &[
     ("zsm", "ms"),
 ];
 
-/// The code that the tables know a language by.
+/// The code of a language in the tables.
 fn standard(code: &str) -> &str {
     STANDARD_FORMS.iter().find(|(form, _)| *form == code).map_or(code, |(_, code)| code)
 }

@@ -1,10 +1,10 @@
-//! Language identification: whether a text is certainly in another language than it is said to be. It reads no files and
-//! decides nothing about segments.
+//! Language identification: detects texts that are certainly in another language than expected. It reads no
+//! files and decides nothing about segments.
 //!
-//! Two identifiers with models of some hundred kilobytes have to agree, which makes up for what each of them lacks:
-//! `whatlang` (trigrams of 70 languages) reports its confidence, but takes Russian for Bulgarian and short English for
-//! French; `whichlang` (a linear classifier of 16 languages) is right nearly always, but never unsure.
-//! `scripts/language_identifiers.py` compares them.
+//! Two identifiers with models of some hundred kilobytes have to agree, which makes up for what each of them
+//! lacks: `whatlang` (trigrams of 70 languages) reports its confidence, but takes Russian for Bulgarian and
+//! short English for French; `whichlang` (a linear classifier of 16 languages) is right nearly always, but
+//! never unsure. `scripts/language_identifiers.py` compares them.
 
 use std::{collections::BTreeMap, fmt, sync::LazyLock};
 
@@ -13,10 +13,10 @@ use super::{
     script::{Letters, Script},
 };
 
-/// What a text is in.
+/// Identified language of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identified {
-    /// As far as can be told in the language that was expected, or in one that is close to it.
+    /// The expected language, or one that is close to it, as far as can be determined.
     Expected,
     /// Certainly in another language.
     Other(TextLanguage),
@@ -43,7 +43,8 @@ impl fmt::Display for TextLanguage {
 /// Texts with fewer letters are not identified. Unit: letters of an alphabet ([`Letters::total`]).
 const ENOUGH: usize = 60;
 
-/// Letters of the parts of a text that have to agree: about as many as each identifier needs to be right at all.
+/// Letters of the parts of a text that have to agree: about as many as each identifier needs to be right at
+/// all.
 const PART_16: usize = 40;
 const PART_70: usize = 80;
 
@@ -53,8 +54,8 @@ pub(super) const CLAUSE_MARKS: &str = ".:;!?\"„“”«»()—–。：；！�
 /// The fewest letters of a clause that is identified separately.
 const CLAUSE: usize = 12;
 
-/// Languages that are never called wrong for one another: identifiers confuse them, or people may. The first two lines
-/// hold languages that `whatlang` was seen to confuse when it was sure.
+/// Languages that are never called wrong for one another: identifiers confuse them, or people may. The first
+/// two lines hold languages that `whatlang` was seen to confuse when it was sure.
 const CLOSE: &[&[&str]] = &[
     &["ru", "uk", "be", "bg", "mk", "sr", "rue", "cu"],
     &["hi", "mr", "ne", "bho", "mai", "awa", "mag", "sa", "gom"],
@@ -90,21 +91,21 @@ static KNOWN: LazyLock<BTreeMap<&'static str, Lang>> = LazyLock::new(|| {
     codes.filter_map(|code| Some((code, Lang::parse(code).ok()?))).collect()
 });
 
-/// Whether texts in a language can be told from texts in others.
+/// Returns true if both identifiers can distinguish a language from others.
 #[must_use]
 pub fn is_known(lang: &Lang) -> bool {
     let language = lang.language();
     LIKE_CLOSE_ONES.contains(&language) || KNOWN.values().any(|known| known.language() == language)
 }
 
-/// Whether two languages are the same, or so close that neither is called wrong for the other.
+/// Returns true if two languages are the same, or so close that neither is called wrong for the other.
 #[must_use]
 pub fn are_close(a: &Lang, b: &Lang) -> bool {
     let (a, b) = (a.language(), b.language());
     a == b || CLOSE.iter().any(|group| group.contains(&a) && group.contains(&b))
 }
 
-/// Identifies the language of a text that is said to be in this one.
+/// Identifies the language of a text that is declared to be in this one.
 ///
 /// ```
 /// use tribunal_core::segment::{Lang, language_id::{Identified, identify}};
@@ -121,7 +122,7 @@ pub fn identify(text: &str, expected: &Lang) -> Identified {
     }
     if let Some(script) = letters.stray(expected) {
         let language = sure(text).filter(|found| {
-            // Romanised texts look like some language or other.
+            // Romanised texts resemble some language or other.
             (script != Script::Latin || is_of_16(found))
                 && !are_close(found, expected)
                 && agrees(text, found, expected)
@@ -143,18 +144,19 @@ pub fn identify(text: &str, expected: &Lang) -> Identified {
     }
 }
 
-/// Whether texts in the script of this one can be told to be in a language or one close to it: not Uzbek in Cyrillic, Punjabi
-/// in Arabic or Hindi in Latin letters.
+/// Returns true if the identifiers cover a language, or one close to it, in the script of this text: not
+/// Uzbek in Cyrillic, Punjabi in Arabic or Hindi in Latin letters.
 fn is_known_as_written(text: &str, lang: &Lang) -> bool {
     let Some(script) = whatlang::detect_script(text) else { return false };
     script.langs().iter().filter_map(|known| KNOWN.get(known.code())).any(|known| are_close(known, lang))
 }
 
-/// Whether a text in letters in which the expected language is not known is in this other one: in letters that the code names
-/// or that the language has too, it may be in the expected one, whatever it looks like.
+/// Returns true if a text, in letters in which the identifiers do not cover the expected language, is in this
+/// other one: in letters that the code names or that the language has too, it may be in the expected one
+/// after all.
 fn is_foreign(text: &str, letters: &Letters, found: &Lang, expected: &Lang) -> bool {
     if expected.language() == "ro" {
-        // Romanian in Cyrillic looks like Russian, but has no words of a single consonant.
+        // Romanian in Cyrillic resembles Russian, but has no words of a single consonant.
         return text.split_whitespace().any(|word| ["в", "к", "с"].contains(&word));
     }
     let has_both = IN_SEVERAL_SCRIPTS.contains(&expected.language()) && !letters.are_mostly(Script::Latin);
@@ -163,10 +165,11 @@ fn is_foreign(text: &str, letters: &Letters, found: &Lang, expected: &Lang) -> b
             || found.language() == "zh" && letters.are_mostly(Script::Han))
 }
 
-/// Languages that the identifiers know in one script, and that are written in another as well.
+/// Languages that the identifiers cover in one script, and that are written in another as well.
 const IN_SEVERAL_SCRIPTS: &[&str] = &["az", "jv", "ms", "pa", "tk", "uz"];
 
-/// Whether texts of a language can consist of Chinese characters that other languages share: official titles and headlines.
+/// Returns true if texts of a language can consist of Chinese characters that other languages share: official
+/// titles and headlines.
 fn written_as_chinese(lang: &Lang) -> bool {
     matches!(lang.language(), "ja" | "ko")
 }
@@ -185,20 +188,22 @@ fn is_simplified(text: &str) -> bool {
         && n_simplified as f64 >= SIMPLIFIED_SHARE * text.chars().filter(|c| c.is_alphabetic()).count() as f64
 }
 
-/// Whether a text seems to be in a language or one close to it, certain or not: for texts too short to be certain of.
+/// Returns true if a text seems to be in a language or one close to it, certain or not: for texts too short
+/// to be certain of.
 #[must_use]
 pub fn seems(text: &str, lang: &Lang) -> bool {
     let is_close = |found: Option<&Lang>| found.is_some_and(|found| are_close(found, lang));
     is_close(of_16(text)) || is_close(of_70(text).map(|(found, _)| found))
 }
 
-/// Whether both identifiers take a text for one in this language or one close to it, as far as they know it.
+/// Returns true if both identifiers take a text for one in this language or one close to it, as far as they
+/// cover it.
 pub(super) fn both_say(text: &str, lang: &Lang) -> bool {
     let is_close = |found: Option<&Lang>| found.is_some_and(|found| are_close(found, lang));
     is_close(of_70(text).map(|(found, _)| found)) && (!is_of_16(lang) || is_close(of_16(text)))
 }
 
-/// Whether a clause of a text seems to be in this language: what precedes a quotation, say.
+/// Returns true if a clause of a text seems to be in this language, such as one that precedes a quotation.
 #[must_use]
 pub fn has_clause_in(text: &str, lang: &Lang) -> bool {
     let clauses = text.split(|c: char| CLAUSE_MARKS.contains(c));
@@ -218,7 +223,7 @@ fn of_70(text: &str) -> Option<(&'static Lang, bool)> {
     Some((KNOWN.get(info.lang().code())?, info.is_reliable()))
 }
 
-/// Whether a language is one of those that `whichlang` tells apart.
+/// Returns true if a language is one of the 16 of `whichlang`.
 fn is_of_16(lang: &Lang) -> bool {
     let known = whichlang::LANGUAGES.iter().filter_map(|known| KNOWN.get(known.three_letter_code()));
     known.map(Lang::language).any(|known| known == lang.language())
@@ -228,8 +233,8 @@ fn of_16(text: &str) -> Option<&'static Lang> {
     KNOWN.get(whichlang::detect_language(text).three_letter_code())
 }
 
-/// Whether the parts of a text are in this language too, and none in the one that was expected: a text in several
-/// languages is in none of them.
+/// Returns true if the parts of a text are in this language too, and none in the expected one: a text in
+/// several languages is in none of them.
 fn agrees(text: &str, found: &Lang, expected: &Lang) -> bool {
     if !is_of_16(found) {
         let is_found = |part: &str| of_70(part).is_some_and(|(lang, _)| are_close(lang, found));
@@ -327,9 +332,9 @@ mod tests {
             ("for (int i = 0; i < n; i++) { total += values[i]; }", "de"),
             ("😀😀😀 👍", "de"),
             (mixed.as_str(), "fi"),
-            // A language that neither identifier knows.
+            // A language that neither identifier covers.
             (EN, "mas"),
-            // Hindi in Latin letters, said to be Hindi in Latin letters.
+            // Hindi in Latin letters, declared as Hindi in Latin letters.
             (
                 "Namaste doston, aaj hum baat karenge us purane pul ke baare mein jo band ho gaya hai.",
                 "hi_Latn",

@@ -1,5 +1,6 @@
-//! Language-ID check of whole files: files in another language than the pair says; sources and translations that are swapped,
-//! identical or shifted against each other. Single segments are checked in `untranslated`.
+//! Language-ID check of whole files: files in another language than their pair names; sources and
+//! translations that are swapped, identical or shifted against each other. Single segments are checked in
+//! `untranslated`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,8 +15,8 @@ use super::{
     untranslated::{self, Untranslated},
 };
 
-/// Letters of a piece, by which a file is identified; below this many letters the check is inconclusive. Unit: as of
-/// [`Letters::total`].
+/// Letters of a piece, by which a file is identified; below this many letters the check is inconclusive.
+/// Unit: as of [`Letters::total`].
 const PIECE: usize = 200;
 
 /// The most pieces of a file that are identified, evenly over its length.
@@ -70,14 +71,15 @@ impl File {
         Some((found, n as f64 / self.found.len() as f64))
     }
 
-    /// As [`File::other`], where it is certain. Of Latin letters in a language that is not written in them it never is: they
-    /// may be a transliteration.
+    /// The other language of [`File::other`], where it is certain. Latin letters in a language that is not
+    /// written in them are never certain: they may be a transliteration.
     fn certain(&self) -> Option<TextLanguage> {
         let (found, share) = self.other()?;
         (share >= CERTAIN && found != TextLanguage::Script(Script::Latin)).then_some(found)
     }
 
-    /// As [`File::certain`]; also for a shorter file in a script that its language is not written in.
+    /// The certain other language ([`File::certain`]); also for a shorter file in a script that its language
+    /// is not written in.
     fn certain_by_script(&self, lang: &Lang) -> Option<TextLanguage> {
         let is_stray = self.n_pieces == 0 && Letters::of(&self.piece).stray(lang).is_some();
         let found = || match identify(&self.piece, lang) {
@@ -108,13 +110,13 @@ struct PairStats {
     systems: BTreeMap<String, SystemStats>,
 }
 
-/// Checks that the files of an input are in the languages that they are said to be, over a stream of segments.
+/// Checks that the files of an input are in their declared languages, over a stream of segments.
 #[derive(Clone, Debug, Default)]
 pub struct MixedUp {
     pairs: BTreeMap<(Lang, Lang), PairStats>,
 }
 
-/// Why an input is rejected: a file is certainly in another language than declared.
+/// Reason for rejecting an input: a file is certainly in another language than declared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     what: String,
@@ -154,7 +156,7 @@ impl MixedUp {
         }
     }
 
-    /// Checks that every file can be what it is said to be: none is certainly in another language, or a copy.
+    /// Checks that every file can be in its declared language: none is certainly in another one, or a copy.
     ///
     /// # Errors
     /// [`Refusal`], of the first such file.
@@ -172,7 +174,7 @@ impl MixedUp {
         Ok(())
     }
 
-    /// What looks as if files or languages were mixed up, in sentences.
+    /// Warnings about files or languages that seem mixed up, in sentences.
     #[must_use]
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
@@ -210,7 +212,7 @@ impl File {
 }
 
 impl SystemStats {
-    /// Why the translations of a system are not judged.
+    /// Reason for rejecting the translations of a system; `None` if there is none.
     fn refusal(&self, system: &str, sources: &File, (src, tgt): (&Lang, &Lang)) -> Option<Refusal> {
         if self.long_copies >= COPIES && self.long_copies as f64 >= CERTAIN * self.n as f64 {
             let what = format!(
@@ -243,7 +245,7 @@ impl SystemStats {
         })
     }
 
-    /// What to know of translations that are copies, or seem to be shifted.
+    /// Warning about translations that are copies, or seem to be shifted.
     fn doubt(&self, system: &str) -> Option<String> {
         let Self { n, copies, long_copies, .. } = self;
         if let Some(shift) = self.lines.shift(shifted::DOUBTFUL) {
@@ -273,7 +275,7 @@ fn shifted_by(shift: i64) -> String {
     format!("{n} {} {side}", if n == 1 { "line" } else { "lines" })
 }
 
-/// Whether a language that was found is the named one.
+/// Returns true if an identified language is the named one.
 fn is_in(found: TextLanguage, lang: &Lang) -> bool {
     match found {
         TextLanguage::Language(found) => are_close(found, lang),

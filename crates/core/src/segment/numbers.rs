@@ -23,7 +23,7 @@ pub fn whole(value: &Value) -> Option<usize> {
     }
 }
 
-/// Past this, neighbours are no longer told apart.
+/// Largest integer up to which `f64` represents every integer.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 fn of_float(number: f64) -> Option<usize> {

@@ -1,5 +1,5 @@
-//! Readers for parallel text, JSONL, TSV, CSV and Parquet, and for the folders of mt-metrics-eval, of WMT's general task
-//! and of MENT. They change nothing in a text but its line ends.
+//! Readers for parallel text, JSONL, TSV, CSV and Parquet, and for the folders of mt-metrics-eval, of WMT's
+//! general task and of MENT. They change nothing in a text but its line ends.
 
 use std::{
     collections::HashMap,
@@ -31,12 +31,12 @@ pub use parallel::{Parallel, parallel};
 pub use task::{TaskItem, is_task, task};
 pub use testset::{TestSet, testset};
 
-/// What a reader found.
+/// Result of a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
     /// System by system; within a system, documents as they stood, segments in order.
     pub segments: Vec<Segment>,
-    /// What the user should know before the run: empty translations, lines without a reference, and the like.
+    /// Notes for the user before the run: empty translations, lines without a reference, and the like.
     pub notes: Vec<String>,
 }
 
@@ -61,15 +61,15 @@ impl Input {
     }
 }
 
-/// Reads a table by its extension (jsonl, tsv, csv, parquet): source, hypothesis (or target), and optionally reference,
-/// system, doc, `seg_id`, `src_lang`, `tgt_lang` (or `lp` for both). In JSONL, `tgt_text` or `tgt` may hold
-/// `{SYSTEM: TRANSLATION}`.
+/// Reads a table by its extension (jsonl, tsv, csv, parquet): source, hypothesis (or target), and optionally
+/// reference, system, doc, `seg_id`, `src_lang`, `tgt_lang` (or `lp` for both). In JSONL, `tgt_text` or `tgt`
+/// may hold `{SYSTEM: TRANSLATION}`.
 ///
-/// `pair` applies to rows that name no languages of their own, by columns or by a document `en-cs_CZ_#_..` of WMT's;
-/// rows of other pairs are left out, which a note says.
+/// `pair` applies to rows without languages of their own, in columns or in a document `en-cs_CZ_#_..` of
+/// WMT's; rows of other pairs are left out with a note.
 ///
 /// # Errors
-/// [`Error`], naming the file, the line and what to do.
+/// [`Error`], naming the file, the line and the remedy.
 pub fn table(path: &Path, pair: Option<&(Lang, Lang)>) -> Result<Input, Error> {
     let mut segments = Vec::new();
     let notes = each_segment(path, pair, |segment| {
@@ -79,10 +79,11 @@ pub fn table(path: &Path, pair: Option<&(Lang, Lang)>) -> Result<Input, Error> {
     Input::new(segments, notes, path)
 }
 
-/// As [`table`], with the texts on disk: JSONL and TSV are read line by line, and 10^6 segments take some 200 MB.
+/// Reads a table as [`table`] does, with the texts on disk: JSONL and TSV are read line by line, and 10^6
+/// segments take some 200 MB.
 ///
 /// # Errors
-/// As [`table`]; [`Error::Spill`] when the texts cannot be put aside.
+/// The errors of [`table`]; [`Error::Spill`] when the texts cannot be put aside.
 pub fn stream(path: &Path, pair: Option<&(Lang, Lang)>) -> Result<Streamed, Error> {
     let mut segments = Corpus::default();
     let notes = each_segment(path, pair, |segment| segments.push(&segment).map_err(Error::Spill))?;
@@ -93,7 +94,7 @@ pub fn stream(path: &Path, pair: Option<&(Lang, Lang)>) -> Result<Streamed, Erro
     Ok(Streamed { segments, notes })
 }
 
-/// What a reader found, with the texts on disk.
+/// Result of a reader, with the texts on disk.
 #[derive(Debug)]
 pub struct Streamed {
     /// In the order of [`Input::segments`].
@@ -130,7 +131,7 @@ fn each_segment(
     segmenter.complete()
 }
 
-/// Why an input cannot be judged.
+/// Error of reading an input.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot read `{path}`: {}", files::explain(path, source))]
@@ -235,7 +236,7 @@ pub enum Error {
     System { system: String, dir: PathBuf, there: String },
 }
 
-/// What to do with a table of another kind.
+/// Remedy for a table in an unsupported format.
 fn instead_of(path: &Path) -> &'static str {
     match path.extension().and_then(|ending| ending.to_str()) {
         _ if path.is_dir() => {
@@ -255,7 +256,7 @@ fn instead_of(path: &Path) -> &'static str {
     }
 }
 
-/// What a test set lacks: it may not be there at all.
+/// Error message for a test set that lacks a part, or does not exist.
 fn no_part(dir: &Path, missing: &str) -> String {
     match (dir.is_dir(), dir.exists()) {
         (true, _) => format!("`{}` has no `{missing}`", dir.display()),

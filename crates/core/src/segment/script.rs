@@ -1,10 +1,11 @@
-//! Scripts: which letters a text is written in, and which its language is written in. It tells no languages apart.
+//! Scripts: which letters a text is written in, and which its language is written in. It does not distinguish
+//! languages.
 
 use std::fmt;
 
 use super::Lang;
 
-/// What is written with the same signs, as far as it tells languages apart.
+/// A writing system, or several that are not distinguished here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Script {
     Latin,
@@ -37,8 +38,8 @@ const SCRIPTS: [Script; 12] = [
     Script::Han,
 ];
 
-/// Languages with a single writing system, and its scripts. Codes that name a script themselves are taken at their
-/// word, and languages that are not here are not looked at.
+/// Languages with a single writing system, and its scripts. A script named in the code takes precedence;
+/// languages that are not listed are not checked.
 const WRITTEN_IN: &[(&[Script], &[&str])] = &[
     (
         &[Script::Latin],
@@ -63,7 +64,7 @@ const WRITTEN_IN: &[(&[Script], &[&str])] = &[
     (&[Script::Han], &["zh", "yue", "wuu", "lzh"]),
 ];
 
-/// What a language code says of its script.
+/// Scripts by their ISO 15924 code in a language code.
 const NAMED: &[(&str, &[Script])] = &[
     ("Latn", &[Script::Latin]),
     ("Grek", &[Script::Greek]),
@@ -79,13 +80,14 @@ const NAMED: &[(&str, &[Script])] = &[
     ("Hant", &[Script::Han]),
 ];
 
-/// Fewer letters than this say nothing of a script. Unit: letters of an alphabet, as of [`Letters::total`].
+/// Least number of letters that identify a script. Unit: letters of an alphabet, as of [`Letters::total`].
 const ENOUGH: usize = 40;
 
-/// How many letters of an alphabet a character of a word script or a syllabary stands for.
+/// Number of letters of an alphabet that a character of a word script or a syllabary stands for.
 const OF_A_SYLLABLE: usize = 3;
 
-/// The most of its own script that a text in another one has: names and quotations are more in a real one.
+/// Largest share of its language's own script in a text that is in another script: names and quotations are
+/// more in a real one.
 const HARDLY: f64 = 0.03;
 
 /// From here on a text is in a script.
@@ -121,7 +123,7 @@ impl Script {
         named.map(|(_, scripts)| *scripts).or_else(|| usual().map(|(scripts, _)| *scripts)).unwrap_or(&[])
     }
 
-    /// Whether a language is written in it; false where that is not known.
+    /// Returns true if a language is written in this script; false where that is unknown.
     #[must_use]
     pub fn is_of(self, lang: &Lang) -> bool {
         Self::of_language(lang).contains(&self)
@@ -164,7 +166,8 @@ impl Letters {
         letters
     }
 
-    /// How much text there is. Unit: letters of an alphabet; a character of Chinese, Japanese or Korean counts as three.
+    /// Length of the text. Unit: letters of an alphabet; a character of Chinese, Japanese or Korean counts as
+    /// three.
     #[must_use]
     pub fn total(&self) -> usize {
         self.by_script.iter().sum::<usize>() + self.others
@@ -175,7 +178,7 @@ impl Letters {
         n as f64 / self.total().max(1) as f64
     }
 
-    /// Whether most of a text is in a script.
+    /// Returns true if most of a text is in a script.
     #[must_use]
     pub fn are_mostly(&self, script: Script) -> bool {
         self.share(&[script]) > MOSTLY

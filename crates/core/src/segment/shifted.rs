@@ -1,25 +1,25 @@
-//! Detects files whose lines are shifted against each other, by names and numbers that occur in a single source and a
-//! single translation. It is independent of the language.
+//! Detects files whose lines are shifted against each other, by names and numbers that occur in a single
+//! source and a single translation. It is independent of the language.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// So many segments of a system are looked at.
 const MOST: usize = 300;
 
-/// How far lines are shifted at the most.
+/// Largest shift that is detected. Unit: lines.
 const FURTHEST: i64 = 3;
 
-/// Lines that have to say so for it to be certain, and for it to be a doubt.
+/// Number of agreeing lines for a shift to be certain.
 pub const CERTAIN: usize = 3;
 pub const DOUBTFUL: usize = 2;
 
-/// How many times as many lines as say that nothing is shifted.
+/// Least ratio of lines that agree on the shift to lines that show no shift.
 const TIMES: usize = 4;
 
 /// Letters of a word that may stand in both languages by chance, and so does not count.
 const SHORT: usize = 3;
 
-/// Where each word of the sources and of the translations stands, as long as that is one line.
+/// The line of each word of the sources and of the translations, as long as it is in a single one.
 #[derive(Clone, Debug, Default)]
 pub struct Lines {
     n: usize,
@@ -41,7 +41,8 @@ impl Lines {
         self.n += 1;
     }
 
-    /// How many lines further down the translations stand than their sources, where so many lines say so; never 0.
+    /// Number of lines by which the translations are below their sources, where at least `least` lines agree
+    /// on it; never 0.
     #[must_use]
     pub fn shift(&self, least: usize) -> Option<i64> {
         let mut lines: BTreeMap<i64, BTreeSet<usize>> = BTreeMap::new();

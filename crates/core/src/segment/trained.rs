@@ -1,8 +1,8 @@
-//! Contamination check: source texts that something was trained on, recognised by their hashes. It trains nothing and
+//! Contamination check: source texts of training data, recognised by their hashes. It trains nothing and
 //! scores nothing.
 //!
-//! Hashed are the normal form (NFKC, lower case, without white space) of a whole source and of each of its distinctive
-//! sentences, so that sources that were joined or split are recognised.
+//! Hashed are the normal form (NFKC, lower case, without white space) of a whole source and of each of its
+//! distinctive sentences, so that sources that were joined or split are recognised.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -29,7 +29,7 @@ const ENDS: [char; 6] = ['.', '!', '?', '؟', '।', '۔'];
 /// Marks that end a sentence whatever follows.
 const FULL_STOPS: [char; 2] = ['。', '｡'];
 
-/// What may close after the end of a sentence.
+/// Closing marks that may follow the end of a sentence.
 const CLOSERS: [char; 12] = ['"', '\'', ')', ']', '}', '”', '’', '»', '」', '』', '）', '›'];
 
 /// The SHA-256 of a source text without the white space around it, in hexadecimal digits.
@@ -56,13 +56,14 @@ pub fn hashes(source: &str) -> BTreeSet<String> {
     distinctive(source).iter().chain([&whole].into_iter().filter(|text| !text.is_empty())).map(hash).collect()
 }
 
-/// The same with [`SHORT`] digits of each.
+/// The hashes of a source, cut to [`SHORT`] digits.
 #[must_use]
 pub fn short_hashes(source: &str) -> BTreeSet<String> {
     hashes(source).iter().map(|hash| hash[..VERSION.len() + SHORT].to_owned()).collect()
 }
 
-/// The normal forms of the distinctive sentences of a source: those that are long enough not to recur by chance.
+/// The normal forms of the distinctive sentences of a source: those that are long enough not to recur by
+/// chance.
 #[must_use]
 pub fn distinctive(source: &str) -> BTreeSet<String> {
     let width = |text: &String| text.chars().map(|c| if is_wide(c) { 2 } else { 1 }).sum::<usize>();
@@ -80,7 +81,7 @@ fn normal(text: &str) -> String {
     nfkc.normalize(&lower).chars().filter(is_visible).collect()
 }
 
-/// The sentences of a text, whatever case it is written in: a line ends one, and so does a mark with a blank behind it.
+/// The sentences of a text, regardless of case: a line ends one, and so does a mark with a blank behind it.
 fn sentences(text: &str) -> Vec<&str> {
     let mut sentences = Vec::new();
     for line in text.lines() {
@@ -110,7 +111,7 @@ fn is_wide(c: char) -> bool {
 /// Hashes of the sources that something was trained on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrainedOn {
-    /// What was trained, in words: the adapter and its name, the fit and its hash.
+    /// Description of the trained object: the adapter and its name, the fit and its hash.
     what: String,
     /// Whole hashes or their first digits, without [`VERSION`], sorted.
     hashes: Vec<String>,
@@ -126,7 +127,7 @@ impl TrainedOn {
         Self { what: what.into(), hashes }
     }
 
-    /// Of the sources themselves.
+    /// The hashes of the given sources.
     #[must_use]
     pub fn of<'a>(what: impl Into<String>, sources: impl IntoIterator<Item = &'a str>) -> Self {
         Self::new(what, sources.into_iter().flat_map(hashes).collect::<BTreeSet<_>>())
@@ -148,7 +149,7 @@ impl TrainedOn {
         }
     }
 
-    /// Whether it was trained on this source, or on a distinctive sentence of it.
+    /// Returns true if the training data contains this source, or a distinctive sentence of it.
     #[must_use]
     pub fn knows(&self, source: &str) -> bool {
         !self.hashes.is_empty()
@@ -162,16 +163,16 @@ impl TrainedOn {
     }
 }
 
-/// Whether a hash, or its first digits, are in a sorted list.
+/// Returns true if a hash, or its first digits, are in a sorted list.
 fn is_among(list: &[String], hash: &str) -> bool {
     let after = list.partition_point(|known| known.as_str() <= hash);
     after > 0 && hash.starts_with(&list[after - 1])
 }
 
-/// How many of the judged segments something was trained on.
+/// Overlap of the judged segments with training data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overlap {
-    /// What was trained.
+    /// Description of the trained object.
     pub what: String,
     /// Segments whose source, or a sentence of it, it was trained on.
     pub segments: usize,

@@ -1,8 +1,8 @@
-//! Untranslated segments: copies of their sources, and texts that are certainly in another language. It gives no
-//! scores.
+//! Untranslated segments: copies of their sources, and texts that are certainly in another language. It gives
+//! no scores.
 //!
-//! Such segments were marked over more than half of its length, or as a non-translation, by raters of WMT 2020, 2021
-//! and 2023: `tests/all/untranslated.rs` measures it.
+//! Such segments were marked over more than half of its length, or as a non-translation, by raters of WMT
+//! 2020, 2021 and 2023: `tests/all/untranslated.rs` measures it.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ use super::{
     script::{Letters, Script},
 };
 
-/// Why a segment is not a translation.
+/// Reason why a segment is not a translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Untranslated {
     /// Word by word the source.
@@ -37,7 +37,7 @@ impl Untranslated {
 /// The fewest words of a text that is not just a name, a title or an address.
 const SENTENCE: usize = 5;
 
-/// The same of a text without spaces. Unit: as of [`Letters::total`].
+/// Least length of a sentence in a script without spaces. Unit: as of [`Letters::total`].
 const SENTENCE_LETTERS: usize = 30;
 
 /// The least share of a sentence's words that begin with a small letter: of titles and names, fewer do.
@@ -46,7 +46,7 @@ const SMALL: f64 = 1.0 / 3.0;
 /// The least share of letters among the characters of a sentence: code and tables have fewer.
 const LETTERS: f64 = 0.8;
 
-/// Why a segment is not a translation; `None` where it is one, or where that is not certain.
+/// The reason why a segment is not a translation; `None` where it is one, or where that is not certain.
 ///
 /// ```
 /// # use tribunal_core::segment::{Lang, Segment, untranslated::{Untranslated, of}};
@@ -77,8 +77,8 @@ pub fn of(segment: &Segment) -> Option<Untranslated> {
     }
 }
 
-/// The translation without what stands in the source as well and is not in its language, as quotations are; nothing of one
-/// that is the source itself, unless it surely is in its language.
+/// The translation without passages that stand in the source as well and are not in its language, such as
+/// quotations; nothing of one that is the source itself, unless it surely is in its language.
 pub(super) fn unquoted(segment: &Segment) -> String {
     let Segment { source, hypothesis, src_lang, .. } = segment;
     if is_same(source, hypothesis) && (is_list(source) || !language_id::both_say(source, src_lang)) {
@@ -97,25 +97,27 @@ fn bare(clause: &str) -> &str {
     clause.trim_matches(|c: char| c.is_whitespace() || language_id::CLAUSE_MARKS.contains(c))
 }
 
-/// Whether the translation is the source, and ought not to be: a sentence, of a language that is not the target's.
+/// Returns true if the translation is the source, and ought not to be: a sentence, of a language that is not
+/// the target's.
 fn is_copy(segment: &Segment) -> bool {
     let Segment { source, hypothesis, src_lang, tgt_lang, .. } = segment;
     let is_sentence = is_sentence(source) && (begins_large(source) || ends_as_sentence(source));
     if !is_same(source, hypothesis) || language_id::are_close(src_lang, tgt_lang) || !is_sentence {
         return false;
     }
-    // A quotation in the target language stands as it is; what neither identifier knows is taken at its word.
+    // A quotation in the target language stands as it is; text that neither identifier covers is assumed to
+    // be in its declared language.
     !language_id::is_known(src_lang)
         || language_id::seems(source, src_lang) && identify(source, tgt_lang) != Identified::Expected
 }
 
-/// Whether two texts differ in white space and capitals at the most.
+/// Returns true if two texts differ at most in white space and capitals.
 fn is_same(a: &str, b: &str) -> bool {
     let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
     a == b || plain(a) == plain(b)
 }
 
-/// Whether a text is a sentence of some words, and not a name, a title, an address, a number or code.
+/// Returns true if a text is a sentence of some words, and not a name, a title, an address, a number or code.
 fn is_sentence(text: &str) -> bool {
     let all = text.split_whitespace().count();
     let words: Vec<&str> = text.split_whitespace().filter(|word| is_word(word)).collect();
@@ -129,7 +131,7 @@ fn is_sentence(text: &str) -> bool {
         && !is_list(text)
 }
 
-/// Whether most words of a text stand between commas.
+/// Returns true if most words of a text stand between commas.
 fn is_list(text: &str) -> bool {
     let words = text.split_whitespace();
     2 * words.clone().filter(|word| word.ends_with([',', ';', '،'])).count() >= words.count().max(1)
@@ -139,7 +141,7 @@ fn begins_large(text: &str) -> bool {
     text.chars().find(|c| c.is_alphabetic()).is_some_and(char::is_uppercase)
 }
 
-/// Whether a text ends with a mark that ends sentences; closing quotes and brackets may follow.
+/// Returns true if a text ends with a mark that ends sentences; closing quotes and brackets may follow.
 fn ends_as_sentence(text: &str) -> bool {
     let text = text.trim_end_matches(|c: char| c.is_whitespace() || "\"'”“’»«)]」』】）".contains(c));
     text.ends_with(['.', '!', '?', ':', '…', '。', '！', '？', '．', '：', '।', '॥', '۔', '؟', '።', '။', '។'])
@@ -150,7 +152,7 @@ fn is_punctuation(c: char) -> bool {
         || matches!(u32::from(c), 0x2010..=0x2027 | 0x3001..=0x301f | 0xff01..=0xff0f | 0xff1a..=0xff1f)
 }
 
-/// Whether a piece of text between blanks is a word: no number, address, tag or expression.
+/// Returns true if a piece of text between blanks is a word: no number, address, tag or expression.
 fn is_word(piece: &str) -> bool {
     let inner = piece.trim_end_matches(|c: char| !c.is_alphanumeric());
     !piece.starts_with(['-', '$', '&'])

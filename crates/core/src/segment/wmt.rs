@@ -1,22 +1,22 @@
-//! Ids in the data of WMT's general task and evaluation task since 2025, which hold language pair, domain, document and
-//! segment. It reads no files.
+//! Ids in the data of WMT's general task and evaluation task since 2025, which hold language pair, domain,
+//! document and segment. It reads no files.
 //!
-//! Source: `README.md` of wmt-conference/wmt26-general-mt; the WMT26 evaluation task, `mteval-subtask2.html`; for WMT25
-//! `humeval/04-collect_humeval.py` of wmt-conference/wmt25-general-mt.
+//! Source: `README.md` of wmt-conference/wmt26-general-mt; the WMT26 evaluation task, `mteval-subtask2.html`;
+//! for WMT25 `humeval/04-collect_humeval.py` of wmt-conference/wmt25-general-mt.
 
 use super::{Lang, lang};
 
-/// What joins the parts of an id: WMT26's, then WMT25's.
+/// Separators of the parts of an id: WMT26's, then WMT25's.
 const MARKS: [&str; 2] = ["_###_", "_#_"];
 
 /// The kind of the task's own items, in ids that begin with a kind; the other is `challenge`.
 const OFFICIAL: &str = "official";
 
-/// How the test set is called in ids of the general task.
+/// Prefix of the test set's name in ids of the general task.
 const TEST_SET: &str = "WMT";
 
-/// What an id says. Documents have the same name in all files of one year: the domain and the task's own name, after
-/// `challenge` for challenge sets; WMT25's keep the language pair in front.
+/// A parsed id. Documents have the same name in all files of one year: the domain and the task's own name,
+/// after `challenge` for challenge sets; WMT25's keep the language pair in front.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Id {
     /// `None` in annotations, whose campaign has the pair in its name.
@@ -28,7 +28,8 @@ pub struct Id {
 }
 
 impl Id {
-    /// The id of an item of the evaluation task, `[official|challenge]_###_SRC_###_TGT_###_DOMAIN_###_DOC_###_SEG`.
+    /// The id of an item of the evaluation task,
+    /// `[official|challenge]_###_SRC_###_TGT_###_DOMAIN_###_DOC_###_SEG`.
     ///
     /// ```
     /// use tribunal_core::segment::wmt::Id;
@@ -56,7 +57,8 @@ impl Id {
         Some(Self { pair: Some(pair), doc, seg })
     }
 
-    /// The id of a document of the general task, `WMT26_###_DOMAIN_###_SRC_###_TGT_###_DOC` or `en-cs_CZ_#_DOMAIN_#_DOC`.
+    /// The id of a document of the general task, `WMT26_###_DOMAIN_###_SRC_###_TGT_###_DOC` or
+    /// `en-cs_CZ_#_DOMAIN_#_DOC`.
     ///
     /// ```
     /// use tribunal_core::segment::wmt::Id;
@@ -79,8 +81,8 @@ impl Id {
         }
     }
 
-    /// The id of a segment that raters saw: of an item, of WMT26's campaigns (`DOMAIN_###_DOC_###_SEG`, without
-    /// languages), or of WMT25 (`en-cs_CZ_#_DOMAIN_#_DOC_#_SEG`).
+    /// The id of a segment that raters saw: of an item, of WMT26's campaigns (`DOMAIN_###_DOC_###_SEG`,
+    /// without languages), or of WMT25 (`en-cs_CZ_#_DOMAIN_#_DOC_#_SEG`).
     ///
     /// ```
     /// use tribunal_core::segment::wmt::Id;
@@ -131,7 +133,7 @@ pub fn campaign_pair(name: &str) -> Option<(Lang, Lang)> {
     pair(src, tgt.split_whitespace().next()?)
 }
 
-/// Whether a text is written as the codes of FLORES-200 and WMT are, so that it may be a language.
+/// Returns true if a text has the form of the codes of FLORES-200 and WMT, so that it may be a language.
 fn is_code(text: &str) -> bool {
     let language = text.split('_').next().unwrap_or_default();
     matches!(language.len(), 2 | 3) && language.bytes().all(|b| b.is_ascii_lowercase())
@@ -145,7 +147,8 @@ fn pair(src: &str, tgt: &str) -> Option<(Lang, Lang)> {
 const IN_SEVERAL_SCRIPTS: &[&str] =
     &["zh", "yue", "sr", "ks", "kr", "ace", "bjn", "min", "taq", "mni", "crh", "ms"];
 
-/// Languages by the script that goes without saying, where it is not Latin: the last line has scripts of their own.
+/// Languages by the script that goes without saying, where it is not Latin: the last line has scripts of
+/// their own.
 const USUAL: &[(&str, &str)] = &[
     ("Cyrl", " ba be bg bua ce cv kk kv ky mhr mk mn mrj myv os ru rue sah tg tt tyv udm uk "),
     (
@@ -156,7 +159,8 @@ const USUAL: &[(&str, &str)] = &[
     ("", " am as bn bo dz el gu he hy ii ja ka km kn ko lo lzh ml my or pa sat si ta te th ti yi zgh "),
 ];
 
-/// A code of FLORES-200, without its script where that goes without saying: `deu_Latn` is `de`, and `hin_Latn` is `hi_Latn`.
+/// A code of FLORES-200, without its script where that goes without saying: `deu_Latn` is `de`, and
+/// `hin_Latn` is `hi_Latn`.
 fn language(code: &str) -> Option<Lang> {
     if !is_code(code) {
         return None;

@@ -1,21 +1,22 @@
-//! How long a run takes on devices that are not here, by what was measured on some of them: each token is multiplied with
+//! Estimated time of a run on other devices, from measurements on some of them: each token is multiplied with
 //! the same weights, and a device has a rate for the tokens of prompts and one for those of answers.
 
 use super::{card::Card, gpu_memory};
 
-/// What a device's rates were measured with.
+/// Kind of model that a device's rates were measured with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Weights of 16 bits.
     Dense,
     /// Weights of 4 to 8 bits.
     Quantised,
-    /// A mixture of experts, measured with weights of 16 bits; those of 4 to 8 bits are taken to be no faster.
+    /// A mixture of experts, measured with weights of 16 bits; those of 4 to 8 bits are taken to be no
+    /// faster.
     Mixture,
 }
 
-/// A device that was measured. Rates have the least and the most of its measurements. Unit: weights that a token is multiplied
-/// with, times tokens per second.
+/// A device that was measured. Rates have the least and the most of its measurements. Unit: weights that a
+/// token is multiplied with, times tokens per second.
 struct Measured {
     name: &'static str,
     kind: Kind,
@@ -28,9 +29,9 @@ struct Measured {
     answers: [f64; 2],
 }
 
-/// [BENCHMARKS.md](../../../../BENCHMARKS.md) has the measurements, with prompts of 512 to 8,192 tokens: Qwen2.5 7B in bf16, on
-/// the H200 also 14B and Qwen3.5 4B; Qwen2.5 1.5B in `Q4_K_M`; Qwen3 30B-A3B and Qwen3.6 35B-A3B in bf16; of a CPU, Qwen2.5
-/// 0.5B in `Q4_K_M` on two cores, halved.
+/// [BENCHMARKS.md](../../../../BENCHMARKS.md) has the measurements, with prompts of 512 to 8,192 tokens:
+/// Qwen2.5 7B in bf16, on the H200 also 14B and Qwen3.5 4B; Qwen2.5 1.5B in `Q4_K_M`; Qwen3 30B-A3B and
+/// Qwen3.6 35B-A3B in bf16; of a CPU, Qwen2.5 0.5B in `Q4_K_M` on two cores, halved.
 const GPUS: [Measured; 4] = [
     Measured {
         name: "H100",
@@ -61,7 +62,7 @@ const CORE: Measured = Measured {
     answers: [9.2e10, 1.24e11],
 };
 
-/// What a run computes.
+/// Tokens that a run computes.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
     /// Tokens of prompts, common beginnings counted once.
@@ -69,10 +70,10 @@ pub struct Work {
     pub answer_tokens: usize,
 }
 
-/// How many weights a model has.
+/// Numbers of a model's weights.
 #[derive(Clone, Copy, Debug)]
 struct Weights {
-    /// Those that a token is multiplied with.
+    /// Weights that a token is multiplied with.
     of_token: f64,
     all: f64,
 }
@@ -100,8 +101,8 @@ impl Kind {
 }
 
 impl Measured {
-    /// The least and the most time, where a token of an answer is multiplied with so many weights at the least and the most.
-    /// Unit: seconds.
+    /// The least and the most time, where a token of an answer is multiplied with so many weights at the
+    /// least and the most. Unit: seconds.
     fn seconds(&self, weights: Weights, of_answers: [f64; 2], work: Work) -> [f64; 2] {
         let at = |i: usize, of_answers: f64| {
             let prompts = weights.of_token * work.prompt_tokens as f64 / self.prompts[i];
@@ -110,14 +111,14 @@ impl Measured {
         [at(1, of_answers[0]), at(0, of_answers[1])]
     }
 
-    /// The same on a GPU whose rates are those of the model's kind.
+    /// The least and the most time on a GPU with the rates of the model's kind. Unit: seconds.
     fn seconds_on_gpu(&self, weights: Weights, work: Work) -> [f64; 2] {
         self.seconds(weights, [weights.of_token; 2], work)
     }
 }
 
-/// The time of a run with this context on each of these devices that holds the model and was measured with one of its
-/// kind, as names and values; nothing for a model whose card does not know its shape.
+/// The time of a run with this context on each of these devices that holds the model and was measured with
+/// one of its kind, as names and values; nothing for a model whose card does not state its shape.
 #[must_use]
 pub fn estimates(card: &Card, context: usize, work: Work) -> Vec<(String, String)> {
     let Some(weights) = Weights::of(card) else { return Vec::new() };

@@ -20,7 +20,7 @@ use crate::{
     spec::ModelSpec,
 };
 
-/// What training leaves beside an adapter to say how it was made.
+/// Training record beside an adapter.
 const TRAINING: &str = "training.json";
 
 /// An adapter's files, before any of them is read as one.
@@ -73,7 +73,7 @@ pub fn split(given: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The model that annotates, as it was asked for, without its adapter.
+/// The annotating model as given, without its adapter.
 #[must_use]
 pub fn annotator(spec: &ModelSpec) -> &str {
     let own = spec.roles.iter().find(|(of, _)| *of == Role::Annotator);
@@ -149,7 +149,7 @@ pub fn trained_on(dir: &Path) -> Result<Option<TrainedOn>> {
     }
 }
 
-/// What the training's own record says, value by value.
+/// The values of the training record.
 fn training(dir: &Path) -> Result<Vec<(String, String)>> {
     let path = dir.join(TRAINING);
     let Ok(text) = files::read_to_string(&path) else { return Ok(Vec::new()) };

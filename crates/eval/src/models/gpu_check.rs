@@ -1,4 +1,4 @@
-//! Whether GPUs compute what their kernels define, before a model judges on them.
+//! Checks that GPUs compute their kernels correctly, before a model judges on them.
 
 use std::{
     collections::BTreeSet,
@@ -28,18 +28,18 @@ pub struct Named {
     pub name: String,
 }
 
-/// What was found on a GPU.
+/// Result of the check of a GPU.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GpuReport {
     pub gpu: String,
     /// Unit: seconds.
     pub seconds: f64,
-    /// What differs or fails, in words; `None` where everything is right.
+    /// Differences and failures, in words; `None` where everything is right.
     pub wrong: Option<String>,
 }
 
-/// The GPUs that a run takes for a model; empty if it uses none or one cannot be opened. Where the model does not fit one GPU,
-/// they are those that it is spread over; without a model, those of the resources.
+/// The GPUs that a run takes for a model; empty if it uses none or one cannot be opened. Where the model does
+/// not fit one GPU, the GPUs that it is spread over; without a model, those of the resources.
 #[must_use]
 pub fn gpus(model: Option<&str>, resources: &Resources) -> Vec<Named> {
     let devices = Device::for_models(&resources.device, resources.tensor_parallel.unwrap_or(1));
@@ -56,8 +56,8 @@ pub fn gpus(model: Option<&str>, resources: &Resources) -> Vec<Named> {
     devices.iter().flat_map(Device::gpus).map(named).collect()
 }
 
-/// Checks each GPU of `device` with these kernels: the tensor core's sums, every kernel of a product beside the plain one, and
-/// two seeded layers of the width and formats of `model`.
+/// Checks each GPU of `device` with these kernels: the tensor core's sums, every kernel of a product beside
+/// the plain one, and two seeded layers of the width and formats of `model`.
 ///
 /// # Errors
 /// There is no such GPU, it has too little memory, or the model cannot be read or run there.
@@ -72,7 +72,7 @@ pub fn check(device: &str, model: Option<&str>, kernels: &str) -> Result<Vec<Gpu
         let start = Instant::now();
         let wrong = match gpu.with_kernels(gpu_kernels(kernels)).check(weights.as_ref(), model::cpu::values) {
             Ok(difference) => difference.map(|difference| difference.to_string()),
-            // A kernel that touches memory that is not its own, say.
+            // For example, a kernel that accesses memory outside its buffers.
             Err(model::Error::Gpu(error @ cuda::Error::Driver { .. })) => Some(error.to_string()),
             Err(error) => return Err(engine::Error::Model(error).into()),
         };
@@ -81,7 +81,8 @@ pub fn check(device: &str, model: Option<&str>, kernels: &str) -> Result<Vec<Gpu
     gpus.iter().map(check).collect()
 }
 
-/// How the GPUs of `device` read each other's memory, if there is anything to say of it.
+/// Describes how the GPUs of `device` read each other's memory; `None` for a single GPU, for unlike ones, or
+/// without a remark.
 ///
 /// # Errors
 /// There is no such GPU, or the driver fails.
@@ -100,7 +101,7 @@ pub fn models(spec: &ModelSpec) -> BTreeSet<&str> {
     of_roles.chain([spec.model.as_str()]).map(|given| split(given).0).collect()
 }
 
-/// The settings of a model, whose weights are neither read nor hashed: a check of seconds has no time for that.
+/// The settings of a model, whose weights are neither read nor hashed, since the check takes seconds only.
 fn weights(model: &str) -> Result<Weights> {
     Ok(Weights::open(&file(model)?).map_err(engine::Error::Model)?)
 }

@@ -1,5 +1,5 @@
-//! Whether a model fits a GPU: its weights, one sequence of the full context and the workspace of a step, against the free
-//! memory of this machine's GPU or a given size. The arithmetic is the engine's.
+//! Check that a model fits a GPU: its weights, one sequence of the full context and the workspace of a step,
+//! against the free memory of this machine's GPU or a given size. The arithmetic is the engine's.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use crate::{
     files::size,
 };
 
-/// What a card sold as one of 80 GB has for programs.
+/// Usable memory of a card sold as one of 80 GB. Unit: bytes.
 const EIGHTY: usize = 79 << 30;
 
 /// Memory that a model may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpuMemory {
     bytes: usize,
-    /// Whose it is.
+    /// Origin of the figure, in words.
     of: String,
 }
 
@@ -40,7 +40,7 @@ impl GpuMemory {
         self.bytes
     }
 
-    /// Whether it holds the model.
+    /// Returns true if it holds the model.
     #[must_use]
     pub fn fits(&self, need: &Need) -> bool {
         need.total() <= self.bytes
@@ -52,7 +52,8 @@ impl GpuMemory {
         format!("{} {}", size(self.bytes as u64), self.of)
     }
 
-    /// Whether a model fits on each of so many GPUs that have it together, and how many tokens their cache then holds.
+    /// Describes whether a model fits on each of so many GPUs that hold it together, and the tokens of their
+    /// cache.
     #[must_use]
     pub fn verdict_on_each(&self, need: &Need, n_cards: usize) -> String {
         let Some(bytes) = need.on_each.get(n_cards - 1).copied().flatten() else {
@@ -69,7 +70,7 @@ impl GpuMemory {
         }
     }
 
-    /// Whether it fits; what would, where that is less.
+    /// Describes whether it fits; if not, the context that would.
     #[must_use]
     pub fn verdict(&self, need: &Need) -> String {
         let room = self.in_words();
@@ -99,8 +100,8 @@ pub fn sum(need: &Need) -> String {
     )
 }
 
-/// Which of a file's weights each step rounds to bf16 on a GPU, and what that takes beside a product of their own; `None` where
-/// it rounds none. `tensors`: their number and weights by data type.
+/// Describes the weights of a file that each step rounds to bf16 on a GPU, and the extra cost over products
+/// in their own format; `None` where none is rounded. `tensors`: their number and weights by data type.
 #[must_use]
 pub fn rounded(tensors: &BTreeMap<String, (usize, u64)>) -> Option<String> {
     /// Bytes of a weight in bf16, written and read again.
@@ -124,7 +125,8 @@ pub fn rounded(tensors: &BTreeMap<String, (usize, u64)>) -> Option<String> {
     })
 }
 
-/// What a card's model needs of a GPU, with its whole context; `None` where the card does not know its sizes.
+/// Memory that a card's model needs on a GPU, with its whole context; `None` where the card does not state
+/// its sizes.
 #[must_use]
 pub fn of_card(card: &Card) -> Option<Need> {
     within(card, card.context)
@@ -145,7 +147,8 @@ fn delta_net_sizes(shape: ShapeDeltaNet) -> DeltaNetSizes {
     }
 }
 
-/// The same with at most so much context.
+/// Memory that a card's model needs with at most this context; `None` where the card does not state its
+/// sizes.
 #[must_use]
 pub fn within(card: &Card, context: usize) -> Option<Need> {
     let shape = card.shape?;

@@ -10,7 +10,7 @@ use crate::{
     spec::Resources,
 };
 
-/// The engine's options. Impossible ones are refused before anything is loaded.
+/// The engine's options. Impossible ones are rejected before anything is loaded.
 ///
 /// # Errors
 /// A device or tier that this machine does not have.

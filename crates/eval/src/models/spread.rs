@@ -1,5 +1,6 @@
-//! How many GPUs a model gets where the command does not say: as few as hold it with its full context. It loads nothing;
-//! where no number of GPUs holds the model, loading it says what is missing.
+//! The number of GPUs of a model where the command does not give it: as few as hold the model with its full
+//! context. It loads nothing; where no number of GPUs holds the model, loading it fails with the missing
+//! amount.
 
 use std::path::Path;
 
@@ -8,8 +9,9 @@ use crate::{
     error::Result,
 };
 
-/// Spreads a model that does not fit on one GPU over as few as hold it together, and returns a note that says so. Of GPUs
-/// that were named all are used, in groups of as many; else the first ones of this machine that have room.
+/// Spreads a model that does not fit on one GPU over as few as hold it together, and returns a note about it.
+/// Of GPUs that were named all are used, in groups of as many; else the first ones of this machine that have
+/// room.
 ///
 /// # Errors
 /// No model that runs here, or a device that fails.
@@ -49,8 +51,8 @@ fn in_groups(named: Vec<Device>, need: &Need) -> Option<(usize, Vec<Device>)> {
     (n_cards > 1).then_some((n_cards, named))
 }
 
-/// The fewest GPUs of this machine that together hold the model, in order; `None` if the first one alone does, or no
-/// number.
+/// The fewest GPUs of this machine that together hold the model, in order; `None` if the first one alone
+/// does, or no number.
 fn first_with_room(first: &Device, need: &Need) -> Option<(usize, Vec<Device>)> {
     if holds(first, 1, need) {
         return None;
@@ -68,7 +70,7 @@ fn sizes(need: &Need) -> impl Iterator<Item = usize> + use<> {
     1..=need.on_each.len()
 }
 
-/// Whether a GPU has room for its part of a model that so many have together.
+/// Returns true if a GPU has room for its part of a model that so many hold together.
 fn holds(device: &Device, n_cards: usize, need: &Need) -> bool {
     // One that fails has no room.
     let free = device.gpus().iter().map(|gpu| gpu.memory().map_or(0, |(free, _)| free)).min();

@@ -1,5 +1,5 @@
-//! Whether a run folder is what it says: its verdicts against the recorded answers, the answers against the model, and the
-//! signature and `run.json` against a specification.
+//! Check of a run folder against its description: its verdicts against the recorded answers, the answers
+//! against the model, and the signature and `run.json` against a specification.
 
 use std::{path::Path, sync::Arc};
 
@@ -16,7 +16,7 @@ use crate::{
     signature::Signature,
 };
 
-/// How a folder is checked.
+/// Options of a check.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Check {
     /// Replays the answers of so many groups, drawn by the seed; `None`: of all.
@@ -27,7 +27,8 @@ pub struct Check {
     pub allow_files: bool,
 }
 
-/// What only the model can confirm, by file: answers are checked as far as they move a verdict, models by their hashes.
+/// Fields that only the model can confirm, by file: answers are checked as far as they move a verdict, models
+/// by their hashes.
 pub const UNCHECKED: [(&str, &[&str]); 2] = [
     ("calls.jsonl", &["reply", "tokens", "pieces", "logprobs", "masked_logprobs", "weighed", "finish"]),
     ("run.json", &["origin.models", "trained_on"]),
@@ -39,7 +40,7 @@ pub const UNCHECKED: [(&str, &[&str]); 2] = [
 /// Damaged files, models that cannot be loaded or that the judge cannot use.
 pub fn check(dir: &Path, recorded: Recorded, how: &Check, load: ModelLoader) -> Result<Report> {
     let Recorded { run, spec, given, input } = recorded;
-    // Adapters, which say what the judge was trained on, are not loaded without their model.
+    // Adapters, which record the judge's training data, are not loaded without their model.
     let (built, trained_on, input) = if how.without_model {
         (judge(&spec, &input)?, run.trained_on.clone(), input)
     } else {
@@ -77,7 +78,7 @@ pub fn check(dir: &Path, recorded: Recorded, how: &Check, load: ModelLoader) -> 
     Ok(report)
 }
 
-/// The models' fields of a signature, taken at their word: those between the method's own two parts.
+/// The models' fields of a signature, unchecked: those between the method's own two parts.
 fn of_models(signature: &Signature, built: &Built) -> Signature {
     let signed = built.signature();
     let is_own = |key: &str| {
@@ -92,7 +93,7 @@ fn of_models(signature: &Signature, built: &Built) -> Signature {
 /// The fields of the signature that are not as the folder has them.
 fn fields(run: &RunFile, here: &Signature) -> Vec<Difference> {
     let named = |value: Option<String>| value.unwrap_or_else(|| "no such field".into());
-    // Whether units were asked again is no matter of the judge or its models.
+    // Asking units again does not depend on the judge or its models.
     let differences = here.differences(&run.signature).into_iter().filter(|d| d.key != "retry");
     // Runs of older versions did not sign their pairs.
     let differences = differences.filter(|d| d.key != "pairs" || d.there.is_some());

@@ -1,5 +1,5 @@
-//! What `run.json` says of the things that a run was made of, against the things: prompts, materials, models and their
-//! files, and what the judge was trained on. It derives no verdict.
+//! Comparison of the sources in `run.json` with the present ones: prompts, materials, models and their files,
+//! and the judge's training data. It derives no verdict.
 
 use std::path::Path;
 
@@ -75,7 +75,8 @@ pub fn materials((dir, run): (&Path, &RunFile), given: &Spec, allow_files: bool)
     Ok(found)
 }
 
-/// The copy of a material: its name and its hash. What has no copy is read only where files outside are allowed.
+/// The copy of a material: its name and its hash. Materials without a copy are read only where files outside
+/// are allowed.
 fn copied(
     (dir, run): (&Path, &RunFile),
     material: &Material,
@@ -101,14 +102,15 @@ fn copied(
         return Ok(missing.map(|at| Difference::new(&at, &what, NOTHING, "a copy")).into_iter().collect());
     };
     let here = match kept::sha256_now(&at) {
-        // What was too large for a copy is the user's own, who may have links and anything else there.
+        // A material that was too large for a copy belongs to the user, who may have links and anything else
+        // there.
         Err(_) if name.is_none() => return Ok(Vec::new()),
         here => here?,
     };
     Ok(unlike(&format!("the sha256 of what `{flag}` names"), sha256, &here).into_iter().collect())
 }
 
-/// What `run.json` says of the models against its own signature, which names them too.
+/// Compares the models of `run.json` with its own signature, which names them too.
 pub fn names(run: &RunFile) -> Vec<Difference> {
     let mut found = Vec::new();
     if run.origin.models.is_empty() && run.signature.get("sha256").is_some_and(|sha256| sha256.len() == 8) {
@@ -189,7 +191,7 @@ fn adapters(there: &ModelFiles, here: &ModelFiles) -> Vec<Difference> {
     files.map(about).collect()
 }
 
-/// What the judge was trained on of the input.
+/// Compares the overlap of the judge's training data with the input.
 pub fn training(there: &[Overlap], here: &[Overlap]) -> Option<Difference> {
     let text = |overlaps: &[Overlap]| match overlaps {
         [] => "nothing of it".into(),

@@ -1,5 +1,5 @@
-//! A line of `calls.jsonl`: one question to a model, and its answer. It holds all that a judge reads of an answer, so
-//! that verdicts can be derived again without the model.
+//! A line of `calls.jsonl`: one question to a model, and its answer. It holds every part of an answer that a
+//! judge reads, so that verdicts can be derived again without the model.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -23,26 +23,27 @@ pub struct CallLine {
     pub seg: Option<usize>,
     pub role: String,
     pub stage: String,
-    /// 0 the first time; then how often the question had been asked before, its answers being unusable.
+    /// 0 for the first attempt; then the number of earlier attempts at the question, whose answers were
+    /// unusable.
     #[serde(default, skip_serializing_if = "is_first")]
     pub attempt: usize,
-    /// Of the chat as JSON with a line end.
+    /// Hash of the chat as JSON with a line end.
     pub prompt_sha256: String,
     /// `None` where a run keeps only what its calls cost (`--calls off`).
     #[serde(flatten)]
     pub content: Option<Content>,
     pub finish: Finish,
-    /// Why there is no answer.
+    /// Error of a call without an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<llm::Error>,
-    /// What the judge made of the answer, where its method counts that.
+    /// The judge's outcome for the answer, where its method counts outcomes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
     pub usage: Usage,
     pub seconds: f64,
 }
 
-/// What was asked and what was said.
+/// Question and answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Content {
     pub chat: Chat,
@@ -50,7 +51,7 @@ pub struct Content {
     pub reply: String,
     #[serde(flatten)]
     pub spelled: Spelled,
-    /// The given continuations, where they were scored and nothing was asked.
+    /// The given continuations, where they were scored and no answer was generated.
     #[serde(rename = "weighed", default, skip_serializing_if = "Vec::is_empty")]
     pub scored: Vec<Continuation>,
 }
@@ -71,15 +72,15 @@ pub struct Continuation {
 pub struct Spelled {
     /// Ids.
     pub tokens: Vec<u32>,
-    /// What each token writes; one that is part of a character writes U+FFFD.
+    /// The text of each token; one that is part of a character writes U+FFFD.
     pub pieces: Vec<String>,
     /// Natural log of the model's probability of each token, over the whole vocabulary.
     #[serde(deserialize_with = "logprobs")]
     pub logprobs: Vec<f64>,
-    /// The same among the tokens that the form allowed; empty where it allowed everything.
+    /// Log-probabilities among the tokens that the form allowed; empty where it allowed everything.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "logprobs")]
     pub masked_logprobs: Vec<f64>,
-    /// Whether the text carries no signal of the model: see [`llm::is_chance`].
+    /// True if the text carries no signal of the model: see [`llm::is_chance`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_chance: bool,
 }
@@ -131,13 +132,14 @@ impl CallLine {
         }
     }
 
-    /// The same call without what was asked and said.
+    /// Drops question and answer.
     #[must_use]
     pub fn without_content(self) -> Self {
         Self { content: None, ..self }
     }
 
-    /// Whether it is a call as a run writes it: its prompt has the hash that it names, and its columns are of one length.
+    /// Returns true if the call has the form in which a run writes it: its prompt has the hash that it names,
+    /// and its columns are of one length.
     #[must_use]
     pub fn is_intact(&self) -> bool {
         self.content.as_ref().is_none_or(|content| {
@@ -164,7 +166,7 @@ impl Content {
         columns.into_iter().find(|spelled| !spelled.is_even())
     }
 
-    /// The answer for readers: the values of a probe stands in numbers, and those of the text beside it lead to no score.
+    /// The answer for display: that of a probe in numbers, since the text beside it leads to no score.
     #[must_use]
     pub fn shown(&self) -> &str {
         if self.scored.iter().any(|scored| scored.reading.is_some()) {
@@ -196,7 +198,7 @@ impl Spelled {
         pieces.len() == n && logprobs.len() == n && (masked_logprobs.is_empty() || masked_logprobs.len() == n)
     }
 
-    /// The tokens, but for how each came into the answer, which no judge asks.
+    /// The tokens, except how each came into the answer, which no judge reads.
     #[must_use]
     pub fn tokens(&self) -> Vec<Token> {
         let at = |values: &[f64], i: usize| values.get(i).copied();

@@ -1,5 +1,5 @@
-//! The file of calls: appending, streaming, compression, and truncation when a run is resumed. The format of a line
-//! is in `call`.
+//! The file of calls: appending, streaming, compression, and truncation when a run is resumed. The format of
+//! a line is in `call`.
 
 use std::{
     collections::BTreeMap,
@@ -33,16 +33,16 @@ const COMPRESSED: &str = "calls.jsonl.zst";
 /// The level of compression: zstd's own default.
 const LEVEL: i32 = 3;
 
-/// What is kept of calls.
+/// Retention of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CallRetention {
-    /// Everything, in `calls.jsonl`.
+    /// All calls, in `calls.jsonl`.
     #[default]
     Plain,
-    /// Everything, in `calls.jsonl.zst`.
+    /// All calls, in `calls.jsonl.zst`.
     Zstd,
-    /// What each call cost, without its text: what a summary needs.
+    /// The cost of each call, without its text: the input of a summary.
     Off,
 }
 
@@ -52,7 +52,7 @@ impl CallRetention {
     }
 }
 
-/// Where calls may be; only one of them is there.
+/// Paths of the file of calls; only one of them exists.
 pub const PLACES: [&str; 2] = [PLAIN, COMPRESSED];
 
 /// The file of calls of a folder; `None` where there is none.
@@ -105,15 +105,15 @@ impl<W: Write> Calls<W> {
     }
 }
 
-/// How many times its own size a compressed file of calls may unpack to. A call keeps some 150 bytes (hashes, figures,
-/// the answer) however often its prompt was there before; this allows for prompts of 600 KB.
+/// Largest ratio of unpacked to packed size of a file of calls. A call takes some 150 bytes (hashes, figures,
+/// the answer) even if its prompt is a repetition; this allows for prompts of 600 KB.
 const MAX_RATIO: u64 = 4000;
 
-/// Goes through the whole lines of a file of calls. Returns whether the file ends with a line, or a frame, that was cut
-/// off while it was being written.
+/// Goes through the whole lines of a file of calls. Returns whether the file ends with a line, or a frame,
+/// that was cut off while it was being written.
 ///
 /// # Errors
-/// When the file cannot be read or unpacks to more than it may, and what `visit` returns.
+/// When the file cannot be read or unpacks to more than the limit, and the errors of `visit`.
 fn each_line(path: &Path, mut visit: impl FnMut(usize, &[u8]) -> io::Result<()>) -> io::Result<bool> {
     let file = files::open_own(path)?;
     let is_compressed = path.extension().is_some_and(|ending| ending == "zst");
@@ -141,12 +141,12 @@ fn each_line(path: &Path, mut visit: impl FnMut(usize, &[u8]) -> io::Result<()>)
     }
 }
 
-/// Whether a file, or one of its lines, has more bytes than are read.
+/// Returns true if a file, or one of its lines, has more bytes than are read.
 fn is_of_size(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|error| error.is::<packed::TooMuch>() || error.is::<text::NotText>())
 }
 
-/// What the summary needs of a call.
+/// The part of a call that a summary uses.
 #[derive(Deserialize)]
 pub(super) struct CallCost {
     pub group: String,
@@ -166,14 +166,14 @@ pub(super) struct CallCost {
     seconds: f64,
 }
 
-/// What a run's calls come to: their cost, and a few questions that were asked.
+/// Totals of a run's calls: their cost, and a few of the questions.
 #[derive(Clone, Debug, Default)]
 pub struct Sums {
     pub cost: Cost,
     questions: BTreeMap<(String, String), Vec<(Place, Question)>>,
 }
 
-/// Where a question stands among all, whatever the order in which they were asked.
+/// Sort key of a question among all, whatever the order in which they were asked.
 type Place = (String, Option<usize>, usize, String);
 
 impl Sums {
@@ -224,8 +224,8 @@ impl Sums {
     }
 }
 
-/// Drops the calls of groups that are not among these, and sums up the rest. Where nothing is to be dropped, the file,
-/// which can be large, stays as it is; one that is kept in another way than is wanted now is converted.
+/// Drops the calls of groups that are not among these, and sums up the rest. Where nothing is to be dropped,
+/// the file, which can be large, is unchanged; one in another format than the requested one is converted.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -280,8 +280,8 @@ fn rewrite(from: &[&Path], to: &Path, wanted: impl Fn(&[u8]) -> bool) -> Result<
     })
 }
 
-/// Joins the calls of groups that each folder is to bring, in the first folder's way, and sums them up. A folder
-/// without any brings none.
+/// Joins the calls of groups that each folder is to bring, in the first folder's way, and sums them up. A
+/// folder without any brings none.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -314,8 +314,8 @@ pub fn join(dirs: &[PathBuf], bring: impl Fn(usize, &str) -> bool, out: &Path) -
     Ok(sums)
 }
 
-/// Goes through all calls of a folder with their line numbers; none where there is no file. Returns whether something
-/// stands behind the last whole line: one that was cut off while it was being written.
+/// Goes through all calls of a folder with their line numbers; none where there is no file. Returns whether
+/// something stands behind the last whole line: one that was cut off while it was being written.
 ///
 /// # Errors
 /// [`Error::Io`] when it cannot be read, [`Error::Damaged`] for a line that is not a call.
@@ -323,10 +323,10 @@ pub fn each(dir: &Path, mut visit: impl FnMut(usize, CallLine)) -> Result<bool, 
     each_parsed(dir, |number, call, _| visit(number, call))
 }
 
-/// As [`each`], with the bytes of each line.
+/// Goes through all calls of a folder, as [`each`] does, with the bytes of each line.
 ///
 /// # Errors
-/// As [`each`].
+/// The errors of [`each`].
 pub fn each_parsed<T: DeserializeOwned>(
     dir: &Path,
     mut visit: impl FnMut(usize, T, &[u8]),
@@ -353,7 +353,7 @@ pub fn each_parsed<T: DeserializeOwned>(
 /// Goes through what the calls of a folder were about, without their texts.
 ///
 /// # Errors
-/// As [`each`].
+/// The errors of [`each`].
 pub(super) fn each_place(dir: &Path, mut visit: impl FnMut(&CallCost)) -> Result<(), Error> {
     each_parsed(dir, |_, call, _| visit(&call)).map(drop)
 }
@@ -373,13 +373,13 @@ pub fn size(dir: &Path) -> Result<u64, Error> {
     Ok(bytes)
 }
 
-/// What to do about a call that cannot be read.
+/// Hint for a call that cannot be read.
 const DAMAGED: &str = "the run's command, given again, finds the line and judges again what it belongs to; its verdicts are the same";
 
-/// What all calls of a folder come to, those of unfinished groups among them.
+/// Totals of all calls of a folder, those of unfinished groups among them.
 ///
 /// # Errors
-/// As [`each`].
+/// The errors of [`each`].
 pub fn sums(dir: &Path) -> Result<Sums, Error> {
     let mut sums = Sums::default();
     each(dir, |_, call| sums.add(&call))?;
@@ -390,7 +390,7 @@ pub fn sums(dir: &Path) -> Result<Sums, Error> {
 /// recorded; none where there is no file of calls.
 ///
 /// # Errors
-/// As [`each`].
+/// The errors of [`each`].
 pub fn of_unit(dir: &Path, unit: &UnitKey) -> Result<Vec<CallLine>, Error> {
     let mut calls = Vec::new();
     each(dir, |_, call| {

@@ -1,5 +1,5 @@
-//! Checks that a folder has all calls of its verdicts: every record has the number of its unit's calls. It reads no
-//! answer.
+//! Checks that a folder has all calls of its verdicts: every record has the number of its unit's calls. It
+//! reads no answer.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -16,7 +16,7 @@ use super::{
     journal::{self, JOURNAL},
 };
 
-/// What a record says of its calls.
+/// Calls of a record.
 #[derive(Deserialize)]
 struct Told {
     system: String,
@@ -25,17 +25,17 @@ struct Told {
     n_calls: usize,
 }
 
-/// How often a unit was asked about.
+/// Number of questions about a unit.
 #[derive(Default)]
 struct Count {
     told: usize,
     there: usize,
 }
 
-/// Compares the calls of a folder with what its records say of them.
+/// Compares the calls of a folder with those that its records count.
 ///
-/// Questions about a whole group count for each of its units in part, so that only their number can be compared where
-/// there are any; elsewhere every unit must have its own, and no other ones.
+/// Questions about a whole group count for each of its units in part, so that only their number can be
+/// compared where there are any; elsewhere every unit must have its own, and no other ones.
 ///
 /// # Errors
 /// [`Error::CallsMissing`]; [`Error::Io`], [`Error::Damaged`].
@@ -69,7 +69,7 @@ pub fn check(dir: &Path) -> Result<(), Error> {
     Err(Error::CallsMissing { dir: dir.into(), there, told })
 }
 
-/// What a folder has verdicts on.
+/// Units with a verdict in a folder.
 pub struct JudgedUnits(HashSet<u64>);
 
 impl JudgedUnits {
@@ -86,7 +86,8 @@ impl JudgedUnits {
         Ok(Self(places))
     }
 
-    /// Whether there is a verdict on what a call was about, or on a part of its document where it was about a group.
+    /// Returns true if there is a verdict on the unit of a call, or on a part of its document for a call
+    /// about a group.
     #[must_use]
     pub fn has(&self, call: &CallCost) -> bool {
         self.0.contains(&place(&call.system, &call.doc, call.seg))

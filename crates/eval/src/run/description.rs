@@ -1,5 +1,5 @@
-//! `run.json`: what a run judges and with what, so that it can be repeated. It is written once, and again only
-//! when the run grows.
+//! `run.json`: the input and the configuration of a run, so that it can be repeated. It is written once, and
+//! again only when the run grows.
 
 use std::{
     collections::BTreeSet,
@@ -26,7 +26,7 @@ pub struct RunFile {
     pub signature: Signature,
     /// The command line that started the run.
     pub command: Vec<String>,
-    /// Where it was given: what relative paths in it start from.
+    /// Directory of the command: relative paths in it start there.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub directory: String,
     /// The command line that merged it from shards.
@@ -35,33 +35,34 @@ pub struct RunFile {
     /// `I/N`; `1/1` is the whole input.
     pub shard: String,
     pub input: InputId,
-    /// The positions in the input that were selected, from the first of each pair up to but not including the second;
-    /// `None` for all of them.
+    /// The positions in the input that were selected, from the first of each pair up to but not including the
+    /// second; `None` for all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selection: Option<Vec<[usize; 2]>>,
-    /// How many of the units are this shard's.
+    /// Number of the units of this shard.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<usize>,
-    /// Whether each segment of a document is judged, and written, as a group of its own.
+    /// True if each segment of a document is judged, and written, as a group of its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub apart: bool,
     #[serde(default)]
     pub origin: Origin,
-    /// What the judge was trained on of the input.
+    /// Overlap of the judge's training data with the input.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trained_on: Vec<Overlap>,
-    /// The systems in the order in which the input names them first; empty where an earlier version wrote the file.
+    /// The systems in the order in which the input names them first; empty where an earlier version wrote the
+    /// file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub systems: Vec<String>,
     /// All units of the whole input (other shards' too) in the order of `verdicts.jsonl`.
     pub units: Vec<DocUnits>,
 }
 
-/// Which input a run judges, and how much of it.
+/// Identity of a run's input, and the number of its segments.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputId {
     pub segments: usize,
-    /// How many of the segments were selected; `None` for all of them.
+    /// Number of selected segments; `None` for all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selected: Option<usize>,
     pub systems: usize,
@@ -79,8 +80,8 @@ pub struct DocUnits {
     pub segs: Vec<Option<usize>>,
 }
 
-/// The origin of a run's models, prompts and files, beyond the signature. Nothing here can move a score that the signature does
-/// not name.
+/// The origin of a run's models, prompts and files, beyond the signature. Nothing here can move a score
+/// without a difference in the signature.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     pub build: Build,
@@ -99,7 +100,7 @@ pub struct Origin {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
     pub version: String,
-    /// The commit that it was built from, where the build knew it.
+    /// The commit that it was built from, where the build recorded it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     pub features: Vec<String>,
@@ -116,8 +117,8 @@ pub struct Machine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processor: Option<String>,
     pub cores: usize,
-    /// The kernels that ran: `avx512`, `avx2` or `portable`, or a GPU and its set; those of a continued run's parts, separated
-    /// by `; `.
+    /// The kernels that ran: `avx512`, `avx2` or `portable`, or a GPU and its set; those of a continued run's
+    /// parts, separated by `; `.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kernels: String,
 }
@@ -128,21 +129,22 @@ pub struct ModelFiles {
     /// The roles that it plays; none for the model of all other roles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<String>,
-    /// As the command names it.
+    /// The name in the command.
     pub given: String,
     /// The card's name, or the file's stem.
     pub name: String,
-    /// Of the weights, whose first digits are in the signature: the GGUF file's, or of the list of all files read.
+    /// Hash of the weights, whose first digits are in the signature: the GGUF file's, or of the list of all
+    /// files read.
     pub sha256: String,
     /// The hub's commit, where the files came from one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// Where the card says that the files can be downloaded.
+    /// Download URLs of the files, from the card.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
     /// Every file that is read, the tokenizer's and the configuration's among them.
     pub files: Vec<NamedHash>,
-    /// Of the chat template, where it is not one of the model's own.
+    /// Hash of the chat template, where it is not one of the model's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_sha256: Option<String>,
     /// The adapter that it takes.
@@ -153,11 +155,11 @@ pub struct ModelFiles {
 /// An adapter and its files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdapterFiles {
-    /// As the command names it.
+    /// The name in the command.
     pub given: String,
     /// The folder's name.
     pub name: String,
-    /// Of the list of its files, whose first digits are in the signature.
+    /// Hash of the list of its files, whose first digits are in the signature.
     pub sha256: String,
     pub files: Vec<NamedHash>,
 }
@@ -174,12 +176,12 @@ pub struct NamedHash {
 pub struct Material {
     /// The flag or the method's option: `--prompts`, `calibration`.
     pub flag: String,
-    /// As the command names it.
+    /// The name in the command.
     pub given: String,
-    /// Where the run folder keeps a copy; `None` for what is too large.
+    /// Path of the copy in the run folder; `None` for files that are too large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
-    /// Of the file, or of the list of a folder's files with theirs.
+    /// Hash of the file, or of the list of a folder's files with theirs.
     pub sha256: String,
 }
 

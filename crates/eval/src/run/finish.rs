@@ -1,4 +1,5 @@
-//! Finishes a run: writes the journal's lines in verdict order, and the summary, with one line in memory at a time.
+//! Finishes a run: writes the journal's lines in verdict order, and the summary, with one line in memory at a
+//! time.
 
 use std::{
     io::{self, BufReader, Read as _},
@@ -18,7 +19,7 @@ use crate::{files, signature::Signature};
 pub const VERDICTS: &str = "verdicts.jsonl";
 pub const SUMMARY: &str = "summary.json";
 
-/// What verdicts come to, with the calls that led to them.
+/// Summary of verdicts, with the calls that led to them.
 ///
 /// # Errors
 /// [`Error::Io`], [`Error::Damaged`].
@@ -49,8 +50,9 @@ pub fn read_summary(dir: &Path) -> Option<Summary> {
     serde_json::from_slice(&files::read_own(&dir.join(SUMMARY)).ok()?).ok()
 }
 
-/// Writes `verdicts.jsonl` and `summary.json`. What is there already is not written again, nor a summary that differs
-/// from the one there only in the time that this process took: looking at a finished run changes nothing in it.
+/// Writes `verdicts.jsonl` and `summary.json`. Existing equal files are not written again, nor is a summary
+/// that differs from the existing one only in the time that this process took: opening a finished run changes
+/// nothing in it.
 ///
 /// # Errors
 /// [`Error::Io`], [`Error::Damaged`].
@@ -76,7 +78,7 @@ pub fn write(folder: &Folder, index: &Index, summary: Summary) -> Result<Summary
     Ok(summary)
 }
 
-/// Whether a file holds the verdicts of an index already, line by line.
+/// Returns true if a file holds the verdicts of an index already, line by line.
 fn is_there(path: &Path, index: &Index) -> Result<bool, Error> {
     let Ok(file) = files::open_own(path) else { return Ok(false) };
     let mut file = BufReader::with_capacity(1 << 18, file);

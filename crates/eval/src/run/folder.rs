@@ -43,7 +43,7 @@ impl Folder {
         self.dir.join(name)
     }
 
-    /// Whether nothing has been written to this file of it.
+    /// Returns true if nothing has been written to this file of it.
     #[must_use]
     pub fn is_blank(&self, name: &str) -> bool {
         std::fs::metadata(self.path(name)).map_or(true, |there| there.len() == 0)
@@ -63,8 +63,8 @@ impl Folder {
         &self.dir
     }
 
-    /// Replaces a whole file: whatever happens, what is there is either the old content or the new. A file that has
-    /// this content already is left alone.
+    /// Replaces a whole file atomically: it holds either the old content or the new. A file that has this
+    /// content already is left alone.
     ///
     /// # Errors
     /// [`Error::Io`].

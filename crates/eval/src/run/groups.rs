@@ -1,5 +1,5 @@
-//! Which segments are judged together, in which order their verdicts are written, and which shard judges
-//! them. It depends on the input and the seed alone, never on a model or a clock.
+//! Groups of segments that are judged together, the order of their verdicts, and their distribution over
+//! shards. Groups depend on the input and the seed alone, never on a model or a clock.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -34,7 +34,7 @@ const TOKENS_AROUND: usize = 64;
 pub struct Group {
     /// Positions in the input, in order.
     pub members: Arc<[usize]>,
-    /// Which of the members get a verdict, by their place in `members`; the others are context.
+    /// The members that get a verdict, by their place in `members`; the others are context.
     pub wanted: Vec<usize>,
     /// One of several groups of the same members, each of which wants another one of them ([`each_apart`]).
     pub is_apart: bool,
@@ -62,8 +62,8 @@ pub fn groups<S: Segments + ?Sized>(
     all.into_iter().map(group).filter(|group| !group.wanted.is_empty()).collect()
 }
 
-/// Makes each segment that gets a verdict a group of its own, with the same context, where the judge asks about each by
-/// itself ([`Judge::asks_apart`]): its verdict is written as soon as it is there.
+/// Makes each segment that gets a verdict a group of its own, with the same context, where the judge asks
+/// about each by itself ([`Judge::asks_apart`]): its verdict is written as soon as it is complete.
 #[must_use]
 pub fn each_apart(groups: Vec<Group>, judge: &Judge) -> Vec<Group> {
     if !judge.asks_apart {
@@ -77,7 +77,7 @@ pub fn each_apart(groups: Vec<Group>, judge: &Judge) -> Vec<Group> {
     groups.into_iter().flat_map(apart).collect()
 }
 
-/// Which segments get a verdict, alone or with others in one text, where these are selected.
+/// The segments that get a verdict, alone or with others in one text, where these are selected.
 #[must_use]
 pub fn judged<S: Segments + ?Sized>(
     segments: &S,
@@ -109,7 +109,8 @@ impl Group {
         self.members.iter().map(|&i| input.segment(i).map_err(Error::Input)).collect()
     }
 
-    /// What gets a verdict, in order: the wanted members, or the group as a whole as soon as one of them is wanted.
+    /// The units that get a verdict, in order: the wanted members, or the group as a whole as soon as one of
+    /// them is wanted.
     #[must_use]
     pub fn units<S: Segments + ?Sized>(&self, input: &S, unit: Unit) -> Vec<UnitKey> {
         let members = self.members.iter().map(|&i| input.outline(i));
@@ -136,14 +137,14 @@ impl Group {
         GroupId(digest[..8].iter().fold(0, |id, &byte| id << 8 | u64::from(byte)))
     }
 
-    /// Whether every member gets a verdict.
+    /// Returns true if every member gets a verdict.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.wanted.len() == self.members.len()
     }
 }
 
-/// What the calls of a group name it by: 16 hexadecimal digits.
+/// Id of a group in its calls: 16 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(u64);
 
@@ -232,7 +233,7 @@ pub struct Shard {
 /// The most parts of a run.
 const MAX_SHARDS: usize = 1_000_000;
 
-/// Why a text does not name a shard.
+/// Error of parsing a shard.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a shard\nhint: write `I/N`, with I from 1 to N: `1/3`, `2/3`, `3/3`; N is at most \
@@ -270,8 +271,8 @@ impl Shard {
     }
 }
 
-/// A quarter of the bytes, plus what surrounds each segment: good enough to balance shards, and the same on every
-/// machine.
+/// A quarter of the bytes, plus what surrounds each segment: good enough to balance shards, and the same on
+/// every machine.
 #[must_use]
 pub fn estimated_tokens<S: Segments + ?Sized>(segments: &S, group: &Group) -> usize {
     let shared_by = if group.is_apart { group.members.len() } else { 1 };

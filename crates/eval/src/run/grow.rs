@@ -1,4 +1,4 @@
-//! How a run folder may be continued: as the same run, with more units, with another shard, or with units that are
+//! Continuation of a run folder: as the same run, with more units, with another shard, or with units that are
 //! judged again. Anything else is an error that names the differences.
 
 use std::{collections::HashMap, path::Path};
@@ -18,16 +18,16 @@ use crate::{
     signature::{Difference, Signature},
 };
 
-/// The field of the signature that says that units without a verdict were asked again.
+/// Field of the signature for units without a verdict that were asked again.
 pub const RETRY: &str = "retry";
 
 /// The field of the signature with the language pairs.
 pub const PAIRS: &str = "pairs";
 
-/// What is to be done with a folder before its run goes on.
+/// Changes to a folder before its run goes on.
 #[derive(Debug, Default)]
 pub struct FolderState {
-    /// What `run.json` shall say; `None` where it says so already.
+    /// New content of `run.json`; `None` if it is unchanged.
     new: Option<RunFile>,
     /// The input is another than the folder's copy.
     has_grown: bool,
@@ -36,11 +36,11 @@ pub struct FolderState {
 }
 
 impl FolderState {
-    /// Compares what a folder holds with what is wanted now.
+    /// Compares a folder with the requested run.
     ///
     /// # Errors
-    /// [`Error::OtherSignature`], [`Error::OtherInput`], [`Error::OtherUnits`]; [`Error::NoRun`] when the folder has
-    /// a journal with verdicts but no `run.json`; [`Error::Io`], [`Error::Damaged`].
+    /// [`Error::OtherSignature`], [`Error::OtherInput`], [`Error::OtherUnits`]; [`Error::NoRun`] when the
+    /// folder has a journal with verdicts but no `run.json`; [`Error::Io`], [`Error::Damaged`].
     pub fn of(folder: &Folder, wanted: RunFile, task: &Task<'_>, config: &RunConfig) -> Result<Self, Error> {
         let there = match RunFile::read(folder.dir()) {
             Ok(there) => there,
@@ -68,7 +68,7 @@ impl FolderState {
         Ok(Self { new: is_new.then_some(new), has_grown, asks_again })
     }
 
-    /// Writes what has changed. The journal must have been taken up before, so that nothing stands there that the new
+    /// Writes the changes. The journal must have been resumed before, so that it holds no units that the new
     /// description does not cover.
     ///
     /// # Errors
@@ -115,9 +115,10 @@ fn kernels_of_parts(earlier: &str, now: &str) -> String {
     if earlier.is_empty() { now.to_owned() } else { format!("{earlier}; {now}") }
 }
 
-/// Whether the signatures are the same but for asking again, which is new. Any other difference is refused.
+/// Returns true if the signatures differ only in asking again, which is new; false if they are equal. Any
+/// other difference is an error.
 fn same_signature(folder: &Folder, there: &Signature, here: &Signature) -> Result<bool, Error> {
-    // Older runs did not sign their language pairs, and their input says them.
+    // Older runs did not sign their language pairs, which their input has.
     let is_new = |d: &Difference| d.key == PAIRS && d.there.is_none();
     let differences: Vec<Difference> = here.differences(there).into_iter().filter(|d| !is_new(d)).collect();
     let asks_again = differences.iter().any(|d| d.key == RETRY && d.there.is_none());
@@ -128,8 +129,8 @@ fn same_signature(folder: &Folder, there: &Signature, here: &Signature) -> Resul
     Err(Error::OtherSignature { dir: folder.dir().into(), differences: lines.concat() })
 }
 
-/// Checks that the verdicts so far would be the same on the new input: that every group of the old one is in the new
-/// one too, segment by segment, and that none of its units has been left out.
+/// Checks that the verdicts so far would be the same on the new input: that every group of the old one is in
+/// the new one too, segment by segment, and that none of its units has been left out.
 fn keeps_units(
     folder: &Folder,
     there: &RunFile,

@@ -1,6 +1,6 @@
-//! Health checks for degenerate verdicts: identical scores, implausible spans, scores that contradict the errors,
-//! explanations copied from the prompt or about another language. They read a run's records, call no model and change
-//! no verdict.
+//! Health checks for degenerate verdicts: identical scores, implausible spans, scores that contradict the
+//! errors, explanations copied from the prompt or about another language. They read a run's records, call no
+//! model and change no verdict.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -21,12 +21,13 @@ const LEAST: usize = 8;
 /// The least positive ones for a warning: one or two are isolated mistakes.
 const LEAST_FOUND: usize = 3;
 
-/// Verdicts alike. On WMT23, the most frequent score is that of 27% of the segments for annotators in en-de (21% in
-/// zh-en), of 46% for GPT-4 under GEMBA-MQM in zh-en, and of 78% for the best system there; no annotator gives more
-/// than 40% of the segments the same number of errors.
+/// Verdicts alike. On WMT23, the most frequent score is that of 27% of the segments for annotators in en-de
+/// (21% in zh-en), of 46% for GPT-4 under GEMBA-MQM in zh-en, and of 78% for the best system there; no
+/// annotator gives more than 40% of the segments the same number of errors.
 const ALIKE: f64 = 0.8;
 
-/// The share without errors that no good judge of good translations reached; short and easy texts have few errors.
+/// The share without errors that no good judge of good translations reached; short and easy texts have few
+/// errors.
 const UNMARKED: f64 = 0.9;
 
 /// Spans that are a single letter or end inside a word: below 1% for WMT23's annotators.
@@ -38,20 +39,22 @@ const REPEATED: f64 = 0.05;
 /// Units whose quality contradicts their errors.
 const CONTRADICTORY: f64 = 0.1;
 
-/// Explanations copied from the prompt. A short one can be right for two segments, so the threshold is not lower.
+/// Explanations copied from the prompt. A short one can be right for two segments, so the threshold is not
+/// lower.
 const COPIED: f64 = 0.1;
 
 /// Explanations that name another language, which no text gives a reason for.
 const FOREIGN: f64 = 0.05;
 
-/// A quality from here on contradicts errors that lose the meaning: on the scale that the prompts print, 66 is
-/// "most meaning preserved" and 100 is perfect.
+/// A quality from here on contradicts errors that lose the meaning: on the scale that the prompts print, 66
+/// is "most meaning preserved" and 100 is perfect.
 const GOOD_QUALITY: f64 = 80.0;
 
-/// A quality up to here contradicts a text without major errors: 33 is "some meaning preserved" on that scale.
+/// A quality up to here contradicts a text without major errors: 33 is "some meaning preserved" on that
+/// scale.
 const POOR_QUALITY: f64 = 33.0;
 
-/// As many major errors as weigh what a critical one does under the weights of GEMBA.
+/// Number of major errors that weigh as much as a critical one under the weights of GEMBA.
 const MANY_MAJOR: usize = 5;
 
 /// A check of a run's verdicts.
@@ -74,7 +77,7 @@ pub enum HealthCheck {
     RepeatedError,
     /// Explanations that stand in the prompt of another unit, quoted words apart: those of a shot.
     CopiedExplanation,
-    /// Explanations that speak of a text in a language which is neither source nor target.
+    /// Explanations about a text in a language which is neither source nor target.
     ForeignLanguage,
 }
 
@@ -142,8 +145,8 @@ impl Finding {
     }
 }
 
-/// Runs all checks on the records of a run. Checks without data are left out: without quality scores there is no
-/// finding about them. `questions` are some of the run's prompts, which a judge may have copied from.
+/// Runs all checks on the records of a run. Checks without data are left out: without quality scores there is
+/// no finding about them. `questions` are some of the run's prompts, which a judge may have copied from.
 #[must_use]
 pub fn findings(records: &[Record], questions: &[Question]) -> Vec<Finding> {
     let mut checks = HealthChecks::new(questions);
@@ -160,7 +163,7 @@ pub struct HealthChecks<'a> {
     names: explanations::Names,
     n_scored: usize,
     names_errors: bool,
-    /// Whether the quality differs from the score; otherwise it is counted as the score.
+    /// True if the quality differs from the score; otherwise it is counted as the score.
     quality_is_apart: bool,
     scores: Frequencies,
     qualities: Frequencies,
@@ -169,7 +172,7 @@ pub struct HealthChecks<'a> {
     counts_of: BTreeMap<HealthCheck, Count>,
 }
 
-/// How many were positive, of how many, and the first of them.
+/// Number of positive cases, number of all cases, and an example.
 #[derive(Default)]
 struct Count {
     found: usize,
@@ -224,7 +227,7 @@ impl<'a> HealthChecks<'a> {
         }
     }
 
-    /// Counts one unit, error or explanation; it is positive if there is a text, which says where.
+    /// Counts one unit, error or explanation; it is positive if there is a text, its description.
     fn count(&mut self, check: HealthCheck, record: &Record, text: Option<String>) {
         let count = self.counts_of.entry(check).or_default();
         count.of += 1;
@@ -257,7 +260,7 @@ impl<'a> HealthChecks<'a> {
     }
 }
 
-/// How often each value occurred.
+/// Number of occurrences of each value.
 #[derive(Default)]
 struct Frequencies {
     counts: HashMap<u64, usize>,
@@ -285,7 +288,7 @@ fn finding(check: HealthCheck, found: usize, of: usize) -> Finding {
     Finding { check, found, of, warning, value: None, example: None }
 }
 
-/// What contradicts a unit's quality score.
+/// The contradiction between a unit's quality score and its errors, in words; `None` if there is none.
 fn contradiction(record: &Record, quality: f64) -> Option<String> {
     let count = |severity: Severity| record.errors.iter().filter(|e| e.severity == severity).count();
     let (critical, major) = (count(Severity::Critical), count(Severity::Major));

@@ -1,4 +1,5 @@
-//! The copy of the input in a run folder, with which the folder alone suffices to verify, repeat and continue the run. Shards other than the first leave it out: the merged folder has it.
+//! The copy of the input in a run folder, with which the folder alone suffices to verify, repeat and continue
+//! the run. Shards other than the first leave it out: the merged folder has it.
 
 use std::{
     io::{BufRead, BufReader},
@@ -34,8 +35,8 @@ pub fn keep(dir: &Path, segments: &Corpus, shard: Shard) -> Result<(), Error> {
     })
 }
 
-/// Copies what one run folder keeps of its input, and of the files that its command names, into another. What is copied
-/// is what its `run.json` says, hash by hash, and no link is followed.
+/// Copies the input that one run folder keeps, and the files that its command names, into another. The copied
+/// files are those of its `run.json`, hash by hash, and no link is followed.
 ///
 /// # Errors
 /// [`Error::Io`], [`Error::Damaged`].
@@ -49,8 +50,8 @@ pub fn carry_over(from: &Path, run: &RunFile, to: &Path) -> Result<(), Error> {
 /// The input of a run and what was selected from it, as the folder keeps them; `None` where it keeps no copy.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Damaged`] for a line that is no segment, [`Error::DamagedFile`] for a copy that is not what
-/// `run.json` says.
+/// [`Error::Io`]; [`Error::Damaged`] for a line that is no segment, [`Error::DamagedFile`] for a copy whose
+/// hash differs from that in `run.json`.
 pub fn read(dir: &Path, run: &RunFile) -> Result<Option<(Corpus, Selection)>, Error> {
     let path = dir.join(INPUT);
     if !path.exists() {

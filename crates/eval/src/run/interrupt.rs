@@ -1,5 +1,5 @@
-//! A lock on the files of a run, which a signal handler takes before it ends the process, so that every line is
-//! complete. It catches no signal itself.
+//! A lock on the files of a run, which a signal handler takes before it ends the process, so that every line
+//! is complete. It catches no signal itself.
 
 use std::{
     fmt,

@@ -1,5 +1,6 @@
-//! The journal: each group's records are appended and flushed as soon as it is judged, so that an interrupted run can
-//! continue. `verdicts.jsonl` is the ordered copy. A checksum at the end of each line detects edits and disk faults.
+//! The journal: each group's records are appended and flushed as soon as it is judged, so that an interrupted
+//! run can continue. `verdicts.jsonl` is the ordered copy. A checksum at the end of each line detects edits
+//! and disk faults.
 
 use std::{
     collections::HashSet,
@@ -55,8 +56,8 @@ impl<W: Write> Journal<W> {
 }
 
 impl Journal {
-    /// Checks that the open files are still those in the folder: writes to the files of a removed folder succeed and
-    /// are lost.
+    /// Checks that the open files are still those in the folder: writes to the files of a removed folder
+    /// succeed and are lost.
     ///
     /// # Errors
     /// [`Error::Gone`].
@@ -71,7 +72,7 @@ impl Journal {
         Err(Error::Gone(self.path.parent().unwrap_or(&self.path).into()))
     }
 
-    /// Of the records. Unit: bytes.
+    /// Size of the records. Unit: bytes.
     ///
     /// # Errors
     /// [`Error::Append`].
@@ -194,11 +195,11 @@ pub struct Index {
     journals: Vec<(PathBuf, File)>,
     /// By the number of the unit.
     lines: Vec<Option<At>>,
-    /// Whether several journals have the same verdict on a unit.
+    /// True if several journals have the same verdict on a unit.
     pub is_shared: bool,
     /// The first unit on which two journals have different verdicts, and these.
     pub apart: Option<(usize, [PathBuf; 2])>,
-    /// Whether a journal ends in an incomplete line.
+    /// True if a journal ends in an incomplete line.
     pub is_torn: bool,
 }
 
@@ -220,7 +221,8 @@ impl Index {
         })
     }
 
-    /// As [`Index::add`], but skips lines about other units and returns their line numbers.
+    /// Adds a journal as [`Index::add`] does, but skips lines about other units and returns their line
+    /// numbers.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Damaged`].
@@ -263,13 +265,13 @@ impl Index {
         Ok(())
     }
 
-    /// Whether there is a verdict on this unit.
+    /// Returns true if there is a verdict on this unit.
     #[must_use]
     pub fn has(&self, unit: usize) -> bool {
         self.lines[unit].is_some()
     }
 
-    /// How many units have a verdict.
+    /// Number of units with a verdict.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lines.iter().flatten().count()
@@ -308,18 +310,18 @@ impl Index {
 enum Line {
     /// A journal's: records with checksums.
     Journal,
-    /// Those of `verdicts.jsonl`.
+    /// The lines of `verdicts.jsonl`.
     Plain,
-    /// The same in a file that the user names, which may be a link or a pipe.
+    /// Those lines in a file that the user names, which may be a link or a pipe.
     Named,
 }
 
 /// The end of a file of lines.
 #[derive(Clone, Copy, Debug, Default)]
 struct End {
-    /// Of the whole file. Unit: bytes.
+    /// Size of the whole file. Unit: bytes.
     size: u64,
-    /// Whether the last line is incomplete, because writing it was interrupted.
+    /// True if the last line is incomplete, because writing it was interrupted.
     is_torn: bool,
 }
 
@@ -400,7 +402,7 @@ pub fn verdicts(path: &Path) -> Result<Vec<(Record, String)>, Error> {
 /// Goes through the records of a journal, one in memory at a time.
 ///
 /// # Errors
-/// As [`records`], and what `visit` returns.
+/// The errors of [`records`], and what `visit` returns.
 pub fn each_record(path: &Path, mut visit: impl FnMut(Record) -> Result<(), Error>) -> Result<(), Error> {
     each_line(path, Line::Journal, |number, _, json| visit(parse(Line::Journal, path, number, json)?))
         .map(drop)
@@ -409,7 +411,7 @@ pub fn each_record(path: &Path, mut visit: impl FnMut(Record) -> Result<(), Erro
 /// Goes through the records of a `verdicts.jsonl`, one in memory at a time.
 ///
 /// # Errors
-/// As [`verdicts`], and what `visit` returns.
+/// The errors of [`verdicts`], and what `visit` returns.
 pub fn each_verdict(path: &Path, mut visit: impl FnMut(Record) -> Result<(), Error>) -> Result<(), Error> {
     each_line(path, Line::Plain, |number, _, json| visit(parse(Line::Plain, path, number, json)?)).map(drop)
 }
@@ -417,7 +419,7 @@ pub fn each_verdict(path: &Path, mut visit: impl FnMut(Record) -> Result<(), Err
 /// Goes through the records of a file of verdicts that the user names, one in memory at a time.
 ///
 /// # Errors
-/// As [`verdicts`], and what `visit` returns.
+/// The errors of [`verdicts`], and what `visit` returns.
 pub fn each_named(path: &Path, mut visit: impl FnMut(Record) -> Result<(), Error>) -> Result<(), Error> {
     each_line(path, Line::Named, |number, _, json| visit(parse(Line::Named, path, number, json)?)).map(drop)
 }
@@ -425,7 +427,7 @@ pub fn each_named(path: &Path, mut visit: impl FnMut(Record) -> Result<(), Error
 /// Goes through the records of a journal as something that is made of their JSON.
 ///
 /// # Errors
-/// As [`each_record`].
+/// The errors of [`each_record`].
 pub(super) fn each_json<T: serde::de::DeserializeOwned>(
     path: &Path,
     mut visit: impl FnMut(T) -> Result<(), Error>,

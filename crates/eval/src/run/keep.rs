@@ -9,16 +9,16 @@ use super::{Record, folder::json_lines};
 /// The files of the sources that are kept: their text, and a list with their difficulties.
 pub const SOURCES: [&str; 2] = ["kept.txt", "kept.jsonl"];
 
-/// Which sources are kept.
+/// Selection of the sources to keep.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Keep {
     /// This share of the rated sources, 0 to 100 percent, rounded up; of equally hard ones the first.
     Hardest(f64),
-    /// Those of this difficulty and above.
+    /// Sources of this difficulty and above.
     From(f64),
 }
 
-/// Why a text does not say which sources to keep.
+/// Error for a text that does not select the sources to keep.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is neither a share nor a difficulty\nhint: `20%` keeps the hardest fifth of the sources, `7` those \
@@ -48,8 +48,8 @@ pub struct Kept {
 }
 
 impl Keep {
-    /// Chooses among the sources of these records, which stand in verdict order. A source that several systems
-    /// translated counts once.
+    /// Chooses among the sources of these records, which stand in verdict order. A source that several
+    /// systems translated counts once.
     #[must_use]
     pub fn choose(self, records: &[Record]) -> Kept {
         let (rated, unrated) = sources(records);

@@ -20,17 +20,17 @@ const MOST: u64 = 512;
 pub struct Lock(File);
 
 impl Lock {
-    /// Locks a folder and writes into the lock file who holds it. A folder whose file of the name `written` is locked
-    /// too is held, whatever became of its lock file.
+    /// Locks a folder and writes the holder into the lock file. A folder whose file of the name `written` is
+    /// locked too is held, even if its lock file was removed.
     ///
     /// # Errors
-    /// [`Error::Locked`] when another process holds it, [`Error::Unlockable`] where the file system has no locks, and
-    /// [`Error::Io`], for a lock file that is a link among others.
+    /// [`Error::Locked`] when another process holds it, [`Error::Unlockable`] where the file system has no
+    /// locks, and [`Error::Io`], for a lock file that is a link among others.
     pub fn take(dir: &Path, written: &str) -> Result<Self, Error> {
         Self::take_by((dir, written), File::try_lock)
     }
 
-    /// As [`Lock::take`], with another way to lock a file.
+    /// Locks a folder as [`Lock::take`] does, with another way to lock a file.
     fn take_by(
         (dir, written): (&Path, &str),
         lock: impl Fn(&File) -> Result<(), TryLockError>,
@@ -61,11 +61,11 @@ impl Lock {
 }
 
 impl Lock {
-    /// Locks a file of a locked folder itself, so that the folder stays held when its lock file is removed. `None`
-    /// where a lock would keep this process from writing to the file.
+    /// Locks a file of a locked folder itself, so that the folder stays held when its lock file is removed.
+    /// `None` where a lock would keep this process from writing to the file.
     ///
     /// # Errors
-    /// As [`Lock::take`].
+    /// The errors of [`Lock::take`].
     pub fn of_file(path: &Path) -> Result<Option<Self>, Error> {
         if !cfg!(unix) {
             return Ok(None);
@@ -91,8 +91,8 @@ impl Drop for Lock {
     }
 }
 
-/// Whether a process holds a folder's lock now, or that of its file of the name `written`, as far as this machine can
-/// tell.
+/// Returns true if a process holds a folder's lock now, or that of its file of the name `written`, as far as
+/// this machine can detect.
 #[must_use]
 pub fn is_held(dir: &Path, written: &str) -> bool {
     is_locked(&dir.join(LOCK)) || is_locked(&dir.join(written))
@@ -103,7 +103,7 @@ fn is_locked(path: &Path) -> bool {
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
-/// Who holds a lock file and since when, in words.
+/// The holder of a lock file and the time of locking, in words.
 fn holder(file: &mut File) -> String {
     let mut said = String::new();
     let _ = file.take(MOST).read_to_string(&mut said); // a holder that said nothing is still one
@@ -127,7 +127,7 @@ pub fn host() -> String {
         .unwrap_or_else(|| "unknown".into())
 }
 
-/// The kind of file system that a folder is on, where the platform tells: `nfs4`, `ext4`.
+/// The kind of file system that a folder is on, where the platform provides it: `nfs4`, `ext4`.
 fn file_system(dir: &Path) -> String {
     let dir = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.into());
     let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();

@@ -1,5 +1,5 @@
-//! The run folder's copies of files that its command names: their paths, and whether their hashes are those in
-//! `run.json`.
+//! The run folder's copies of files that its command names: their paths, and the check of their hashes
+//! against `run.json`.
 
 use std::{
     fmt::Write as _,
@@ -23,7 +23,7 @@ pub const MATERIALS: &str = "materials";
 /// A folder of more files than this is hashed and not copied.
 pub const MOST_FILES: usize = 2000;
 
-/// Where the copy of a material is; `None` where the folder keeps none, as in shards other than the first.
+/// Path of a material's copy; `None` where the folder keeps none, as in shards other than the first.
 ///
 /// # Errors
 /// [`Error::Io`] for a copy that would be elsewhere than in the folder of copies.
@@ -36,17 +36,17 @@ pub fn place(dir: &Path, material: &Material) -> Result<Option<PathBuf>, Error> 
 /// The copy of what a flag or an option names; `None` where the folder keeps none.
 ///
 /// # Errors
-/// As [`place`].
+/// The errors of [`place`].
 pub fn copy_of(dir: &Path, run: &RunFile, flag: &str) -> Result<Option<PathBuf>, Error> {
     let material = run.origin.materials.iter().find(|material| material.flag == flag);
     Ok(material.map(|material| place(dir, material)).transpose()?.flatten())
 }
 
-/// Writes copies into a run folder. One that is there already is left alone, and what a killed process left unfinished
-/// goes: it would count as a file of the material.
+/// Writes copies into a run folder. An existing copy is left alone, and unfinished files of a killed process
+/// are removed: they would count as files of the material.
 ///
 /// # Errors
-/// As [`place`], and files that cannot be written.
+/// The errors of [`place`], and files that cannot be written.
 pub fn keep(dir: &Path, copies: &[Copy]) -> Result<(), Error> {
     discard_unfinished(dir)?;
     for Copy { name, bytes } in copies {
@@ -66,7 +66,7 @@ fn discard_unfinished(dir: &Path) -> Result<(), Error> {
 /// The path of a copy, with the folders that it needs.
 ///
 /// # Errors
-/// As [`place`], and folders that cannot be made.
+/// The errors of [`place`], and folders that cannot be made.
 fn made(dir: &Path, name: &str) -> Result<PathBuf, Error> {
     let path = within(dir, name)?;
     if let Some(parent) = Path::new(name).parent().and_then(Path::to_str) {
@@ -87,7 +87,7 @@ fn within(dir: &Path, name: &str) -> Result<PathBuf, Error> {
 /// The files of a material, by their paths in it, with the SHA-256 of each; a file has the empty path.
 ///
 /// # Errors
-/// [`Error::Io`]: links and whatever else is no plain file are refused.
+/// [`Error::Io`]: links and other files that are not plain.
 fn hashed(path: &Path) -> Result<Vec<(PathBuf, String)>, Error> {
     let names = if path.is_dir() { files::list(path, 2 * MOST_FILES)? } else { vec![PathBuf::new()] };
     let sha256 = |name: PathBuf| {
@@ -108,7 +108,8 @@ fn hash(mut file: File) -> io::Result<String> {
     }
 }
 
-/// The SHA-256 that `run.json` has of a material: that of a file, or of the list of a folder's files with theirs.
+/// The SHA-256 that `run.json` has of a material: that of a file, or of the list of a folder's files with
+/// theirs.
 #[must_use]
 pub fn sha256(files: &[(PathBuf, String)]) -> String {
     if let [(name, sha256)] = files
@@ -126,7 +127,7 @@ pub fn sha256(files: &[(PathBuf, String)]) -> String {
 /// The SHA-256 of a file, or of a folder, as it is now.
 ///
 /// # Errors
-/// As [`place`].
+/// The errors of [`place`].
 pub fn sha256_now(path: &Path) -> Result<String, Error> {
     Ok(sha256(&hashed(path)?))
 }
@@ -134,7 +135,7 @@ pub fn sha256_now(path: &Path) -> Result<String, Error> {
 /// Copies the materials of one run folder into another.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Changed`] for a copy that is not what `run.json` says.
+/// [`Error::Io`]; [`Error::Changed`] for a copy whose hash differs from that in `run.json`.
 pub fn carry_over(from: &Path, materials: &[Material], to: &Path) -> Result<(), Error> {
     discard_unfinished(to)?;
     for material in materials {

@@ -1,5 +1,5 @@
-//! Joins the folders of shards into one: the same `verdicts.jsonl` as an unsharded run, byte for byte. Shards may
-//! have different counts, may overlap where they agree, and need not be complete if that is allowed.
+//! Joins the folders of shards into one: the same `verdicts.jsonl` as an unsharded run, byte for byte. Shards
+//! may have different counts, may overlap where they agree, and need not be complete if that is allowed.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -18,31 +18,31 @@ use super::{
     units::Units,
 };
 
-/// Whether units may be missing.
+/// Treatment of missing units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Need {
     #[default]
     Everything,
-    /// What is there; the merged folder can be continued.
+    /// Merge the existing units; the merged folder can be continued.
     WhatIsThere,
 }
 
-/// What came of a merge.
+/// Result of a merge.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Merged {
     pub outcome: Outcome,
-    /// What no folder has, in words; `None` when nothing is missing.
+    /// The units that are in no folder, in words; `None` when nothing is missing.
     pub missing: Option<String>,
 }
 
 /// Joins shards into the folder `out`.
 ///
 /// # Errors
-/// [`Error::DifferentRuns`] when signatures or inputs differ, [`Error::Contradiction`] when two folders hold different
-/// verdicts on the same unit, [`Error::Incomplete`] when some unit is in none although everything is needed,
-/// [`Error::CallsMissing`] when a folder has not all calls that its verdicts tell of, [`Error::NoInput`] when no folder has
-/// the copy of the input, [`Error::Changed`],
-/// [`Error::Io`], [`Error::Damaged`].
+/// [`Error::DifferentRuns`] when signatures or inputs differ, [`Error::Contradiction`] when two folders hold
+/// different verdicts on the same unit, [`Error::Incomplete`] when some unit is in none although everything
+/// is needed, [`Error::CallsMissing`] when a folder has not all calls that its verdicts count,
+/// [`Error::NoInput`] when no folder has the copy of the input, [`Error::Changed`], [`Error::Io`],
+/// [`Error::Damaged`].
 pub fn merge(dirs: &[PathBuf], out: &Path, command: &[String], need: Need) -> Result<Merged, Error> {
     let Some(first_dir) = dirs.first() else { return Err(Error::NoRun(out.into())) };
     let first = &RunFile::read(first_dir)?;
@@ -131,7 +131,7 @@ fn without_calls(dirs: &[PathBuf]) -> Result<Option<Error>, Error> {
     Ok(None)
 }
 
-/// The folders that keep a copy of the input, which each must hold what `run.json` says.
+/// The folders that keep a copy of the input, which each must match its `run.json`.
 fn keepers(dirs: &[PathBuf]) -> Result<Vec<(&Path, RunFile)>, Error> {
     let mut keepers = Vec::new();
     for dir in dirs {
@@ -154,8 +154,8 @@ fn state(folder: &Folder, first: &RunFile, command: &[String]) -> Result<(), Err
     folder.write(RUN, &json_lines(std::slice::from_ref(&merged)))
 }
 
-/// Of each group that has calls, the first folder with calls and verdicts, and true; or else the first with calls
-/// alone, as a process leaves them that is killed between the two.
+/// Of each group that has calls, the first folder with calls and verdicts, and true; or else the first with
+/// calls alone, as a process leaves them that is killed between the two.
 fn bringers(dirs: &[PathBuf]) -> Result<HashMap<GroupId, (usize, bool)>, Error> {
     let mut bringer: HashMap<GroupId, (usize, bool)> = HashMap::new();
     for (at, dir) in dirs.iter().enumerate() {

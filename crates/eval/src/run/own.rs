@@ -1,5 +1,5 @@
-//! The run's own files in a run folder: other commands' results do not overwrite them, and temporary files of killed
-//! processes beside them are removed.
+//! The run's own files in a run folder: other commands' results do not overwrite them, and temporary files of
+//! killed processes beside them are removed.
 
 use std::path::{Path, PathBuf};
 
@@ -20,8 +20,8 @@ use crate::files;
 const NAMES: [&str; 10] =
     [RUN, JOURNAL, PLACES[0], PLACES[1], VERDICTS, SUMMARY, INPUT, LOCK, keep::SOURCES[0], keep::SOURCES[1]];
 
-/// The run folder of which a path names a file that the run writes or reads; `None` for any other path. Links are
-/// followed. `new`: a folder that a run is about to be written to.
+/// The run folder of which a path names a file that the run writes or reads; `None` for any other path. Links
+/// are followed. `new`: a folder that a run is about to be written to.
 #[must_use]
 pub fn run_of(path: &Path, new: Option<&Path>) -> Option<PathBuf> {
     let path = real(path);

@@ -1,5 +1,5 @@
-//! Bounds on a run's calls and tokens: the questions that are certain are recorded and counted without a model. A
-//! [trial](super::trial) estimates the actual numbers.
+//! Bounds on a run's calls and tokens: the questions that are certain are recorded and counted without a
+//! model. A [trial](super::trial) estimates the actual numbers.
 
 use std::{
     collections::HashSet,
@@ -26,19 +26,19 @@ mod tally;
 
 use tally::{Distinct, Given, Tally};
 
-/// What calls take.
+/// Cost of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
     pub calls: usize,
-    /// As they are sent: what prompts have in common is counted each time.
+    /// Tokens of the prompts as sent: common beginnings are counted each time.
     pub prompt_tokens: usize,
-    /// What prompts to the same model have in common from their start counted once: what the prefix cache leaves to
-    /// compute. `None` when a model does not show its tokens.
+    /// Tokens of the prompts with common beginnings to the same model counted once: the part that the prefix
+    /// cache leaves to compute. `None` when a model does not show its tokens.
     pub distinct_tokens: Option<usize>,
     pub answer_tokens: usize,
 }
 
-/// What a run would take.
+/// Bounds on the cost of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Segments in the groups, those that are only shown among them.
@@ -47,16 +47,16 @@ pub struct Plan {
     /// Groups whose questions were counted; where these are not all, amounts are scaled from them to all.
     pub counted: usize,
     pub units: usize,
-    /// Exact where all groups were counted: the questions that do not depend on an answer, each answered as shortly as
-    /// its form allows.
+    /// Exact where all groups were counted: the questions that do not depend on an answer, each answered as
+    /// shortly as its form allows.
     pub least: Amount,
-    /// The method's limit of calls, each as long as the longest prompt and with the largest budget among those that the
-    /// shortest answers lead to; where no call depends on an answer, the same calls as `least` with answers that use up
-    /// their budgets.
+    /// The method's limit of calls, each as long as the longest prompt and with the largest budget among
+    /// those that the shortest answers lead to; where no call depends on an answer, the same calls as `least`
+    /// with answers that use up their budgets.
     pub most: Amount,
-    /// Whether no call depends on an answer.
+    /// True if no call depends on an answer.
     pub is_fixed: bool,
-    /// Of the longest prompt among those that the shortest answers lead to.
+    /// Tokens of the longest prompt among those that the shortest answers lead to.
     pub longest_prompt: usize,
     /// The most tokens that the prompt and the answer of one of these calls can take.
     pub longest_call: usize,
@@ -64,12 +64,12 @@ pub struct Plan {
     pub uncounted: usize,
 }
 
-/// How long questions are counted.
+/// Limits of counting questions.
 pub struct Counting<'a> {
     pub config: &'a RunConfig,
     /// After this time no more are counted than have been, one question at least; `None` counts all.
     pub time: Option<Duration>,
-    /// Told how many groups are counted, of how many.
+    /// Called with the number of counted groups, and of all.
     pub shown: &'a (dyn Fn(usize, usize) + Sync),
 }
 
@@ -87,10 +87,10 @@ pub fn plan<S: Segments + ?Sized>(
     plan_within(panel, judge, calls, segments, &Counting { config, time: None, shown: &|_, _| {} })
 }
 
-/// The same, from as many groups as can be counted in some time.
+/// Plans from as many groups as can be counted in some time.
 ///
 /// # Errors
-/// As [`plan`].
+/// The errors of [`plan`].
 pub fn plan_within<S: Segments + ?Sized>(
     panel: &Panel,
     judge: &Judge,
@@ -154,7 +154,7 @@ fn scaled(n: usize, times: f64) -> usize {
     (n as f64 * times).round() as usize
 }
 
-/// Everything that counting needs.
+/// Context of counting.
 struct Work<'a, S: ?Sized> {
     panel: &'a Panel,
     judge: &'a Judge,
@@ -164,7 +164,7 @@ struct Work<'a, S: ?Sized> {
 }
 
 impl<S: Segments + ?Sized> Work<'_, S> {
-    /// What the groups that were counted ask together, or so many times as much.
+    /// The questions of the counted groups together, or a multiple of them.
     fn sum(self, of_groups: &[Tally], times: Option<[f64; 2]>) -> Tally {
         let mut sum: Tally = of_groups.iter().sum();
         let distinct = self.distinct.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -176,7 +176,7 @@ impl<S: Segments + ?Sized> Work<'_, S> {
         groups.iter().map(|group| group.units(self.segments, self.judge.unit).len()).sum()
     }
 
-    /// How many times as many units, and tokens by estimate, all groups have as some of them.
+    /// Ratios of all groups to some of them: of units, and of estimated tokens.
     fn shares(&self, all: &[&Group], some: &[&Group]) -> [f64; 2] {
         let tokens = |groups: &[&Group]| {
             groups.iter().map(|group| groups::estimated_tokens(self.segments, group)).sum::<usize>()
@@ -185,8 +185,8 @@ impl<S: Segments + ?Sized> Work<'_, S> {
         [share(self.n_units(all), self.n_units(some)), share(tokens(all), tokens(some))]
     }
 
-    /// What each group surely asks, with its place among all, counted on all cores. Where there is time for some alone,
-    /// these are drawn by the seed.
+    /// The certain questions of each group, with its place among all, counted on all cores. Where there is
+    /// time for some alone, these are drawn by the seed.
     fn rehearsed(
         &self,
         groups: &[&Group],
@@ -272,7 +272,7 @@ impl Amount {
 }
 
 impl Plan {
-    /// What to expect of a run of which a trial was scaled to the whole: at least what it surely takes. Where questions
+    /// Expected cost of a run whose trial was scaled to the whole: at least the certain cost. Where questions
     /// were asked again, or quote long answers, it can be more than `most`, which then rises to it.
     pub fn expect(&mut self, scaled: Amount) -> Amount {
         let Self { least, most, .. } = self;
@@ -292,8 +292,8 @@ impl Plan {
         expected
     }
 
-    /// What to expect without a trial: so many calls for a unit, each with the average prompt of the calls that are certain
-    /// and an answer of so many tokens, within the bounds.
+    /// Expected cost without a trial: so many calls for a unit, each with the average prompt of the calls
+    /// that are certain and an answer of so many tokens, within the bounds.
     #[must_use]
     pub fn usual(&self, calls: usize, answer_tokens: usize) -> Amount {
         let Self { least, most, .. } = self;
@@ -307,7 +307,7 @@ impl Plan {
         }
     }
 
-    /// What holds of the whole run, as names and values.
+    /// Properties of the whole run, as names and values.
     #[must_use]
     pub fn rows(&self) -> Vec<(&'static str, String)> {
         vec![
@@ -319,7 +319,7 @@ impl Plan {
         ]
     }
 
-    /// The amounts under their names, one row for each kind; `expected` where a trial has told.
+    /// The amounts under their names, one row for each kind; `expected` after a trial.
     #[must_use]
     pub fn amounts(&self, expected: Option<Amount>) -> Vec<Vec<String>> {
         let columns: Vec<(&str, Amount)> =
@@ -341,7 +341,7 @@ impl Plan {
         ]
     }
 
-    /// How the amounts were found.
+    /// Notes on how the amounts were computed.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = Vec::new();

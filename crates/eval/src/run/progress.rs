@@ -1,5 +1,5 @@
-//! A run's progress: what is finished and what is answered are counted, and the rest is estimated from both. Where it is
-//! shown is the caller's, behind [`Progress`].
+//! A run's progress: finished groups and answered questions are counted, and the rest is estimated from both.
+//! The display is the caller's, behind [`Progress`].
 
 use std::{
     fmt::{self, Write as _},
@@ -15,10 +15,10 @@ use serde_json::json;
 use super::{Record, call::CallLine, summary::Cost};
 use crate::llm::Usage;
 
-/// Time between two looks at what has been computed.
+/// Time between two polls of the computed tokens.
 const POLL: Duration = Duration::from_millis(200);
 
-/// Where the progress of a run is shown.
+/// Display of a run's progress.
 pub trait Progress: fmt::Debug + Send + Sync {
     /// Called after each answer and each group, and several times a second in between.
     fn update(&self, now: &Snapshot<'_>);
@@ -37,14 +37,14 @@ impl Progress for Silent {
     fn finish(&self, _: &Snapshot<'_>) {}
 }
 
-/// How much there is to do.
+/// Amount of work of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     /// Of this process's share of the run, those of earlier processes among them.
     pub units: usize,
     /// Units that earlier processes have judged.
     pub resumed: usize,
-    /// What is left for this process, in estimated tokens.
+    /// Remaining work of this process. Unit: estimated tokens.
     pub work: usize,
 }
 
@@ -56,14 +56,14 @@ pub struct Meter {
     shown: Arc<dyn Progress>,
 }
 
-/// What has happened so far in this process.
+/// Progress of this process.
 #[derive(Default)]
 struct State {
     units: usize,
     missing: usize,
     /// Estimated tokens of the groups that are finished.
     work: usize,
-    /// What the calls of finished groups came to.
+    /// Cost of the calls of finished groups.
     cost: Cost,
     /// All answers, those of unfinished groups among them.
     questions: usize,
@@ -88,8 +88,8 @@ impl Meter {
         Self { start: Instant::now(), extent, state: Mutex::default(), shown }
     }
 
-    /// Says how far the run is until `over`, also while no question has been answered; `computed` is what the models
-    /// have computed since they were loaded.
+    /// Reports the progress until `over`, also while no question has been answered; `computed` returns the
+    /// tokens that the models have computed since they were loaded.
     pub fn watch(&self, over: &AtomicBool, computed: &dyn Fn() -> usize) {
         let before = computed();
         while !over.load(Ordering::Relaxed) {
@@ -185,7 +185,7 @@ impl<'a> Snapshot<'a> {
         }
     }
 
-    /// One line for people.
+    /// One line of text for display.
     #[must_use]
     pub fn text(&self) -> String {
         let left = match self.seconds_left {
@@ -247,9 +247,9 @@ impl State {
     }
 }
 
-/// The share of the work that is done. Finished groups say how many questions and tokens their work takes; the
-/// questions answered and the tokens computed so far, those of unfinished groups among them, say how far the run has
-/// come. `None` until a group is finished.
+/// The finished share of the work. Finished groups give the number of questions and tokens of their work; the
+/// questions answered and the tokens computed so far, those of unfinished groups among them, give the
+/// progress. `None` until a group is finished.
 fn share(state: &State, extent: Extent) -> Option<f64> {
     if state.work == 0 {
         return None;
@@ -266,11 +266,11 @@ fn share(state: &State, extent: Extent) -> Option<f64> {
     Some(by_work.max(by_questions).max(by_tokens).min(0.995))
 }
 
-/// How much of the estimate stays when a step takes longer than all the rest was to take.
+/// Share of the estimate that remains when a step takes longer than the estimate of all remaining work.
 const LEAST: f64 = 0.1;
 
-/// The remaining time, at the pace until the last known progress: during a step of the model, which may take many
-/// seconds, the remaining time does not grow.
+/// The remaining time, at the pace until the last known progress: during a step of the model, which may take
+/// many seconds, the remaining time does not grow.
 fn left(latest: Milestone, seconds: f64) -> f64 {
     let rest = (1.0 - latest.share) / latest.share;
     (latest.at * rest - (seconds - latest.at)).max(LEAST * seconds * rest)

@@ -1,5 +1,5 @@
-//! One line of `journal.jsonl` and `verdicts.jsonl`: a unit and the verdict on it. It holds no times and no cache
-//! counts, so that its bytes never change.
+//! One line of `journal.jsonl` and `verdicts.jsonl`: a unit and the verdict on it. It holds no times and no
+//! cache counts, so that its bytes never change.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub struct Record {
     /// `None` when the unit is a document or more.
     pub seg: Option<usize>,
     /// The segments of a unit that is a document or more, in the order in which its text joins them; empty
-    /// where `seg` says it.
+    /// where `seg` identifies it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub segs: Vec<usize>,
     pub src_lang: Lang,
@@ -33,23 +33,23 @@ pub struct Record {
     pub raw: Option<f64>,
     /// The direction of `raw`; a higher `score` is always better.
     pub direction: Direction,
-    /// Direct assessment 0..=100 where the method asks for one; higher is better.
+    /// Direct assessment 0..=100 where the method requests one; higher is better.
     pub quality_score: Option<f64>,
-    /// Between which scores raters' scores of nine in ten such translations lie, where the method knows.
+    /// Range of raters' scores for nine in ten such translations, where the method provides it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
     pub errors: Vec<ErrorSpan>,
     pub status: Status,
     pub reason: Option<String>,
-    /// What makes the score one to be careful with: the unit is not a translation, or a part of it is not. In words, without
-    /// a full stop; `None` for most units.
+    /// Reason for caution about the score: the unit is not a translation, or a part of it is not. In words,
+    /// without a full stop; `None` for most units.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
-    /// How many times a model was asked for this unit.
+    /// Number of the model's calls for this unit.
     pub n_calls: usize,
 }
 
-/// Whether a unit has a verdict, and if not, why.
+/// Status of a unit: judged, or the reason for a missing verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -67,7 +67,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// As it is written in records and tables.
+    /// The name in records and tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -84,7 +84,7 @@ impl Status {
 }
 
 impl Status {
-    /// Whether the model's answer is at fault, so that another answer might do.
+    /// Returns true if the model's answer is at fault, so that another answer might do.
     #[must_use]
     pub fn is_of_the_answer(self) -> bool {
         matches!(self, Self::Unparsable | Self::Refused | Self::Truncated | Self::NoSignal)
@@ -105,7 +105,7 @@ impl From<&judges::Error> for Status {
     }
 }
 
-/// What a verdict is about, unique within a run.
+/// Key of a verdict's unit, unique within a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UnitKey {
     pub system: String,
@@ -122,7 +122,7 @@ impl UnitKey {
         Self::of_outlines(group.iter().map(Segment::outline), unit)
     }
 
-    /// The same without the segments' texts.
+    /// The units of a group, from outlines without the segments' texts.
     #[must_use]
     pub fn of_outlines<'a>(group: impl Iterator<Item = Outline<'a>> + Clone, unit: Unit) -> Vec<Self> {
         match (unit, group.clone().next()) {
@@ -140,7 +140,7 @@ impl UnitKey {
         Self::of_outline(&segment.outline())
     }
 
-    /// The same without the segment's texts.
+    /// The key of a segment, from an outline without its texts.
     #[must_use]
     pub fn of_outline(segment: &Outline<'_>) -> Self {
         Self {
@@ -184,8 +184,8 @@ impl Record {
         }
     }
 
-    /// The records of a group from its judge's verdicts: one for each unit, whatever the judge returned, or for each of
-    /// the `wanted` segments.
+    /// The records of a group from its judge's verdicts: one for each unit, however many the judge returned,
+    /// or for each of the `wanted` segments.
     #[must_use]
     pub fn of_group(
         group: &[Segment],

@@ -1,5 +1,5 @@
-//! Which segments of an input get a verdict. The others stay in the input as context, so that a selection never
-//! changes what a judge sees of a segment. It depends on the input and the seed alone.
+//! The segments of an input that get a verdict. The others stay in the input as context, so that a selection
+//! never changes the context that a judge sees. It depends on the input and the seed alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::{
 pub enum Selection {
     #[default]
     All,
-    /// Those at these positions of the input.
+    /// The segments at these positions of the input.
     Only(BTreeSet<usize>),
 }
 
@@ -29,7 +29,7 @@ pub struct Drawn {
     pub left_out: usize,
 }
 
-/// Why nothing can be selected.
+/// Error of an empty or impossible selection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     #[error("a {0} of 0 leaves nothing to judge")]
@@ -44,12 +44,13 @@ pub enum Error {
     NoneNamed,
 }
 
-/// A document, whichever system translated it: languages, name, and the segment's number where it stands alone.
+/// A document, whichever system translated it: languages, name, and the segment's number where it stands
+/// alone.
 type Document<'a> = (String, &'a str, Option<usize>);
 
 impl Selection {
-    /// The documents with these names: `DOC`, or `PAIR/DOC`. Names with a language pair that the input does not have
-    /// may stand among them.
+    /// The documents with these names: `DOC`, or `PAIR/DOC`. Names with a language pair that the input does
+    /// not have may stand among them.
     ///
     /// # Errors
     /// [`Error::Unknown`] for a name that no document has, [`Error::NoneNamed`] when no document is left.
@@ -104,13 +105,14 @@ impl Selection {
         Ok(Self::of(&is_wanted))
     }
 
-    /// Documents of this selection in an order drawn by the seed, the same ones for every system, until they have `n`
-    /// segments. Where segments are judged alone or with other translations of theirs, exactly `n`: of the last document,
-    /// the first ones. Where documents are judged together, whole documents: the last one is taken when that comes nearer
-    /// to `n`; the first one always is. A segment that belongs to no document is drawn by itself.
+    /// Documents of this selection in an order drawn by the seed, the same ones for every system, until they
+    /// have `n` segments. Where segments are judged alone or with other translations of theirs, exactly `n`:
+    /// of the last document, the first ones. Where documents are judged together, whole documents: the last
+    /// one is taken when that comes nearer to `n`; the first one always is. A segment that belongs to no
+    /// document is drawn by itself.
     ///
     /// # Errors
-    /// [`Error::Nothing`] when `n` is 0, [`Error::NothingShared`] when no document is there for every system.
+    /// [`Error::Nothing`] when `n` is 0, [`Error::NothingShared`] when no document exists for every system.
     pub fn draw<S: Segments + ?Sized>(
         &self,
         segments: &S,
@@ -133,7 +135,7 @@ impl Selection {
         let (mut drawn, mut total) = (BTreeMap::new(), 0);
         for (document, size) in order {
             let taken = if is_exact { size.min(n - total) } else { size };
-            // Beyond `n` by as much as before it is no nearer.
+            // Exceeding `n` by the previous shortfall is no nearer.
             if !drawn.is_empty() && (total + taken).abs_diff(n) >= total.abs_diff(n) {
                 break;
             }
@@ -164,7 +166,7 @@ impl Selection {
         Self::Only((0..is_wanted.len()).filter(|&idx| is_wanted[idx]).collect())
     }
 
-    /// Whether the segment at this position of the input gets a verdict.
+    /// Returns true if the segment at this position of the input gets a verdict.
     #[must_use]
     pub fn wants(&self, idx: usize) -> bool {
         match self {
@@ -173,7 +175,8 @@ impl Selection {
         }
     }
 
-    /// The positions that are selected as ranges, each up to but not including its second number; `None` for all.
+    /// The positions that are selected as ranges, each up to but not including its second number; `None` for
+    /// all.
     #[must_use]
     pub fn ranges(&self) -> Option<Vec<[usize; 2]>> {
         let Self::Only(wanted) = self else { return None };

@@ -1,4 +1,4 @@
-//! A priority semaphore for the questions of a run: as many as the engine answers at once, those of earlier groups
+//! A priority semaphore for the questions of a run: as many as the engine answers at once, earlier groups
 //! first, so that groups finish one after the other and not all at the end. It changes no answer.
 
 use std::{
@@ -82,7 +82,7 @@ pub struct Limited {
     /// Cancels requests.
     stop: CancellationToken,
     progress: Arc<Meter>,
-    /// Of the group that asks.
+    /// Rank of the group that the question belongs to.
     rank: usize,
 }
 

@@ -1,4 +1,4 @@
-//! `summary.json`: systems side by side, and what the run cost. It says nothing about significance.
+//! `summary.json`: systems side by side, and the cost of the run. It contains no significance tests.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -34,11 +34,11 @@ pub struct Summary {
     pub reasons: BTreeMap<Status, String>,
     /// Sorted by language pair and name: scores of different pairs are never pooled.
     pub systems: Vec<SystemSummary>,
-    /// What the systems can be compared on; `None` with fewer than two systems that have a verdict, and with several
-    /// pairs, which have one each in `pairs`.
+    /// Common units for comparing the systems; `None` with fewer than two systems that have a verdict, and
+    /// with several pairs, which have one each in `pairs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub common: Option<Common>,
-    /// What the systems of each language pair can be compared on, where there are several pairs.
+    /// Common units for comparing the systems of each language pair, where there are several pairs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pairs: BTreeMap<String, Option<Common>>,
     /// Health checks; those that amount to a warning are printed after the run.
@@ -72,11 +72,11 @@ pub struct SystemSummary {
     pub untranslated: usize,
     /// Mean over the units that have a score; higher is better; `None` when none has.
     pub score: Option<f64>,
-    /// Mean over the units that every system has a score on: what systems are compared by. `None` where there is
-    /// no such unit, or nothing to compare with.
+    /// Mean over the units that every system has a score on: the score that systems are compared by. `None`
+    /// where there is no such unit, or nothing to compare with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub common_score: Option<f64>,
-    /// Mean of the units' direct assessments 0..=100, where the method asks for them.
+    /// Mean of the units' direct assessments 0..=100, where the method requests them.
     pub quality_score: Option<f64>,
     /// Errors per unit with a verdict.
     pub critical: f64,
@@ -105,20 +105,20 @@ pub struct CategorySummary {
     pub penalty: f64,
 }
 
-/// What the model was asked, and how long it took.
+/// Calls to the model, and their time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     pub calls: usize,
     pub usage: Usage,
     /// Sum over calls; calls that ran at the same time each count in full.
     pub call_seconds: f64,
-    /// Of the process that finished the run.
+    /// Wall time of the process that finished the run.
     pub wall_seconds: f64,
-    /// What became of the answers at each stage, where the method counts that: how many errors were confirmed, how
-    /// many answers could not be used.
+    /// Outcomes of the answers at each stage, where the method counts them: the number of confirmed errors,
+    /// of unusable answers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub outcomes: BTreeMap<String, BTreeMap<String, usize>>,
-    /// How often each stage was asked in each round, from 1, in methods whose stages are named `STAGE@ROUND`.
+    /// Number of calls of each stage in each round, from 1, in methods whose stages are named `STAGE@ROUND`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rounds: BTreeMap<String, BTreeMap<usize, usize>>,
 }
@@ -145,8 +145,8 @@ impl Cost {
 }
 
 impl SystemSummary {
-    /// What a reader of the score must know of the translations, in a sentence without a full stop; `None` for most
-    /// systems.
+    /// Warning about the translations for readers of the score, in a sentence without a full stop; `None` for
+    /// most systems.
     #[must_use]
     pub fn warning(&self, noun: &str) -> Option<String> {
         untranslated(&self.system, self.untranslated, self.units, noun)
@@ -159,7 +159,8 @@ impl SystemSummary {
     }
 }
 
-/// How many units of a system are not translations, in a sentence without a full stop; `None` where all of them are.
+/// Number of a system's units that are not translations, in a sentence without a full stop; `None` where all
+/// of them are.
 #[must_use]
 pub fn untranslated(system: &str, n: usize, of: usize, noun: &str) -> Option<String> {
     let are = if n == 1 { "is not a translation" } else { "are not translations" };
@@ -180,7 +181,7 @@ impl Summary {
         self.signature.parse().map_or("segment", |signature: Signature| registry::unit_noun(&signature))
     }
 
-    /// The same with its systems in another order; those that are not named come last, as they were. The systems of a
+    /// Orders the systems; those that are not named come last, in their present order. The systems of a
     /// language pair stay together.
     #[must_use]
     pub fn in_order(mut self, systems: &[String]) -> Self {
@@ -191,27 +192,27 @@ impl Summary {
         self
     }
 
-    /// Whether the systems may be ordered by their means; so they may where the method is not one of ours.
+    /// Returns true if the systems may be ordered by their means, and for methods that are not built in.
     #[must_use]
     pub fn ranks_systems(&self) -> bool {
         self.method().is_none_or(Method::ranks_systems)
     }
 
-    /// What a reader must know of the method before the scores; `None` where nothing is known.
+    /// Caution about the method, to be shown before the scores; `None` where there is none.
     #[must_use]
     pub fn caution(&self) -> Option<String> {
         self.method().and_then(Method::caution)
     }
 
-    /// What scores and marks of the method mean, the scale of this run's raw scores first; nothing where the method
-    /// is not one of ours.
+    /// Meaning of the method's scores and marks, the scale of this run's raw scores first; empty for methods
+    /// that are not built in.
     #[must_use]
     pub fn about_method(&self) -> Vec<String> {
         let Ok(signature) = self.signature.parse::<Signature>() else { return Vec::new() };
         self.method().map(|method| method.about(registry::scale(method, &signature))).unwrap_or_default()
     }
 
-    /// Sums up records in the order of `verdicts.jsonl`; `questions` are some of those that were asked.
+    /// Sums up records in the order of `verdicts.jsonl`; `questions` are some of the run's prompts.
     #[must_use]
     pub fn of(records: &[Record], signature: &Signature, questions: &[Question], cost: Cost) -> Self {
         let mut summing = Summing::new(questions);
@@ -233,7 +234,7 @@ pub struct Summing<'a> {
     checks: HealthChecks<'a>,
 }
 
-/// What is counted of a language pair.
+/// Counts of a language pair.
 #[derive(Default)]
 struct PairSums {
     systems: BTreeMap<String, SystemSums>,
@@ -256,7 +257,7 @@ impl PairSums {
         self.systems.get_mut(name).expect("it was inserted")
     }
 
-    /// The systems, and what they can be compared on; `pair` is what they are told apart by.
+    /// The systems, and their common units; `pair` distinguishes them.
     fn finish(self, pair: Option<&str>) -> (Vec<SystemSummary>, Option<Common>) {
         let common = self.shared.common();
         let means = self.shared.means(common.is_some());
@@ -269,7 +270,7 @@ impl PairSums {
 }
 
 impl<'a> Summing<'a> {
-    /// Without any record; `questions` are some of those that were asked.
+    /// A summary without any record; `questions` are some of the run's prompts.
     #[must_use]
     pub fn new(questions: &'a [Question]) -> Self {
         let (statuses, reasons, pairs) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
@@ -287,7 +288,8 @@ impl<'a> Summing<'a> {
         self.checks.add(record);
     }
 
-    /// Counts the units selected for judging, including those without a verdict and systems without any verdict.
+    /// Counts the units selected for judging, including those without a verdict and systems without any
+    /// verdict.
     pub fn plan(&mut self, units: &[UnitKey]) {
         for unit in units {
             let pair = format!("{}-{}", unit.src_lang, unit.tgt_lang);
@@ -296,7 +298,7 @@ impl<'a> Summing<'a> {
         self.planned += units.len();
     }
 
-    /// What all of them come to.
+    /// The totals of all counts.
     #[must_use]
     pub fn finish(self, signature: &Signature, cost: Cost) -> Summary {
         let Self { units, planned, statuses, reasons, pairs, checks } = self;
@@ -351,7 +353,7 @@ impl Mean {
     }
 }
 
-/// What is counted of a system.
+/// Counts of a system.
 #[derive(Default)]
 struct SystemSums {
     /// In the order in which the systems came.
@@ -409,12 +411,12 @@ impl SystemSums {
     }
 }
 
-/// What the systems of a run share.
+/// Units shared by the systems of a run.
 #[derive(Default)]
 struct Shared {
     /// Units, whatever system they are of, by a hash of what they are.
     places: HashMap<u128, u32>,
-    /// How many systems have a score on each of them.
+    /// Number of systems with a score on each of them.
     n_scored: Vec<u32>,
     /// System, place and score of each unit with one, in order.
     scores: Vec<(u32, u32, f64)>,
@@ -434,7 +436,7 @@ impl Shared {
         self.systems.insert(system);
     }
 
-    /// Whether every system with a score has one here.
+    /// Returns true if every system with a score has one here.
     fn has_all(&self, place: u32) -> bool {
         self.n_scored[place as usize] as usize == self.systems.len()
     }

@@ -1,5 +1,5 @@
-//! What run folders, and the scores that were exported from them, say of what their judge was trained on, for every
-//! command that sets a judge beside human scores. It compares no texts: `tribunal score` has done that.
+//! Training data of a judge as recorded in run folders and in scores exported from them, for every command
+//! that sets a judge beside human scores. It compares no texts: `tribunal score` has done that.
 
 use std::{
     collections::BTreeSet,
@@ -10,11 +10,11 @@ use std::{
 use super::{RunFile, finish::VERDICTS};
 use crate::segment::trained::Overlap;
 
-/// Replaces `.LEVEL.score` in the name of the file that says what the judge was trained on.
+/// Replaces `.LEVEL.score` in the name of the file with the overlap with training data.
 const BESIDE: &str = ".trained-on.json";
 
-/// Warnings about judges that were trained on what they judged, of runs and score files by the judge's name: agreement
-/// with raters means nothing there.
+/// Warnings about judges that were trained on what they judged, of runs and score files by the judge's name:
+/// agreement with raters means nothing there.
 pub fn warnings<'a>(judges: impl IntoIterator<Item = (&'a str, PathBuf)>) -> BTreeSet<String> {
     let overlaps = judges
         .into_iter()
@@ -22,8 +22,8 @@ pub fn warnings<'a>(judges: impl IntoIterator<Item = (&'a str, PathBuf)>) -> BTr
     overlaps.collect()
 }
 
-/// The overlaps recorded for a run folder, its verdicts, or a score file; empty otherwise, and for damaged files, which
-/// are reported elsewhere.
+/// The overlaps recorded for a run folder, its verdicts, or a score file; empty otherwise, and for damaged
+/// files, which are reported elsewhere.
 #[must_use]
 pub fn of(path: &Path) -> Vec<Overlap> {
     let folder = match path.parent() {
@@ -37,7 +37,7 @@ pub fn of(path: &Path) -> Vec<Overlap> {
     text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
 }
 
-/// The file beside `NAME-REF.LEVEL.score` that says what its judge was trained on; `export --as mtme` writes it.
+/// The file with the overlap of training data beside `NAME-REF.LEVEL.score`; `export --as mtme` writes it.
 #[must_use]
 pub fn beside(scores: &Path) -> Option<PathBuf> {
     let name = scores.file_name()?.to_str()?.strip_suffix(".score")?;

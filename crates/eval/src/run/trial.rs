@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use super::{Error, RunConfig, Share, Task, plan::Amount};
 
-/// The growth of each round over the previous one, until a round has as many concurrent groups as the machine takes.
+/// The growth of each round over the previous one, until a round has as many concurrent groups as the machine
+/// takes.
 const GROWTH: usize = 4;
 
-/// What came of a trial.
+/// Result of a trial.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trial {
     /// Groups of this process's share.
@@ -17,24 +18,23 @@ pub struct Trial {
     pub judged: usize,
     /// Groups that are in the run folder now.
     pub kept: usize,
-    /// What all groups take if the others are like those. Without the count of tokens that prompts share; `None` when
-    /// nothing was asked.
+    /// Cost of all groups if the others are like those. Without the count of tokens that prompts share;
+    /// `None` when there were no calls.
     pub expected: Option<Amount>,
-    /// What the groups that are left take, at the pace of the last round. `None` when that is not known, because no
-    /// group was judged.
+    /// Time of the remaining groups, at the pace of the last round. `None` when no group was judged.
     pub seconds_left: Option<f64>,
-    /// Whether the last round was stopped before its groups were judged.
+    /// True if the last round was stopped before its groups were judged.
     pub is_cut: bool,
 }
 
 impl Task<'_> {
-    /// Judges a few groups of a run within about this time, or one if a single one takes longer. `distinct` are the
-    /// tokens that all prompts have, common beginnings counted once, where that is known: what is left to compute of
-    /// them says more of the time that is left than the length of the texts. Where the configuration's `stop` is
-    /// said, the trial ends with what was judged until then.
+    /// Judges a few groups of a run within about this time, or one if a single one takes longer. `distinct`
+    /// are the tokens of all prompts, common beginnings counted once, if available: the uncomputed part of
+    /// them predicts the remaining time better than the length of the texts. Cancelling the configuration's
+    /// `stop` ends the trial with the groups judged until then.
     ///
     /// # Errors
-    /// As [`Task::run`], but for [`Error::Interrupted`].
+    /// The errors of [`Task::run`], except [`Error::Interrupted`].
     pub fn trial(&self, config: &RunConfig, time: Duration, distinct: Option<usize>) -> Result<Trial, Error> {
         let share = Share::of(self, config);
         let work = share.work(self, config);

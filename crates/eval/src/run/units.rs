@@ -18,8 +18,8 @@ struct Place {
     seg: Option<usize>,
 }
 
-/// All units of a run, numbered in the order of `verdicts.jsonl`: system by name, its documents as they stand in the
-/// input, segment.
+/// All units of a run, numbered in the order of `verdicts.jsonl`: system by name, its documents as they stand
+/// in the input, segment.
 #[derive(Debug, Default)]
 pub struct Units {
     names: Names,
@@ -27,7 +27,7 @@ pub struct Units {
     numbers: HashMap<Place, u32>,
     /// The units of each group, in the order of its judge's verdicts.
     of_group: Vec<u32>,
-    /// Where each group's units begin in `of_group`, and where the last one's end.
+    /// Offset of each group's units in `of_group`, and the end of the last one's.
     begins: Vec<u32>,
     /// By unit.
     group: Vec<u32>,

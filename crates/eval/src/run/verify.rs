@@ -1,6 +1,6 @@
-//! Verifies a run folder: verdicts are derived again from the recorded answers, files are checked for consistency,
-//! and, if the model is available, calls are replayed bit by bit. It changes nothing in the folder, and has the
-//! verdicts and calls of the groups in flight in memory, not those of the run.
+//! Verifies a run folder: verdicts are derived again from the recorded answers, files are checked for
+//! consistency, and, if the model is available, calls are replayed bit by bit. It changes nothing in the
+//! folder, and has the verdicts and calls of the groups in flight in memory, not those of the run.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -29,7 +29,7 @@ use found::Differences;
 use named::Named;
 use replay::{RecordedCalls, Replayed};
 
-/// How a folder is verified.
+/// Options of verifying a folder.
 #[derive(Clone, Debug)]
 pub struct How {
     pub selection: Selection,
@@ -42,7 +42,7 @@ pub struct How {
     pub jobs: usize,
 }
 
-/// Whether the panel's models are asked again.
+/// Replay of the panel's models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replay {
     WithModel,
@@ -50,13 +50,14 @@ pub enum Replay {
     FromRecord,
 }
 
-/// What was found.
+/// Result of verifying a folder.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     /// Verdicts derived again, and those in the folder.
     pub derived: usize,
     pub verdicts: usize,
-    /// Calls whose answers were read again, those of them that a model answered again, and those in the folder.
+    /// Calls whose answers were read again, those of them that a model answered again, and those in the
+    /// folder.
     pub read: usize,
     pub replayed: usize,
     pub calls: usize,
@@ -67,7 +68,7 @@ pub struct Report {
     pub n_differences: usize,
 }
 
-/// Something that is not as the folder says.
+/// A difference between a folder's records and the re-derived values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The file and the line or field.
@@ -75,19 +76,19 @@ pub struct Difference {
     pub what: String,
     pub there: String,
     pub here: String,
-    /// Where it comes among the others.
+    /// Sort key among the differences.
     rank: (usize, usize),
 }
 
 impl Difference {
-    /// A difference between what the folder says (`there`) and what is so (`here`).
+    /// A difference between the recorded value (`there`) and the derived one (`here`).
     #[must_use]
     pub fn new(place: &str, what: &str, there: &str, here: &str) -> Self {
         let text = str::to_owned;
         Self { place: place.into(), what: what.into(), there: text(there), here: text(here), rank: (0, 0) }
     }
 
-    /// The same about something that is called otherwise.
+    /// Renames the object of the difference.
     #[must_use]
     pub fn about(self, what: String) -> Self {
         Self { what, ..self }
@@ -101,11 +102,12 @@ impl Difference {
 /// A group's recorded calls, with the number of the first line.
 type Recorded = (usize, Vec<CallLine>);
 
-/// Verifies a folder against its task: the judge and the input that `run.json` names, and the panel to replay it on.
+/// Verifies a folder against its task: the judge and the input that `run.json` names, and the panel to replay
+/// it on.
 ///
 /// # Errors
-/// [`Error::Unrecorded`] where the run kept no answers and no model is asked; [`Error::Damaged`] for lines that were
-/// changed; [`Error::Io`].
+/// [`Error::Unrecorded`] where the run kept no answers and no model is replayed; [`Error::Damaged`] for lines
+/// that were changed; [`Error::Io`].
 pub fn verify(dir: &Path, run: &RunFile, task: Task<'_>, how: &How) -> Result<Report, Error> {
     let groups = groups::groups(task.segments, &how.selection, task.judge.grouping, how.seed);
     let groups = if run.apart { groups::each_apart(groups, task.judge) } else { groups };
@@ -148,7 +150,7 @@ fn chosen(work: &Work<'_>, index: &Index, how: &How) -> BTreeMap<String, usize> 
     whole.into_iter().map(|group| (work.ids[group].to_string(), group)).collect()
 }
 
-/// Everything that a group is checked against.
+/// Context that groups are checked against.
 struct Check<'a> {
     work: Work<'a>,
     index: &'a Index,
@@ -311,7 +313,7 @@ impl Check<'_> {
     }
 }
 
-/// What reading the calls came to.
+/// Totals of reading the calls.
 #[derive(Default)]
 struct Read {
     sums: Sums,
@@ -328,7 +330,8 @@ fn unlike_its_hash(number: usize, call: &CallLine) -> Option<Difference> {
     differs.then(|| Difference::new(&place, what, &call.prompt_sha256, &hash).at((number, 0)))
 }
 
-/// A line that holds the call otherwise than a run writes it: with another field, or a number that is read as a shorter one.
+/// A line that holds the call otherwise than a run writes it: with another field, or a number that is read as
+/// a shorter one.
 fn unlike_its_line(number: usize, call: &CallLine, line: &[u8]) -> Option<Difference> {
     let here = serde_json::to_vec(call).ok()?;
     let (there, here) = (String::from_utf8_lossy(line), String::from_utf8_lossy(&here));

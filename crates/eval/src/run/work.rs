@@ -1,5 +1,5 @@
-//! The work of a run: groups are judged in parallel on plain threads and journalled as soon as they are done. How
-//! groups are formed and what becomes of their records is decided elsewhere.
+//! The work of a run: groups are judged in parallel on plain threads and journalled as soon as they are done.
+//! Forming groups and processing their records happen elsewhere.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -23,14 +23,14 @@ use crate::{
     segment::Segment,
 };
 
-/// Added to the temperature when a unit without a verdict is judged again: at temperature 0 another seed has no
-/// effect. The number is ours, and the same as that of [`judges::Retry::AGENT`].
+/// Added to the temperature when a unit without a verdict is judged again: at temperature 0 another seed has
+/// no effect. The number is ours, and the same as that of [`judges::Retry::AGENT`].
 const WARMER: f32 = 0.3;
 
-/// How far the seed of such a question is from the run's own: further than samples and tries go.
+/// Offset of the seed of such a question from the run's own: further than samples and tries go.
 const OTHER_SEED: u64 = 1 << 48;
 
-/// Everything that a thread needs to judge a group.
+/// Context of the threads that judge groups.
 #[derive(Clone, Copy)]
 pub struct Work<'a> {
     pub task: Task<'a>,
@@ -41,17 +41,18 @@ pub struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// The groups as the journal knows them.
+    /// The groups for the journal.
     #[must_use]
     pub fn known(&self) -> Groups<'a> {
         Groups { units: self.units, ids: self.ids }
     }
 
-    /// Judges what is not done yet, `jobs` groups at a time; the first error of the disk stops it, and so does an
+    /// Judges the remaining groups, `jobs` at a time; the first error of the disk stops it, and so does an
     /// engine that has stopped.
     ///
     /// # Errors
-    /// [`Error::Append`], [`Error::Gone`], [`Error::Stopped`], [`Error::Differs`], [`Error::Interrupted`], [`Error::Input`].
+    /// [`Error::Append`], [`Error::Gone`], [`Error::Stopped`], [`Error::Differs`], [`Error::Interrupted`],
+    /// [`Error::Input`].
     pub fn run_all(
         &self,
         mine: &[usize],
@@ -164,8 +165,8 @@ impl<'a> Work<'a> {
         Ok((records, calls))
     }
 
-    /// Asks once more, at another seed and warmer, about the units whose answers could not be used. A unit that has no
-    /// verdict after that keeps its first reason.
+    /// Asks once more, at another seed and warmer, about the units whose answers could not be used. A unit
+    /// that has no verdict after that keeps its first reason.
     fn judge_missing(
         &self,
         group: &Group,
@@ -203,8 +204,8 @@ impl<'a> Work<'a> {
     }
 }
 
-/// How many calls each unit caused: its own, and its share of those about the whole group. Those that the model
-/// refused before it read them do not count.
+/// Number of calls of each unit: its own, and its share of those about the whole group. Calls that the model
+/// rejected before it read them do not count.
 fn calls_of_units(calls: &[Call], n_units: usize) -> Vec<usize> {
     let mut counts = vec![0; n_units];
     let mut whole = 0;
@@ -217,8 +218,8 @@ fn calls_of_units(calls: &[Call], n_units: usize) -> Vec<usize> {
     counts.iter().map(|count| count + whole / n_units.max(1)).collect()
 }
 
-/// Why the run must stop, according to one of its calls: the engine has stopped or found its results wrong, or the run was
-/// cancelled.
+/// Reason to stop the run in one of its calls: the engine has stopped or found its results wrong, or the run
+/// was cancelled.
 fn ended(calls: &[CallLine]) -> Option<Error> {
     calls.iter().find_map(|call| match &call.error {
         Some(llm::Error::Stopped(reason)) => Some(Error::Stopped(reason.clone())),

@@ -1,4 +1,5 @@
-//! What the threads of a run write to: the journal, and which groups at its end no step that was computed twice has confirmed.
+//! Output of a run's threads: the journal, and the groups at its end that no step computed twice has
+//! confirmed.
 
 use std::collections::VecDeque;
 
@@ -10,7 +11,7 @@ use super::{
 };
 use crate::{judges::Panel, llm::Confirmed};
 
-/// What the threads of a run write to.
+/// Output of a run's threads.
 pub struct Written {
     pub journal: Journal,
     pub sums: Sums,
@@ -21,9 +22,9 @@ pub struct Written {
 
 /// A group that was complete before the next step was computed a second time.
 struct Unconfirmed {
-    /// What the devices had confirmed when it was complete.
+    /// Confirmations of the devices when the group was complete.
     confirmed: Vec<Confirmed>,
-    /// Where its records begin in the journal. Unit: bytes.
+    /// Offset of its records in the journal. Unit: bytes.
     offset: u64,
     n_records: usize,
 }
@@ -65,7 +66,7 @@ impl Written {
         Ok(())
     }
 
-    /// Takes the groups that no step confirmed out of the journal; the error that says why.
+    /// Takes the groups that no step confirmed out of the journal and returns the error with the reason.
     ///
     /// # Errors
     /// [`Error::Append`].
@@ -91,7 +92,7 @@ impl Written {
     }
 }
 
-/// What each device has confirmed now, and whether that is more than it was.
+/// Present confirmations of each device, and true for a device with more than `before`.
 fn later<'a>(before: &'a [Confirmed], now: &'a [Confirmed]) -> impl Iterator<Item = (&'a Confirmed, bool)> {
     before.iter().zip(now).map(|(before, now)| (now, now.n > before.n))
 }

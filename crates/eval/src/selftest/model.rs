@@ -1,5 +1,5 @@
-//! A small model as a GGUF file: a llama of two layers of seeded noise, each of whose matrices has another format, with
-//! a vocabulary of single bytes. What it writes means nothing.
+//! A small model as a GGUF file: a llama of two layers of seeded noise, each of whose matrices has another
+//! format, with a vocabulary of single bytes. Its output is meaningless.
 
 use tribunal_core::random::SplitMix;
 
@@ -14,7 +14,7 @@ const SEED: u64 = 45;
 const SPECIAL: [&str; 2] = ["<|end|>", "<|other|>"];
 const VOCABULARY: usize = 256 + SPECIAL.len();
 
-/// How the numbers of a format are drawn, with a standard deviation of about 0.07.
+/// Distribution of a format's numbers, with a standard deviation of about 0.07.
 enum Numbers {
     /// Multiples of a power of two, which the format holds exactly.
     Floats(fn(&mut SplitMix) -> Vec<u8>),
@@ -107,7 +107,7 @@ struct File {
     random: SplitMix,
 }
 
-/// Where tensors begin.
+/// Alignment of tensors in the file. Unit: bytes.
 const ALIGNMENT: usize = 32;
 
 impl File {
@@ -250,7 +250,8 @@ fn write(out: &mut Vec<u8>, value: &Value) {
     }
 }
 
-/// A byte as vocabularies of bytes spell it: itself where it prints, else the next letter behind the first 256.
+/// A byte as vocabularies of bytes spell it: itself where it prints, else the next letter behind the first
+/// 256.
 fn letter(byte: u32) -> String {
     let prints = |byte: u32| matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
     let code =

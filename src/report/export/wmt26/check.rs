@@ -1,5 +1,5 @@
-//! Checks a submission to WMT26's evaluation task against the task's file: ids, systems, spans, severities, scores,
-//! decisions. It changes nothing, and knows no scores of raters.
+//! Checks a submission to WMT26's evaluation task against the task's file: ids, systems, spans, severities,
+//! scores, decisions. It changes nothing, and reads no scores of raters.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -18,7 +18,7 @@ use crate::{
 /// The most problems that are listed; the others are counted.
 const LISTED: usize = 100;
 
-/// What a check found.
+/// Result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Lines of the submission.
@@ -35,15 +35,15 @@ pub struct Report {
 /// Something that the task does not accept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
-    /// Of the submission, from 1; `None` where something is not there.
+    /// Line of the submission, from 1; `None` for a missing item.
     pub line: Option<usize>,
     /// The path of a field; empty where the whole line is meant.
     pub field: String,
-    /// What is wrong with it, as the rest of a sentence.
+    /// The fault, as the end of a sentence.
     pub what: String,
 }
 
-/// Why nothing was checked.
+/// Error of reading the files of a check.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -62,7 +62,7 @@ struct Item {
     lengths: BTreeMap<String, usize>,
 }
 
-/// Checks a submission against the task's file. A language pair of which no item is submitted counts as not wanted.
+/// Checks a submission against the task's file. A language pair of which no item is submitted is skipped.
 ///
 /// # Errors
 /// A file that cannot be read, and a task's file that is none.

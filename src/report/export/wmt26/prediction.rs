@@ -1,4 +1,4 @@
-//! What a verdict says in the terms of WMT26's evaluation task. It reads and writes no files.
+//! A verdict as a prediction in WMT26's evaluation task. It reads and writes no files.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -88,15 +88,15 @@ impl Losses {
     }
 }
 
-/// What is predicted of a translation.
+/// Prediction for a translation.
 #[derive(Clone, Debug)]
 pub struct Prediction {
-    /// Of the translation, to compare it with the task's.
+    /// Hash of the translation, to compare it with the task's.
     hash: u64,
     spans: Vec<Span>,
     omission: Option<Severity>,
     instruction_fault: Option<Severity>,
-    /// Whether the verdict has errors, also those that Task 1 has no place for.
+    /// True if the verdict has errors, also those that Task 1 has no place for.
     names_errors: bool,
     /// On the task's scale; `None` where the judge's scale is not known.
     pub score: Option<f64>,
@@ -110,7 +110,7 @@ struct Span {
     category: String,
 }
 
-/// How much of an error Task 1 holds.
+/// The part of an error that Task 1 can hold.
 enum Added {
     Whole,
     Unplaced,
@@ -135,7 +135,7 @@ impl Prediction {
         match (record.status, record.score) {
             (Status::Ok, Some(score)) => {
                 prediction.score = scale.map(|scale| scale.percent(score));
-                // No model was asked: as an empty translation, it is below every other.
+                // No model call was made: as an empty translation, it is below every other.
                 if record.warning.is_some() && record.n_calls == 0 && may_be_untranslated(scale) {
                     losses.untranslated += 1;
                     prediction.score = Some(0.0);
@@ -199,7 +199,7 @@ impl Prediction {
         }
     }
 
-    /// Whether it is about this translation.
+    /// Returns true if it is about this translation.
     pub fn is_of(&self, translation: &str) -> bool {
         self.hash == hash(translation)
     }

@@ -1,8 +1,9 @@
-//! Human annotations as JSON: WMT25's `humeval.jsonl`, and the log of a Pearmut campaign (ESA, cESA, MQM), also of several
-//! campaigns in one file, as WMT26 publishes them. It computes no score.
+//! Human annotations as JSON: WMT25's `humeval.jsonl`, and the log of a Pearmut campaign (ESA, cESA, MQM),
+//! also of several campaigns in one file, as WMT26 publishes them. It computes no score.
 //!
-//! Source: `humeval/04-collect_humeval.py` of wmt-conference/wmt25-general-mt; `humeval/01-prepare_campaigns.py` and
-//! `02-analyze_results.py` of wmt-conference/wmt26-general-mt; zouharvi/pearmut, `server/utils.py` and `web/src/annotate.ts`.
+//! Source: `humeval/04-collect_humeval.py` of wmt-conference/wmt25-general-mt;
+//! `humeval/01-prepare_campaigns.py` and `02-analyze_results.py` of wmt-conference/wmt26-general-mt;
+//! zouharvi/pearmut, `server/utils.py` and `web/src/annotate.ts`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,13 +28,13 @@ type Pair = (Lang, Lang);
 /// The marker of a reset: annotations before it do not count.
 const RESET: &str = "__RESET__";
 
-/// How the place of what is not in the text is written in WMT25's file.
+/// WMT25's position of an error in text that is missing from the translation.
 const MISSING: &str = "missing";
 
 /// The name of the reference among WMT25's translations.
 const REFERENCE: &str = "refA";
 
-/// What the tags behind a translation stand for, in their order: `[missing]`, `[instructions fault]`.
+/// Categories of the tags behind a translation, in their order: `[missing]`, `[instructions fault]`.
 const TAGS: [&str; 2] = ["accuracy/omission", "instruction fault"];
 
 /// The names that annotations, raters and texts have in a file.
@@ -71,7 +72,7 @@ fn is_entry(row: &Map<String, Value>) -> bool {
     ["annotation", "user_id"].iter().all(|name| row.contains_key(*name))
 }
 
-/// Whether a file holds such annotations, by its first line.
+/// Returns true if a file holds such annotations, by its first line.
 pub fn is_annotations(path: &Path) -> bool {
     Kind::of(path).is_some()
 }
@@ -123,11 +124,11 @@ pub fn read(path: &Path, pair: Option<&Pair>, counted: Counted) -> Result<Vec<An
     found.complete()
 }
 
-/// Where something stands, for messages.
+/// Location of an annotation, for messages.
 #[derive(Clone, Copy)]
 enum Place<'a> {
     Line(usize),
-    /// Of a campaign, from 1.
+    /// Entry of a campaign, from 1.
     Entry(&'a str, usize),
 }
 
@@ -149,7 +150,7 @@ impl Place<'_> {
     }
 }
 
-/// What has been read.
+/// The annotations read so far.
 struct Found<'a> {
     path: &'a Path,
     wanted: Option<&'a Pair>,
@@ -173,7 +174,7 @@ impl Found<'_> {
         if self.all.is_empty() { Err(Error::Nothing(self.path.into())) } else { Ok(self.all) }
     }
 
-    /// Whether a pair is read; others are counted.
+    /// Returns true if a pair is read; others are counted.
     fn takes(&mut self, pair: &Pair) -> bool {
         let is_meant = self.wanted.is_none_or(|(src, tgt)| is_meant(pair, (src, tgt)));
         if !is_meant {
@@ -251,7 +252,7 @@ impl Found<'_> {
         Ok(())
     }
 
-    /// A document that a user submitted: items, and what the user said of each.
+    /// A document that a user submitted: items, and the user's annotations of each.
     fn entry(&mut self, campaign: Option<&Pair>, place: Place<'_>, entry: &Value) -> Result<(), Error> {
         let path = self.path;
         let wrong = |reason: String| place.error(path, reason);
@@ -270,7 +271,7 @@ impl Found<'_> {
             }
             // Where the page shows a video, the text stands beside it.
             let source = item["src_text"].as_str().or_else(|| item["src"].as_str()).unwrap_or_default();
-            // Campaigns with sliders of their own ask for other values than a score and errors.
+            // Campaigns with sliders of their own store other values than a score and errors.
             let is_other = |it: &Value| {
                 it["score"].is_null() && it["sliders"].as_object().is_some_and(|all| !all.is_empty())
             };
@@ -292,7 +293,8 @@ impl Found<'_> {
         Ok(())
     }
 
-    /// The languages, the document and the number of an item. Ids of other campaigns than WMT's name a document each.
+    /// The languages, the document and the number of an item. Ids of other campaigns than WMT's name a
+    /// document each.
     fn place(&self, campaign: Option<&Pair>, id: &str, idx: usize) -> Result<(Pair, String, usize), String> {
         let known = Id::of_rated(id);
         let own = known.as_ref().and_then(|id| id.pair.as_ref()).or(campaign).or(self.wanted);
@@ -322,7 +324,7 @@ impl Found<'_> {
     }
 }
 
-/// Whether an item teaches or tests a user.
+/// Returns true if an item teaches or tests a user.
 fn is_of_training(id: &str) -> bool {
     id.contains("_#_tutorial_#_") || id.starts_with("attention_check")
 }
@@ -366,7 +368,7 @@ fn annotations(given: &Value) -> Vec<Given> {
     there.map(one).collect()
 }
 
-/// A rater's score. Range: 0 to 100, higher is better; `None` where the protocol asks for none.
+/// A rater's score. Range: 0 to 100, higher is better; `None` where the protocol has none.
 fn score(value: &Value, field: &str) -> Result<Option<f64>, String> {
     match value {
         Value::Null => Ok(None),
@@ -377,8 +379,8 @@ fn score(value: &Value, field: &str) -> Result<Option<f64>, String> {
     }
 }
 
-/// How many characters stand before each element of Pearmut's page, and how many there are at the end: an element is a
-/// UTF-16 unit but a line feed.
+/// Number of characters before each element of Pearmut's page, and in all: an element is a UTF-16 unit other
+/// than a line feed.
 fn elements(text: &str) -> Vec<usize> {
     let mut starts = Vec::new();
     for (idx, c) in text.chars().enumerate().filter(|(_, c)| *c != '\n') {
@@ -388,7 +390,8 @@ fn elements(text: &str) -> Vec<usize> {
     starts
 }
 
-/// The errors of one annotation, whose offsets are elements, both inclusive. The elements behind the text are tags.
+/// The errors of one annotation, whose offsets are elements, both inclusive. The elements behind the text are
+/// tags.
 fn errors(spans: &[Value], field: &str, elements: &[usize], text: &str) -> Result<Vec<ErrorSpan>, String> {
     let n = elements.len() - 1;
     let chars: Vec<char> = text.chars().collect();

@@ -1,5 +1,5 @@
-//! The numbers of segments in a file of annotations. Other programs may leave `globalSegId` at one constant or put ids of
-//! their own there. It reads no rows.
+//! The numbers of segments in a file of annotations. Other programs may leave `globalSegId` at one constant
+//! or put ids of their own there. It reads no rows.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,8 +8,8 @@ use std::{
 
 use super::{Error, Row};
 
-/// Gives each row's segment its number, from 0: that of `globalSegId`, or where this distinguishes no segments, its place
-/// by document and `docSegId`.
+/// Gives each row's segment its number, from 0: that of `globalSegId`, or where this distinguishes no
+/// segments, its place by document and `docSegId`.
 ///
 /// # Errors
 /// [`Error::Line`] for an id that is no number, in a file without `docSegId`.
@@ -43,8 +43,8 @@ fn place(row: &Row) -> (&str, &str) {
     (&row.segment.doc, &row.doc_seg)
 }
 
-/// Documents in the order of the file, in each its segments by number, or in the order of the file where these are no
-/// numbers.
+/// Documents in the order of the file, in each its segments by number, or in the order of the file where
+/// these are no numbers.
 fn by_place(rows: &[Row]) -> BTreeMap<(String, String), usize> {
     let mut docs: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut at: BTreeMap<&str, usize> = BTreeMap::new();

@@ -27,7 +27,7 @@ pub const FEWEST: usize = 8;
 const OPEN: &str = "<v>";
 const CLOSE: &str = "</v>";
 
-/// What Marot's default weights take for an error that is `Trivial`.
+/// Weight of a `Trivial` error in Marot's defaults.
 ///
 /// Source: google-research/marot, `marot.js`, `mqmDefaultWeights`.
 const TRIVIAL: f64 = 0.1;
@@ -38,7 +38,7 @@ pub struct Row {
     pub line: usize,
     /// The segment's number in its document, as the file has it; empty where there is no such column.
     pub doc_seg: String,
-    /// The same among all documents.
+    /// The segment's id among all documents.
     pub id: String,
     pub segment: Segment,
     pub rater: String,
@@ -50,23 +50,23 @@ fn bare(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// Whether a file's first line names its columns, perhaps not all that are needed.
+/// Returns true if a file's first line names its columns, perhaps not all that are needed.
 pub fn names_columns(line: &str) -> bool {
     line.split('\t').any(|field| bare(field) == RATER[0])
 }
 
-/// Whether a line names all columns that a rating needs.
+/// Returns true if a line names all columns that a rating needs.
 pub fn is_header(line: &str) -> bool {
     let fields: Vec<String> = line.split('\t').map(bare).collect();
     [SYSTEM, RATER, CATEGORY, SEVERITY].iter().all(|names| column(&fields, names).is_some())
 }
 
-/// Whether a text is a severity of these files.
+/// Returns true if a text is a severity of these files.
 pub fn is_severity(text: &str) -> bool {
     text.parse::<Severity>().is_ok() || is_none(text) || is_trivial(text) || is_test(text)
 }
 
-/// Whether a category or a severity says that there is no error.
+/// Returns true for a category or a severity that means "no error".
 fn is_none(text: &str) -> bool {
     bare(text) == "noerror"
 }
@@ -75,7 +75,8 @@ fn is_trivial(severity: &str) -> bool {
     bare(severity) == "trivial"
 }
 
-/// Whether a row tests the rater's attention ("hands on the wheel"), with an error that was put into the text.
+/// Returns true if a row tests the rater's attention ("hands on the wheel"), with an error that was put into
+/// the text.
 fn is_test(severity: &str) -> bool {
     bare(severity).starts_with("hotw")
 }
@@ -84,7 +85,7 @@ fn column(header: &[String], names: &[&str]) -> Option<usize> {
     names.iter().find_map(|name| header.iter().position(|there| *there == bare(name)))
 }
 
-/// Where the columns are.
+/// Indices of the columns.
 pub struct Columns {
     system: usize,
     doc: usize,
@@ -178,7 +179,8 @@ fn level(severity: &str) -> Result<Severity, String> {
     severity.parse().map_err(|error: mqm::Error| error.to_string())
 }
 
-/// The error whose span is marked: in the text that has the mark, or if both have, where its category belongs.
+/// The error whose span is marked: in the text that has the mark, or if both have, where its category
+/// belongs.
 fn marked(
     category: &str,
     severity: Severity,

@@ -1,5 +1,6 @@
-//! Side-by-side MQM, in which raters see two translations of a source at once: a system is called `SYSTEM_with_OTHER`,
-//! after the one beside it. A rater's annotations beside two others are independent ratings of one translation.
+//! Side-by-side MQM, in which raters see two translations of a source at once: a system is called
+//! `SYSTEM_with_OTHER`, after the one beside it. A rater's annotations beside two others are independent
+//! ratings of one translation.
 //!
 //! Source: google/wmt-mqm-human-evaluation, `sxs_mqm_generalMT2023_ende.3ratingsPerSegment.tsv`.
 
@@ -7,11 +8,11 @@ use std::collections::BTreeSet;
 
 use super::row::Row;
 
-/// What stands between a system and the one beside it.
+/// Separator between a system and the one beside it.
 const WITH: &str = "_with_";
 
-/// Takes the other's name from the system's to the rater's: `rater3 with refA`. Names stay where neither the other is a
-/// system of the file nor the same pair is named the other way round.
+/// Takes the other's name from the system's to the rater's: `rater3 with refA`. Names stay where neither the
+/// other is a system of the file nor the same pair is named the other way round.
 pub fn separate(rows: &mut [Row]) {
     let systems: BTreeSet<String> = rows.iter().map(|row| row.segment.system.clone()).collect();
     let pairs = |system: &str| system.split_once(WITH).map(|(own, other)| (own.to_owned(), other.to_owned()));

@@ -71,7 +71,8 @@ fn bad_files() {
 
 #[test]
 fn files_are_read_as_marot_reads_them() {
-    // Constant ids, other spellings, comments, a second header with other columns, a rater's note without JSON.
+    // Constant ids, other spellings, comments, a second header with other columns, a rater's note without
+    // JSON.
     insta::assert_snapshot!(shown(
         "# from two files\n\
          system\tdoc\tdoc_seg_id\tglobal_seg_id\trater\tsource\ttarget\tcategory\tseverity\tmetadata\t# Documentation\n\

@@ -1,5 +1,5 @@
-//! CSV as spreadsheets and data frames write it: a header, fields in quotes where they must be. It separates fields and
-//! leaves their meaning to `table`.
+//! CSV as spreadsheets and data frames write it: a header, fields in quotes where they must be. It separates
+//! fields and leaves their meaning to `table`.
 
 use std::path::Path;
 

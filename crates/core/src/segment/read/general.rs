@@ -1,6 +1,6 @@
-//! The text folders of WMT's general task. Since 2024 they are laid out as mt-metrics-eval is (`txt-ts/`); those of
-//! 2022 and 2023 name their files `TEST.LP.src.SRC`, `TEST.LP.ref.NAME.TGT` and `TEST.LP.hyp.SYSTEM.TGT`, and say
-//! nothing of documents. It finds the files; `parallel` reads them.
+//! The text folders of WMT's general task. Since 2024 they are laid out as mt-metrics-eval is (`txt-ts/`);
+//! those of 2022 and 2023 name their files `TEST.LP.src.SRC`, `TEST.LP.ref.NAME.TGT` and
+//! `TEST.LP.hyp.SYSTEM.TGT`, without documents. This module finds the files; `parallel` reads them.
 //!
 //! Source: wmt22-news-systems, wmt23-news-systems and wmt24-news-systems of wmt-conference.
 
@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::{Error, layout};
 
-/// The folder that holds a test set: the one given, or `txt-ts`, `txt` inside of it, as the repositories have them.
+/// The folder that holds a test set: the one given, or `txt-ts`, `txt` inside of it, as the repositories have
+/// them.
 pub fn root(dir: &Path) -> PathBuf {
     if dir.join("sources").is_dir() {
         return dir.into();

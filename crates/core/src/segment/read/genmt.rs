@@ -1,6 +1,6 @@
-//! WMT's general task since 2025: documents with their sources in `wmtYY-genmt.jsonl`, and in `systems/` a JSONL file for
-//! each system with its translations, joined by `doc_id`. Segments are paragraphs, as in the task's human evaluation.
-//! It reads no ratings.
+//! WMT's general task since 2025: documents with their sources in `wmtYY-genmt.jsonl`, and in `systems/` a
+//! JSONL file for each system with its translations, joined by `doc_id`. Segments are paragraphs, as in the
+//! task's human evaluation. It reads no ratings.
 //!
 //! Source: `README.md` of wmt-conference/wmt26-general-mt; `humeval/04-collect_humeval.py` of
 //! wmt-conference/wmt25-general-mt: a blank line ends a paragraph.
@@ -15,10 +15,10 @@ use serde_json::Value;
 use super::{Error, Input, TestSet, layout, pairs, parallel, table};
 use crate::segment::{Lang, Segment, wmt};
 
-/// What separates the paragraphs of a text.
+/// Separator of the paragraphs of a text.
 const BLANK_LINE: &str = "\n\n";
 
-/// How the file with the sources ends.
+/// Suffix of the file with the sources.
 const SOURCES: &str = "genmt.jsonl";
 
 /// The files of a test set.
@@ -29,7 +29,8 @@ pub struct Files {
     pub systems: PathBuf,
 }
 
-/// The files in a folder or in its `data`, as the repositories have them; `None` for a folder of another kind.
+/// The files in a folder or in its `data`, as the repositories have them; `None` for a folder of another
+/// kind.
 pub fn files(dir: &Path) -> Option<Files> {
     [dir.to_owned(), dir.join("data")].into_iter().find_map(|dir| {
         let systems = dir.join("systems");
@@ -41,8 +42,8 @@ pub fn files(dir: &Path) -> Option<Files> {
 /// The chosen systems' translations of one language pair.
 ///
 /// # Errors
-/// A pair, a system or a reference that is not there; a system that lacks documents of the pair; fields that are
-/// missing or of another kind.
+/// A pair, a system or a reference that does not exist; a system that lacks documents of the pair; fields
+/// that are missing or of another kind.
 pub fn testset(choice: &TestSet, files: &Files) -> Result<Input, Error> {
     let sources = Sources::read(files, choice)?;
     let names = layout::names(&files.systems)?;
@@ -70,7 +71,7 @@ pub fn testset(choice: &TestSet, files: &Files) -> Result<Input, Error> {
 struct Document {
     id: String,
     line: usize,
-    /// As segments name it.
+    /// The system's name in segments.
     name: String,
     pair: (Lang, Lang),
     /// Its paragraphs, none of them empty.
@@ -203,7 +204,7 @@ impl Sources {
     }
 }
 
-/// How a document's id is written, for messages.
+/// The form of a document's id, for messages.
 const DOC_ID: &str = "an id `SET_###_DOMAIN_###_SRC_###_TGT_###_DOCUMENT` or `SRC-TGT_#_DOMAIN_#_DOCUMENT`";
 
 /// The paragraphs of the chosen reference: `{NAME: TEXT}`, or `{NAME: {"ref": TEXT}}`.

@@ -1,4 +1,4 @@
-//! The files of one language pair in an mt-metrics-eval folder: what they are called, which there are, and the lines of
+//! The files of one language pair in an mt-metrics-eval folder: their names, a listing, and the lines of
 //! those that hold texts. It reads no scores, and never guesses which file is meant.
 //!
 //! Source: the layout of mt-metrics-eval's `EvalSet` (`data.py`).
@@ -13,18 +13,18 @@ use serde_json::Value;
 use super::{Error, text};
 use crate::files::json;
 
-/// What mt-metrics-eval writes where a system gave no translation.
+/// mt-metrics-eval's placeholder for a missing translation.
 pub const NO_TRANSLATION: &str = "[No translation supplied]";
 
 /// One language pair of a folder.
 #[derive(Clone, Debug)]
 pub struct TestsetFiles {
     dir: PathBuf,
-    /// As the files spell it, `en-de` or `en-de_DE`.
+    /// The pair as spelled in file names, `en-de` or `en-de_DE`.
     lp: String,
 }
 
-/// Where a segment comes from.
+/// Domain and document of a segment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// Empty where the line names none.
@@ -51,7 +51,7 @@ impl TestsetFiles {
         Self { lp, ..self.clone() }
     }
 
-    /// Where the documents of the segments are named.
+    /// Path of the file that names the documents of the segments.
     #[must_use]
     pub fn docs(&self) -> PathBuf {
         self.dir.join("documents").join(format!("{}.docs", self.lp))
@@ -114,7 +114,7 @@ impl TestsetFiles {
         files.iter().filter_map(|file| Some(score_stem(file)?.strip_prefix(&prefix)?.to_owned())).collect()
     }
 
-    /// What single raters marked, `LP.GOLD.RATER.seg.rating`: the raters and their files, sorted.
+    /// Ratings of single raters, `LP.GOLD.RATER.seg.rating`: the raters and their files, sorted.
     ///
     /// # Errors
     /// An unreadable folder.
@@ -183,11 +183,11 @@ impl TestsetFiles {
     }
 }
 
-/// The domain and document on each line: `DOMAIN DOC`, or `DOC`. A document's name may hold spaces where a domain
-/// stands before it: of `news my trip`, and of `news<TAB>my trip`, it is `my trip`.
+/// The domain and document on each line: `DOMAIN DOC`, or `DOC`. A document's name may hold spaces where a
+/// domain stands before it: of `news my trip`, and of `news<TAB>my trip`, it is `my trip`.
 ///
 /// # Errors
-/// As [`TestsetFiles::places`].
+/// The errors of [`TestsetFiles::places`].
 pub fn places(path: &Path) -> Result<Vec<Place>, Error> {
     let mut places: Vec<Place> = Vec::new();
     let mut ended = std::collections::BTreeMap::new();
@@ -235,10 +235,11 @@ pub fn texts(path: &Path, field: &'static str) -> Result<Vec<String>, Error> {
     lines.iter().enumerate().map(one).collect()
 }
 
-/// The same with a byte-order mark where the file has one: WMT's own metrics were computed over such texts as they are.
+/// Reads texts with their byte-order mark where the file has one: WMT's own metrics were computed over such
+/// texts as they are.
 ///
 /// # Errors
-/// As [`texts`].
+/// The errors of [`texts`].
 pub fn texts_as_published(path: &Path, field: &'static str) -> Result<Vec<String>, Error> {
     let mut all = texts(path, field)?;
     if let Some(first) = all.first_mut().filter(|_| text::is_marked(path)) {
@@ -286,8 +287,9 @@ pub fn text_names(dir: &Path, prefix: &str) -> Result<Vec<String>, Error> {
     Ok(stems)
 }
 
-/// File names of a folder, sorted, because two machines need not list them in the same order; without those that begin
-/// with a dot, among them the `._NAME` that macOS puts beside each file of an archive or a foreign disk.
+/// File names of a folder, sorted, because two machines need not list them in the same order; without those
+/// that begin with a dot, among them the `._NAME` that macOS puts beside each file of an archive or a foreign
+/// disk.
 ///
 /// # Errors
 /// [`Error::Io`].

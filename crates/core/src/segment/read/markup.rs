@@ -1,5 +1,5 @@
-//! Formats of test sets and translation memories in which a segment is an element, not a line. They are detected, and
-//! the error says how to convert them; none of them is read.
+//! Formats of test sets and translation memories in which a segment is an element, not a line. They are
+//! detected to explain how to convert them; none of them is read.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub enum Markup {
     Html,
 }
 
-/// The name of the first element, and what it says.
+/// Names of root elements, and their formats.
 const ROOTS: &[(&str, Markup)] = &[
     ("srcset", Markup::Sgm),
     ("refset", Markup::Sgm),
@@ -29,8 +29,8 @@ const ROOTS: &[(&str, Markup)] = &[
 ];
 
 impl Markup {
-    /// The format of a text; `None` for text without markup. A segment may hold markup of its own: only a text that
-    /// begins with one of the elements and ends with its end is meant.
+    /// The format of a text; `None` for text without markup. A segment may hold markup of its own: only a
+    /// text that begins with one of the elements and ends with its end is meant.
     #[must_use]
     pub fn of(text: &str) -> Option<Self> {
         let mut rest = text.trim_start();
@@ -48,7 +48,7 @@ impl Markup {
         is_end.then_some(*format)
     }
 
-    /// What to do with such a file.
+    /// How to convert such a file.
     #[must_use]
     pub fn instead(self) -> &'static str {
         match self {

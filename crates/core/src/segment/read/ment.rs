@@ -1,5 +1,5 @@
-//! MENT, the test set of the RATE paper: `MENT.jsonl`, one line for each source, or the folder `meta_eval/workspace` that
-//! the authors' scripts write from it. Scores are left in the rows, for `meta`.
+//! MENT, the test set of the RATE paper: `MENT.jsonl`, one line for each source, or the folder
+//! `meta_eval/workspace` that the authors' scripts write from it. Scores are left in the rows, for `meta`.
 //!
 //! Source: `meta_eval/extract_metaeval_data.py` of BITHLP/RATE at 8efee2e3.
 
@@ -67,7 +67,7 @@ fn pair(path: &Path, row: &Row) -> Result<String, Error> {
 /// The chosen systems' translations; `None` for a folder of another kind.
 ///
 /// # Errors
-/// As [`Ment::open`], and a pair, a system or a reference that is not there.
+/// The errors of [`Ment::open`], and a pair, a system or a reference that is not there.
 pub fn testset(choice: &TestSet) -> Result<Option<Input>, Error> {
     if let Some(ment) = Ment::open(&choice.dir, &choice.pair.0)? {
         return ment.input(choice).map(Some);

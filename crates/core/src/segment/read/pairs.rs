@@ -1,5 +1,5 @@
-//! The language pair of a row: the one that it names, or the one that the user gives for rows that name none. Rows of
-//! other pairs than the user's are counted and left out; none is judged in languages that it is not in.
+//! The language pair of a row: the one that it names, or the one that the user gives for rows without
+//! languages. Rows of other pairs than the user's are counted and left out.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -9,7 +9,7 @@ use crate::segment::{Lang, lang, wmt};
 /// A language pair.
 pub type Pair = (Lang, Lang);
 
-/// What a row says of its languages; empty fields say nothing.
+/// The language fields of a row; empty if absent.
 pub struct Named<'r> {
     pub line: usize,
     pub src: Option<String>,
@@ -19,7 +19,7 @@ pub struct Named<'r> {
     pub doc: &'r str,
 }
 
-/// Which rows are read, and which were left out.
+/// Selection of rows by pair, and counts of those left out.
 pub struct Wanted<'a> {
     given: Option<&'a Pair>,
     /// The first row that names other languages than the user, though not another pair, and which.
@@ -47,7 +47,7 @@ impl<'a> Wanted<'a> {
         Ok(Some(pair))
     }
 
-    /// What the user should know of the rows' languages.
+    /// Notes for the user about the rows' languages.
     pub fn notes(&self, path: &Path) -> Vec<String> {
         let (path, mut notes) = (path.display(), Vec::new());
         let Some((src, tgt)) = self.given else { return notes };
@@ -86,13 +86,13 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Whether a pair is the one that is wanted, with codes that may leave out script and region.
+/// Returns true if a pair is the selected one, with codes that may leave out script and region.
 #[must_use]
 pub fn is_meant(pair: &Pair, wanted: (&Lang, &Lang)) -> bool {
     agree(&pair.0, wanted.0) && agree(&pair.1, wanted.1)
 }
 
-/// Whether two codes can mean one language: one of them may leave out script and region.
+/// Returns true if two codes can mean one language: one of them may leave out script and region.
 fn agree(one: &Lang, other: &Lang) -> bool {
     let parts = |lang: &Lang| lang.code().split('_').skip(1).map(str::to_owned).collect::<Vec<_>>();
     let (a, b) = (parts(one), parts(other));

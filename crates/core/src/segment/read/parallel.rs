@@ -13,8 +13,8 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Parallel {
     pub source: PathBuf,
-    /// One file for each system, which is called like the file without the ending of its format. Without any, every segment is an empty
-    /// translation by a system that is called like the source file.
+    /// One file for each system, which is called like the file without the ending of its format. Without any,
+    /// every segment is an empty translation by a system that is called like the source file.
     pub hypotheses: Vec<PathBuf>,
     pub reference: Option<PathBuf>,
     /// `DOC` or mt-metrics-eval's `DOMAIN DOC` on each line; without it every segment stands alone.
@@ -125,7 +125,7 @@ pub fn same_length(a: &Path, n_a: usize, b: &Path, n_b: usize) -> Result<(), Err
     Err(Error::Lengths { a: a.into(), n_a, b: b.into(), n_b, hint })
 }
 
-/// An empty translation is allowed (and bad); a note says so.
+/// Adds a note about empty translations, which are allowed (and bad).
 pub fn note_empty(path: &Path, hypotheses: &[String], notes: &mut Vec<String>) {
     let empty: Vec<usize> = (0..hypotheses.len()).filter(|&i| hypotheses[i].trim().is_empty()).collect();
     if !empty.is_empty() {

@@ -1,5 +1,5 @@
-//! Parquet as data frames write it. It reads the columns of texts and numbers that a flat table has and leaves their
-//! meaning to `table`; nested columns are passed over.
+//! Parquet as data frames write it. It reads the columns of texts and numbers that a flat table has and
+//! leaves their meaning to `table`; nested columns are skipped.
 
 use std::{fs::File, path::Path};
 
@@ -15,11 +15,11 @@ use super::{
 };
 use crate::files::packed;
 
-/// What a row counts for beside its texts. Unit: bytes.
+/// Memory charged to a row beside its texts. Unit: bytes.
 const ROW: u64 = 64;
 
-/// Reads the rows of a file; their numbers stand for lines. A few bytes of a dictionary can stand for a text in each of
-/// billions of rows: what all rows come to is limited as what a compressed file unpacks to.
+/// Reads the rows of a file; their numbers stand for lines. A few bytes of a dictionary can stand for a text
+/// in each of billions of rows, so the total size of the rows is limited like that of an unpacked file.
 pub fn rows(path: &Path, visit: Visit<'_>) -> Result<(), Error> {
     let file = File::open(path).map_err(|source| Error::Io { path: path.into(), source })?;
     let wrong = |error: parquet::errors::ParquetError| Error::Parquet {
@@ -68,7 +68,7 @@ fn value(field: &Field) -> Option<Value> {
         Field::ULong(value) => Value::from(*value),
         Field::Double(value) => Value::from(*value),
         Field::Str(text) => Value::from(text.as_str()),
-        // Some writers do not say that a column of bytes holds text.
+        // Some writers do not mark a column of bytes as text.
         Field::Bytes(bytes) => Value::from(std::str::from_utf8(bytes.data()).ok()?),
         _ => return None,
     })

@@ -1,5 +1,5 @@
-//! Rows with named fields, from JSONL, TSV and the readers of CSV and Parquet, as segments: one translation in each
-//! row, or those of several systems. Unknown fields are ignored.
+//! Rows with named fields, from JSONL, TSV and the readers of CSV and Parquet, as segments: one translation
+//! in each row, or those of several systems. Unknown fields are ignored.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -40,10 +40,10 @@ const TGT_LANG: &[&str] = &["tgt_lang", "target_lang"];
 const PAIR: &[&str] = &["lp", "language_pair", "lang_pair"];
 const SEG: &[&str] = &["seg_id", "segment_id", "seg"];
 
-/// How an item's id is written, for messages.
+/// The form of an item's id, for messages.
 const ITEM_ID: &str = "an id `SRC_###_TGT_###_DOMAIN_###_DOCUMENT_###_SEGMENT` with codes such as `eng_Latn`";
 
-/// What takes rows one by one.
+/// Callback that takes rows one by one.
 pub type Visit<'a> = &'a mut dyn FnMut(Row) -> Result<(), Error>;
 
 /// Reads JSONL row by row.
@@ -87,12 +87,13 @@ pub struct Segmenter<'a> {
     order: Order,
     /// The lines with an empty translation.
     empty: Vec<usize>,
-    /// Rows by the type of their reference, where rows say it.
+    /// Numbers of rows by the type of their reference, where rows have one.
     references: BTreeMap<String, usize>,
 }
 
 impl<'a> Segmenter<'a> {
-    /// For the rows of a file; `pair` applies to those that name no languages, and leaves out those of other pairs.
+    /// A reader for the rows of a file; `pair` applies to those without languages, and leaves out those of
+    /// other pairs.
     pub fn new(path: &'a Path, pair: Option<&'a Pair>) -> Self {
         Self {
             path,
@@ -128,7 +129,7 @@ impl<'a> Segmenter<'a> {
             return Err(Error::EmptySource { path: path.into(), line: row.row.line, more: String::new() });
         }
         let translations = row.translations(&self.stem)?;
-        // An item whose id ends in no number is a document of its own.
+        // An item whose id ends in no number is a separate document.
         let given = item.map_or_else(|| row.seg(), |item| Ok(Some(item.seg.unwrap_or(0))))?;
         let Some((src_lang, tgt_lang)) = pair? else { return Ok(Vec::new()) };
         let reference = row.reference()?;
@@ -163,7 +164,7 @@ impl<'a> Segmenter<'a> {
         Ok(segments)
     }
 
-    /// What the user should know of the rows.
+    /// Notes for the user about the rows.
     ///
     /// # Errors
     /// [`Error::OtherPairs`] if all rows were of other pairs.
@@ -186,8 +187,8 @@ impl<'a> Segmenter<'a> {
     }
 }
 
-/// What has been read of each system so far, to find duplicates and scattered documents. Names stand for themselves only
-/// once.
+/// The segments read of each system so far, to find duplicates and scattered documents. Names stand for
+/// themselves only once.
 #[derive(Default)]
 struct Order {
     names: Names,
@@ -271,7 +272,7 @@ impl In<'_> {
         Ok(vec![(system, hypothesis)])
     }
 
-    /// What the id of an item of WMT's evaluation task says, where the row has one.
+    /// The parsed id of an item of WMT's evaluation task, where the row has one.
     pub fn item(&self) -> Result<Option<wmt::Id>, Error> {
         let of_a_task = self.row.fields.get(HYPOTHESES[0]).is_some_and(Value::is_object);
         match self.find(ITEM).filter(|_| of_a_task) {

@@ -1,5 +1,5 @@
-//! The file of WMT's evaluation task since 2026, item by item: ids and the systems' translations. What a run judges is
-//! read by `table`; this is for files that are written about the same items.
+//! The file of WMT's evaluation task since 2026, item by item: ids and the systems' translations. The
+//! segments of a run are read by `table`; this is for files that are written about the same items.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::segment::wmt::Id;
 pub struct TaskItem {
     /// From 1.
     pub line: usize,
-    /// As the file has it.
+    /// The id as written in the file.
     pub item_id: String,
     pub id: Id,
     pub source: String,
@@ -20,7 +20,7 @@ pub struct TaskItem {
     pub translations: Vec<(String, String)>,
 }
 
-/// What an item is, for messages.
+/// Hint that describes an item, for messages.
 const HINT: &str = "\nhint: a line of the task's file has `item_id`, `src` and `hyps`; files of the general task and of earlier \
                     years have `doc_id`";
 
@@ -43,7 +43,7 @@ pub fn task(path: &Path, mut visit: impl FnMut(TaskItem) -> Result<(), Error>) -
     })
 }
 
-/// Whether a file's first line is an item of the task.
+/// Returns true if a file's first line is an item of the task.
 #[must_use]
 pub fn is_task(path: &Path) -> bool {
     let mut first = false;

@@ -1,5 +1,5 @@
-//! The translations of an mt-metrics-eval folder ([`layout`] says which files they are in), of a folder of WMT's general
-//! task, or of MENT. Human and metric scores are the business of `meta`.
+//! The translations of an mt-metrics-eval folder (its files are found by [`layout`]), of a folder of WMT's
+//! general task, or of MENT. Human and metric scores are read by `meta`.
 //!
 //! Source: `data.py: EvalSet` of google-research/mt-metrics-eval at 68a481ae.
 
@@ -27,8 +27,8 @@ pub struct TestSet {
 /// Reads the chosen systems of a test set. Lines without a translation are left out and noted.
 ///
 /// # Errors
-/// [`Error::Layout`] for a folder that is not a test set, [`Error::System`] for an unknown system, and everything that
-/// can be wrong with parallel text.
+/// [`Error::Layout`] for a folder that is not a test set, [`Error::System`] for an unknown system, and the
+/// errors of parallel text.
 pub fn testset(choice: &TestSet) -> Result<Input, Error> {
     if let Some(files) = genmt::files(&choice.dir) {
         return genmt::testset(choice, &files);
@@ -149,7 +149,7 @@ fn note_missing(path: &Path, hypotheses: &[String], notes: &mut Vec<String>) {
     }
 }
 
-/// A file or folder of the test set; if it is missing, the error says what is there instead.
+/// A file or folder of the test set; if it is missing, the error lists the existing ones.
 fn there(choice: &TestSet, folder: &str, path: PathBuf) -> Result<PathBuf, Error> {
     if path.exists() {
         return Ok(path);

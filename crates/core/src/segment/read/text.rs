@@ -1,5 +1,5 @@
-//! Text files with a segment on each line. No line is joined or skipped. What a text is, and how its bytes are
-//! checked, is `files::text`'s.
+//! Text files with a segment on each line. No line is joined or skipped. Decoding and checks of bytes are in
+//! `files::text`.
 
 use std::path::Path;
 
@@ -33,11 +33,11 @@ pub fn whole(path: &Path) -> Result<String, Error> {
     text::read(path).map_err(|error| wrong(path, error))
 }
 
-/// Goes through the lines of a file with their numbers, without their ends and the byte-order mark. Only one line is in
-/// memory at a time.
+/// Goes through the lines of a file with their numbers, without their ends and the byte-order mark. Only one
+/// line is in memory at a time.
 ///
 /// # Errors
-/// As [`whole`], and what `visit` returns.
+/// The errors of [`whole`], and the errors of `visit`.
 pub fn each(path: &Path, mut visit: impl FnMut(usize, &str) -> Result<(), Error>) -> Result<(), Error> {
     let mut lines = text::lines(path).map_err(|error| wrong(path, error))?;
     while let Some((number, line)) = lines.next_line().map_err(|error| wrong(path, error))? {

@@ -1,19 +1,18 @@
-//! TSV: a header, then a row on each line, with fields between tabs. It separates fields and leaves their meaning to
-//! `table`.
+//! TSV: a header, then a row on each line, with fields between tabs. It separates fields and leaves their
+//! meaning to `table`.
 //!
-//! Two kinds of TSV are in use. In one, which WMT's files are, a quotation mark is text. Data frames and spreadsheets
-//! write the other, with CSV's quotes: a field that holds a tab, a quotation mark or a line end stands in quotation
-//! marks, and a quotation mark in it is doubled. A file is of the second kind if
+//! Two kinds of TSV are in use. In one, which WMT's files are, a quotation mark is text. Data frames and
+//! spreadsheets write the other, with CSV's quotes: a field that holds a tab, a quotation mark or a line end
+//! stands in quotation marks, and a quotation mark in it is doubled. A file is of the second kind if
 //!
-//! 1. all of it follows those rules: a field that begins with a quotation mark is closed by one before the next tab or
-//!    line
-//!    end, marks within are doubled, no other field holds any, and every row has as many fields as the header; and
-//! 2. something in it is of the second kind only: a doubled mark within quotes, a column's name in quotes, or a row
-//!    that
-//!    has another number of fields without the quotes.
+//! 1. all of it follows those rules: a field that begins with a quotation mark is closed by one before the
+//!    next tab or line end, marks within are doubled, no other field holds any, and every row has as many
+//!    fields as the header; and
+//! 2. something in it is of the second kind only: a doubled mark within quotes, a column's name in quotes, or
+//!    a row that has another number of fields without the quotes.
 //!
-//! A row may also stand in quotes as a whole, tabs included: so does a spreadsheet write a row that was pasted into
-//! one cell.
+//! A row may also stand in quotes as a whole, tabs included: spreadsheets write a row this way that was
+//! pasted into one cell.
 
 use std::{borrow::Cow, path::Path};
 
@@ -78,7 +77,7 @@ fn fields(record: &str, n_columns: usize, is_quoted: bool) -> Vec<Cow<'_, str>> 
 #[derive(Default)]
 struct Open {
     record: String,
-    /// Of the row's first line.
+    /// Number of the row's first line.
     number: usize,
 }
 
@@ -97,7 +96,7 @@ impl Open {
     }
 }
 
-/// What a file shows of its kind.
+/// Evidence of a file's kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Evidence {
     /// Something breaks the rules for quotes.
@@ -151,7 +150,7 @@ struct Field {
     ends: Ends,
 }
 
-/// How a field ends.
+/// Delimiter that ends a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ends {
     /// Before a tab or at the end of the row.
@@ -165,7 +164,7 @@ enum Ends {
 /// The fields of a row by CSV's rules.
 struct Fields<'a> {
     rest: Option<&'a str>,
-    /// Whether the rest begins within quotes.
+    /// True if the rest begins within quotes.
     is_within: bool,
 }
 
@@ -174,7 +173,7 @@ impl<'a> Fields<'a> {
         Self { rest: Some(row), is_within: false }
     }
 
-    /// Of a line that continues a quoted field.
+    /// The fields of a line that continues a quoted field.
     fn within(line: &'a str) -> Self {
         Self { rest: Some(line), is_within: true }
     }

@@ -1,4 +1,4 @@
-//! Which groups have their calls in a folder's file, and which lines of it are damaged. It repairs nothing.
+//! The groups whose calls are in a folder's file, and the damaged lines of it. It repairs nothing.
 
 use std::{
     collections::{HashMap, HashSet, hash_map::Entry},
@@ -15,8 +15,8 @@ pub struct Census {
     path: PathBuf,
     /// Calls that were answered.
     answered: HashMap<GroupId, usize>,
-    /// Groups that a damaged line names, or else those before and after it, whose it may be; and groups whose calls
-    /// stand apart.
+    /// Groups that a damaged line names, or else those before and after it, whose it may be; and groups whose
+    /// calls stand apart.
     doubtful: HashSet<GroupId>,
     /// The first damaged line, and how many there are.
     damaged: Option<(usize, usize)>,
@@ -57,14 +57,14 @@ impl Census {
         }
     }
 
-    /// Whether so many answered calls of a group are there, and none of them may be damaged.
+    /// Returns true if a group has so many answered calls, and none of them may be damaged.
     #[must_use]
     pub fn has_all(&self, group: GroupId, told: usize) -> bool {
         let there = self.answered.get(&group).copied().unwrap_or(0);
         there >= told && !self.doubtful.contains(&group)
     }
 
-    /// That so many groups, with so many verdicts, are judged again.
+    /// Message that so many groups, with so many verdicts, are judged again.
     #[must_use]
     pub fn said(&self, n_groups: usize, n_verdicts: usize) -> String {
         let path = self.path.display();
@@ -86,7 +86,7 @@ fn intact(line: &[u8]) -> Option<(GroupId, bool)> {
     call.is_intact().then_some((group, call.error.is_none()))
 }
 
-/// How a line begins, up to the group's name.
+/// Beginning of a line, up to the group's name.
 const HEAD: &[u8] = b"{\"group\":\"";
 
 /// Digits of a group's name.

@@ -24,13 +24,13 @@ impl Question {
         Some(Self { doc: call.doc.clone(), seg: call.seg, text: texts.join("\n") })
     }
 
-    /// Whether the question was about this unit.
+    /// Returns true if the question was about this unit.
     #[must_use]
     pub fn is_of(&self, doc: &str, seg: Option<usize>) -> bool {
         self.doc == doc && self.seg == seg
     }
 
-    /// Whether the question can contain a model's answer about this unit, as in later stages.
+    /// Returns true if the question can contain a model's answer about this unit, as in later stages.
     fn is_about(&self, record: &Record) -> bool {
         self.doc == record.doc && (self.seg.is_none() || record.seg.is_none() || self.seg == record.seg)
     }
@@ -39,8 +39,8 @@ impl Question {
 /// A shorter explanation, in bytes, may be right for two texts.
 const LEAST_COPIED: usize = 40;
 
-/// Words in quotation marks: what a template of an explanation is filled with. Double quotes are not among them,
-/// for in prompts they hold whole explanations.
+/// Words in quotation marks, the variable parts of an explanation's template. Double quotes are not among
+/// them, for in prompts they hold whole explanations.
 const QUOTED: &str =
     r"\B'[^'\n]{1,80}'\B|‘[^’\n]{1,80}’|“[^”\n]{1,80}”|„[^“”\n]{1,80}[“”]|«[^»\n]{1,80}»|「[^」\n]{1,80}」";
 

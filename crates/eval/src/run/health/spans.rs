@@ -1,5 +1,5 @@
-//! Implausible spans: a single letter, or part of a word. Word boundaries are checked only in scripts with spaces
-//! between words.
+//! Implausible spans: a single letter, or part of a word. Word boundaries are checked only in scripts with
+//! spaces between words.
 
 use std::ops::Range;
 
@@ -10,8 +10,8 @@ use crate::{
     run::Record,
 };
 
-/// Letters, marks and digits, but for scripts that write words without spaces, and for Hangul, whose particles
-/// belong to the written word and are judged by themselves.
+/// Letters, marks and digits, but for scripts that write words without spaces, and for Hangul, whose
+/// particles belong to the written word and are judged by themselves.
 const WORD: &str = r"[[\p{L}\p{M}\p{Nd}]--[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}\p{Yi}\p{Javanese}]]+";
 
 /// Finds words.
@@ -22,7 +22,8 @@ impl Words {
         Self(Regex::new(WORD).expect("the expression is well-formed"))
     }
 
-    /// What is odd about the span of an error that [`is_placed`].
+    /// The implausibility of an error's span, for errors that pass [`is_placed`]; `None` for a plausible
+    /// span.
     pub fn oddity(&self, record: &Record, error: &ErrorSpan) -> Option<String> {
         let text = text_of(record, error);
         let bytes = place(text, error)?;
@@ -40,7 +41,7 @@ impl Words {
     }
 }
 
-/// Whether the span of an error stands in its text.
+/// Returns true if the span of an error stands in its text.
 pub fn is_placed(record: &Record, error: &ErrorSpan) -> bool {
     place(text_of(record, error), error).is_some()
 }

@@ -256,7 +256,7 @@ fn explanations_that_stand_in_the_prompt() {
     assert_eq!(copied(0, "It reads \"odd\" to a native reader of the text."), 1);
     assert_eq!(copied(0, "The phrase 'house' is omitted."), 0, "too short to be a copy");
     assert_eq!(copied(0, "The phrase 'house' is omitted, which loses the object of the verb."), 0);
-    // What a later stage was told of the unit itself is no copy.
+    // Text about the unit itself in a later stage's prompt is no copy.
     let own = "Somebody said: This explanation was first given by the model about this very unit.";
     let questions = [question("doc", 0, own)];
     let errors = [(

@@ -1,15 +1,15 @@
-//! How often a journal is synced to disk.
+//! Frequency of syncs of a journal to disk.
 
 use std::time::{Duration, Instant};
 
 use super::Journal;
 use crate::run::Error;
 
-/// How many times as long as a sync takes the next one waits.
+/// Ratio of the pause after a sync to the time that it took.
 const REST: u32 = 20;
 
-/// Syncs a journal after each group, but for groups that finish so fast that syncing would take more than about a
-/// twentieth of the time: those share one.
+/// Syncs a journal after each group, but for groups that finish so fast that syncing would take more than
+/// about a twentieth of the time: those share one.
 #[derive(Debug, Default)]
 pub struct Pace {
     next: Option<Instant>,
@@ -19,7 +19,7 @@ impl Pace {
     /// Syncs the journal, unless it was synced only just before.
     ///
     /// # Errors
-    /// As [`Journal::sync`].
+    /// The errors of [`Journal::sync`].
     pub fn sync(&mut self, journal: &Journal) -> Result<(), Error> {
         self.after(Instant::now, || journal.sync())
     }

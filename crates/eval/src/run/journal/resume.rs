@@ -20,7 +20,7 @@ use crate::{
     segment::corpus::read_at,
 };
 
-/// How a folder's journal is taken up again.
+/// Options of resuming a folder's journal.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Resume {
     pub keeping: CallRetention,
@@ -28,22 +28,22 @@ pub struct Resume {
     pub drops_missing: bool,
 }
 
-/// The groups of a run as the journal knows them.
+/// The groups of a run for the journal.
 #[derive(Clone, Copy)]
 pub struct Groups<'a> {
-    /// What verdicts are given on.
+    /// The units of the verdicts.
     pub units: &'a Units,
     /// By the number of the group: what its calls name it by.
     pub ids: &'a [GroupId],
 }
 
-/// Opens the journal of a folder for appending. Complete groups are kept. A torn last line, groups that were cut short,
-/// groups in which something [`Status::Failed`] and groups whose calls are damaged or missing are dropped, so that they
-/// are judged again.
+/// Opens the journal of a folder for appending. Complete groups are kept. A torn last line, groups that were
+/// cut short, groups in which something [`Status::Failed`] and groups whose calls are damaged or missing are
+/// dropped, so that they are judged again.
 ///
 /// # Errors
-/// [`Error::Damaged`] for a line before the last that is not a record, [`Error::Foreign`] for a unit that is not
-/// in the input, [`Error::Io`].
+/// [`Error::Damaged`] for a line before the last that is not a record, [`Error::Foreign`] for a unit that is
+/// not in the input, [`Error::Io`].
 pub fn resume(folder: &Folder, of: Groups<'_>, how: Resume) -> Result<(Journal, Done), Error> {
     let path = folder.path(JOURNAL);
     let mut kept = ValidLines::read(&path, of.units, how)?;
@@ -60,12 +60,12 @@ pub fn resume(folder: &Folder, of: Groups<'_>, how: Resume) -> Result<(Journal, 
     Ok((journal, Done { groups: kept.groups, sums, lost }))
 }
 
-/// What of a journal is kept.
+/// The lines of a journal that are kept.
 struct ValidLines {
     groups: HashSet<usize>,
-    /// By the number of the unit: its line, and how many calls it tells of.
+    /// Line of each unit, by its number, and the number of its calls.
     lines: Vec<Option<(Span, usize)>>,
-    /// Of the whole file. Unit: bytes.
+    /// Size of the whole file. Unit: bytes.
     size: u64,
 }
 

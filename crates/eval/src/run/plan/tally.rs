@@ -15,8 +15,8 @@ pub struct Prompt {
     pub ids: Option<Vec<u32>>,
 }
 
-/// Texts behind a prompt that are weighed or read, as their model computes them: what they begin with alike once, and
-/// of a text that is only weighed, not the last token.
+/// Texts behind a prompt that are scored or read, as their model computes them: common beginnings once, and
+/// of a text that is only scored, not the last token.
 #[derive(Debug, Default)]
 pub struct Given {
     pub tokens: usize,
@@ -63,13 +63,13 @@ pub fn prompt(panel: &Panel, role: Role, chat: &Chat) -> Result<Prompt, llm::Err
     Ok(Prompt { tokens, ids })
 }
 
-/// The tokens of an answer; none where it is unknown or the model cannot say.
+/// The tokens of an answer; none where it is unknown or the model cannot count them.
 pub fn answer(panel: &Panel, role: Role, text: &str) -> usize {
     let counter = panel.llm(role).counter().filter(|_| !text.is_empty());
     counter.and_then(|counter| counter.count(&Chat::raw(text)).ok()).unwrap_or(0)
 }
 
-/// What some calls take, and the extremes among them.
+/// Cost of some calls, and the extremes among them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     /// Without distinct tokens, which are those of all groups together.

@@ -1,5 +1,5 @@
-//! Consistency of a run folder's files: required files, incomplete last lines, and agreement with `run.json` and
-//! `summary.json`.
+//! Consistency of a run folder's files: required files, incomplete last lines, and agreement with `run.json`
+//! and `summary.json`.
 
 use std::{
     io::{self, BufRead, BufReader},
@@ -29,11 +29,11 @@ pub struct Folder<'a> {
     pub run: &'a RunFile,
     pub index: &'a Index,
     pub work: &'a Work<'a>,
-    /// Whether every unit of the run's share has a verdict.
+    /// True if every unit of the run's share has a verdict.
     pub is_done: bool,
 }
 
-/// How many units of the run's share have no verdict; `None` where it is not known which are its own.
+/// Number of units of the run's share without a verdict; `None` where the share is unknown.
 pub fn unjudged(run: &RunFile, work: &Work<'_>, index: &Index) -> Option<usize> {
     let is_missing = |unit: &&u32| !index.has(**unit as usize);
     let mine = run.shard.parse::<Shard>().ok()?.choose(work.task.segments, work.groups);
@@ -83,7 +83,7 @@ impl Folder<'_> {
         self.verdicts(found)
     }
 
-    /// What `run.json` says that follows from the rest of it and the input.
+    /// Checks the fields of `run.json` that follow from its other fields and the input.
     fn description(&self, found: &mut Differences) -> Result<(), Error> {
         let run = self.run;
         let path = self.dir.join(RUN);
@@ -159,8 +159,8 @@ impl Folder<'_> {
         Ok(())
     }
 
-    /// Compares the summary with what verdicts and calls come to, but for what the machine spent. One that cannot be
-    /// read is not what they come to either.
+    /// Compares the summary with the totals of verdicts and calls, except for the machine's figures. An
+    /// unreadable summary is a difference too.
     ///
     /// # Errors
     /// [`Error::Io`], [`Error::Damaged`].
@@ -205,8 +205,8 @@ impl Folder<'_> {
     }
 }
 
-/// Times, and how prompts were computed: what a summary tells of the machine. Prompts count as if computed whole.
-/// What of these is not a number.
+/// Resets times and the figures of prompt computation, which depend on the machine. Prompts count as if
+/// computed whole. Returns the name of a field that is not a number.
 fn settle(summary: &mut Value) -> Option<String> {
     let cost = summary.get_mut("cost")?.as_object_mut()?;
     let mut wrong = None;

@@ -2,7 +2,7 @@
 
 use super::Difference;
 
-/// Differences that are told in full.
+/// Number of differences that are reported in full.
 const TOLD: usize = 20;
 
 /// The first differences by rank, those found earlier before those found later, and how many there are.
@@ -26,7 +26,7 @@ impl Differences {
         self.first.truncate(TOLD);
     }
 
-    /// What is told, and how many there are in all.
+    /// The reported differences, and the number of all.
     pub fn told(mut self) -> (Vec<Difference>, usize) {
         self.cut();
         (self.first, self.n)

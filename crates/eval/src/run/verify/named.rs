@@ -1,4 +1,5 @@
-//! The metadata of a call line: unit, stage, outcome. Judging again from the recorded answers must produce the same.
+//! The metadata of a call line: unit, stage, outcome. Judging again from the recorded answers must produce
+//! the same.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use crate::{
 /// The calls of a group without what they cost, with their places among its lines.
 pub struct Named {
     places: BTreeMap<String, Vec<usize>>,
-    /// Whether questions and answers were kept.
+    /// True if questions and answers were kept.
     has_content: bool,
 }
 
@@ -23,7 +24,7 @@ fn name(call: &CallLine, has_content: bool) -> String {
 }
 
 impl Named {
-    /// Those of recorded calls.
+    /// The metadata of recorded calls.
     pub fn of(recorded: &[CallLine]) -> Self {
         let mut places: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         let has_content = recorded.iter().all(|call| call.content.is_some());

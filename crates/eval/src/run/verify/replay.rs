@@ -23,7 +23,7 @@ struct Pages {
     n_replayed: usize,
 }
 
-/// What a call is found by.
+/// Lookup key of a call.
 type Key = (String, String, String);
 
 fn key(role: &str, prompt: &str, sampling: &Sampling) -> Key {
@@ -58,8 +58,8 @@ impl RecordedCalls {
         call
     }
 
-    /// The differences in the group whose calls begin at this line, and the number of calls that a model answered
-    /// again.
+    /// The differences in the group whose calls begin at this line, and the number of calls that a model
+    /// answered again.
     pub fn differences(&self, of: &str, line: usize) -> (Vec<Difference>, usize) {
         let mut pages = self.pages();
         let mut found: Vec<(usize, Difference)> = std::mem::take(&mut pages.differences);
@@ -90,7 +90,7 @@ impl RecordedCalls {
         (found.into_iter().map(placed).collect(), pages.n_replayed)
     }
 
-    /// Compares the texts that a recorded call scored with those that are asked for now.
+    /// Compares the texts that a recorded call scored with those of the present call.
     fn expect<'a>(
         &self,
         at: usize,
@@ -113,15 +113,15 @@ impl RecordedCalls {
     }
 }
 
-/// All that a chat shows, for messages.
+/// The text of all parts of a chat, for messages.
 fn text(chat: &Chat) -> String {
     chat.texts().chain([chat.prefill.as_str()]).collect::<Vec<_>>().join("\n")
 }
 
-/// How a group is judged again.
+/// A group that is judged again from its recorded calls.
 pub struct Replayed {
     pub recorded_calls: Arc<RecordedCalls>,
-    /// The models, where they are asked too.
+    /// The models, where they are replayed too.
     pub models: Option<Panel>,
 }
 
@@ -214,7 +214,7 @@ fn unrecorded() -> Error {
     Error::Engine("the record has no answer to this question".into())
 }
 
-/// What differs between a recorded reply and the model's.
+/// Differences between a recorded reply and the model's.
 fn replies(call: &CallLine, said: &Result<Reply, Error>, now: &Result<Reply, Error>) -> Vec<Difference> {
     let of = |what: &str| format!("{what} of `{}` at `{}`", call.role, call.stage);
     match (said, now) {
@@ -270,7 +270,7 @@ fn weights(
     }
 }
 
-/// Whether a text is more probable than chance.
+/// Compares whether a text is more probable than chance.
 fn signals(of: &str, there: bool, here: bool) -> Vec<Difference> {
     let name = |is_chance| if is_chance { "no" } else { "yes" };
     let differs =
