@@ -1,4 +1,4 @@
-//! Root-mean-square norm of rows. A row is computed in f32 in one fixed order and reads nothing of another row.
+//! Root-mean-square norm of rows. A row is computed in f32 in one fixed order, independent of other rows.
 
 use rayon::prelude::*;
 
