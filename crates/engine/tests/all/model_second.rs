@@ -61,7 +61,7 @@ fn gemma_2_is_candles() {
     check(folder.path(), &model.forward(&input, 0).unwrap());
 }
 
-/// All layers have experts: candle does not know of dense ones between them.
+/// All layers have experts: candle does not support dense ones between them.
 #[test]
 fn qwen3_with_experts_is_candles() {
     let folder = folder("qwen3-moe", &json!({"mlp_only_layers": []}), |tensors| {
