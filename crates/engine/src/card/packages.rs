@@ -209,7 +209,7 @@ mod tests {
     use super::*;
     use crate::card::receipt::Received;
 
-    /// File, address and [`SameBytes::is_known`] of a card pulled from a source.
+    /// File, address and `SameBytes::is_known` of a card pulled from a source.
     fn said(card: &str, source: &str) -> Option<(String, String, bool)> {
         let card = crate::card::find(card).unwrap();
         let sha256 = card.files[0].sha256.digits().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! The record of what was pulled into a model's folder. It hashes nothing.
+//! The record of a pull into a model's folder. It hashes nothing.
 
 use std::{fs, path::Path};
 

@@ -40,7 +40,7 @@ impl Vocabulary {
     /// of logits, which may exceed the tokenizer's vocabulary.
     ///
     /// # Errors
-    /// [`Error::Engine`] when llguidance refuses the vocabulary or it names no stop token.
+    /// [`Error::Engine`] when llguidance rejects the vocabulary or it has no stop token.
     pub fn new(tokenizer: &Arc<Tokenizer>, n_logits: usize) -> Result<Self, Error> {
         let environment = environment::environment(Arc::clone(tokenizer))?;
         let mut factory =

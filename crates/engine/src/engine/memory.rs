@@ -62,7 +62,7 @@ pub fn check_free(asked: usize, loaded_bytes: usize, available: Option<usize>) -
 /// # Errors
 /// [`Error::TooMuchWeight`], with the number of weights that would fit.
 pub fn check_weights(loaded_bytes: usize, n_weights: usize, available: Option<usize>) -> Result<(), Error> {
-    /// Of a GGUF file in `Q4_K_M`, in thousandths.
+    /// Bits of a weight in a GGUF file in `Q4_K_M`, in thousandths.
     const BITS: usize = 4850;
     let Some(free) = available.filter(|free| *free < loaded_bytes) else { return Ok(()) };
     let in_four_bits = n_weights / 8000 * BITS;

@@ -92,7 +92,7 @@ struct Node {
     tokens: Vec<u32>,
     /// The variant of its keys and values, and of all its descendants.
     variant: Variant,
-    /// In the order of their tokens, so that those with a common start are neighbours.
+    /// Children in the order of their tokens, so that those with a common start are neighbours.
     children: BTreeSet<(Key, NodeId)>,
     /// Tokens whose keys and values are in the block.
     n_ready: usize,

@@ -36,7 +36,7 @@ const LEAST_TOKENS: usize = 16;
 /// early and shows how long the others will take.
 const STEPS_FOR_FIRST: usize = 64;
 
-/// Admits sequences and decides what each step computes.
+/// The scheduler: admits sequences and selects the tokens of each step.
 #[derive(Debug)]
 pub struct Scheduler {
     limits: Limits,

@@ -51,8 +51,8 @@ pub struct State {
     pub slot: u32,
     /// The snapshot that is to be copied to the slot before anything is computed.
     pub from: Option<SnapshotId>,
-    /// It has passed tokens that the answer does not have: an answer that ended among forced ones. It has no
-    /// way back, so such a sequence computes nothing more.
+    /// True if the state has passed tokens that the answer does not have: an answer that ended among forced
+    /// ones. It has no way back, so such a sequence computes nothing more.
     pub is_ahead: bool,
     /// Snapshots to take, each after so many tokens; ascending.
     pub to_take: Vec<(usize, SnapshotId)>,

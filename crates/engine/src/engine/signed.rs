@@ -33,7 +33,7 @@ pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
         kv,
         // It affects scheduling and recomputation, not the bits of results.
         kv_bytes: _kv_bytes,
-        // A row of a product depends on that row alone, whatever stands in the step beside it.
+        // A row of a product depends on that row alone, whatever else is in the step.
         n_rows: _n_rows,
         step_tokens: _step_tokens,
         // The context in force is in `built`.
@@ -145,8 +145,8 @@ fn stored_dtype(weights: &Weights) -> String {
     most.map_or_else(|| "none".into(), |(name, _)| name)
 }
 
-/// The first digits of a template's sha256 with its options, and the date that it gets as today's if it asks
-/// for it.
+/// The first digits of a template's sha256 with its options, and the date that it gets as today's if it
+/// prints one.
 fn template(source: &str, options: &serde_json::Value) -> String {
     let hash = digest::short(format!("{source}{options}"));
     if source.contains("strftime_now") { format!("{hash}@{TEMPLATE_DATE}") } else { hash }

@@ -76,7 +76,7 @@ struct Scheduled {
     requests: Vec<SampleRequest>,
     /// The rows after which several tokens are scored, with these tokens.
     several: Vec<(usize, Vec<u32>)>,
-    /// Its rows among those whose hidden states are captured.
+    /// The answer's rows among those whose hidden states are captured.
     states: Range<usize>,
 }
 

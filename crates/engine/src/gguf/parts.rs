@@ -18,7 +18,7 @@ const MAX_LISTED: usize = 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Name<'a> {
     stem: &'a str,
-    /// From 1.
+    /// Number of the part, from 1.
     part: usize,
     n_parts: usize,
 }

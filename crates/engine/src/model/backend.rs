@@ -71,13 +71,13 @@ pub struct Beside<'a, B: Backend> {
 /// Norms of a dense half and the experts beside it.
 #[derive(Debug)]
 pub struct BesideNorms<V> {
-    /// Of the dense half's output.
+    /// The norm of the dense half's output.
     pub dense: V,
-    /// Of the stream, before the experts.
+    /// The norm of the stream, before the experts.
     pub input: V,
-    /// Of the stream, before the router.
+    /// The norm of the stream, before the router.
     pub router: V,
-    /// Of the experts' output.
+    /// The norm of the experts' output.
     pub experts: V,
 }
 
@@ -98,7 +98,7 @@ pub struct DeltaNetWeights {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
     All,
-    /// Those with logits.
+    /// The rows with logits.
     Wanted,
 }
 

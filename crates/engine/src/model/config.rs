@@ -74,7 +74,7 @@ pub struct Config {
     pub mlp_bias: bool,
     /// The norms of q and k come after their rotation (Hunyuan).
     pub norm_after_rotation: bool,
-    /// Scores are multiplied by this before the softmax.
+    /// Scores are multiplied by this factor before the softmax.
     pub attention_scale: f32,
     /// Queries are multiplied by a factor that grows with their position (Ministral 3).
     pub query_growth: Option<QueryGrowth>,
@@ -324,7 +324,7 @@ fn llama3(frequency: f64, factor: f64, low: f64, high: f64, original: f64) -> f6
 /// The most layers, above those of any checkpoint: checked before memory is allocated for them.
 pub(super) const MAX_LAYERS: usize = 1 << 10;
 
-/// Checks the number of layers against [`MAX_LAYERS`].
+/// Checks the number of layers against `MAX_LAYERS`.
 fn layers(path: &str, key: &str, n: usize) -> Result<usize, Error> {
     if (1..=MAX_LAYERS).contains(&n) {
         return Ok(n);

@@ -206,7 +206,7 @@ impl Packed {
     /// Shape: `x` `[m, k]`, `out` `[m, n]`, both row-major.
     ///
     /// # Panics
-    /// When a slice has not the length of its shape.
+    /// When a slice does not have the length of its shape.
     pub fn matmul(&self, x: &[f32], m: usize, out: &mut [f32], activations: Activations, isa: Isa) {
         let input = Input::new(x, m, self.k, self.format.coding(activations), isa);
         multiply(&mut [Job { weights: self, out }], &input);
@@ -218,7 +218,7 @@ impl Packed {
     /// Shape: `out` `[k]`.
     ///
     /// # Panics
-    /// When `i >= n` or `out` has not `k` values.
+    /// When `i >= n` or `out` does not have `k` values.
     pub fn dequantize_row(&self, i: usize, out: &mut [f32]) {
         assert!(i < self.n, "row {i} of {}", self.n);
         assert_eq!(out.len(), self.k, "one row of weights");

@@ -153,7 +153,7 @@ enum Feed<B: Backend> {
         down_proj: B::Linear,
     },
     Experts(B::Experts),
-    /// Both, side by side.
+    /// A dense half and experts, side by side.
     Beside {
         gate_up: B::Linear,
         down_proj: B::Linear,

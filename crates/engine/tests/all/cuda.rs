@@ -300,7 +300,7 @@ fn seeded_weights_are_the_same_on_both_devices() {
     assert_eq!(ours, uncascaded);
 }
 
-/// The same greedy answers have log-probabilities near the CPU's.
+/// Equal greedy answers have log-probabilities near the CPU's.
 #[test]
 fn log_probabilities_are_near_those_of_the_cpu() {
     let Some(gpu) = gpu() else { return };

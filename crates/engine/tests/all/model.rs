@@ -174,7 +174,7 @@ pub fn sequences(lengths: &[usize]) -> Vec<Vec<u32>> {
     lengths.iter().enumerate().map(|(s, &n)| (0..n).map(|i| id(s, i)).collect()).collect()
 }
 
-/// Feeds sequences in chunks as in [`check_company`], with the expected bits of [`sequences`].
+/// Feeds sequences in chunks as in `check_company`, with the expected bits of [`sequences`].
 pub fn check_bits(model: &mut dyn Model, kind: KvType, expected: &[Vec<Vec<u32>>], cuts: &[(usize, usize)]) {
     let lengths: Vec<usize> = expected.iter().map(Vec::len).collect();
     let sequences = sequences(&lengths);

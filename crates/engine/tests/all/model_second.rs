@@ -40,7 +40,7 @@ fn tensors(folder: &Path) -> VarBuilder<'static> {
     VarBuilder::from_tensors(tensors, DType::F32, &Candle::Cpu)
 }
 
-/// Compares our logits after the last token with candle's.
+/// Compares the logits after the last token with candle's.
 fn check(folder: &Path, theirs: &Tensor) {
     let theirs: Vec<f32> = theirs.flatten_all().unwrap().to_vec1().unwrap();
     let weights = Weights::open(folder).unwrap_or_else(|error| panic!("{error}"));

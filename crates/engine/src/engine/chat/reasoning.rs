@@ -9,13 +9,13 @@ use crate::llm::{Chat, Effort, Finish, Reasoning, Reply};
 pub(super) struct Marks {
     /// A string in the source of such templates, by which they are recognized.
     sign: &'static str,
-    /// Before the reasoning.
+    /// Text before the reasoning.
     open: &'static str,
     /// The end of the reasoning.
     end: &'static str,
-    /// From the end of the reasoning to the answer.
+    /// Text from the end of the reasoning to the answer.
     close: &'static str,
-    /// Before an answer without reasoning.
+    /// Text before an answer without reasoning.
     direct: &'static str,
     /// Texts that a template itself may write after the assistant's opening, the longest first: an empty
     /// reasoning, or the opening of one.

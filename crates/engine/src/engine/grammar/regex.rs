@@ -74,7 +74,7 @@ impl Pattern {
             (min, None) => format!("{{{min},}}"),
             (min, Some(max)) => format!("{{{min},{max}}}"),
         };
-        // The rest of one character, the missing ones, two quotes.
+        // The remaining bytes of one character, the missing characters, two quotes.
         let most = 6 + min + 2;
         Ok(Self { most, ..Self::new(&format!("\"{JSON_CHARACTER}{times}\""))? })
     }

@@ -10,7 +10,7 @@ use super::regex::PrefixMatch;
 pub(super) struct SpanText {
     /// Each grapheme, escaped where the answer escapes.
     chunks: Vec<String>,
-    /// For each chunk, true if a span may contain it.
+    /// True for each chunk that a span may contain.
     usable: Vec<bool>,
     /// All chunks joined.
     escaped: Vec<u8>,

@@ -283,7 +283,7 @@ proptest! {
         n_slots in prop::option::of(2_usize..12),
         n_beside_answers in prop_oneof![Just(usize::MAX), 1_usize..40],
     ) {
-        // A device with little room leaves to the next step what does not fit.
+        // A device with little room leaves excess rows to the next step.
         let (max_rows, max_logits) = room;
         let mut harness = Harness::new(Limits { n_beside_answers, max_rows, max_logits, prefix_cache, ..LIMITS }, n_blocks).with_states(n_slots);
         for ((family, own, n_own), variant, plan, steps) in asks {

@@ -1,7 +1,7 @@
 //! Regular expressions of normalizers and pre-tokenizers as Hugging Face's tokenizers read them. It compiles
 //! none.
 //!
-//! They are Oniguruma's in the syntax of Ruby, where `^` and `$` stand at each line's beginning and end.
+//! They are Oniguruma's in the syntax of Ruby, where `^` and `$` match at each line's beginning and end.
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;

@@ -32,7 +32,7 @@ pub struct Experts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedExpert {
     pub width: usize,
-    /// Its output is multiplied by the sigmoid of one more logit.
+    /// True if its output is multiplied by the sigmoid of one more logit.
     pub is_gated: bool,
 }
 

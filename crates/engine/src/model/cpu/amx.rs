@@ -45,7 +45,7 @@ pub(super) struct Buffers {
     codes: Vec<Line>,
     /// `[blocks][panels][factors]`
     factors: Vec<Line>,
-    /// `[2][blocks of a group][panels][parts][16]`: the integers of the group of blocks at hand, and of the
+    /// `[2][blocks of a group][panels][parts][16]`: the integers of the current group of blocks, and of the
     /// next.
     integers: Vec<Line>,
 }

@@ -6,8 +6,8 @@
 //!
 //! A cache of f32 or f16 is read in f32. Against one of bf16, queries and softmax weights are rounded to bf16
 //! too and go through the machine's products of bf16 pairs, or as floats in the same order; their sums are
-//! f32; what is next to zero is zero ([`Stored`]), so that no sum is subnormal and every instruction set has
-//! the same bits.
+//! f32; numbers close to zero become zero ([`Stored`]), so that no sum is subnormal and every instruction set
+//! has the same bits.
 
 mod products;
 
@@ -40,7 +40,7 @@ pub struct Cached<'a, S> {
     pub window: Option<usize>,
     /// Scores become `c tanh(score / c)`.
     pub softcap: Option<f32>,
-    /// For each query head, a score that joins the softmax without a value.
+    /// A score for each query head that joins the softmax without a value.
     pub sinks: Option<&'a [f32]>,
 }
 

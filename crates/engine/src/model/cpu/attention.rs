@@ -21,7 +21,7 @@ pub(super) struct Queries<'a> {
     pub values: &'a [f32],
     /// The step's row of each of them.
     pub rows: &'a [u32],
-    /// All of them; those that read the same blocks are neighbours.
+    /// All rows; those that read the same blocks are neighbours.
     pub order: &'a [u32],
 }
 

@@ -60,7 +60,7 @@ pub(super) struct Mixed<'a> {
 struct Run {
     rows: Range<usize>,
     slot: usize,
-    /// It begins with zeros.
+    /// True if the state begins with zeros.
     is_first: bool,
 }
 

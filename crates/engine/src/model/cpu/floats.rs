@@ -169,7 +169,7 @@ pub(super) fn wide(isa: Isa, panels: &[&[Row]], x: &[f32], is_first: bool, sums:
     multiply(isa, panels, x, is_first, sums);
 }
 
-/// Weights of one or two panels in their stored type by activations, added to `sums` as in [`wide`]. The
+/// Weights of one or two panels in their stored type by activations, added to `sums` as in `wide`. The
 /// order is that of the activations.
 pub(super) fn stored(
     isa: Isa,

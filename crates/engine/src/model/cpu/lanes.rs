@@ -107,7 +107,7 @@ pub const fn pair_words<L: Lanes>() -> usize {
 pub trait Stored: Copy + Default + Send + Sync {
     /// The part of the cache for one lane of a product: a number, or a pair.
     type Cell: Copy;
-    /// The same part of queries and of weights, which are stored in words of f32.
+    /// The part of queries and of weights for one lane of a product; they are stored in words of f32.
     type Unit<L: Lanes>: Copy;
     /// Numbers in a cell and in a unit; in the cache they lie side by side.
     const UNIT: usize;
@@ -437,7 +437,7 @@ impl Lanes for Portable {
     }
 }
 
-/// To nearest even, without a branch.
+/// Rounds to nearest even, without a branch.
 #[must_use]
 #[inline(always)]
 pub fn nearest_bf16(x: f32) -> bf16 {

@@ -377,7 +377,7 @@ struct Buffers {
 struct Int8Weights<'a> {
     isa: Isa,
     panels: &'a [Panel<'a>],
-    /// For full tiles on AMX.
+    /// Unpacked weights for full tiles on AMX.
     #[cfg(target_arch = "x86_64")]
     unpacked: Option<amx::Weights<'a>>,
 }

@@ -26,7 +26,7 @@ impl Random {
         self.0.draw()
     }
 
-    /// In -1..1.
+    /// A number in -1..1.
     fn unit(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
     }

@@ -60,7 +60,7 @@ const CHEAP_ROWS: usize = 64;
 
 /// A GPU with one model's cache and the current step.
 pub struct Cuda {
-    /// With the kernels of the current step; `own` has those of the run.
+    /// The GPU with the kernels of the current step; `own` has those of the run.
     gpu: Gpu,
     own: Gpu,
     stream: Arc<CudaStream>,

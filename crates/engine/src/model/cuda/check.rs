@@ -60,7 +60,7 @@ impl Draw {
         self.0 >> 8
     }
 
-    /// Between -1 and 1.
+    /// A number between -1 and 1.
     fn number(&mut self) -> f32 {
         self.bits() as f32 / (1_u32 << 23) as f32 - 1.0
     }

@@ -61,7 +61,7 @@ pub(super) struct Stack {
 pub(super) struct Shared {
     pub gate_up: Linear,
     pub down: Linear,
-    /// Its output is multiplied by the sigmoid of the router's last logit.
+    /// True if its output is multiplied by the sigmoid of the router's last logit.
     pub is_gated: bool,
     /// Columns between its products that this card computes.
     pub width: usize,

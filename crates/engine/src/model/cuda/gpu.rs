@@ -20,7 +20,8 @@ pub enum KernelSet {
     /// The fastest.
     #[default]
     Auto,
-    /// Those with the longest record on cards: products by `mma.sync`, and no programmatic dependent launch.
+    /// The kernels with the longest record on cards: products by `mma.sync`, and no programmatic dependent
+    /// launch.
     Proven,
     /// The plain ones, which the others are checked against, each launched by itself. Slow.
     Plain,

@@ -166,7 +166,7 @@ impl Graph {
                 Err(error) => return Err(failed("record a step")(error)),
             }
         }
-        // SAFETY: the executable is not null; what it reads and writes is alive, as for `launch`.
+        // SAFETY: the executable is not null; the memory that it reads and writes is alive, as for `launch`.
         match unsafe { result::graph::launch(self.executable, stream.cu_stream()) } {
             Ok(()) => Ok(true),
             Err(error) if error.0 == OUT_OF_MEMORY => Ok(false),

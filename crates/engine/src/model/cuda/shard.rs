@@ -37,7 +37,7 @@ pub(super) struct Section {
 }
 
 impl Section {
-    /// The outputs of some sections and between them, from the first one on.
+    /// A range of as many outputs as some sections have together, from the first section's start on.
     pub(super) fn hull(sections: &[Self]) -> Range<usize> {
         let first = sections.first().map_or(0, |section| section.outputs.start);
         first..first + sections.iter().map(|section| section.outputs.len()).sum::<usize>()

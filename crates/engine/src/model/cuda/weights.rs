@@ -67,7 +67,7 @@ pub struct Table {
     pub k: usize,
     /// The rows that this card multiplies by, where the output matrix is the table.
     outputs: Range<usize>,
-    /// Those rows in the layout for products, where it differs from the file's.
+    /// The table's rows in the layout for products, where it differs from the file's.
     converted: Option<Arc<Memory>>,
 }
 

@@ -1,6 +1,6 @@
 //! Memory of a GPU: the computed need equals the use, a byte less fails at the start with an error that names
-//! the size that would fit, and no later event ends a run for want of memory. Each case is a process of its
-//! own with an emulated card of its own.
+//! the size that would fit, and no later allocation ends a run for lack of memory. Each case is a process of
+//! its own with an emulated card of its own.
 #![allow(clippy::print_stdout, reason = "what a process of its own found out is read from its output")]
 
 use tribunal_engine::{

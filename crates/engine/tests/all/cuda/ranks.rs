@@ -42,7 +42,7 @@ pub fn gpus(test: &str, lateness: &[&str]) -> Option<Vec<Device>> {
     gpus_with(test, lateness, ("TRIBUNAL_EMULATED_PEERS", "1"))
 }
 
-/// The GPUs of [`gpus`] with a variable of the emulated driver.
+/// The GPUs of `gpus` with a variable of the emulated driver.
 pub fn gpus_with(test: &str, lateness: &[&str], variable: (&str, &str)) -> Option<Vec<Device>> {
     if is_emulated() && std::env::var_os(PART).is_none() {
         for late in lateness {

@@ -17,7 +17,7 @@ use crate::{
 /// Writes a folder that PEFT, vLLM and [`Adapter::read`] load. Each file is put in place once it is complete.
 ///
 /// # Errors
-/// Those of the disk, and an adapter that PEFT's layout cannot express: no parts, or layers with different
+/// Errors of the disk, and an adapter that PEFT's layout cannot express: no parts, or layers with different
 /// modules.
 pub fn write(adapter: &Adapter, dir: &Path) -> Result<(), Error> {
     let at = At(dir);

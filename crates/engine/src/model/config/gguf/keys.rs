@@ -15,7 +15,7 @@ enum Key {
     Harmless,
     /// Only zero, false or an empty list is supported.
     Zero,
-    /// Only one is supported; writers use zero for a missing value.
+    /// Only the number one is supported; writers use zero for a missing value.
     One,
     /// Only true is supported.
     True,

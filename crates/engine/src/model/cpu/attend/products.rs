@@ -160,7 +160,7 @@ pub(super) fn weigh<L: Lanes, S: Stored>(
     }
 }
 
-/// Sums as in [`weigh`], sixteen dimensions at a time: their values of all keys are widened once and stay in
+/// Sums as in `weigh`, sixteen dimensions at a time: their values of all keys are widened once and stay in
 /// the first-level cache for all queries.
 #[inline(always)]
 fn weigh_widened<L: Lanes, S: Stored>(
@@ -191,7 +191,7 @@ fn weigh_widened<L: Lanes, S: Stored>(
     }
 }
 
-/// Sums as in [`weigh`] for `N` queries, unit by unit of keys in order, `M` vectors of the head at a time in
+/// Sums as in `weigh` for `N` queries, unit by unit of keys in order, `M` vectors of the head at a time in
 /// registers.
 #[inline(always)]
 fn sums<L: Lanes, S: Stored, const N: usize, const M: usize>(

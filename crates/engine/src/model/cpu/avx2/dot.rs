@@ -78,7 +78,7 @@ unsafe fn four(x: *const i32, j: usize) -> __m256i {
     unsafe { _mm256_set1_epi32(x.add(j).read_unaligned()) }
 }
 
-/// The same value with its origin hidden from the compiler, which would otherwise add products as a tree,
+/// The sum unchanged, with its origin hidden from the compiler, which would otherwise add products as a tree,
 /// whose parts do not fit the registers.
 ///
 /// # Safety

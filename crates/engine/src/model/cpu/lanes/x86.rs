@@ -177,7 +177,7 @@ impl Lanes for Avx512Floats {
     }
 }
 
-/// Applies an operation to both registers. No closures: only what is inlined into a function that enables the
+/// Applies an operation to both registers. No closures: only code inlined into a function that enables the
 /// instructions may use them.
 macro_rules! both {
     ($operation:ident, $($argument:expr),+) => {

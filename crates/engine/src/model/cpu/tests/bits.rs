@@ -1,5 +1,6 @@
-//! The same bits on every architecture: hashes of the results of each operation and each tiny model, written
-//! by the portable instruction set on x86-64. Every instruction set of this machine must reproduce them.
+//! Equality of bits on every architecture: hashes of the results of each operation and each tiny model,
+//! written by the portable instruction set on x86-64. Every instruction set of this machine must reproduce
+//! them.
 
 use half::{bf16, f16};
 

@@ -12,7 +12,7 @@ use super::{
 use crate::model::{self, step::Step};
 
 impl Cuda {
-    /// Prepares a step.
+    /// Checks a step and prepares for it.
     pub(in crate::model::cuda) fn expect(&mut self, step: &Step) -> Result<(), model::Error> {
         step.check(self.n_blocks, self.config.vocab)?;
         if self.config.delta_net.is_some() {

@@ -29,7 +29,7 @@ const SORT_THREADS: u32 = 1024;
 /// Destination of a row's sum of experts.
 #[derive(Clone, Copy)]
 pub(in crate::model::cuda) struct Merged {
-    /// Of the first column that this card computes, in rows of the hidden size.
+    /// Address of the first column that this card computes, in rows of the hidden size.
     pub to: u64,
     /// True if the sum is added to the values at `to`.
     pub adds: bool,

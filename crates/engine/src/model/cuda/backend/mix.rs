@@ -159,7 +159,7 @@ impl Cuda {
         Ok(())
     }
 
-    /// Copies states, one after another: a later copy may read what an earlier one has written.
+    /// Copies states, one after another: a later copy may read the result of an earlier one.
     pub(super) fn copy_states(&self) -> Result<(), Error> {
         let Some(states) = &self.states else { return Ok(()) };
         let n = states.slot_bytes / 16;

@@ -33,7 +33,7 @@ pub struct Tile {
 }
 
 /// Every kernel that [`super::launch`] may choose, and the plain ones: `kernels/tests/tiles.txt`, which the
-/// kernels' host test compares with what they declare.
+/// kernels' host test compares with their declarations.
 pub static TILES: [Tile; 35] = [
     Tile { kind: Bf16, whole: "gemm_bf16", split: Some("gemm_bf16_split"), ..REFERENCE },
     Tile {
