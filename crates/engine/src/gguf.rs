@@ -1,5 +1,5 @@
-//! The file format GGUF: headers, the types of tensors, models in parts. It reads no tensor's values and does not
-//! interpret keys.
+//! The file format GGUF: headers, the types of tensors, models in parts. It reads no tensor's values and does
+//! not interpret keys.
 
 use std::{collections::HashMap, io, path::PathBuf};
 
@@ -16,10 +16,10 @@ pub use parts::{check, files, model_files, models, number as part_number, only_m
 /// The key-value section of a file, or of a model in parts.
 pub type Metadata = HashMap<String, Value>;
 
-/// Longer names and values are cut where they are shown.
+/// Longer names and values are cut for display.
 const MAX_SHOWN_CHARS: usize = 120;
 
-/// Why a file cannot be read as GGUF.
+/// Errors of reading a file as GGUF.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("`{}`: {source}", path.display())]
@@ -42,7 +42,7 @@ pub enum Error {
     Several { folder: PathBuf, names: Vec<String> },
 }
 
-/// A name or value from a file, as it is shown to people: at most 120 characters, with control characters and quotes
+/// A name or value from a file, for display: at most 120 characters, with control characters and quotes
 /// escaped.
 #[must_use]
 pub fn shown(text: &str) -> String {
@@ -60,7 +60,7 @@ fn cut(text: String) -> String {
     }
 }
 
-/// The type of a file that is no model (`mmproj`, `imatrix`, `adapter`).
+/// The type of a file that is not a model (`mmproj`, `imatrix`, `adapter`).
 #[must_use]
 pub fn other_type(metadata: &Metadata) -> Option<&Value> {
     let stated = metadata.get("general.type");
@@ -101,7 +101,7 @@ pub fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// Whether two values are equal; numbers may be of different types.
+/// Returns true if two values are equal; numbers may be of different types.
 #[must_use]
 pub fn is_same(a: &Value, b: &Value) -> bool {
     match (a, b) {
@@ -114,7 +114,7 @@ pub fn is_same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// A value in words: strings as [`shown`], of a list its length and first items.
+/// A value for display: strings by [`shown`], lists by length and first items.
 #[must_use]
 pub fn in_words(value: &Value) -> String {
     match value {

@@ -1,9 +1,9 @@
-//! The decoder: weights, layers and the forward pass over a paged KV cache, on a CPU or a GPU. It knows no requests:
-//! a step has rows with positions and block tables, and the caller manages the blocks.
+//! The decoder: weights, layers and the forward pass over a paged KV cache, on a CPU or a GPU. It handles no
+//! requests: a step has rows with positions and block tables, and the caller manages the blocks.
 //!
-//! In reading order: a [`step`] describes the rows to compute; the [`decoder`] runs the layers with the operations of
-//! a [`backend`]; the [`sampler`] defines what is done with the logits. [`cpu`] and [`cuda`] are backends; a
-//! [`device`] is where one of them runs.
+//! In reading order: a [`step`] describes the rows to compute; the [`decoder`] runs the layers with the
+//! operations of a [`backend`]; the [`sampler`] defines the use of the logits. [`cpu`] and [`cuda`] are
+//! backends; a [`device`] is where one of them runs.
 
 pub mod step;
 
@@ -40,7 +40,7 @@ pub use device::{Device, Error as DeviceError};
 pub use step::{Part, Step, StepLimits};
 pub use weights::Weights;
 
-/// Why a model cannot be loaded or run.
+/// Errors of loading or running a model.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("`{path}`: {source}")]

@@ -1,5 +1,6 @@
-//! Models in the cache of the Hugging Face hub, which its own tools fill: `models--OWNER--NAME` with `refs/REVISION`,
-//! `snapshots/COMMIT` and `blobs`, into which the files of a snapshot are links. It fetches and changes nothing.
+//! Models in the cache of the Hugging Face hub, which its own tools fill: `models--OWNER--NAME` with
+//! `refs/REVISION`, `snapshots/COMMIT` and `blobs`, into which the files of a snapshot are links. It fetches
+//! and changes nothing.
 //!
 //! Source: `huggingface/huggingface_hub`, `docs/source/en/guides/manage-cache.md`.
 
@@ -11,11 +12,12 @@ use std::{
 use super::{Card, Error, Identity, Local, Source, choice::choose, home_folder, is_there, shards};
 use crate::{files, gguf};
 
-/// A revision's file holds a commit; more bytes are something else.
+/// The most bytes of a revision's file, which holds a commit.
 const MAX_REF_BYTES: u64 = 256;
 
-/// The hub's cache on this machine: `$HF_HUB_CACHE`, else `hub` in `$HF_HOME`, else in `huggingface` in the user's cache
-/// folder (`$XDG_CACHE_HOME` or `~/.cache`, on every platform). `None` where there is no home folder.
+/// The hub's cache on this machine: `$HF_HUB_CACHE`, else `hub` in `$HF_HOME`, else in `huggingface` in the
+/// user's cache folder (`$XDG_CACHE_HOME` or `~/.cache`, on every platform). `None` where there is no home
+/// folder.
 #[must_use]
 pub fn hub_cache() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -26,7 +28,8 @@ pub fn hub_cache() -> Option<PathBuf> {
 }
 
 impl Card {
-    /// The repository and the revision that `hf:OWNER/NAME@REVISION` names; `None` for a card of this program's own.
+    /// The repository and the revision that `hf:OWNER/NAME@REVISION` names; `None` for a card of this
+    /// program's own.
     fn of_hub(&self) -> Option<(&str, &str)> {
         match self.sources.as_slice() {
             [Source::Hub { repository, revision, .. }] if self.name.starts_with("hf:") => {
@@ -36,12 +39,13 @@ impl Card {
         }
     }
 
-    /// The model's files in a cache of the hub; `None` for a card of another kind, and where the cache does not have the
-    /// repository at this revision. Every file is hashed.
+    /// The model's files in a cache of the hub; `None` for a card of another kind, and where the cache does
+    /// not have the repository at this revision. Every file is hashed.
     ///
     /// # Errors
-    /// [`Error::Cached`] for a snapshot without some of its files, or with a link that leads out of the cache;
-    /// [`Error::Choice`] where the name does not say which of several GGUF models is meant; [`Error::Io`].
+    /// [`Error::Cached`] for a snapshot without some of its files, or with a link that leads out of the
+    /// cache; [`Error::Choice`] where the name does not say which of several GGUF models is meant;
+    /// [`Error::Io`].
     pub fn cached_in(&self, cache: &Path) -> Result<Option<Local>, Error> {
         let Some((repository, revision)) = self.of_hub() else { return Ok(None) };
         let folder = cache.join(format!("models--{}", repository.replace('/', "--")));
@@ -77,7 +81,8 @@ impl Card {
         Error::Cached { name: self.name.clone(), snapshot: snapshot.into(), what }
     }
 
-    /// The files of a snapshot in a folder and its subfolders. Links lead to files of the same cache, whose folder is `root`.
+    /// The files of a snapshot in a folder and its subfolders. Links lead to files of the same cache, whose
+    /// folder is `root`.
     fn linked(&self, root: &Path, snapshot: &Path, folder: &Path) -> Result<Vec<PathBuf>, Error> {
         let mut paths = Vec::new();
         for entry in fs::read_dir(folder).map_err(Error::io("read", folder))? {
@@ -99,8 +104,8 @@ impl Card {
         Ok(paths)
     }
 
-    /// The GGUF model of a snapshot, which may lie in a subfolder; `None` where it has safetensors or none, and the name
-    /// does not ask for one.
+    /// The GGUF model of a snapshot, which may lie in a subfolder; `None` where it has safetensors or none,
+    /// and the name does not ask for one.
     fn gguf_model(&self, snapshot: &Path, paths: Vec<PathBuf>) -> Result<Option<PathBuf>, Error> {
         let quant = self.quant.as_deref();
         let has_safetensors =
@@ -115,7 +120,7 @@ impl Card {
         Ok(Some(snapshot.join(name)))
     }
 
-    /// A download that was broken off has some of a model's files.
+    /// Checks that a snapshot has all of a model's files; an interrupted download leaves some of them.
     fn check_complete(&self, snapshot: &Path) -> Result<(), Error> {
         let weights = shards::weight_files(snapshot);
         let needed = ["config.json", "tokenizer.json"].map(str::to_owned).into_iter().chain(weights);
@@ -131,7 +136,7 @@ fn relative(snapshot: &Path, path: &Path) -> String {
     path.strip_prefix(snapshot).unwrap_or(path).to_string_lossy().into_owned()
 }
 
-/// The commit of a revision: the one that it is, or the one that its file names.
+/// The commit of a revision: the revision itself, or the one that its file names.
 fn commit(folder: &Path, revision: &str) -> Result<Option<String>, Error> {
     if is_there(&folder.join("snapshots").join(revision))? {
         return Ok(Some(revision.to_owned()));

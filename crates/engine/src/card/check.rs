@@ -1,4 +1,4 @@
-//! A whole model against its card. It fetches nothing and repairs nothing.
+//! Checks a whole model against its card. It fetches nothing and repairs nothing.
 
 use std::{fs, path::Path};
 
@@ -8,7 +8,7 @@ use super::{
     receipt::{Receipt, Received},
 };
 
-/// What a check found about one file.
+/// Result of the check of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
     pub path: String,
@@ -18,11 +18,11 @@ pub struct Checked {
 /// The outcome for one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// The file is what the card pins.
+    /// The file's hash is the one that the card pins.
     Ok,
-    /// The card does not pin it; it is what was pulled.
+    /// The card pins no hash; the file has the hash recorded by the pull.
     AsPulled,
-    /// The card does not pin it and no record of a pull says what it was.
+    /// The card pins no hash and there is no record of a pull.
     Unknown {
         actual: String,
     },
@@ -34,18 +34,18 @@ pub enum Finding {
 }
 
 impl Finding {
-    /// The file can be used as it is.
+    /// True if the file can be used unchanged.
     #[must_use]
     pub fn is_good(&self) -> bool {
         matches!(self, Self::Ok | Self::AsPulled)
     }
 }
 
-/// Hashes all files of a model and records them when all match the card. `watch` is told the number of
-/// bytes read.
+/// Hashes all files of a model and records them when all match the card. `watch` receives the number of bytes
+/// read.
 ///
 /// # Errors
-/// [`Error::Io`] when a file that is there cannot be read.
+/// [`Error::Io`] when an existing file cannot be read.
 pub fn verify(card: &Card, home: &Path, watch: &mut dyn FnMut(u64)) -> Result<Vec<Checked>, Error> {
     let folder = card.folder(home);
     let receipt = Receipt::read(&folder);
@@ -75,7 +75,8 @@ pub fn verify(card: &Card, home: &Path, watch: &mut dyn FnMut(u64)) -> Result<Ve
     Ok(checked)
 }
 
-/// Path, expected hash and whether the card pins it, for the card's files and those that a pull found.
+/// Path, expected hash and a flag that is true for hashes pinned by the card, of the card's files and those
+/// that a pull found.
 pub(super) fn expectations(card: &Card, receipt: Option<&Receipt>) -> Vec<(String, Option<String>, bool)> {
     let recorded =
         |path: &str| receipt.and_then(|r| r.files.iter().find(|f| f.path == path)).map(|f| f.sha256.clone());

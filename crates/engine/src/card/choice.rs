@@ -1,9 +1,10 @@
-//! Which of the GGUF models of a hub repository `hf:OWNER/NAME:QUANT` names. It reads no files.
+//! Selects the GGUF model that `hf:OWNER/NAME:QUANT` names among those of a hub repository. It reads no
+//! files.
 
-/// The only one of these models, or the only one with `quant` in its name.
+/// Returns the only one of these models, or the only one with `quant` in its name.
 ///
 /// # Errors
-/// How many fit, and their names, to go on behind the name that was given.
+/// The number of models that fit and their names, worded to follow the given name.
 pub(super) fn choose<'a>(names: &'a [String], quant: Option<&str>) -> Result<&'a str, String> {
     let fitting: Vec<&String> =
         names.iter().filter(|name| quant.is_none_or(|quant| has(name, quant))).collect();
@@ -17,7 +18,8 @@ pub(super) fn choose<'a>(names: &'a [String], quant: Option<&str>) -> Result<&'a
     Err(format!("fits {n} of the repository's GGUF models: {}", shown.join(", ")))
 }
 
-/// Whether a name has this part between marks, whatever its case: `Q4_K` is none of `fox-Q4_K_M.gguf`.
+/// Returns true if the name contains this part between separators, in any case: `Q4_K` is not a part of
+/// `fox-Q4_K_M.gguf`.
 fn has(name: &str, quant: &str) -> bool {
     let (name, quant) = (name.to_lowercase(), quant.to_lowercase());
     name.match_indices(&quant).any(|(at, _)| {

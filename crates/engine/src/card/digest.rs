@@ -11,7 +11,7 @@ use tribunal_core::digest::{hex, sha256};
 
 use super::Error;
 
-/// A writer that hashes what it passes on to another one.
+/// A writer that hashes the bytes it passes on to another one.
 pub(super) struct Hashing<W> {
     inner: W,
     hasher: Sha256,

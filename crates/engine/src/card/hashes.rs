@@ -1,5 +1,5 @@
-//! A cache of file hashes: a file is hashed before it is used, and again only after a change. Expected hashes are
-//! checked elsewhere.
+//! A cache of file hashes: a file is hashed before it is used, and again only after a change. Expected hashes
+//! are checked elsewhere.
 
 use std::{
     collections::BTreeMap,
@@ -18,17 +18,17 @@ use crate::files::{self, Stamp, Time};
 const MEMORY: &str = "hashes.json";
 
 /// A file that changed less than this many seconds before it was hashed might change again without its times
-/// showing it, so its hash is not remembered.
+/// showing it, so its hash is not cached.
 const SETTLED_AFTER_S: i64 = 2;
 
-/// Where hashes are remembered.
+/// A cache of file hashes, in a file or nowhere.
 #[derive(Clone, Debug)]
 pub struct Hashes {
     memory: Option<PathBuf>,
     settled_after_s: i64,
 }
 
-/// A hash with what the file's metadata were when it was taken.
+/// A hash with the file's metadata at the time of hashing.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Remembered {
     #[serde(flatten)]
@@ -37,20 +37,20 @@ struct Remembered {
 }
 
 impl Hashes {
-    /// None: every file is hashed each time.
+    /// No cache: every file is hashed each time.
     #[must_use]
     pub fn forgotten() -> Self {
         Self { memory: None, settled_after_s: SETTLED_AFTER_S }
     }
 
-    /// Those in a given folder of models.
+    /// The cache in a given folder of models.
     #[must_use]
     pub fn in_home(home: &Path) -> Self {
         Self { memory: Some(home.join(MEMORY)), settled_after_s: SETTLED_AFTER_S }
     }
 
-    /// The SHA-256 of a file as lower-case hexadecimal digits. If the file of hashes is damaged or cannot be
-    /// written, this takes longer and nothing else.
+    /// The SHA-256 of a file as lower-case hexadecimal digits. A cache that is damaged or cannot be written
+    /// only costs time.
     ///
     /// # Errors
     /// [`Error::Io`] when the file cannot be read.
@@ -58,7 +58,7 @@ impl Hashes {
         Ok(self.stamped(path)?.0)
     }
 
-    /// The same with the stamp of the hashed file, by which a later replacement is detected.
+    /// The SHA-256 of a file with the file's stamp, by which a later replacement is detected.
     ///
     /// # Errors
     /// [`Error::Io`] when the file cannot be read, or changes while it is being read.
@@ -92,7 +92,7 @@ impl Remembered {
     }
 }
 
-/// The stamp of a file that is the same behind its last byte as it was before the first.
+/// The stamp of a file, which must be equal before the first byte is read and after the last.
 fn unchanged(file: &File, path: &Path, before: Stamp) -> Result<Stamp, Error> {
     let after = Stamp::of(file).map_err(Error::io("read", path))?;
     if after == before {
@@ -102,30 +102,30 @@ fn unchanged(file: &File, path: &Path, before: Stamp) -> Result<Stamp, Error> {
     Err(Error::io("read", path)(std::io::Error::other(reason)))
 }
 
-/// Whether any change after `now` would show in the file's times.
+/// Returns true if any change after `now` would show in the file's times.
 fn is_settled(stamp: &Stamp, now: Time, after_s: i64) -> bool {
     stamp.modified.max(stamp.changed.unwrap_or(stamp.modified)).0 + after_s < now.0
 }
 
-/// What a file is called among the hashes.
+/// A file's key in the cache.
 fn key(path: &Path) -> Option<String> {
     fs::canonicalize(path).ok()?.to_str().map(str::to_owned)
 }
 
-/// The hashes that are remembered; none when their file is missing or damaged, or others can have written it.
+/// The cached hashes; empty when their file is missing or damaged, or writable by others.
 fn recall(memory: &Path) -> BTreeMap<String, Remembered> {
     let file = files::open_private(memory).ok();
     file.and_then(|file| serde_json::from_reader(io::BufReader::new(file)).ok()).unwrap_or_default()
 }
 
-/// The next file of hashes, begun before the new entry is computed.
+/// The next version of the cache's file, begun before the new entry is computed.
 struct Draft {
     file: NamedTempFile,
     began: Time,
 }
 
 impl Draft {
-    /// `None` where nothing can be written.
+    /// `None` where the folder cannot be written to.
     fn begin(memory: &Path) -> Option<Self> {
         let home = memory.parent()?;
         fs::create_dir_all(home).ok()?;
@@ -134,15 +134,15 @@ impl Draft {
         Some(Self { file, began })
     }
 
-    /// Puts the file of hashes in place, all at once. If two processes do so together, one entry is lost, which
-    /// only costs hashing it again.
+    /// Replaces the cache's file atomically. If two processes do so together, one entry is lost, which only
+    /// costs hashing it again.
     fn finish(self, memory: &Path, key: String, new: Remembered) {
         let mut all = recall(memory);
         all.retain(|path, _| Path::new(path).exists());
         all.insert(key, new);
         let text = serde_json::to_vec_pretty(&all).unwrap_or_default();
         drop(self.file);
-        // Where it cannot be written, the file is hashed again.
+        // A failed write only means that the file is hashed again.
         let _ = files::replace(memory, |file| file.write_all(&text));
     }
 }
@@ -151,12 +151,12 @@ impl Draft {
 mod tests {
     use super::*;
 
-    /// Remembers files however new they are.
+    /// A cache that stores every hash, however new the file is.
     fn at_once(home: &Path) -> Hashes {
         Hashes { settled_after_s: -10, ..Hashes::in_home(home) }
     }
 
-    /// Replaces every remembered hash, to see whether it is used.
+    /// Replaces every cached hash, to detect whether it is used.
     fn tamper(home: &Path, sha256: &str) {
         let mut all = recall(&home.join(MEMORY));
         for known in all.values_mut() {

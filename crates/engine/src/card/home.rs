@@ -1,5 +1,5 @@
-//! Where models live on this machine: the folder of a card, the record of what was pulled into it, and the
-//! paths that the engine loads. It fetches nothing.
+//! Locations of models on this machine: the folder of a card, the record of a pull into it, and the paths
+//! that the engine loads. It fetches nothing.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{files::Stamp, gguf};
 
-/// What is read from a safetensors folder, other than the safetensors themselves.
+/// Files of a safetensors folder that are read beside the safetensors themselves.
 const READ: [&str; 6] = [
     "config.json",
     "generation_config.json",
@@ -44,27 +44,28 @@ pub fn home() -> Result<PathBuf, Error> {
 pub struct Local {
     pub card: Card,
     pub folder: PathBuf,
-    /// A GGUF file, the first of a model in parts, or the folder that holds `config.json` and the safetensors.
+    /// A GGUF file, the first of a model in parts, or the folder that holds `config.json` and the
+    /// safetensors.
     pub weights: PathBuf,
     /// A `tokenizer.json`; `None` when the GGUF file holds the tokenizer.
     pub tokenizer: Option<PathBuf>,
     pub template: Template,
-    /// The hash of the GGUF file as it is now. For a model in parts, the hash of their `hash  number` lines
-    /// (`00001-of-00003.gguf`) in order; for a safetensors folder, that of the `hash  path` lines of all files that are
-    /// read (weights, configuration, tokenizer, chat template), sorted by path.
+    /// The hash of the GGUF file on disk. For a model in parts, the hash of their `hash  number` lines
+    /// (`00001-of-00003.gguf`) in order; for a safetensors folder, that of the `hash  path` lines of all
+    /// files that are read (weights, configuration, tokenizer, chat template), sorted by path.
     pub sha256: String,
-    /// The card, not only this machine's record, says what the weights are.
+    /// True if the card pins the weights, rather than only this machine's record.
     pub is_pinned: bool,
     /// The commit the files came from, where they came from a hub repository.
     pub revision: Option<String>,
 }
 
-/// Where a model's chat template is.
+/// Location of a model's chat template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Template {
     /// In the model's own files: GGUF metadata, `chat_template.jinja` or `tokenizer_config.json`.
     Model,
-    /// The card provides it.
+    /// On the card.
     Text(&'static str),
 }
 
@@ -80,35 +81,35 @@ impl Local {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Absent,
-    /// A pull began and did not finish.
+    /// An unfinished pull.
     Partial,
-    /// All files are there, but no pull or verify has hashed them.
+    /// All files exist, but no pull or verify has hashed them.
     Unchecked,
-    /// A pull or verify hashed them, and their sizes are still the same.
+    /// A pull or verify hashed all files, and their sizes have not changed since.
     Pulled,
 }
 
 impl Card {
-    /// Where this card's files belong under `home`.
+    /// The folder of this card's files under `home`.
     #[must_use]
     pub fn folder(&self, home: &Path) -> PathBuf {
         home.join(self.name.replace([':', '/', '@'], "--"))
     }
 
-    /// The model's files on this machine: those that were pulled, else, of a repository of the hub, those in the hub's
-    /// own cache.
+    /// The model's files on this machine: the pulled ones, else, for a repository of the hub, those in the
+    /// hub's own cache.
     ///
     /// # Errors
-    /// [`Error::NotPulled`] when one is missing, of a repository [`Error::NotCached`]; [`Error::Homeless`]; as
-    /// [`Card::cached_in`].
+    /// [`Error::NotPulled`] when a file is missing, [`Error::NotCached`] for one of a repository;
+    /// [`Error::Homeless`]; those of [`Card::cached_in`].
     pub fn local(&self) -> Result<Local, Error> {
         self.local_or_cached(&home()?, hub_cache().as_deref())
     }
 
-    /// As [`Card::local`], under a given home and a cache of the hub.
+    /// [`Card::local`] with a given home and a given cache of the hub.
     ///
     /// # Errors
-    /// As [`Card::local`].
+    /// Those of [`Card::local`].
     pub fn local_or_cached(&self, home: &Path, cache: Option<&Path>) -> Result<Local, Error> {
         match (self.local_in(home), cache.filter(|_| self.name.starts_with("hf:"))) {
             (Err(Error::NotPulled { name, folder }), Some(cache)) => {
@@ -119,11 +120,11 @@ impl Card {
         }
     }
 
-    /// As [`Card::local`], under a given home. Every file is hashed and compared with the card and the record.
+    /// The pulled files under a given home. Every file is hashed and compared with the card and the record.
     ///
     /// # Errors
-    /// [`Error::NotPulled`]; [`Error::Changed`] when a file is not what was pulled; [`Error::Io`] when one
-    /// cannot be read.
+    /// [`Error::NotPulled`]; [`Error::Changed`] when a file is not the one that was pulled; [`Error::Io`]
+    /// when one cannot be read.
     pub fn local_in(&self, home: &Path) -> Result<Local, Error> {
         let folder = self.folder(home);
         if !is_there(&folder)? || !matches!(self.state_in(home), State::Unchecked | State::Pulled) {
@@ -166,8 +167,8 @@ impl Card {
         Self { weights, files, ..self.clone() }
     }
 
-    /// Compares every file with the card's hash, or else with the one recorded by the pull, and returns the hashes
-    /// by path.
+    /// Compares every file with the card's hash, or else with the one recorded by the pull, and returns the
+    /// hashes by path.
     fn check_files(
         &self,
         folder: &Path,
@@ -197,7 +198,7 @@ impl Card {
         let is_there = |f: &super::File| {
             fs::metadata(folder.join(&f.path)).is_ok_and(|m| f.size.is_none_or(|size| size == m.len()))
         };
-        // Only the record says which safetensors a model has.
+        // The names of a model's safetensors are only in the record.
         if !self.is_listed() && self.files.iter().all(is_there) {
             return State::Unchecked;
         }
@@ -217,28 +218,29 @@ pub fn fingerprint(path: &Path) -> Result<String, Error> {
     Ok(Identity::of(path)?.fingerprint())
 }
 
-/// What a model's files are.
+/// The identity of a model by its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// What the engine loads: a GGUF file, the first of a model in parts, or a safetensors folder.
+    /// The path that the engine loads: a GGUF file, the first of a model in parts, or a safetensors folder.
     pub weights: PathBuf,
-    /// As [`Local::sha256`].
+    /// The hash defined in [`Local::sha256`].
     pub sha256: String,
-    /// Every file that is read, with its SHA-256; the path is relative to the folder, and a part is named by its number
-    /// (`00001-of-00003.gguf`).
+    /// Every file that is read, with its SHA-256; the path is relative to the folder, and a part is named by
+    /// its number (`00001-of-00003.gguf`).
     pub files: Vec<(String, String)>,
-    /// Of the files that were hashed, in their order: what is loaded later must be these.
+    /// Stamps of the hashed files, in their order, by which a file replaced before loading is detected.
     pub stamps: Vec<Stamp>,
 }
 
 impl Identity {
-    /// Hashes a GGUF file, all parts of a model of which one is given, or what is read from a safetensors folder. A folder
-    /// with one GGUF model is that model.
+    /// Hashes a GGUF file, all parts of a model given by any one of them, or the files of a safetensors
+    /// folder that are read. A folder with one GGUF model stands for that model.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Gguf`] names parts that are missing, or the models of a folder that has several.
+    /// [`Error::Io`]; [`Error::Gguf`] names parts that are missing, or the models of a folder that has
+    /// several.
     pub fn of(path: &Path) -> Result<Self, Error> {
-        // Nothing is remembered on a machine without a folder for models.
+        // A machine without a folder for models has no cache of hashes.
         let hashes = home().map_or_else(|_| Hashes::forgotten(), |home| Hashes::in_home(&home));
         let file = if path.is_dir() { gguf::only_model(path)? } else { Some(path.into()) };
         let mut stamps = Vec::new();
@@ -258,8 +260,8 @@ impl Identity {
         Ok(Self { weights, sha256: hash_of(&files), files, stamps })
     }
 
-    /// What the model is called by its files: the folder of safetensors, or the GGUF file without its ending and the
-    /// number of a part; `None` for a path that has no name (`.`).
+    /// The model's name by its files: the folder of safetensors, or the GGUF file without its extension and
+    /// part number; `None` for a path without a name (`.`).
     #[must_use]
     pub fn name(&self) -> Option<String> {
         if self.weights.is_dir() {
@@ -268,7 +270,7 @@ impl Identity {
         gguf::stem(&self.weights)
     }
 
-    /// Hashes some files of a folder; those that are not there are left out.
+    /// Hashes some files of a folder; missing ones are left out.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -284,7 +286,7 @@ impl Identity {
         Ok(Self { weights: dir.into(), sha256: list_hash(&files), files, stamps })
     }
 
-    /// The SHA-256 of a model that is a list of files with theirs.
+    /// The SHA-256 of a model's files, given with their own hashes.
     #[must_use]
     pub fn list_hash(files: &[(String, String)]) -> String {
         list_hash(files)
@@ -296,8 +298,8 @@ impl Identity {
         short(&self.sha256)
     }
 
-    /// The card whose model this is: one that pins these weights, or one that was pulled as these files. So a model is
-    /// the same whether a card or a path names it.
+    /// The card of this model: one that pins these weights, or one that was pulled as these files. So a model
+    /// has one identity whether a card or a path names it.
     ///
     /// # Errors
     /// [`Error::Invalid`].
@@ -306,7 +308,7 @@ impl Identity {
         Ok(super::all()?.into_iter().find(|card| self.is_of(card, home.as_deref())))
     }
 
-    /// Whether a card pins these weights, or was pulled as these files.
+    /// Returns true if the card pins these weights, or was pulled as these files.
     #[must_use]
     pub fn is_of(&self, card: &Card, home: Option<&Path>) -> bool {
         let own = || self.files.iter().map(|(_, sha256)| sha256.as_str());
@@ -314,7 +316,7 @@ impl Identity {
         is_pinned || home.is_some_and(|home| self.was_pulled(card, home))
     }
 
-    /// Whether the record of a card's pull names these very files.
+    /// Returns true if the record of the card's pull names exactly these files.
     fn was_pulled(&self, card: &Card, home: &Path) -> bool {
         if !card.is_safetensors() {
             return false;
@@ -329,7 +331,7 @@ fn short(sha256: &str) -> String {
     sha256.get(..8).unwrap_or(sha256).to_owned()
 }
 
-/// What a GGUF file is called among a model's files.
+/// A GGUF file's name among a model's files.
 fn part_name(path: &Path) -> String {
     let name = || path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     gguf::part_number(path).unwrap_or_else(name)
@@ -343,12 +345,12 @@ fn hash_of(files: &[(String, String)]) -> String {
     }
 }
 
-/// One hash for everything that is read from a safetensors folder.
+/// One hash for all files of a safetensors folder that are read.
 fn folder_hash(folder: &Path, sha256: impl Fn(&str) -> Result<String, Error>) -> Result<String, Error> {
     Ok(list_hash(&files_read(folder, sha256)?))
 }
 
-/// What is read from a safetensors folder, with hashes, sorted by path.
+/// The files of a safetensors folder that are read, with hashes, sorted by path.
 fn files_read(
     folder: &Path,
     mut sha256: impl FnMut(&str) -> Result<String, Error>,
@@ -368,7 +370,7 @@ fn list_hash(files: &[(String, String)]) -> String {
     digest::sha256_of(list.as_bytes())
 }
 
-/// The path stays inside the folder it is joined to.
+/// Returns true if the path stays inside the folder it is joined to.
 pub(super) fn is_plain(path: &str) -> bool {
     let path = Path::new(path);
     path.file_name().is_some() && path.components().all(|part| matches!(part, Component::Normal(_)))

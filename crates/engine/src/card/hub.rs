@@ -1,6 +1,6 @@
-//! The Hugging Face hub as a source: what a repository holds at one commit, and its files from any offset.
-//! `hf-hub` provides URLs and credentials; the bytes are read here, to hash them as they arrive and to time out stalled
-//! connections.
+//! The Hugging Face hub as a source: lists a repository at one commit and reads its files from any offset.
+//! `hf-hub` provides URLs and credentials; the bytes are read here, to hash them as they arrive and to time
+//! out stalled connections.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,22 +24,22 @@ use super::{
 
 use crate::gguf;
 
-/// How long to wait for the hub to answer.
+/// Time limit for connecting to the hub.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// A connection that sends nothing for this long counts as broken.
 const READ_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Files that go with safetensors where a repository has them.
+/// Files downloaded with safetensors where a repository has them.
 const COMPANIONS: [&str; 2] = ["chat_template.jinja", "generation_config.json"];
 
 const INDEX: &str = "model.safetensors.index.json";
 const SINGLE: &str = "model.safetensors";
 
-/// An index names a few hundred tensors; a larger file is not an index.
+/// The most bytes of an index, which names a few hundred tensors.
 pub(super) const MAX_INDEX_BYTES: u64 = 64 << 20;
 
-/// The hub redirects once, to where its large files are.
+/// The hub redirects once, to the host of its large files.
 const MAX_REDIRECTS: usize = 5;
 
 /// One repository, reached with one set of credentials.
@@ -51,7 +51,7 @@ pub(super) struct Hub {
     agent: ureq::Agent,
 }
 
-/// The hub's answer about a repository, without the fields that are not needed.
+/// The hub's answer about a repository, without unused fields.
 #[derive(Deserialize)]
 struct Answer {
     sha: String,
@@ -89,7 +89,7 @@ impl Hub {
             .try_proxy_from_env(true)
             .timeout_connect(CONNECT_TIMEOUT)
             .timeout_read(READ_TIMEOUT)
-            // Followed here: the token must not go along, nor a redirect to anything but the web.
+            // Redirects are followed here: the token must not go along, and only web addresses are followed.
             .redirects(0)
             .build();
         Self { repository, revision, paths, access, agent }
@@ -104,8 +104,8 @@ impl Hub {
         Ok(api.repo(Repo::with_revision(self.repository.clone(), RepoType::Model, revision.into())))
     }
 
-    /// Asks for an address and follows where it leads. The token goes only to the hub itself: same scheme, host and
-    /// port.
+    /// Requests an address and follows redirects. The token goes only to the hub itself: same scheme, host
+    /// and port.
     fn get(&self, url: &str, from: u64) -> Result<ureq::Response, Error> {
         let wrong = |reason: String| Error::origin(&self.name(), reason);
         let parsed =
@@ -149,10 +149,10 @@ impl Hub {
         Error::origin(&self.name(), reason)
     }
 
-    /// Everything in the repository at the wanted revision, and its commit.
+    /// The contents of the repository at the source's revision, and its commit.
     fn contents(&self) -> Result<Answer, Error> {
         let repo = self.at(self.revision.digits().unwrap_or("main"))?;
-        // The address is hf-hub's; the request is ours, for the sake of its time limits.
+        // The address is hf-hub's; the request is made here, for the sake of its time limits.
         let url = repo.info_request().query("blobs", "true").url().to_owned();
         let unreadable = |e: &dyn std::fmt::Display| {
             Error::origin(&self.name(), format!("the hub's answer cannot be read: {e}"))
@@ -185,7 +185,7 @@ impl Hub {
         Ok(shards.chain([INDEX.to_owned()]).collect())
     }
 
-    /// The files of the GGUF model that is meant. Only their names say which are no models.
+    /// The files of the GGUF model meant. Files that are not models are recognized by their names alone.
     fn parts(&self, quant: &str, answer: &Answer) -> Result<Vec<String>, Error> {
         let is_model = |name: &str| {
             let name = name.to_lowercase();
@@ -232,7 +232,7 @@ impl Hub {
     }
 }
 
-/// Whether a text is made of lower-case hexadecimal digits.
+/// Returns true if the text consists of lower-case hexadecimal digits.
 fn is_hex(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }

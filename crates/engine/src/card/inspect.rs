@@ -15,7 +15,7 @@ use crate::gguf::{self, Header, in_words, shown};
 /// A safetensors header is JSON of at most this size.
 const MAX_HEADER_BYTES: u64 = 100 << 20;
 
-/// A model file in words.
+/// Description of a model file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
     /// `gguf` or `safetensors`.
@@ -30,7 +30,8 @@ pub struct Description {
     pub tensors: BTreeMap<String, (usize, u64)>,
 }
 
-/// Describes a GGUF or safetensors file, or all files of a folder. Any part of a GGUF model stands for the whole.
+/// Describes a GGUF or safetensors file, or all files of a folder. Any part of a GGUF model stands for the
+/// whole.
 ///
 /// # Errors
 /// [`Error::Unreadable`] when it is neither; [`Error::Gguf`]; [`Error::Io`].
@@ -79,7 +80,7 @@ fn describe_gguf(path: &Path) -> Result<Description, Error> {
     let parts: Vec<(&Path, &Header)> = files.iter().map(PathBuf::as_path).zip(&headers).collect();
     gguf::check(&parts)?;
     let mut description = Description { format: "gguf", ..Description::default() };
-    // The first part says everything; which part it is says nothing of the whole.
+    // The first part holds all metadata; its own number does not describe the whole model.
     let is_of_whole = |key: &String| files.len() == 1 || key != "split.no";
     let first =
         headers.iter().take(1).flat_map(|header| &header.metadata).filter(|(key, _)| is_of_whole(key));

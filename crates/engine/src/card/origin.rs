@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 
 use super::{Card, Error, home_folder};
 
-/// Somewhere the files of a card can come from.
+/// A source of a card's files.
 pub trait Origin {
     /// In words, for messages.
     fn name(&self) -> String;
@@ -12,22 +12,23 @@ pub trait Origin {
     /// The files that this source has for the card.
     ///
     /// # Errors
-    /// [`Error::Origin`], without a long wait, when it cannot be reached; [`Error::Mismatch`] when it has other files.
+    /// [`Error::Origin`], without a long wait, when it cannot be reached; [`Error::Mismatch`] when it has
+    /// other files.
     fn list(&self, card: &Card) -> Result<Listing, Error>;
 
     /// Writes the bytes of one file from offset `from` on.
     ///
     /// # Errors
-    /// [`Error::Origin`] when it breaks off; [`Error::Io`] when `to` does not take the bytes.
+    /// [`Error::Origin`] when the transfer breaks off; [`Error::Io`] when writing to `to` fails.
     fn send(&self, item: &Item, from: u64, to: &mut dyn Write) -> Result<(), Error>;
 
-    /// Unit: bytes of disk space that it needs in addition to the files themselves.
+    /// Unit: bytes of disk space needed in addition to the files themselves.
     fn beside(&self) -> u64 {
         0
     }
 }
 
-/// What a source has for a card.
+/// The files that a source has for a card.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     /// The commit, where the source has commits.
@@ -35,19 +36,19 @@ pub struct Listing {
     pub items: Vec<Item>,
 }
 
-/// One file as a source has it.
+/// One file of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     /// Relative to the model's folder.
     pub path: String,
-    /// What the source calls it.
+    /// The file's name at the source.
     pub remote: String,
     pub size: Option<u64>,
-    /// What it must be, according to the card or else to the source.
+    /// Expected hash, from the card or else from the source.
     pub sha256: Option<String>,
 }
 
-/// How the hub is reached.
+/// Address and credentials of the hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     pub endpoint: String,
@@ -69,7 +70,7 @@ impl Access {
     }
 }
 
-/// Copies to the end; an error says which side failed.
+/// Copies to the end; an error tells the reading side from the writing side.
 pub(super) fn copy(from: &mut dyn Read, to: &mut dyn Write, path: &str, origin: &str) -> Result<(), Error> {
     let mut buffer = vec![0; 1 << 18];
     loop {

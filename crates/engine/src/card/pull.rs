@@ -1,5 +1,5 @@
-//! Downloading a card's files: sources in order, partial files continued, every byte hashed on its way, a file
-//! in place only when it is complete and correct. How a source is reached is in `hub` and `packages`.
+//! Downloads a card's files: sources in order, partial files continued, every byte hashed on its way, a file
+//! in place only when it is complete and correct. The sources are implemented in `hub` and `packages`.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use super::{
     receipt::{Receipt, Received},
 };
 
-/// How often one file is resumed after its connection broke.
+/// Number of times one file is resumed after its connection broke.
 const RETRIES: usize = 5;
 
 /// The largest file without a stated size: configurations and templates, no weights.
@@ -30,23 +30,23 @@ const SLACK: u64 = 64 << 20;
 pub trait Watch {
     /// A source is about to be tried.
     fn trying(&mut self, _origin: &str) {}
-    /// A source did not give the files; the next one is tried.
+    /// A source failed; the next one is tried.
     fn gave_up(&mut self, _origin: &str, _error: &Error) {}
-    /// A file begins, with `there` bytes of it kept from before.
+    /// A file begins, of which an earlier pull left `there` bytes.
     fn began(&mut self, _item: &Item, _there: u64) {}
-    /// This many more bytes of it arrived.
+    /// This many more bytes of the file arrived.
     fn advanced(&mut self, _n_bytes: u64) {}
     /// The file is in place and correct.
     fn finished(&mut self, _item: &Item) {}
 }
 
-/// Ignores it all.
+/// Ignores all events.
 impl Watch for () {}
 
 /// Pulls a card's files from its own sources into its folder under `home`.
 ///
 /// # Errors
-/// As [`pull_from`].
+/// Those of [`pull_from`].
 pub fn pull(card: &Card, home: &Path, access: &Access, watch: &mut dyn Watch) -> Result<Receipt, Error> {
     let folder = card.folder(home);
     let origins: Vec<Box<dyn Origin>> = card
@@ -94,7 +94,7 @@ pub fn pull_from(
     Err(Error::NoSource { name: card.name.clone(), reasons })
 }
 
-/// The lock of a model's folder, in which one pull at a time works.
+/// The lock of a model's folder, which admits one pull at a time.
 struct Lock(fs::File);
 
 impl Drop for Lock {
@@ -155,7 +155,7 @@ fn pull_all(
     Ok(receipt)
 }
 
-/// The record of a model that is here already, where the card pins all its files: no source needs to be asked.
+/// The record of a model already in place, where the card pins all its files: no source is contacted.
 fn complete(card: &Card, folder: &Path, watch: &mut dyn Watch) -> Result<Option<Receipt>, Error> {
     if card.is_listed() {
         return Ok(None);
@@ -182,7 +182,7 @@ fn enough_space(needed: u64, free: u64, path: &Path) -> Result<(), Error> {
     if needed <= free { Ok(()) } else { Err(Error::Space { needed, free, path: path.into() }) }
 }
 
-/// The file, if it is in place already and correct.
+/// Hash and size of the file, if it is already in place and correct.
 fn kept(item: &Item, folder: &Path) -> Result<Option<Received>, Error> {
     let path = folder.join(&item.path);
     let Ok(metadata) = fs::metadata(&path) else { return Ok(None) };
@@ -200,7 +200,7 @@ fn wanted_bytes(item: &Item, folder: &Path) -> u64 {
     item.size.unwrap_or(0).saturating_sub(there)
 }
 
-/// Where a file is downloaded to. The name contains the expected hash, so that bytes of two versions never mix.
+/// Path of the partial file. It contains the expected hash, so that bytes of two versions never mix.
 fn partial_path(item: &Item, folder: &Path) -> PathBuf {
     let tag = item.sha256.clone().unwrap_or_else(|| digest::sha256_of(item.remote.as_bytes()));
     folder.join(format!("{}.{}.partial", item.path, &tag[..8.min(tag.len())]))
@@ -246,7 +246,7 @@ fn resumed(partial: &Path, item: &Item) -> Result<Hashing<fs::File>, Error> {
     let file =
         options.read(true).append(true).create(true).open(partial).map_err(Error::io("open", partial))?;
     let there = file.metadata().map_err(Error::io("read", partial))?.len();
-    // Without a hash nothing shows which version the bytes are from.
+    // Without a hash, the version of the partial bytes is unknown.
     if item.sha256.is_none() || item.size.is_some_and(|size| there > size) {
         file.set_len(0).map_err(Error::io("write", partial))?;
     }
@@ -256,7 +256,7 @@ fn resumed(partial: &Path, item: &Item) -> Result<Hashing<fs::File>, Error> {
     Ok(sink)
 }
 
-/// Receives the rest of a file, resuming after a connection that broke in the middle.
+/// Receives the remaining bytes of a file, resuming after a connection that broke in the middle.
 fn receive(origin: &dyn Origin, item: &Item, arriving: &mut Arriving<'_>) -> Result<(), Error> {
     let mut retries = 0;
     loop {
@@ -271,7 +271,7 @@ fn receive(origin: &dyn Origin, item: &Item, arriving: &mut Arriving<'_>) -> Res
     }
 }
 
-/// Whether the file that arrived is the expected one.
+/// Checks that the file that arrived is the expected one.
 fn judged(origin: &dyn Origin, item: &Item, size: u64, sha256: &str) -> Result<(), Error> {
     let (path, origin) = (item.path.clone(), origin.name());
     if let Some(expected) = item.size.filter(|expected| *expected != size) {
@@ -289,7 +289,7 @@ fn judged(origin: &dyn Origin, item: &Item, size: u64, sha256: &str) -> Result<(
 struct Arriving<'a> {
     sink: &'a mut Hashing<fs::File>,
     watch: &'a mut dyn Watch,
-    /// It may not grow beyond this, whatever the source sends.
+    /// The most bytes accepted, whatever the source sends.
     most: u64,
     is_over: bool,
 }

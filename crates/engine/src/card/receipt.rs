@@ -1,4 +1,4 @@
-//! The record of what was pulled into a model's folder. It hashes nothing.
+//! The record of a pull into a model's folder. It hashes nothing.
 
 use std::{fs, path::Path};
 
@@ -10,11 +10,11 @@ use crate::files;
 /// The record of a finished pull, in the model's folder.
 const RECEIPT: &str = "pulled.json";
 
-/// What a pull put into a model's folder.
+/// The record of a pull into a model's folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
     pub card: String,
-    /// What the source calls itself.
+    /// The source's name for itself.
     pub source: String,
     pub revision: Option<String>,
     pub files: Vec<Received>,
@@ -29,13 +29,13 @@ pub struct Received {
 }
 
 impl Receipt {
-    /// The record in a folder; `None` when there is no readable one.
+    /// The record in a folder; `None` without a readable one.
     #[must_use]
     pub fn read(folder: &Path) -> Option<Self> {
         serde_json::from_slice(&fs::read(folder.join(RECEIPT)).ok()?).ok()
     }
 
-    /// Puts the record into the folder, all at once.
+    /// Writes the record into the folder atomically.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -47,7 +47,7 @@ impl Receipt {
         written.map_err(|error| Error::io("write", &path)(error.source))
     }
 
-    /// Its files are there at their sizes.
+    /// Returns true if its files exist with their recorded sizes.
     pub(super) fn is_intact(&self, folder: &Path) -> bool {
         let same = |f: &Received| fs::metadata(folder.join(&f.path)).is_ok_and(|m| m.len() == f.size);
         !self.files.is_empty() && self.files.iter().all(same)

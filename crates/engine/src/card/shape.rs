@@ -1,8 +1,8 @@
-//! The sizes of a model as its card states them, and what follows from them.
+//! The sizes of a model as its card states them, and the counts derived from them.
 
 use serde::Deserialize;
 
-/// A model's sizes, as its `config.json` has them.
+/// Sizes of a model, from its `config.json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
@@ -17,13 +17,14 @@ pub struct Shape {
     pub experts: Option<ShapeExperts>,
     /// `None` where all layers have attention.
     pub delta_net: Option<ShapeDeltaNet>,
-    /// The layers that attend to all positions, where the heads of the others have another size; `None` where all are
-    /// alike.
+    /// The layers that attend to all positions, where the heads of the others have another size; `None` where
+    /// all are alike.
     pub full_attention: Option<ShapeFullAttention>,
 }
 
 impl Shape {
-    /// Weights of the token mixers and the feed-forward halves of all layers, of which each expert counts `experts` times.
+    /// Weights of the token mixers and the feed-forward halves of all layers, of which each expert counts
+    /// `experts` times.
     fn weights_of_layers(&self, n_experts: impl Fn(ShapeExperts) -> usize) -> usize {
         let Self { layers, hidden, intermediate, heads, kv_heads, head_dim, .. } = *self;
         let gates = if self.delta_net.is_some() { heads } else { 0 };
@@ -59,27 +60,28 @@ impl Shape {
     }
 }
 
-/// The layers of full attention of a model whose other layers have a sliding window and other heads (Gemma 4). Their keys
-/// are their values too.
+/// The layers of full attention of a model whose other layers have a sliding window and other heads (Gemma
+/// 4). Their keys are also their values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShapeFullAttention {
-    /// How many of `layers` have full attention.
+    /// Number of `layers` with full attention.
     pub layers: usize,
     pub kv_heads: usize,
     pub head_dim: usize,
 }
 
-/// The experts of a model's layers, as its `config.json` has them.
+/// Sizes of the experts of a model's layers, from its `config.json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShapeExperts {
-    /// Of a layer.
+    /// Experts of a layer.
     pub count: usize,
     pub per_token: usize,
     /// Columns between the two products of an expert.
     pub width: usize,
-    /// The same of the shared expert, or of the dense half beside the experts (Gemma 4); 0 without one.
+    /// Columns between the two products of the shared expert, or of the dense half beside the experts (Gemma
+    /// 4); 0 without one.
     #[serde(default)]
     pub shared_width: usize,
     /// Layers without experts.
@@ -87,11 +89,11 @@ pub struct ShapeExperts {
     pub dense_layers: usize,
 }
 
-/// The layers of Gated DeltaNet of a model whose attention is gated, as its `config.json` has them.
+/// Sizes of the Gated DeltaNet layers of a model whose attention is gated, from its `config.json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShapeDeltaNet {
-    /// How many of `layers` have no attention.
+    /// Number of `layers` without attention.
     pub layers: usize,
     pub key_heads: usize,
     pub value_heads: usize,

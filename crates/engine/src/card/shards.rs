@@ -1,4 +1,4 @@
-//! Which files have the weights of a safetensors folder, by its index. It reads no weights.
+//! Names of the weight files of a safetensors folder, from its index. It reads no weights.
 
 use std::{collections::BTreeSet, path::Path};
 

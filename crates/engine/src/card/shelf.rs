@@ -1,5 +1,5 @@
-//! The cards and chat templates that are built into the program. A test compares these lists with the files in
-//! `models/`. It reads no folder at run time.
+//! The cards and chat templates that are built into the program. A test compares these lists with the files
+//! in `models/`. It reads no folder at run time.
 
 macro_rules! cards {
     ($($name:literal),* $(,)?) => {

@@ -29,7 +29,7 @@ part_size = 10
 member = "part{nn}.bin"
 "#;
 
-/// The reason why the card is refused after `from` in it is replaced by `to`.
+/// The error of the card with `from` in it replaced by `to`.
 fn flaw(from: &str, to: &str) -> String {
     assert!(SMALL.contains(from), "{from}");
     match Card::parse("small", &SMALL.replace(from, to)) {
@@ -62,14 +62,15 @@ fn every_shipped_card_can_be_read_and_found() {
     }
 }
 
-/// A slip in a card's shape would show: together its sizes make as many weights as the card states.
+/// A wrong size in a card's shape shows here: together its sizes make as many weights as the card states.
 #[test]
 fn the_shapes_of_cards_have_as_many_weights_as_they_say() {
     for card in all().unwrap() {
         let shape = card.shape.unwrap_or_else(|| panic!("{}: no shape", card.name));
         let (layers, hidden, vocab) = (shape.layers, shape.hidden, shape.vocab);
         let stated = card.parameters.trim_end_matches('B').parse::<f64>().unwrap() * 1e9;
-        // The output may be the embedding table; the Gemma 3 models from 4B on state their eyes too.
+        // The output may be the embedding table; the Gemma 3 models from 4B on count their vision encoder
+        // too.
         let eyes = if card.name.starts_with("gemma-3") && layers > 30 { 417e6 } else { 0.0 };
         let apart = [1, 2]
             .map(|tables| (shape.layer_weights() + tables * vocab * hidden) as f64 + eyes)
@@ -78,7 +79,8 @@ fn the_shapes_of_cards_have_as_many_weights_as_they_say() {
     }
 }
 
-/// The bytes of gpt-oss by its sizes: experts with 4.25 bits a weight, all else in bf16, with biases and sinks.
+/// The bytes of gpt-oss by its sizes: experts with 4.25 bits a weight, all else in bf16, with biases and
+/// sinks.
 #[test]
 fn bytes_of_mxfp4_follow_from_the_shape() {
     for name in ["gpt-oss-20b", "gpt-oss-120b"] {
@@ -95,7 +97,7 @@ fn bytes_of_mxfp4_follow_from_the_shape() {
     }
 }
 
-/// As the models' names say: A3B, A4B.
+/// The numbers in the models' names: A3B, A4B.
 #[test]
 fn a_token_takes_the_weights_of_its_own_experts() {
     let billions = |name: &str| find(name).unwrap().shape.unwrap().weights_of_token() as f64 / 1e9;

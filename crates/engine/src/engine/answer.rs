@@ -1,5 +1,5 @@
-//! What a request computes, and where its reply goes. How an answer is generated is in [`super::generate`], how given
-//! texts are scored in [`super::score`].
+//! The computation of a request, and the destination of its reply. Generated answers are in
+//! [`super::generate`], scores of given texts in [`super::score`].
 
 use std::sync::{Weak, mpsc::SyncSender};
 
@@ -14,7 +14,7 @@ use super::{
     sequence::Sequence,
 };
 
-/// What a request computes.
+/// The computation of a request.
 pub enum Task {
     Generate(Box<Generate>),
     Score(Score),
@@ -34,7 +34,7 @@ pub struct Answer {
     /// Tokens of the prompt that no earlier prompt shares.
     distinct: usize,
     reply: SyncSender<Result<Outcome, llm::Error>>,
-    /// Dropped when the caller no longer waits.
+    /// Dropped when the caller stops waiting.
     caller: Weak<()>,
 }
 
@@ -49,19 +49,19 @@ impl Answer {
         self.distinct = n;
     }
 
-    /// Whether the caller no longer waits.
+    /// Returns true if the caller has stopped waiting.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.caller.strong_count() == 0
     }
 
-    /// The answer that is generated; `None` for given texts.
+    /// The generated answer; `None` for given texts.
     #[must_use]
     pub fn generated(&self) -> Option<&Generate> {
         if let Task::Generate(generate) = &self.task { Some(generate) } else { None }
     }
 
-    /// What to do with the logits of `n_rows` consecutive positions.
+    /// The sampling requests for the logits of `n_rows` consecutive positions.
     pub fn requests(&mut self, n_rows: usize) -> Vec<SampleRequest> {
         let mut requests = match &mut self.task {
             Task::Generate(generate) => generate.requests(n_rows),
@@ -72,14 +72,14 @@ impl Answer {
         requests
     }
 
-    /// Those of the next `n_rows` rows after which several tokens are scored, each with its tokens.
+    /// The rows among the next `n_rows` after which several tokens are scored, each with its tokens.
     #[must_use]
     pub fn rows_of_several(&self, n_rows: usize) -> Vec<(usize, Vec<u32>)> {
         if let Task::Score(score) = &self.task { score.rows_of_several(n_rows) } else { Vec::new() }
     }
 
-    /// Takes what came of the requested rows; a generated answer then guesses up to `n_drafts` tokens. `logprobs` gives
-    /// the log-probabilities of other tokens after one of the rows.
+    /// Takes the results of the requested rows; a generated answer then guesses up to `n_drafts` tokens.
+    /// `logprobs` gives the log-probabilities of other tokens after one of the rows.
     pub fn take(
         &mut self,
         sampled: &[Option<SampledToken>],
@@ -95,7 +95,7 @@ impl Answer {
         }
     }
 
-    /// After how many layers its hidden states are captured; empty for other tasks.
+    /// The numbers of layers after which its hidden states are captured; empty for other tasks.
     #[must_use]
     pub fn depths(&self) -> &[u32] {
         if let Task::HiddenStates(states) = &self.task { states.depths() } else { &[] }
@@ -108,7 +108,7 @@ impl Answer {
         }
     }
 
-    /// Whether it is complete.
+    /// Returns true if the task is complete.
     #[must_use]
     pub fn is_over(&self) -> bool {
         match &self.task {

@@ -1,6 +1,6 @@
-//! A prefix tree of given texts: shared prefixes are computed once, and all tokens that follow a prefix are scored
-//! from one row of logits. The tree is divided into chains, each a sequence of its own. Integers only; it knows no
-//! model and no cache.
+//! A prefix tree of given texts: shared prefixes are computed once, and all tokens that follow a prefix are
+//! scored from one row of logits. The tree is divided into chains, each a sequence of its own. Integers only:
+//! it uses no model and no cache.
 //!
 //! ```text
 //! 0 1 2 ... 9   10 11 ... 19 ... 90 ... 99   100        101 texts, 11 rows where each digit is a token:
@@ -11,11 +11,11 @@
 
 use crate::llm::{Reply, Usage};
 
-/// The chains of some texts, in an order in which each comes after the one that it leaves.
+/// The chains of some texts; each comes after the one that it branches from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Branches {
     pub chains: Vec<Chain>,
-    /// For each text, where each of its tokens is scored.
+    /// For each text, the places that score its tokens.
     pub places: Vec<Vec<Place>>,
 }
 
@@ -30,7 +30,7 @@ pub struct Chain {
     pub rows: Vec<Vec<u32>>,
 }
 
-/// Where a token is scored: a chain, and the token's index among those that the chain scores.
+/// The place that scores a token: a chain, and the token's index among those that the chain scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     pub chain: usize,
@@ -42,7 +42,7 @@ pub struct Place {
 struct Node {
     /// The tokens that follow, in order of first occurrence, and their nodes.
     next: Vec<(u32, usize)>,
-    /// Where its row's first token is scored.
+    /// The place that scores the first token of its row.
     home: Option<Place>,
 }
 
@@ -79,7 +79,8 @@ impl Chain {
     }
 }
 
-/// Inserts a text; for each of its tokens the node before it, and the token's index among those that follow there.
+/// Inserts a text; returns for each of its tokens the node before it, and the token's index among those that
+/// follow it.
 fn insert(nodes: &mut Vec<Node>, text: &[u32]) -> Vec<(usize, usize)> {
     let mut at = 0;
     let step = |&id: &u32| {
@@ -97,11 +98,11 @@ fn insert(nodes: &mut Vec<Node>, text: &[u32]) -> Vec<(usize, usize)> {
     text.iter().map(step).collect()
 }
 
-/// Divides the tree into chains: a chain descends by the first inner token, and the other inner tokens begin new
-/// chains.
+/// Divides the tree into chains: a chain descends by the first inner token, and the other inner tokens begin
+/// new chains.
 fn chains(nodes: &mut [Node]) -> Vec<Chain> {
     let mut chains: Vec<Chain> = Vec::new();
-    // The nodes at which chains begin, with the tokens up to there.
+    // The nodes at which chains begin, with the tokens up to each.
     let mut begins = vec![(0, Vec::new())];
     let mut n_begun = 0;
     while let Some((mut node, mut tokens)) = begins.get(n_begun).cloned() {
@@ -184,7 +185,7 @@ mod tests {
             texts in prop::collection::vec(prop::collection::vec(0_u32..4, 0..6), 0..30)
         ) {
             let Branches { chains, places } = Branches::of(&texts);
-            // Each row of each chain: the tokens before it, and what is scored there.
+            // Each row of each chain: the tokens before it, and the tokens scored after it.
             let mut known = BTreeSet::from([Vec::new()]);
             for chain in &chains {
                 prop_assert!(known.contains(&chain.tokens[..chain.first.saturating_sub(1)]), "it leaves a chain before it");

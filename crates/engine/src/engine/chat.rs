@@ -1,6 +1,6 @@
 //! Encodes a conversation: the chat template is rendered, and message contents are never control tokens.
 //!
-//! It runs no model and knows nothing of segments.
+//! It runs no model and does not handle segments.
 
 use std::collections::BTreeMap;
 
@@ -23,9 +23,9 @@ use reasoning::Marks;
 pub struct ChatTemplate {
     environment: Environment<'static>,
     source: String,
-    /// `None` where it marks no reasoning.
+    /// `None` where the template marks no reasoning.
     marks: Option<&'static Marks>,
-    /// What the template may read in addition to the messages: texts of tokens by their role (`bos_token`).
+    /// Variables of the template beside the messages: texts of tokens by their role (`bos_token`).
     roles: BTreeMap<String, String>,
     /// Further variables, by name.
     options: serde_json::Map<String, serde_json::Value>,
@@ -40,10 +40,10 @@ impl ChatTemplate {
         Self::with_roles(source, tokenizer.roles().clone())
     }
 
-    /// The same with the two names that a template may print, instead of a tokenizer that knows them.
+    /// Compiles a template with the two tokens that it may print given by name, without a tokenizer.
     ///
     /// # Errors
-    /// As [`ChatTemplate::new`].
+    /// Those of [`ChatTemplate::new`].
     pub fn with_tokens(source: &str, bos_token: &str, eos_token: &str) -> Result<Self, llm::Error> {
         let roles = [("bos_token", bos_token), ("eos_token", eos_token)];
         Self::with_roles(source, roles.map(|(role, name)| (role.to_owned(), name.to_owned())).into())
@@ -55,31 +55,31 @@ impl ChatTemplate {
         Ok(Self { environment, source, marks, roles, options: serde_json::Map::new() })
     }
 
-    /// The same template with further variables (`{"enable_thinking": false}`); `null` adds none.
+    /// This template with further variables (`{"enable_thinking": false}`); `null` adds none.
     #[must_use]
     pub fn with_options(mut self, options: &serde_json::Value) -> Self {
         self.options = options.as_object().cloned().unwrap_or_default();
         self
     }
 
-    /// The text that the template makes of a chat, up to and including the assistant's opening and the prefill.
-    /// Contents are not protected in it: it is for reading, not for encoding.
+    /// The rendered text of a chat, up to and including the assistant's opening and the prefill. Contents are
+    /// not protected in it: it is for reading, not for encoding.
     ///
     /// # Errors
-    /// [`llm::Error::Template`] when the template refuses the chat.
+    /// [`llm::Error::Template`] when the template raises an error.
     pub fn render(&self, chat: &Chat) -> Result<String, llm::Error> {
         let contents: Vec<&str> = chat.messages().iter().map(|turn| turn.content.as_str()).collect();
         let rendered = self.opened(chat, &contents, ToOwned::to_owned)?;
         Ok(rendered + &chat.prefill)
     }
 
-    /// Whether it marks reasoning.
+    /// Returns true if the template marks reasoning.
     #[must_use]
     pub fn reasons(&self) -> bool {
         self.marks.is_some()
     }
 
-    /// The string that ends a reply which is reasoning; `None` where it is an answer.
+    /// The string that ends a reply of reasoning; `None` where the reply is an answer.
     #[must_use]
     pub fn reasoning_stop(&self, chat: &Chat) -> Option<&'static str> {
         self.marks.unwrap_or(Marks::fallback()).stop(chat)
@@ -101,19 +101,20 @@ impl ChatTemplate {
     }
 }
 
-/// How a reply that is reasoning, and which `end` closes, ended.
+/// The finish of a reply of reasoning, which `end` closes.
 #[must_use]
 pub fn reasoning_finish(reply: &Reply, end: &str) -> Finish {
     reasoning::finish(reply, end)
 }
 
-/// The ids of a chat, encoded as one text. Control tokens come from the template alone: what looks like one inside a
-/// content or the prefill is encoded as plain text. Where there is none, the ids equal `apply_chat_template`'s.
+/// The ids of a chat, encoded as one text. Control tokens come from the template alone: text that looks like
+/// one inside a content or the prefill is encoded as plain text. Without such text, the ids equal
+/// `apply_chat_template`'s.
 ///
-/// Other prompts need no template; in a raw one control tokens act.
+/// Other prompts need no template; control tokens in a raw one are encoded as such.
 ///
 /// # Errors
-/// [`llm::Error::Template`] without a template (unless the prompt is raw), or when it refuses the chat.
+/// [`llm::Error::Template`] without a template (unless the prompt is raw), or when it raises an error.
 pub fn encode(
     chat: &Chat,
     template: Option<&ChatTemplate>,

@@ -1,6 +1,6 @@
-//! Speculative decoding without a draft model: drafts are taken from the text that a span is being copied from, or
-//! from the last occurrence of the same n-gram (prompt lookup). The model verifies them in the same step, so that a
-//! draft saves time but never changes an answer.
+//! Speculative decoding without a draft model: drafts are taken from the text that a span is being copied
+//! from, or from the last occurrence of the same n-gram (prompt lookup). The model verifies them in the same
+//! step, so that a draft saves time but never changes an answer.
 
 use super::grammar::Grammar;
 
@@ -10,20 +10,20 @@ const MOST: usize = 8;
 /// Sizes of the n-grams to look up, longest first.
 const NGRAMS: [usize; 2] = [3, 2];
 
-/// How many tokens each of `n_rows` rows may draft, so that the step has at most `cheap` rows; beyond that a drafted
-/// row costs as much as any other.
+/// The number of tokens that each of `n_rows` rows may draft, so that the step has at most `cheap` rows;
+/// beyond that a drafted row costs as much as any other.
 #[must_use]
 pub fn share(n_rows: usize, cheap: usize) -> usize {
     (cheap / n_rows.max(1)).saturating_sub(1).min(MOST)
 }
 
-/// The draft length of an answer, adapted to its acceptance rate: twice the last accepted length, since a rejected
-/// token costs a row of the step.
+/// The draft length of an answer, adapted to its acceptance rate: twice the last accepted length, since a
+/// rejected token costs a row of the step.
 #[derive(Clone, Copy, Debug)]
 pub struct DraftBudget {
     n: usize,
     n_right: usize,
-    /// A draft that was not tried, kept for comparison.
+    /// A draft that was not tried, for comparison with the token that follows.
     untried: Option<u32>,
 }
 

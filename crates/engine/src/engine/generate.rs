@@ -1,4 +1,4 @@
-//! An answer that the model generates: its form, its budget, its tokens and drafts. It knows no blocks and no batch.
+//! A generated answer: its form, budget, tokens and drafts. It does not handle blocks or batches.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -23,7 +23,7 @@ pub struct Generate {
     answer: Settled,
     expected: Expected,
     usage: Usage,
-    /// How it ended; `None` while it goes on.
+    /// The finish of the answer; `None` while it goes on.
     end: Option<Result<Finish, llm::Error>>,
 }
 
@@ -41,7 +41,7 @@ struct Settled {
 /// The tokens that are expected to follow the settled ones.
 #[derive(Default)]
 struct Expected {
-    /// Forced ones, which the grammar has taken already, then guesses.
+    /// Forced tokens, which the grammar has already accepted, then guesses.
     ids: VecDeque<u32>,
     n_forced: usize,
     budget: DraftBudget,
@@ -85,21 +85,22 @@ impl Generate {
         self.answer.tokens.len()
     }
 
-    /// Whether it has a form to follow.
+    /// Returns true if it has a form to follow.
     #[must_use]
     pub fn has_form(&self) -> bool {
         self.grammar.is_some()
     }
 
-    /// Whether it has ended.
+    /// Returns true if it has ended.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.end.is_some()
     }
 
-    /// What to do with the logits of at most `n_rows` consecutive positions: those after the settled tokens and after
-    /// as many of the expected ones as were computed. It follows the form along the expected tokens, so that it can
-    /// be called before the logits are computed. After an error there are no requests.
+    /// The sampling requests for the logits of at most `n_rows` consecutive positions: those after the
+    /// settled tokens and after as many of the expected ones as were computed. It follows the form along the
+    /// expected tokens, so that it can be called before the logits are computed. After an error there are no
+    /// requests.
     pub fn requests(&mut self, n_rows: usize) -> Vec<SampleRequest> {
         let place = lookahead::Place {
             n_settled: self.n_settled(),
@@ -114,8 +115,8 @@ impl Generate {
         })
     }
 
-    /// Takes the sampled tokens of the requested rows, then guesses up to `n_drafts` tokens. Rows after a wrong guess
-    /// are ignored. `logprob` gives the log-probability of another token after one of the rows.
+    /// Takes the sampled tokens of the requested rows, then guesses up to `n_drafts` tokens. Rows after a
+    /// wrong guess are ignored. `logprob` gives the log-probability of another token after one of the rows.
     pub fn take(
         &mut self,
         sampled: &[Option<SampledToken>],
@@ -168,8 +169,8 @@ impl Generate {
         Ok(guessed && still)
     }
 
-    /// The next token: the sampled one, or the one that the budget requires instead. `None` when the model ended its
-    /// turn.
+    /// The next token: the sampled one, or the one that the budget requires instead. `None` when the model
+    /// ended its turn.
     fn accept(
         &mut self,
         mut sampled: SampledToken,
@@ -192,7 +193,8 @@ impl Generate {
         Ok(Some(sampled))
     }
 
-    /// Puts the tokens that the form forces before all other expected ones. Returns false if other tokens were guessed.
+    /// Puts the tokens that the form forces before all other expected ones. Returns false if other tokens
+    /// were guessed.
     fn force(&mut self) -> Result<bool, llm::Error> {
         let left = self.sampling.max_tokens.saturating_sub(self.n_settled());
         let Some(grammar) = &mut self.grammar else { return Ok(true) };
@@ -236,10 +238,10 @@ impl Generate {
         self.end = Some(Ok(if truncated { Finish::Length } else { finish }));
     }
 
-    /// The answer as a reply, without what its prompt cost.
+    /// The answer as a reply, without its prompt's usage.
     ///
     /// # Errors
-    /// The error that ended it.
+    /// The error that ended the answer.
     pub(super) fn reply(self) -> Result<Reply, llm::Error> {
         let Settled { tokens, bytes, .. } = self.answer;
         Ok(Reply {
@@ -268,12 +270,12 @@ pub(super) fn token(tokenizer: &Tokenizer, sampled: SampledToken, source: TokenS
     Token { id, text: tokenizer.decode(&[id]), logprob, masked_logprob, source }
 }
 
-/// Why a row has no token.
+/// The error of a row without a token.
 pub(super) fn no_token() -> llm::Error {
     llm::Error::Engine("the form allows no token, or the logits are not numbers".into())
 }
 
-/// Where the first stop string begins.
+/// The position of the first stop string.
 fn stop_at(bytes: &[u8], stops: &[String]) -> Option<usize> {
     let find = |stop: &String| bytes.windows(stop.len().max(1)).position(|w| w == stop.as_bytes());
     stops.iter().filter(|stop| !stop.is_empty()).filter_map(find).min()

@@ -1,7 +1,7 @@
 //! Constrained decoding: token masks, fast-forward tokens, and an end within the token budget.
 //!
-//! It samples nothing and sees no logits. llguidance tracks the grammar, and [`closing`] computes the shortest
-//! complete answer, so that a token budget never truncates one.
+//! It samples nothing and sees no logits. llguidance tracks the grammar, and [`closing`] computes the
+//! shortest complete answer, so that a token budget never truncates one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl Vocabulary {
     /// of logits, which may exceed the tokenizer's vocabulary.
     ///
     /// # Errors
-    /// [`Error::Engine`] when llguidance refuses the vocabulary or it names no stop token.
+    /// [`Error::Engine`] when llguidance rejects the vocabulary or it has no stop token.
     pub fn new(tokenizer: &Arc<Tokenizer>, n_logits: usize) -> Result<Self, Error> {
         let environment = environment::environment(Arc::clone(tokenizer))?;
         let mut factory =
@@ -48,7 +48,7 @@ impl Vocabulary {
         factory.quiet();
         let limits = factory.limits_mut();
         limits.verbose_errors = false;
-        // A whole document may be the text that a span is copied from.
+        // A span's text may be a whole document.
         limits.initial_lexer_fuel = 20_000_000;
         limits.step_lexer_fuel = 2_000_000;
         Ok(Self { factory, environment, tokenizer: Arc::clone(tokenizer), n_logits })
@@ -63,7 +63,7 @@ impl Vocabulary {
     /// The constraint of a form; `None` for free text. It may be compiled ahead of its use, on any thread.
     ///
     /// # Errors
-    /// [`Error::Form`] says what in the form is wrong or not supported.
+    /// [`Error::Form`] names the part of the form that is invalid or not supported.
     pub fn grammar(&self, form: &ResponseFormat) -> Result<Option<Grammar>, Error> {
         let Some(Compiled { grammar, closer, texts }) = compile(form)? else { return Ok(None) };
         let parser = self.factory.create_parser(grammar).map_err(|e| Error::Form(first_line(&e)))?;
@@ -82,10 +82,10 @@ impl Vocabulary {
     }
 }
 
-/// The shortest answer of a form, in bytes; `None` for free text and where the form's end is not known.
+/// The shortest answer of a form, as text; `None` for free text and where the form's end is not known.
 ///
 /// # Errors
-/// [`Error::Form`] says what in the form is wrong or not supported.
+/// [`Error::Form`] names the part of the form that is invalid or not supported.
 pub fn shortest(form: &ResponseFormat) -> Result<Option<String>, Error> {
     let bytes = compile(form)?.and_then(|compiled| compiled.closer.shortest_end(&[]));
     Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()))
@@ -138,7 +138,8 @@ fn json(schema: &serde_json::Value, texts: &BTreeMap<String, String>) -> Result<
     }
 }
 
-/// A schema beyond our own compiler, compiled by llguidance: no spans, and no promise to finish within a budget.
+/// A schema beyond the compiler in `schema`, compiled by llguidance: no spans, and no guarantee to finish
+/// within a budget.
 fn general_json(schema: &serde_json::Value, beyond: &str) -> Result<TopLevelGrammar, Error> {
     if mentions(schema, "substringOf") {
         return Err(Error::Form(format!("`substringOf` cannot be combined with {beyond} in one schema")));
@@ -147,7 +148,7 @@ fn general_json(schema: &serde_json::Value, beyond: &str) -> Result<TopLevelGram
     if let Some(root) = schema.as_object_mut() {
         let style = serde_json::json!({
             "whitespace_flexible": false, "item_separator": ", ", "key_separator": ": ",
-            // As in our own compiler.
+            // As in the compiler in `schema`.
             "coerce_one_of": true,
         });
         root.insert("x-guidance".into(), style);
@@ -163,7 +164,7 @@ fn mentions(value: &serde_json::Value, key: &str) -> bool {
     }
 }
 
-/// A form and how far one answer has got in it. A clone continues independently.
+/// A form and one answer's progress in it. A clone continues independently.
 #[derive(Clone)]
 pub struct Grammar {
     matcher: Box<Matcher>,
@@ -176,13 +177,13 @@ pub struct Grammar {
     /// The answer so far, and where each of its tokens begins.
     answer: Vec<u8>,
     starts: Vec<usize>,
-    /// The rest of a shortest end that was begun.
+    /// The remaining tokens of a shortest end already begun.
     plan: Option<Vec<u32>>,
-    /// Whether the budget has decided anything of the answer.
+    /// True if the budget has changed the answer.
     truncated: bool,
 }
 
-/// A place in an answer, to return to.
+/// A position in an answer, to return to.
 #[derive(Clone, Debug)]
 pub struct Mark {
     n_tokens: usize,
@@ -195,7 +196,7 @@ impl Grammar {
     /// are among them only where the answer may end; padding and control tokens never are.
     ///
     /// # Errors
-    /// [`Error::Engine`] when llguidance gives up (its limits on work for one token).
+    /// [`Error::Engine`] when llguidance exceeds its limits on work for one token.
     pub fn mask(&mut self) -> Result<&[u32], Error> {
         let allowed = self.matcher.compute_mask_or_eos().map_err(|e| failed(&e))?;
         let words = allowed.as_slice();
@@ -237,35 +238,35 @@ impl Grammar {
         Ok(())
     }
 
-    /// Where the answer stands.
+    /// The current position in the answer.
     #[must_use]
     pub fn mark(&self) -> Mark {
         Mark { n_tokens: self.starts.len(), plan: self.plan.clone(), truncated: self.truncated }
     }
 
-    /// Goes back to where it stood.
+    /// Goes back to an earlier position.
     ///
     /// # Errors
-    /// As [`Grammar::rollback`].
+    /// Those of [`Grammar::rollback`].
     pub fn return_to(&mut self, mark: Mark) -> Result<(), Error> {
         self.rollback(self.starts.len().saturating_sub(mark.n_tokens))?;
         (self.plan, self.truncated) = (mark.plan, mark.truncated);
         Ok(())
     }
 
-    /// Whether this token ends the model's turn.
+    /// Returns true if this token ends the model's turn.
     #[must_use]
     pub fn stops_at(&self, token: u32) -> bool {
         self.tokenizer.stops().contains(&token)
     }
 
-    /// Whether the answer is complete and nothing may follow.
+    /// Returns true if the answer is complete and nothing may follow.
     #[must_use]
     pub fn must_stop(&self) -> bool {
         self.matcher.is_stopped() && !self.matcher.is_error()
     }
 
-    /// Whether the answer may end here: it conforms as it is.
+    /// Returns true if the answer may end here: it already conforms.
     pub fn may_stop(&mut self) -> bool {
         self.must_stop() || self.matcher.is_accepting().unwrap_or(false)
     }
@@ -276,7 +277,7 @@ impl Grammar {
     /// the answer [truncated](Grammar::is_truncated).
     ///
     /// # Errors
-    /// As [`Grammar::advance`].
+    /// Those of [`Grammar::advance`].
     pub fn fast_forward(&mut self, budget: usize) -> Result<Vec<u32>, Error> {
         let forced = if self.must_stop() { Vec::new() } else { self.matcher.compute_ff_tokens() };
         if forced.is_empty() || forced.len() > budget {
@@ -297,41 +298,41 @@ impl Grammar {
         Ok(forced)
     }
 
-    /// Whether the budget has decided anything of the answer so far: with a larger one it might read otherwise.
+    /// Returns true if the budget has changed the answer so far: with a larger one it might read otherwise.
     #[must_use]
     pub fn is_truncated(&self) -> bool {
         self.truncated
     }
 
-    /// At most `n` tokens of the text that the answer seems to be copying a span from: what follows the copied
-    /// part there. A guess; the form may allow other tokens.
+    /// At most `n` tokens of the text that the answer seems to be copying a span from, after the copied part.
+    /// A guess; the form may allow other tokens.
     #[must_use]
     pub fn copied(&self, n: usize) -> Vec<u32> {
         let Some(content) = self.closer.copying(&self.answer) else { return Vec::new() };
         let Some(rest) = self.texts.iter().find_map(|text| text.following(content)) else {
             return Vec::new();
         };
-        // A token is seldom longer; what is cut off is not guessed.
+        // A token is seldom longer; the text beyond is not guessed.
         let mut tokens = self.tokens(&rest[..rest.len().min(n * 12)]);
         tokens.truncate(n);
         tokens
     }
 
-    /// How many tokens the answer needs from here at the least, without a stop token: the smallest budget
-    /// that [`Grammar::enforce_budget`] can keep. `None` when the form's end is not known (a schema beyond our own
-    /// compiler) or cannot be reached.
+    /// The fewest tokens that the answer needs from here, without a stop token: the smallest budget that
+    /// [`Grammar::enforce_budget`] can keep. `None` when the form's end is not known (a schema beyond the
+    /// compiler in `schema`) or cannot be reached.
     #[must_use]
     pub fn least_tokens(&self) -> Option<usize> {
         self.shortest_end().map(|tokens| tokens.len())
     }
 
     /// Checks a sampled token against the budget: the token itself when the answer can still be completed
-    /// after it, else the next token of the shortest end (a stop token where the answer is complete as it is),
-    /// which makes the answer [truncated](Grammar::is_truncated). `budget` counts the tokens that may still come,
-    /// this one included.
+    /// after it, else the next token of the shortest end (a stop token where the answer is already complete),
+    /// which makes the answer [truncated](Grammar::is_truncated). `budget` counts the tokens that may still
+    /// come, this one included.
     ///
-    /// An answer asked for with a budget of at least [`Grammar::least_tokens`] at its start is always
-    /// complete within it. Where that is not so, or not known, the token passes as it is.
+    /// An answer whose budget is at least [`Grammar::least_tokens`] at its start is always complete within
+    /// it. With a smaller budget, or where that number is unknown, the token passes unchanged.
     #[must_use]
     pub fn enforce_budget(&mut self, token: u32, budget: usize) -> u32 {
         let planned = self.plan.as_ref().is_some_and(|plan| plan.first() == Some(&token));
@@ -347,7 +348,7 @@ impl Grammar {
         }
         let Some(end) = self.shortest_end().filter(|end| end.len() <= budget) else { return token };
         if end.is_empty() && rest.is_none() && budget > 1 {
-            // Complete, and how much more the token would ask for is not known.
+            // Complete, and the length of an answer with the token is not known.
             return token;
         }
         let stop = self.tokenizer.stops().first().copied();
@@ -374,7 +375,7 @@ fn failed(error: &dyn std::fmt::Display) -> Error {
     Error::Engine(format!("the form's grammar: {}", first_line(error)))
 }
 
-/// llguidance's message; its own state, which can follow, says nothing to a user.
+/// llguidance's message without the dump of its state, which can follow.
 fn first_line(error: &dyn std::fmt::Display) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }

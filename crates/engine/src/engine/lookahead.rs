@@ -1,5 +1,5 @@
-//! Sampling requests for rows whose logits are not computed yet: the form is followed along the expected tokens and
-//! then rolled back. It samples nothing.
+//! Sampling requests for rows whose logits are not computed yet: the form is followed along the expected
+//! tokens and then rolled back. It samples nothing.
 
 use crate::{
     llm::{self, Sampling},
@@ -8,18 +8,18 @@ use crate::{
 
 use super::{grammar::Grammar, stream::Stream};
 
-/// How far an answer has come.
+/// An answer's progress.
 pub(super) struct Place {
     /// Tokens that are settled.
     pub n_settled: usize,
-    /// How many of the expected tokens the form forces; the grammar has already advanced past them.
+    /// Number of expected tokens that the form forces; the grammar has already advanced past them.
     pub n_forced: usize,
     pub stream: Stream,
 }
 
-/// The requests of at most `n_rows` rows: the first row is that after the settled tokens, each further one follows
-/// one more of the expected tokens. Fewer where the form does not allow an expected token, so that later rows are of
-/// no use.
+/// The requests of at most `n_rows` rows: the first row is that after the settled tokens, each further one
+/// follows one more of the expected tokens. Fewer where the form does not allow an expected token, so that
+/// later rows are of no use.
 ///
 /// # Errors
 /// The grammar exceeds its limits.

@@ -1,4 +1,4 @@
-//! Memory for the KV cache: what the system has free, and what else needs it. It allocates nothing.
+//! Memory for the KV cache: the system's free memory, and other needs for it. It allocates nothing.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::model::{BLOCK, Device, KvType, StepLimits, Weights, cuda};
 
 pub use crate::model::cuda::{AttentionSizes, DeltaNetSizes, ExpertSizes, Sizes};
 
-/// Bytes that programs can still allocate without swapping; `None` where the system does not say.
+/// Bytes that programs can still allocate without swapping; `None` where the system does not report them.
 pub fn available() -> Option<usize> {
     let free = kib_of("/proc/meminfo", "MemAvailable:");
     [free, limited()].into_iter().flatten().min()
@@ -29,12 +29,13 @@ fn kib_of(file: &str, name: &str) -> Option<usize> {
     Some(kib * 1024)
 }
 
-/// Checks an allocation against the limit of this process; a failed allocation would abort it without a message.
+/// Checks an allocation against the limit of this process; a failed allocation would abort it without a
+/// message.
 ///
 /// # Errors
 /// [`Error::Limit`].
 pub fn check_limit(bytes: usize) -> Result<(), Error> {
-    /// Threads' stacks, activations, and what the system's allocator sets aside.
+    /// Threads' stacks, activations, and the reserve of the system's allocator.
     const SPARE: usize = 128 << 20;
     let needed = bytes.saturating_add(SPARE);
     match limited().filter(|left| *left < needed) {
@@ -43,7 +44,8 @@ pub fn check_limit(bytes: usize) -> Result<(), Error> {
     }
 }
 
-/// Checks that a cache fits beside the weights: otherwise the system would kill the run once the cache is partly full.
+/// Checks that a cache fits beside the weights: otherwise the system would kill the run once the cache is
+/// partly full.
 ///
 /// # Errors
 /// [`Error::TooMuchCache`].
@@ -58,9 +60,9 @@ pub fn check_free(asked: usize, loaded_bytes: usize, available: Option<usize>) -
 /// Checks that a model's weights fit into memory.
 ///
 /// # Errors
-/// [`Error::TooMuchWeight`], with what would fit.
+/// [`Error::TooMuchWeight`], with the number of weights that would fit.
 pub fn check_weights(loaded_bytes: usize, n_weights: usize, available: Option<usize>) -> Result<(), Error> {
-    /// Of a GGUF file in `Q4_K_M`, in thousandths.
+    /// Bits of a weight in a GGUF file in `Q4_K_M`, in thousandths.
     const BITS: usize = 4850;
     let Some(free) = available.filter(|free| *free < loaded_bytes) else { return Ok(()) };
     let in_four_bits = n_weights / 8000 * BITS;
@@ -75,7 +77,7 @@ pub fn check_weights(loaded_bytes: usize, n_weights: usize, available: Option<us
     Err(Error::TooMuchWeight { needed: in_words(loaded_bytes), free: in_words(free), hint })
 }
 
-/// The size of the cache when none is asked for: half of what is free once weights and adapters are loaded, at
+/// The default size of the cache: half of the memory that is free once weights and adapters are loaded, at
 /// most 4 GiB.
 pub fn default_cache(loaded_bytes: usize) -> usize {
     const MOST: usize = 4 << 30;
@@ -88,24 +90,24 @@ pub fn default_cache(loaded_bytes: usize) -> usize {
 /// Unit: bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// Those of adapters among them.
+    /// The adapters' bytes are included.
     pub weights: usize,
     /// The keys and values of one sequence of `context` positions.
     pub cache: usize,
     /// The recurrent state of one sequence and a snapshot of it; 0 for a model of attention alone.
     pub states: usize,
-    /// What a step works with.
+    /// Buffers of a step.
     pub steps: usize,
     /// Unit: positions.
     pub context: usize,
-    /// What each card needs at most where 1, 2, .. of them have the model together; `None` where so many cannot.
+    /// The most that each card needs where 1, 2, .. cards share the model; `None` where so many cannot.
     pub on_each: [Option<usize>; cuda::MOST_CARDS],
-    /// The part of it that is the cache of one sequence.
+    /// The part of `on_each` for the cache of one sequence.
     pub cache_on_each: [Option<usize>; cuda::MOST_CARDS],
 }
 
 impl Need {
-    /// What a model needs under some options, whatever their device and the size of their cache.
+    /// The need of a model under some options, whatever their device and cache size.
     #[must_use]
     pub fn new(sizes: Sizes, weights: usize, options: &Options) -> Self {
         let context = options.context.unwrap_or_else(|| sizes.context.min(MAX_CONTEXT));
@@ -114,7 +116,7 @@ impl Need {
         let steps = cuda::step_bytes(sizes, limits) + SPARE;
         let cache = of_position(sizes.cached());
         let states = LEAST_SLOTS * sizes.delta_net.map_or(0, |delta_net| delta_net.state_bytes);
-        // Each has the whole table of embeddings, and whole rows of what goes into a product.
+        // Each card has the whole table of embeddings, and whole rows of a product's input.
         let table = 2 * sizes.vocab * sizes.hidden;
         let of_experts = sizes.experts.map_or(0, |experts| experts.top_k * experts.width);
         let of_delta_net = sizes.delta_net.map_or(0, |delta_net| delta_net.values);
@@ -133,10 +135,10 @@ impl Need {
         Self { weights, cache, states, steps, context, on_each, cache_on_each }
     }
 
-    /// What the model of a GGUF file or a safetensors folder needs.
+    /// The need of the model in a GGUF file or a safetensors folder.
     ///
     /// # Errors
-    /// No model that runs here, or one that GPUs do not compute.
+    /// A model that is not supported, or not on GPUs.
     pub fn of(path: &Path, options: &Options) -> Result<Self, Error> {
         let weights = Weights::open(path)?;
         weights.check_gpu()?;
@@ -148,7 +150,8 @@ impl Need {
         self.weights + self.cache + self.states + self.steps
     }
 
-    /// The longest context that fits into so much memory, at most the model's own; `None` if not even one block does.
+    /// The longest context that fits into so much memory, at most the model's own; `None` if not even one
+    /// block fits.
     #[must_use]
     pub fn context_in(&self, memory: usize) -> Option<usize> {
         let left = memory.checked_sub(self.weights + self.states + self.steps)?;
@@ -157,7 +160,7 @@ impl Need {
     }
 }
 
-/// The first GPU's name and what is free of its memory, in bytes; `None` where there is no GPU.
+/// The first GPU's name and its free memory, in bytes; `None` without a GPU.
 #[must_use]
 pub fn free_on_gpu() -> Option<(String, usize)> {
     let Device::Cuda(gpu) = Device::named("cuda").ok()?.pop()? else { return None };
@@ -165,24 +168,24 @@ pub fn free_on_gpu() -> Option<(String, usize)> {
     Some((gpu.name().to_owned(), free))
 }
 
-/// The slots without which nothing runs: the state of a running sequence, and a snapshot.
+/// The fewest slots for a run: the state of a running sequence, and a snapshot.
 pub const LEAST_SLOTS: usize = 2;
 
-/// Bytes of a GPU that nothing is planned for: recorded steps, which are given up where they find no memory, and
+/// Bytes of a GPU that are left unplanned: recorded steps, which are discarded where memory runs out, and
 /// kernels that the driver loads when they are first launched.
 pub const SPARE: usize = 512 << 20;
 
 /// The fewest prompt tokens of a step on a GPU; with fewer, reading weights dominates.
 const LEAST_TOKENS: usize = 512;
 
-/// Prompt tokens of a step that a GPU may be given, the most that are asked for first.
+/// Prompt tokens of a step on a GPU, to be tried in order: the most first.
 pub fn step_tokens(options: &Options) -> impl Iterator<Item = usize> {
     let asked = options.step_tokens.max(1);
     std::iter::successors(Some(asked), |&n| (n > LEAST_TOKENS).then(|| (n / 2).max(LEAST_TOKENS)))
 }
 
-/// The largest step with so many prompt tokens: each sequence adds one token of an answer at least, and logits may
-/// take as much memory as the widest product.
+/// The largest step with so many prompt tokens: each sequence adds one token of an answer at least, and
+/// logits may take as much memory as the widest product.
 pub fn step_limits(sizes: Sizes, n_tokens: usize, n_rows: usize, context: usize) -> StepLimits {
     let (n_rows, rows) = (n_rows.max(1), n_tokens.max(1) + n_rows.max(1));
     StepLimits { rows, wanted: sizes.logits_of(rows).clamp(n_rows, rows), sequences: n_rows, context }
@@ -202,7 +205,7 @@ pub fn size(bytes: usize) -> String {
     }
 }
 
-/// The same, rounded down: a size that fits.
+/// A size in a readable unit, rounded down so that it fits.
 pub fn whole_size(bytes: usize) -> String {
     format!("{}MiB", bytes >> 20)
 }
@@ -231,7 +234,7 @@ mod tests {
         full: AttentionSizes { n_layers: 64, ..QWEN_72B.full },
         ..QWEN_72B
     };
-    /// What an 80 GB card has for programs.
+    /// Memory of an 80 GB card available to programs.
     const CARD: usize = 79 << 30;
 
     #[test]

@@ -35,7 +35,7 @@ pub fn engine(path: &Path, weights: &Weights, options: &Options) -> Result<Engin
     over(weights, own, source.as_deref(), options)
 }
 
-/// The same with a tokenizer and the source of a chat template that are read already.
+/// Opens an engine with a tokenizer and the source of a chat template already read.
 pub fn over(
     weights: &Weights,
     own: Tokenizer,
@@ -116,7 +116,7 @@ fn ready(
         }
         let mut model = loaded(device, weights, adapters, options)?;
         room.reserve(&mut *model, options)?;
-        // The rows of a mixture of experts are shared by many weights.
+        // The rows of a mixture of experts are divided among many weights.
         let n_beside_answers = if config.experts.is_some() { usize::MAX } else { BESIDE_ANSWERS };
         let limits = Limits { n_beside_answers, ..limits(options, options.step_tokens, None) };
         let Room { n_blocks, n_slots } = room;
@@ -127,7 +127,7 @@ fn ready(
     if let Some(kv_bytes) = options.kv_bytes {
         room(shares, kv_bytes / shares.n_cards, options)?;
     }
-    // The least that is free on any of the cards.
+    // The least free memory of any card.
     let free = || {
         let free = gpus.iter().map(|gpu| Ok(gpu.memory()?.0)).collect::<Result<Vec<_>, cuda::Error>>();
         free.map(|free| free.into_iter().min().unwrap_or(0)).map_err(model::Error::from)
@@ -144,14 +144,14 @@ fn ready(
     Ok(Ready { model, n_blocks, n_slots, kv_bytes, limits: limits(options, n_tokens, Some(most)) })
 }
 
-/// Where prefixes are saved, if the options say so.
+/// The files of saved prefixes, if the options enable them.
 fn prefix_files(signature: &Signature, options: &Options) -> Option<PrefixFiles> {
     let saved = options.saved_prefixes.as_ref()?;
     let is_used = options.device.is_cpu() && options.prefix_cache;
     is_used.then(|| PrefixFiles::new(saved, &signature.to_string(), options.compute.tier.name()))
 }
 
-/// How a cache is distributed over the cards of an engine.
+/// The distribution of a cache over the cards of an engine.
 #[derive(Clone, Copy)]
 struct Shares {
     n_cards: usize,
@@ -164,19 +164,20 @@ struct Shares {
 }
 
 impl Shares {
-    /// `config` is the model's as one of the cards computes it.
+    /// `config` is that of the model's part on one card.
     fn new(n_cards: usize, config: &Config, context: usize, options: &Options) -> Self {
         let (block_bytes, state_bytes) = (options.kv.block_bytes(config), config.state_bytes());
         Self { n_cards, block_bytes, state_bytes, context }
     }
 
-    /// What a single sequence of the full context takes on each card: its blocks, and its state with a snapshot.
+    /// Bytes of a single sequence of the full context on each card: its blocks, and its state with a
+    /// snapshot.
     fn least(self) -> usize {
         self.context.div_ceil(BLOCK) * self.block_bytes + memory::LEAST_SLOTS * self.state_bytes
     }
 }
 
-/// What a cache has room for.
+/// The capacity of a cache.
 #[derive(Clone, Copy)]
 struct Room {
     n_blocks: usize,
@@ -195,8 +196,8 @@ impl Room {
     }
 }
 
-/// Rows of a step that a CPU computes as fast, each, as those of a longer one: 204 prompt tokens a second in steps of 64, 208 in
-/// steps of 512 (the 1.5B on two cores of an EPYC, Zen 4, AVX-512).
+/// Rows of a step that a CPU computes as fast, each, as those of a longer one: 204 prompt tokens a second in
+/// steps of 64, 208 in steps of 512 (the 1.5B on two cores of an EPYC, Zen 4, AVX-512).
 const BESIDE_ANSWERS: usize = 64;
 
 fn limits(options: &Options, n_tokens: usize, most: Option<StepLimits>) -> Limits {
@@ -244,8 +245,8 @@ fn largest_step(
     Err(model::Error::from(cuda::Error::memory(&what, least + cache, free, &hint)).into())
 }
 
-/// Reserves the cache. Where it is to take what is free, and something else takes memory at
-/// the same time, it takes less.
+/// Reserves the cache. A cache sized by the free memory shrinks where another program takes memory at the
+/// same time.
 fn cache(model: &mut dyn Model, shares: Shares, free: usize, options: &Options) -> Result<Room, Error> {
     let given = options.kv_bytes.map(|bytes| bytes / shares.n_cards);
     let mut kv_bytes = given.unwrap_or_else(|| free.saturating_sub(memory::SPARE));
@@ -275,8 +276,8 @@ fn loaded(
     Ok(model)
 }
 
-/// What a cache of so many bytes on each card has room for; at least one sequence of the full context must fit. Where
-/// there are recurrent states, they get half of it at most: two for each sequence in flight would all be of use.
+/// The capacity of a cache of so many bytes on each card; at least one sequence of the full context must fit.
+/// Recurrent states get half of it at most: two for each sequence in flight would all be of use.
 fn room(shares: Shares, kv_bytes: usize, options: &Options) -> Result<Room, Error> {
     let Shares { n_cards, block_bytes, state_bytes, context } = shares;
     let need = context.div_ceil(BLOCK);
@@ -313,7 +314,7 @@ fn tokenizer(path: &Path, weights: &Weights, template: Option<&str>) -> Result<T
     tokenizer.map_err(|e| e.to_string())
 }
 
-/// Those of the given tokens that do not end a turn by themselves, each once.
+/// The given tokens that do not end a turn by themselves, each once.
 fn added_stops(own: &Tokenizer, given: &[String]) -> Vec<String> {
     let mut added: Vec<String> = Vec::new();
     for name in given {

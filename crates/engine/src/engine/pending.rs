@@ -12,8 +12,8 @@ use crate::llm::{self, CancellationToken};
 
 use super::{answer::Outcome, watch::StepWatch, workers::Waiting};
 
-/// How often waiting callers look for cancellation and for a step that hangs: rarely enough that hundreds of them cost the
-/// engine nothing, often enough for a person.
+/// Interval at which waiting callers look for cancellation and for a step that hangs: rarely enough that
+/// hundreds of them cost the engine nothing, often enough for a person.
 const POLL: Duration = Duration::from_millis(100);
 
 /// A request whose reply is pending. Dropping it cancels the request.
@@ -22,7 +22,7 @@ pub struct Pending {
     pub stop: Option<CancellationToken>,
     /// The steps of the worker that has the request.
     pub watch: Arc<StepWatch>,
-    /// Held as long as the reply is waited for.
+    /// Held until the caller stops waiting for the reply.
     pub _held: (Arc<()>, Waiting),
 }
 
@@ -30,7 +30,7 @@ impl Pending {
     /// Waits for the reply.
     ///
     /// # Errors
-    /// What the worker sends; [`llm::Error::Interrupted`] and [`llm::Error::Stopped`] when none will come.
+    /// The worker's error; [`llm::Error::Interrupted`] and [`llm::Error::Stopped`] when no reply will come.
     pub fn wait(&self) -> Result<Outcome, llm::Error> {
         loop {
             match self.receiver.recv_timeout(POLL) {

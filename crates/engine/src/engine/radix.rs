@@ -1,5 +1,5 @@
-//! The prefix tree (radix cache): which blocks of the cache hold which tokens, which are locked, and which are
-//! evictable. Integers only; it moves no tensor.
+//! The prefix tree (radix cache): the tokens of each cache block, the locked blocks and the evictable ones.
+//! Integers only; it moves no tensor.
 //!
 //! ```text
 //! root ── [t0..t15] ── [t16..t31] ── [t32..t40]      a node is one block: 16 tokens, or fewer at a leaf
@@ -10,8 +10,8 @@
 //! whole blocks before it, and has the tokens up to that point copied into a block of its own: nothing is
 //! computed twice, and no two writers ever share a block.
 //!
-//! Adapters change keys and values, and a prompt that is computed up to a layer leaves none of later layers. So
-//! blocks are found only by sequences of the same [`Variant`]: the root's children are kept apart by it.
+//! Adapters change keys and values, and a prompt that is computed up to a layer leaves none of later layers.
+//! So blocks are found only by sequences of the same [`Variant`]: the root's children are kept apart by it.
 
 use std::collections::BTreeSet;
 
@@ -20,13 +20,14 @@ use crate::model::BLOCK;
 /// A node of the tree; the root is not a node.
 pub type NodeId = u32;
 
-/// What keys and values depend on besides the tokens: only sequences of the same variant share blocks of the cache.
+/// Everything that keys and values depend on besides the tokens: only sequences of equal variants share
+/// blocks of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Variant {
-    /// The model's adapter that all tokens take.
+    /// The model's adapter that is applied to all tokens.
     pub adapter: Option<u32>,
-    /// How many of the model's layers are computed; `None` for all of them. Blocks hold no keys and values of later
-    /// layers.
+    /// Number of the model's layers that are computed; `None` for all of them. Blocks hold no keys and values
+    /// of later layers.
     pub n_layers: Option<u32>,
 }
 
@@ -53,7 +54,7 @@ const ROOT: NodeId = 0;
 pub struct Match {
     /// Whole blocks, from the first on.
     pub path: Vec<NodeId>,
-    /// The node whose block holds the next tokens, and how many of them.
+    /// The node whose block holds the next tokens, and their number.
     pub tail: Option<(NodeId, usize)>,
 }
 
@@ -69,13 +70,13 @@ impl Match {
 #[derive(Debug)]
 pub struct Radix {
     nodes: Vec<Node>,
-    /// Slots of `nodes` that hold nothing.
+    /// Unused slots of `nodes`.
     vacant: Vec<NodeId>,
     free: Vec<u32>,
     n_blocks: usize,
-    /// Unlocked leaves, least recently used first; those that are hinted come last.
+    /// Unlocked leaves, least recently used first; hinted ones come last.
     evictable: BTreeSet<(bool, u64, NodeId)>,
-    /// Nodes, and how many of them are locked.
+    /// Number of nodes, and of locked ones among them.
     n_nodes: usize,
     n_locked: usize,
     clock: u64,
@@ -89,11 +90,11 @@ struct Node {
     parent: NodeId,
     block: u32,
     tokens: Vec<u32>,
-    /// That of its keys and values, and of all its descendants.
+    /// The variant of its keys and values, and of all its descendants.
     variant: Variant,
-    /// In the order of their tokens, so that those that begin alike are neighbours.
+    /// Children in the order of their tokens, so that those with a common start are neighbours.
     children: BTreeSet<(Key, NodeId)>,
-    /// Tokens of the block whose keys and values are there.
+    /// Tokens whose keys and values are in the block.
     n_ready: usize,
     n_locks: u32,
     n_hints: u32,
@@ -142,8 +143,8 @@ impl Radix {
         }
     }
 
-    /// The child that shares most tokens with `rest`, of equals the one with the lowest id, and how many. The cost is
-    /// that of a lookup among its siblings, logarithmic in their number.
+    /// The child that shares most tokens with `rest`, the one with the lowest id among equals, and the number
+    /// of shared tokens. The cost is that of a lookup among its siblings, logarithmic in their number.
     fn longest_child(&self, parent: NodeId, variant: Variant, rest: &[u32]) -> Option<(NodeId, usize)> {
         let children = &self.nodes[parent as usize].children;
         let rest = &rest[..rest.len().min(BLOCK)];
@@ -215,14 +216,14 @@ impl Radix {
         }
     }
 
-    /// Free blocks, and those that eviction could free.
+    /// Number of free blocks and of those that eviction could free.
     #[must_use]
     pub fn n_available(&self) -> usize {
         self.free.len() + self.n_nodes - self.n_locked
     }
 
-    /// Takes `n` blocks, evicting the least recently used leaves where too few are free; `None`, and nothing is
-    /// changed, if there are fewer.
+    /// Takes `n` blocks, evicting the least recently used leaves where too few are free; `None`, and nothing
+    /// is changed, if there are fewer.
     pub fn allocate(&mut self, n: usize) -> Option<Vec<u32>> {
         if self.n_available() < n {
             return None;
@@ -235,7 +236,8 @@ impl Radix {
         Some(self.free.split_off(rest))
     }
 
-    /// Removes a leaf that only the caller has locked, because its tokens will not be computed. Frees its block.
+    /// Removes a leaf that only the caller has locked, because its tokens will not be computed. Frees its
+    /// block.
     ///
     /// # Panics
     /// The node has other locks or children.
@@ -248,13 +250,13 @@ impl Radix {
         self.evict(id);
     }
 
-    /// Whether a node that the caller has locked has no other lock.
+    /// Returns true if a node that the caller has locked has no other lock.
     #[must_use]
     pub fn is_own(&self, id: NodeId) -> bool {
         self.nodes[id as usize].n_locks == 1
     }
 
-    /// Whether all tokens of a node have their keys and values in the block.
+    /// Returns true if all tokens of a node have their keys and values in the block.
     #[must_use]
     pub fn is_ready(&self, id: NodeId) -> bool {
         let node = &self.nodes[id as usize];
@@ -310,7 +312,7 @@ impl Radix {
         siblings.insert(after);
     }
 
-    /// Records how many of a node's tokens have their keys and values in the block.
+    /// Records the number of a node's tokens that have their keys and values in the block.
     pub fn set_ready(&mut self, id: NodeId, n_tokens: usize) {
         let node = &mut self.nodes[id as usize];
         node.n_ready = node.n_ready.max(n_tokens.min(node.tokens.len()));
@@ -332,7 +334,7 @@ impl Radix {
         self.nodes[id as usize].block
     }
 
-    /// Blocks that hold nothing.
+    /// Number of free blocks.
     #[must_use]
     pub fn n_free(&self) -> usize {
         self.free.len()

@@ -1,6 +1,6 @@
-//! Keys and values of prefixes in files, with the recurrent states after them, so that the next process does not compute
-//! them again. A file is for one prefix, one model, one build and one set of options: its name is a hash of all four. It
-//! knows no request and no step.
+//! Keys and values of prefixes in files, with the recurrent states after them, so that the next process does
+//! not compute them again. A file is for one prefix, one model, one build and one set of options: its name is
+//! a hash of all four. It handles no requests or steps.
 
 use std::{
     fs, io,
@@ -17,7 +17,7 @@ use crate::{files, model::BLOCK};
 
 use super::radix::{Prefix, Variant};
 
-/// Where prefixes are saved, and for which model.
+/// The folder of saved prefixes, and their model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedPrefixes {
     pub folder: PathBuf,
@@ -31,7 +31,7 @@ pub struct SavedPrefixes {
 #[derive(Clone, Debug)]
 pub struct PrefixFiles {
     folder: PathBuf,
-    /// What the keys and values of a prefix depend on besides the prefix.
+    /// Everything that the keys and values of a prefix depend on besides the prefix.
     engine: String,
     max_bytes: u64,
 }
@@ -62,8 +62,8 @@ impl PrefixFiles {
         self.folder.join(digest::hex(&hash.finalize())).with_extension(EXTENSION)
     }
 
-    /// The reason why prefixes are not read, or some of them: a file's hash does not tell who wrote it, so
-    /// that the user alone may have.
+    /// The reason why prefixes, or some of them, are not read: a file's hash does not identify its writer, so
+    /// only files that the user alone can have written are read.
     #[must_use]
     pub fn remark(&self) -> Option<String> {
         let Err(error) = files::check_private(&self.folder) else {
@@ -73,8 +73,7 @@ impl PrefixFiles {
         remark(&self.folder, &error)
     }
 
-    /// The keys and values that were saved of a prefix, so many bytes. `None` where there is no file, or one
-    /// that is damaged.
+    /// The saved keys and values of a prefix, so many bytes. `None` where the file is missing or damaged.
     ///
     /// # Errors
     /// A file or folder that the user alone cannot have written, or that cannot be read.
@@ -87,12 +86,12 @@ impl PrefixFiles {
         let mut bytes = Vec::new();
         io::Read::read_to_end(&mut io::Read::take(&file, (HASH + n_bytes + 1) as u64), &mut bytes)?;
         let is_whole = bytes.len() == HASH + n_bytes && bytes[..HASH] == hash(&path, &bytes[HASH..]);
-        // One whose time cannot be set is only removed earlier than others.
+        // If its time cannot be set, the file is only removed earlier than others.
         let _ = file.set_modified(SystemTime::now());
         Ok(is_whole.then(|| bytes.split_off(HASH)))
     }
 
-    /// Saves a prefix. Where it cannot be, the next process computes it again.
+    /// Saves a prefix. After a failed write, the next process computes it again.
     ///
     /// # Errors
     /// A folder that is not the user's alone, or cannot be written to.
@@ -134,8 +133,8 @@ impl Saving {
         self.block_bytes
     }
 
-    /// The keys and values of a prefix, block after block, and the state after it; one without a file is
-    /// saved later, unless there is one that may not be read.
+    /// The keys and values of a prefix, block after block, and the state after it; a prefix without a file is
+    /// saved later, unless its file may not be read.
     pub fn find(&mut self, prefix: &Prefix) -> Option<Vec<u8>> {
         let n_bytes = prefix.tokens.len() / BLOCK * self.block_bytes + self.state_bytes;
         let found = self.files.read(prefix, n_bytes).ok()?;
@@ -145,14 +144,14 @@ impl Saving {
         found
     }
 
-    /// Saves what `computed` has of the missing prefixes by now. Another thread writes the files.
+    /// Saves those of the missing prefixes that `computed` has. Another thread writes the files.
     pub fn save(&mut self, mut computed: impl FnMut(&Prefix) -> Option<Vec<u8>>) {
         let Self { files, writing, .. } = self;
         self.missing.retain(|prefix| {
             let Some(bytes) = computed(prefix) else { return true };
             let (files, prefix) = (files.clone(), prefix.clone());
             writing.push(thread::spawn(move || {
-                // Where it cannot be written, the next process computes it again.
+                // After a failed write, the next process computes it again.
                 let _ = files.write(&prefix, &bytes);
             }));
             false
@@ -182,7 +181,7 @@ fn remark(path: &Path, error: &io::Error) -> Option<String> {
         .then(|| format!("saved prefixes are not read from `{path}`: {error}\nhint: {hint}"))
 }
 
-/// Whether a file's name is that of a prefix: a hash.
+/// Returns true if a file's name is that of a prefix: a hash.
 fn is_name(name: &str) -> bool {
     let hash = name.strip_suffix(EXTENSION).and_then(|name| name.strip_suffix('.'));
     hash.is_some_and(|hash| hash.len() == 2 * HASH && hash.bytes().all(|b| b.is_ascii_hexdigit()))

@@ -1,5 +1,5 @@
 //! Continuous batching: admission, chunked prefill, decoding, and the bookkeeping of the prefix tree.
-//! Integers only; it sees no tensor, no text and no clock.
+//! Integers only: it uses no tensor, no text and no clock.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -18,10 +18,11 @@ pub struct Limits {
     pub n_rows: usize,
     /// Prompt tokens of a step, over all sequences; pending answer tokens come on top.
     pub n_tokens: usize,
-    /// Rows of a step in which answers go on: prompts are read in shorter pieces meanwhile, at least [`LEAST_TOKENS`] long.
+    /// Rows of a step in which answers go on: prompts are read in shorter pieces meanwhile, at least
+    /// [`LEAST_TOKENS`] long.
     pub n_beside_answers: usize,
-    /// Rows of a step, and those of them whose logits are wanted, for which the device has room: at least one. What
-    /// does not fit comes in the next step.
+    /// Rows of a step, and those of them with logits, for which the device has room: at least one. Rows
+    /// beyond that are left to the next step.
     pub max_rows: usize,
     pub max_logits: usize,
     /// Look for known prefixes.
@@ -31,19 +32,19 @@ pub struct Limits {
 /// Prompt tokens of a step in which answers go on, at least.
 const LEAST_TOKENS: usize = 16;
 
-/// Steps in which the first answer goes on alone, after a prompt that is read alone, so that it is there early and tells how
-/// long the others will take.
+/// Steps in which the first answer goes on alone, after a prompt that is read alone, so that it is complete
+/// early and shows how long the others will take.
 const STEPS_FOR_FIRST: usize = 64;
 
-/// Admits sequences and decides what each step computes.
+/// The scheduler: admits sequences and selects the tokens of each step.
 #[derive(Debug)]
 pub struct Scheduler {
     limits: Limits,
     radix: Radix,
     waiting: VecDeque<Waiting>,
-    /// How many more steps the first answer may have for itself.
+    /// Number of further steps reserved for the first answer.
     steps_for_first: usize,
-    /// By id: that is the order in which they came.
+    /// By id, which is the order of arrival.
     running: Vec<Sequence>,
     /// Recurrent states, for a model that has them.
     states: Option<States>,
@@ -56,7 +57,7 @@ pub struct Scheduler {
 #[derive(Debug)]
 struct Waiting {
     request: Request,
-    /// The part of it that was in the tree when it arrived, hinted.
+    /// The part of the prompt that was in the tree when the request arrived, hinted.
     hinted: Match,
 }
 
@@ -84,9 +85,9 @@ pub struct Chunk {
     pub position: usize,
     pub tokens: Vec<u32>,
     pub blocks: Arc<[u32]>,
-    /// The first of the chunk's tokens whose logits are wanted; the chunk's length when none is.
+    /// The first of the chunk's tokens with logits; the chunk's length when none has.
     pub logits_from: usize,
-    /// The first of the chunk's tokens whose hidden states are wanted; the chunk's length when none are.
+    /// The first of the chunk's tokens with hidden states; the chunk's length when none has.
     pub states_from: usize,
     pub variant: Variant,
     /// The slot of the sequence's recurrent state.
@@ -94,13 +95,13 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// Tokens whose logits are wanted.
+    /// Number of tokens with logits.
     #[must_use]
     pub fn n_logits(&self) -> usize {
         self.tokens.len() - self.logits_from
     }
 
-    /// Tokens whose hidden states are wanted.
+    /// Number of tokens with hidden states.
     #[must_use]
     pub fn n_states(&self) -> usize {
         self.tokens.len() - self.states_from
@@ -123,13 +124,13 @@ impl Scheduler {
         }
     }
 
-    /// The same for a model with recurrent states, which have `n_slots` slots.
+    /// This scheduler for a model with recurrent states, which have `n_slots` slots.
     #[must_use]
     pub fn with_states(self, n_slots: usize) -> Self {
         Self { states: Some(States::new(n_slots)), ..self }
     }
 
-    /// Queues a sequence. It must fit the cache on its own, and its id be greater than all before.
+    /// Queues a sequence. It must fit the cache on its own, and its id must be greater than all before.
     pub fn add(&mut self, request: Request) {
         let hinted = self.match_prefix(&request);
         self.radix.hint(&nodes(&hinted));
@@ -150,8 +151,8 @@ impl Scheduler {
         self.radix.match_prefix(request.variant, &request.tokens, needed)
     }
 
-    /// Tokens of the next step. Beside answers those of prompts are few, so that an answer waits for no long prompt; as many
-    /// rows as [`Limits::n_beside_answers`] take a device no longer for each than more do.
+    /// Tokens of the next step. Beside answers those of prompts are few, so that an answer waits for no long
+    /// prompt; with [`Limits::n_beside_answers`] rows a device takes no longer for each row than with more.
     fn budget(&mut self) -> usize {
         let answers = self.running.iter().filter(|sequence| sequence.is_answering());
         let n_rows: usize = answers.map(Sequence::n_pending).sum();
@@ -165,15 +166,16 @@ impl Scheduler {
         self.limits.n_tokens.min(self.limits.n_beside_answers.max(n_rows + LEAST_TOKENS))
     }
 
-    /// Whether the prompt of the first answer is read alone. Devices on which a step of few rows takes as long as one of many
-    /// read others beside it.
+    /// Returns true if the prompt of the first answer is read alone. Devices on which a step of few rows
+    /// takes as long as one of many read others beside it.
     fn reads_first_alone(&self) -> bool {
         self.steps_for_first == STEPS_FOR_FIRST
             && self.limits.n_beside_answers != usize::MAX
             && !self.running.iter().any(Sequence::is_answering)
     }
 
-    /// The next step: every row that can move gets a share of the step's tokens, decoding rows first, then prompts by rank.
+    /// The next step: every row that can advance gets a share of the step's tokens, decoding rows first, then
+    /// prompts by rank.
     pub fn next_batch(&mut self) -> Batch {
         self.admit();
         let mut batch = Batch { state_copies: std::mem::take(&mut self.snapshots), ..Batch::default() };
@@ -229,10 +231,10 @@ impl Scheduler {
         }
     }
 
-    /// Allocates a sequence's blocks and inserts its prompt into the tree at once: sequences that share it wait until
-    /// it is computed instead of computing it again. Tokens that are forced at the start of an answer are inserted
-    /// only at the end, because the sequence may end before all of them are computed. `None` if there are too few
-    /// blocks.
+    /// Allocates a sequence's blocks and inserts its prompt into the tree at once: sequences that share it
+    /// wait until it is computed instead of computing it again. Tokens that are forced at the start of an
+    /// answer are inserted only at the end, because the sequence may end before all of them are computed.
+    /// `None` if there are too few blocks.
     fn allocate(&mut self, request: &Request) -> Option<Sequence> {
         let known = self.match_prefix(request);
         if self.states.is_some() {
@@ -240,7 +242,8 @@ impl Scheduler {
         }
         let whole_blocks = Match { tail: None, ..known.clone() };
         match self.allocate_after(request, known) {
-            // No running sequence will free blocks; the source block of a fork may be the one that is missing.
+            // No running sequence will free blocks; the source block of a fork may be the one that is
+            // missing.
             None if self.running.is_empty() => self.allocate_after(request, whole_blocks),
             allocated => allocated,
         }
@@ -291,7 +294,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether the sequence's shared prefix has been computed.
+    /// Returns true if the sequence's shared prefix has been computed.
     fn is_ready(&self, sequence: &Sequence) -> bool {
         if sequence.is_answering() {
             return true; // its prompt's blocks are locked as long as it runs
@@ -330,12 +333,12 @@ impl Scheduler {
         }
     }
 
-    /// Where a running sequence is.
+    /// The index of a running sequence in `running`.
     fn place(&self, id: SeqId) -> Option<usize> {
         self.running.binary_search_by_key(&id, |sequence| sequence.id).ok()
     }
 
-    /// How many tokens of a running sequence's answer are settled: they stay.
+    /// Number of settled tokens in a running sequence's answer: they stay.
     ///
     /// # Panics
     /// When it has ended.
@@ -344,9 +347,9 @@ impl Scheduler {
         self.running[self.place(id).expect("a running row")].n_settled
     }
 
-    /// Sets the answer of a running sequence behind those of its tokens that are [settled](Self::n_settled) already:
-    /// `further` settled ones until there are `n_settled`, then those that are forced or guessed to follow. What was
-    /// computed after the last settled token, or from other tokens, is computed again.
+    /// Sets the answer of a running sequence after its tokens that are [settled](Self::n_settled) already:
+    /// `further` settled ones until there are `n_settled`, then those that are forced or guessed to follow.
+    /// Tokens computed after the last settled one, or from other tokens, are computed again.
     ///
     /// # Panics
     /// When it has ended.
@@ -368,7 +371,7 @@ impl Scheduler {
         sequence.n_done = n_done;
     }
 
-    /// Ends a sequence: what was computed of it stays in the tree until its blocks are needed.
+    /// Ends a sequence: its computed blocks stay in the tree until they are needed.
     ///
     /// # Panics
     /// When it has ended already.
@@ -385,8 +388,8 @@ impl Scheduler {
         sequence
     }
 
-    /// Removes cancelled sequences, waiting or running, and returns which. The others continue for now, since sequences
-    /// that are not cancelled wait for blocks that they compute.
+    /// Removes cancelled sequences, waiting or running, and returns their ids. The others continue for now,
+    /// since sequences that are not cancelled wait for blocks that they compute.
     pub fn cancel_all(&mut self, ids: impl IntoIterator<Item = SeqId>) -> Vec<SeqId> {
         let (mut left, mut removed): (Vec<SeqId>, _) = (ids.into_iter().collect(), Vec::new());
         // Each may wait for blocks of another, mostly a later one for those of an earlier one.
@@ -400,8 +403,8 @@ impl Scheduler {
         }
     }
 
-    /// Removes a cancelled sequence, waiting or running. Its computed blocks stay in the tree. Returns false if other
-    /// sequences wait for blocks that it computes: it then continues, and can be removed later.
+    /// Removes a cancelled sequence, waiting or running. Its computed blocks stay in the tree. Returns false
+    /// if other sequences wait for blocks that it computes: it then continues, and can be removed later.
     fn cancel(&mut self, id: SeqId) -> bool {
         if let Some(at) = self.waiting.iter().position(|waiting| waiting.request.id == id) {
             if let Some(Waiting { hinted, .. }) = self.waiting.remove(at) {
@@ -449,7 +452,7 @@ impl Scheduler {
     /// Checks the bookkeeping.
     ///
     /// # Errors
-    /// What does not add up.
+    /// The first inconsistency.
     pub fn check_integrity(&self) -> Result<(), String> {
         let private: Vec<u32> =
             self.running.iter().flat_map(|s| s.blocks[s.path.len()..].iter().copied()).collect();

@@ -1,5 +1,5 @@
-//! Given texts: the log-probabilities of their tokens ([`Score`]) and their hidden states ([`HiddenStates`]). It
-//! generates nothing.
+//! Given texts: the log-probabilities of their tokens ([`Score`]) and their hidden states ([`HiddenStates`]).
+//! It generates nothing.
 
 use std::sync::Arc;
 
@@ -20,31 +20,31 @@ pub struct Score {
     n_done: usize,
     tokens: Vec<Token>,
     tokenizer: Arc<Tokenizer>,
-    /// The first error. The later rows are computed all the same, because other sequences wait for their blocks.
+    /// The first error. The later rows are still computed, because other sequences wait for their blocks.
     failed: Option<llm::Error>,
 }
 
 impl Score {
-    /// Nothing is scored yet. No row is empty.
+    /// A task with no row scored. No row is empty.
     #[must_use]
     pub fn new(rows: Vec<Vec<u32>>, tokenizer: Arc<Tokenizer>) -> Self {
         Self { rows, n_done: 0, tokens: Vec::new(), tokenizer, failed: None }
     }
 
-    /// Whether all rows are scored.
+    /// Returns true if all rows are scored.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.n_done == self.rows.len()
     }
 
-    /// The first token of each row that is left; the other tokens are in [`Score::rows_of_several`].
+    /// The first token of each remaining row; the other tokens are in [`Score::rows_of_several`].
     #[must_use]
     pub fn requests(&self) -> Vec<SampleRequest> {
         let first = |ids: &Vec<u32>| ids.first().map(|&id| SampleRequest::Weigh(id));
         self.rows[self.n_done..].iter().filter_map(first).collect()
     }
 
-    /// Those of the next `n_rows` rows after which several tokens are scored, each with its tokens.
+    /// The rows among the next `n_rows` after which several tokens are scored, each with its tokens.
     #[must_use]
     pub fn rows_of_several(&self, n_rows: usize) -> Vec<(usize, Vec<u32>)> {
         let rows = self.rows[self.n_done..].iter().take(n_rows).enumerate();
@@ -78,7 +78,7 @@ impl Score {
     /// The tokens of all rows as a reply.
     ///
     /// # Errors
-    /// The first row that could not be scored.
+    /// The error of the first row that could not be scored.
     pub(super) fn reply(self) -> Result<Reply, llm::Error> {
         match self.failed {
             Some(error) => Err(error),
@@ -91,26 +91,26 @@ impl Score {
 pub struct HiddenStates {
     n_tokens: usize,
     n_done: usize,
-    /// After how many layers.
+    /// The numbers of layers after which states are captured.
     depths: Vec<u32>,
     /// An entry for each of `depths`, the tokens' vectors one after the other.
     states: Vec<Vec<f32>>,
 }
 
 impl HiddenStates {
-    /// Nothing is computed yet.
+    /// A task with no state captured.
     #[must_use]
     pub fn new(n_tokens: usize, depths: Vec<u32>) -> Self {
         Self { n_tokens, n_done: 0, states: vec![Vec::new(); depths.len()], depths }
     }
 
-    /// After how many layers states are captured.
+    /// The numbers of layers after which states are captured.
     #[must_use]
     pub fn depths(&self) -> &[u32] {
         &self.depths
     }
 
-    /// Whether all tokens' states are there.
+    /// Returns true if all tokens' states are captured.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.n_done == self.n_tokens

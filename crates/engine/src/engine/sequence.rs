@@ -1,5 +1,5 @@
-//! The state of one sequence: its tokens, how many of them are computed, and its blocks. Integers only; it knows no
-//! text and no grammar.
+//! The state of one sequence: its tokens, the number of computed ones, and its blocks. Integers only: it
+//! handles no text and no grammar.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub struct Sequence {
     pub blocks: Arc<[u32]>,
     /// Tree nodes of the first blocks: shared ones, then the prompt's own.
     pub path: Vec<NodeId>,
-    /// How many nodes of `path` existed before.
+    /// Number of nodes of `path` that existed before.
     pub n_shared: usize,
     /// Tokens that must be copied from another node's block before anything is computed.
     pub fork: Option<Fork>,
@@ -51,8 +51,8 @@ pub struct State {
     pub slot: u32,
     /// The snapshot that is to be copied to the slot before anything is computed.
     pub from: Option<SnapshotId>,
-    /// It has passed tokens that the answer does not have: an answer that ended among forced ones. It has no way back,
-    /// so such a sequence computes nothing more.
+    /// True if the state has passed tokens that the answer does not have: an answer that ended among forced
+    /// ones. It has no way back, so such a sequence computes nothing more.
     pub is_ahead: bool,
     /// Snapshots to take, each after so many tokens; ascending.
     pub to_take: Vec<(usize, SnapshotId)>,
@@ -85,7 +85,7 @@ impl Sequence {
         next.map_or(usize::MAX, |(n_tokens, _)| n_tokens - self.n_done)
     }
 
-    /// Whether the whole prompt is computed, so that each pending token is one of the answer.
+    /// Returns true if the whole prompt is computed, so that each pending token is one of the answer.
     #[must_use]
     pub fn is_answering(&self) -> bool {
         self.n_done >= self.n_prompt
@@ -103,23 +103,23 @@ impl Sequence {
 #[derive(Clone, Debug)]
 pub struct Request {
     pub id: SeqId,
-    /// As [`Sequence::rank`].
+    /// The sequence's [`Sequence::rank`].
     pub rank: usize,
-    /// Prompt, then what the form forces at the start of the answer.
+    /// Prompt, then the tokens that the form forces at the start of the answer.
     pub tokens: Vec<u32>,
-    /// Tokens that are computed whatever comes: the prompt, and all of a given text.
+    /// Tokens that are computed unconditionally: the prompt, and all of a given text.
     pub n_prompt: usize,
     pub variant: Variant,
     /// Tokens that may still be added.
     pub n_more: usize,
-    /// The next-token logits of this position and all later ones are wanted.
+    /// The first position whose next-token logits are computed.
     pub logits_from: usize,
-    /// The hidden states of this position and all later ones are wanted.
+    /// The first position whose hidden states are captured.
     pub states_from: usize,
 }
 
 impl Request {
-    /// A prompt of which nothing is asked yet: no logits, no states, no answer.
+    /// A prompt alone: no logits, no states, no answer.
     #[must_use]
     pub fn new(tokens: Vec<u32>, variant: Variant) -> Self {
         let n_prompt = tokens.len();

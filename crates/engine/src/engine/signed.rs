@@ -1,5 +1,5 @@
-//! The engine's part of the signature: for every option the value in effect, or the reason why it cannot change a
-//! byte of an answer. A new option does not compile without a line here.
+//! The engine's part of the signature: for every option the value in effect, or the reason why it cannot
+//! change a byte of an answer. A new option does not compile without a line here.
 
 use tribunal_core::digest;
 
@@ -10,16 +10,16 @@ use crate::{
 
 use super::{Options, chat::TEMPLATE_DATE};
 
-/// What an engine was built from beside its options.
+/// The inputs of an engine beside its options.
 pub(super) struct Built<'a> {
     pub weights: &'a Weights,
     /// Positions of one sequence.
     pub context: usize,
     /// The chat template in force.
     pub template: Option<&'a str>,
-    /// The variables that it is rendered with.
+    /// The variables of the template in force.
     pub chat_options: serde_json::Value,
-    /// Tokens that end a turn because an option says so, and not the model itself.
+    /// Tokens that end a turn by an option, not by the model.
     pub stops: Vec<String>,
 }
 
@@ -33,16 +33,16 @@ pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
         kv,
         // It affects scheduling and recomputation, not the bits of results.
         kv_bytes: _kv_bytes,
-        // A row of a product depends on that row alone, whatever stands in the step beside it.
+        // A row of a product depends on that row alone, whatever else is in the step.
         n_rows: _n_rows,
         step_tokens: _step_tokens,
         // The context in force is in `built`.
         context: _context,
         // A cached prefix has the bits of a computed one.
         prefix_cache: _prefix_cache,
-        // One from a file too, which is from the same build, model and signature.
+        // A prefix read from a file has the same bits: its build, model and signature are equal.
         saved_prefixes: _saved_prefixes,
-        // A guess stands only where the model would have said the same.
+        // A guess stands only where the model would have chosen the same token.
         drafts: _drafts,
         // Both can only end a run.
         hung_after: _hung_after,
@@ -52,7 +52,7 @@ pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
         // The template in force and its variables are in `built`.
         chat_template: _chat_template,
         chat_options: _chat_options,
-        // Those that the model does not name itself are in `built`.
+        // Stop tokens that the model does not name itself are in `built`.
         stop_tokens: _stop_tokens,
         // The caller adds the hashes of the model's and the adapter's files, on any device.
         adapters: _adapters,
@@ -71,8 +71,8 @@ pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
                 signature = signature.with("tier", tier.name());
             }
         }
-        // A GPU knows neither tiers nor other activations; its generation decides how tensor cores round. How many
-        // have the model moves no bit.
+        // A GPU has neither tiers nor other activations; its generation determines how tensor cores round.
+        // The number of cards that share the model moves no bit.
         Device::Cuda(_) | Device::Group(_) => {
             let generation = device.gpus().first().map_or_else(String::new, Gpu::generation);
             signature = signature
@@ -90,7 +90,7 @@ pub(super) fn signature(options: &Options, built: &Built<'_>) -> Signature {
     if built.stops.is_empty() { signature } else { signature.with("stop", built.stops.join(",")) }
 }
 
-/// Whether a format that weights are held in lets the tier move a bit.
+/// Returns true if a format of the weights in memory lets the tier move a bit.
 fn isa_matters(weights: &Weights, floats: Option<Format>, activations: Activations) -> bool {
     let held = |stored| float(stored).map(|format| floats.unwrap_or(format));
     activations == Activations::Q8 && matrices(weights).filter_map(held).any(Format::isa_matters)
@@ -106,8 +106,8 @@ fn float(format: Format) -> Option<Format> {
     format.is_float().then_some(format)
 }
 
-/// The type of the stored weights, and the one that their floats are held in where that is another:
-/// `q4_k_m`, `bf16`, `bf16-as-f32`.
+/// The type of the stored weights, and the type of their floats in memory where it differs: `q4_k_m`, `bf16`,
+/// `bf16-as-f32`.
 fn dtype(weights: &Weights, floats: Option<Format>) -> String {
     let stored = stored_dtype(weights);
     let other = floats.filter(|held| matrices(weights).filter_map(float).any(|format| format != *held));
@@ -119,7 +119,7 @@ fn dtype(weights: &Weights, floats: Option<Format>) -> String {
     }
 }
 
-/// GGUF's own name for the mix of types; else the type that most bytes have.
+/// GGUF's own name for the mix of types; else the type with the most bytes.
 fn stored_dtype(weights: &Weights) -> String {
     let kind = weights
         .metadata()
@@ -145,7 +145,8 @@ fn stored_dtype(weights: &Weights) -> String {
     most.map_or_else(|| "none".into(), |(name, _)| name)
 }
 
-/// The first digits of a template's sha256 with its options, and the day that it is told is today where it asks.
+/// The first digits of a template's sha256 with its options, and the date that it gets as today's if it
+/// prints one.
 fn template(source: &str, options: &serde_json::Value) -> String {
     let hash = digest::short(format!("{source}{options}"));
     if source.contains("strftime_now") { format!("{hash}@{TEMPLATE_DATE}") } else { hash }

@@ -1,12 +1,12 @@
-//! Keeps a pool's threads spinning during a step. A step is hundreds of short parallel regions, and waking a sleeping
-//! thread takes longer than most of them.
+//! Keeps a pool's threads spinning during a step. A step is hundreds of short parallel regions, and waking a
+//! sleeping thread takes longer than most of them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::Yield;
 
-/// Does `work` on this thread while the other threads of its pool keep looking for pieces of it to do. Outside a
-/// pool it just does `work`.
+/// Runs `work` on this thread while the other threads of its pool keep looking for pieces of it. Outside a
+/// pool it just runs `work`.
 pub fn spin_workers<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     let Some(here) = rayon::current_thread_index().filter(|_| rayon::current_num_threads() > 1) else {
         return work();

@@ -1,15 +1,15 @@
-//! Slots of recurrent states: those of running sequences, and snapshots of prefixes that further sequences may share.
-//! Integers only; the backend owns the states.
+//! Slots of recurrent states: those of running sequences, and snapshots of prefixes that further sequences
+//! may share. Integers only; the backend owns the states.
 //!
-//! Keys and values of a prefix are there in those of every longer one; a recurrent state is that of one length alone. So
-//! a cached prefix is of use up to the longest snapshot in it, and a snapshot is planned wherever prompts are known to
-//! part: before the sequence that computes the prefix reaches that place.
+//! The keys and values of a prefix are part of those of every longer one; a recurrent state is that of one
+//! length alone. So a cached prefix is of use up to the longest snapshot in it, and a snapshot is planned
+//! wherever prompts are known to diverge: before the sequence that computes the prefix reaches that position.
 
 use std::collections::BTreeMap;
 
 use super::radix::Variant;
 
-/// A snapshot, unique among all of a scheduler.
+/// The id of a snapshot, unique in its scheduler.
 pub type SnapshotId = u64;
 
 /// All slots.
@@ -29,11 +29,11 @@ struct Snapshot {
     variant: Variant,
     prefix: Vec<u32>,
     slot: u32,
-    /// Whether the state is there, or is going to be copied before anything else is.
+    /// True if the state has been copied, or will be copied before anything else.
     is_ready: bool,
     /// Sequences that will begin with it.
     n_locks: u32,
-    /// Two sequences have had the prefix.
+    /// True if two sequences have had the prefix.
     is_shared: bool,
     last_use: u64,
 }
@@ -46,13 +46,15 @@ impl States {
         Self { n_slots, free, n_running: 0, snapshots: BTreeMap::new(), last_id: 0, clock: 0 }
     }
 
-    /// Sequences that may run at a time: a quarter of the slots, one at least, is left to snapshots.
+    /// Number of sequences that may run at a time: a quarter of the slots, one at least, is left to
+    /// snapshots.
     #[must_use]
     pub fn max_running(&self) -> usize {
         (self.n_slots - (self.n_slots / 4).max(1)).max(1)
     }
 
-    /// A slot for a running sequence; the least recently used snapshot gives way. `None` if too many run.
+    /// A slot for a running sequence; the least recently used snapshot is evicted for it. `None` if too many
+    /// run.
     pub fn start(&mut self) -> Option<u32> {
         if self.n_running >= self.max_running() {
             return None;
@@ -81,8 +83,8 @@ impl States {
         }
     }
 
-    /// The longest snapshot, planned ones among them, that `tokens` begin with, at most `limit` tokens of them; and how
-    /// many tokens it is of.
+    /// The longest snapshot, planned ones among them, that `tokens` begin with, at most `limit` tokens of
+    /// them; and its number of tokens.
     #[must_use]
     pub fn longest(&self, variant: Variant, tokens: &[u32], limit: usize) -> Option<(SnapshotId, usize)> {
         let tokens = &tokens[..tokens.len().min(limit)];
@@ -92,12 +94,12 @@ impl States {
         lengths.max_by_key(|&(_, length)| length)
     }
 
-    /// Plans a snapshot of a prefix that several sequences have. `None` where no slot can be had.
+    /// Plans a snapshot of a prefix that several sequences have. `None` where no slot is available.
     pub fn plan(&mut self, variant: Variant, prefix: &[u32]) -> Option<SnapshotId> {
         self.plan_in(variant, prefix, |_| true)
     }
 
-    /// The same in a slot that is usable.
+    /// Plans a snapshot in a usable slot.
     pub fn plan_in(
         &mut self,
         variant: Variant,
@@ -117,8 +119,8 @@ impl States {
         self.last_id
     }
 
-    /// A usable slot that is free, or that of the snapshot that is missed least: of a prefix that one
-    /// sequence alone has had, the least recently used one first.
+    /// A usable slot that is free, or that of the snapshot with the lowest priority: among those of prefixes
+    /// that one sequence alone has had, then among the others, the least recently used.
     fn vacant(&mut self, is_usable: impl Fn(u32) -> bool) -> Option<u32> {
         if let Some(at) = self.free.iter().rposition(|&slot| is_usable(slot)) {
             return Some(self.free.remove(at));
@@ -129,7 +131,7 @@ impl States {
         self.snapshots.remove(&id).map(|snapshot| snapshot.slot)
     }
 
-    /// Keeps a snapshot for a sequence that will begin with it.
+    /// Protects a snapshot for a sequence that will begin with it.
     pub fn lock(&mut self, id: SnapshotId) {
         if let Some(snapshot) = self.snapshots.get_mut(&id) {
             snapshot.n_locks += 1;
@@ -145,19 +147,19 @@ impl States {
         }
     }
 
-    /// Whether a sequence waits for a snapshot.
+    /// Returns true if a sequence waits for a snapshot.
     #[must_use]
     pub fn is_locked(&self, id: SnapshotId) -> bool {
         self.snapshots.get(&id).is_some_and(|snapshot| snapshot.n_locks > 0)
     }
 
-    /// Whether a snapshot's state is there.
+    /// Returns true if a snapshot's state has been copied.
     #[must_use]
     pub fn is_ready(&self, id: SnapshotId) -> bool {
         self.snapshots.get(&id).is_some_and(|snapshot| snapshot.is_ready)
     }
 
-    /// Records that a snapshot's state is there.
+    /// Records that a snapshot's state has been copied.
     pub fn set_ready(&mut self, id: SnapshotId) {
         if let Some(snapshot) = self.snapshots.get_mut(&id) {
             snapshot.is_ready = true;
@@ -171,7 +173,7 @@ impl States {
         }
     }
 
-    /// The slot of a snapshot that is planned or there.
+    /// The slot of a snapshot, planned or taken.
     ///
     /// # Panics
     /// There is no such snapshot.
@@ -226,7 +228,8 @@ mod tests {
         states.keep(running[0], PLAIN, &[1, 2]);
         let planned = states.plan(PLAIN, &[1, 3]).unwrap();
         assert!(states.check_integrity(&running[1..]).is_ok());
-        // All four are taken: the one that a single sequence had gives way, then the shared one, then none.
+        // All four are taken: the snapshot that a single sequence had is evicted, then the shared one, then
+        // none.
         let second = states.start().unwrap();
         assert_eq!(second, running[0]);
         states.lock(shared);

@@ -12,7 +12,7 @@ impl Stream {
         Self(prompt.iter().fold(random::mix(seed), |state, &id| random::mix(state ^ u64::from(id))))
     }
 
-    /// A uniform number in 0..1 for the token at `index`, the same whenever it is asked for.
+    /// A uniform number in 0..1 for the token at `index`, the same at every call.
     #[must_use]
     pub fn uniform(self, index: usize) -> f64 {
         let bits = random::at(self.0, index as u64 + 1);

@@ -1,7 +1,7 @@
 //! Text to token ids and back, equal to the Hugging Face tokenizer of the same model, with one difference:
-//! the caller says whether a text is data or a template.
+//! the caller chooses between data and template.
 //!
-//! It holds no chat template and knows no roles; [`super::chat`] does.
+//! It renders no chat template and handles no roles; [`super::chat`] does.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,7 +22,7 @@ use budget::Budget;
 
 pub use {gguf::GgufVocab, json::Files};
 
-/// Why a tokenizer cannot be built, or cannot encode.
+/// Errors of building a tokenizer or encoding a text.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("`tokenizer.json` cannot be read: {0}")]
@@ -47,18 +47,18 @@ pub enum Error {
     Encode(String),
 }
 
-/// What both sources (tokenizer.json and GGUF metadata) are reduced to.
+/// The common form of both sources, tokenizer.json and GGUF metadata.
 struct Parts {
-    /// The Hugging Face pipeline; its added tokens are looked for by [`added`].
+    /// The Hugging Face pipeline, without its added tokens, which [`added`] finds.
     pipeline: tokenizers::Tokenizer,
-    /// The bytes that each id stands for; for a control token the bytes of its name.
+    /// The bytes of each id; for a control token those of its name.
     bytes: Vec<Box<[u8]>>,
     added: Vec<Added>,
     bos: Option<u32>,
     /// The tokens that the model's files name as an end, the end of sequence first.
     ends: Vec<u32>,
     add_bos: bool,
-    /// Texts of tokens by their role (`bos_token`), as a chat template reads them.
+    /// Texts of tokens by their role (`bos_token`), for chat templates.
     roles: BTreeMap<String, String>,
 }
 
@@ -71,7 +71,7 @@ pub struct Tokenizer {
     control_names: HashMap<u32, String>,
     /// In ascending order of their ids.
     control: Vec<(String, u32)>,
-    /// The id of what the vocabulary does not have.
+    /// The id for text that is not in the vocabulary.
     unknown: Option<u32>,
     bos: Option<u32>,
     eos: Option<u32>,
@@ -86,7 +86,7 @@ pub struct Tokenizer {
 /// The longest token: those of real vocabularies have a few hundred bytes at most.
 const MAX_TOKEN_BYTES: usize = 4096;
 
-/// How many times as long a text is as Unicode's composition of it, at most: three letters make a syllable of
+/// The largest ratio of a text's length to that of its Unicode composition: three letters make a syllable of
 /// Hangul.
 const COMPOSED: usize = 3;
 
@@ -110,7 +110,7 @@ const ENDINGS: [&str; 12] = [
 ];
 
 impl Tokenizer {
-    /// From the text of `tokenizer.json` and, where there is one, of `tokenizer_config.json`.
+    /// Reads the text of `tokenizer.json` and, if any, of `tokenizer_config.json`.
     ///
     /// `template` is the chat template that will be used: tokens that it mentions are control tokens.
     ///
@@ -121,15 +121,15 @@ impl Tokenizer {
         Self::from_files(Files { json, config, ..Files::default() }, template)
     }
 
-    /// From the files of a model's folder; `template` as in [`Tokenizer::from_json`].
+    /// Reads the files of a model's folder; `template` as in [`Tokenizer::from_json`].
     ///
     /// # Errors
-    /// As [`Tokenizer::from_json`].
+    /// Those of [`Tokenizer::from_json`].
     pub fn from_files(files: Files<'_>, template: Option<&str>) -> Result<Self, Error> {
         Self::caught(|| Self::new(json::parts(files, template)?))
     }
 
-    /// From the tokenizer in a GGUF file's metadata; `template` as in [`Tokenizer::from_json`].
+    /// Reads the tokenizer in a GGUF file's metadata; `template` as in [`Tokenizer::from_json`].
     ///
     /// # Errors
     /// [`Error::Model`] and [`Error::PreTokenizer`] for kinds that are not known: a guess would change ids
@@ -138,7 +138,7 @@ impl Tokenizer {
         Self::caught(|| Self::new(gguf::parts(vocab, template)?))
     }
 
-    /// Loads a tokenizer; a file that makes the reader panic is an error like any other that cannot be used.
+    /// Loads a tokenizer; a file that makes the reader panic is an error like any other unusable file.
     fn caught(load: impl FnOnce() -> Result<Self, Error>) -> Result<Self, Error> {
         panics::caught(load).unwrap_or_else(|| Err(Error::Vocabulary("its reader panicked on it".into())))
     }
@@ -188,10 +188,10 @@ impl Tokenizer {
         n_tokens.saturating_mul(self.longest.max(1)).saturating_mul(COMPOSED)
     }
 
-    /// The same tokenizer with further stop tokens, by name (a model card lists them).
+    /// This tokenizer with further stop tokens, by name (a model card lists them).
     ///
     /// # Errors
-    /// [`Error::StopToken`] names one that the vocabulary does not have as a control token.
+    /// [`Error::StopToken`] names one that is not a control token of the vocabulary.
     pub fn with_stop_tokens<S: AsRef<str>>(mut self, names: &[S]) -> Result<Self, Error> {
         for name in names {
             let id = self.control_id(name.as_ref());
@@ -203,8 +203,8 @@ impl Tokenizer {
         Ok(self)
     }
 
-    /// The same tokenizer with further stop tokens, by id (`config.json` and `generation_config.json` list them). An id
-    /// that the vocabulary does not have can never end an answer, and is left out.
+    /// This tokenizer with further stop tokens, by id (`config.json` and `generation_config.json` list them).
+    /// An id that the vocabulary does not have can never end an answer, and is left out.
     #[must_use]
     pub fn with_stop_ids(mut self, ids: &[u32]) -> Self {
         for &id in ids {
@@ -225,7 +225,7 @@ impl Tokenizer {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// The bytes that a token stands for: its text, or a control token's name. Empty for an id without a token.
+    /// The bytes of a token: its text, or a control token's name. Empty for an id without a token.
     #[must_use]
     pub fn bytes(&self, id: u32) -> &[u8] {
         self.bytes.get(id as usize).map_or(&[], |bytes| bytes)
@@ -243,7 +243,7 @@ impl Tokenizer {
         self.bos
     }
 
-    /// The end-of-sequence token as the model's files name it.
+    /// The end-of-sequence token of the model's files.
     #[must_use]
     pub fn eos(&self) -> Option<u32> {
         self.eos
@@ -255,7 +255,7 @@ impl Tokenizer {
         &self.stops
     }
 
-    /// Whether only a template may produce this id.
+    /// Returns true if only a template may produce this id.
     #[must_use]
     pub fn is_control(&self, id: u32) -> bool {
         self.control_names.contains_key(&id)
@@ -272,14 +272,14 @@ impl Tokenizer {
         self.control.iter().find(|(other, _)| other == name).map(|(_, id)| *id)
     }
 
-    /// The texts of tokens by their role (`bos_token`, `pad_token`), as the model's files name them.
+    /// The texts of tokens by their role (`bos_token`, `pad_token`), from the model's files.
     #[must_use]
     pub fn roles(&self) -> &BTreeMap<String, String> {
         &self.roles
     }
 }
 
-/// Whether an added token is one that only a template may produce. Source: the token's own flag, or a name
+/// Returns true for an added token that only a template may produce. Source: the token's own flag, or a name
 /// of the shapes that the supported models give to tokens with a function.
 fn acts_as_control(name: &str, special: bool, template: Option<&str>) -> bool {
     let functional = (name.starts_with("<|") || name.ends_with("|>"))

@@ -1,5 +1,6 @@
-//! What callers may know of a worker's steps while they wait: how long the current one has taken, and how many were computed
-//! a second time with the same result. A kernel that hangs never returns to the worker, so that its callers must notice.
+//! State of a worker's steps for waiting callers: the time of the current one, and the number that were
+//! computed a second time with the same result. A kernel that hangs never returns to the worker, so that its
+//! callers must notice.
 
 use std::{
     sync::{
@@ -11,31 +12,31 @@ use std::{
 
 use crate::llm::{self, Confirmed};
 
-/// How many times its expected time a step takes at the least before it counts as hung.
+/// The least multiple of its expected time after which a step counts as hung.
 const TIMES: f64 = 50.0;
 
 /// The expected time of a step while none has been measured: kernels are loaded when they are first launched.
 const FIRST: Duration = Duration::from_secs(10);
 
-/// Steps whose times are not used, for that reason.
+/// Number of first steps whose times are not used, for that reason.
 const UNMEASURED: usize = 4;
 
-/// Reading the weights takes as long as computing about so many rows.
+/// Number of rows whose computation takes as long as reading the weights.
 const ROWS_OF_WEIGHTS: usize = 64;
 
-/// What a caller adds to the time of a step when it looks; several look every second.
+/// The most that a caller adds to the time of a step at one look; several look every second.
 const MOST_OF_A_LOOK: Duration = Duration::from_secs(1);
 
 /// The steps of one worker.
 #[derive(Debug)]
 pub struct StepWatch {
-    /// What the worker computes on: `NVIDIA H200 (0)`.
+    /// The worker's device: `NVIDIA H200 (0)`.
     device: String,
-    /// A step that takes less is never hung; `None` where no step is watched.
+    /// A shorter step is never hung; `None` where no step is watched.
     least: Option<Duration>,
     state: Mutex<State>,
     n_confirmed: AtomicUsize,
-    /// Whether a step that was computed a second time had another result.
+    /// True if a step that was computed a second time had another result.
     differs: AtomicBool,
 }
 
@@ -43,7 +44,7 @@ pub struct StepWatch {
 struct State {
     current: Option<Current>,
     n_steps: usize,
-    /// Of the measured steps, with [`ROWS_OF_WEIGHTS`] for each.
+    /// Rows of the measured steps, with [`ROWS_OF_WEIGHTS`] for each step.
     rows: usize,
     measured: Duration,
 }
@@ -52,7 +53,8 @@ struct State {
 #[derive(Clone, Copy, Debug)]
 struct Current {
     begun: Instant,
-    /// When a caller looked last, and the time so far; that in which the process was suspended does not count.
+    /// Time of a caller's last look, and the step's time so far, without that in which the process was
+    /// suspended.
     seen: Instant,
     waited: Duration,
     n_requests: usize,
@@ -72,13 +74,13 @@ impl StepWatch {
         }
     }
 
-    /// Called before a step of so many requests and token rows.
+    /// Records the start of a step of so many requests and token rows.
     pub fn begin(&self, n_requests: usize, n_rows: usize) {
         let (begun, waited) = (Instant::now(), Duration::ZERO);
         self.state().current = Some(Current { begun, seen: begun, waited, n_requests, n_rows });
     }
 
-    /// Called after it.
+    /// Records the end of the step.
     pub fn end(&self) {
         let state = &mut *self.state();
         let Some(Current { begun, n_rows, .. }) = state.current.take() else { return };
@@ -89,7 +91,7 @@ impl StepWatch {
         }
     }
 
-    /// Whether the device still computes, as far as time can tell.
+    /// Checks that the device still computes, judging by time.
     ///
     /// # Errors
     /// [`llm::Error::Stopped`] when the current step takes [`TIMES`] times its expected time.
@@ -114,7 +116,7 @@ impl StepWatch {
         )))
     }
 
-    /// Whether a step that takes too long is an error.
+    /// Returns true if a step that takes too long is an error.
     #[must_use]
     pub fn is_watched(&self) -> bool {
         self.least.is_some()
@@ -125,12 +127,12 @@ impl StepWatch {
         self.n_confirmed.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that a second time had another result.
+    /// Records that a second computation had another result.
     pub fn differ(&self) {
         self.differs.store(true, Ordering::Relaxed);
     }
 
-    /// What second times came to.
+    /// Results of second computations.
     #[must_use]
     pub fn confirmed(&self) -> Confirmed {
         let differs = self.differs.load(Ordering::Relaxed);

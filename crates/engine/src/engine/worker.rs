@@ -38,20 +38,20 @@ pub struct Submission {
     pub answer: Box<Answer>,
 }
 
-/// What the engine's thread is sent.
+/// A message to the engine's thread.
 pub enum Message {
     Ask(Submission),
     /// Prompts will begin with this prefix.
     Announce(Prefix),
 }
 
-/// Everything that the engine's thread owns.
+/// The state of the engine's thread.
 pub struct Worker {
     model: Box<dyn Model>,
     scheduler: Scheduler,
     inbox: Receiver<Message>,
     answers: HashMap<SeqId, Box<Answer>>,
-    /// Whether answers draft tokens.
+    /// True if answers draft tokens.
     drafts: bool,
     last_id: SeqId,
     /// Token positions computed so far.
@@ -59,7 +59,7 @@ pub struct Worker {
     watch: Arc<StepWatch>,
     /// One step in so many is computed a second time; 0: none.
     recheck_every: usize,
-    /// Steps since the last one that was.
+    /// Steps since the last one that was computed a second time.
     unchecked: usize,
     /// Rows of prompts in the last step.
     prompt_rows: usize,
@@ -74,9 +74,9 @@ struct Scheduled {
     /// The first of its rows among those whose logits are computed.
     first: usize,
     requests: Vec<SampleRequest>,
-    /// Those of its rows after which several tokens are scored, with these tokens.
+    /// The rows after which several tokens are scored, with these tokens.
     several: Vec<(usize, Vec<u32>)>,
-    /// Its rows among those whose hidden states are captured.
+    /// The answer's rows among those whose hidden states are captured.
     states: Range<usize>,
 }
 
@@ -84,7 +84,7 @@ struct Scheduled {
 type Logprobs = Result<Vec<f64>, llm::Error>;
 
 impl Worker {
-    /// A worker over a loaded model; the scheduler knows the blocks of its cache.
+    /// A worker over a loaded model; the scheduler manages the blocks of its cache.
     #[must_use]
     pub fn new(model: Box<dyn Model>, scheduler: Scheduler, inbox: Receiver<Message>, drafts: bool) -> Self {
         Self {
@@ -103,13 +103,14 @@ impl Worker {
         }
     }
 
-    /// The same with steps that others can watch, of which one in `recheck_every` is computed a second time; 0: none.
+    /// This worker with steps that others can watch, of which one in `recheck_every` is computed a second
+    /// time; 0: none.
     #[must_use]
     pub fn watched(self, watch: Arc<StepWatch>, recheck_every: usize) -> Self {
         Self { watch, recheck_every, ..self }
     }
 
-    /// The same, which saves prefixes in files.
+    /// This worker, which saves prefixes in files.
     #[must_use]
     pub fn saving(self, saving: Option<Saving>) -> Self {
         Self { saving, ..self }
@@ -132,8 +133,8 @@ impl Worker {
         }
     }
 
-    /// One step, from the scheduler's choice to the answers' next tokens. While a GPU runs the model, the sampling
-    /// requests are made.
+    /// One step, from the scheduler's choice to the answers' next tokens. While a GPU runs the model, the
+    /// sampling requests are made.
     fn step(&mut self) -> Result<(), llm::Error> {
         let batch = self.scheduler.next_batch();
         self.watch.begin(batch.chunks.len(), batch.chunks.iter().map(|chunk| chunk.tokens.len()).sum());
@@ -171,8 +172,8 @@ impl Worker {
         }
     }
 
-    /// Computes one step in so many a second time, by the kernels with the longest record, each launched by itself. A wrong
-    /// kernel, or a wait that is missing, would show in no other way.
+    /// Computes one step in so many a second time, by the kernels with the longest record, each launched by
+    /// itself. No other check would detect a wrong kernel, or a missing wait.
     fn recheck(&mut self, batch: &Batch, depths: &[u32]) -> Result<(), llm::Error> {
         self.unchecked += 1;
         let has_logits = batch.chunks.iter().any(|chunk| chunk.n_logits() > 0);
@@ -200,8 +201,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Receives new requests and drops cancelled ones; blocks when there is nothing to do. Returns false once all
-    /// senders are dropped.
+    /// Receives new requests and drops cancelled ones; blocks when there is nothing to do. Returns false once
+    /// all senders are dropped.
     fn receive(&mut self) -> bool {
         loop {
             while let Ok(message) = self.inbox.try_recv() {
@@ -235,7 +236,7 @@ impl Worker {
         }
     }
 
-    /// Saves the prefixes that are computed by now.
+    /// Saves the prefixes that have been computed.
     fn save_prefixes(&mut self) {
         let Self { saving: Some(saving), scheduler, model, .. } = self else { return };
         saving.save(|prefix| {
@@ -286,7 +287,7 @@ impl Worker {
         }
     }
 
-    /// After how many layers hidden states are captured in the step, ascending.
+    /// The numbers of layers after which hidden states are captured in the step, ascending.
     fn depths(&self, batch: &Batch) -> Vec<u32> {
         let captured = batch.chunks.iter().filter(|chunk| chunk.n_states() > 0);
         let depths =
@@ -294,7 +295,8 @@ impl Worker {
         depths.copied().collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Appends to every answer the hidden states of its rows. `depths` are the step's, which are those of all answers.
+    /// Appends to every answer the hidden states of its rows. `depths` are the step's, which include those of
+    /// all answers.
     fn append_states(&self, scheduled: &mut [Scheduled], depths: &[u32]) {
         let width = self.model.config().hidden;
         let all = self.model.hidden_states();
@@ -359,8 +361,8 @@ fn stopped(error: &model::Error) -> llm::Error {
     llm::Error::Stopped(error.to_string())
 }
 
-/// Whether the work on a step's answers takes less time than waking other threads for it: none has a form to follow,
-/// and none has more than one row.
+/// Returns true if the work on a step's answers takes less time than waking other threads for it: none has a
+/// form to follow, and none has more than one row.
 fn is_light<'a>(mut answers: impl ExactSizeIterator<Item = &'a Answer>, n_rows: usize) -> bool {
     n_rows <= answers.len() && !answers.any(|answer| answer.generated().is_some_and(Generate::has_form))
 }

@@ -1,5 +1,5 @@
-//! The engine's workers, one on each device, and the routing of requests to them. A reply has the same bytes from any
-//! of them; the choice affects only time.
+//! The engine's workers, one on each device, and the routing of requests to them. A reply has the same bytes
+//! from any of them; the choice affects only time.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -34,7 +34,7 @@ const STRIDE: usize = 64;
 pub struct Workers {
     handles: Vec<WorkerHandle>,
     router: Mutex<Router>,
-    /// How many more requests than the least loaded worker the worker with the cached prefix may have.
+    /// Number of requests by which the worker with the cached prefix may exceed the least loaded worker.
     slack: usize,
 }
 
@@ -57,16 +57,16 @@ struct WorkerHandle {
     waiting: Arc<AtomicUsize>,
     computed: Arc<AtomicUsize>,
     watch: Arc<StepWatch>,
-    /// Whether it computes some steps a second time.
+    /// True if the worker computes some steps a second time.
     rechecks: bool,
     _thread: Thread,
 }
 
-/// A worker's thread. Dropping joins the thread, so that device memory is free before the next engine is created. A thread
-/// that waits for a hung device is left behind.
+/// A worker's thread. Dropping joins the thread, so that device memory is free before the next engine is
+/// created. A thread that waits for a hung device is left behind.
 struct Thread(Option<JoinHandle<()>>, Arc<StepWatch>);
 
-/// How often a thread that may hang is looked at.
+/// Interval at which a thread that may hang is checked.
 const LOOK: Duration = Duration::from_millis(10);
 
 impl Drop for Thread {
@@ -91,8 +91,8 @@ struct Router {
     affinity: Affinity,
 }
 
-/// The worker that last had a prompt with a prefix, by the prefix's hash. At least the last [`Affinity::LEAST`]
-/// distinct prefixes are kept, and at most twice as many.
+/// The worker that last had a prompt with a prefix, by the prefix's hash. At least the last
+/// [`Affinity::LEAST`] distinct prefixes are kept, and at most twice as many.
 #[derive(Default)]
 struct Affinity {
     recent: HashMap<u64, usize>,
@@ -138,7 +138,8 @@ impl Workers {
         Ok(Self { handles: workers, router: Mutex::default(), slack })
     }
 
-    /// Sends a request to a worker, whose steps can then be watched. `None` if that worker's thread has ended.
+    /// Sends a request to a worker, whose steps can then be watched. `None` if that worker's thread has
+    /// ended.
     pub fn send(&self, mut submission: Submission) -> Option<(Waiting, Arc<StepWatch>)> {
         let Submission { request, answer } = &mut submission;
         let prompt = &request.tokens[..request.n_prompt];
@@ -157,17 +158,17 @@ impl Workers {
     /// Announces to all workers that prompts will begin with a prefix.
     pub fn announce(&self, prefix: &Prefix) {
         for handle in &self.handles {
-            // One that has ended needs it no more.
+            // A worker that has ended does not need it.
             let _ = handle.inbox.send(Message::Announce(prefix.clone()));
         }
     }
 
-    /// Token positions that all of them have computed so far.
+    /// Token positions that all workers have computed so far.
     pub fn computed(&self) -> usize {
         self.handles.iter().map(|worker| worker.computed.load(Ordering::Relaxed)).sum()
     }
 
-    /// What each of those that compute steps a second time found.
+    /// Results of the second computations, of each worker that has them.
     pub fn confirmed(&self) -> Vec<Confirmed> {
         let handles = self.handles.iter().filter(|handle| handle.rechecks);
         handles.map(|handle| handle.watch.confirmed()).collect()
@@ -179,8 +180,8 @@ impl Workers {
 }
 
 impl Router {
-    /// The worker with the longest cached prefix of a prompt, or the least loaded one if that worker has many more
-    /// requests. Records the choice.
+    /// The worker with the longest cached prefix of a prompt, or the least loaded one if that worker has many
+    /// more requests. Records the choice.
     fn choose(&mut self, variant: Variant, prompt: &[u32], loads: &[usize], slack: usize) -> usize {
         if loads.len() < 2 {
             return 0;
@@ -215,14 +216,14 @@ fn start(
     let (sender, inbox) = channel();
     let scheduler = Scheduler::new(limits, n_blocks);
     let scheduler = if n_slots > 0 { scheduler.with_states(n_slots) } else { scheduler };
-    // A recurrent state has no way back from a wrong guess.
+    // A recurrent state cannot go back after a wrong guess.
     let drafts = options.drafts && n_slots == 0;
     let device = std::iter::once(&options.device).chain(&options.more_devices).nth(i);
     let names: Vec<String> =
         device.map(Device::gpus).unwrap_or_default().iter().map(|gpu| format!("{gpu:?}")).collect();
     let hung_after = options.hung_after.filter(|_| !names.is_empty());
     let watch = Arc::new(StepWatch::new(names.join(", "), hung_after));
-    // A recurrent state has moved on when a step is computed again.
+    // A recurrent state has advanced when a step is computed again.
     let recheck_every = if names.is_empty() || n_slots > 0 { 0 } else { options.recheck_every };
     let (block_bytes, state_bytes) = (options.kv.block_bytes(model.config()), model.config().state_bytes());
     let saving = files.map(|files| Saving::new(files.clone(), block_bytes, state_bytes));

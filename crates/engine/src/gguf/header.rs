@@ -1,5 +1,5 @@
-//! The header of one file: its keys and values, and where its tensors lie. Every length is checked against the rest
-//! of the file before memory is allocated for it.
+//! The header of one file: its keys and values, and the positions of its tensors. Every length is checked
+//! against the remaining bytes of the file before memory is allocated for it.
 //!
 //! Source: `docs/gguf.md` of ggml, versions 1 to 3.
 
@@ -12,7 +12,7 @@ use std::{
 
 use super::{Error, Kind, Metadata, Value, shown, whole};
 
-/// How every file begins.
+/// The first bytes of every file.
 pub const MAGIC: &[u8] = b"GGUF";
 
 /// The most bytes of a string: no chat template and no embedded tokenizer has more.
@@ -27,16 +27,16 @@ const MAX_DEPTH: usize = 8;
 /// The most dimensions of a tensor.
 const MAX_DIMS: u32 = 4;
 
-/// Where no key says otherwise, tensors begin at multiples of this. Unit: bytes.
+/// The alignment of tensors in files without a key for it. Unit: bytes.
 const ALIGNMENT: u64 = 32;
 
-/// What stands before the tensors.
+/// The header of a file: everything before the tensors' values.
 #[derive(Debug)]
 pub struct Header {
     pub metadata: Metadata,
     /// In the order of the file.
     pub tensors: Vec<TensorInfo>,
-    /// Where the numbers of the tensors begin. Unit: bytes from the start of the file.
+    /// The start of the tensors' values. Unit: bytes from the start of the file.
     pub data: u64,
 }
 
@@ -81,9 +81,9 @@ impl Header {
     }
 }
 
-/// What is wrong with a header.
+/// The fault of a header.
 enum Bad {
-    /// It is of another format.
+    /// The file is of another format.
     Other,
     Header(String),
 }
@@ -238,7 +238,7 @@ impl<R: Read> Reader<R> {
         Ok(String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned()))
     }
 
-    /// Checks that the rest of the file can hold so many entries.
+    /// Checks that the remaining bytes of the file can hold so many entries.
     fn room(&self, what: &str, n: u64, least_bytes: u64) -> Result<(), String> {
         let left = self.length.saturating_sub(self.at);
         if n.saturating_mul(least_bytes) > left {

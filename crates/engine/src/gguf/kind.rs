@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind(pub u32);
 
-/// Number, name, and whether it is read.
+/// Number, name, and true for types that are read.
 const KINDS: &[(u32, &str, bool)] = &[
     (0, "F32", true),
     (1, "F16", true),
@@ -56,7 +56,7 @@ const KINDS: &[(u32, &str, bool)] = &[
 ];
 
 impl Kind {
-    /// Whether tensors of this type are read.
+    /// Returns true if tensors of this type are read.
     #[must_use]
     pub fn is_read(self) -> bool {
         self.row().is_some_and(|(.., read)| *read)

@@ -1,4 +1,5 @@
-//! Models in several files: which files belong together by their names, and whether their headers agree. It opens no file.
+//! Models in several files: the grouping of files by their names, and the agreement of their headers. It
+//! opens no file.
 //!
 //! Source: `llama_split_path` of llama.cpp for the names, `gguf-split` for the keys.
 
@@ -17,7 +18,7 @@ const MAX_LISTED: usize = 5;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Name<'a> {
     stem: &'a str,
-    /// From 1.
+    /// Number of the part, from 1.
     part: usize,
     n_parts: usize,
 }
@@ -40,8 +41,8 @@ impl<'a> Name<'a> {
     }
 }
 
-/// All files of the model that a file belongs to, in the order of the parts; the file alone where its name is not that of
-/// a part.
+/// All files of the model that a file belongs to, in the order of the parts; the file alone where its name is
+/// not that of a part.
 ///
 /// # Errors
 /// [`Error::Part`] names the parts that are missing.
@@ -60,7 +61,7 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, Error> {
     Err(bad(path, reason, "all parts belong in one folder"))
 }
 
-/// The same by name alone, whether or not the files are there.
+/// All files of the model that a file belongs to, by name alone, whether or not they exist.
 #[must_use]
 pub fn siblings(path: &Path) -> Vec<PathBuf> {
     let Some(name) = Name::of(path) else { return vec![path.into()] };
@@ -79,15 +80,15 @@ pub fn stem(path: &Path) -> Option<String> {
     Name::of(path).map(|name| name.stem.to_owned()).or_else(stem)
 }
 
-/// What names a part within its model, whatever the model is called: `00002-of-00003.gguf`; `None` for a file that is no
-/// part.
+/// A part's name within its model, whatever the model's name: `00002-of-00003.gguf`; `None` for a file that
+/// is not a part.
 #[must_use]
 pub fn number(path: &Path) -> Option<String> {
     Name::of(path).map(|name| Name { stem: "", ..name }.other(name.part)[1..].to_owned())
 }
 
-/// The models in a folder, in order of their names: of one in parts, the part that comes first. Hidden files are left out,
-/// and of several files those that are no models by their `general.type`.
+/// The models in a folder, in order of their names, each by its first part. Hidden files are left out, and,
+/// if there are several files, those that are not models by their `general.type`.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -97,7 +98,7 @@ pub fn models(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(model_files(paths.collect::<Result<_, _>>().map_err(io)?))
 }
 
-/// The same of files that are listed, in any folders.
+/// The models among listed files, in any folders.
 #[must_use]
 pub fn model_files(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut models: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
@@ -149,9 +150,9 @@ fn bad(path: &Path, reason: String, hint: &str) -> Error {
 
 const REPLACE: &str = "take all parts from one place, under the names that they have there";
 
-/// Checks that files are the parts of one model, each once: by their numbers, by the keys that they share and by their
-/// tensors. Returns a note if all parts agree but declare more tensors than they contain; a missing tensor that a
-/// decoder needs is reported on loading.
+/// Checks that files are the parts of one model, each once: by their numbers, by the keys that they share and
+/// by their tensors. Returns a note if all parts agree but declare more tensors than they contain; a missing
+/// tensor that a decoder needs is reported on loading.
 ///
 /// # Errors
 /// [`Error::Part`] with the part that does not belong.
@@ -189,7 +190,7 @@ pub fn check(parts: &[(&Path, &Header)]) -> Result<Option<String>, Error> {
     }
 }
 
-/// Whether a file is part `part` of `n_parts` by its own header, as its name says.
+/// Checks that a file's own header has the number `part` of `n_parts` in its name.
 fn check_numbers(path: &Path, header: &Header, (part, n_parts): (usize, usize)) -> Result<(), Error> {
     let number = |key: &str| match header.metadata.get(key) {
         None => Ok(None),
@@ -225,7 +226,7 @@ fn check_numbers(path: &Path, header: &Header, (part, n_parts): (usize, usize)) 
     Err(bad(path, reason, REPLACE))
 }
 
-/// Whether a part says nothing that the first part does not say.
+/// Checks that a part has no key or value that the first part does not have.
 fn check_keys(first: &Header, path: &Path, header: &Header) -> Result<(), Error> {
     let is_own = |key: &str| key == "split.no" || key == "general.alignment";
     let describes = |key: &str| key.starts_with("general.") && key != "general.architecture";

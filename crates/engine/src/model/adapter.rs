@@ -1,8 +1,9 @@
-//! LoRA adapters in PEFT's layout: a folder with `adapter_config.json` and `adapter_model.safetensors`. They are read,
-//! checked against the model that they are for, and written; backends apply them. It trains none (`scripts/tune/` does).
+//! LoRA adapters in PEFT's layout: a folder with `adapter_config.json` and `adapter_model.safetensors`. They
+//! are read, checked against their base model, and written; backends apply them. It trains none
+//! (`scripts/tune/` does).
 //!
-//! Source: Hu et al. (2021), `LoRA`, equation 3: `y = W x + scale B (A x)`. The layout is that of PEFT 0.18: what
-//! it writes is read here, and what is written here it loads.
+//! Source: Hu et al. (2021), `LoRA`, equation 3: `y = W x + scale B (A x)`. The layout is that of PEFT 0.18:
+//! its files are read here, and it loads the files written here.
 
 mod peft;
 
@@ -12,7 +13,7 @@ use super::{Config, Error};
 
 pub use peft::{CONFIG_FILE, WEIGHTS_FILE, is_adapter};
 
-/// What a decoder's products gain: for some of its matrices, the product of two narrow ones.
+/// An adapter: for some of a decoder's matrices, the product of two narrow ones, which is added to them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Adapter {
     pub config: AdapterConfig,
@@ -23,24 +24,24 @@ pub struct Adapter {
 /// One layer's pairs of matrices.
 pub type AdapterLayer = BTreeMap<Module, LowRank>;
 
-/// What `adapter_config.json` says beside the tensors.
+/// Settings of `adapter_config.json`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdapterConfig {
-    /// The model that it was trained on, as its maker names it; empty where no name is given.
+    /// Name of the model that it was trained on; empty where no name is given.
     pub base: String,
     /// Rows of every `A` and columns of every `B`.
     pub rank: usize,
     pub alpha: f64,
-    /// `alpha / sqrt(rank)` in place of `alpha / rank`.
-    /// Source: Kalajdzievski (2023), A Rank Stabilization Scaling Factor for Fine-Tuning with `LoRA`, equation 4.
+    /// `alpha / sqrt(rank)` in place of `alpha / rank`. Source: Kalajdzievski (2023), A Rank Stabilization
+    /// Scaling Factor for Fine-Tuning with `LoRA`, equation 4.
     pub rslora: bool,
-    /// The dropout that it was trained with; 0.0 changes nothing, and nothing is dropped when it is applied.
+    /// The dropout in training; nothing is dropped when the adapter is applied.
     pub dropout: f64,
-    /// The type that its numbers are written in.
+    /// The type of its numbers in the file.
     pub numbers: Numbers,
 }
 
-/// The type of an adapter's numbers in its file; here they are always held as f32.
+/// The type of an adapter's numbers in its file; in memory they are always f32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Numbers {
     #[default]
@@ -99,7 +100,7 @@ impl Adapter {
         peft::read(dir)
     }
 
-    /// What the product `B A x` is multiplied by.
+    /// The factor of the product `B A x`.
     #[must_use]
     pub fn scale(&self) -> f64 {
         let rank = self.config.rank as f64;
@@ -124,13 +125,13 @@ impl Adapter {
         self.layers.iter().flat_map(BTreeMap::values).map(|part| part.a.len() + part.b.len()).sum()
     }
 
-    /// Bytes that it takes beside a model, on any device.
+    /// Bytes beside a model, on any device.
     #[must_use]
     pub fn n_bytes(&self) -> usize {
         size_of::<f32>() * self.n_parameters()
     }
 
-    /// Checks that it is one for a model of this shape.
+    /// Checks that the adapter fits a model of this shape.
     ///
     /// # Errors
     /// A layer that the model lacks, or matrices of another size: both sizes are named.
@@ -164,10 +165,10 @@ impl Adapter {
 }
 
 impl Module {
-    /// All of them, in the order of a layer.
+    /// All modules, in the order of a layer.
     pub const ALL: [Self; 7] = [Self::Q, Self::K, Self::V, Self::O, Self::Gate, Self::Up, Self::Down];
 
-    /// As `target_modules` names it: `q_proj`.
+    /// The name in `target_modules`: `q_proj`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -198,7 +199,7 @@ impl Module {
         matches!(self, Self::Q | Self::K | Self::V | Self::O)
     }
 
-    /// Why a layer has no such matrix; `None` where it has one.
+    /// The reason why a layer has no such matrix; `None` where it has one.
     fn absent(self, model: &Config, layer: usize) -> Option<&'static str> {
         if !self.is_of_attention() {
             let has_dense = model.experts_of(layer).is_none_or(|experts| experts.beside_dense);

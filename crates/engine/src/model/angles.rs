@@ -18,7 +18,7 @@ impl Angles {
         Self { frequencies, scale, cos: Vec::new(), sin: Vec::new() }
     }
 
-    /// Makes sure that the first `n` positions are there.
+    /// Extends the tables to the first `n` positions.
     pub fn reach(&mut self, n: usize) {
         for position in self.n_positions()..n {
             let angles = self.frequencies.iter().map(|f| position as f32 * f);

@@ -1,8 +1,8 @@
-//! The interface between the decoder and a device: loading weights, the KV cache, and the operations of one step. `cpu` and
-//! `cuda` implement it; the decoder knows neither.
+//! The interface between the decoder and a device: loading weights, the KV cache, and the operations of one
+//! step. `cpu` and `cuda` implement it; the decoder depends on neither.
 //!
-//! A backend is made for one model's [`super::Config`]. It holds the cache and the step at hand. A row's result
-//! depends on that row's own values alone, bit for bit, whatever else is in the step.
+//! A backend is made for one model's [`super::Config`]. It holds the cache and the current step. A row's
+//! result depends on that row's own values alone, bit for bit, whatever else is in the step.
 
 use super::{
     Error, KvType, Weights,
@@ -12,7 +12,7 @@ use super::{
     step::{Step, StepLimits},
 };
 
-/// Weight matrices of one input, as a checkpoint names them.
+/// Weight matrices of one input, by their names in the checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct Matrices<'a> {
     /// Each name, without `.weight`, with its rows (outputs). A bias is used where the checkpoint has one.
@@ -22,13 +22,14 @@ pub struct Matrices<'a> {
     pub cut: Cut,
 }
 
-/// How several cards share out the outputs of weight matrices.
+/// The division of weight matrices' outputs among several cards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     Anywhere,
     /// By heads of so many outputs.
     Heads(usize),
-    /// The parts are those of [`Backend::mix`]: a key head's outputs stay together with those of its value heads.
+    /// The parts are those of [`Backend::mix`]: a key head's outputs stay together with those of its value
+    /// heads.
     DeltaNet,
 }
 
@@ -47,17 +48,18 @@ pub struct HeadNorms<'a, V> {
     pub v: Option<&'a V>,
 }
 
-/// What follows the output `y` of a half layer: `x = (x + norm(y)) factor`, and the norm of this x by the weight `next`.
+/// The operations after the output `y` of a half layer: `x = (x + norm(y)) factor`, and the norm of this x by
+/// the weight `next`.
 #[derive(Debug)]
 pub struct After<'a, V> {
-    /// `None` where the architecture has no norm there.
+    /// `None` where the architecture has no norm after a half layer.
     pub norm: Option<&'a V>,
     /// 1 where it has no factor.
     pub factor: f32,
     pub next: &'a V,
 }
 
-/// Experts that stand beside a dense half. All of it starts from the residual stream.
+/// Experts beside a dense half. All of it starts from the residual stream.
 pub struct Beside<'a, B: Backend> {
     /// The dense half before its second product, and the weights of that product.
     pub gated: &'a B::Input,
@@ -69,13 +71,13 @@ pub struct Beside<'a, B: Backend> {
 /// Norms of a dense half and the experts beside it.
 #[derive(Debug)]
 pub struct BesideNorms<V> {
-    /// Of the dense half's output.
+    /// The norm of the dense half's output.
     pub dense: V,
-    /// Of the stream, before the experts.
+    /// The norm of the stream, before the experts.
     pub input: V,
-    /// Of the stream, before the router.
+    /// The norm of the stream, before the router.
     pub router: V,
-    /// Of the experts' output.
+    /// The norm of the experts' output.
     pub experts: V,
 }
 
@@ -84,7 +86,7 @@ pub struct BesideNorms<V> {
 pub struct DeltaNetWeights {
     /// Shape: `[channels, conv]`, the last tap that of the token itself.
     pub conv: Vec<f32>,
-    /// What a step of one unit of time adds to the logarithm of the state. Shape: `[value heads]`; below 0.
+    /// The logarithm of the state's decay in one unit of time. Shape: `[value heads]`; below 0.
     pub decay: Vec<f32>,
     /// Added to the projected time before its softplus. Shape: `[value heads]`.
     pub dt_bias: Vec<f32>,
@@ -92,15 +94,15 @@ pub struct DeltaNetWeights {
     pub norm: Vec<f32>,
 }
 
-/// Which rows of a step an operation gets.
+/// The rows of a step that an operation gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
     All,
-    /// Those whose logits are wanted.
+    /// The rows with logits.
     Wanted,
 }
 
-/// Whether a step still has to be executed or was replayed from a captured graph.
+/// The status of a step: to be executed, or replayed from a captured graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum StepStatus {
@@ -110,7 +112,7 @@ pub enum StepStatus {
     Replayed,
 }
 
-/// Whether the logits of an executed step are ready.
+/// The status of the logits of an executed step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum LogitsStatus {
@@ -120,7 +122,7 @@ pub enum LogitsStatus {
     Rerun,
 }
 
-/// A device with one model's cache and the step at hand. Every operation fails when the device does.
+/// A device with one model's cache and the current step. Every operation fails when the device does.
 pub trait Backend: Send + Sync + Sized + 'static {
     /// The residual stream, f32.
     ///
@@ -152,14 +154,14 @@ pub trait Backend: Send + Sync + Sized + 'static {
     fn table(&self, weights: &Weights, name: &str, shape: [usize; 2]) -> Result<Self::Table, Error>;
 
     /// # Errors
-    /// As [`Backend::table`].
+    /// Those of [`Backend::table`].
     fn linear(&self, weights: &Weights, matrices: Matrices<'_>) -> Result<Self::Linear, Error>;
 
-    /// The experts of a layer, as [`super::Config::experts_of`] describes them. `module` is the checkpoint's name of
-    /// the feed-forward half: `model.layers.3.mlp`.
+    /// The experts of a layer, in the form of [`super::Config::experts_of`]. `module` is the checkpoint's
+    /// name of the feed-forward half: `model.layers.3.mlp`.
     ///
     /// # Errors
-    /// As [`Backend::table`], and experts of different types.
+    /// Those of [`Backend::table`], and experts of different types.
     fn experts(&self, weights: &Weights, module: &str, experts: &Experts) -> Result<Self::Experts, Error>;
 
     /// # Errors
@@ -172,9 +174,9 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// No memory on the device.
     fn tied(&self, table: &Self::Table) -> Result<Self::Linear, Error>;
 
-    /// Gives weight matrices their next adapter: what it adds to each part, `None` where it adds nothing. Products with
-    /// them add it to the rows that take this adapter. Every adapter is given to every [`Backend::Linear`] of the
-    /// layers, so that all count them alike.
+    /// Adds an adapter to weight matrices: its update of each part, `None` for parts without one. Products
+    /// with them add it to the rows that take this adapter. Every adapter is added to every
+    /// [`Backend::Linear`] of the layers, so that all number them alike.
     ///
     /// # Errors
     /// No memory on the device.
@@ -186,14 +188,15 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// No memory, or a number type that this backend does not cache.
     fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error>;
 
-    /// Allocates room for the recurrent states of so many sequences and snapshots, uninitialised. Only models with
-    /// Gated DeltaNet need any.
+    /// Allocates room for the recurrent states of so many sequences and snapshots, uninitialised. Only models
+    /// with Gated DeltaNet need any.
     ///
     /// # Errors
     /// No memory.
     fn reserve_states(&mut self, n_slots: usize) -> Result<(), Error>;
 
-    /// Bytes of the buffers of steps within these limits, beside weights and cache; 0 if buffers are allocated as needed.
+    /// Bytes of the buffers of steps within these limits, beside weights and cache; 0 if buffers are
+    /// allocated as needed.
     fn step_bytes(&self, _most: StepLimits) -> usize {
         0
     }
@@ -206,28 +209,29 @@ pub trait Backend: Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// Whether steps take the kernels with the longest record from now on, each launched by itself, or those of the device's
-    /// options. It moves no bit where all are right. A backend with one kernel for each operation has no choice.
+    /// Selects the kernels of later steps: those with the longest record, each launched by itself, or those
+    /// of the device's options. The choice moves no bit unless a kernel is wrong. A backend with one kernel
+    /// for each operation has no choice.
     fn take_proven(&mut self, _proven: bool) {}
 
-    /// The bytes of these blocks of the cache, one after the other, and of the recurrent state in a slot, in this backend's
-    /// own layout, for [`Backend::write_prefix`]. `None` where a prefix is computed about as fast as it can be read from a
-    /// file.
+    /// The bytes of these blocks of the cache, one after the other, and of the recurrent state in a slot, in
+    /// this backend's own layout, for [`Backend::write_prefix`]. `None` where a prefix is computed about as
+    /// fast as it can be read from a file.
     fn read_prefix(&self, _blocks: &[u32], _state: Option<u32>) -> Option<Vec<u8>> {
         None
     }
 
-    /// Writes to as many blocks and a slot what [`Backend::read_prefix`] gave, in a process with the same weights and the
-    /// same options.
+    /// Writes the bytes from [`Backend::read_prefix`] to as many blocks and a slot, in a process with the
+    /// same weights and the same options.
     fn write_prefix(&mut self, _blocks: &[u32], _state: Option<u32>, _bytes: &[u8]) {}
 
     /// Begins a step and copies its blocks and states. All later operations are on its rows.
     ///
     /// # Errors
-    /// The step names blocks or tokens that there are not, or writes one block from two places.
+    /// The step names blocks or tokens that do not exist, or writes one block from two places.
     fn begin(&mut self, step: Step) -> Result<StepStatus, Error>;
 
-    /// The tokens' rows of the table, scaled as the model asks.
+    /// The tokens' rows of the table, scaled by the model's factor.
     ///
     /// # Errors
     /// The device fails.
@@ -240,13 +244,13 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// The device fails.
     fn norm(&mut self, x: &Self::Stream, weight: &Self::Vector) -> Result<Self::Input, Error>;
 
-    /// `x w^T + b` for each part, and what a row's adapter adds to it.
+    /// `x w^T + b` for each part, plus the update of a row's adapter.
     ///
     /// # Errors
     /// The device fails.
     fn product(&mut self, x: &Self::Input, w: &Self::Linear) -> Result<Self::Product, Error>;
 
-    /// Adds `h w^T + b`, with what a row's adapter adds to it, to the stream as [`After`] says.
+    /// Adds `h w^T + b`, plus the update of a row's adapter, to the stream as defined by [`After`].
     ///
     /// # Errors
     /// The device fails.
@@ -258,9 +262,9 @@ pub trait Backend: Send + Sync + Sized + 'static {
         after: After<'_, Self::Vector>,
     ) -> Result<Self::Input, Error>;
 
-    /// The fused QKV projection of normed rows, with the gate as its fourth part where attention is gated: queries and keys are
-    /// normed by head and rotated, values normed, where there are such norms; keys and values are written to one layer of
-    /// the cache. Returns the queries.
+    /// The fused QKV projection of normed rows, with the gate as its fourth part where attention is gated:
+    /// queries and keys are normed by head and rotated, values normed, where the model has such norms; keys
+    /// and values are written to one layer of the cache. Returns the queries.
     ///
     /// # Errors
     /// The device fails.
@@ -273,7 +277,7 @@ pub trait Backend: Send + Sync + Sized + 'static {
         kind: AttentionKind,
     ) -> Result<Self::Queries, Error>;
 
-    /// Only the wanted rows of the stream and of the queries.
+    /// The rows of the stream and of the queries that have logits.
     ///
     /// # Errors
     /// The device fails.
@@ -283,9 +287,9 @@ pub trait Backend: Send + Sync + Sized + 'static {
         queries: Self::Queries,
     ) -> Result<(Self::Stream, Self::Queries), Error>;
 
-    /// Softmax of queries and one layer's cached keys, times its cached values; times the logistic function of the gate
-    /// where attention is gated. Sinks, one for each query head, join the softmax as scores of keys without a value: a
-    /// query's running softmax starts at its sink, with a total of 1.
+    /// Softmax of queries and one layer's cached keys, times its cached values; times the logistic function
+    /// of the gate where attention is gated. Sinks, one for each query head, join the softmax as scores of
+    /// keys without a value: a query's running softmax starts at its sink, with a total of 1.
     ///
     /// # Errors
     /// The device fails.
@@ -298,12 +302,13 @@ pub trait Backend: Send + Sync + Sized + 'static {
         sinks: Option<&Self::Vector>,
     ) -> Result<Self::Input, Error>;
 
-    /// Gated DeltaNet over normed rows: each row's queries, keys and values are convolved with those of earlier rows of
-    /// its sequence, its state is advanced and read, and what is read is normed and gated. `projections` has four parts:
-    /// queries, keys and values (`[channels]`), the gates of the output (`[value heads value_dim]`), the logits of the
-    /// strength with which a value is corrected, and the times of the decay (`[value heads]`, each). A sequence whose
-    /// first row has position 0 begins with zeros, every other one with the state in its slot; the slot then holds the
-    /// state after its last row. Always in recurrent form, token by token, so that no chunk moves a bit.
+    /// Gated DeltaNet over normed rows: each row's queries, keys and values are convolved with those of
+    /// earlier rows of its sequence, its state is advanced and read, and the value read is normed and gated.
+    /// `projections` has four parts: queries, keys and values (`[channels]`), the gates of the output
+    /// (`[value heads value_dim]`), the logits of the strength with which a value is corrected, and the times
+    /// of the decay (`[value heads]`, each). A sequence whose first row has position 0 begins with zeros,
+    /// every other one with the state in its slot; the slot then holds the state after its last row. Always
+    /// in recurrent form, token by token, so that no chunk moves a bit.
     ///
     /// Shape: `[rows, hidden]` -> `[rows, value heads value_dim]`.
     ///
@@ -323,12 +328,13 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// The device fails.
     fn gated_product(&mut self, x: &Self::Input, gate_up: &Self::Linear) -> Result<Self::Input, Error>;
 
-    /// Adds y to the stream as [`After`] says. For each row, y is the sum of its chosen experts' outputs, each times its
-    /// weight, in the order of their numbers, in f32, and then that of the shared expert.
+    /// Adds y to the stream as defined by [`After`]. For each row, y is the sum of its chosen experts'
+    /// outputs, each times its weight, in the order of their numbers, in f32, and then that of the shared
+    /// expert.
     ///
-    /// The step's pairs of row and expert are sorted by expert, so that each expert's weights are read once. Logits of
-    /// the router are products in f32, whatever the type that it is stored in. A row whose logits are not numbers has
-    /// an output that is not a number.
+    /// The step's pairs of row and expert are sorted by expert, so that each expert's weights are read once.
+    /// Logits of the router are products in f32, whatever its stored type. A row with NaN logits has a NaN
+    /// output.
     ///
     /// # Errors
     /// The device fails.
@@ -340,9 +346,10 @@ pub trait Backend: Send + Sync + Sized + 'static {
         after: After<'_, Self::Vector>,
     ) -> Result<Self::Input, Error>;
 
-    /// Adds the normed output of a dense half and that of the experts beside it, `norms.dense(gated down^T) +
-    /// norms.experts(y)`, to the stream as [`After`] says; y as in [`Backend::add_experts`], from the stream normed by
-    /// `norms.input`, routed by the stream normed by `norms.router`.
+    /// Adds the normed output of a dense half and that of the experts beside it,
+    /// `norms.dense(gated down^T) + norms.experts(y)`, to the stream as defined by [`After`]; y as in
+    /// [`Backend::add_experts`], from the stream normed by `norms.input`, routed by the stream normed by
+    /// `norms.router`.
     ///
     /// # Errors
     /// The device fails.
@@ -375,21 +382,21 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// The device fails.
     fn noted(&mut self) -> Result<Vec<Vec<f32>>, Error>;
 
-    /// Stores the step's logits, a row for each wanted row.
+    /// Stores the step's logits, a row for each row that has them.
     ///
     /// # Errors
     /// The device fails.
     fn keep_logits(&mut self, logits: Self::Product) -> Result<LogitsStatus, Error>;
 
-    /// Answers a [`SampleRequest`] for each wanted row of the step's logits, or for the first of them. `None` if nothing is
-    /// requested, the mask allows no token, or the logits are not numbers.
+    /// Answers a [`SampleRequest`] for each row of the step's logits, or for the first of them. `None` if
+    /// nothing is requested, the mask allows no token, or the logits are NaN.
     ///
     /// # Errors
     /// The device fails.
     fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, Error>;
 
     /// The log-probabilities of tokens after some rows of the step's logits, each with the bits that
-    /// [`SampleRequest::Weigh`] gives; `None` where the logits are not numbers or there is no such token or row.
+    /// [`SampleRequest::Weigh`] gives; `None` where the logits are NaN or there is no such token or row.
     ///
     /// # Errors
     /// The device fails.
@@ -403,9 +410,10 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// The device fails.
     fn logits(&self) -> Result<Vec<Vec<f32>>, Error>;
 
-    /// Rows up to which a step takes hardly longer than with one row, because it is bound by reading the weights.
+    /// Rows up to which a step takes hardly longer than with one row, because it is bound by reading the
+    /// weights.
     fn cheap_rows(&self) -> usize;
 
-    /// Whether steps are computed on the threads of the calling rayon pool.
+    /// Returns true if steps are computed on the threads of the calling rayon pool.
     fn computes_on_threads(&self) -> bool;
 }

@@ -15,7 +15,7 @@ pub enum KvType {
 }
 
 impl KvType {
-    /// As flags and signatures spell it.
+    /// The spelling in flags and signatures.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,5 +1,5 @@
-//! What differs between the decoders: sizes, rope, norms, windows. Read from a Hugging Face `config.json`
-//! or from GGUF metadata; it loads no weights.
+//! The differences between decoders: sizes, rope, norms, windows. Read from a Hugging Face `config.json` or
+//! from GGUF metadata; it loads no weights.
 
 mod attention;
 mod delta_net;
@@ -16,7 +16,7 @@ pub use gguf::from_gguf;
 pub use hf::from_json;
 pub(super) use hf::{FileConfig, Quantization, read, stop_ids};
 
-/// Names of the architectures that the decoder knows, as checkpoints spell them.
+/// Names of the supported architectures, as checkpoints spell them.
 pub const ARCHITECTURES: &[&str] = &[
     "llama",
     "mistral",
@@ -50,13 +50,13 @@ pub struct Config {
     pub full: Attention,
     /// The attention of layers with a window, where there are any.
     pub sliding: Option<Attention>,
-    /// For each layer, whether it has a sliding window.
+    /// For each layer, true if it has a sliding window.
     pub slides: Vec<bool>,
     pub norm_eps: f64,
-    /// Norms multiply by 1 more than the weights that the files hold (safetensors of Gemma and of Qwen's hybrids; GGUF
-    /// files have the 1 added already).
+    /// Norms multiply by 1 more than the weights in the file (safetensors of Gemma and of Qwen's hybrids;
+    /// GGUF files have the 1 added already).
     pub norm_plus_one: bool,
-    /// Each half layer has a norm behind it, too (Gemma 3).
+    /// Each half layer also has a norm behind it (Gemma 3).
     pub post_norms: bool,
     /// Each head of q and k has a norm (Qwen3, Gemma 3).
     pub qk_norm: bool,
@@ -74,7 +74,7 @@ pub struct Config {
     pub mlp_bias: bool,
     /// The norms of q and k come after their rotation (Hunyuan).
     pub norm_after_rotation: bool,
-    /// Scores are multiplied by this before the softmax.
+    /// Scores are multiplied by this factor before the softmax.
     pub attention_scale: f32,
     /// Queries are multiplied by a factor that grows with their position (Ministral 3).
     pub query_growth: Option<QueryGrowth>,
@@ -83,7 +83,8 @@ pub struct Config {
     /// Logits become `c tanh(logit / c)` (Gemma 2).
     pub logit_softcap: Option<f32>,
     pub activation: Activation,
-    /// Queries have a gate beside them: attended values are multiplied by its logistic function (Qwen's hybrids).
+    /// Queries have a gate beside them: attended values are multiplied by its logistic function (Qwen's
+    /// hybrids).
     pub gated_attention: bool,
     /// Gated DeltaNet instead of attention in some layers.
     pub delta_net: Option<DeltaNet>,
@@ -93,13 +94,13 @@ pub struct Config {
     pub embedding_scale: Option<f32>,
     /// The output matrix is the embedding matrix.
     pub tied: bool,
-    /// Positions that the model was made for.
+    /// Positions that the model supports.
     pub context: usize,
-    /// Tokens that end an answer, as the model's files number them.
+    /// Tokens that end an answer, by their ids in the model's files.
     pub stop_ids: Vec<u32>,
 }
 
-/// A family of checkpoints, which says how a file is to be read; what follows from it for the decoder is in [`Config`].
+/// A family of checkpoints, which determines how a file is read; the decoder's settings are in [`Config`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arch {
     /// Llama 2 and 3, `SmolLM2`; in GGUF files, Mistral.
@@ -120,9 +121,9 @@ enum Arch {
     Ministral3,
     /// Qwen3.5, 3.6 and 3.8: Gated DeltaNet and gated attention.
     Qwen35,
-    /// The same with experts.
+    /// Qwen3.5, 3.6 and 3.8 with experts.
     Qwen35Moe,
-    /// Their forerunner, Qwen3-Next.
+    /// Qwen3-Next, the predecessor of Qwen3.5.
     Qwen3Next,
     /// Gemma 4, dense or with experts beside the dense half.
     Gemma4,
@@ -130,12 +131,12 @@ enum Arch {
 }
 
 impl Arch {
-    /// Whether some layers have Gated DeltaNet.
+    /// Returns true if some layers have Gated DeltaNet.
     fn is_hybrid(self) -> bool {
         matches!(self, Self::Qwen35 | Self::Qwen35Moe | Self::Qwen3Next)
     }
 
-    /// Whether heads of queries and keys have norms; GLM's have them in some models, as `glm` says.
+    /// Returns true if heads of queries and keys have norms; only some GLM models have them, given by `glm`.
     fn has_head_norms(self, glm: bool) -> bool {
         match self {
             Self::Glm4Moe => glm,
@@ -153,7 +154,7 @@ impl Arch {
         }
     }
 
-    /// Whether only a part of each head is rotated.
+    /// Returns true if only a part of each head is rotated.
     fn rotates_in_part(self) -> bool {
         self == Self::Glm4Moe || self.is_hybrid()
     }
@@ -165,7 +166,8 @@ pub enum Activation {
     Silu,
     /// GELU in its tanh approximation.
     GeluTanh,
-    /// `(up + 1) gate / (1 + e^(-alpha gate))`, with `gate` cut at `limit` and `up` at `-limit` and `limit` (gpt-oss).
+    /// `(up + 1) gate / (1 + e^(-alpha gate))`, with `gate` cut at `limit` and `up` at `-limit` and `limit`
+    /// (gpt-oss).
     ClampedSilu {
         alpha: f32,
         limit: f32,
@@ -195,15 +197,15 @@ pub struct Rope {
     pub scaling: Scaling,
 }
 
-/// How rope reaches past the positions of pretraining.
+/// Extension of rope past the positions of pretraining.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Scaling {
     #[default]
     None,
     /// Positions divided by a factor.
     Linear(f64),
-    /// Dynamic NTK: none up to the positions that the model was made for; past them, angles would depend on the length
-    /// of the text, which is not supported.
+    /// Dynamic NTK: none up to the model's own positions; past them, angles would depend on the length of the
+    /// text, which is not supported.
     Dynamic,
     /// NTK with a constant factor: the base is multiplied by `alpha ^ (d / (d - 2))`, for a head of d values.
     NtkAlpha(f64),
@@ -220,8 +222,8 @@ pub enum Scaling {
     },
     /// A divisor per frequency (GGUF's `rope_freqs.weight`).
     Factors(Vec<f32>),
-    /// The first pairs of a head are rotated, with frequencies that are divided by a factor; the others stay as they are
-    /// (full layers of Gemma 4).
+    /// The first pairs of a head are rotated, with frequencies that are divided by a factor; the others are
+    /// not rotated (full layers of Gemma 4).
     Proportional { pairs: usize, factor: f64 },
 }
 
@@ -261,7 +263,7 @@ impl Rope {
         }
     }
 
-    /// 0 where a frequency is kept, 1 where it is interpolated, a line between.
+    /// 0 where a frequency is kept, 1 where it is interpolated, linear between.
     ///
     /// Source: Peng et al. 2023, `YaRN`, section 3.2.
     fn yarn_ramp(&self, rotary_dim: usize) -> impl Fn(usize) -> f64 + use<> {
@@ -286,8 +288,8 @@ impl Config {
     /// Checks that the rope has angles for all positions of a context.
     ///
     /// # Errors
-    /// A dynamic rope, whose angles change with the length of a text past the positions that the model was made for;
-    /// `path` is for the message.
+    /// A dynamic rope, whose angles change with the length of a text past the model's own positions; `path`
+    /// is for the message.
     pub fn check_context(&self, path: &str, context: usize) -> Result<(), Error> {
         let is_dynamic = |rope: &Rope| rope.scaling == Scaling::Dynamic;
         if context <= self.context || !self.attentions().any(|attention| is_dynamic(&attention.rope)) {
@@ -319,10 +321,10 @@ fn llama3(frequency: f64, factor: f64, low: f64, high: f64, original: f64) -> f6
     (1.0 - smooth) * frequency / factor + smooth * frequency
 }
 
-/// The most layers that a checkpoint can have: refused before anything is made for each of them.
+/// The most layers, above those of any checkpoint: checked before memory is allocated for them.
 pub(super) const MAX_LAYERS: usize = 1 << 10;
 
-/// The number of layers, if any checkpoint has so many.
+/// Checks the number of layers against `MAX_LAYERS`.
 fn layers(path: &str, key: &str, n: usize) -> Result<usize, Error> {
     if (1..=MAX_LAYERS).contains(&n) {
         return Ok(n);

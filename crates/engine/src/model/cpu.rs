@@ -1,18 +1,18 @@
-//! The CPU backend: packed weights of linear layers and their products with activations, attention, sampling. Kernels
-//! work on slices; they open no file and use the caller's rayon pool.
+//! The CPU backend: packed weights of linear layers and their products with activations, attention, sampling.
+//! Kernels work on slices; they open no file and use the caller's rayon pool.
 //!
 //! A weight matrix `[n, k]` is cut into panels of 16 outputs; within a panel the values run along `k`, the
 //! 16 outputs side by side, so that one 512-bit register holds the next values of 16 outputs. Rows of
 //! activations are cut into tiles of at most 16 rows ([`Input`]). A kernel multiplies two panels by one tile:
 //! it unpacks a block of weights into registers once for all rows of the tile.
 //!
-//! Activations have one scale per 32 values for every quantised format, the K-quants included. One scale per 256
-//! would save about a tenth of the products of the inner loop, but lose precision near outliers.
+//! Activations have one scale per 32 values for every quantised format, the K-quants included. One scale per
+//! 256 would save about a tenth of the products of the inner loop, but lose precision near outliers.
 //!
-//! **Instruction sets.** Kernels are selected at run time ([`Isa`]). Those of floats, of attention and of everything
-//! between products are written once over sixteen lanes ([`lanes`]), which take one, two or four registers; products
-//! of 8-bit integers are written for AMX, for AVX-512, for AVX2 (with AVX-VNNI and without), for NEON (with its
-//! products of four bytes, of matrices, and without) and in plain Rust.
+//! **Instruction sets.** Kernels are selected at run time ([`Isa`]). Those of floats, of attention and of
+//! everything between products are written once over sixteen lanes ([`lanes`]), which take one, two or four
+//! registers; products of 8-bit integers are written for AMX, for AVX-512, for AVX2 (with AVX-VNNI and
+//! without), for NEON (with its products of four bytes, of matrices, and without) and in plain Rust.
 //!
 //! **The same bytes.** The sum of one output of one row is taken in one order, block after block along
 //! `k`, whatever the number of rows, tiles and threads. Integer formats give the same bits on every
@@ -85,7 +85,7 @@ pub use schedule::{Job, add_multiply, gemm, multiply};
 use super::weights::Format;
 use layout::Storage;
 
-/// How the activations of a quantised layer are held while they are multiplied.
+/// The number type of a quantised layer's activations during multiplication.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Activations {
     /// Fast: 8-bit integers with one `f32` scale per 32 values against quantised weights, `bf16` against
@@ -95,13 +95,13 @@ pub enum Activations {
     Float,
 }
 
-/// What cannot be packed.
+/// Errors of packing.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Error {
     /// A row is not a whole number of blocks.
     #[error("rows of `{k}` values do not divide into `{format:?}` blocks of `{block}`")]
     Columns {
-        /// The format asked for.
+        /// The requested format.
         format: Format,
         /// Values in a row.
         k: usize,
@@ -111,7 +111,7 @@ pub enum Error {
     /// The bytes are too few or too many.
     #[error("`{got}` bytes for a `{format:?}` matrix [{n}, {k}], which takes `{expected}`")]
     Length {
-        /// The format asked for.
+        /// The requested format.
         format: Format,
         /// Rows (outputs).
         n: usize,
@@ -119,20 +119,20 @@ pub enum Error {
         k: usize,
         /// Bytes given.
         got: usize,
-        /// Bytes that the shape takes.
+        /// Bytes of the shape.
         expected: usize,
     },
     /// No memory for the packed copy.
     #[error("no memory for `{bytes}` bytes of packed weights: {reason}")]
     Memory {
-        /// Bytes asked for.
+        /// Bytes requested.
         bytes: usize,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
 }
 
-/// The weights `[n, k]` of one linear layer in our own layout: at most 1.05 times the bytes of the file's
+/// The weights `[n, k]` of one linear layer in the packed layout: at most 1.05 times the bytes of the file's
 /// blocks (`IQ4_XS` 1.08, `Q3_K` 1.33), beyond the rounding of `n` up to 16.
 #[derive(Debug)]
 pub struct Packed {
@@ -167,7 +167,7 @@ impl Packed {
     /// Packs the `n` outputs from `first` on; both are whole panels.
     ///
     /// # Errors
-    /// As [`Packed::pack`].
+    /// Those of [`Packed::pack`].
     fn fill(&mut self, first: usize, n: usize, blocks: &[u8]) -> Result<(), Error> {
         let (format, k) = (self.format, self.k);
         check(format, n, k, blocks)?;
@@ -206,19 +206,19 @@ impl Packed {
     /// Shape: `x` `[m, k]`, `out` `[m, n]`, both row-major.
     ///
     /// # Panics
-    /// When a slice has not the length of its shape.
+    /// When a slice does not have the length of its shape.
     pub fn matmul(&self, x: &[f32], m: usize, out: &mut [f32], activations: Activations, isa: Isa) {
         let input = Input::new(x, m, self.k, self.format.coding(activations), isa);
         multiply(&mut [Job { weights: self, out }], &input);
     }
 
-    /// Row `i` as `f32`: the embedding of one token when the matrix is an embedding table. The same values
-    /// as ggml's own dequantisation.
+    /// Row `i` as `f32`: the embedding of one token when the matrix is an embedding table. The values equal
+    /// ggml's own dequantisation.
     ///
     /// Shape: `out` `[k]`.
     ///
     /// # Panics
-    /// When `i >= n` or `out` has not `k` values.
+    /// When `i >= n` or `out` does not have `k` values.
     pub fn dequantize_row(&self, i: usize, out: &mut [f32]) {
         assert!(i < self.n, "row {i} of {}", self.n);
         assert_eq!(out.len(), self.k, "one row of weights");
@@ -242,7 +242,7 @@ pub fn values(format: Format, [n, k]: [usize; 2], blocks: &[u8]) -> Vec<f32> {
     values
 }
 
-/// Checks that bytes are those of a matrix.
+/// Checks that bytes have the length of a matrix.
 fn check(format: Format, n: usize, k: usize, blocks: &[u8]) -> Result<(), Error> {
     if !k.is_multiple_of(format.block()) {
         return Err(Error::Columns { format, k, block: format.block() });
@@ -274,9 +274,9 @@ macro_rules! on_isa {
             match $isa.instructions() {
                 // SAFETY: an instruction set exists only on machines that have its instructions.
                 $crate::model::cpu::isa::Instructions::Avx512 => unsafe { avx512::<$($l),*>($($arg),*) },
-                // SAFETY: as above.
+                // SAFETY: an instruction set exists only on machines that have its instructions.
                 $crate::model::cpu::isa::Instructions::Amx => unsafe { avx512_floats::<$($l),*>($($arg),*) },
-                // SAFETY: as above.
+                // SAFETY: an instruction set exists only on machines that have its instructions.
                 $crate::model::cpu::isa::Instructions::Avx2
                 | $crate::model::cpu::isa::Instructions::AvxVnni => unsafe { avx2::<$($l),*>($($arg),*) },
                 _ => $name::<$crate::model::cpu::lanes::Portable $(, $l)*>($($arg),*),
@@ -284,7 +284,7 @@ macro_rules! on_isa {
         }
         #[cfg(target_arch = "aarch64")]
         {
-            /// A function of its own, whose instructions can be looked at.
+            /// A separate function, whose instructions can be inspected.
             #[inline(never)]
             fn neon<$($l: $bound),*>($($arg: $ty),*) {
                 $name::<$crate::model::cpu::lanes::Neon $(, $l)*>($($arg),*)

@@ -1,9 +1,10 @@
-//! An NVIDIA GPU, by cudarc alone: the driver is opened when a GPU is asked for, and no other library is needed.
+//! An NVIDIA GPU, by cudarc alone: the driver is opened with the first GPU, and no other library is needed.
 //! The feature `cuda` decides only whether the kernels are in the program; without them no GPU can be opened.
 //!
-//! In reading order: a [`Gpu`] is opened; its `backend` runs the decoder's operations, each a launch of the kernel of
-//! that name in `kernels/`, with weights as `weights` keeps them and [`quant_layout`] lays them out. [`products`] chooses
-//! the kernel of a matrix product. What steps work with lies in one `arena`, which never grows. No arithmetic is here.
+//! In reading order: a [`Gpu`] is opened; its `backend` runs the decoder's operations, each a launch of the
+//! kernel of that name in `kernels/`, with weights stored by `weights` in the layouts of [`quant_layout`].
+//! [`products`] chooses the kernel of a matrix product. The buffers of steps lie in one `arena`, which never
+//! grows. No arithmetic is here.
 
 mod gpu;
 pub use gpu::{Gpu, KernelSet};
@@ -47,16 +48,16 @@ pub mod quant_layout;
 pub mod tiles;
 pub mod work_tiles;
 
-/// Whether this binary has the CUDA kernels. It may still find no device.
+/// True if this binary has the CUDA kernels. It may still find no device.
 pub const BUILT_IN: bool = cfg!(feature = "cuda");
 
-/// The most rows of a step that is recorded and launched whole when its like comes again.
+/// The most rows of a step that is recorded, and replayed as a whole for later steps of the same layout.
 pub const RECORDED_ROWS: usize = 256;
 
 /// Loads a checkpoint's weights onto a GPU.
 ///
 /// # Errors
-/// Tensors that are missing or cannot be multiplied there, or too little memory.
+/// Tensors that are missing or have no product on a GPU, or too little memory.
 pub fn load(gpu: &Gpu, weights: &super::Weights) -> Result<Box<dyn super::Model>, super::Error> {
     Ok(Box::new(super::Decoder::load(weights, backend::Cuda::new(gpu, weights.config())?)?))
 }
@@ -64,7 +65,7 @@ pub fn load(gpu: &Gpu, weights: &super::Weights) -> Result<Box<dyn super::Model>
 /// Loads a checkpoint's weights onto several GPUs, each its shard.
 ///
 /// # Errors
-/// As [`load`], and a number of GPUs that the model cannot be sharded over.
+/// Those of [`load`], and a number of GPUs that the model cannot be sharded over.
 pub fn load_on_group(group: &Group, weights: &super::Weights) -> Result<Box<dyn super::Model>, super::Error> {
     Ok(Box::new(super::Decoder::load(weights, ranks::Ranks::new(group, weights.config())?)?))
 }
@@ -78,7 +79,7 @@ fn in_words(numbers: &[usize]) -> String {
     }
 }
 
-/// What a GPU reaches.
+/// Measured limits of a GPU.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct Peak {
     /// bf16 operations per second of `mma.sync` on registers; a multiplication and an addition count as two.
@@ -87,7 +88,7 @@ pub struct Peak {
     pub bytes: f64,
 }
 
-/// How long a measurement takes.
+/// The amount of work of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// Rounds of the tensor core, bytes of a copy, repeats of each.
@@ -96,7 +97,7 @@ pub struct Effort {
     pub repeats: usize,
 }
 
-/// Why a GPU cannot be used.
+/// Errors of using a GPU.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     #[error("this binary was built without CUDA")]
@@ -127,7 +128,7 @@ pub enum Error {
     Cards { n_cards: usize, heads: Box<SharedHeads>, possible: Vec<usize> },
     #[error("GPU {ordinal}: {source}")]
     Card { ordinal: usize, source: Box<Self> },
-    /// A GPU of several that have a model together.
+    /// A GPU of several that share a model.
     #[error(
         "GPU {ordinal}: {failure}; hint: if this GPU is lost, go on with `--device {others}`; the scores are the same"
     )]
@@ -164,12 +165,12 @@ impl Error {
     #[must_use]
     pub fn memory(what: &str, wanted: usize, free: usize, hint: &str) -> Self {
         let mib = |bytes: usize| bytes >> 20;
-        // Rounded so that what is needed never reads as what is free.
+        // Rounded so that the needed memory never reads equal to the free memory.
         let (wanted, free) = (wanted.div_ceil(1 << 20), mib(free));
         Self::Memory { what: what.to_owned(), wanted, free, hint: hint.to_owned() }
     }
 
-    /// The same error, of one GPU among several.
+    /// This error with the number of the GPU, one of several.
     pub(super) fn on_card(self, ordinal: usize) -> Self {
         match self {
             Self::Memory { what, wanted, free, hint } => {

@@ -23,84 +23,86 @@ pub trait Model: Send + Sync {
     /// No memory, or a number type that this device does not cache.
     fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), Error>;
 
-    /// As [`Backend::reserve_states`].
+    /// Reserves slots of recurrent states ([`Backend::reserve_states`]).
     ///
     /// # Errors
     /// No memory.
     fn reserve_states(&mut self, n_slots: usize) -> Result<(), Error>;
 
-    /// As [`Backend::step_bytes`].
+    /// Bytes of the buffers of steps within these limits ([`Backend::step_bytes`]).
     fn step_bytes(&self, most: StepLimits) -> usize;
 
-    /// As [`Backend::prepare`]. Adapters come before.
+    /// Allocates the buffers of steps within these limits ([`Backend::prepare`]). Adapters must be added
+    /// before.
     ///
     /// # Errors
     /// No memory on the device.
     fn prepare(&mut self, most: StepLimits) -> Result<(), Error>;
 
-    /// Adds an adapter, and gives the number by which the parts of a step name it. Rows that name none are computed
-    /// as if it were not there.
+    /// Adds an adapter, and returns the number by which the parts of a step refer to it. Rows without an
+    /// adapter are computed as if there were none.
     ///
     /// # Errors
     /// An adapter of a model of another shape, or no memory on the device.
     fn adapt(&mut self, adapter: &Adapter) -> Result<u32, Error>;
 
-    /// Runs one step: writes the tokens' keys and values to the cache and holds the wanted logits. A GPU may still be
-    /// at work when this returns.
+    /// Runs one step: writes the tokens' keys and values to the cache and stores the requested logits. A GPU
+    /// may still be computing when this returns.
     ///
     /// # Errors
     /// A token or block that does not exist, or the device fails.
     fn run(&mut self, step: Step) -> Result<(), Error>;
 
-    /// Runs the step that was run last once more, by the kernels with the longest record, each launched by itself: the same
-    /// bits where all kernels are right. A model with recurrent states has moved on and cannot.
+    /// Runs the last step once more, by the kernels with the longest record, each launched by itself: the
+    /// same bits where all kernels are right. A model with recurrent states has advanced and cannot.
     ///
     /// # Errors
-    /// As [`Model::run`].
+    /// Those of [`Model::run`].
     fn run_proven(&mut self, step: Step) -> Result<(), Error>;
 
-    /// Runs a step through the first `layers` layers only and gives the residual stream of all its rows there, be
-    /// their logits wanted or not.
+    /// Runs a step through the first `layers` layers only and returns the residual stream of all its rows,
+    /// with or without logits.
     ///
     /// Shape: `[rows, hidden]`.
     ///
     /// # Errors
-    /// As [`Model::run`], and when the model has fewer layers.
+    /// Those of [`Model::run`], and when the model has fewer layers.
     fn states(&mut self, step: Step, layers: usize) -> Result<Vec<f32>, Error>;
 
-    /// As [`Backend::take`].
+    /// Samples from the step's logits ([`Backend::take`]).
     ///
     /// # Errors
     /// The device fails.
     fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, Error>;
 
-    /// As [`Backend::logprobs`].
+    /// Log-probabilities of tokens after some rows ([`Backend::logprobs`]).
     ///
     /// # Errors
     /// The device fails.
     fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, Error>;
 
-    /// As [`Backend::logits`].
+    /// The step's logits ([`Backend::logits`]).
     ///
     /// # Errors
     /// The device fails.
     fn logits(&self) -> Result<Vec<Vec<f32>>, Error>;
 
-    /// The hidden states that the last step captured: the residual stream after each of the step's depths, row after row.
+    /// The hidden states that the last step captured: the residual stream after each of the step's depths,
+    /// row after row.
     ///
     /// Shape: `[depths][noted, hidden]`.
     fn hidden_states(&self) -> &[Vec<f32>];
 
-    /// As [`Backend::read_prefix`].
+    /// The bytes of cached blocks and of a recurrent state ([`Backend::read_prefix`]).
     fn read_prefix(&self, blocks: &[u32], state: Option<u32>) -> Option<Vec<u8>>;
 
-    /// As [`Backend::write_prefix`].
+    /// Writes bytes to cached blocks and a recurrent state ([`Backend::write_prefix`]).
     fn write_prefix(&mut self, blocks: &[u32], state: Option<u32>, bytes: &[u8]);
 
-    /// As [`Backend::cheap_rows`].
+    /// Rows up to which a step takes hardly longer than with one row ([`Backend::cheap_rows`]).
     fn cheap_rows(&self) -> usize;
 
-    /// As [`Backend::computes_on_threads`].
+    /// Returns true if steps are computed on rayon's threads ([`Backend::computes_on_threads`]).
     fn computes_on_threads(&self) -> bool;
 }
 
@@ -126,11 +128,11 @@ struct Layer<B: Backend> {
     feed: Feed<B>,
     /// Gemma's norms of each half's output.
     post_norms: Option<(B::Vector, B::Vector)>,
-    /// What the layer's output is multiplied by.
+    /// The factor of the layer's output.
     factor: f32,
 }
 
-/// How a layer's tokens see earlier ones.
+/// The way that a layer's tokens see earlier ones.
 enum Mixer<B: Backend> {
     /// Keys and values of all of them, or of a window.
     Attention {
@@ -151,7 +153,7 @@ enum Feed<B: Backend> {
         down_proj: B::Linear,
     },
     Experts(B::Experts),
-    /// Both, side by side.
+    /// A dense half and experts, side by side.
     Beside {
         gate_up: B::Linear,
         down_proj: B::Linear,
@@ -160,7 +162,7 @@ enum Feed<B: Backend> {
     },
 }
 
-/// The norms of heads as an operation takes them.
+/// The norms of heads, as arguments of an operation.
 fn head_norms<V>([q, k, v]: &[Option<V>; 3]) -> HeadNorms<'_, V> {
     HeadNorms { q: q.as_ref(), k: k.as_ref(), v: v.as_ref() }
 }
@@ -169,7 +171,7 @@ impl<B: Backend> Decoder<B> {
     /// Loads a checkpoint onto a device.
     ///
     /// # Errors
-    /// Tensors that are missing or of another shape than the configuration says, or no memory on the device.
+    /// Tensors that are missing or of another shape than in the configuration, or no memory on the device.
     pub fn load(weights: &Weights, backend: B) -> Result<Self, Error> {
         let config = weights.config().clone();
         let (vocab, hidden) = (config.vocab, config.hidden);
@@ -186,8 +188,8 @@ impl<B: Backend> Decoder<B> {
         Ok(Self { config, backend, embed_tokens, layers, norm, lm_head, n_adapters: 0, hidden_states })
     }
 
-    /// The operations of the current step: its first `n_layers` layers, with hidden states captured after those in `depths`,
-    /// and the logits if they are wanted.
+    /// The operations of the current step: its first `n_layers` layers, with hidden states captured after
+    /// those in `depths`, and the logits if they are `wanted`.
     fn operations(&mut self, wanted: bool, n_layers: usize, depths: &[u32]) -> Result<LogitsStatus, Error> {
         let (mut x, mut h) = self.embed()?; // [rows, hidden]
         let mut kept = LogitsStatus::Ready;
@@ -220,8 +222,8 @@ impl<B: Backend> Decoder<B> {
         Ok((x, h))
     }
 
-    /// Computes one layer from the residual stream and its norm; returns both for the next layer. After the keys and values of
-    /// the last layer, only the wanted rows remain.
+    /// Computes one layer from the residual stream and its norm; returns both for the next layer. After the
+    /// keys and values of the last layer, only the rows with logits remain.
     ///
     /// Shape: `[rows, hidden]` -> `[rows or wanted, hidden]`, each.
     fn layer(&mut self, idx: usize, mut x: B::Stream, h: &B::Input) -> Result<(B::Stream, B::Input), Error> {
@@ -258,7 +260,7 @@ impl<B: Backend> Decoder<B> {
         Ok((x, h))
     }
 
-    /// Leaves for later tokens what a layer remembers, keys and values or a state, and computes nothing else.
+    /// Stores a layer's keys and values, or its state, for later tokens, and computes nothing else.
     fn remember(&mut self, idx: usize, h: &B::Input) -> Result<(), Error> {
         let backend = &mut self.backend;
         match &self.layers[idx].mixer {

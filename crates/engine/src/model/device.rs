@@ -1,5 +1,5 @@
-//! Where a model runs: `--device auto|cpu|cuda[:N[,M...]]`. It opens the device, or explains why that fails.
-//! Memory requirements are checked elsewhere.
+//! The device of a model: `--device auto|cpu|cuda[:N[,M...]]`. It opens the device, or explains why that
+//! fails. Memory requirements are checked elsewhere.
 
 use super::{
     Compute, Config, Decoder, Model, Weights,
@@ -7,7 +7,7 @@ use super::{
     cuda::{self, Gpu, Group, KernelSet},
 };
 
-/// A device that is there.
+/// An opened device.
 #[derive(Clone, Debug, Default)]
 pub enum Device {
     /// This machine's processor.
@@ -15,14 +15,14 @@ pub enum Device {
     Cpu,
     /// An NVIDIA GPU.
     Cuda(Gpu),
-    /// Several that have one model together.
+    /// Several GPUs that share one model.
     Group(Group),
 }
 
-/// Why a device cannot be had.
+/// Errors of opening a device.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The name is none of those that are known.
+    /// The name is unknown.
     #[error(
         "`{0}` is not a device; hint: `auto`, `cpu`, `cuda`, `cuda:N` or `cuda:N,M`, where N counts from 0"
     )]
@@ -52,7 +52,7 @@ pub enum Error {
     NoDevice { name: String, reason: cuda::Error },
 }
 
-/// What to do where the reason does not say so itself.
+/// The remedy, unless the reason contains one.
 fn hint(reason: &cuda::Error) -> String {
     match reason {
         cuda::Error::OldDriver(_) | cuda::Error::Memory { .. } => String::new(),
@@ -64,12 +64,12 @@ fn hint(reason: &cuda::Error) -> String {
 }
 
 impl Device {
-    /// Opens the devices with this name; one, unless several GPUs are named. `auto` takes the first GPU where there is
-    /// one, else the CPU.
+    /// Opens the devices with this name; one, unless several GPUs are named. `auto` takes the first GPU if
+    /// there is one, else the CPU.
     ///
     /// # Errors
-    /// An unknown name; a GPU was asked for by name and there is none, or the binary cannot use it; GPUs that do not
-    /// compute alike.
+    /// An unknown name; a GPU given by name that does not exist or that the binary cannot use; GPUs that do
+    /// not compute alike.
     pub fn named(name: &str) -> Result<Vec<Self>, Error> {
         match name.split_once(':').unwrap_or((name, "0")) {
             ("cpu", _) if name == "cpu" => Ok(vec![Self::Cpu]),
@@ -79,11 +79,11 @@ impl Device {
         }
     }
 
-    /// As [`Device::named`], for models that are spread over `n_cards` GPUs each: `cuda` and `auto` are the first so
-    /// many.
+    /// Opens the devices with this name for models that are spread over `n_cards` GPUs each: `cuda` and
+    /// `auto` are the first so many.
     ///
     /// # Errors
-    /// As [`Device::named`] and [`Device::grouped`].
+    /// Those of [`Device::named`] and [`Device::grouped`].
     pub fn for_models(name: &str, n_cards: usize) -> Result<Vec<Self>, Error> {
         if n_cards <= 1 || !["auto", "cuda"].contains(&name) {
             return Self::grouped(Self::named(name)?, n_cards);
@@ -97,7 +97,7 @@ impl Device {
         }
     }
 
-    /// How many GPUs this machine has; 0 for a CPU.
+    /// Number of GPUs of this machine; 0 for a CPU.
     #[must_use]
     pub fn n_of_machine(&self) -> usize {
         if self.is_cpu() { 0 } else { Gpu::count() }
@@ -109,14 +109,15 @@ impl Device {
         self.gpus().iter().map(Gpu::ordinal).collect()
     }
 
-    /// All GPUs of this machine that compute like this one and as fast, itself among them, in order; none for a CPU.
+    /// All GPUs of this machine that compute like this one and as fast, itself among them, in order; none for
+    /// a CPU.
     #[must_use]
     pub fn alike(&self) -> Vec<Self> {
         self.gpus().first().map(Gpu::alike).unwrap_or_default().into_iter().map(Self::Cuda).collect()
     }
 
-    /// Devices of `n_cards` GPUs each, for models that are spread over as many (tensor parallelism). GPUs are taken in
-    /// the order that they were named in.
+    /// Devices of `n_cards` GPUs each, for models that are spread over as many (tensor parallelism). GPUs are
+    /// taken in the given order.
     ///
     /// # Errors
     /// A number that does not divide that of the devices, devices other than GPUs, GPUs that are not alike.
@@ -152,13 +153,13 @@ impl Device {
         }
     }
 
-    /// What a user should know of how it works, if anything.
+    /// A remark for the user on how it works, if any.
     #[must_use]
     pub fn remark(&self) -> Option<String> {
         if let Self::Group(group) = self { group.remark() } else { None }
     }
 
-    /// A model as one of its GPUs computes it: all of it, where there is one alone.
+    /// The configuration of one GPU's part of a model: all of it for a single GPU.
     ///
     /// # Errors
     /// A number of GPUs that the model cannot be spread over.
@@ -169,8 +170,8 @@ impl Device {
         }
     }
 
-    /// The same device, where a GPU launches every kernel by itself instead of steps as they were recorded. It moves no
-    /// bit; for finding faults.
+    /// This device with every kernel of a GPU launched by itself instead of recorded steps. It moves no bit;
+    /// for finding faults.
     #[must_use]
     pub fn without_graphs(self) -> Self {
         match self {
@@ -180,7 +181,7 @@ impl Device {
         }
     }
 
-    /// The same device, where a GPU has these kernels. It moves no bit where all of them are right.
+    /// This device with these kernels on a GPU. It moves no bit where all of them are right.
     #[must_use]
     pub fn with_kernels(self, set: KernelSet) -> Self {
         match self {
@@ -190,8 +191,8 @@ impl Device {
         }
     }
 
-    /// The same device, where a GPU starts every kernel when the one before it has ended. It moves no bit; for finding
-    /// faults.
+    /// This device with every kernel of a GPU started when the one before it has ended. It moves no bit; for
+    /// finding faults.
     #[must_use]
     pub fn without_dependent_launch(self) -> Self {
         match self {
@@ -201,11 +202,11 @@ impl Device {
         }
     }
 
-    /// Loads a checkpoint's weights. The cache is still to be [reserved](Model::reserve).
+    /// Loads a checkpoint's weights. The cache must then be [reserved](Model::reserve).
     ///
     /// # Errors
-    /// Tensors that are missing or of another shape than the configuration says, too little memory, or a model that
-    /// GPUs do not compute.
+    /// Tensors that are missing or of another shape than in the configuration, too little memory, or a model
+    /// that is not supported on GPUs.
     pub fn load(&self, weights: &Weights, compute: Compute) -> Result<Box<dyn Model>, super::Error> {
         match self {
             Self::Cpu => Ok(Box::new(Decoder::load(weights, Cpu::new(weights.config(), compute))?)),
@@ -260,7 +261,7 @@ mod tests {
         assert!(matches!(Device::named("cuda:0,0"), Err(Error::Twice(_))));
     }
 
-    /// No machine has this many GPUs, so the error must come whatever this one has.
+    /// No machine has this many GPUs, so the error must occur on every machine.
     #[test]
     fn a_gpu_that_is_not_there_is_an_error_not_the_cpu() {
         let error = Device::named("cuda:4096").unwrap_err();

@@ -1,5 +1,5 @@
-//! Reads the files beside a checkpoint's weights: plain files only, up to a size, without a byte order mark. Links are
-//! followed, since the hub's cache has them. It does not interpret them.
+//! Reads the files beside a checkpoint's weights: plain files only, up to a size, without a byte order mark.
+//! Links are followed, since the hub's cache has them. It does not interpret them.
 
 use std::{io, path::Path};
 
@@ -26,10 +26,10 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The same of a file that may be missing.
+/// The bytes of a file that may be missing.
 ///
 /// # Errors
-/// A file that is there and cannot be read.
+/// A file that exists and cannot be read.
 pub fn read_if_there(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     match read(path, most) {
         Ok(bytes) => Ok(Some(bytes)),

@@ -1,5 +1,5 @@
-//! One step of work, for any backend: tokens with their positions, the blocks that they read, and the rows whose
-//! logits are wanted. Integers only.
+//! One step of work, for any backend: tokens with their positions, the blocks that they read, and the rows
+//! with logits. Integers only.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,13 +16,13 @@ pub struct Part<'a> {
     pub position: usize,
     /// The sequence's blocks, in order; they hold at least `position + tokens.len()` tokens.
     pub blocks: &'a [u32],
-    /// The first of `tokens` whose next-token logits are wanted; their number when none are.
+    /// The first of `tokens` with next-token logits; their number when none has.
     pub logits_from: usize,
-    /// The first of `tokens` whose hidden states are wanted; their number when none are.
+    /// The first of `tokens` with hidden states; their number when none has.
     pub states_from: usize,
-    /// Which of the model's adapters its rows take, by the number that [`super::Model::adapt`] gave it.
+    /// The adapter of its rows, by the number that [`super::Model::adapt`] returned.
     pub adapter: Option<u32>,
-    /// Where the sequence's recurrent state is, for a model that has one.
+    /// The slot of the sequence's recurrent state, for a model that has one.
     pub state: Option<u32>,
 }
 
@@ -30,7 +30,7 @@ pub struct Part<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Adapted {
     pub adapter: u32,
-    /// Their places among the rows that an operation gets, ascending.
+    /// Their indices among the rows of an operation, ascending.
     pub rows: Vec<u32>,
 }
 
@@ -38,42 +38,44 @@ pub struct Adapted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepLimits {
     pub rows: usize,
-    /// Rows whose next-token logits are wanted.
+    /// Rows with next-token logits.
     pub wanted: usize,
-    /// Sequences, those whose blocks are copied and that have no rows among them.
+    /// Sequences, including those whose blocks are copied and that have no rows.
     pub sequences: usize,
     /// Positions of one sequence.
     pub context: usize,
 }
 
-/// What one step computes. A row is a token of the step; all vectors named for rows have one entry for each.
+/// The work of one step. A row is a token of the step; all vectors named for rows have one entry for each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
     /// Shape: `[rows]`.
     pub tokens: Vec<u32>,
     /// Shape: `[rows]`; a row's position in its sequence.
     pub positions: Vec<u32>,
-    /// Shape: `[rows]`; where the row's key and value go: `block * BLOCK + offset`.
+    /// Shape: `[rows]`; the destination of the row's key and value: `block * BLOCK + offset`.
     pub slots: Vec<u32>,
     /// Shape: `[rows]`; the row's sequence.
     pub sequences: Vec<u32>,
-    /// Shape: `[sequences + 1]`; where each sequence's blocks begin in `blocks`.
+    /// Shape: `[sequences + 1]`; the start of each sequence's blocks in `blocks`.
     pub block_starts: Vec<u32>,
     /// All sequences' blocks, one sequence after the other.
     pub blocks: Vec<u32>,
     /// Shape: `[sequences]`; the adapter of each sequence's rows.
     pub adapters: Vec<Option<u32>>,
-    /// Shape: `[sequences]`, or empty for a model without recurrent states; the slot of each sequence's state.
+    /// Shape: `[sequences]`, or empty for a model without recurrent states; the slot of each sequence's
+    /// state.
     pub state_slots: Vec<u32>,
-    /// Rows whose next-token logits are wanted, ascending.
+    /// Rows with next-token logits, ascending.
     pub wanted: Vec<u32>,
-    /// Rows whose hidden states are wanted, ascending.
+    /// Rows with hidden states, ascending.
     pub noted: Vec<u32>,
-    /// After how many layers they are wanted, ascending; fewer than the model has.
+    /// The numbers of layers after which they are captured, ascending; fewer than the model has.
     pub depths: Vec<u32>,
-    /// How many layers are computed; `None` for all of them. Logits are wanted of none but all.
+    /// Number of layers to compute; `None` for all of them. Only a step of all layers has logits.
     pub n_layers: Option<u32>,
-    /// Shape: `[rows]`; all rows, those that read the same blocks side by side, a sequence's rows by position.
+    /// Shape: `[rows]`; all rows, those that read the same blocks side by side, a sequence's rows by
+    /// position.
     pub order: Vec<u32>,
     /// Blocks to copy, `(from, to)`, before anything is computed.
     pub copies: Vec<(u32, u32)>,
@@ -95,29 +97,30 @@ impl Step {
             first_rows.push(step.tokens.len() as u32);
         }
         let mut sequences: Vec<usize> = (0..first_rows.len() - 1).collect();
-        // Sequences share blocks from their beginnings on, so that sorting brings together what is shared.
+        // Sequences share blocks from their beginnings on, so that sorting makes those with shared blocks
+        // neighbours.
         sequences.sort_by(|&a, &b| step.blocks_of(a).cmp(step.blocks_of(b)));
         step.order = sequences.iter().flat_map(|&s| first_rows[s]..first_rows[s + 1]).collect();
         step
     }
 
-    /// The same step, with hidden states after so many layers.
+    /// This step, with hidden states after so many layers.
     #[must_use]
     pub fn at_depths(self, depths: impl IntoIterator<Item = u32>) -> Self {
         let depths: BTreeSet<u32> = depths.into_iter().collect();
         Self { depths: depths.into_iter().collect(), ..self }
     }
 
-    /// The same step, with recurrent states copied before.
+    /// This step, with recurrent states copied before.
     #[must_use]
     pub fn with_state_copies(self, state_copies: Vec<(u32, u32)>) -> Self {
         Self { state_copies, ..self }
     }
 
-    /// The same step, of which only so many layers are computed.
+    /// This step, of which only so many layers are computed.
     ///
     /// # Panics
-    /// When logits are wanted of fewer than all layers.
+    /// When a step of fewer than all layers has rows with logits.
     #[must_use]
     pub fn up_to_layer(self, n_layers: Option<u32>) -> Self {
         assert!(n_layers.is_none() || self.wanted.is_empty(), "logits come from the last layer");
@@ -140,7 +143,7 @@ impl Step {
         self.state_slots.extend(part.state);
     }
 
-    /// The rows of each sequence, which stand side by side.
+    /// The rows of each sequence, which are side by side.
     #[must_use]
     pub fn rows_of_sequences(&self) -> Vec<Range<usize>> {
         let mut end = 0;
@@ -159,7 +162,7 @@ impl Step {
         self.tokens.len()
     }
 
-    /// The rows that go to the same block, one run after another: what one task may write.
+    /// The rows that go to the same block, one run after another: the part that one task may write.
     #[must_use]
     pub fn runs(&self) -> Vec<Range<usize>> {
         let mut end = 0;
@@ -181,11 +184,11 @@ impl Step {
         }
     }
 
-    /// Checks that a model with `n_blocks` blocks of cache and a vocabulary of `vocab` can run the step, on any
-    /// number of threads: no block is written from two places.
+    /// Checks that a model with `n_blocks` blocks of cache and a vocabulary of `vocab` can run the step, on
+    /// any number of threads: no block is written from two places.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The first fault.
     pub fn check(&self, n_blocks: usize, vocab: usize) -> Result<(), Error> {
         let copied = self.copies.iter().flat_map(|&(from, to)| [from, to]);
         if let Some(block) =
@@ -208,7 +211,7 @@ impl Step {
     /// Checks that every sequence has a state of its own among `n_slots`.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The first fault.
     pub fn check_states(&self, n_slots: usize) -> Result<(), Error> {
         let (n_sequences, n_states) = (self.adapters.len(), self.state_slots.len());
         if n_states != n_sequences {
@@ -252,7 +255,7 @@ impl Step {
         self.by_adapter(0..self.n_rows() as u32)
     }
 
-    /// The same for the wanted rows alone: their places are indices into `wanted`.
+    /// The rows with logits that take an adapter, by adapter; as indices into `wanted`.
     #[must_use]
     pub fn wanted_adapted(&self) -> Vec<Adapted> {
         self.by_adapter(self.wanted.iter().copied())
@@ -270,7 +273,7 @@ impl Step {
         groups.into_iter().map(|(adapter, rows)| Adapted { adapter, rows }).collect()
     }
 
-    /// The indices into `wanted`, those of rows that read the same blocks side by side.
+    /// The indices into `wanted`; rows that read the same blocks are neighbours.
     #[must_use]
     pub fn wanted_order(&self) -> Vec<u32> {
         let mut place = vec![u32::MAX; self.n_rows()];

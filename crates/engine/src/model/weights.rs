@@ -1,6 +1,6 @@
-//! Checkpoints on disk: GGUF files and safetensors folders, memory-mapped, behind one set of names (those of the
-//! Hugging Face checkpoint), and the formats of their tensors. Beside them, `seeded`
-//! ones for measurements, which have no files.
+//! Checkpoints on disk: GGUF files and safetensors folders, memory-mapped, behind one set of names (those of
+//! the Hugging Face checkpoint), and the formats of their tensors. Beside them, `seeded` ones for
+//! measurements, which have no files.
 
 mod experts;
 pub(in crate::model) mod ggml;
@@ -35,9 +35,9 @@ pub struct Weights {
     config: Config,
     /// GGUF's key-value section; `None` for safetensors.
     metadata: Option<Metadata>,
-    /// Where the numbers come from when there are no files.
+    /// The seed of the numbers when there are no files.
     seed: Option<u32>,
-    /// What to know of the files before they are used.
+    /// Remarks on the files.
     remarks: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ struct Mapped {
     map: Mmap,
 }
 
-/// Where one tensor lies.
+/// Location, shape and format of one tensor.
 struct Entry {
     file: usize,
     start: usize,
@@ -56,27 +56,27 @@ struct Entry {
     dtype: Format,
     /// Rows first: `[n, k]` for a matrix.
     shape: Vec<usize>,
-    /// Which rows of the tensor in the file; `None` for all.
+    /// The rows of the tensor in the file; `None` for all.
     rows: Option<Turns>,
     source: Source,
 }
 
-/// Rows of a tensor that holds those of several matrices in turns: of every `period` rows those of the first range, then
-/// of every period those of the second.
+/// Rows of a tensor that holds those of several matrices in turns: of every `period` rows those of the first
+/// range, then of every period those of the second.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Turns {
     period: usize,
     ranges: Vec<Range<usize>>,
 }
 
-/// How a tensor lies in the file.
+/// The storage of a tensor in the file.
 #[derive(Clone)]
 enum Source {
     /// Row after row.
     Plain,
     /// GGUF's llama files keep the two rotary halves of each of so many heads interleaved.
     Interleaved(usize),
-    /// A matrix `[k, n]` where `[n, k]` is meant, of so many rows n.
+    /// A matrix `[k, n]` in place of `[n, k]`, with this number of rows n.
     Transposed(usize),
     /// Several tensors of a quantisation library.
     Quantised(Arc<Quantised>),
@@ -84,7 +84,7 @@ enum Source {
     Joined(Arc<[(usize, usize, usize)]>),
 }
 
-/// One tensor as stored.
+/// One tensor in its stored format.
 pub struct Stored<'a> {
     pub dtype: Format,
     /// Rows first: `[n, k]` for a matrix, `[n]` for a vector.
@@ -93,11 +93,11 @@ pub struct Stored<'a> {
 }
 
 impl Weights {
-    /// Opens a GGUF file, a folder with `config.json` and safetensors, or a folder with one GGUF model. Of a GGUF
-    /// model in parts, any part stands for all.
+    /// Opens a GGUF file, a folder with `config.json` and safetensors, or a folder with one GGUF model. A
+    /// GGUF model in parts is opened by any part.
     ///
     /// # Errors
-    /// A file that is missing, cut short or not what it claims to be, named with what to do.
+    /// A file that is missing, cut short or not of its format, named with the remedy.
     pub fn open(path: &Path) -> Result<Self, Error> {
         if !path.is_dir() {
             return gguf::open(path);
@@ -114,8 +114,8 @@ impl Weights {
         seeded::weights(config, seed, |_| Format::Bf16)
     }
 
-    /// The same with each tensor in the format that this checkpoint has it in: that of the same layer, else of the first layer
-    /// with such a tensor. Formats that GPUs do not compute become bf16.
+    /// A seeded checkpoint with each tensor in this checkpoint's format of it: that of the same layer, else
+    /// of the first layer with such a tensor. Formats that are not supported on GPUs become bf16.
     #[must_use]
     pub fn seeded_alike(&self, config: Config, seed: u32) -> Self {
         let of_layer = |name: &str| Some(name.strip_prefix("model.layers.")?.split_once('.')?.1.to_owned());
@@ -131,8 +131,8 @@ impl Weights {
         seeded::weights(config, seed, |name| format(name).unwrap_or(Format::Bf16))
     }
 
-    /// How a tensor's numbers are made on a device; `None` when they come from a file, for norms, and in other formats than
-    /// bf16.
+    /// The parameters of a tensor's seeded numbers; `None` when they come from a file, for norms, and in
+    /// other formats than bf16.
     #[must_use]
     pub fn fill(&self, name: &str) -> Option<seeded::Fill> {
         let entry = self.index.get(name).filter(|entry| entry.dtype == Format::Bf16)?;
@@ -150,14 +150,14 @@ impl Weights {
         self.metadata.as_ref()
     }
 
-    /// What to know of the files before they are used: sentences, each naming a file.
+    /// Remarks on the files: sentences, each naming a file.
     #[must_use]
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
 
-    /// Checks that every open file of the checkpoint has one of the stamps that were taken when the files were hashed, so that
-    /// a file that was replaced since then is detected.
+    /// Checks that every open file of the checkpoint has one of the stamps that were taken when the files
+    /// were hashed, so that a file replaced since then is detected.
     ///
     /// # Errors
     /// The first file that was replaced.
@@ -202,7 +202,7 @@ impl Weights {
         self.index.contains_key(name)
     }
 
-    /// One tensor, checked against the shape that the configuration asks for.
+    /// One tensor, checked against the configuration's shape.
     ///
     /// # Errors
     /// The tensor is missing or has another shape.
@@ -251,7 +251,7 @@ impl Weights {
     /// The values of a small float tensor.
     ///
     /// # Errors
-    /// As [`Weights::get`]; also when the tensor is quantised.
+    /// Those of [`Weights::get`]; also when the tensor is quantised.
     pub fn floats(&self, name: &str, n: usize) -> Result<Vec<f32>, Error> {
         self.float_tensor(name, &[n])
     }
@@ -259,7 +259,7 @@ impl Weights {
     /// The values of a float tensor of any shape.
     ///
     /// # Errors
-    /// As [`Weights::floats`].
+    /// Those of [`Weights::floats`].
     pub fn float_tensor(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
         let stored = self.get(name, shape)?;
         floats(stored.dtype, &stored.bytes)
@@ -271,26 +271,27 @@ impl Weights {
         #[cfg(unix)]
         if let Some(entry) = self.index.get(name).filter(|_| self.seed.is_none()) {
             let (map, length) = (&self.files[entry.file].map, entry.end - entry.start);
-            // SAFETY: the map is of a file and read-only, so pages that are dropped come back with the same bytes.
+            // SAFETY: the map is of a file and read-only, so pages that are dropped come back with the same
+            // bytes.
             #[expect(unsafe_code, reason = "the system call can lose data in maps of other kinds")]
-            // Only a hint: where it fails, memory is given back when the map is closed.
+            // Only a hint: if it fails, memory is freed when the map is closed.
             let _ = unsafe {
                 map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, entry.start, length)
             };
         }
     }
 
-    /// What GPUs do not compute in this version; `None` for a model that runs on them.
+    /// The part of the model that is not supported on GPUs; `None` for a model that runs on them.
     #[must_use]
     pub fn only_on_cpu(&self) -> Option<String> {
         let format = self.index.values().map(|entry| entry.dtype).find(|format| !format.is_on_gpus());
         format.map(|format| format!("it has tensors of {}", format.name()))
     }
 
-    /// Checks that GPUs compute all of the model.
+    /// Checks that all of the model is supported on GPUs.
     ///
     /// # Errors
-    /// What they do not compute.
+    /// The unsupported part.
     pub fn check_gpu(&self) -> Result<(), Error> {
         let Some(why) = self.only_on_cpu() else { return Ok(()) };
         Err(Error::File {
@@ -319,12 +320,12 @@ pub(super) fn floats(dtype: Format, bytes: &[u8]) -> Option<Vec<f32>> {
 }
 
 impl Turns {
-    /// Those of one range.
+    /// The rows of one range.
     fn one(period: usize, range: Range<usize>) -> Self {
         Self { period, ranges: vec![range] }
     }
 
-    /// Rows that are taken of so many.
+    /// Number of rows taken of so many.
     fn n_rows(&self, n: usize) -> usize {
         n / self.period * self.ranges.iter().map(ExactSizeIterator::len).sum::<usize>()
     }
@@ -357,7 +358,7 @@ fn transpose(bytes: &[u8], n: usize, each: usize) -> Vec<u8> {
     out
 }
 
-/// Row `2 i + half` of each head goes back to row `half * head_dim / 2 + i`.
+/// Moves row `2 i + half` of each head back to row `half * head_dim / 2 + i`.
 fn deinterleave(bytes: &[u8], n_rows: usize, heads: usize) -> Vec<u8> {
     let (row_bytes, head_dim) = (bytes.len() / n_rows, n_rows / heads);
     let mut out = Vec::with_capacity(bytes.len());
@@ -382,14 +383,15 @@ impl Mapped {
             });
         }
         let file = files::open(path).map_err(io)?;
-        // SAFETY: the map is read-only; a checkpoint that another process rewrites while it is read could change
-        // the values seen, which `models verify` and the signature's checksum are there to catch.
+        // SAFETY: the map is read-only; a checkpoint that another process rewrites while it is read could
+        // change the values seen, which `models verify` and the signature's checksum detect.
         #[expect(unsafe_code, reason = "a memory map is unsafe by nature")]
         let map = unsafe { Mmap::map(&file) }.map_err(io)?;
         Ok(Self { path: path.into(), file, map })
     }
 
-    /// A part of the file, if the file still has it: to touch the map of what was cut off would end the process.
+    /// A part of the file, if the file still has it: an access to the map past the file's end would end the
+    /// process.
     fn bytes(&self, start: usize, end: usize) -> Result<&[u8], String> {
         let now = self.file.metadata().map_err(|error| error.to_string())?.len();
         if now < self.map.len() as u64 {

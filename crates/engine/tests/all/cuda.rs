@@ -1,6 +1,6 @@
-//! The engine on a GPU, or on the emulated one of `scripts/cuda/emulated.sh`: near the CPU and near transformers, and
-//! bit for bit the same whatever the batch, the cache, the chunks and the drafts. Where there is no GPU the tests say so
-//! and pass; with `TRIBUNAL_TEST_GPU=1` that is a failure.
+//! The engine on a GPU, or on the emulated one of `scripts/cuda/emulated.sh`: near the CPU and near
+//! transformers, and bit for bit the same whatever the batch, the cache, the chunks and the drafts. Without a
+//! GPU the tests print so and pass; with `TRIBUNAL_TEST_GPU=1` that is a failure.
 #![expect(clippy::print_stderr, reason = "a test that does not run says so")]
 
 use std::{
@@ -54,15 +54,15 @@ fn config(name: &str) -> Config {
     from_json("config.json", &serde_json::from_slice(&file).unwrap()).unwrap()
 }
 
-/// Whether the driver is the emulated one, whose behaviour variables change.
+/// Returns true if the driver is the emulated one, whose behaviour variables change.
 fn is_emulated() -> bool {
     std::env::var_os("TRIBUNAL_TEST_EMULATED").is_some()
 }
 
-/// Tells a process of this test what it is to do.
+/// The variable that selects the part of a test for a process to run.
 const PART: &str = "TRIBUNAL_TEST_PART";
 
-/// Runs a test of these modules again with other variables; what it printed, and whether it passed.
+/// Runs a test of these modules again with other variables; returns its output, and true if it passed.
 fn again(test: &str, part: &str, variables: &[(&str, &str)]) -> (String, bool) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let name = format!("cuda::{test}");
@@ -76,8 +76,8 @@ fn part() -> Option<String> {
     std::env::var(PART).ok()
 }
 
-/// Whether this process runs nothing but this test, so that no other one takes or frees memory of the card meanwhile.
-/// Where it does not, the test is run in a process of its own, in which it must pass.
+/// Returns true if this process runs nothing but this test, so that no other one takes or frees memory of the
+/// card meanwhile. Otherwise the test is run in a process of its own, in which it must pass.
 fn is_alone(test: &str) -> bool {
     let is_alone = part().is_some();
     if !is_alone {
@@ -87,7 +87,7 @@ fn is_alone(test: &str) -> bool {
     is_alone
 }
 
-/// How often a kernel was launched, as the emulated driver wrote it down.
+/// Number of launches of a kernel in the emulated driver's trace.
 fn launches(trace: &Path, kernel: &str) -> usize {
     let text = std::fs::read_to_string(trace).unwrap_or_default();
     text.lines().filter(|line| line.split(' ').next() == Some(kernel)).count()
@@ -117,12 +117,12 @@ fn logits_are_near_those_of_transformers() {
             assert_eq!(ours.len(), golden.logits.len());
             // Weights and inputs of every product are rounded to bf16, a part in 256 each.
             let apart: Vec<f32> = ours.iter().zip(&golden.logits).map(|(a, b)| apart(a, b)).collect();
-            // A state that forgets fast is small, and the norm behind it makes what is rounded of it larger.
+            // A state that decays fast is small, and the norm behind it amplifies its rounding errors.
             let is_hybrid = model.config().delta_net.is_some();
             let limit = if is_hybrid { 0.08 } else { 0.05 };
             let far = apart.iter().filter(|apart| **apart >= limit).count();
-            // Of two experts whose logits are nearly equal, that rounding may choose the other one; a state shows it to the
-            // tokens that follow, until it has forgotten.
+            // Of two experts whose logits are nearly equal, that rounding may choose the other one; a state
+            // carries it to the tokens that follow, until it has decayed.
             let may_be = match (&model.config().experts, is_hybrid) {
                 (None, _) => 0,
                 // Few experts, of which many have nearly equal logits: `attentions` takes all of them.
@@ -263,7 +263,7 @@ fn hex(text: &str, digits: usize) -> Vec<u32> {
     (0..text.len()).step_by(digits).map(number).collect()
 }
 
-/// A card's tensor core has the bits that are known of its generation, and so has the emulated one.
+/// A card's tensor core has the known bits of its generation, and so has the emulated one.
 #[test]
 fn tensor_core_sums_are_those_of_its_generation() {
     let Some(Device::Cuda(gpu)) = gpu() else { return };
@@ -286,7 +286,7 @@ fn tensor_core_sums_are_those_of_its_generation() {
     eprintln!("{} tiles and the hashes of many have the bits of sm_{known} on {gpu:?}", golden.cases.len());
 }
 
-/// Weights that the GPU makes are those that the CPU makes, and reading shared keys apart moves no bit.
+/// Weights made on the GPU equal those made on the CPU, and reading shared keys apart moves no bit.
 #[test]
 fn seeded_weights_are_the_same_on_both_devices() {
     let Some(Device::Cuda(gpu)) = gpu() else { return };
@@ -300,7 +300,7 @@ fn seeded_weights_are_the_same_on_both_devices() {
     assert_eq!(ours, uncascaded);
 }
 
-/// The same greedy answers have log-probabilities near the CPU's.
+/// Equal greedy answers have log-probabilities near the CPU's.
 #[test]
 fn log_probabilities_are_near_those_of_the_cpu() {
     let Some(gpu) = gpu() else { return };

@@ -1,4 +1,4 @@
-//! The engine gives the same bytes whoever the neighbours are, and says plainly what it cannot do.
+//! The engine gives the same bytes whatever its neighbours are, and clear errors for unsupported requests.
 
 use std::collections::BTreeMap;
 
@@ -52,13 +52,13 @@ fn questions() -> Vec<(Chat, ResponseFormat, Sampling)> {
     (0..24).map(ask).collect()
 }
 
-/// All that must not change: texts, tokens, every bit of every log-probability.
+/// The invariants of a reply: texts, tokens, every bit of every log-probability.
 pub fn bits(reply: &Reply) -> (String, Vec<(u32, u64, u64)>, Finish) {
     let tokens = reply.tokens.iter().map(|t| (t.id, t.logprob.to_bits(), t.masked_logprob.to_bits()));
     (reply.text.clone(), tokens.collect(), reply.finish)
 }
 
-/// Asks everything at once, in the given order, and gives the replies in the questions' own order.
+/// Sends all questions at once, in the given order, and returns the replies in the questions' own order.
 pub fn ask_all(engine: &Engine, order: &[usize]) -> Vec<Reply> {
     let questions = questions();
     let mut replies: Vec<(usize, Reply)> = std::thread::scope(|scope| {
@@ -149,7 +149,7 @@ fn weighing_an_answer_gives_the_log_probabilities_of_generating_it() {
         let reply = engine
             .ask(&chat, &ResponseFormat::Text, &Sampling { max_tokens: 9, ..Sampling::default() })
             .unwrap();
-        // Tokens of a text of random bytes need not come back from the text; single letters do.
+        // Tokens of a text of random bytes need not decode to the text; single letters do.
         let given = ["a".to_owned(), "yes".to_owned(), String::new()];
         let scored = engine.score_continuations(&chat, &given).unwrap();
         assert_eq!(scored.iter().map(|w| !w.tokens.is_empty()).collect::<Vec<_>>(), [true, true, false]);
@@ -180,7 +180,7 @@ fn texts_weighed_together_have_the_bits_of_each_weighed_alone() {
         Options { n_rows: 1, ..options() },
         Options { n_rows: 3, step_tokens: 7, ..options() },
         Options { prefix_cache: false, ..options() },
-        // Room for little more than one sequence: what chains share is evicted and computed again.
+        // Room for little more than one sequence: prefixes that chains share are evicted and computed again.
         Options { kv_bytes: None, ..options() },
     ];
     for model in ["qwen2", "gemma3", "qwen3-5-moe"] {
@@ -232,9 +232,9 @@ fn the_tree_of_numbers_takes_eleven_rows() {
         .collect();
     assert_eq!(scored_bits(&together), scored_bits(&alone));
     let (before, after, n_prompt) = (sum(&alone), sum(&together), tree.count(&chat).unwrap());
-    // Each alone computes the prompt's last token again, and its own but the last.
+    // Each alone computes the prompt's last token again, and its own except the last.
     assert_eq!(before.computed, n_prompt + 100 + (90 + 2));
-    // 1 to 9, and the 0 of 10; the prompt's last row tells all first digits.
+    // 1 to 9, and the 0 of 10; the prompt's last row gives all first digits.
     assert_eq!(after.computed, n_prompt + 9 + 1);
     assert_eq!((after.computed, after.cached, after.generated), (after.distinct, 0, 0));
     let again = sum(&tree.score_continuations(&chat, &numbers).unwrap());
@@ -280,7 +280,7 @@ fn stop_strings_end_the_answer_and_are_cut() {
     let chat = Chat::new().user("Say something.");
     let free = Sampling { max_tokens: 24, ..Sampling::default() };
     let whole = engine.ask(&chat, &ResponseFormat::Text, &free).unwrap().text;
-    // Bytes that are no text come out as replacement characters, which no stop string can match.
+    // Bytes that are not text decode to replacement characters, which no stop string can match.
     let letters: Vec<char> = whole.chars().collect();
     let stop: String = letters.windows(2).find(|w| w.iter().all(char::is_ascii)).unwrap().iter().collect();
     let cut =
@@ -304,7 +304,7 @@ fn nobody_waits_for_answers_that_are_not_wanted_any_more() {
     let order: Vec<usize> = (0..24).collect();
     let fresh = Engine::open(&tiny("qwen2"), &options()).unwrap();
     let expected: Vec<_> = ask_all(&fresh, &order).iter().map(bits).collect();
-    // Two rows and a small step: some questions are being answered when the word is given, and most wait.
+    // Two rows and a small step: some questions are being answered at the cancellation, and most wait.
     let options = Options { n_rows: 2, step_tokens: 16, ..options() };
     let engine = Engine::open(&tiny("qwen2"), &options).unwrap();
     let stop = CancellationToken::default();

@@ -86,7 +86,7 @@ fn the_next_turn_finds_a_forced_answer_in_the_cache() {
     assert!(reply.usage.cached > before, "{} after {before}", reply.usage.cached);
 }
 
-/// A model whose weights are not numbers.
+/// A model with NaN weights.
 fn broken_model(folder: &Path) -> PathBuf {
     for entry in fs::read_dir(tiny("qwen2")).unwrap() {
         let from = entry.unwrap().path();
@@ -106,7 +106,7 @@ fn an_answer_that_fails_leaves_the_engine_running() {
     let engine = engine(&broken_model(folder.path()), true);
     // The form's first tokens are forced, so that the error comes in the middle of the answer.
     let choice = ResponseFormat::Choice(vec!["it is good".into(), "it is bad".into()]);
-    // Even a form that forces everything has log-probabilities, and they would not be numbers.
+    // Even a form that forces everything has log-probabilities, and they would be NaN.
     for form in [&choice, &ResponseFormat::Text, &forced_forms()[0].1, &choice] {
         let sampling = Sampling { max_tokens: 64, ..Sampling::default() };
         let error = engine.ask(&chat(), form, &sampling).unwrap_err();
@@ -161,7 +161,7 @@ fn answers_that_a_budget_shaped_are_cut_and_the_others_are_as_without_it() {
             assert!(reply.tokens.len() <= budget, "{name}: {budget}");
             if reply.finish == Finish::Length {
                 n_cut += 1;
-                // It reads as if it were whole, which is why it must not be taken for it.
+                // It reads as if it were complete, so it must not be taken for complete.
                 if name == "json" {
                     assert!(serde_json::from_str::<Value>(&reply.text).is_ok(), "{budget}: {}", reply.text);
                 }

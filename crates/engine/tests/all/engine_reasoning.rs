@@ -1,4 +1,4 @@
-//! The engine with a template that marks reasoning: what it generates, how that ends, and what follows it.
+//! The engine with a template that marks reasoning: the generated text, its finish, and the text after it.
 
 use tribunal_core::llm::{Chat, Effort, Finish, Llm, Reasoning, ResponseFormat, Sampling};
 use tribunal_engine::engine::{Engine, Options};
@@ -27,7 +27,7 @@ fn reasoning_that_its_mark_does_not_end_is_open() {
         engine.ask(chat, &ResponseFormat::Text, &sampling(seed, max_tokens)).unwrap()
     };
     assert_eq!(ask(&chat, 0, 3).finish, Finish::Length);
-    // One token in 320 ends the turn of a model that says anything.
+    // One token in 320 ends the turn of a model that generates any token.
     let finishes: Vec<Finish> = (0..12).map(|seed| ask(&chat, seed, 500).finish).collect();
     assert!(finishes.contains(&Finish::Open) && !finishes.contains(&Finish::Stop), "{finishes:?}");
     let answer = Chat::new().user("Judge.");

@@ -24,7 +24,7 @@ fn base() -> Options {
     Options { kv_bytes: Some(8 << 20), context: Some(320), n_rows: 4, threads: Some(1), ..Options::default() }
 }
 
-/// Other values of every option. A new option does not compile before it stands here.
+/// Other values of every option. A new option does not compile without an entry here.
 fn variants(control: &str) -> Vec<(&'static str, Options)> {
     let Options {
         // Another device is another test: this machine may have none.
@@ -46,9 +46,10 @@ fn variants(control: &str) -> Vec<(&'static str, Options)> {
         chat_template,
         chat_options,
         stop_tokens,
-        // They wait beside the model until one is asked: model_adapters shows that they then move no bit of others.
+        // They are loaded beside the model until one is selected: model_adapters shows that they then move no
+        // bit of others.
         adapters,
-        // Which files were hashed; the weights' own hash is signed.
+        // The stamps of the hashed files; the weights' own hash is signed.
         hashed: _,
     } = base();
     let compute =
@@ -101,8 +102,8 @@ fn bits(engine: &Engine) -> Vec<(u32, u64, u64)> {
     tokens.map(|t| (t.id, t.logprob.to_bits(), t.masked_logprob.to_bits())).collect()
 }
 
-/// Runs an engine of every variant. Those with the same signature must give the same bits, and exactly the options
-/// in `signed` change the signature.
+/// Runs an engine of every variant. Those with the same signature must give the same bits, and exactly the
+/// options in `signed` change the signature.
 #[track_caller]
 fn check(path: &Path, control: &str, signed: &[&str]) {
     let plain = Engine::open(path, &base()).unwrap();

@@ -1,4 +1,4 @@
-//! What the engine answers and the decoder computes, on CPUs and GPUs, without a judge.
+//! The engine's answers and the decoder's computations, on CPUs and GPUs, without a judge.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod cuda;

@@ -34,7 +34,7 @@ pub fn goldens(name: &str) -> Vec<Golden> {
     goldens_of("models", name)
 }
 
-/// The same of a folder of goldens.
+/// The goldens of a model in a given folder.
 pub fn goldens_of(folder: &str, name: &str) -> Vec<Golden> {
     let file = |kind: &str| root().join(format!("tests/golden/{folder}/{name}.{kind}"));
     let text = std::fs::read_to_string(file("json")).expect("the golden's ids");
@@ -76,7 +76,7 @@ impl<'a> Desk<'a> {
         Self { model, sequences, done: vec![0; n], adapters: vec![None; n], blocks, states }
     }
 
-    /// Feeds the next tokens of some sequences, `(sequence, tokens)`, and gives all their logits.
+    /// Feeds the next tokens of some sequences, `(sequence, tokens)`, and returns all their logits.
     pub fn step(&mut self, work: &[(usize, usize)]) -> Vec<Vec<f32>> {
         let part = |&(sequence, n_tokens): &(usize, usize)| {
             let position = self.done[sequence];
@@ -161,8 +161,8 @@ pub fn bits(row: &[f32]) -> Vec<u32> {
     row.iter().map(|x| x.to_bits()).collect()
 }
 
-/// Feeds sequences of these lengths in chunks cut by `cuts`, several at once, and compares each row's bits with those
-/// of a whole prefill alone.
+/// Feeds sequences of these lengths in chunks cut by `cuts`, several at once, and compares each row's bits
+/// with those of a whole prefill alone.
 pub fn check_company(model: &mut dyn Model, kind: KvType, lengths: &[usize], cuts: &[(usize, usize)]) {
     let expected = alone(model, &sequences(lengths), kind);
     check_bits(model, kind, &expected, cuts);
@@ -174,7 +174,7 @@ pub fn sequences(lengths: &[usize]) -> Vec<Vec<u32>> {
     lengths.iter().enumerate().map(|(s, &n)| (0..n).map(|i| id(s, i)).collect()).collect()
 }
 
-/// The same with the bits that are expected of [`sequences`].
+/// Feeds sequences in chunks as in `check_company`, with the expected bits of [`sequences`].
 pub fn check_bits(model: &mut dyn Model, kind: KvType, expected: &[Vec<Vec<u32>>], cuts: &[(usize, usize)]) {
     let lengths: Vec<usize> = expected.iter().map(Vec::len).collect();
     let sequences = sequences(&lengths);

@@ -1,4 +1,5 @@
-//! Adapters against the logits that PEFT computes with them, against merged weights, and beside rows of others.
+//! Adapters against the logits that PEFT computes with them, against merged weights, and beside rows of
+//! others.
 
 use std::{collections::HashMap, path::PathBuf};
 
@@ -18,7 +19,7 @@ use crate::{
     model::{Desk, Golden, bits, goldens_of, load, load_on, root},
 };
 
-/// Name of each golden adapter and the tiny model that it is for.
+/// Name of each golden adapter and of its tiny model.
 pub const GOLDEN: [(&str, &str); 4] =
     [("qwen2-all", "qwen2"), ("qwen2-qv", "qwen2"), ("mistral-rslora", "mistral"), ("gemma3-mlp", "gemma3")];
 
@@ -131,7 +132,8 @@ fn of_last(n_layers: usize, parts: &[(Module, usize, usize)]) -> Adapter {
     Adapter { config, layers }
 }
 
-/// The model with this adapter, after a check that its logits are those of a model that the adapter was merged into.
+/// The model with this adapter, after a check that its logits are those of a model that the adapter was
+/// merged into.
 fn adapted_as_merged(name: &str, adapter: &Adapter) -> Box<dyn Model> {
     let ids: Vec<u32> = (0..90).map(|i| i * 37 % 300).collect();
     let dir = merged(name, adapter);
@@ -147,7 +149,7 @@ fn adapted_as_merged(name: &str, adapter: &Adapter) -> Box<dyn Model> {
     model
 }
 
-/// The keys' projection of this layer gives its values, too.
+/// The keys' projection of this layer also gives its values.
 #[test]
 fn an_adapter_of_keys_adds_to_values_that_are_keys() {
     let parts = [(Module::Q, 128, 32), (Module::K, 32, 32), (Module::O, 32, 128), (Module::Up, 64, 32)];
@@ -171,7 +173,8 @@ fn an_adapter_of_gated_attention_adds_to_queries_and_gate() {
     assert!(said.contains("layer 0's `self_attn.q_proj`, where the model has linear attention"), "{said}");
 }
 
-/// Sequences of any lengths, each with an adapter or none, in any chunks: each row has the bits that it has alone.
+/// Sequences of any lengths, each with an adapter or none, in any chunks: each row has the bits that it has
+/// alone.
 pub fn check_mixed(
     model: &mut dyn Model,
     kind: KvType,
@@ -263,7 +266,8 @@ fn an_adapter_that_is_not_there_or_does_not_fit_is_refused() {
     assert!(adapter("mistral-rslora").layers[0].is_empty() && Module::named("q_proj") == Some(Module::Q));
 }
 
-/// The replies of three judges to some questions; the judges are one loaded model with two adapters and with none.
+/// The replies of three judges to some questions; the judges are one loaded model with two adapters and with
+/// none.
 fn replies(options: &Options, order: &[usize], together: bool) -> Vec<Vec<Reply>> {
     let adapters = vec![folder("qwen2-all"), folder("qwen2-qv")];
     let engine = Engine::open(&tiny("qwen2"), &Options { adapters, ..options.clone() }).unwrap();
@@ -277,8 +281,8 @@ fn replies(options: &Options, order: &[usize], together: bool) -> Vec<Vec<Reply>
     })
 }
 
-/// Checks that what the three judges reply under each of the variants, all at once, has the bytes of their replies one by
-/// one under `slow`, and those of a model without adapters where they take none.
+/// Checks that the three judges' replies under each of the variants, all at once, have the bytes of their
+/// replies one by one under `slow`, and those of a model without adapters where they take none.
 pub fn check_replies(slow: &Options, variants: &[Options], n_questions: usize) {
     let order: Vec<usize> = (0..n_questions).collect();
     let all = |replies: Vec<Vec<Reply>>| -> Vec<Vec<_>> {

@@ -1,5 +1,5 @@
-//! Folders of safetensors with other settings than the tiny models have, against logits that transformers computed; the
-//! files beside the weights; and which tokens end an answer.
+//! Folders of safetensors with other settings than the tiny models have, against logits that transformers
+//! computed; the files beside the weights; and the tokens that end an answer.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -43,7 +43,7 @@ fn at<'a>(config: &'a mut Value, path: &'a str) -> (&'a mut Value, &'a str) {
     }
 }
 
-/// The tensors of a case, as `scripts/golden_checkpoints.py` adds them.
+/// The tensors of a case, equal to those of `scripts/golden_checkpoints.py`.
 fn with_tensors(mut tensors: HashMap<String, Tensor>, kind: &str) -> HashMap<String, Tensor> {
     let embeddings = tensors.keys().find(|name| name.ends_with("embed_tokens.weight")).unwrap().clone();
     let prefix = if embeddings.starts_with("language_model.") { "language_model." } else { "" };
@@ -119,7 +119,7 @@ fn a_checkpoint_computes_what_its_settings_say() {
     }
 }
 
-/// The logits of a tiny model with other tensors and settings, or what is said of it.
+/// The logits of a tiny model with other tensors and settings, or the error.
 fn changed(
     model: &str,
     settings: &Value,
@@ -195,7 +195,7 @@ fn names_without_the_prefix_of_the_model_are_read() {
     assert!(said.contains("`model.norm.weight`") && said.contains("`norm.weight`"), "{said}");
 }
 
-/// Opens what should not open and gives what is said of it.
+/// Opens a folder that must not open and returns the error.
 fn refusal(folder: &Path) -> String {
     Engine::open(folder, &options()).err().expect("refused").to_string()
 }
@@ -228,7 +228,7 @@ fn sizes_that_the_tensors_do_not_have_are_refused_with_the_key() {
     assert!(said.contains("`num_key_value_heads` times `head_dim` is 128"), "{said}");
 }
 
-/// Marked as another format, it is refused before a tensor is looked for.
+/// Marked as another format, it is rejected before a tensor is looked for.
 #[test]
 fn a_quantised_checkpoint_is_refused_before_its_tensors_are_read() {
     let mut config = config("llama");
@@ -331,7 +331,7 @@ fn the_stop_tokens_of_the_files_end_an_answer() {
     let plain = config("qwen2");
     let (tokens, finish) = answer(folder("qwen2", &plain).path());
     assert_eq!((tokens.len(), finish), (12, Finish::Length), "no stop token comes by itself");
-    // One that comes late for the first time.
+    // The first occurrence of a token late in the answer.
     let late = (2..12).rev().find(|&i| !tokens[..i].contains(&tokens[i]));
     let stop = tokens[late.expect("the answer repeats itself only in part")];
     let cut = |config: &Value, generation: Option<Value>| {
@@ -354,7 +354,7 @@ fn the_stop_tokens_of_the_files_end_an_answer() {
         "a list in generation_config.json"
     );
     assert_eq!(cut(&plain, Some(json!({"eos_token_id": stop}))), ended, "one id");
-    // The file of generation stands in place of the other, unless it names none.
+    // `generation_config.json` replaces `config.json`, unless it names no token.
     assert_eq!(cut(&stopping, Some(json!({"eos_token_id": 319}))), 12);
     assert_eq!(cut(&stopping, Some(json!({"temperature": 0.7}))), ended);
     // An id past the vocabulary ends nothing.

@@ -1,5 +1,5 @@
-//! Models with experts: the forms in which files hold them, what is refused, and routers without numbers. Their logits
-//! are compared with the reference's in [`crate::model`].
+//! Models with experts: the forms in which files store them, the rejected ones, and routers with NaN. Their
+//! logits are compared with the reference's in [`crate::model`].
 
 use std::{collections::HashMap, fs, path::Path};
 
@@ -84,7 +84,7 @@ fn experts_may_lie_in_one_tensor() {
     assert!(logits(folder.path()) == logits(&tiny(NAME)));
 }
 
-/// As some libraries save the experts of gpt-oss and of Gemma 4: a module for each.
+/// The layout of some libraries for the experts of gpt-oss and of Gemma 4: a module for each.
 #[test]
 fn experts_may_be_modules_of_other_names() {
     let unstacked = |all: &mut Tensors, from: &str, to: &str, is_transposed: bool| {

@@ -1,5 +1,5 @@
-//! Each architecture as a GGUF file, with the names and settings that llama.cpp's converter gives it, computes what the
-//! folder of safetensors does.
+//! Each architecture as a GGUF file, with the names and settings of llama.cpp's converter, computes the same
+//! as the folder of safetensors.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -15,14 +15,14 @@ use tribunal_engine::model::{Compute, Device, KvType, Weights, cpu::Activations}
 
 use crate::model::{Desk, Golden, goldens, tiny};
 
-/// An architecture as the two formats have it.
+/// An architecture in the two formats.
 pub struct Family {
     /// The tiny model's folder.
     pub tiny: &'static str,
     pub arch: &'static str,
-    /// Settings beside those that all have.
+    /// Settings beside those of all architectures.
     pub settings: Vec<(&'static str, Value)>,
-    /// What is behind the attention and before the feed-forward half is called.
+    /// The name of the norm after the attention and before the feed-forward half.
     pub mlp_norm: &'static str,
 }
 
@@ -218,8 +218,8 @@ impl Family {
         format!("blk.{layer}.{part}.{kind}")
     }
 
-    /// The tensors of the file: experts of a layer in one, Gemma's norms with 1 added, the rotary halves of Mistral's
-    /// heads interleaved.
+    /// The tensors of the file: experts of a layer in one, Gemma's norms with 1 added, the rotary halves of
+    /// Mistral's heads interleaved.
     fn tensors(&self, folder: &Path, layers: usize) -> BTreeMap<String, Tensor> {
         let mut all: Vec<_> =
             load(folder.join("model.safetensors"), &Candle::Cpu).unwrap().into_iter().collect();
@@ -263,12 +263,12 @@ impl Family {
         tensors
     }
 
-    /// Writes the file with the settings that all have, its own, and others.
+    /// Writes the file with the settings of all architectures, its own, and others.
     pub fn write(&self, path: &Path, layers: usize, others: &[(&'static str, Value)]) {
         self.write_from(&tiny(self.tiny), path, layers, others);
     }
 
-    /// The same from the safetensors of a folder.
+    /// Writes the file from the safetensors of a folder.
     fn write_from(&self, folder: &Path, path: &Path, layers: usize, others: &[(&'static str, Value)]) {
         let common = [
             ("context_length", size(512)),
@@ -293,11 +293,11 @@ impl Family {
     }
 }
 
-/// A tensor of Qwen3.5 with its value heads as the converter puts them: those that take one key head stand as far apart as
-/// there are key heads, two.
+/// A tensor of Qwen3.5 with its value heads in the converter's order: those that take one key head are as far
+/// apart as there are key heads, two.
 fn tiled(name: &str, tensor: Tensor) -> Tensor {
     const HEADS: [usize; 4] = [0, 2, 1, 3];
-    /// Queries and keys, which stay where they are.
+    /// Queries and keys, which are not moved.
     const KEYS: usize = 2 * 2 * 16;
     let places = |first: usize, width: usize| -> Vec<u32> {
         let values = HEADS.iter().flat_map(|head| first + head * width..first + (head + 1) * width);
@@ -339,7 +339,7 @@ fn a_gguf_file_computes_what_transformers_computes_with_the_folder() {
     }
 }
 
-/// The format has no dense layers in this architecture; of the tiny model the first layer has experts.
+/// The format has no dense layers in this architecture; the first layer of the tiny model has experts.
 #[test]
 fn a_gguf_file_of_qwen3_with_experts_has_the_bits_of_its_folder() {
     let folder = tempfile::tempdir().unwrap();
@@ -354,7 +354,8 @@ fn a_gguf_file_of_qwen3_with_experts_has_the_bits_of_its_folder() {
     assert_eq!(logits(&path, &ids), logits(folder.path(), &ids));
 }
 
-/// Of the tiny model the second layer is dense, which the format has not; without it, it is a model of two layers.
+/// The second layer of the tiny model is dense, which the format does not support; without it, it is a model
+/// of two layers.
 #[test]
 fn a_gguf_file_of_qwen3_next_has_the_bits_of_its_folder() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! GGUF models in parts, tensors and settings that the decoder does not have, and types that are not read.
+//! GGUF models in parts, unsupported tensors and settings, and unsupported types.
 
 use std::{
     fs,
@@ -24,14 +24,14 @@ use tribunal_engine::{
 
 use crate::gguf::gguf;
 
-/// A file taken apart.
+/// The parts of a file.
 struct Open {
     metadata: Vec<(String, Value)>,
     tensors: Vec<(String, QTensor)>,
 }
 
 impl Open {
-    /// A llama of two layers with an output matrix of its own, which stands last.
+    /// A llama of two layers with an output matrix of its own, which is last.
     fn small() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("small.gguf");
@@ -48,7 +48,7 @@ impl Open {
         Self { metadata, tensors }
     }
 
-    /// The same with a key's value set.
+    /// This file with a key's value set.
     fn with(mut self, key: &str, value: Value) -> Self {
         self.metadata.retain(|(name, _)| name != key);
         self.metadata.push((key.into(), value));
@@ -60,7 +60,7 @@ impl Open {
         self
     }
 
-    /// As a file of another architecture, under whose name all settings stand then.
+    /// This file as one of another architecture, under whose name all settings are then.
     fn named(mut self, arch: &str) -> Self {
         for (key, _) in &mut self.metadata {
             if let Some(rest) = key.strip_prefix("llama.") {
@@ -92,7 +92,7 @@ impl Open {
         self.weights().map(drop).unwrap_err()
     }
 
-    /// Written in parts as `gguf-split` does: the metadata in the first, numbers in all.
+    /// Writes it in parts as `gguf-split` does: the metadata in the first, numbers in all.
     fn in_parts(self, dir: &Path, sizes: &[usize]) -> Vec<PathBuf> {
         let (n, total) = (sizes.len(), self.tensors.len());
         let (mut metadata, mut tensors) = (self.metadata, self.tensors.into_iter());
@@ -110,7 +110,7 @@ impl Open {
         paths
     }
 
-    /// A part that was written, read back.
+    /// Reads back a part that was written.
     fn read(path: &Path) -> Self {
         let content = Content::read(&mut fs::File::open(path).unwrap()).unwrap();
         let tensor =

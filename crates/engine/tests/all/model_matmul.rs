@@ -52,7 +52,7 @@ fn candle(dtype: GgmlDType, n: usize, k: usize, bytes: &[u8]) -> Tensor {
     QTensor::new(storage, (n, k)).unwrap().dequantize(&Device::Cpu).unwrap()
 }
 
-/// Formats that candle does not have, or has by another order of operations.
+/// Formats that candle does not have, or computes in another order.
 #[test]
 fn rows_are_those_of_the_gguf_package() {
     let path = crate::model::root().join("tests/golden/blocks.safetensors");
@@ -67,7 +67,7 @@ fn rows_are_those_of_the_gguf_package() {
         for (i, values) in values.iter().enumerate() {
             let mut row = vec![0.0; k];
             packed.dequantize_row(i, &mut row);
-            // To the bit, but for the sign of zeros, which all are positive here.
+            // To the bit, except for the sign of zeros, which all are positive here.
             let is_same = |(a, b): (&f32, &f32)| a.to_bits() == (b + 0.0).to_bits();
             assert!(row.iter().zip(values).all(is_same), "{name}, row {i}");
         }

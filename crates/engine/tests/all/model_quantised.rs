@@ -1,5 +1,5 @@
-//! Checkpoints of quantisation libraries: the tiny Qwen3 with two matrices as each library stores them, against the
-//! values that are meant.
+//! Checkpoints of quantisation libraries: the tiny Qwen3 with two matrices in each library's storage, against
+//! the expected values.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -127,7 +127,7 @@ fn values_are_those_that_are_meant() {
     }
 }
 
-/// A quantised checkpoint computes what one with the same numbers as floats does, to the bit.
+/// A quantised checkpoint computes the same as one with equal numbers as floats, to the bit.
 #[test]
 fn logits_are_those_of_the_same_numbers_as_floats() {
     for case in cases() {
@@ -200,7 +200,8 @@ fn tensors_that_do_not_fit_are_named() {
     refused(&narrow, "awq", &["down_proj.scales", "has shape [32, 2]"]);
 }
 
-/// Symmetric integers whose zero points are stored as they are meant, under the name of the format that stores one less.
+/// Symmetric integers whose zero points are stored directly, under the name of the format that stores one
+/// less.
 #[test]
 fn symmetric_zero_points_may_be_stored_as_they_are() {
     for name in ["gptq", "gptq-8"] {
@@ -228,7 +229,7 @@ fn modules_that_settings_leave_as_floats_are_floats() {
     assert!(said.contains("down_proj.qweight") && said.contains("leaves its module as floats"), "{said}");
 }
 
-/// Integers that no `quantization_config` explains are refused, as before.
+/// Integers without a `quantization_config` are rejected.
 #[test]
 fn quantised_tensors_without_settings_are_refused() {
     let case = cases().remove(0);

@@ -40,7 +40,7 @@ fn tensors(folder: &Path) -> VarBuilder<'static> {
     VarBuilder::from_tensors(tensors, DType::F32, &Candle::Cpu)
 }
 
-/// Compares our logits after the last token with candle's.
+/// Compares the logits after the last token with candle's.
 fn check(folder: &Path, theirs: &Tensor) {
     let theirs: Vec<f32> = theirs.flatten_all().unwrap().to_vec1().unwrap();
     let weights = Weights::open(folder).unwrap_or_else(|error| panic!("{error}"));
@@ -61,7 +61,7 @@ fn gemma_2_is_candles() {
     check(folder.path(), &model.forward(&input, 0).unwrap());
 }
 
-/// All layers have experts: candle does not know of dense ones between them.
+/// All layers have experts: candle does not support dense ones between them.
 #[test]
 fn qwen3_with_experts_is_candles() {
     let folder = folder("qwen3-moe", &json!({"mlp_only_layers": []}), |tensors| {

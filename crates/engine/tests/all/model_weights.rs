@@ -1,5 +1,5 @@
-//! Model files that are cut short, not what they claim to be, or absurd: an error that names the file, no
-//! panic, no allocation by a number from the file. And every stored format of a GGUF file.
+//! Model files that are cut short, of another format, or absurd: an error that names the file, no panic, no
+//! allocation by a number from the file. And every stored format of a GGUF file.
 
 use std::{
     io::Write,
@@ -35,7 +35,7 @@ fn logits(mut model: Box<dyn Model>, tokens: &[u32]) -> Vec<f32> {
     model.logits().unwrap().remove(0)
 }
 
-/// The same model by candle's own loader and decoder.
+/// The logits of this model by candle's own loader and decoder.
 fn candle_logits(path: &Path, tokens: &[u32]) -> Vec<f32> {
     use candle_transformers::models::quantized_llama::ModelWeights;
     let mut file = std::fs::File::open(path).unwrap();
@@ -71,7 +71,7 @@ fn every_gguf_format_gives_the_logits_that_candle_gives() {
         };
         let theirs = candle_logits(&path, &tokens);
         let spread = theirs.iter().map(|x| x * x).sum::<f32>().sqrt();
-        // candle quantises activations too, so both of our modes may differ from it by that much.
+        // candle quantises activations too, so both modes may differ from it by that much.
         for activations in [Activations::Float, Activations::Q8] {
             let ours = run(activations);
             let apart = ours.iter().zip(&theirs).map(|(a, b)| (a - b) * (a - b)).sum::<f32>().sqrt();
@@ -80,7 +80,7 @@ fn every_gguf_format_gives_the_logits_that_candle_gives() {
     }
 }
 
-/// Opens what should not open and gives what is said of it.
+/// Opens a file that must not open and returns the error.
 fn refusal(path: &Path) -> String {
     let error = Engine::open(path, &Options::default()).err().expect("a broken file is refused").to_string();
     assert!(error.contains(&path.display().to_string()), "the file is named: {error}");
@@ -180,14 +180,14 @@ fn what_is_loaded_is_what_was_hashed() {
     let hashed = Identity::of(&path).unwrap().stamps;
     let options = || Options { kv_bytes: Some(64 << 20), hashed: hashed.clone(), ..Options::default() };
     Engine::open(&path, &options()).unwrap();
-    // A whole file, as good as the first, but not the one that the signature names.
+    // A whole file, as valid as the first, but not the one that the signature names.
     std::fs::rename(&other, &path).unwrap();
     let said = Engine::open(&path, &options()).err().expect("refused").to_string();
     assert!(
         said.contains("model.gguf") && said.contains("replaced or changed after its hash was taken"),
         "{said}"
     );
-    // The same file, written to in its place.
+    // The same file, overwritten in place.
     gguf(&path, GgmlDType::F32);
     let hashed = Identity::of(&path).unwrap().stamps;
     std::thread::sleep(std::time::Duration::from_millis(20));

@@ -1,4 +1,4 @@
-//! Prefixes that were announced come from files in the next process. A file moves no bit of an answer.
+//! Announced prefixes come from files in the next process. A file moves no bit of an answer.
 
 use std::{fs, path::Path};
 
@@ -25,7 +25,7 @@ fn chat(text: &str) -> Chat {
     Chat::new().system(instructions).user(format!("The text: {text}"))
 }
 
-/// What all questions share, of one of which more follows the same words.
+/// The prefixes that all questions share, one of them with more text after the same words.
 fn prefixes(engine: &Engine) -> [Vec<u32>; 2] {
     let [one, other, longer] = ["one", "two", &"one bridge is closed until spring, ".repeat(2)]
         .map(|text| engine.prompt_ids(&chat(text)).unwrap());
@@ -35,7 +35,7 @@ fn prefixes(engine: &Engine) -> [Vec<u32>; 2] {
     [one[..n].into(), longer[..n_longer].into()]
 }
 
-/// The replies to two questions, after announcing what they begin with.
+/// The replies to two questions, after announcing their prefixes if `is_announced`.
 fn ask(engine: &Engine, is_announced: bool) -> [Reply; 2] {
     if is_announced {
         for prefix in prefixes(engine) {
@@ -115,7 +115,7 @@ fn files_of_others_damaged_ones_and_those_that_nobody_announces_are_not_read() {
     }
     assert_eq!(ask(&own, true), 0);
     assert!(ask(&own, true) > 0, "and written again");
-    // A folder that cannot be one stops nothing.
+    // A path that cannot be a folder stops nothing.
     let file = dir.path().join("file");
     fs::write(&file, "x").unwrap();
     assert_eq!(ask(&saving(&file, "tiny"), true), 0);

@@ -28,7 +28,8 @@ pub fn states_in_company(device: &Device) -> Vec<States> {
         let chat = Chat::plain(format!("English: one and {}\nGerman:", i % 3));
         engine.states(&chat, &format!(" eins und {i}{}", " noch".repeat(i)), &[1]).unwrap()
     };
-    // The whole model's answers to the same prompts share the cache, but not the blocks of the first layer alone.
+    // The whole model's answers to the same prompts share the cache, but not the blocks of the first layer
+    // alone.
     let answer = |engine: &Engine, i: usize| {
         let chat = Chat::plain(format!("English: one and {}\nGerman: eins und", i % 3));
         let sampling = Sampling { max_tokens: 5, ..Sampling::default() };

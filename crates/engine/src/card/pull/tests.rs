@@ -52,7 +52,7 @@ fn fox() -> Card {
     card(&[("fox.gguf", Some(BYTES))])
 }
 
-/// Gives its bytes for every file and breaks off after each `breaks_after` of them.
+/// A source that sends its bytes for every file and breaks off after each `breaks_after` of them.
 struct Scripted {
     name: &'static str,
     bytes: Vec<u8>,
@@ -99,7 +99,7 @@ fn boxed(origins: Vec<Scripted>) -> Vec<Box<dyn Origin>> {
     origins.into_iter().map(|o| Box::new(o) as Box<dyn Origin>).collect()
 }
 
-/// Names of the files in the model's folder, but for the lock.
+/// Names of the files in the model's folder, without the lock.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<_> = entries.filter(|name| name != ".lock").collect();
@@ -223,7 +223,7 @@ fn too_little_space_is_reported_beforehand() {
     let error = enough_space(11, 10, Path::new("d")).unwrap_err();
     assert!(!error.is_of_the_origin());
     assert!(error.to_string().starts_with("`d` needs 11 bytes but only 10 are free"));
-    // A size that no disk has: the check comes before the first byte is asked for.
+    // A size that no disk has: the check comes before the first byte is requested.
     let home = tempfile::tempdir().unwrap();
     let mut huge = fox();
     huge.files[0].size = Some(1 << 60);
@@ -243,7 +243,7 @@ fn wheel(folder: &Path, member: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// The fox in packages of ten bytes, each fetch written down.
+/// The fox in packages of ten bytes, with a log of each fetch.
 fn in_packages(card: &Card, home: &Path, log: &Arc<Mutex<Vec<String>>>) -> Vec<Box<dyn Origin>> {
     let source = Source::Packages {
         package: "fox-part{n}".into(),
@@ -292,7 +292,7 @@ fn packages_are_resumed_within_a_part() {
 
 type Pages = Vec<(&'static str, u16, Vec<u8>)>;
 
-/// A hub that serves the given pages, honours ranges and writes down what it is asked for.
+/// A hub that serves the given pages, honours ranges and logs its requests.
 fn hub(pages: Pages) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());

@@ -1,5 +1,5 @@
-//! Escapes control tokens in message contents: their names are broken up with a character that no text may contain.
-//! It is removed after rendering, and the tokenizer gets its positions. It encodes nothing.
+//! Escapes control tokens in message contents: their names are broken up with a character that no text may
+//! contain. It is removed after rendering, and the tokenizer gets its positions. It encodes nothing.
 
 use crate::engine::tokenizer::Tokenizer;
 use crate::llm::{self, Chat, Reasoning};

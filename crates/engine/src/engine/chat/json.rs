@@ -9,14 +9,14 @@ use minijinja::{
     value::{Kwargs, ValueKind},
 };
 
-/// How deep a value may be nested, and how wide its indent be; and its most bytes.
+/// The deepest nesting of a value, the widest indent, and the most bytes printed.
 const MAX_DEPTH: usize = 100;
 const MAX_JSON_BYTES: usize = 64 << 20;
 
 /// `tojson(ensure_ascii=False, indent=None, separators=None, sort_keys=False)`.
 ///
 /// # Errors
-/// A value that JSON has not, or one too large.
+/// A value that JSON cannot represent, or one too large.
 #[expect(clippy::needless_pass_by_value, reason = "the shape of a filter")]
 pub(super) fn tojson(
     value: &Value,
@@ -58,7 +58,7 @@ fn too_large() -> Error {
     Error::new(ErrorKind::InvalidOperation, message)
 }
 
-/// The text of one level: so many blanks, or the text itself.
+/// The indentation of one level: so many blanks, or the text itself.
 fn indent_of(indent: &Value) -> Result<String, Error> {
     let text = match (indent.as_str(), indent.as_i64()) {
         (Some(text), _) => text.to_owned(),
@@ -68,7 +68,7 @@ fn indent_of(indent: &Value) -> Result<String, Error> {
     if text.len() > MAX_DEPTH { Err(too_large()) } else { Ok(text) }
 }
 
-/// How lists and objects are printed.
+/// The layout of printed lists and objects.
 struct Style {
     between: String,
     colon: String,
@@ -152,8 +152,8 @@ fn scalar(value: &Value) -> String {
     }
 }
 
-/// A float as Python's `repr` prints it: the fewest digits that are read back as the same number, with an exponent
-/// where the point would stand far off.
+/// A float as Python's `repr` prints it: the fewest digits that parse to the same number, with an exponent
+/// for very large and very small ones.
 fn float(value: f64) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
@@ -172,7 +172,7 @@ fn float(value: f64) -> String {
 }
 
 fn push_string(text: &str, out: &mut String) {
-    // serde_json escapes what Python's json escapes with ensure_ascii=False, and nothing else.
+    // serde_json escapes exactly the characters that Python's json escapes with ensure_ascii=False.
     out.push_str(&serde_json::Value::from(text).to_string());
 }
 

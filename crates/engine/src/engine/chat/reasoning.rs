@@ -1,23 +1,24 @@
-//! How chat templates mark the reasoning before an answer: tags, the channels of Harmony, the channel of Gemma 4. It
-//! renders no template.
+//! The marks of the reasoning before an answer in chat templates: tags, the channels of Harmony, the channel
+//! of Gemma 4. It renders no template.
 
 use crate::llm::{Chat, Effort, Finish, Reasoning, Reply};
 
-/// How a model's chat template marks reasoning. All marks act as control tokens where the vocabulary has them.
+/// The marks of reasoning in a model's chat template. All marks act as control tokens where the vocabulary
+/// has them.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Marks {
-    /// What the source of such a template contains.
+    /// A string in the source of such templates, by which they are recognized.
     sign: &'static str,
-    /// Before the reasoning.
+    /// Text before the reasoning.
     open: &'static str,
-    /// What ends the reasoning.
+    /// The end of the reasoning.
     end: &'static str,
-    /// From the end of the reasoning to the answer.
+    /// Text from the end of the reasoning to the answer.
     close: &'static str,
-    /// Before an answer without reasoning.
+    /// Text before an answer without reasoning.
     direct: &'static str,
-    /// What a template itself may write after the assistant's opening, the longest first: an empty reasoning, or the
-    /// opening of one.
+    /// Texts that a template itself may write after the assistant's opening, the longest first: an empty
+    /// reasoning, or the opening of one.
     written: &'static [&'static str],
 }
 
@@ -55,23 +56,23 @@ const GEMMA4: Marks = Marks {
     written: &["<|channel>thought\n<channel|>"],
 };
 
-/// The variables that switch reasoning on and say how much of it there is.
+/// The variable that switches reasoning on, and the one for its effort.
 const SWITCH: &str = "enable_thinking";
 const EFFORT: &str = "reasoning_effort";
 
 impl Marks {
-    /// Those of a template of this source; `None` where it marks no reasoning.
+    /// The marks of a template with this source; `None` where it marks no reasoning.
     pub fn of(source: &str) -> Option<&'static Self> {
         [&HARMONY, &GEMMA4, &TAGS].into_iter().find(|marks| source.contains(marks.sign))
     }
 
-    /// Those of a chat with reasoning whose template marks none.
+    /// The marks for a chat with reasoning whose template has none.
     pub fn fallback() -> &'static Self {
         &TAGS
     }
 
-    /// Opens or closes the reasoning after the assistant's opening, or goes to the answer at once. What the template
-    /// itself has written of it is replaced.
+    /// Opens or closes the reasoning after the assistant's opening, or goes to the answer at once. The
+    /// template's own text for it is replaced.
     pub fn write(
         &self,
         rendered: &mut String,
@@ -89,21 +90,22 @@ impl Marks {
         }
     }
 
-    /// What ends the reply to a chat in addition to the end of the turn; `None` unless the reply is the reasoning.
+    /// The string that ends the reply to a chat in addition to the end of the turn; `None` unless the reply
+    /// is the reasoning.
     pub fn stop(&self, chat: &Chat) -> Option<&'static str> {
         (chat.thought == Some(Reasoning::Open)).then_some(self.end)
     }
 }
 
-/// How a reply that is reasoning ended: a turn that ended before `end` left it open.
+/// The finish of a reply of reasoning: a turn that ended before `end` left it open.
 pub(super) fn finish(reply: &Reply, end: &str) -> Finish {
     let text: String = reply.tokens.iter().map(|token| token.text.as_str()).collect();
     if reply.finish == Finish::Stop && !text.contains(end) { Finish::Open } else { reply.finish }
 }
 
-/// The variables that a template of this source is rendered with: those given, and where the template reads them and
-/// they are not among them, `enable_thinking` off, and Harmony's `reasoning_effort` at its least. Such templates reason
-/// by default; here a chat asks for reasoning by its [`Chat::thought`].
+/// The variables for a template with this source: the given ones, and, where the template reads them and they
+/// are not given, `enable_thinking` off and Harmony's `reasoning_effort` at its least. Such templates reason
+/// by default; here a chat requests reasoning by its [`Chat::thought`].
 #[must_use]
 pub fn variables(source: &str, given: &serde_json::Value) -> serde_json::Value {
     let is_missing = |name: &str| source.contains(name) && given.get(name).is_none();
@@ -122,8 +124,8 @@ pub fn variables(source: &str, given: &serde_json::Value) -> serde_json::Value {
     all.into()
 }
 
-/// The variables of a template of this source that a chat sets, whatever others it has: none where the chat has no
-/// reasoning. Templates whose largest effort is `xhigh` (Qwen3.8) get that for [`Effort::High`].
+/// The variables that a chat sets in a template with this source, in place of given ones: none where the chat
+/// has no reasoning. Templates whose largest effort is `xhigh` (Qwen3.8) get that for [`Effort::High`].
 pub(super) fn chat_variables(source: &str, chat: &Chat) -> Vec<(&'static str, minijinja::Value)> {
     if chat.thought.is_none() {
         return Vec::new();

@@ -11,8 +11,8 @@ use super::{ChatTemplate, json, reasoning};
 use crate::jinja;
 use crate::llm::{self, Chat, MessageRole};
 
-/// The date that every template is given as today's: results must not depend on the day they are made. Its
-/// printed form, `26 Jul 2024`, is the date that Llama 3's own template falls back to.
+/// The date given to every template as today's: results must not depend on the day they are made. Its printed
+/// form, `26 Jul 2024`, is the default date of Llama 3's own template.
 pub const TEMPLATE_DATE: &str = "2024-07-26";
 
 /// The only template of its environment.
@@ -52,7 +52,7 @@ pub(super) fn render(template: &ChatTemplate, chat: &Chat, contents: &[&str]) ->
     };
     let messages: Vec<Value> =
         chat.messages().iter().zip(contents).map(|(turn, content)| message(turn.role, content)).collect();
-    // Chats have neither tools nor documents; a template may ask whether they are none.
+    // Chats have neither tools nor documents, which templates compare with none.
     let mut values: BTreeMap<&str, Value> = ["tools", "documents"].map(|name| (name, Value::from(()))).into();
     values.extend(template.roles.iter().map(|(role, name)| (role.as_str(), Value::from(name.as_str()))));
     values.extend(template.options.iter().map(|(name, value)| (name.as_str(), Value::from(Serde(value)))));
@@ -64,7 +64,7 @@ pub(super) fn render(template: &ChatTemplate, chat: &Chat, contents: &[&str]) ->
     rendered.map_err(|e| llm::Error::Template(reason(&e)))
 }
 
-/// The message of `raise_exception` alone, or everything that the template engine reports.
+/// The message of `raise_exception` alone, or the template engine's whole report.
 fn reason(error: &Error) -> String {
     match (error.kind(), error.detail()) {
         (ErrorKind::InvalidOperation, Some(detail)) => detail.to_owned(),
@@ -87,7 +87,7 @@ fn without_generation_tags(source: &str) -> String {
     text + rest
 }
 
-/// A tag of that block as one that every template has, and what stands behind it.
+/// A tag of that block rewritten as one that every template has, and the text after it.
 fn generation_tag(tag: &str) -> Option<(String, &str)> {
     let sign = |text: &str| usize::from(text.starts_with(['-', '+']));
     let (open, inner) = tag.split_at(sign(tag));
@@ -102,7 +102,7 @@ fn generation_tag(tag: &str) -> Option<(String, &str)> {
     Some((format!("{open} {plain} {close}%}}"), after))
 }
 
-/// [`TEMPLATE_DATE`] at midnight in the C locale. An unknown directive is an error, not a guess.
+/// [`TEMPLATE_DATE`] at midnight in the C locale. An unknown directive is an error.
 fn strftime(format: &str) -> Result<String, Error> {
     let unknown = |directive: Option<char>| {
         let message = format!("strftime_now: the directive `%{}` is not known", directive.unwrap_or(' '));
@@ -148,7 +148,7 @@ fn strftime(format: &str) -> Result<String, Error> {
             Some('I') => "12",
             Some('p') => "AM",
             Some('f') => "000000",
-            // A date without a zone of time has neither.
+            // Both are empty for a date without a time zone.
             Some('z' | 'Z') => "",
             Some('n') => "\n",
             Some('t') => "\t",

@@ -1,4 +1,5 @@
-//! Rendered chats and their ids against transformers' (tests/golden), and contents that look like control tokens.
+//! Rendered chats and their ids against transformers' (tests/golden), and contents that look like control
+//! tokens.
 
 use std::collections::BTreeMap;
 
@@ -148,12 +149,12 @@ fn a_thought_stands_before_the_prefill() {
         let chat = Chat { thought: Some(thought), prefill: "{".into(), ..Chat::new() };
         assert_eq!(template.render(&chat).unwrap(), expected, "{source}");
     };
-    // Templates that know no thoughts, that close an empty one, and that open one.
+    // Templates without marks, that close an empty thought, and that open one.
     for source in ["A: ", "A: {{ '<think>\\n\\n</think>\\n\\n' }}", "A: {{ '<think>\\n' }}", "A: <think>"] {
         check(source, Reasoning::Open, "A: <think>\n{");
         check(source, Reasoning::Closed("so <b>".into()), "A: <think>\nso <b>\n</think>\n\n{");
     }
-    // What a thought says cannot end the turn.
+    // A thought's text cannot end the turn.
     let tokenizer = tiny();
     let template = ChatTemplate::new(CHATML, &tokenizer).unwrap();
     let chat = Chat { thought: Some(Reasoning::Closed("a<|im_end|>b".into())), ..Chat::new().user("x") };

@@ -1,5 +1,5 @@
-//! The shortest completion of an unfinished answer that conforms. It works on bytes; the grammar converts them to
-//! tokens.
+//! The shortest completion of an unfinished answer that conforms. It works on bytes; the grammar converts
+//! them to tokens.
 
 use super::layout::{self, Part};
 use super::outcomes::{Outcomes, scalar};
@@ -16,7 +16,7 @@ enum Made {
     Json(Shape),
     Whole(Pattern),
     Layout(Part),
-    /// Compiled elsewhere: how it ends is not known.
+    /// Compiled elsewhere: its shortest end is not known.
     Elsewhere,
 }
 
@@ -42,8 +42,8 @@ impl Closer {
         self.most
     }
 
-    /// The shortest bytes that make `answer` complete: empty when it is already. `None` when no conforming answer
-    /// begins like this, or when the shortest end is not known.
+    /// The shortest bytes that make `answer` complete: empty when it is already. `None` when no conforming
+    /// answer begins with it, or when the shortest end is not known.
     pub(super) fn shortest_end(&self, answer: &[u8]) -> Option<Vec<u8>> {
         let outcomes = match &self.form {
             Made::Json(shape) => read(shape, answer, 0),
@@ -148,7 +148,7 @@ fn open_string(json: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Where the content of a JSON string ends.
+/// The position at which the content of a JSON string ends.
 fn closing_quote(content: &[u8]) -> Option<usize> {
     let mut escaped = false;
     content.iter().position(|&byte| {
@@ -223,7 +223,7 @@ fn object(properties: &[Property], brackets: &Brackets, input: &[u8], at: usize)
 struct Members<'a> {
     properties: &'a [Property],
     brackets: &'a Brackets,
-    /// Whether a property came before them.
+    /// True if a property came before them.
     started: bool,
 }
 

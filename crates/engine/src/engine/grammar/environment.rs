@@ -31,8 +31,8 @@ pub(super) fn environment(tokenizer: Arc<Tokenizer>) -> Result<TokEnv, Error> {
     Ok(Arc::new(Environment { trie: trie.with_eos_tokens(tokenizer.stops()), tokenizer }))
 }
 
-/// A token's bytes; a control token's name is marked, so that no text can stand for it. Empty for a token that is too
-/// long for the trie: constrained answers spell its text with shorter ones.
+/// A token's bytes; a control token's name is marked, so that no text can stand for it. Empty for a token
+/// that is too long for the trie: constrained answers spell its text with shorter ones.
 fn word(tokenizer: &Tokenizer, id: u32) -> Vec<u8> {
     let marker: &[u8] = if tokenizer.is_control(id) { &[TokTrie::SPECIAL_TOKEN_MARKER] } else { &[] };
     let word = [marker, tokenizer.bytes(id)].concat();
@@ -44,8 +44,8 @@ impl TokenizerEnv for Environment {
         &self.trie
     }
 
-    /// The model's own tokens where they stand for exactly these bytes. Where they do not (part of a
-    /// character, a text that the tokenizer normalizes or puts a space before), the longest tokens that fit.
+    /// The model's own tokens where they stand for exactly these bytes. Elsewhere (part of a character, a
+    /// text that the tokenizer normalizes or puts a space before), the longest tokens that fit.
     fn tokenize_bytes(&self, bytes: &[u8]) -> Vec<TokenId> {
         let own =
             std::str::from_utf8(bytes).ok().and_then(|text| self.tokenizer.encode_continuation(text).ok());

@@ -24,8 +24,8 @@ pub(super) fn whole(pattern: &Pattern) -> String {
     format!("start: WHOLE\nWHOLE: {}\n", pattern.lark())
 }
 
-/// The grammar of an answer in a layout: a single terminal, since a lexer takes the longest text that a terminal
-/// matches, which is not always what the layout means.
+/// The grammar of an answer in a layout: a single terminal, since a lexer takes the longest text that a
+/// terminal matches, which is not always the layout's reading.
 pub(super) fn layout(part: &Part) -> String {
     let mut writer = Writer::default();
     let whole = writer.part(part);
@@ -122,8 +122,8 @@ impl Writer {
     fn object(&mut self, properties: &[Property], brackets: &Brackets) -> String {
         let values: Vec<String> =
             properties.iter().map(|property| self.expression(&property.shape)).collect();
-        // `rest` is what may follow when the properties from here on are still to come: after a first
-        // property, and before any.
+        // `rest` is the expression of the text that may follow when the properties from here on are still to
+        // come: after a first property, and before any.
         let close = lark_string(&brackets.close);
         let mut rest = (close, lark_string(&brackets.empty));
         for (property, value) in properties.iter().zip(&values).rev() {
@@ -134,7 +134,8 @@ impl Writer {
         rest.1
     }
 
-    /// `lead "key": value` and what follows, or, when the property may be absent, what follows without it.
+    /// `lead "key": value` and the text after it, or, when the property may be absent, the text after it
+    /// alone.
     fn member(&mut self, lead: &str, property: &Property, value: &str, after: &str, without: &str) -> String {
         let with = format!("{} {value} {after}", lark_string(&format!("{lead}{}", property.key)));
         if property.required { self.rule(&with) } else { self.rule(&format!("{with} | {without}")) }

@@ -1,5 +1,5 @@
-//! A compiled layout: patterns as automata, spans with their texts, without unsatisfiable parts; and its matching
-//! against an answer. [`super::lark`] writes its grammar.
+//! A compiled layout: patterns as automata, spans with their texts, without unsatisfiable parts; and its
+//! matching against an answer. [`super::lark`] writes its grammar.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,7 +13,7 @@ use crate::llm::Layout;
 /// A part of a layout.
 #[derive(Clone, Debug)]
 pub(super) enum Part {
-    /// Whatever one regular expression describes.
+    /// Text that one regular expression describes.
     Pattern(Pattern),
     /// A run of chunks of one of the texts.
     Span(Span),
@@ -26,18 +26,18 @@ pub(super) enum Part {
     },
 }
 
-/// Where a span may come from.
+/// The text of a span, and the characters allowed in it.
 #[derive(Clone, Debug)]
 pub(super) struct Span {
     pub texts: Vec<Arc<SpanText>>,
-    /// A regular expression that matches spans without the characters that they may not contain.
+    /// A regular expression that matches spans without the excluded characters.
     pub allowed: String,
 }
 
 /// Compiles a layout.
 ///
 /// # Errors
-/// What is wrong with it, or that no answer can satisfy it.
+/// The fault of the layout, or that no answer can satisfy it.
 pub(super) fn part(layout: &Layout, texts: &BTreeMap<String, String>) -> Result<Part, String> {
     let part = Reader { texts, known: BTreeMap::new() }.read(layout)?;
     let part =
@@ -50,7 +50,7 @@ pub(super) fn part(layout: &Layout, texts: &BTreeMap<String, String>) -> Result<
 
 struct Reader<'a> {
     texts: &'a BTreeMap<String, String>,
-    /// Texts by name and by what their spans may not contain, so that each is cut into chunks once.
+    /// Texts by name and by the characters excluded from their spans, so that each is cut into chunks once.
     known: BTreeMap<(String, String), Arc<SpanText>>,
 }
 
@@ -160,7 +160,7 @@ pub(super) fn most(part: &Part) -> usize {
     }
 }
 
-/// How reading a part from some position may turn out.
+/// The possible results of reading a part from some position.
 pub(super) fn read(part: &Part, input: &[u8], at: usize) -> Outcomes {
     match part {
         Part::Pattern(pattern) => scalar(pattern, input, at),
@@ -217,7 +217,7 @@ fn repeat(part: &Part, min: usize, max: Option<usize>, input: &[u8], at: usize) 
             for &head in &heads {
                 all.end(head);
             }
-            // Complete as it is: another one would only lengthen the end.
+            // Already complete: another repetition would only lengthen the end.
             heads.retain(|&head| head < input.len());
         }
         if heads.is_empty() || max.is_some_and(|max| n >= max) {
@@ -229,8 +229,8 @@ fn repeat(part: &Part, min: usize, max: Option<usize>, input: &[u8], at: usize) 
     }
 }
 
-/// Reads a part from each of these positions and returns those where it may end. Where the input ends inside the
-/// part, what completes it, followed by the rest, is an open end of the whole.
+/// Reads a part from each of these positions and returns those where it may end. Where the input ends inside
+/// the part, the part's completion, followed by `rest`, is an open end of the whole.
 fn advance(
     all: &mut Outcomes,
     part: &Part,

@@ -1,15 +1,16 @@
-//! The possible matches of an answer with a part of its form: where the part may end, and what is missing.
+//! The possible matches of an answer with a part of its form: the positions where the part may end, and the
+//! missing bytes.
 
 use super::regex::Pattern;
 
-/// How reading a part of a form from some position may turn out.
+/// The possible results of reading a part of a form from some position.
 #[derive(Default)]
 pub(super) struct Outcomes {
     /// The part is complete at these positions.
     pub ends: Vec<usize>,
     /// The input ended inside the part; the shortest bytes that complete it.
     pub open: Option<Vec<u8>>,
-    /// Where the span of a layout began in which the input may have ended.
+    /// The start of the layout's span in which the input may have ended.
     pub copying: Option<usize>,
 }
 
@@ -36,7 +37,8 @@ impl Outcomes {
         }
     }
 
-    /// What follows this part: `rest` reads on from each end, and from nothing when the input ended inside.
+    /// The outcomes of this part followed by another: `rest` reads on from each end, and from nothing when
+    /// the input ended inside.
     pub(super) fn then(self, input: &[u8], rest: impl Fn(&[u8], usize) -> Self) -> Self {
         let mut all = Self::default();
         for at in self.ends {
@@ -57,7 +59,7 @@ impl Outcomes {
     }
 }
 
-/// How reading a pattern may turn out.
+/// The possible results of reading a pattern.
 pub(super) fn scalar(pattern: &Pattern, input: &[u8], at: usize) -> Outcomes {
     let reading = pattern.read(&input[at..]);
     let mut outcomes = Outcomes::default();

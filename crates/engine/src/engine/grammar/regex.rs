@@ -29,7 +29,7 @@ pub(super) struct Pattern {
 
 struct Automaton {
     regex: Regex,
-    /// The shortest way from a state to an accepting one, as far as it was asked for.
+    /// The shortest way from a state to an accepting one, as far as it has been computed.
     ends: HashMap<u32, Option<Vec<u8>>>,
 }
 
@@ -74,13 +74,13 @@ impl Pattern {
             (min, None) => format!("{{{min},}}"),
             (min, Some(max)) => format!("{{{min},{max}}}"),
         };
-        // The rest of one character, the missing ones, two quotes.
+        // The remaining bytes of one character, the missing characters, two quotes.
         let most = 6 + min + 2;
         Ok(Self { most, ..Self::new(&format!("\"{JSON_CHARACTER}{times}\""))? })
     }
 
     /// A JSON string whose content matches a JSON Schema `pattern` and needs no escapes. As in JSON Schema,
-    /// the pattern is anchored only where it says so.
+    /// the pattern is anchored only by explicit anchors.
     pub(super) fn json_string_matching(pattern: &str) -> Result<Self, String> {
         let (start, rest) = match pattern.strip_prefix('^') {
             Some(rest) => ("", rest),
@@ -195,7 +195,7 @@ fn path(came: &HashMap<u32, (StateID, u8)>, from: StateID, to: StateID) -> Vec<u
 
 /// A string literal of Lark: a JSON string.
 pub(super) fn lark_string(text: &str) -> String {
-    // Lark's lexer refuses the one character below U+0080 that JSON leaves raw and it does not.
+    // Lark's lexer rejects the one character below U+0080 that JSON leaves raw and it does not.
     serde_json::Value::from(text).to_string().replace('\u{7F}', "\\u007f")
 }
 

@@ -1,6 +1,7 @@
-//! The part of JSON Schema that judges use, as shapes: what an answer may be, in one canonical spelling.
+//! The part of JSON Schema that judges use, as shapes: the values of an answer, in one canonical spelling.
 //!
-//! It compiles nothing; [`super::lark`] writes the grammar of a shape and [`super::closing`] its shortest end.
+//! It compiles nothing; [`super::lark`] writes the grammar of a shape and [`super::closing`] its shortest
+//! end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,10 +11,10 @@ use serde_json::{Map, Value};
 use super::regex::{self, Pattern};
 use super::span::SpanText;
 
-/// What a JSON value may be, spelled out: every literal is the JSON text itself.
+/// The set of JSON values allowed, spelled out: every literal is the JSON text itself.
 #[derive(Clone, Debug)]
 pub(super) enum Shape {
-    /// A number, a string, a word: whatever one regular expression over the JSON text describes.
+    /// A number, a string, a word: text that one regular expression over the JSON text describes.
     Scalar(Pattern),
     /// A JSON string whose content is a run of chunks of one of the texts.
     Span {
@@ -54,7 +55,7 @@ impl Shape {
     }
 }
 
-/// One property of an object: `"name": ` and what follows.
+/// One property of an object: `"name": ` and its value.
 #[derive(Clone, Debug)]
 pub(super) struct Property {
     pub key: String,
@@ -62,22 +63,22 @@ pub(super) struct Property {
     pub required: bool,
 }
 
-/// How a list or object is printed, whitespace included.
+/// The printed delimiters of a list or object, whitespace included.
 #[derive(Clone, Debug)]
 pub(super) struct Brackets {
     pub open: String,
     pub separator: String,
     pub close: String,
-    /// The whole value when there is nothing inside.
+    /// The whole value of an empty list or object.
     pub empty: String,
 }
 
-/// Why a schema has no shape.
+/// Reasons why a schema has no shape.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// It uses a keyword that this compiler does not know; another compiler may.
+    /// A keyword that this compiler does not support; another compiler may.
     Unknown(String),
-    /// It is wrong, or nothing can satisfy it.
+    /// An invalid schema, or one that nothing can satisfy.
     Wrong(String),
 }
 
@@ -101,7 +102,7 @@ const ANNOTATIONS: [&str; 11] = [
 /// References may be nested this deep; deeper ones are taken to be recursive.
 const MAX_DEPTH: usize = 24;
 
-/// Reads a schema. `"x-indent": 2` at its root asks for the layout of `json.dumps(.., indent=2)` instead of
+/// Reads a schema. `"x-indent": 2` at its root selects the layout of `json.dumps(.., indent=2)` instead of
 /// one line with `", "` and `": "`.
 pub(super) fn shape(schema: &Value, texts: &BTreeMap<String, String>) -> Result<Shape, Refusal> {
     let texts = texts.iter().map(|(name, text)| (name.as_str(), Arc::new(SpanText::json(text)))).collect();
@@ -307,8 +308,8 @@ fn resolved<'v>(root: &'v Value, name: &Value) -> Result<&'v Value, Refusal> {
     target.ok_or_else(|| Refusal::Unknown(format!("the reference `{name}`")))
 }
 
-/// Whether some answer to a schema ends: a list may be empty, and a property left out, where a reference
-/// leads back.
+/// Returns true if some answer to the schema is finite: a list may be empty, and a property left out, where a
+/// reference leads back.
 fn is_finite(root: &Value) -> bool {
     let mut refs = Vec::new();
     references(root, &mut refs);
@@ -338,7 +339,7 @@ fn references<'v>(schema: &'v Value, found: &mut Vec<&'v str>) {
     }
 }
 
-/// Whether some answer ends, where those to these references do.
+/// Returns true if some answer is finite, given finite answers to these references.
 fn ends(schema: &Value, finite: &BTreeSet<&str>) -> bool {
     let branches = |key: &str| schema[key].as_array();
     let may_only_be = |kind: &str| matches!(&schema["type"], Value::Null) || schema["type"] == kind;

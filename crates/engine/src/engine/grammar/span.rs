@@ -6,15 +6,15 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::regex::PrefixMatch;
 
-/// A text in the spelling of the answer, with the places where a span may begin and end.
+/// A text in the spelling of the answer, with the positions where a span may begin and end.
 pub(super) struct SpanText {
     /// Each grapheme, escaped where the answer escapes.
     chunks: Vec<String>,
-    /// Whether a span may contain the chunk.
+    /// True for each chunk that a span may contain.
     usable: Vec<bool>,
     /// All chunks joined.
     escaped: Vec<u8>,
-    /// Where each chunk begins in `escaped`, and the end of the last.
+    /// The start of each chunk in `escaped`, and the end of the last.
     starts: Vec<usize>,
     /// Code points before each chunk, and in all.
     n_chars: Vec<usize>,
@@ -66,7 +66,7 @@ impl SpanText {
         all
     }
 
-    /// Whether no span can be copied from it.
+    /// Returns true if no span can be copied from the text.
     pub(super) fn is_barren(&self) -> bool {
         self.shortest.is_none()
     }
@@ -122,7 +122,7 @@ impl SpanText {
         &self.chunks
     }
 
-    /// Whether this escaped content is a run of whole chunks with a permitted number of code points.
+    /// Returns true if this escaped content is a run of whole chunks with a permitted number of code points.
     pub(super) fn holds(&self, content: &[u8], min: usize, max: Option<usize>) -> bool {
         if content.is_empty() {
             return min == 0;
@@ -158,7 +158,7 @@ impl SpanText {
         best
     }
 
-    /// What completes a content of this length that begins at a chunk.
+    /// The completion of a content of this length that begins at a chunk.
     fn end_at(&self, first: usize, length: usize, min: usize, max: Option<usize>) -> Option<&[u8]> {
         let from = self.starts[first] + length;
         let mut last = self.starts.partition_point(|&start| start < from).max(first + 1);

@@ -64,7 +64,7 @@ fn schemas() -> Vec<Value> {
     ]
 }
 
-/// Whether a value conforms; a plain reading of the keywords that the schemas above use.
+/// Returns true if a value conforms; a plain reading of the keywords in the schemas above.
 fn conforms(value: &Value, schema: &Value, root: &Value) -> bool {
     if let Some(name) = schema["$ref"].as_str() {
         return conforms(value, root.pointer(&name[1..]).unwrap(), root);
@@ -141,7 +141,7 @@ pub(super) fn allowed(mask: &[u32]) -> Vec<u32> {
     mask.iter().enumerate().flat_map(bits).collect()
 }
 
-/// One answer of random allowed tokens within a budget, and whether it ended conforming.
+/// One answer of random allowed tokens within a budget, with true if it ended conforming.
 fn walk(vocabulary: &Vocabulary, form: &ResponseFormat, budget: usize, seed: u64) -> (String, bool) {
     let mut random = SplitMix(seed);
     let mut grammar = vocabulary.grammar(form).unwrap().unwrap();
@@ -217,7 +217,7 @@ fn the_shortest_answers_are_as_expected() {
     }
 }
 
-/// Drives a form with a given text and says whether it may end there.
+/// Drives a form with a given text; returns true if the answer may end after it.
 pub(super) fn accepts(form: &ResponseFormat, text: &str) -> bool {
     let vocabulary = tiny_vocabulary();
     let mut grammar = vocabulary.grammar(form).unwrap().unwrap();

@@ -21,13 +21,13 @@ fn prompt(dice: &mut Dice) -> Vec<u32> {
         .collect()
 }
 
-/// The model as it is half of the time, else one of two adapters, or its first layer alone.
+/// The model itself half of the time, else one of two adapters, or its first layer alone.
 fn variant(dice: &mut Dice) -> Variant {
     let adapter = [None, None, None, Some(0), Some(1)][dice.roll(5)];
     Variant { adapter, n_layers: [None, None, Some(1)][dice.roll(3)] }
 }
 
-/// What [`Radix::match_prefix`] is to find, by looking at every node of the tree.
+/// The expected result of [`Radix::match_prefix`], by visiting every node of the tree.
 fn match_plainly(radix: &Radix, variant: Variant, tokens: &[u32], limit: usize) -> Match {
     let tokens = &tokens[..tokens.len().min(limit)];
     let (mut found, mut at) = (Match::default(), ROOT);

@@ -10,7 +10,7 @@ use crate::{
 
 use super::{Request, Scheduler};
 
-/// Where the device has a prefix.
+/// A prefix's blocks and state on the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     pub blocks: Vec<u32>,
@@ -19,9 +19,9 @@ pub struct Stored {
 }
 
 impl Scheduler {
-    /// Puts a prefix of whole blocks into the tree, behind those of its blocks that are computed already. Returns how many
-    /// these are, and where the caller writes the rest before the next step. `None`, and nothing is changed, where too few
-    /// blocks or slots are free.
+    /// Puts a prefix of whole blocks into the tree, after those of its blocks that are computed already.
+    /// Returns the number of these, and the place to which the caller writes the remaining blocks before the
+    /// next step. `None`, without any change, where too few blocks or slots are free.
     ///
     /// # Panics
     /// The tokens are not those of whole blocks.
@@ -64,7 +64,8 @@ impl Scheduler {
         }
     }
 
-    /// Where the device has a prefix of whole blocks. `None` until all of it is computed and its recurrent state is kept.
+    /// The place of a prefix of whole blocks on the device. `None` until all of it is computed and its
+    /// recurrent state is kept.
     pub fn stored(&mut self, prefix: &Prefix) -> Option<Stored> {
         let Prefix { variant, tokens } = prefix;
         let path = self.radix.match_prefix(*variant, tokens, tokens.len()).path;
@@ -87,8 +88,8 @@ impl Scheduler {
         Some(Stored { blocks: path.iter().map(|&id| self.radix.block(id)).collect(), state })
     }
 
-    /// Plans snapshots of the prefixes whose states are to be kept and that a request reaches after its first `start` tokens;
-    /// with their lengths.
+    /// Plans snapshots of the prefixes whose states are to be kept and that a request reaches after its first
+    /// `start` tokens; with their lengths.
     pub(super) fn plan_kept(&mut self, request: &Request, start: usize) -> Vec<(usize, SnapshotId)> {
         let Some(states) = &mut self.states else { return Vec::new() };
         let is_ahead = |kept: &&Prefix| {
@@ -106,7 +107,7 @@ impl Scheduler {
     }
 }
 
-/// The snapshot of exactly these tokens, there or planned.
+/// The snapshot of exactly these tokens, taken or planned.
 fn snapshot_of(states: &States, variant: Variant, tokens: &[u32]) -> Option<SnapshotId> {
     let longest = states.longest(variant, tokens, tokens.len());
     longest.filter(|(_, n_tokens)| *n_tokens == tokens.len()).map(|(id, _)| id)

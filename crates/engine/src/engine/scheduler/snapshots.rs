@@ -2,7 +2,7 @@
 
 use super::{BLOCK, Batch, Match, Request, Scheduler, Sequence, SnapshotId, State};
 
-/// Where a sequence's state begins.
+/// The start of a sequence's recurrent state.
 struct Start {
     n_tokens: usize,
     /// `None` for zeros.
@@ -10,10 +10,10 @@ struct Start {
 }
 
 impl Scheduler {
-    /// Allocates a sequence of a model with recurrent states. Of the prefix whose keys and values are known, it takes what
-    /// the longest snapshot is of; where a running sequence will come by a longer one, that one is planned. Where both
-    /// end before the known prefix does, the sequence itself leaves a snapshot at its end. `None` if there are too few
-    /// blocks or slots.
+    /// Allocates a sequence of a model with recurrent states. Of the prefix whose keys and values are known,
+    /// it takes the part with the longest snapshot; where a running sequence will pass the end of a longer
+    /// one, that one is planned. Where both end before the known prefix does, the sequence itself leaves a
+    /// snapshot at its end. `None` if there are too few blocks or slots.
     pub(super) fn allocate_with_state(&mut self, request: &Request, known: &Match) -> Option<Sequence> {
         let start = self.start(request, known.n_tokens());
         if let Some(sequence) = self.allocate_from(request, &start, known.n_tokens()) {
@@ -84,7 +84,7 @@ impl Scheduler {
         Some(sequence)
     }
 
-    /// Whether the snapshot that a sequence begins with is there.
+    /// Returns true if the snapshot that a sequence begins with has been taken.
     pub(super) fn has_its_state(&self, sequence: &Sequence) -> bool {
         let from = sequence.state.as_ref().and_then(|state| state.from);
         self.states.as_ref().zip(from).is_none_or(|(states, id)| states.is_ready(id))
@@ -99,7 +99,7 @@ impl Scheduler {
         states.unlock(id);
     }
 
-    /// Has the snapshots copied that a sequence has reached.
+    /// Schedules copies of the snapshots that a sequence has reached.
     pub(super) fn take_snapshots(&mut self, at: usize) {
         let sequence = &mut self.running[at];
         let (Some(states), Some(state)) = (&mut self.states, &mut sequence.state) else { return };
@@ -110,13 +110,13 @@ impl Scheduler {
         }
     }
 
-    /// Whether another sequence waits for a snapshot that a sequence is to take.
+    /// Returns true if another sequence waits for a snapshot that a sequence is to take.
     pub(super) fn is_waited_for(&self, sequence: &Sequence) -> bool {
         let to_take = sequence.state.iter().flat_map(|state| &state.to_take);
         self.states.as_ref().is_some_and(|states| to_take.clone().any(|(_, id)| states.is_locked(*id)))
     }
 
-    /// Gives up a sequence's slot. Its state stays as a snapshot, for a next turn, where it is `kept`.
+    /// Releases a sequence's slot. Its state stays as a snapshot, for a next turn, where it is `kept`.
     pub(super) fn end_state(&mut self, sequence: &mut Sequence, kept: bool) {
         let (Some(states), Some(state)) = (&mut self.states, sequence.state.take()) else { return };
         if let Some(id) = state.from {

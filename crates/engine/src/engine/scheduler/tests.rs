@@ -18,7 +18,7 @@ const LIMITS: Limits = Limits {
 /// A token and the variant that it was computed in.
 type Computed = (Variant, u32);
 
-/// A cache that remembers which token at which position each slot of each block was computed from.
+/// A cache that records the tokens and positions from which each slot of each block was computed.
 #[derive(Default)]
 struct Slots(BTreeMap<(u32, usize), Vec<Computed>>);
 
@@ -26,7 +26,7 @@ struct Slots(BTreeMap<(u32, usize), Vec<Computed>>);
 type Passed = BTreeMap<u32, Vec<Computed>>;
 
 impl Slots {
-    /// Plays a step: copies, then writes; checks that all that a token attends to is there and right.
+    /// Plays a step: copies, then writes; checks that all positions a token attends to are present and right.
     fn run(&mut self, batch: &Batch) {
         for copy in &batch.copies {
             for offset in 0..BLOCK {
@@ -82,8 +82,8 @@ impl Plan {
         Self { n_answer, n_forced: 0, fails_at: None }
     }
 
-    /// The answer so far, what is forced to follow, and a guess at the rest: right for some tokens, then wrong,
-    /// within the budget.
+    /// The answer so far, the tokens forced to follow, and a guess at the remaining ones: right for some
+    /// tokens, then wrong, within the budget.
     fn guessed(self, id: SeqId, given: usize) -> Vec<u32> {
         let (n_right, n_wrong) = ((id as usize + given) % 4, given % 3);
         let right = (1..=self.n_forced.max(given + n_right)).map(|i| truth(id, i));
@@ -96,7 +96,7 @@ struct Harness {
     scheduler: Scheduler,
     slots: Slots,
     asked: BTreeMap<SeqId, (Request, Plan, usize)>,
-    /// Cancelled sequences that are still there.
+    /// Cancelled sequences that have not been removed.
     cancelled: BTreeSet<SeqId>,
     computed: usize,
     passed: Passed,
@@ -109,7 +109,7 @@ impl Harness {
         Self { scheduler, slots: Slots::default(), asked, cancelled, computed: 0, passed: Passed::new() }
     }
 
-    /// The same for a model with recurrent states, where there are slots for them.
+    /// This harness for a model with recurrent states, where there are slots for them.
     fn with_states(mut self, n_slots: impl Into<Option<usize>>) -> Self {
         if let Some(n_slots) = n_slots.into() {
             self.scheduler = self.scheduler.with_states(n_slots);
@@ -153,7 +153,7 @@ impl Harness {
         self.scheduler.add(request);
     }
 
-    /// Announces a prefix, of which there is a file or not, as the engine's thread does.
+    /// Announces a prefix, with or without a file, as the engine's thread does.
     fn announce(&mut self, prefix: &Prefix, has_file: bool) {
         let history = |n: usize| -> Vec<Computed> {
             prefix.tokens[..n].iter().map(|&token| (prefix.variant, token)).collect()
@@ -283,7 +283,7 @@ proptest! {
         n_slots in prop::option::of(2_usize..12),
         n_beside_answers in prop_oneof![Just(usize::MAX), 1_usize..40],
     ) {
-        // A device with little room takes what does not fit in the next step.
+        // A device with little room leaves excess rows to the next step.
         let (max_rows, max_logits) = room;
         let mut harness = Harness::new(Limits { n_beside_answers, max_rows, max_logits, prefix_cache, ..LIMITS }, n_blocks).with_states(n_slots);
         for ((family, own, n_own), variant, plan, steps) in asks {
@@ -301,7 +301,7 @@ proptest! {
 /// After a request: some steps, then perhaps one of the last sequences is cancelled.
 type After = (usize, Option<u64>);
 
-/// A prompt by what [`prompt`] takes, its variant, its answer, and what comes after it.
+/// A prompt by the arguments of [`prompt`], its variant, its answer, and the steps after it.
 type Asked = ((usize, usize, usize), Variant, Plan, After);
 
 /// Plays a schedule of requests, steps and cancellations.
@@ -348,7 +348,7 @@ proptest! {
         prop_assert_eq!(harness.scheduler.radix.n_available(), n_blocks, "every block can be had again");
     }
 
-    /// A restored state is neither overwritten nor copied by what waits for the next step.
+    /// A restored state is neither overwritten nor copied by the copies that wait for the next step.
     #[test]
     fn prefixes_are_restored_between_steps_and_between_runs(
         runs in prop::collection::vec(prop::collection::vec((any_ask(), any::<bool>()), 1..12), 1..4),
@@ -385,7 +385,7 @@ proptest! {
         harness.drop_cancelled();
         prop_assert!(harness.scheduler.is_idle() && harness.cancelled.is_empty());
         prop_assert_eq!(harness.scheduler.radix.n_available(), n_blocks, "every block can be had again");
-        // Half a prompt that was left behind is not taken for a whole one.
+        // A prompt left half computed is not taken for a whole one.
         for own in 0..6 {
             harness.add(prompt(8, own, 9), Plan::of(3));
         }

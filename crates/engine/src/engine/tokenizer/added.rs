@@ -1,7 +1,7 @@
-//! Added tokens: their occurrences in a text, and which of them count. It normalizes nothing.
+//! Added tokens: their occurrences in a text, and the choice among them. It normalizes nothing.
 //!
-//! Source: `AddedVocabulary::find_matches` of Hugging Face's `tokenizers`, with one difference: a control token counts
-//! only where its name is not data.
+//! Source: `AddedVocabulary::find_matches` of Hugging Face's `tokenizers`, with one difference: a control
+//! token counts only where its name is not data.
 
 use std::ops::Range;
 
@@ -16,23 +16,23 @@ use super::Error;
 pub(super) struct Added {
     pub id: u32,
     pub token: AddedToken,
-    /// Only a template may produce it.
+    /// True if only a template may produce it.
     pub is_control: bool,
 }
 
-/// Where control tokens count.
+/// The parts of a text in which control tokens count.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Control<'b> {
-    /// Everywhere: the text is a template's.
+    /// All: the text is a template's.
     Everywhere,
-    /// Nowhere: the text is data.
+    /// None: the text is data.
     Nowhere,
-    /// Where none of these byte offsets, in ascending order, lies within the name.
+    /// Names without any of these byte offsets, in ascending order, inside them.
     Unbroken(&'b [usize]),
 }
 
 impl Control<'_> {
-    /// Whether a control token counts whose name stands at these bytes.
+    /// Returns true if a control token counts whose name is at these bytes.
     pub fn counts(self, name: &Range<usize>) -> bool {
         match self {
             Self::Everywhere => true,
@@ -44,8 +44,9 @@ impl Control<'_> {
         }
     }
 
-    /// The same for a name that was found in a normalized or merged form of `text[at]`: it has to be spelled there to
-    /// the letter, so that no look-alike in data becomes a control token.
+    /// Returns true if a control token counts whose name was found in a normalized or merged form of
+    /// `text[at]`: `text[at]` must be exactly the name, so that no look-alike in data becomes a control
+    /// token.
     pub fn counts_in(self, text: &str, at: Option<Range<usize>>, name: &str) -> bool {
         if !matches!(self, Self::Unbroken(_)) {
             return self.counts(&(0..0));
@@ -55,10 +56,11 @@ impl Control<'_> {
     }
 }
 
-/// A part of a text: an added token's id, or what is left to the model.
+/// A part of a text: an added token's id, or a range for the model.
 pub(super) type Part = (Option<u32>, Range<usize>);
 
-/// The added tokens of a tokenizer: those that are looked for in the text as it is, and those in the normalized text.
+/// The added tokens of a tokenizer: those that are found in the original text, and those in the normalized
+/// text.
 pub(super) struct AddedTokens {
     pub plain: Matcher,
     pub normalized: Matcher,
@@ -104,11 +106,11 @@ impl Matcher {
         Ok(Self { automaton, tokens, word_before: regex(r"\w$"), word_after: regex(r"^\w") })
     }
 
-    /// Cuts a text at the tokens in it. `counts` says whether a control token counts at these bytes; where it does not,
-    /// a shorter one may.
+    /// Cuts a text at the tokens in it. `counts` returns true if a control token counts at these bytes; where
+    /// it does not, a shorter one may.
     pub fn split(&self, text: &str, counts: impl Fn(&Added, &Range<usize>) -> bool) -> Vec<Part> {
         let mut parts = Vec::new();
-        // Where the next token is looked for, and where the part before it begins.
+        // The position to search from, and the start of the part before the next token.
         let (mut at, mut begin) = (0, 0);
         let mut limit = None;
         while at < text.len() {

@@ -1,6 +1,7 @@
-//! Regular expressions of normalizers and pre-tokenizers as Hugging Face's tokenizers read them. It compiles none.
+//! Regular expressions of normalizers and pre-tokenizers as Hugging Face's tokenizers read them. It compiles
+//! none.
 //!
-//! They are Oniguruma's in the syntax of Ruby, where `^` and `$` stand at each line's beginning and end.
+//! They are Oniguruma's in the syntax of Ruby, where `^` and `$` match at each line's beginning and end.
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -35,13 +36,13 @@ fn changed<T: Serialize + DeserializeOwned>(step: Option<&T>) -> Result<Option<T
     serde_json::from_value(value).map(Some).map_err(failed)
 }
 
-/// Whether an expression was changed.
+/// Returns true if an expression was changed.
 fn anchor(value: &mut Value) -> bool {
     match value {
         Value::Array(items) => items.iter_mut().fold(false, |any, item| anchor(item) | any),
         Value::Object(fields) => fields.iter_mut().fold(false, |any, (key, value)| {
             let Value::String(regex) = value else { return anchor(value) | any };
-            // `[^x]` is no anchor.
+            // `[^x]` has no anchor.
             let has_anchor = key == "Regex" && regex.replace("[^", "").contains(['^', '$']);
             if has_anchor {
                 regex.insert_str(0, "(?m)");

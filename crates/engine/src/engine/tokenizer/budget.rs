@@ -3,7 +3,7 @@
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// Bytes of long texts at a time. A text that is longer has them alone.
+/// Bytes of long texts at a time. A text longer than this is tokenized alone.
 const MOST: usize = 4 << 20;
 
 /// Shorter texts are not counted.

@@ -1,5 +1,5 @@
-//! The pipeline that transformers builds for a tokenizer of a class of its own, whatever `tokenizer.json` says, and the
-//! names of tokens that a class has by default. It reads no vocabulary.
+//! The pipeline that transformers builds for a tokenizer of a class of its own, whatever `tokenizer.json`
+//! has, and the names of tokens that a class has by default. It reads no vocabulary.
 //!
 //! Source: transformers 5.24, `AutoTokenizer.from_pretrained` and the classes' `__init__`.
 
@@ -14,7 +14,7 @@ use super::{Error, pieces};
 /// Kinds of models for which the pipeline in the file is used, although the class is Llama's.
 const AS_IN_FILE: [&str; 2] = ["mistral", "qwen2"];
 
-/// The tokens that a class has where its settings do not name them, by role.
+/// The tokens of a class whose settings do not name them, by role.
 const DEFAULTS: [(&str, &[(&str, &str)]); 3] = [
     ("LlamaTokenizer", &[("unk_token", "<unk>"), ("bos_token", "<s>"), ("eos_token", "</s>")]),
     (
@@ -45,8 +45,8 @@ pub(super) fn defaults(config: &Value) -> &'static [(&'static str, &'static str)
     DEFAULTS.iter().find(|(name, _)| *name == class).map_or(&[], |(_, tokens)| tokens)
 }
 
-/// Replaces the normalizer and pre-tokenizer where the class has its own: Llama's marks the beginning of the text, or
-/// with `legacy` of each part between added tokens.
+/// Replaces the normalizer and pre-tokenizer where the class has its own: Llama's marks the beginning of the
+/// text, or with `legacy` of each part between added tokens.
 ///
 /// `model_type` is that of the model's `config.json`.
 ///

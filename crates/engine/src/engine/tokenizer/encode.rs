@@ -1,6 +1,6 @@
-//! A text as ids: the steps of Hugging Face's pipeline over the whole text, in which control tokens count only where
-//! they are not data. Steps that look at a piece's place in the text (SentencePiece's mark at the beginning, white space
-//! beside an added token) therefore see the place that it has in the whole.
+//! A text as ids: the steps of Hugging Face's pipeline over the whole text, in which control tokens count
+//! only where they are not data. Steps that depend on a piece's position (SentencePiece's mark at the
+//! beginning, white space beside an added token) therefore use its position in the whole text.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use super::{
     added::{Added, Control, Matcher},
 };
 
-/// A text with what the model sees before it.
+/// A text's position in the model's input.
 #[derive(Clone, Copy)]
 enum Place {
     /// It is the whole text.
@@ -25,7 +25,7 @@ enum Place {
     Inside,
 }
 
-/// What stands before a text that another follows; it has one byte and no ids.
+/// A stand-in for the text before a continuation; it has one byte and no ids.
 const BEFORE: &str = "\n";
 
 type Cut = (NormalizedString, Option<Vec<Token>>);
@@ -39,10 +39,10 @@ impl Tokenizer {
         self.encode(text, Control::Nowhere, Place::Beginning)
     }
 
-    /// Ids of data that continue a prompt: nothing is put in front of them that only a text's beginning has.
+    /// Ids of data that continue a prompt, without the marks of a text's beginning.
     ///
     /// # Errors
-    /// As [`Tokenizer::encode_data`].
+    /// Those of [`Tokenizer::encode_data`].
     pub fn encode_continuation(&self, text: &str) -> Result<Vec<u32>, Error> {
         self.encode(text, Control::Nowhere, Place::Inside)
     }
@@ -51,7 +51,7 @@ impl Tokenizer {
     /// (no beginning-of-sequence token is added).
     ///
     /// # Errors
-    /// As [`Tokenizer::encode_data`].
+    /// Those of [`Tokenizer::encode_data`].
     pub fn encode_template(&self, text: &str) -> Result<Vec<u32>, Error> {
         self.encode(text, Control::Everywhere, Place::Beginning)
     }
@@ -61,16 +61,16 @@ impl Tokenizer {
     /// Unit: bytes, ascending.
     ///
     /// # Errors
-    /// As [`Tokenizer::encode_data`].
+    /// Those of [`Tokenizer::encode_data`].
     pub fn encode_rendered(&self, text: &str, breaks: &[usize]) -> Result<Vec<u32>, Error> {
         self.encode(text, Control::Unbroken(breaks), Place::Beginning)
     }
 
-    /// Ids of a whole prompt given as it is: control tokens act, and the beginning-of-sequence token is put
-    /// in front where the model expects one and the text does not start with it.
+    /// Ids of a whole raw prompt: control tokens act, and the beginning-of-sequence token is put in front
+    /// where the model expects one and the text does not start with it.
     ///
     /// # Errors
-    /// As [`Tokenizer::encode_data`].
+    /// Those of [`Tokenizer::encode_data`].
     pub fn encode_raw(&self, text: &str) -> Result<Vec<u32>, Error> {
         let mut ids = self.encode_template(text)?;
         if let Some(bos) = self.bos
@@ -82,11 +82,11 @@ impl Tokenizer {
         Ok(ids)
     }
 
-    /// Ids of a whole prompt in which no control token acts, behind the beginning-of-sequence token where the model
-    /// expects one.
+    /// Ids of a whole prompt in which no control token acts, behind the beginning-of-sequence token where the
+    /// model expects one.
     ///
     /// # Errors
-    /// As [`Tokenizer::encode_data`].
+    /// Those of [`Tokenizer::encode_data`].
     pub fn encode_inert(&self, text: &str) -> Result<Vec<u32>, Error> {
         let bos = self.bos.filter(|_| self.add_bos);
         Ok(bos.into_iter().chain(self.encode_data(text)?).collect())
@@ -107,13 +107,14 @@ impl Tokenizer {
                 self.run(&whole, pieces, control)
             }
         };
-        // A normalizer that is damaged may panic only where it meets some text.
+        // A damaged normalizer may panic only for some texts.
         let ids = panics::caught(encode)
             .ok_or_else(|| Error::Encode("its pipeline panics on this text, so it is damaged".into()))?;
         ids.map_err(|e| Error::Encode(e.to_string()))
     }
 
-    /// The pipeline: added tokens as they are, the normalizer, normalized added tokens, the pre-tokenizer, the model.
+    /// The pipeline: added tokens in the original text, the normalizer, normalized added tokens, the
+    /// pre-tokenizer, the model.
     fn run(
         &self,
         text: &str,
@@ -144,8 +145,8 @@ impl Tokenizer {
         cut(piece, parts.into_iter().map(|(id, at)| (id.map(|id| vec![id]), at)))
     }
 
-    /// The model's tokens of a piece. Where it merges its way to a control token's name in data, these are the tokens
-    /// of its characters: single characters cannot.
+    /// The model's tokens of a piece. Where merges would form a control token's name in data, these are the
+    /// tokens of its characters: single characters cannot.
     fn tokens(
         &self,
         text: &str,
@@ -178,7 +179,7 @@ impl Tokenizer {
     }
 }
 
-/// The parts of a piece, each left to what comes next, or with the ids that it stands for.
+/// The parts of a piece, each left to the next step or with its ids.
 fn cut(
     piece: &NormalizedString,
     parts: impl IntoIterator<Item = (Option<Vec<u32>>, Range<usize>)>,
@@ -193,14 +194,14 @@ fn cut(
     parts.into_iter().filter_map(part).collect()
 }
 
-/// Where in the whole text a range of a piece comes from.
+/// The range of the whole text that a range of a piece comes from.
 fn original(piece: &NormalizedString, at: Range<usize>) -> Option<Range<usize>> {
     let shift = piece.offsets_original().0;
     let range = piece.convert_offsets(Of::Normalized(at))?;
     Some(shift + range.start..shift + range.end)
 }
 
-/// The id that a model gives to what it does not know.
+/// The id that a model gives to unknown text.
 pub(super) fn unknown(pipeline: &tokenizers::Tokenizer) -> Option<u32> {
     // The last character of the last plane for private use is in no vocabulary.
     let text = "\u{10FFFD}";

@@ -1,5 +1,5 @@
-//! A tokenizer from the metadata of a GGUF file: byte-level BPE, or SentencePiece with scores or merges. It parses no
-//! GGUF; the reader of weights fills [`GgufVocab`].
+//! A tokenizer from the metadata of a GGUF file: byte-level BPE, or SentencePiece with scores or merges. It
+//! parses no GGUF; the reader of weights fills [`GgufVocab`].
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use crate::gguf::shown;
 
 use super::{Error, MAX_TOKEN_BYTES, Parts, acts_as_control, added::Added, pieces};
 
-/// The keys `tokenizer.ggml.*` of a GGUF file, as they stand there.
+/// The values of the keys `tokenizer.ggml.*` of a GGUF file, unchanged.
 #[derive(Clone, Debug, Default)]
 pub struct GgufVocab {
     /// `model`: `gpt2`, `llama` or `gemma4`.
     pub model: String,
-    /// `pre`: which pre-tokenizer a `gpt2` model uses; empty when the file does not say.
+    /// `pre`: the pre-tokenizer of a `gpt2` model; empty when the file has no such key.
     pub pre: String,
     pub tokens: Vec<String>,
     /// One score for each token (`llama` only; higher merges first).
@@ -49,14 +49,14 @@ const UNUSED: i32 = 5;
 const BYTE: i32 = 6;
 
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-/// As for Qwen2, with combining marks beside the letters.
+/// Qwen3.5's: Qwen2's with combining marks beside the letters.
 const QWEN35: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 /// Mistral's: words end where an upper-case letter follows a lower-case one.
 const TEKKEN: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-/// o200k's, of gpt-oss: as Tekken's, with contractions in their word and digits in threes.
+/// o200k's, of gpt-oss: Tekken's with contractions in their word and digits in threes.
 const O200K: &str = r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-/// Those of dense Hunyuan models: digits, then Chinese and Japanese, then the rest.
+/// The patterns of dense Hunyuan models: digits, then Chinese and Japanese, then all other text.
 const HUNYUAN: [&str; 3] = [
     r"\p{N}{1,3}",
     "[\u{4e00}-\u{9fa5}\u{3040}-\u{309f}\u{30a0}-\u{30ff}]+",
@@ -138,7 +138,7 @@ impl GgufVocab {
         }
     }
 
-    /// The token as the vocabulary of the tokenizer spells it: converters write user-defined runs of
+    /// The token's spelling in the tokenizer's vocabulary: converters write user-defined runs of
     /// SentencePiece's mark as spaces.
     fn piece(&self, id: usize) -> String {
         let token = &self.tokens[id];
@@ -166,7 +166,7 @@ impl GgufVocab {
     }
 }
 
-/// The merges that the file has.
+/// The merges in the file.
 fn merges(vocab: &GgufVocab) -> Result<Vec<(String, String)>, Error> {
     let pair = |line: &String| {
         let pair = line.split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned()));
@@ -198,7 +198,7 @@ fn is_llama3(pre: &str) -> bool {
     matches!(pre, "llama-bpe" | "llama3" | "llama-v3")
 }
 
-/// The pre-tokenizer and normalizer that the models of this name have in their `tokenizer.json`.
+/// The pre-tokenizer and normalizer in the `tokenizer.json` of models with this name.
 fn pre_tokenizer(name: &str) -> Result<(PreTokenizerWrapper, Option<NormalizerWrapper>), Error> {
     let splits = |patterns: &[&str]| -> Result<PreTokenizerWrapper, Error> {
         let split = |pattern: &&str| {
@@ -294,7 +294,7 @@ mod tests {
         splits.into_iter().map(|(_, (start, end), _)| text[start..end].to_owned()).collect()
     }
 
-    /// As the patterns of their `tokenizer.json` cut it.
+    /// Expected pieces are those of the patterns in their `tokenizer.json`.
     #[test]
     fn each_family_cuts_a_text_its_own_way() {
         let text = "It's myHouse: 12345 \u{6771}\u{4eac}tower/#x";

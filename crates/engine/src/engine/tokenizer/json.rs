@@ -9,20 +9,20 @@ use super::{
     Error, MAX_IDS, Parts, acts_as_control, added::Added, anchors, class, is_bracketed, normalizer, pieces,
 };
 
-/// What tokens are named for, as chat templates read them.
+/// The roles of tokens that chat templates read.
 ///
 /// Source: `SPECIAL_TOKENS_ATTRIBUTES` of transformers 5.24.
 const ROLES: [&str; 7] =
     ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 
-/// How the vocabulary's pieces stand for bytes.
+/// The encoding of bytes in the vocabulary's pieces.
 #[derive(Clone, Copy, PartialEq)]
 enum PieceKind {
     ByteLevel,
     SentencePiece,
 }
 
-/// The texts of a model's folder that say what its tokenizer is.
+/// The texts of a model's folder that define its tokenizer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Files<'f> {
     /// `tokenizer.json`.
@@ -105,20 +105,21 @@ fn token_bytes(pipeline: &Tokenizer, kind: PieceKind, added: &[Added]) -> Result
     Ok(bytes)
 }
 
-/// The texts of the tokens that have a role, as the settings name them.
+/// The texts of the tokens that have a role, by the settings.
 fn roles(config: &Value) -> BTreeMap<String, String> {
     let default = class::defaults(config).iter();
     let mut roles: BTreeMap<String, String> =
         default.map(|(role, name)| ((*role).to_owned(), (*name).to_owned())).collect();
     for role in ROLES {
-        // `null` takes a default away.
+        // `null` removes a default.
         match config.get(role) {
             Some(Value::Null) => drop(roles.remove(role)),
             Some(token) => roles.extend(name_of(token).map(|name| (role.to_owned(), name.to_owned()))),
             None => {}
         }
     }
-    // Further names, such as `image_token`: by their key or in a map of `extra_special_tokens`. A list names none.
+    // Further names, such as `image_token`: by their key or in a map of `extra_special_tokens`. A list names
+    // none.
     let further = |(role, _): &(&String, _)| role.ends_with("_token") && !ROLES.contains(&role.as_str());
     let keys = config.as_object().into_iter().flatten().filter(further);
     for (role, token) in keys.chain(config["extra_special_tokens"].as_object().into_iter().flatten()) {
@@ -128,8 +129,8 @@ fn roles(config: &Value) -> BTreeMap<String, String> {
     roles
 }
 
-/// Adds what the settings say of added tokens, which goes before what `tokenizer.json` says: those in
-/// `added_tokens_decoder`, by id, then tokens of the vocabulary that have a role and are none yet.
+/// Adds the added tokens of the settings, which override `tokenizer.json`: those in `added_tokens_decoder`,
+/// by id, then tokens of the vocabulary that have a role and are not yet added.
 fn add_tokens(
     pipeline: &mut Tokenizer,
     config: &Value,
@@ -166,8 +167,8 @@ fn added_token(token: &Value, roles: &BTreeMap<String, String>) -> Option<AddedT
     })
 }
 
-/// The names that either file lists as special, which no setting makes plain again. One that has only a role is not
-/// among them: it may be an ordinary piece (`"pad_token": "!"`).
+/// The names that either file lists as special, which no setting makes plain again. A token that has only a
+/// role is not among them: it may be an ordinary piece (`"pad_token": "!"`).
 fn special_names(pipeline: &Tokenizer, config: &Value) -> HashSet<String> {
     let in_file = pipeline.get_added_tokens_decoder().into_values();
     let in_file = in_file.filter(|token| token.special).map(|token| token.content);

@@ -1,5 +1,5 @@
-//! Checks the normalizers and pre-tokenizers of a `tokenizer.json`: only those that terminate and enlarge a text
-//! little are accepted. They are checked before the tokenizer is built, which can itself exhaust memory.
+//! Checks the normalizers and pre-tokenizers of a `tokenizer.json`: only those that terminate and enlarge a
+//! text little are accepted. They are checked before the tokenizer is built, which can itself exhaust memory.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use regex::Regex;
@@ -8,17 +8,18 @@ use serde_json::Value;
 
 use super::Error;
 
-/// The longest text that is put in front or in a place. Unit: bytes. SentencePiece's mark has three.
+/// The longest text that a step prepends or substitutes. Unit: bytes. SentencePiece's mark has three.
 const MAX_CONTENT_BYTES: usize = 64;
 
 /// The longest text that one character becomes. Unit: bytes. Unicode's own have 33.
 const MAX_MAPPED_BYTES: usize = 256;
 
-/// How many times as long all steps together may make a text, and how many steps there may be.
+/// The largest growth of a text's length over all steps together, as a factor, and the largest number of
+/// steps.
 const MAX_GROWTH: f64 = 1000.0;
 const MAX_STEPS: usize = 100;
 
-/// The parts of the file that work on texts; the rest is skipped.
+/// The parts of the file that work on texts; all others are skipped.
 #[derive(Deserialize)]
 struct Parts {
     #[serde(default)]
@@ -30,7 +31,7 @@ struct Parts {
 /// Rejects steps that would not terminate, or enlarge a text without bound.
 ///
 /// # Errors
-/// [`Error::Json`] names it.
+/// [`Error::Json`] names the step.
 pub fn check(json: &[u8]) -> Result<(), Error> {
     let parts: Parts = serde_json::from_slice(json).map_err(|e| Error::Json(e.to_string()))?;
     let (mut growth, mut n_steps) = (1.0, 0);
@@ -53,8 +54,8 @@ fn bad(reason: &str) -> Error {
     Error::Json(format!("{reason}, which no real tokenizer does"))
 }
 
-/// Visits a step and those within it; `grown` is called with the most that each can multiply a text's length by. (What
-/// Unicode composes, decomposes or folds grows once, and not again.)
+/// Visits a step and those within it; `grown` is called with the largest factor by which each can multiply a
+/// text's length. (Unicode composition, decomposition and case folding grow a text once, and not again.)
 fn walk(part: &Value, grown: &mut impl FnMut(f64)) -> Result<(), Error> {
     for list in ["normalizers", "pretokenizers"] {
         for inner in part[list].as_array().into_iter().flatten() {
@@ -80,11 +81,11 @@ fn walk(part: &Value, grown: &mut impl FnMut(f64)) -> Result<(), Error> {
     Ok(())
 }
 
-/// The bytes that a pattern matches at least; `None` without one.
+/// The fewest bytes that a pattern matches; `None` without one.
 fn shortest(kind: &str, pattern: &Value) -> Result<Option<usize>, Error> {
     let (text, least, is_empty) = match (pattern["String"].as_str(), pattern["Regex"].as_str()) {
         (Some(text), _) => (text, text.len(), text.is_empty()),
-        // One that this reader does not know (it looks ahead or back) splits, and is not asked here.
+        // A pattern outside this reader's syntax (lookaround) splits, and is not checked here.
         (_, Some(regex)) => (regex, 1, Regex::new(regex).is_ok_and(|regex| regex.is_match(""))),
         _ => return Ok(None),
     };
@@ -94,8 +95,8 @@ fn shortest(kind: &str, pattern: &Value) -> Result<Option<usize>, Error> {
     Ok(Some(least))
 }
 
-/// Checks a compiled map of characters: four bytes with the size of a trie, the trie, and the texts that characters
-/// become, each of which ends with a zero. The length of the longest of these.
+/// Checks a compiled map of characters: four bytes with the size of a trie, the trie, and the texts that
+/// characters become, each of which ends with a zero. The length of the longest of these.
 ///
 /// Source: SentencePiece, `normalizer.cc`, `DecodePrecompiledCharsMap`.
 fn check_charsmap(map: &str) -> Result<usize, Error> {
@@ -103,7 +104,7 @@ fn check_charsmap(map: &str) -> Result<usize, Error> {
     let bytes = STANDARD.decode(map).map_err(|e| broken(e.to_string()))?;
     let Some((size, rest)) = bytes.split_first_chunk::<4>() else { return Err(broken("it is empty".into())) };
     let size = u32::from_le_bytes(*size) as usize;
-    // At least one unit of the trie, and no part of one.
+    // At least one unit of the trie, and whole units only.
     if size < 4 || !size.is_multiple_of(4) || size > rest.len() {
         return Err(broken(format!("it claims a trie of {size} bytes and holds {}", rest.len())));
     }
@@ -193,7 +194,7 @@ mod tests {
         assert!(refused(&[]).contains("it is empty"));
         let long = [&[4, 0, 0, 0, 0, 0, 0, 0][..], &[b'x'; 1000]].concat();
         assert!(refused(&long).contains("makes 1000 bytes of one character"));
-        // Whatever the trie says, reading a text with it is no panic: here it sends every character out of itself.
+        // No content of the trie makes reading a text panic: here it sends every character out of bounds.
         let trie = "BAAAAP////8AAAAA";
         let json = with(&json!({ "type": "Precompiled", "precompiled_charsmap": trie }));
         if let Ok(tokenizer) = Tokenizer::from_json(&json, None, None) {

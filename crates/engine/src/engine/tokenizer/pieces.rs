@@ -24,7 +24,7 @@ pub(super) fn byte_level_alphabet() -> HashMap<char, u8> {
     alphabet
 }
 
-/// The bytes of a byte-level piece; a piece with a character outside the alphabet is taken as it is.
+/// The bytes of a byte-level piece; a piece with a character outside the alphabet stands for itself.
 pub(super) fn byte_level_bytes(piece: &str, alphabet: &HashMap<char, u8>) -> Box<[u8]> {
     let bytes: Option<Box<[u8]>> = piece.chars().map(|c| alphabet.get(&c).copied()).collect();
     bytes.unwrap_or_else(|| piece.as_bytes().into())

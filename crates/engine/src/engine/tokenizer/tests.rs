@@ -1,6 +1,6 @@
 //! Tokenizations against Hugging Face's (tests/golden), control tokens in data, bytes of every token. Models
-//! are read from `$TRIBUNAL_HOME`, tokenizer.json files from `$TRIBUNAL_TOKENIZERS`; what is not there is
-//! named and not checked.
+//! are read from `$TRIBUNAL_HOME`, tokenizer.json files from `$TRIBUNAL_TOKENIZERS`; missing ones are named
+//! and not checked.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -105,7 +105,7 @@ pub(crate) fn model_vocab(card: &str) -> Option<GgufVocab> {
     })
 }
 
-/// Says that something did not run; with `TRIBUNAL_REQUIRE`, as in CI, it fails instead.
+/// Prints that a check did not run; with `TRIBUNAL_REQUIRE`, as in CI, it fails instead.
 pub(crate) fn not_checked(why: &str) {
     assert!(std::env::var_os("TRIBUNAL_REQUIRE").is_none(), "not checked: {why}");
     eprintln!("not checked: {why}");
@@ -183,7 +183,7 @@ fn tokenizer_json_equals_hugging_face() {
     }
 }
 
-/// Beginnings, ends and control tokens as the models' files name them.
+/// Checks beginnings, ends and control tokens against those of the model's files.
 #[track_caller]
 fn check_ends(t: &Tokenizer, name: &str) {
     let starts_with_bos = t.encode_raw("x").unwrap()[0] == t.bos().unwrap_or(u32::MAX);
@@ -230,7 +230,8 @@ fn a_gguf_tokenizer_survives_as_tokenizer_json() {
     }
 }
 
-/// The file that converters make of a `tokenizer.json`: its vocabulary and merges, with the kind of each token.
+/// The file that converters make of a `tokenizer.json`: its vocabulary and merges, with the kind of each
+/// token.
 fn converted(name: &str, model: &str, pre: &str) -> Option<GgufVocab> {
     let dir = std::env::var_os("TRIBUNAL_TOKENIZERS").map(|dir| PathBuf::from(dir).join(name));
     let Some(json) = dir.and_then(|dir| std::fs::read(dir.join("tokenizer.json")).ok()) else {
@@ -351,7 +352,7 @@ fn unknown_kinds_are_refused_by_name() {
     assert!(stop.contains("`<|nope|>`"), "{stop}");
 }
 
-/// What the settings say of added tokens and of the class of a SentencePiece tokenizer.
+/// The settings' added tokens, and the class of a SentencePiece tokenizer.
 #[test]
 fn settings_go_before_tokenizer_json() {
     let json = |decoder: &str| {
@@ -380,12 +381,13 @@ fn settings_go_before_tokenizer_json() {
         serde_json::json!({"tokenizer_class": "LlamaTokenizer", "legacy": legacy,
         "bos_token": "<s>", "pad_token": {"content": "<pad>"}})
     };
-    // `<pad>` has a role, so it is an added token; each part gets a mark from `Prepend` and from `legacy`, otherwise
-    // the first alone.
+    // `<pad>` has a role, so it is an added token; each part gets a mark from `Prepend` and from `legacy`,
+    // otherwise the first alone.
     assert_eq!(encode(class(true), Some("llama")), [4, 0, 4, 6, 1, 5, 4]);
     assert_eq!(encode(class(false), Some("llama")), [4, 0, 2, 6, 5, 4]);
     assert_eq!(encode(class(false), Some("mistral"))[..4], [4, 0, 4, 6]);
-    // A flag of `added_tokens_decoder` counts, and a token with a role is control only if its name looks like one.
+    // A flag of `added_tokens_decoder` counts, and a token with a role is control only if its name looks like
+    // one.
     let strips = serde_json::json!({"tokenizer_class": "LlamaTokenizer", "legacy": false, "pad_token": "!",
         "added_tokens_decoder": {"0": {"content": "<s>", "special": true, "rstrip": true, "normalized": false}}});
     let config = strips.to_string();
@@ -396,7 +398,7 @@ fn settings_go_before_tokenizer_json() {
     assert_eq!(tokenizer.roles()["pad_token"], "!");
     assert_eq!(tokenizer.roles()["eos_token"], "</s>");
     assert_eq!(tokenizer.encode_data("b<s>!").unwrap(), tokenizer.encode_rendered("b<s>!", &[2]).unwrap());
-    // As `special_tokens_map` of transformers 5.24, which templates read.
+    // The `special_tokens_map` of transformers 5.24, which templates read.
     for (extra, image) in [
         (serde_json::json!({"image_token": "b", "boi": "!"}), "b!"),
         (serde_json::json!({}), ""),

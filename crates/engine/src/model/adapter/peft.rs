@@ -25,11 +25,11 @@ pub const WEIGHTS_FILE: &str = "adapter_model.safetensors";
 /// The most bytes of the tensors, which are read into memory.
 const MAX_WEIGHTS_BYTES: u64 = 64 << 30;
 
-/// More layers than any decoder has: refused before room is made for them.
+/// The most layers, above those of any decoder: checked before memory is allocated for them.
 const MAX_LAYERS: usize = 1 << 10;
 const MAX_RANK: usize = 1 << 12;
 
-/// Settings that say how an adapter came about, or that are read here; no other may be on.
+/// Settings that only describe an adapter's training, or that are read here; no other may be on.
 const UNDERSTOOD: &[&str] = &[
     "auto_mapping",
     "base_model_name_or_path",
@@ -54,16 +54,16 @@ const UNDERSTOOD: &[&str] = &[
     "use_rslora",
 ];
 
-/// Ways to start training that leave the base as it is; others take something out of it.
+/// Initialisations of training that leave the base model unchanged; others modify it.
 const STARTS: &[&str] = &["gaussian", "eva", "orthogonal"];
 
-/// Whether a folder looks like an adapter.
+/// Returns true if a folder looks like an adapter.
 #[must_use]
 pub fn is_adapter(dir: &Path) -> bool {
     dir.join(CONFIG_FILE).is_file()
 }
 
-/// Where an error is.
+/// The file of an error.
 struct At<'a>(&'a Path);
 
 impl At<'_> {
@@ -94,7 +94,7 @@ pub(super) fn read(dir: &Path) -> Result<Adapter, Error> {
     Ok(Adapter { config, layers })
 }
 
-/// The settings, once none of them is beyond us.
+/// The settings, all of which must be supported.
 fn settings(at: &At<'_>, json: &Value) -> Result<AdapterConfig, Error> {
     let kind = json.get("peft_type").and_then(Value::as_str).unwrap_or("");
     if kind != "LORA" {
@@ -127,7 +127,7 @@ fn settings(at: &At<'_>, json: &Value) -> Result<AdapterConfig, Error> {
     })
 }
 
-/// Names the first setting that would change what the adapter computes, and that we do not follow.
+/// Rejects the first setting, by name, that would change the adapter's result and is not supported.
 fn refuse_unsupported(at: &At<'_>, json: &Value) -> Result<(), Error> {
     let hint = "merge the adapter into its base with PEFT's `merge_and_unload` and use the merged model";
     let text = |key: &str| json.get(key).and_then(Value::as_str);
@@ -151,8 +151,8 @@ fn refuse_unsupported(at: &At<'_>, json: &Value) -> Result<(), Error> {
     }
 }
 
-/// Checks that the modules that the settings name are those that have tensors. A pattern in place of a list is PEFT's
-/// to match.
+/// Checks that the modules named by the settings are those that have tensors. A pattern in place of a list is
+/// not checked.
 fn check_targets(at: &At<'_>, targets: &Value, layers: &[AdapterLayer]) -> Result<(), Error> {
     let Value::Array(targets) = targets else {
         if targets.is_null() || targets.is_string() {
@@ -163,7 +163,7 @@ fn check_targets(at: &At<'_>, targets: &Value, layers: &[AdapterLayer]) -> Resul
     };
     // A module, or one in a layer that is named with it: `layers.3.self_attn.q_proj`.
     let module = |target: &Value| target.as_str()?.rsplit('.').next().and_then(Module::named);
-    // A name that no decoder has matches nothing, as it does in PEFT.
+    // A name that no decoder has matches nothing, as in PEFT.
     let named: BTreeSet<Module> = targets.iter().filter_map(module).collect();
     let there: BTreeSet<Module> = layers.iter().flat_map(BTreeMap::keys).copied().collect();
     if named == there {
@@ -175,7 +175,7 @@ fn check_targets(at: &At<'_>, targets: &Value, layers: &[AdapterLayer]) -> Resul
     Err(at.bad(reason, "settings and tensors are of different adapters; copy the adapter's folder again"))
 }
 
-/// One half of a pair as the file has it.
+/// One half of a pair, from the file.
 struct Half {
     shape: [usize; 2],
     values: Vec<f32>,
@@ -237,7 +237,7 @@ fn layers(
     Ok((halves.into_iter().enumerate().map(layer).collect::<Result<_, _>>()?, numbers))
 }
 
-/// The layer and the module of a tensor, and whether it is an A:
+/// The layer and the module of a tensor, with true for an A:
 /// `base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight`.
 fn place(name: &str) -> Option<(usize, Module, bool)> {
     let (before, rest) = name.strip_prefix("base_model.model.")?.split_once("layers.")?;
@@ -246,7 +246,7 @@ fn place(name: &str) -> Option<(usize, Module, bool)> {
         return None;
     }
     let (layer, rest) = rest.split_once('.')?;
-    // `+0` and `00` are no names of layer 0: two tensors would be one layer's.
+    // `+0` and `00` are not names of layer 0: two tensors would be one layer's.
     let layer: usize = layer.parse().ok().filter(|n: &usize| *n < MAX_LAYERS && n.to_string() == layer)?;
     let (module, is_a) = match rest.strip_suffix(".lora_A.weight") {
         Some(module) => (module, true),

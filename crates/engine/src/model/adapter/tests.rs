@@ -93,7 +93,7 @@ fn what_would_change_a_score_and_is_not_followed_is_refused_by_name() {
         let dir = changed(|json| json["target_modules"] = targets);
         assert!(Adapter::read(dir.path()).is_ok());
     }
-    // What only says how it was trained may be anything.
+    // Settings that only describe the training may be anything.
     let dir = changed(|json| json["init_lora_weights"] = json!("gaussian"));
     assert!(Adapter::read(dir.path()).is_ok());
 }
@@ -125,7 +125,7 @@ fn tensors_that_are_no_pairs_of_a_layer_are_refused() {
         "base_model.model.model.layers.0.self_attn.qkv_proj.lora_A.weight",
         "base_model.model.vision_tower.layers.0.self_attn.q_proj.lora_A.weight",
         "base_model.model.model.layers.99999999999.self_attn.q_proj.lora_A.weight",
-        // A second name of a layer that is there.
+        // A second name of an existing layer.
         "base_model.model.model.layers.+0.self_attn.q_proj.lora_A.weight",
         "base_model.model.model.layers.00.self_attn.q_proj.lora_A.weight",
     ] {

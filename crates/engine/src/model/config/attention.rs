@@ -1,5 +1,5 @@
-//! The attention of a model's layers: full or over a sliding window, each kind with heads and a rope of its own. It
-//! computes nothing.
+//! The attention of a model's layers: full or over a sliding window, each kind with heads and a rope of its
+//! own. It computes nothing.
 
 use super::{Config, Rope, Scaling};
 use crate::model::Error;
@@ -23,11 +23,11 @@ pub struct Attention {
     pub head_dim: usize,
     pub n_kv_heads: usize,
     pub rope: Rope,
-    /// Values of a head that are rotated, from its first on; all of them but in GLM and Qwen's hybrids.
+    /// Values of a head that are rotated, from its first on; all of them except in GLM and Qwen's hybrids.
     pub rotary_dim: usize,
     /// Keys that a query sees, its own included; `None` for all.
     pub window: Option<usize>,
-    /// The keys' projection gives the values, too, before norm and rotation (full layers of some Gemma 4).
+    /// The keys' projection also gives the values, before norm and rotation (full layers of some Gemma 4).
     pub values_are_keys: bool,
 }
 
@@ -49,12 +49,12 @@ impl Attention {
 pub(super) struct Layers {
     pub full: Attention,
     pub sliding: Option<Attention>,
-    /// For each layer, whether it has a sliding window.
+    /// For each layer, true if it has a sliding window.
     pub slides: Vec<bool>,
 }
 
 impl Config {
-    /// The attention of one kind. Where no layer slides, both are the same.
+    /// The attention of one kind. Where no layer slides, both are equal.
     #[must_use]
     pub fn attention(&self, kind: AttentionKind) -> &Attention {
         match (kind, &self.sliding) {
@@ -63,7 +63,7 @@ impl Config {
         }
     }
 
-    /// Both kinds, or the one that there is.
+    /// Both kinds, or the only one.
     pub fn attentions(&self) -> impl Iterator<Item = &Attention> {
         std::iter::once(&self.full).chain(&self.sliding)
     }
@@ -74,20 +74,20 @@ impl Config {
         if self.slides.get(layer) == Some(&true) { AttentionKind::Sliding } else { AttentionKind::Full }
     }
 
-    /// The attention of a layer. One with Gated DeltaNet in its place has none, whatever this gives.
+    /// The attention of a layer. A layer with Gated DeltaNet instead has none, and the value has no meaning.
     #[must_use]
     pub fn attention_of(&self, layer: usize) -> &Attention {
         self.attention(self.kind_of(layer))
     }
 
-    /// Layers that attend in this way.
+    /// Number of layers with this kind of attention.
     #[must_use]
     pub fn n_layers_of(&self, kind: AttentionKind) -> usize {
         let attends = |&layer: &usize| self.delta_net_of(layer).is_none() && self.kind_of(layer) == kind;
         (0..self.n_layers).filter(attends).count()
     }
 
-    /// Whether sliding layers rotate by other angles than the full ones.
+    /// Returns true if sliding layers rotate by other angles than the full ones.
     #[must_use]
     pub fn has_sliding_angles(&self) -> bool {
         let is_other = |sliding: &Attention| {

@@ -1,4 +1,4 @@
-//! Gated DeltaNet instead of attention: how many heads, how wide, and in which layers. It computes nothing.
+//! Gated DeltaNet instead of attention: number and width of its heads, and its layers. It computes nothing.
 
 use super::Config;
 use crate::model::Error;
@@ -11,8 +11,8 @@ const MAX_CONV: usize = 16;
 
 /// Layers whose token mixer keeps a recurrent state instead of keys and values.
 ///
-/// For each value head the state `S` is a matrix `[key_dim, value_dim]`. A token decays it, corrects the value that it
-/// holds for the token's key, and reads it with the token's query:
+/// For each value head the state `S` is a matrix `[key_dim, value_dim]`. A token decays it, corrects the
+/// value stored for the token's key, and reads it with the token's query:
 ///
 /// ```text
 /// S = g S;  S = S + k (beta (v - S^T k))^T;  out = S^T q
@@ -30,9 +30,10 @@ pub struct DeltaNet {
     pub value_dim: usize,
     /// Tokens that the causal convolution of queries, keys and values sees, its own included.
     pub conv: usize,
-    /// For each layer, whether it is one of these.
+    /// For each layer, true if it has Gated DeltaNet.
     pub layers: Vec<bool>,
-    /// Value head `h` takes key head `h mod n_key_heads` (GGUF files of Qwen3.5), not `h / (n_value_heads / n_key_heads)`.
+    /// Value head `h` takes key head `h mod n_key_heads` (GGUF files of Qwen3.5), not
+    /// `h / (n_value_heads / n_key_heads)`.
     pub is_tiled: bool,
 }
 
@@ -92,7 +93,7 @@ impl Config {
     }
 }
 
-/// Rejects sizes that no checkpoint has. Readers have made sure that value heads are a multiple of key heads.
+/// Rejects sizes that no checkpoint has. Readers have checked that value heads are a multiple of key heads.
 pub(super) fn check(path: &str, config: &Config) -> Result<(), Error> {
     let Some(delta) = &config.delta_net else { return Ok(()) };
     let bad = |key: &str, reason: String| Err(Error::Config { path: path.into(), key: key.into(), reason });

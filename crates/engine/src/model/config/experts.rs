@@ -1,10 +1,9 @@
-//! The experts of a model's feed-forward layers: how many, how wide, and how a router chooses among them. It computes
-//! nothing.
+//! The experts of a model's feed-forward layers: their number, width and routing. It computes nothing.
 
 use super::Config;
 use crate::model::Error;
 
-/// The most experts of a layer: refused before anything is made for each of them.
+/// The most experts of a layer: checked before memory is allocated for them.
 pub const MAX_EXPERTS: usize = 1 << 12;
 
 /// Outputs that a backend keeps together; a matrix of an expert has a multiple of them.
@@ -15,7 +14,7 @@ const UNIT: usize = 16;
 /// Source: Shazeer et al. (2017), Outrageously Large Neural Networks, equation 1; with gated experts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experts {
-    /// Those that a router chooses from.
+    /// Number of experts for the router to choose from.
     pub n: usize,
     /// Columns between the two products of an expert.
     pub width: usize,
@@ -23,26 +22,26 @@ pub struct Experts {
     pub shared: Option<SharedExpert>,
     /// Gate, up and down of each expert have biases (gpt-oss).
     pub biases: bool,
-    /// The experts stand beside a dense half, each of the two with norms of its own (Gemma 4).
+    /// The experts are beside a dense half, each of the two with norms of its own (Gemma 4).
     pub beside_dense: bool,
-    /// For each layer, whether it has experts.
+    /// For each layer, true if it has experts.
     pub layers: Vec<bool>,
 }
 
-/// An expert that every row takes beside those that are chosen; several are one of their summed width.
+/// An expert that every row takes beside the chosen ones; several are one of their summed width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedExpert {
     pub width: usize,
-    /// Its output is multiplied by the sigmoid of one more logit.
+    /// True if its output is multiplied by the sigmoid of one more logit.
     pub is_gated: bool,
 }
 
-/// Which experts a row takes, and with what weights.
+/// The choice of a row's experts, and their weights.
 ///
-/// Logits become scores by [`Routing::scoring`]. Of `n_groups` groups of neighbouring experts, the `top_groups` with
-/// the largest sums of their two largest scores remain, and of their experts the `top_k` with the largest scores; of
-/// equal ones the lower numbers. With a correction bias the choice is made by score plus bias; weights are the scores
-/// alone.
+/// Logits become scores by [`Routing::scoring`]. Of `n_groups` groups of neighbouring experts, the
+/// `top_groups` with the largest sums of their two largest scores remain, and of their experts the `top_k`
+/// with the largest scores; of equal ones the lower numbers. With a correction bias the choice is made by
+/// score plus bias; weights are the scores alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Routing {
     pub scoring: Scoring,
@@ -66,7 +65,7 @@ pub struct Routing {
     pub expert_factors: bool,
 }
 
-/// How logits become scores.
+/// The function from logits to scores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scoring {
     /// Softmax over all experts.

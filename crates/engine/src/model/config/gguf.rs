@@ -1,4 +1,4 @@
-//! [`Config`] from GGUF metadata; it reads no tensor. A setting that the decoder cannot follow is refused by name.
+//! [`Config`] from GGUF metadata; it reads no tensor. An unsupported setting is rejected by name.
 
 use super::{Activation, Arch, Config, QueryGrowth, Rope, Scaling};
 use crate::{
@@ -14,7 +14,7 @@ mod rope;
 
 pub use crate::gguf::{Metadata, whole};
 
-/// What the metadata leaves to the tensors.
+/// Settings of a model that only its tensors show.
 pub struct Tensors {
     /// Rows of the embedding matrix.
     pub vocab: usize,
@@ -22,7 +22,7 @@ pub struct Tensors {
     pub tied: bool,
     /// Heads of the first layer have norms, and its queries have biases.
     pub has_head_norms: bool,
-    /// Layers that have no projection of values: the keys' gives them, too.
+    /// Layers without a projection of values: the keys' also gives them.
     pub without_values: Vec<usize>,
     pub has_query_bias: bool,
     /// The values of `rope_freqs.weight`, where the model has one.
@@ -32,7 +32,7 @@ pub struct Tensors {
 /// The architecture's name.
 ///
 /// # Errors
-/// [`Error::Architecture`] for one that is not known.
+/// [`Error::Architecture`] for one that is not supported.
 pub fn architecture<'a>(path: &str, metadata: &'a Metadata) -> Result<&'a str, Error> {
     let name =
         metadata.get("general.architecture").and_then(|v| v.to_string().ok()).map_or("", String::as_str);
@@ -62,14 +62,14 @@ fn arch(path: &str, name: &str) -> Result<Arch, Error> {
 /// Reads the decoder's settings from a GGUF file's metadata.
 ///
 /// # Errors
-/// Names the key that is missing, has an unexpected value or is not known; `path` is for the message.
+/// Names the key that is missing, has an unexpected value or is unknown; `path` is for the message.
 pub fn from_gguf(path: &str, metadata: &Metadata, tensors: &Tensors) -> Result<Config, Error> {
     let name = architecture(path, metadata)?;
     let arch = arch(path, name)?;
     let read = Reader { path, metadata, prefix: name };
     read.check_keys()?;
     let (hidden, n_heads) = (read.size("embedding_length")?, read.size("attention.head_count")?);
-    // Those that predict further tokens are counted among the others.
+    // Layers that predict further tokens are counted among the others.
     let n_blocks = read.size("block_count")?.saturating_sub(read.n_predicting()?);
     let n_layers = super::layers(path, "block_count", n_blocks)?;
     let per_head = hidden / n_heads.max(1);
@@ -187,12 +187,13 @@ impl Reader<'_> {
         self.optional(key)?.ok_or_else(|| self.bad(key, "is missing"))
     }
 
-    /// What scores are multiplied by.
+    /// The factor of scores.
     fn attention_scale(&self, arch: Arch, n_layers: usize, widths: (usize, usize)) -> Result<f32, Error> {
         if arch == Arch::Gemma4 {
             return Ok(1.0);
         }
-        // Gemma 2 and 3 27B scale by the width per head, all others by the head's width; GGUF does not say which.
+        // Gemma 2 and 3 27B scale by the width per head, all others by the head's width; GGUF has no key for
+        // it.
         let is_27b = matches!((arch, n_layers), (Arch::Gemma2, 46) | (Arch::Gemma3, 62));
         let scalar = if is_27b { widths.0 } else { widths.1 };
         let scale = self.optional("attention.scale")?.filter(|scale| *scale != 0.0);
@@ -213,7 +214,8 @@ impl Reader<'_> {
         Ok(self.optional_size("nextn_predict_layers")?.unwrap_or(0))
     }
 
-    /// How many values of a head are rotated: all, but in GLM and Qwen's hybrids. Heads of values are as wide as those of keys.
+    /// Number of values of a head that are rotated: all, except in GLM and Qwen's hybrids. Heads of values
+    /// are as wide as those of keys.
     fn check_heads(&self, arch: Arch, head_dim: usize) -> Result<usize, Error> {
         let own = ["attention.value_length", "attention.key_length_swa", "attention.value_length_swa"];
         // Sliding layers of Gemma 4 have heads of their own.
@@ -239,7 +241,7 @@ impl Reader<'_> {
         Ok(head_dim)
     }
 
-    /// How many keys a sliding layer sees, and which layers slide.
+    /// Number of keys that a sliding layer sees, and the layers that slide.
     fn windows(
         &self,
         arch: Arch,
@@ -247,10 +249,11 @@ impl Reader<'_> {
         context: usize,
     ) -> Result<(Option<usize>, Vec<bool>), Error> {
         let key = "attention.sliding_window";
-        // A window that holds every position is none, but for Gemma's sliding layers, which have a rope of their own.
+        // A window that holds every position is none, except for Gemma's sliding layers, which have a rope of
+        // their own.
         let has_two = matches!(arch, Arch::Gemma3 | Arch::Gemma4);
         let matters = |window: &usize| *window > 0 && (has_two || *window < context);
-        // As llama.cpp has it.
+        // llama.cpp's default.
         let default = (arch == Arch::Gemma2).then_some(4096);
         let given = self.optional_size(key)?;
         if given.unwrap_or(0) == 0 && matches!(arch, Arch::Gemma4 | Arch::GptOss) {
@@ -267,8 +270,8 @@ impl Reader<'_> {
         Ok((Some(window), self.sliding(arch, n_layers)?))
     }
 
-    /// Which layers slide: every one of Mistral, every other of Gemma 2 and gpt-oss, all but each sixth of Gemma 3, unless
-    /// the file says otherwise. Gemma 4's says it.
+    /// The layers that slide: every one of Mistral, every other of Gemma 2 and gpt-oss, all but each sixth of
+    /// Gemma 3, unless the file lists them. Gemma 4's files do.
     fn sliding(&self, arch: Arch, n_layers: usize) -> Result<Vec<bool>, Error> {
         let key = "attention.sliding_window_pattern";
         let period = match self.value(key) {
@@ -282,7 +285,8 @@ impl Reader<'_> {
         Ok((1..=n_layers).map(|layer| period == 0 || !layer.is_multiple_of(period)).collect())
     }
 
-    /// A list of true or false for each layer; layers that predict further tokens may be listed behind the others.
+    /// A list of true or false for each layer; layers that predict further tokens may be listed after the
+    /// others.
     fn switches(&self, key: &str, n_layers: usize) -> Result<Option<Vec<bool>>, Error> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let with_predicting = n_layers.saturating_add(self.n_predicting()?);
@@ -299,7 +303,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What embeddings are multiplied by; `own` is what the architecture says.
+    /// The factor of embeddings; `own` is the architecture's.
     fn embedding_scale(&self, own: Option<f32>) -> Result<Option<f32>, Error> {
         let key = "embedding_scale";
         let Some(scale) = self.optional(key)?.filter(|scale| *scale != 0.0) else { return Ok(own) };
@@ -313,7 +317,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether two settings are the same number.
+/// Returns true if two settings are the same number.
 fn same(a: f64, b: f64) -> bool {
     a.total_cmp(&b).is_eq()
 }

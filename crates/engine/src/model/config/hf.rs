@@ -1,5 +1,5 @@
-//! [`Config`] from a Hugging Face `config.json`; it reads no other file. Missing keys have the defaults of the model's
-//! class in `transformers`; every setting is obeyed or refused by name.
+//! [`Config`] from a Hugging Face `config.json`; it reads no other file. Missing keys have the defaults of
+//! the model's class in `transformers`; every unsupported setting is rejected by name.
 
 mod attention;
 mod classes;
@@ -24,12 +24,12 @@ use settings::{Settings, shown};
 /// Reads a `config.json`.
 ///
 /// # Errors
-/// Names the key that has an unexpected value, is not known or is not supported; `path` is for the message.
+/// Names the key that has an unexpected value, is unknown or is not supported; `path` is for the message.
 pub fn from_json(path: &str, json: &Value) -> Result<Config, Error> {
     Ok(read(path, json)?.config)
 }
 
-/// The configuration of a file, and which of its sizes are defaults.
+/// The configuration of a file, with the sizes that are defaults.
 pub struct FileConfig {
     pub config: Config,
     /// The class whose defaults apply.
@@ -51,10 +51,10 @@ const SIZES: [&str; 7] = [
     "head_dim",
 ];
 
-/// As [`from_json`], with what is needed to compare the sizes with the tensors'.
+/// [`from_json`] with the data needed to compare the sizes with the tensors'.
 ///
 /// # Errors
-/// As [`from_json`].
+/// Those of [`from_json`].
 pub fn read(path: &str, json: &Value) -> Result<FileConfig, Error> {
     let file = File::of(path, json)?;
     let (s, arch) = (file.settings, file.arch);
@@ -116,7 +116,7 @@ pub fn read(path: &str, json: &Value) -> Result<FileConfig, Error> {
 
 /// A file, and the settings of the decoder in it.
 struct File<'a> {
-    /// The whole file: the settings themselves, or what has them under `text_config`.
+    /// The whole file: the settings themselves, or the object that has them under `text_config`.
     outside: &'a Map<String, Value>,
     wrapper: Option<&'static Wrapper>,
     settings: Settings<'a>,
@@ -145,7 +145,7 @@ impl<'a> File<'a> {
         let model_type = |object: &'a Map<String, Value>| object.get("model_type").and_then(Value::as_str);
         let outer_type = model_type(outside).unwrap_or("");
         if outer_type.ends_with("_assistant") {
-            // It drafts tokens for another model, whose keys and values it reads.
+            // A model that drafts tokens for another model, whose keys and values it reads.
             return Err(Error::Architecture { path: path.into(), arch: outer_type.into() });
         }
         let wrapper = Wrapper::of(outer_type).filter(|_| text.is_some());
@@ -193,7 +193,8 @@ impl<'a> File<'a> {
         }
     }
 
-    /// Whether the output matrix is the embedding matrix. A multimodal class has a key and a default of its own.
+    /// Returns true if the output matrix is the embedding matrix. A multimodal class has a key and a default
+    /// of its own.
     fn tied(&self) -> Result<bool, Error> {
         let key = "tie_word_embeddings";
         match (self.settings.prefix, self.outside.get(key).filter(|value| !value.is_null())) {
@@ -238,7 +239,7 @@ fn activation(s: &Settings<'_>, arch: Arch) -> Result<Activation, Error> {
     let named = |key| match s.text(key)? {
         None => Ok(None),
         Some("silu" | "swish") => Ok(Some(Activation::Silu)),
-        // The names of one formula.
+        // Names of one formula.
         Some("gelu_pytorch_tanh" | "gelu_new" | "gelu_fast") => Ok(Some(Activation::GeluTanh)),
         Some(other) => Err(
             s.bad(key, format!("is `{other}`, which is not supported; `silu` and `gelu_pytorch_tanh` are"))
@@ -262,7 +263,7 @@ fn activation(s: &Settings<'_>, arch: Arch) -> Result<Activation, Error> {
 /// The token ids of `eos_token_id`: one, or a list.
 ///
 /// # Errors
-/// Names what is not an id.
+/// Names the value that is not an id.
 pub fn stop_ids(path: &str, value: Option<&Value>) -> Result<Vec<u32>, Error> {
     let id = |value: &Value| {
         let id = value.as_u64().and_then(|id| u32::try_from(id).ok());

@@ -51,8 +51,8 @@ pub fn logistic_mul(isa: Isa, gate: &mut [f32], up: &[f32]) {
     on_isa!(isa, logistic<>(gate: &mut [f32], up: &[f32]));
 }
 
-/// A nonlinearity. A type, not a closure: only what is inlined into a function that enables the instructions
-/// may use them, and calls through `Fn` are not.
+/// A nonlinearity. A type, not a closure: only code inlined into a function that enables the instructions may
+/// use them, and calls through `Fn` are not inlined.
 trait Nonlinearity {
     fn apply<L: Lanes>(x: L) -> L;
 }
@@ -96,7 +96,7 @@ fn logistic<L: Lanes>(gate: &mut [f32], up: &[f32]) {
     by_lanes::<L, Logistic>(gate, up);
 }
 
-/// The smaller of `x` and `limit`; what is not a number stays so.
+/// The smaller of `x` and `limit`; NaN stays NaN.
 #[inline(always)]
 fn at_most<L: Lanes>(x: L, limit: f32) -> L {
     let zero = L::splat(0.0);

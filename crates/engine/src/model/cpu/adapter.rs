@@ -1,5 +1,5 @@
-//! LoRA adapters on a CPU: two narrow f32 products for the rows that have one. The kernels are those of f32 weights,
-//! whose bits depend neither on the instruction set nor on the other rows.
+//! LoRA adapters on a CPU: two narrow f32 products for the rows that have one. The kernels are those of f32
+//! weights, whose bits depend neither on the instruction set nor on the other rows.
 
 use super::{Coding, Format, Input, Isa, Job, Packed, add_multiply, gemm};
 use crate::model::{Error, backend::Added, step::Adapted};
@@ -19,7 +19,7 @@ struct Pair {
     scale: f32,
 }
 
-/// The rows of a step's products, and what their adapters add to.
+/// The rows of a step's products, and the outputs that their adapters add to.
 pub(super) struct Sums<'a> {
     /// The inputs.
     ///

@@ -10,7 +10,7 @@ pub(super) fn read<T>(at: *const T) {
         _mm_prefetch::<_MM_HINT_T0>(at.cast());
     };
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: as above.
+    // SAFETY: a hint, whatever the address.
     unsafe {
         std::arch::asm!("prfm pldl1keep, [{}]", in(reg) at, options(readonly, nostack, preserves_flags));
     };
@@ -28,7 +28,7 @@ pub(super) fn write<T>(at: *const T) {
         _mm_prefetch::<_MM_HINT_ET0>(at.cast());
     };
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: as above.
+    // SAFETY: a hint, whatever the address.
     unsafe {
         std::arch::asm!("prfm pstl1keep, [{}]", in(reg) at, options(readonly, nostack, preserves_flags));
     };

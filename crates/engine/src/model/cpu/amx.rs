@@ -1,10 +1,10 @@
-//! The AMX instruction set: products of quantised weights with full tiles of sixteen rows, by the processor's own
-//! tiles. All other kernels are those of AVX-512.
+//! The AMX instruction set: products of quantised weights with full tiles of sixteen rows, by the processor's
+//! own tiles. All other kernels are those of AVX-512.
 //!
-//! The codes of two panels are unpacked once for all rows. Then the processor multiplies a block of them with sixteen
-//! rows at a time, and stores 32-bit integers, while AVX-512 scales those of the previous group of blocks, so that
-//! both units are busy. The integers are exact and their scales are applied in the order of `portable::int8`, so that
-//! the sums have the bits of any instruction set.
+//! The codes of two panels are unpacked once for all rows. Then the processor multiplies a block of them with
+//! sixteen rows at a time, and stores 32-bit integers, while AVX-512 scales those of the previous group of
+//! blocks, so that both units are busy. The integers are exact and their scales are applied in the order of
+//! `portable::int8`, so that the sums have the bits of any instruction set.
 
 mod tile;
 
@@ -45,11 +45,12 @@ pub(super) struct Buffers {
     codes: Vec<Line>,
     /// `[blocks][panels][factors]`
     factors: Vec<Line>,
-    /// `[2][blocks of a group][panels][parts][16]`: the integers of the group of blocks at hand, and of the next.
+    /// `[2][blocks of a group][panels][parts][16]`: the integers of the current group of blocks, and of the
+    /// next.
     integers: Vec<Line>,
 }
 
-/// Unpacked panels, in a thread whose tiles are ready for them.
+/// Unpacked panels, in a thread whose tiles are configured for them.
 pub(super) struct Weights<'a> {
     scales: layout::Scales,
     n_panels: usize,
@@ -59,14 +60,14 @@ pub(super) struct Weights<'a> {
 }
 
 impl<'a> Weights<'a> {
-    /// One or two panels, all of their `k`.
+    /// One or two panels, over their whole `k`.
     ///
     /// # Safety
     /// The machine has the instructions of the AMX instruction set.
     pub(super) unsafe fn unpack(panels: &[Panel], buffers: &'a mut Buffers) -> Self {
         assert!((1..=PAIR).contains(&panels.len()), "one or two panels");
-        // SAFETY: the machine has AMX and AVX-512, as this function requires; the arm's codes and scales are those of
-        // the panels' format.
+        // SAFETY: the machine has AMX and AVX-512, as this function requires; the arm's codes and scales are
+        // those of the panels' format.
         let shape = unsafe {
             match panels[0].format {
                 Format::Q8_0 => unpack::<Eight, Plain<7>>(panels, buffers),
@@ -85,21 +86,21 @@ impl<'a> Weights<'a> {
                 format => unreachable!("{format:?} is multiplied as floats"),
             }
         };
-        // SAFETY: the machine has AMX. No other tiles are in use on this thread: a task has one `Weights` at a time,
-        // and starts no other task while it has it.
+        // SAFETY: the machine has AMX. No other tiles are in use on this thread: a task has one `Weights` at
+        // a time, and starts no other task while it has it.
         let configured = unsafe { Configured::new(shape) };
         let (_, scales) = panels[0].format.quantized().expect("floats have no codes");
         Self { scales, n_panels: panels.len(), blocks: panels[0].k / BLOCK, buffers, configured }
     }
 
-    /// A full tile; `sums` (the rows of the first panel, then of the second) go on from what they hold.
+    /// Multiplies a full tile and adds to `sums` (the rows of the first panel, then of the second).
     pub(super) fn add(&mut self, tile: &Int8Tile, sums: &mut [Lanes]) {
         assert_eq!(tile.height, ROWS, "a full tile");
         assert_eq!(tile.values.len(), self.blocks * ROWS, "the same k");
         assert_eq!(sums.len(), self.n_panels * ROWS, "one row of sums for each row of the tile");
-        // SAFETY: unpacked weights exist only on machines with these instructions; the tile and the sums have the
-        // asserted lengths, and `unpack` made the buffers long enough for the blocks of these panels. All are
-        // borrowed for the whole call.
+        // SAFETY: unpacked weights exist only on machines with these instructions; the tile and the sums have
+        // the asserted lengths, and `unpack` made the buffers long enough for the blocks of these panels. All
+        // are borrowed for the whole call.
         unsafe {
             match (self.scales, self.n_panels) {
                 (layout::Scales::Plain, 1) => self.product::<Plain<0>, 1>(tile, sums),
@@ -128,7 +129,8 @@ impl<'a> Weights<'a> {
         let integers = self.buffers.integers[..2 * group].as_mut_ptr();
         let (codes, factors) = (self.buffers.codes.as_ptr(), self.buffers.factors.as_ptr());
         let blocks = self.blocks;
-        // SAFETY: block `b` is in the tile and in the codes, and the integers have room for a group in each half.
+        // SAFETY: block `b` is in the tile and in the codes, and the integers have room for a group in each
+        // half.
         let multiply = |b: usize| unsafe {
             let out = integers.add(b / n % 2 * group + b % n * (group / n));
             let (x, codes) = (tile.values.as_ptr().add(b * ROWS), codes.add(b * N * CODES));
@@ -137,9 +139,11 @@ impl<'a> Weights<'a> {
         (0..n.min(blocks)).for_each(multiply);
         for first in (0..blocks).step_by(n) {
             let at = Group::<K, N> {
-                // SAFETY: as above.
+                // SAFETY: the integers have room for a group in each half, of which `first / n % 2` selects
+                // one.
                 integers: unsafe { integers.add(first / n % 2 * group) },
-                // SAFETY: `first` is below the number of blocks, and there are `N` panels' factors for each block.
+                // SAFETY: `first` is below the number of blocks, and there are `N` panels' factors for each
+                // block.
                 factors: unsafe { factors.add(first * N * K::FACTORS) },
                 scales: &tile.scales[first * ROWS..],
                 scaled: &tile.sums[first * ROWS..],
@@ -150,8 +154,8 @@ impl<'a> Weights<'a> {
                     multiply(first + n + i);
                 }
                 let rows = i * ROWS / n..(i + 1) * ROWS / n;
-                // SAFETY: blocks `first..first + B` have factors, integers and scales in the slices of the group, and
-                // the tile and the sums sixteen rows.
+                // SAFETY: blocks `first..first + B` have factors, integers and scales in the slices of the
+                // group, and the tile and the sums sixteen rows.
                 unsafe {
                     match (blocks - first).min(n) {
                         1 => at.rows::<1>(rows, sums),
@@ -199,7 +203,7 @@ unsafe fn unpack<C: Codes, K: Kind>(panels: &[Panel], buffers: &mut Buffers) -> 
     K::SHAPE
 }
 
-/// What the tiles made of some blocks, and what it is multiplied with.
+/// Integers of some blocks from the tiles, with their factors.
 struct Group<'a, K, const N: usize> {
     integers: *const Line,
     factors: *const Line,
@@ -212,15 +216,15 @@ impl<K: Kind, const N: usize> Group<'_, K, N> {
     /// Adds `B` blocks to the sums of some rows, one after the other.
     ///
     /// # Safety
-    /// The machine has AVX-512 F; the group has at least `B` blocks, the rows are below 16 and `sums` has sixteen rows a
-    /// panel.
+    /// The machine has AVX-512 F; the group has at least `B` blocks, the rows are below 16 and `sums` has
+    /// sixteen rows a panel.
     #[inline]
     #[target_feature(enable = "avx512f")]
     unsafe fn rows<const B: usize>(&self, rows: Range<usize>, sums: &mut [Lanes]) {
         for p in 0..N {
-            // SAFETY: the group has `B` blocks of factors and integers for each of `N` panels, whole 64-byte lines
-            // that are aligned as `Line`; the rows are below 16, so that `scales`, `scaled` (16 values a block) and
-            // `sums` (16 rows a panel) have them.
+            // SAFETY: the group has `B` blocks of factors and integers for each of `N` panels, whole 64-byte
+            // lines that are aligned as `Line`; the rows are below 16, so that `scales`, `scaled` (16 values
+            // a block) and `sums` (16 rows a panel) have them.
             unsafe {
                 let mut factors = [K::factors_at(self.factors.add(p * K::FACTORS)); B];
                 for (b, factors) in factors.iter_mut().enumerate() {
@@ -244,7 +248,7 @@ impl<K: Kind, const N: usize> Group<'_, K, N> {
 
 /// One kind of scales, as this instruction set applies them.
 trait Kind: Scales {
-    /// How a block of it is multiplied.
+    /// The shape of a block's products.
     const SHAPE: Shape;
     /// Lines of factors for one block of one panel.
     const FACTORS: usize;
@@ -284,12 +288,12 @@ unsafe fn line(at: *const Line, i: usize) -> __m512 {
 }
 
 /// # Safety
-/// As [`line`].
+/// The conditions of [`line`].
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn float(at: *const Line) -> __m512 {
-    // SAFETY: the line is inside its slice; `Line` is aligned to the 64 bytes that the load requires, and any bits
-    // are integers.
+    // SAFETY: the line is inside its slice; `Line` is aligned to the 64 bytes that the load requires, and any
+    // bits are integers.
     let integers: __m512i = unsafe { _mm512_load_si512(at.cast()) };
     _mm512_cvtepi32_ps(integers)
 }
@@ -317,7 +321,7 @@ impl<const SHIFT: u32> Kind for Plain<SHIFT> {
     }
 }
 
-/// Formats with a minimum; [`Super`] and [`Zero`] are of them once their scales are multiplied out.
+/// Formats with a minimum; [`Super`] and [`Zero`] are of this kind once their scales are multiplied out.
 macro_rules! with_minimum {
     ($kind:ty) => {
         impl Kind for $kind {
@@ -363,8 +367,8 @@ impl<const SHIFT: u32> Kind for Sixteen<SHIFT> {
         [block.d, _mm512_cvtepi32_ps(block.first), _mm512_cvtepi32_ps(block.last)]
     }
 
-    /// The products of halves with their integer scales, and the sum of both, are whole numbers below 2^24, which
-    /// floats hold exactly. They go on from zero, so that a product of nothing is no negative zero.
+    /// The products of halves with their integer scales, and the sum of both, are whole numbers below 2^24,
+    /// which floats represent exactly. They start from zero, so that an empty product is not a negative zero.
     #[inline]
     #[target_feature(enable = "avx512f")]
     unsafe fn scaled(
@@ -373,8 +377,8 @@ impl<const SHIFT: u32> Kind for Sixteen<SHIFT> {
         (scale, _): (f32, f32),
         sum: __m512,
     ) -> __m512 {
-        // SAFETY: `integers` is a readable line of the first half, aligned as `Line`, and the same line of the second
-        // half lies `INTEGERS` lines further, in the same slice.
+        // SAFETY: `integers` is a readable line of the first half, aligned as `Line`, and the same line of
+        // the second half lies `INTEGERS` lines further, in the same slice.
         unsafe {
             let first = _mm512_fmadd_ps(float(integers), factors[1], _mm512_setzero_ps());
             let both = _mm512_fmadd_ps(float(integers.add(INTEGERS)), factors[2], first);

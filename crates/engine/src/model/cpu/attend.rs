@@ -1,12 +1,13 @@
 //! Attention of one tile of queries over the paged cache, on CPU lanes.
 //!
-//! Keys are split every [`SPLIT`] absolute positions; each split has a softmax of its own, and the splits are merged
-//! in order (as in FlashDecoding). A query's bits therefore depend on its own keys alone: not on the chunk it came
-//! in, not on the other queries of the tile, not on which blocks they share. It writes no cache.
+//! Keys are split every [`SPLIT`] absolute positions; each split has a softmax of its own, and the splits are
+//! merged in order (as in FlashDecoding). A query's bits therefore depend on its own keys alone: not on its
+//! chunk, on the other queries of the tile, or on the blocks they share. It writes no cache.
 //!
-//! A cache of f32 or f16 is read in f32. Against one of bf16, queries and softmax weights are rounded to bf16 too and
-//! go through the machine's products of bf16 pairs, or as floats in the same order; their sums are f32; what is next
-//! to zero is zero ([`Stored`]), so that no sum is subnormal and every instruction set has the same bits.
+//! A cache of f32 or f16 is read in f32. Against one of bf16, queries and softmax weights are rounded to bf16
+//! too and go through the machine's products of bf16 pairs, or as floats in the same order; their sums are
+//! f32; numbers close to zero become zero ([`Stored`]), so that no sum is subnormal and every instruction set
+//! has the same bits.
 
 mod products;
 
@@ -29,9 +30,9 @@ pub const TOGETHER: usize = 8;
 /// One layer's cache and shape.
 #[derive(Clone, Copy)]
 pub struct Cached<'a, S> {
-    /// `[n_blocks, n_kv_heads]` blocks of keys, each laid out as [`key_at`] says.
+    /// `[n_blocks, n_kv_heads]` blocks of keys, each in the layout of [`key_at`].
     pub keys: &'a [S],
-    /// `[n_blocks, n_kv_heads]` blocks of values, each laid out as [`value_at`] says.
+    /// `[n_blocks, n_kv_heads]` blocks of values, each in the layout of [`value_at`].
     pub values: &'a [S],
     pub n_kv_heads: usize,
     pub head_dim: usize,
@@ -39,17 +40,17 @@ pub struct Cached<'a, S> {
     pub window: Option<usize>,
     /// Scores become `c tanh(score / c)`.
     pub softcap: Option<f32>,
-    /// For each query head, a score that joins the softmax without a value.
+    /// A score for each query head that joins the softmax without a value.
     pub sinks: Option<&'a [f32]>,
 }
 
-/// Where dimension `d` of the key at `offset` stands in its block: `[head_dim / UNIT][BLOCK][UNIT]`.
+/// The index of dimension `d` of the key at `offset` in its block: `[head_dim / UNIT][BLOCK][UNIT]`.
 #[must_use]
 pub fn key_at<S: Stored>(offset: usize, d: usize) -> usize {
     (d / S::UNIT * BLOCK + offset) * S::UNIT + d % S::UNIT
 }
 
-/// Where dimension `d` of the value at `offset` stands in its block: `[BLOCK / UNIT][head_dim][UNIT]`.
+/// The index of dimension `d` of the value at `offset` in its block: `[BLOCK / UNIT][head_dim][UNIT]`.
 #[must_use]
 pub fn value_at<S: Stored>(offset: usize, d: usize, head_dim: usize) -> usize {
     (offset / S::UNIT * head_dim + d) * S::UNIT + offset % S::UNIT
@@ -88,7 +89,7 @@ impl<'a> Row<'a> {
 pub struct Scratch {
     /// The tile's queries, already scaled: `[rows, group, head_dim]`.
     pub queries: Vec<f32>,
-    /// The same in units.
+    /// The queries in units.
     units: Vec<f32>,
     /// `[n_queries, SPLIT]`
     scores: Vec<f32>,
@@ -96,7 +97,7 @@ pub struct Scratch {
     weights: Vec<f32>,
     /// Keys or values as floats.
     wide: Vec<[f32; WIDTH]>,
-    /// `[n_queries, head_dim]`, of the split at hand.
+    /// `[n_queries, head_dim]`, of the current split.
     part: Vec<f32>,
     /// Running maximum and denominator of each query.
     peak: Vec<f32>,
@@ -167,7 +168,7 @@ fn tile<L: Lanes, S: Stored>(
     }
 }
 
-/// How many of the first rows have this split's keys in the same blocks, to read them once, together.
+/// Number of first rows that have this split's keys in the same blocks, to read them once, together.
 fn sharing(rows: &[Row<'_>], split: usize) -> usize {
     let mut longest = rows[0].split(split);
     for (i, row) in rows.iter().enumerate() {
@@ -220,8 +221,8 @@ impl<S: Stored> Run<'_, S> {
         self.merge::<L>(&merges, out, scratch);
     }
 
-    /// Turns scores into weights, and gives for each query the factors on what was and on what comes; `None`
-    /// when it sees no key of the split.
+    /// Turns scores into weights; returns for each query the factors of its earlier sum and of this split's;
+    /// `None` when it sees no key of the split.
     #[inline(always)]
     fn softmax<L: Lanes>(&self, lo: usize, hi: usize, scratch: &mut Scratch) -> Vec<Option<(f32, f32)>> {
         let base = self.split * SPLIT;

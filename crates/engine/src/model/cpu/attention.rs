@@ -1,5 +1,5 @@
-//! Attention of a step's queries over the paged cache: rows grouped into tiles, tiles distributed over threads.
-//! The arithmetic of a tile is in [`super::attend`].
+//! Attention of a step's queries over the paged cache: rows grouped into tiles, tiles distributed over
+//! threads. The arithmetic of a tile is in [`super::attend`].
 
 use rayon::prelude::*;
 
@@ -21,13 +21,13 @@ pub(super) struct Queries<'a> {
     pub values: &'a [f32],
     /// The step's row of each of them.
     pub rows: &'a [u32],
-    /// All of them, those that read the same blocks side by side.
+    /// All rows; those that read the same blocks are neighbours.
     pub order: &'a [u32],
 }
 
 /// Softmax of queries and keys, times values.
 ///
-/// Shape: as the queries.
+/// Shape: that of the queries.
 pub(super) fn attended<S: Stored>(
     (config, kind, sinks): (&Config, AttentionKind, Option<&[f32]>),
     isa: Isa,
@@ -69,8 +69,8 @@ pub(super) fn attended<S: Stored>(
         buffers.out.resize(rows.len() * part, 0.0);
         attend(isa, cached, head, &rows, &mut buffers.scratch, &mut buffers.out);
         for (&i, values) in tile.iter().zip(buffers.out.chunks_exact(part)) {
-            // SAFETY: each row is in one tile, and each pair of tile and head is one task, so that no two tasks write
-            // the same range; the range is inside `out`, else `part` panics.
+            // SAFETY: each row is in one tile, and each pair of tile and head is one task, so that no two
+            // tasks write the same range; the range is inside `out`, else `part` panics.
             unsafe { places.part(place(i)) }.copy_from_slice(values);
         }
     });
@@ -84,8 +84,8 @@ struct Buffers {
     out: Vec<f32>,
 }
 
-/// Rows of a tile: their queries fill whole registers' worth, many share one reading of the keys, and their
-/// scores stay in the second-level cache.
+/// Rows of a tile: their queries fill whole registers, many share one reading of the keys, and their scores
+/// stay in the second-level cache.
 fn rows_a_tile(group: usize) -> usize {
     let whole = (1..=TOGETHER).find(|rows| (rows * group).is_multiple_of(TOGETHER)).unwrap_or(TOGETHER);
     whole * (24_usize.div_ceil(whole * group)).max(1)

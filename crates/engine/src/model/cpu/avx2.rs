@@ -1,5 +1,5 @@
-//! AVX2 and AVX-VNNI: the kernel of each quantised format. The kernels are in `avx2/`; those of floats are the same
-//! on all instruction sets.
+//! AVX2 and AVX-VNNI: the kernel of each quantised format. The kernels are in `avx2/`; those of floats are
+//! the same on all instruction sets.
 #![expect(clippy::needless_range_loop, reason = "a row and a half are places in several arrays at once")]
 
 mod codes;
@@ -16,8 +16,9 @@ use codes::{Codes, Eight, Five, Four, Six, Split, Uneven, UnevenSplit};
 use dot::{Arithmetic, Fours, Pairs};
 use scales::{Minimum, Plain, Scales, Sixteen, Super, Zero};
 
-/// The kernel of a product with the instructions of an instruction set. Each format has a function of its own: one of
-/// them all had 0.6 of the speed of 4-bit products in programs with one thread, for a reason that was not found.
+/// The kernel of a product with the instructions of an instruction set. Each format has a function of its
+/// own: one of them all had 0.6 of the speed of 4-bit products in programs with one thread, for a reason that
+/// was not found.
 macro_rules! kernel {
     ($name:ident, $features:literal) => {
         #[inline(never)]
@@ -27,8 +28,8 @@ macro_rules! kernel {
             tile: &Int8Tile,
             sums: &mut [Lanes],
         ) {
-            // SAFETY: the machine has the instructions that the attribute enables; the arm of `by_format` gives the
-            // codes and scales of the panels' format.
+            // SAFETY: the machine has the instructions that the attribute enables; the arm of `by_format`
+            // gives the codes and scales of the panels' format.
             unsafe { int8::product::<A, C, S>(panels, tile, sums) }
         }
     };
@@ -37,7 +38,8 @@ macro_rules! kernel {
 kernel!(pairs, "avx2,fma,f16c");
 kernel!(fours, "avx2,fma,f16c,avxvnni");
 
-/// Runs the kernel of a format: `$eight` are the codes of 8 bits, `$uneven` those that become so many.
+/// Runs the kernel of a format: `$eight` are the codes of 8 bits, `$uneven` those that are looked up to 8
+/// bits.
 macro_rules! by_format {
     ($kernel:ident, $arithmetic:ty, $eight:ty, $uneven:ident, $panels:expr, $tile:expr, $sums:expr) => {
         match $panels[0].format {
@@ -65,19 +67,19 @@ macro_rules! by_format {
 /// The machine has AVX2, FMA and F16C.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) unsafe fn int8(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
-    // SAFETY: the machine has AVX2, FMA and F16C, as this function requires; each arm has the codes and scales of its
-    // format.
+    // SAFETY: the machine has AVX2, FMA and F16C, as this function requires; each arm has the codes and
+    // scales of its format.
     unsafe { by_format!(pairs, Pairs, Split, UnevenSplit, panels, tile, sums) }
 }
 
-/// The same with AVX-VNNI.
+/// Quantised weights by 8-bit activations, with AVX-VNNI.
 ///
 /// # Safety
 /// The machine has AVX2, FMA, F16C and AVX-VNNI.
 #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
 pub(super) unsafe fn int8_vnni(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
-    // SAFETY: the machine has AVX-VNNI too, as this function requires; each arm has the codes and scales of its
-    // format.
+    // SAFETY: the machine has AVX-VNNI too, as this function requires; each arm has the codes and scales of
+    // its format.
     unsafe { by_format!(fours, Fours, Eight, Uneven, panels, tile, sums) }
 }
 

@@ -17,11 +17,11 @@ use scales::{Minimum, Plain, Sixteen, Super, Zero};
 
 pub(super) use pairs::bf16_pairs;
 
-/// How far ahead of its use a line of weights is asked for, in bytes.
+/// Distance from a prefetched line of weights to the one in use. Unit: bytes.
 const AHEAD: usize = 2048;
 
-/// Asks for the line at `at` of a panel's bytes; past their end, for one of the panel after next: panels go in
-/// pairs, `pitch` bytes apart. The machine's own guesses end at each page.
+/// Prefetches the line at `at` of a panel's bytes; past their end, one of the panel after next: panels go in
+/// pairs, `pitch` bytes apart. The hardware prefetcher stops at each page.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn expect_read(bytes: &[u8], pitch: usize, at: usize) {
@@ -35,8 +35,8 @@ fn expect_read(bytes: &[u8], pitch: usize, at: usize) {
 /// The machine has AVX-512 F, BW and VNNI.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 pub(super) unsafe fn int8(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
-    // SAFETY: the machine has the instructions that the attribute enables; each arm has the codes and scales of its
-    // format.
+    // SAFETY: the machine has the instructions that the attribute enables; each arm has the codes and scales
+    // of its format.
     unsafe {
         match panels[0].format {
             Format::Q8_0 => int8::product::<Eight, Plain<7>>(panels, tile, sums),
@@ -63,8 +63,8 @@ pub(super) unsafe fn int8(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes])
 /// The machine has AVX-512 F, BW and VNNI.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 pub(super) unsafe fn widen(panel: &Panel, k0: usize, weights: &mut [Lanes]) {
-    // SAFETY: the machine has the instructions that the attribute enables; each arm has the codes and scales of its
-    // format.
+    // SAFETY: the machine has the instructions that the attribute enables; each arm has the codes and scales
+    // of its format.
     unsafe {
         match panel.format {
             Format::Q8_0 => widen::blocks::<Eight, Plain<7>>(panel, k0, weights),

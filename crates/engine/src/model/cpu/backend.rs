@@ -41,10 +41,10 @@ pub struct Cpu {
     runs: Vec<Range<usize>>,
     angles: Angles,
     sliding_angles: Option<Angles>,
-    /// All rows, and their wanted ones, as attention takes them.
+    /// All rows, and those with logits, in the order for attention.
     all: RowOrder,
     wanted: RowOrder,
-    /// The rows at hand that take adapters: all rows, and from `take_wanted` on the wanted ones.
+    /// The current rows that take adapters: all rows, and from `take_wanted` on those with logits.
     adapted: Vec<Adapted>,
     /// Shape: `[wanted, vocab]`.
     logits: Vec<f32>,
@@ -52,7 +52,7 @@ pub struct Cpu {
     noted: Vec<Vec<f32>>,
 }
 
-/// Rows of the step, and the order in which attention takes them.
+/// Rows of the step, in the order for attention.
 #[derive(Default)]
 struct RowOrder {
     rows: Vec<u32>,
@@ -85,7 +85,7 @@ impl Floats {
 }
 
 impl Cpu {
-    /// A processor without a cache yet.
+    /// A processor without a cache.
     #[must_use]
     pub fn new(config: &Config, compute: Compute) -> Self {
         let angles = |attention: &Attention| Angles::new(&attention.rope, attention.rotary_dim);

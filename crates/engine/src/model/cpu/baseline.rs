@@ -1,9 +1,9 @@
-//! Whether this machine has the instructions that the whole program was compiled for (`-C target-cpu`), so that a
-//! binary for newer processors can say so before it dies of an illegal instruction. It does not choose an instruction
-//! set.
+//! Checks that this machine has the instructions that the whole program was compiled for (`-C target-cpu`),
+//! so that a binary for newer processors can report it before an illegal instruction ends it. It does not
+//! choose an instruction set.
 
-/// An instruction set that this program needs everywhere and this machine lacks; `None` when there is none, as always
-/// for the default baseline.
+/// An instruction set that this program needs everywhere and this machine lacks; `None` when there is none,
+/// as always for the default baseline.
 #[must_use]
 pub fn missing() -> Option<&'static str> {
     #[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_os = "linux")))]
@@ -19,20 +19,20 @@ use arm::SETS;
 #[cfg(target_arch = "x86_64")]
 use x86::SETS;
 
-/// The system says what the processor has.
+/// The system reports the processor's instruction sets.
 #[cfg(all(target_arch = "aarch64", target_os = "linux"))]
 mod arm {
     pub(super) struct Set {
         pub name: &'static str,
         pub compiled_in: bool,
-        /// Which word of the auxiliary vector.
+        /// The word of the auxiliary vector.
         word: libc::c_ulong,
         bit: u32,
     }
 
     impl Set {
         pub fn is_here(&self) -> bool {
-            // SAFETY: any word may be asked for; zero where there is none.
+            // SAFETY: any word may be requested; unknown ones give zero.
             unsafe { libc::getauxval(self.word) >> self.bit & 1 == 1 }
         }
     }
@@ -48,7 +48,8 @@ mod arm {
         };
     }
 
-    /// Those that compilers use on their own, oldest first. Source: Linux, `arch/arm64/include/uapi/asm/hwcap.h`.
+    /// The instruction sets that compilers use on their own, oldest first. Source: Linux,
+    /// `arch/arm64/include/uapi/asm/hwcap.h`.
     pub(super) const SETS: [Set; 11] = [
         set!("aes", AT_HWCAP, 3),
         set!("sha2", AT_HWCAP, 6),
@@ -64,12 +65,13 @@ mod arm {
     ];
 }
 
-/// The processor itself is asked: `is_x86_feature_detected` takes what the program was compiled for as given.
+/// The processor itself is queried: `is_x86_feature_detected` assumes the features that the program was
+/// compiled for.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
 
-    /// Where the processor names an instruction set.
+    /// The register of `cpuid` with an instruction set's bit.
     #[derive(Clone, Copy)]
     enum Register {
         /// Leaf 1, `ecx`.
@@ -114,7 +116,7 @@ mod x86 {
         };
     }
 
-    /// Those of the levels x86-64-v2 to v4, oldest first.
+    /// The instruction sets of the levels x86-64-v2 to v4, oldest first.
     pub(super) const SETS: [Set; 16] = [
         set!("sse3", First, 0),
         set!("ssse3", First, 9),

@@ -6,8 +6,8 @@ use crate::model::{BLOCK, Config, KvType};
 
 /// Keys and values of every layer in blocks of [`BLOCK`] tokens.
 ///
-/// Shape: for each layer `[n_blocks, n_kv_heads]` blocks of keys, laid out as [`super::attend::key_at`] says, and as
-/// many of values, as [`super::attend::value_at`] says.
+/// Shape: for each layer `[n_blocks, n_kv_heads]` blocks of keys, in the layout of [`super::attend::key_at`],
+/// and as many of values, in that of [`super::attend::value_at`].
 pub(super) enum Cache {
     Bf16(Halves<bf16>),
     F16(Halves<f16>),
@@ -18,11 +18,11 @@ pub(super) enum Cache {
 pub(super) struct Halves<S> {
     pub keys: Vec<Vec<S>>,
     pub values: Vec<Vec<S>>,
-    /// Numbers that a block takes in each layer's keys, or in its values; 0 for a layer that has none.
+    /// Numbers that a block takes in each layer's keys, or in its values; 0 for a layer without any.
     blocks: Vec<usize>,
 }
 
-/// Does the same with a cache of any type.
+/// Runs one expression with a cache of any type.
 macro_rules! with_halves {
     ($cache:expr, $halves:ident => $what:expr) => {
         match $cache {
@@ -63,7 +63,7 @@ impl Cache {
         with_halves!(self, halves => halves.read_blocks(blocks))
     }
 
-    /// Writes what [`Cache::read_blocks`] gave to as many blocks.
+    /// Writes the bytes from [`Cache::read_blocks`] to as many blocks.
     ///
     /// # Panics
     /// The bytes are those of another number of blocks.

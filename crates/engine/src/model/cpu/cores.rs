@@ -1,10 +1,10 @@
-//! The default number of threads: one for each physical performance core. A second thread of a core competes for the
-//! same units, and a parallel region ends with its slowest thread. It starts no thread.
+//! The default number of threads: one for each physical performance core. A second thread of a core competes
+//! for the same units, and a parallel region ends with its slowest thread. It starts no thread.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-/// Physical performance cores that this process may run on; where the system does not tell (Linux and macOS do),
-/// whatever it says may run at once.
+/// Physical performance cores that this process may run on; where the system does not report them (Linux and
+/// macOS do), the available parallelism.
 #[must_use]
 pub fn n_threads() -> usize {
     let available = std::thread::available_parallelism().map_or(1, usize::from);
@@ -19,7 +19,7 @@ pub fn n_threads() -> usize {
     })
 }
 
-/// Physical cores among some logical ones; without those that are not called fast, unless there are no others.
+/// Physical cores among some logical ones; without slow ones, unless there are no others.
 fn physical(devices: &Path, allowed: &BTreeSet<usize>) -> usize {
     let read = |file: String| fs::read_to_string(devices.join(file)).ok().map(|text| numbers(&text));
     // Only machines with two kinds of cores have this file.
@@ -32,7 +32,7 @@ fn physical(devices: &Path, allowed: &BTreeSet<usize>) -> usize {
     fast.as_ref().unwrap_or(allowed).iter().map(core).collect::<BTreeSet<_>>().len()
 }
 
-/// Of ARM's cores, those with at least half the capacity of the strongest; all where no capacity is told.
+/// Of ARM's cores, those with at least half the capacity of the strongest; all where no capacity is reported.
 fn strong(devices: &Path, allowed: &BTreeSet<usize>) -> BTreeSet<usize> {
     let capacity = |&cpu: &usize| -> usize {
         let file = devices.join(format!("system/cpu/cpu{cpu}/cpu_capacity"));

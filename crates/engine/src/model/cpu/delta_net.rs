@@ -1,10 +1,10 @@
-//! Gated DeltaNet on a CPU, token by token: convolution, norms of queries and keys, the pass over the state, and the gated
-//! norm of what is read. [`config::DeltaNet`] has the equations.
+//! Gated DeltaNet on a CPU, token by token: convolution, norms of queries and keys, the pass over the state,
+//! and the gated norm of the output. [`config::DeltaNet`] has the equations.
 //!
-//! The state of a value head lies in strips of columns: a strip of all rows stays in the first-level cache while the
-//! tokens of a step pass over it, so that the state is read from memory and written to it once a step. Every lane is one
-//! column, whose sums over the rows are taken in four partial sums, so that a token's bits depend on the tokens before it
-//! alone, on every [`Isa`].
+//! The state of a value head lies in strips of columns: a strip of all rows stays in the first-level cache
+//! while the tokens of a step pass over it, so that the state is read from memory and written to it once a
+//! step. Every lane is one column, whose sums over the rows are taken in four partial sums, so that a token's
+//! bits depend on the tokens before it alone, on every [`Isa`].
 
 use std::ops::Range;
 
@@ -41,7 +41,7 @@ pub struct DeltaNet {
 pub(super) struct Inputs<'a> {
     /// Shape: `[rows, channels]`.
     pub qkv: &'a [f32],
-    /// How far each value is corrected, from 0 to 1, and the times of the decay.
+    /// The strength with which each value is corrected, from 0 to 1, and the times of the decay.
     ///
     /// Shape: `[rows, value heads]`, each.
     pub beta: &'a [f32],
@@ -56,15 +56,15 @@ pub(super) struct Mixed<'a> {
     pub eps: f32,
 }
 
-/// The rows of one sequence, and where its state is.
+/// The rows of one sequence, and the slot of its state.
 struct Run {
     rows: Range<usize>,
     slot: usize,
-    /// It begins with zeros.
+    /// True if the state begins with zeros.
     is_first: bool,
 }
 
-/// What one value head takes from a row.
+/// One row's inputs of one value head.
 #[derive(Clone, Copy, Debug)]
 pub struct Token<'a> {
     /// Shape: `[key_dim]`, a multiple of 16.
@@ -75,7 +75,7 @@ pub struct Token<'a> {
     pub v: &'a [f32],
     /// The factor by which the state decays; from 0 to 1.
     pub decay: f32,
-    /// How far the value that the state holds for the key is corrected; from 0 to 1.
+    /// The strength with which the state's value for the key is corrected; from 0 to 1.
     pub beta: f32,
 }
 
@@ -89,7 +89,7 @@ impl DeltaNet {
 }
 
 impl Mixed<'_> {
-    /// Gates `z` by its silu and multiplies it by what every row reads from its state.
+    /// Gates `z` by its silu and multiplies it by the normed values that every row reads from its state.
     ///
     /// Shape: `z` `[rows, value heads value_dim]`.
     pub(super) fn apply(&self, net: &DeltaNet, inputs: &Inputs<'_>, z: &mut [f32], states: LayerStates<'_>) {
@@ -168,7 +168,7 @@ impl Mixed<'_> {
         state[(kept - n_new) * channels..kept * channels].copy_from_slice(new);
     }
 
-    /// What each row's value heads read from their states, which advance.
+    /// The values that each row's value heads read from their states, which advance.
     ///
     /// Shape: `[rows, value heads value_dim]`.
     fn read(
@@ -187,8 +187,8 @@ impl Mixed<'_> {
             runs.iter().flat_map(|run| (0..n_value_heads).map(move |head| (run, head))).collect();
         tasks.par_iter().for_each(|&(run, head)| {
             let at = run.slot * size + first + head * matrix;
-            // SAFETY: sequences have slots of their own (`Step::check_states`), and each head one matrix in it, so that
-            // no two tasks get overlapping ranges; a range outside the slice panics.
+            // SAFETY: sequences have slots of their own (`Step::check_states`), and each head one matrix in
+            // it, so that no two tasks get overlapping ranges; a range outside the slice panics.
             let state = unsafe { states.part(at..at + matrix) };
             let (q, v) = (self.shape.key_head(head) * key_dim, 2 * keys + head * value_dim);
             let token = |row: usize| {
@@ -206,7 +206,8 @@ impl Mixed<'_> {
             pass(self.isa, state, &tokens, &mut outs);
             for (row, read) in run.rows.clone().zip(outs.chunks_exact(value_dim)) {
                 let at = row * values + head * value_dim;
-                // SAFETY: as above: each row and head belongs to one task.
+                // SAFETY: each row and head belongs to one task, so that no two tasks write the same range; a
+                // range outside the slice panics.
                 unsafe { places.part(at..at + value_dim) }.copy_from_slice(read);
             }
         });
@@ -237,7 +238,7 @@ fn tap<L: Lanes>(out: &mut [f32], input: &[f32], weights: &[f32]) {
     }
 }
 
-/// Advances one head's state over some tokens, and gives what each reads from it.
+/// Advances one head's state over some tokens; returns the values that each reads from it.
 ///
 /// Shape: `state` `[strips][key_dim, columns of a strip]`, `outs` `[tokens, value_dim]`.
 pub fn pass(isa: Isa, state: &mut [f32], tokens: &[Token<'_>], outs: &mut [f32]) {
@@ -269,7 +270,7 @@ fn strip_over<L: Lanes, const V: usize>(
     let n = tokens.first().map_or(0, |token| token.v.len());
     for (token, out) in tokens.iter().zip(outs.chunks_exact_mut(n)) {
         let (decay, beta) = (L::splat(token.decay), L::splat(token.beta));
-        // What the state holds for the key.
+        // The state's value for the key.
         let mut sums = [[L::splat(0.0); V]; SUMS];
         for (rows, keys) in strip.as_chunks::<SUMS>().0.iter().zip(token.k.as_chunks::<SUMS>().0) {
             for i in 0..SUMS {

@@ -1,9 +1,10 @@
-//! A feed-forward half of experts on a CPU: the router's choice, the rows of each expert side by side, and their sums.
+//! A feed-forward half of experts on a CPU: the router's choice, the rows of each expert side by side, and
+//! their sums.
 //!
-//! A layer's experts are three stacks of matrices: all gates, all ups, all downs. The step's pairs of row and expert
-//! are sorted by expert; each expert's rows are multiplied together, so that its weights are read once. A row's sums
-//! are taken in the order of the experts' numbers, and each product gives a row the same bits in any company, so that
-//! its output depends on that row alone.
+//! A layer's experts are three stacks of matrices: all gates, all ups, all downs. The step's pairs of row and
+//! expert are sorted by expert; each expert's rows are multiplied together, so that its weights are read
+//! once. A row's sums are taken in the order of the experts' numbers, and each product gives a row the same
+//! bits in any company, so that its output depends on that row alone.
 
 use std::{ops::Range, sync::Arc};
 
@@ -29,7 +30,7 @@ const PAIRS: usize = 2048;
 /// The experts of one layer.
 pub struct Experts {
     pub(super) routing: Routing,
-    /// In f32, whatever the file holds: rounding could change which experts are chosen.
+    /// In f32, whatever its stored type: rounding could change the choice of experts.
     pub(super) router: Packed,
     /// The correction bias; empty where there is none.
     pub(super) bias: Vec<f32>,
@@ -39,14 +40,14 @@ pub struct Experts {
     pub(super) shared: Option<Shared>,
     /// Added to the router's logits; empty where there are none.
     pub(super) logit_bias: Vec<f32>,
-    /// What each expert's weight is multiplied by; empty where there are none.
+    /// The factor of each expert's weight; empty without factors.
     pub(super) factors: Vec<f32>,
 }
 
 /// The matrices of all experts, one after another.
 pub(super) struct Stack {
     pub weights: Packed,
-    /// Outputs of one of them.
+    /// Outputs of one matrix.
     pub n: usize,
     /// Shape: `[experts, n]`; empty where there are none.
     pub bias: Vec<f32>,
@@ -60,20 +61,20 @@ pub(super) struct Shared {
     gate: Option<Packed>,
 }
 
-/// How the products and what is between them are computed.
+/// The activation between the products, and their arithmetic.
 #[derive(Clone, Copy)]
 pub(super) struct How {
     pub activation: Activation,
     pub compute: Compute,
 }
 
-/// Rows that are normed.
+/// Normed rows.
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'a> {
     /// Shape: `[m, hidden]`.
     pub x: &'a [f32],
     pub m: usize,
-    /// The same rows as the router takes them.
+    /// The rows normed for the router.
     pub router: &'a [f32],
 }
 
@@ -159,7 +160,7 @@ impl Experts {
         logits.par_chunks_exact_mut(self.router.n()).flat_map_iter(choose).collect()
     }
 
-    /// The outputs of some experts, each for its rows; nothing for one that has none.
+    /// The outputs of some experts, each for its rows; empty for an expert without rows.
     ///
     /// Shape: `[experts][rows of the expert, hidden]`.
     fn outputs(&self, rows: Rows<'_>, pairs: &Pairs, experts: Range<usize>, how: How) -> Vec<Vec<f32>> {
@@ -288,11 +289,11 @@ fn exact(weights: &Weights, name: &str, [n, k]: [usize; 2]) -> Result<Packed, Er
 
 /// The step's pairs of row and expert, sorted by expert, those of one expert by row.
 struct Pairs {
-    /// Where each expert's pairs begin, and the end of the last one's.
+    /// The start of each expert's pairs, and the end of the last one's.
     starts: Vec<usize>,
     /// Shape: `[pairs]`.
     rows: Vec<u32>,
-    /// Shape: `[m, top_k]`; the place of each pair among those of its expert.
+    /// Shape: `[m, top_k]`; the index of each pair among those of its expert.
     places: Vec<u32>,
 }
 
@@ -369,7 +370,7 @@ impl Shared {
         })
     }
 
-    /// Adds its output to each row's sum.
+    /// Adds the shared expert's output to each row's sum.
     fn add(&self, sums: &mut [f32], Rows { x, m, .. }: Rows<'_>, How { activation, compute }: How) {
         let isa = compute.tier;
         let Ok([gate, up]) = <[Vec<f32>; 2]>::try_from(self.gate_up.forward(x, m, &[], compute)) else {

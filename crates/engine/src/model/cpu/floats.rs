@@ -1,6 +1,6 @@
-//! Products of float weights on CPU lanes: one vector of weights (16 outputs) is multiplied with each row of the
-//! tile, whose sums stay in registers. The order of a sum is that of `k`, but for `bf16` by `bf16`, where of each
-//! pair the second product comes first, as in `vpdpbf16ps`.
+//! Products of float weights on CPU lanes: one vector of weights (16 outputs) is multiplied with each row of
+//! the tile, whose sums stay in registers. The order of a sum is that of `k`, except for `bf16` by `bf16`,
+//! where of each pair the second product comes first, as in `vpdpbf16ps`.
 
 use half::{bf16, f16};
 
@@ -21,17 +21,17 @@ trait Weights: Copy {
     fn pair<L: Lanes>(self, i: usize) -> [L; 2];
     /// A last value without a partner.
     fn last<L: Lanes>(self) -> Option<L>;
-    /// The first pairs, and the rest.
+    /// The first pairs, and the remaining weights.
     fn split(self, n_pairs: usize) -> (Self, Self);
-    /// Asks for the pair that comes some time after this one: of this panel, or of the one behind it. The machine's own
-    /// guesses end at each page.
+    /// Prefetches the pair some distance after this one: of this panel, or of the next one. The hardware
+    /// prefetcher stops at each page.
     fn expect(self, i: usize);
 }
 
-/// How far ahead of its use a line of weights is asked for, in bytes.
+/// Distance from a prefetched line of weights to the one in use. Unit: bytes.
 const AHEAD: usize = 4096;
-/// Pairs of `k` that all rows of a tile have in turn where they cannot be in registers together: the weights then come
-/// from the first-level cache for all rows but the first ones, while memory goes on with what was asked for.
+/// Pairs of `k` that all rows of a tile have in turn where they cannot be in registers together: the weights
+/// then come from the first-level cache for all rows but the first ones, while prefetching goes on.
 const TURN: usize = 32;
 
 /// Prefetches the line `AHEAD` of a cell.
@@ -117,7 +117,7 @@ impl Weights for Swapped<'_> {
     }
 }
 
-/// The same in the order of `k`, where a last value may stand alone.
+/// Pairs of `bf16` in the order of `k`, of which the last value may be single.
 #[derive(Clone, Copy)]
 struct InOrder<'a> {
     pairs: Swapped<'a>,
@@ -155,20 +155,22 @@ impl<'a> InOrder<'a> {
     }
 }
 
-/// Whether the values of `k` stand in their order, or of each pair the second first.
+/// The order of the values of `k`: their own, or of each pair the second first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     Natural,
     Swapped,
 }
 
-/// `f32` weights `[k][lane]` of one or two panels by activations `[k][height]`; `sums` (the rows of the first panel,
-/// then of the second) go on from what they hold. `is_first` says that no tile met these weights just before.
+/// `f32` weights `[k][lane]` of one or two panels by activations `[k][height]`, added to `sums` (the rows of
+/// the first panel, then of the second). `is_first` is true if no tile was multiplied by these weights just
+/// before.
 pub(super) fn wide(isa: Isa, panels: &[&[Row]], x: &[f32], is_first: bool, sums: &mut [Row]) {
     multiply(isa, panels, x, is_first, sums);
 }
 
-/// The same with the weights of one or two panels as they are stored. The order is that of the activations.
+/// Weights of one or two panels in their stored type by activations, added to `sums` as in `wide`. The
+/// order is that of the activations.
 pub(super) fn stored(
     isa: Isa,
     panels: &[Panel],
@@ -223,7 +225,8 @@ fn multiply<W: Weights>(isa: Isa, panels: &[W], x: &[f32], is_first: bool, sums:
     on_isa!(isa, products<W: Weights>(panels: &[W], x: &[f32], is_first: bool, sums: &mut [Row]));
 }
 
-/// Runs `$kernel::<L, W, $n, R>` over the rows of a tile, `L::ROWS` at a time. A height is 1, 2 or a multiple of 4.
+/// Runs `$kernel::<L, W, $n, R>` over the rows of a tile, `L::ROWS` at a time. A height is 1, 2 or a multiple
+/// of 4.
 macro_rules! in_rows {
     ($l:ident, $w:ident, $n:literal, $panels:expr, $x:expr, $is_first:expr, $sums:expr) => {{
         let height = $sums.len() / $n;
@@ -234,7 +237,7 @@ macro_rules! in_rows {
                 2 => rows::<$l, $w, $n, 2>($panels, $x, $is_first, $sums, first),
                 4 => rows::<$l, $w, $n, 4>($panels, $x, $is_first, $sums, first),
                 8.. if $l::ROWS == 8 => rows::<$l, $w, $n, 8>($panels, $x, $is_first, $sums, first),
-                // Sixteen in three parts that are about as high: each hides the latency of its sums.
+                // Sixteen in three parts of about equal height: each hides the latency of its sums.
                 5 | 10 if $l::ROWS == 6 => rows::<$l, $w, $n, 5>($panels, $x, $is_first, $sums, first),
                 6 | 12.. if $l::ROWS == 6 => rows::<$l, $w, $n, 6>($panels, $x, $is_first, $sums, first),
                 _ => rows::<$l, $w, $n, 4>($panels, $x, $is_first, $sums, first),

@@ -1,7 +1,7 @@
 //! Rows of activations, coded for the kernels and cut into tiles of at most 16 rows. It multiplies nothing.
 //!
 //! One [`Input`] serves every layer that reads the same activations (q, k and v; gate and up). A row is coded
-//! from its own values alone. Within a tile the rows stand side by side, so that a kernel reads one stream.
+//! from its own values alone. Within a tile the rows are side by side, so that a kernel reads one stream.
 
 use std::ops::Range;
 
@@ -17,14 +17,14 @@ pub(super) const ROWS: usize = 16;
 /// The heights that kernels are made for; the last tile is padded with rows of zeros up to one of them.
 const HEIGHTS: [usize; 6] = [1, 2, 4, 8, 12, 16];
 
-/// How activations are held.
+/// The number type of coded activations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Coding {
     /// 8-bit integers in -127..=127 with one `f32` scale per 32 values.
     Int8,
     /// `bf16`, rounded to nearest even.
     Bf16,
-    /// As they are.
+    /// Unchanged.
     F32,
 }
 
@@ -37,13 +37,14 @@ pub struct Input {
     pub(super) coded: Coded,
 }
 
-/// Each tile of `h` rows is `[k / 32][h]` blocks, `[ceil(k / 2)][h]` pairs or `[k][h]` values (an even number of them
-/// where they are swapped).
+/// Each tile of `h` rows is `[k / 32][h]` blocks, `[ceil(k / 2)][h]` pairs or `[k][h]` values (an even number
+/// of them where they are swapped).
 #[derive(Debug)]
 pub(super) enum Coded {
     Int8(Int8),
     Bf16(Vec<[bf16; 2]>),
-    /// Rounded to `bf16`, of each pair of `k` the second value first: for instruction sets without products of pairs.
+    /// Rounded to `bf16`, of each pair of `k` the second value first: for instruction sets without products
+    /// of pairs.
     Swapped(Vec<f32>),
     F32(Vec<f32>),
 }
@@ -85,7 +86,7 @@ pub(super) struct Span {
 #[derive(Clone, Copy)]
 pub(super) struct Int8Tile<'a> {
     pub height: usize,
-    /// Whether no tile met these weights just before, so that they are still to come from memory.
+    /// True if no tile was multiplied by these weights just before, so that they are not in a cache yet.
     pub is_first: bool,
     pub values: &'a [Values],
     pub scales: &'a [f32],
@@ -111,7 +112,7 @@ impl Input {
     /// Codes `m` rows of `k` values for the products of an instruction set.
     ///
     /// # Panics
-    /// When `x` has not `m k` values, or `k` is no multiple of 32 under [`Coding::Int8`].
+    /// When `x` does not have `m k` values, or `k` is not a multiple of 32 under [`Coding::Int8`].
     #[must_use]
     pub fn new(x: &[f32], m: usize, k: usize, coding: Coding, isa: Isa) -> Self {
         assert_eq!(x.len(), m * k, "activations [{m}, {k}]");
@@ -137,7 +138,7 @@ impl Input {
         self.k
     }
 
-    /// How the rows are held.
+    /// The coding of the rows.
     #[must_use]
     pub fn coding(&self) -> Coding {
         match self.coded {

@@ -1,11 +1,11 @@
 //! The instruction set (SIMD level) of products and attention, detected at run time. It computes nothing.
 
-/// An instruction set that this machine has, which every value guarantees. The order is that of speed within an
+/// An instruction set of this machine, which every value guarantees. The order is that of speed within an
 /// architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Isa(Instructions);
 
-/// The instruction sets, whether this machine has them or not.
+/// All instruction sets, available or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Instructions {
     /// Plain Rust.
@@ -22,8 +22,8 @@ pub(super) enum Instructions {
     AvxVnni,
     /// AVX-512 F, BW, VNNI and BF16, and those of AVX2.
     Avx512,
-    /// AMX (products of tiles of 8-bit integers), and those of AVX-512. Pairs of bf16 are multiplied as floats, which
-    /// is faster on all processors that have AMX.
+    /// AMX (products of tiles of 8-bit integers), and those of AVX-512. Pairs of bf16 are multiplied as
+    /// floats, which is faster on all processors that have AMX.
     Amx,
 }
 
@@ -39,7 +39,7 @@ impl Instructions {
         Self::Amx,
     ];
 
-    /// Whether this machine has it and its system saves its registers.
+    /// Returns true if this machine has it and its system saves its registers.
     fn is_available(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         {
@@ -76,8 +76,8 @@ impl Instructions {
     }
 }
 
-/// Whether this machine has tiles of 8-bit integers and the system lets this process use them, for which it must be
-/// asked.
+/// Returns true if this machine has tiles of 8-bit integers and the system lets this process use them, which
+/// requires a request.
 #[cfg(target_arch = "x86_64")]
 fn has_tiles() -> bool {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
@@ -90,7 +90,7 @@ fn has_tiles() -> bool {
 fn may_use_tiles() -> bool {
     const ARCH_REQ_XCOMP_PERM: libc::c_long = 0x1023;
     const TILE_DATA: libc::c_long = 18;
-    // SAFETY: a request that changes nothing but what this process may use.
+    // SAFETY: a request that only changes the features this process may use.
     unsafe { libc::syscall(libc::SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0 }
 }
 
@@ -113,7 +113,8 @@ impl Isa {
         Self::available().last().unwrap_or(Self::PORTABLE)
     }
 
-    /// All instruction sets of this machine, slowest first. A machine may have a faster one and lack a slower one.
+    /// All instruction sets of this machine, slowest first. A machine may have a faster one and lack a slower
+    /// one.
     pub fn available() -> impl Iterator<Item = Self> {
         Instructions::ALL.into_iter().filter(|instructions| instructions.is_available()).map(Self)
     }
@@ -124,13 +125,13 @@ impl Isa {
         Self::available().find(|isa| isa.name() == name)
     }
 
-    /// As flags and signatures spell it.
+    /// The spelling in flags and signatures.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMES[self.0 as usize]
     }
 
-    /// Whether it multiplies pairs of `bf16` in one instruction.
+    /// Returns true if it multiplies pairs of `bf16` in one instruction.
     pub(super) fn has_pairs(self) -> bool {
         self.0 == Instructions::Avx512
     }

@@ -1,5 +1,6 @@
-//! Sixteen f32 lanes with one meaning on every instruction set: the same operations, fused where they say so, in the
-//! same order, so that a kernel written over [`Lanes`] gives the same bits on AVX-512, AVX2, NEON and plain Rust.
+//! Sixteen f32 lanes with one meaning on every instruction set: the same operations, fused where they say so,
+//! in the same order, so that a kernel written over [`Lanes`] gives the same bits on AVX-512, AVX2, NEON and
+//! plain Rust.
 
 use half::{bf16, f16};
 
@@ -34,36 +35,36 @@ pub trait Lanes: Copy {
     #[must_use]
     fn keep_at_least(self, test: Self, bound: Self) -> Self;
 
-    /// Rows of activations, and queries, whose sums of sixteen lanes fit the registers beside what they are sums of.
+    /// Rows of activations, and queries, whose sums of sixteen lanes fit the registers beside their operands.
     const ROWS: usize = 4;
-    /// Whether there are registers for the sums of that many rows with two vectors at once.
+    /// True if the sums of that many rows with two vectors at once fit the registers.
     const MANY: bool = false;
-    /// Whether the product of bf16 pairs is one instruction. If it is not, pairs are multiplied as floats that stand in
+    /// True if the product of bf16 pairs is one instruction. If it is not, pairs are multiplied as floats in
     /// the order in which they are added: of each pair the second first.
     const PAIRED: bool = false;
     /// Sixteen pairs of bf16.
     type Pairs: Copy;
-    /// One pair, as queries and weights hold it: one word where products take pairs, else two floats.
+    /// One pair of queries or weights: one word where products take pairs, else two floats.
     type Pair: Copy;
     fn load_pairs(x: &[[bf16; 2]; WIDTH]) -> Self::Pairs;
     /// The second halves of sixteen pairs, and the first ones.
     fn load_swapped(x: &[[bf16; 2]; WIDTH]) -> [Self; 2];
     fn pair(x: [bf16; 2]) -> Self::Pair;
-    /// Words of f32 as the pairs that they hold.
+    /// Words of f32 as the pairs in them.
     fn pairs(words: &[f32]) -> &[Self::Pair];
     fn pairs_mut(words: &mut [f32]) -> &mut [Self::Pair];
     fn splat_pair(x: Self::Pair) -> Self::Pairs;
-    /// `self` plus the second product of each pair of pairs, then the first; each product is fused with its sum,
-    /// which may take a subnormal number as zero.
+    /// `self` plus the second product of each pair of pairs, then the first; each product is fused with its
+    /// sum, which may take a subnormal number as zero.
     #[must_use]
     fn add_pairs(self, x: Self::Pairs, y: Self::Pairs) -> Self;
-    /// Rounds lanes to the nearest bf16, to even; stores them as eight pairs and gives them. Of a NaN, the
-    /// lower half is zero, as it is where bf16 are multiplied.
+    /// Rounds lanes to the nearest bf16, to even; stores them as eight pairs and returns them. Of a NaN, the
+    /// lower half is zero, as in the products of bf16.
     #[must_use]
     fn store_pairs(self, out: &mut [Self::Pair]) -> Self;
 }
 
-/// What pairs are where floats multiply them: their second halves, then their first ones.
+/// Pairs as operands of float products: their second halves, then their first ones.
 macro_rules! pairs_as_floats {
     () => {
         type Pairs = [Self; 2];
@@ -101,14 +102,14 @@ pub const fn pair_words<L: Lanes>() -> usize {
     if L::PAIRED { 1 } else { 2 }
 }
 
-/// A storage type of the KV cache, and how its numbers meet queries and weights: one by one in f32, or two
+/// A storage type of the KV cache, and its products with queries and weights: one by one in f32, or two
 /// neighbours in one product of bf16 pairs.
 pub trait Stored: Copy + Default + Send + Sync {
-    /// What one lane of a product takes of the cache: a number, or a pair.
+    /// The part of the cache for one lane of a product: a number, or a pair.
     type Cell: Copy;
-    /// What it takes of queries and of weights, which are held in words of f32.
+    /// The part of queries and of weights for one lane of a product; they are stored in words of f32.
     type Unit<L: Lanes>: Copy;
-    /// Numbers in each of them; in the cache they lie side by side.
+    /// Numbers in a cell and in a unit; in the cache they lie side by side.
     const UNIT: usize;
     /// A register of units.
     type Units<L: Lanes>: Copy;
@@ -122,12 +123,13 @@ pub trait Stored: Copy + Default + Send + Sync {
     /// Appends queries as units.
     fn units<L: Lanes>(queries: &[f32], out: &mut Vec<f32>);
     fn load<L: Lanes>(x: &[Self::Cell; WIDTH]) -> Self::Units<L>;
-    /// A register of cells as vectors of floats, one for each number of a unit, in the order in which they are added.
+    /// A register of cells as vectors of floats, one for each number of a unit, in the order in which they
+    /// are added.
     fn widen<L: Lanes>(x: &[Self::Cell; WIDTH], out: &mut [[f32; WIDTH]]);
     fn splat<L: Lanes>(x: Self::Unit<L>) -> Self::Units<L>;
     /// `sum` plus the products, lane by lane.
     fn add<L: Lanes>(sum: L, x: Self::Units<L>, y: Self::Units<L>) -> L;
-    /// The softmax weights of sixteen keys, e to the power of `x`: stores them and gives them as stored.
+    /// The softmax weights of sixteen keys, e to the power of `x`: stores them and returns the stored values.
     fn softmax<L: Lanes>(x: L, weights: &mut [Self::Unit<L>]) -> L;
 }
 
@@ -253,8 +255,8 @@ impl Stored for bf16 {
     }
 }
 
-/// A polynomial by Horner's rule, the highest coefficient first. Counted by hand: with an array's own iterator it
-/// stays a loop in the machine code.
+/// A polynomial by Horner's rule, the highest coefficient first. The loop has an explicit counter: with an
+/// array's own iterator it stays a loop in the machine code.
 #[inline(always)]
 fn polynomial<L: Lanes, const N: usize>(x: L, coefficients: [f32; N]) -> L {
     let mut sum = L::splat(coefficients[0]);
@@ -270,7 +272,7 @@ fn polynomial<L: Lanes, const N: usize>(x: L, coefficients: [f32; N]) -> L {
 /// error under 2e-7.
 #[inline(always)]
 pub fn exp<L: Lanes>(x: L) -> L {
-    // 1.5 * 2^23: adding it rounds to a whole number, which then stands in the low bits.
+    // 1.5 * 2^23: adding it rounds to a whole number, which is then in the low bits.
     let magic = L::splat(12_582_912.0);
     let shifted = x.mul_add(L::splat(std::f32::consts::LOG2_E), magic);
     let n = shifted.sub(magic);
@@ -282,8 +284,8 @@ pub fn exp<L: Lanes>(x: L) -> L {
     power(p.scale_exponent(shifted), x, -87.0)
 }
 
-/// e to the power of each lane, for results that are rounded to bf16: relative error under 5e-5. Arguments are at
-/// most 0; those under `least`, which is above -87, give 0; NaN gives NaN.
+/// e to the power of each lane, for results that are rounded to bf16: relative error under 5e-5. Arguments
+/// are at most 0; those under `least`, which is above -87, give 0; NaN gives NaN.
 #[inline(always)]
 pub fn coarse_exp<L: Lanes>(x: L, least: f32) -> L {
     let magic = L::splat(12_582_912.0);
@@ -435,7 +437,7 @@ impl Lanes for Portable {
     }
 }
 
-/// To nearest even, without a branch.
+/// Rounds to nearest even, without a branch.
 #[must_use]
 #[inline(always)]
 pub fn nearest_bf16(x: f32) -> bf16 {

@@ -1,5 +1,5 @@
-//! The layout of packed weights: the size of panels and the memory that holds them.
-//! `pack` writes panels, `unpack` and the kernels read them.
+//! The layout of packed weights: the size of panels and their storage. `pack` writes panels, `unpack` and the
+//! kernels read them.
 //!
 //! Quantised formats, for each block of 32 values along `k` of the 16 outputs of a panel (a *line* is 64
 //! bytes: four codes of each of the 16 outputs, and group `j` holds the codes `4j..4j + 4`):
@@ -33,10 +33,10 @@ use crate::model::weights::ggml::{FP4, UNEVEN};
 /// Outputs in a panel.
 pub(super) const LANES: usize = 16;
 
-/// Panels that meet a tile together: each activation is loaded once for both.
+/// Panels that are multiplied by a tile together: each activation is loaded once for both.
 pub(super) const PAIR: usize = 2;
 
-/// How the codes of a block are stored.
+/// The storage of a block's codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Codes {
     /// One byte, offset by 128.
@@ -54,7 +54,7 @@ pub(super) enum Codes {
     Two,
 }
 
-/// How the scales of a block are stored.
+/// The storage of a block's scales.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scales {
     /// `w = d (code - offset)`.
@@ -74,15 +74,15 @@ pub(super) enum Scales {
 }
 
 impl Format {
-    /// Whether two instruction sets may give different bits with [`Activations::Q8`]. True of `bf16` alone:
-    /// `vdpbf16ps` takes a subnormal operand, sum or result as zero, the other instruction sets do not. Values of a
-    /// model are far from that range (below 1.2e-38), where all instruction sets agree.
+    /// Returns true if two instruction sets may give different bits with [`Activations::Q8`]. True of `bf16`
+    /// alone: `vdpbf16ps` takes a subnormal operand, sum or result as zero, the other instruction sets do
+    /// not. Values of a model are far from that range (below 1.2e-38), where all instruction sets agree.
     #[must_use]
     pub fn isa_matters(self) -> bool {
         self == Self::Bf16
     }
 
-    /// How the activations must be coded for this format.
+    /// The coding of the activations for this format.
     #[must_use]
     pub fn coding(self, activations: Activations) -> Coding {
         match (activations, self) {
@@ -115,10 +115,10 @@ impl Format {
     }
 }
 
-/// What the codes of uneven values become before they are multiplied: bytes, 128 above the values.
+/// The bytes to which codes of uneven values are looked up before multiplication: 128 above the values.
 pub(super) const UNEVEN_BYTES: [[u8; 16]; 2] = [above(UNEVEN), above(FP4)];
 
-/// The places of `IQ4`'s values and of 4-bit floats in [`UNEVEN_BYTES`].
+/// The indices of `IQ4`'s values and of 4-bit floats in [`UNEVEN_BYTES`].
 pub(super) const IQ4: usize = 0;
 pub(super) const FLOAT4: usize = 1;
 
@@ -177,7 +177,7 @@ fn bytes_of(format: Format, k: usize) -> (usize, usize) {
     }
 }
 
-/// The same, in whole lines: what a panel takes.
+/// Bytes of a panel's values and of its scales, in whole lines.
 pub(super) fn panel_bytes(format: Format, k: usize) -> (usize, usize) {
     let (values, scales) = bytes_of(format, k);
     (values.next_multiple_of(64), scales.next_multiple_of(64))
@@ -198,7 +198,7 @@ pub(super) struct Panel<'a> {
 }
 
 impl<'a> Panel<'a> {
-    /// The same outputs over `range` of `k`, which starts and ends with whole blocks.
+    /// The outputs of this panel over `range` of `k`, which starts and ends with whole blocks.
     pub fn part(self, range: Range<usize>) -> Self {
         debug_assert!(range.start.is_multiple_of(self.format.block().max(2)), "whole blocks");
         let (values, scales) = bytes_of(self.format, range.start);
@@ -241,7 +241,8 @@ impl<'a> Panel<'a> {
     /// # Safety
     /// Any bits are a `T`.
     unsafe fn cells<T>(&self) -> &'a [T] {
-        // SAFETY: any bits are a `T`; `align_to` gives whole, aligned values inside `values`, borrowed for `'a`.
+        // SAFETY: any bits are a `T`; `align_to` gives whole, aligned values inside `values`, borrowed for
+        // `'a`.
         let (before, cells, _) = unsafe { self.values.align_to() };
         assert!(before.is_empty(), "panels begin on whole lines");
         cells
@@ -251,9 +252,9 @@ impl<'a> Panel<'a> {
 /// Bytes of a huge page.
 const HUGE: usize = 2 << 20;
 
-/// The panels of one matrix: all values, then all scales, in huge pages where the system has them (a stream of
-/// small pages costs a walk through the page table each 4 KiB, a fifth of the speed of memory). What is left
-/// over after whole huge pages is in small ones, so that no memory is wasted.
+/// The panels of one matrix: all values, then all scales, in huge pages where the system has them (a stream
+/// of small pages costs a walk through the page table each 4 KiB, a fifth of the speed of memory). The
+/// remainder after whole huge pages is in small ones, so that no memory is wasted.
 #[derive(Debug)]
 pub(super) struct Storage {
     format: Format,
@@ -281,7 +282,7 @@ impl Storage {
         Ok(Self { format, k, n_panels, memory, used: start..start + bytes })
     }
 
-    /// What is resident: pages that nothing is written to take no memory.
+    /// Bytes of resident memory, without pages that are never written to.
     pub(super) fn bytes(&self) -> usize {
         self.used.len()
     }

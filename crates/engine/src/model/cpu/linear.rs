@@ -1,4 +1,4 @@
-//! A layer's weight matrices as the checkpoint has them, packed; and the embedding that may share their storage.
+//! A layer's weight matrices from the checkpoint, packed; and the embedding that may share their storage.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -14,12 +14,12 @@ use crate::model::{
     weights,
 };
 
-/// How products are computed on a CPU.
+/// The arithmetic of products on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compute {
     pub tier: Isa,
     pub activations: Activations,
-    /// Holds weights that are stored as floats in another float format.
+    /// The float format to which weights stored as other floats are converted.
     pub floats: Option<Format>,
 }
 
@@ -32,7 +32,7 @@ impl Default for Compute {
 /// Weight matrices of one input.
 pub struct Linear {
     parts: Vec<Part>,
-    /// By their numbers.
+    /// The adapters, by number.
     adapters: Vec<Narrow>,
 }
 
@@ -71,7 +71,7 @@ impl Linear {
         Ok(())
     }
 
-    /// As [`Linear::plain`], and what the adapters of some rows add.
+    /// The products of [`Linear::plain`], plus the updates of some rows' adapters.
     ///
     /// Shape: `[m, k]` -> for each part `[m, n]`.
     pub(super) fn forward(
@@ -90,7 +90,7 @@ impl Linear {
         outs
     }
 
-    /// `x w^T + b` for each part, the input coded once for all parts that want it coded alike.
+    /// `x w^T + b` for each part, the input coded once for all parts with the same coding.
     ///
     /// Shape: `[m, k]` -> for each part `[m, n]`.
     fn plain(&self, x: &[f32], m: usize, compute: Compute) -> Vec<Vec<f32>> {
@@ -152,7 +152,7 @@ pub(super) fn packed(
     Ok(packed)
 }
 
-/// A tensor's format and bytes, those of floats in the format that they are to be held in.
+/// A tensor's format and bytes, with floats converted to their format in memory.
 pub(super) fn encoded<'a>(
     weights: &'a Weights,
     name: &str,

@@ -44,23 +44,24 @@ pub(super) fn int8(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
     unsafe { by_format!(Pairs, panels, tile, sums) }
 }
 
-/// The same with products of four bytes.
+/// Quantised weights by 8-bit activations, with products of four bytes.
 ///
 /// # Safety
 /// The machine has `dotprod`.
 #[target_feature(enable = "dotprod")]
 pub(super) unsafe fn int8_dotprod(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
-    // SAFETY: the machine has `dotprod`, as this function requires; each arm has the codes and scales of its format.
+    // SAFETY: the machine has `dotprod`, as this function requires; each arm has the codes and scales of its
+    // format.
     unsafe { by_format!(Fours, panels, tile, sums) }
 }
 
-/// The same with products of matrices.
+/// Quantised weights by 8-bit activations, with products of matrices.
 ///
 /// # Safety
 /// The machine has `dotprod` and `i8mm`.
 #[target_feature(enable = "dotprod,i8mm")]
 pub(super) unsafe fn int8_i8mm(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
-    // SAFETY: the machine has `i8mm` and `dotprod`, as this function requires; each arm has the codes and scales of
-    // its format.
+    // SAFETY: the machine has `i8mm` and `dotprod`, as this function requires; each arm has the codes and
+    // scales of its format.
     unsafe { by_format!(Matrices, panels, tile, sums) }
 }

@@ -1,4 +1,4 @@
-//! Root-mean-square norm of rows. A row is computed in f32 in one fixed order and reads nothing of another row.
+//! Root-mean-square norm of rows. A row is computed in f32 in one fixed order, independent of other rows.
 
 use rayon::prelude::*;
 
@@ -99,7 +99,7 @@ fn added<L: Lanes>(sums: &mut [f32], more: &[f32]) {
     tail.iter_mut().zip(last).for_each(|(sum, more)| *sum += *more);
 }
 
-/// In 32 partial sums, which are added as a tree.
+/// The sum of squares in 32 partial sums, which are added as a tree.
 #[inline(always)]
 fn sum_of_squares<L: Lanes>(x: &[f32]) -> f32 {
     let mut sums = [L::splat(0.0); 2];

@@ -1,4 +1,4 @@
-//! Packs the blocks of a file into panels: bits are rearranged, no weight is computed with.
+//! Packs the blocks of a file into panels: bits are rearranged, nothing is computed.
 
 use rayon::prelude::*;
 
@@ -118,7 +118,7 @@ fn write_scales(format: Format, block: &[u8], lane: usize, group: &mut [u8]) {
     let mut half = |column: usize, bytes: &[u8]| group[column * 32 + lane * 2..][..2].copy_from_slice(bytes);
     match format {
         Format::Q8_0 | Format::Q4_0 | Format::Q5_0 | Format::Iq4Nl => half(0, &block[..2]),
-        // Checked before.
+        // Loading has checked it.
         Format::Mxfp4 => half(0, &half_power(block[0]).unwrap_or_default().to_le_bytes()),
         Format::Q4_1 | Format::Q5_1 => {
             half(0, &block[..2]);

@@ -1,4 +1,5 @@
-//! Loops that run the machine at its limits, as the reference for measured kernels. The caller takes the time.
+//! Loops that run the machine at its limits, as the reference for measured kernels. The caller takes the
+//! time.
 
 use std::hint::black_box;
 
@@ -13,7 +14,7 @@ use super::isa::Isa;
 pub enum Peak {
     /// 8-bit integer products with 32-bit sums.
     Int8,
-    /// `bf16` products with `f32` sums: those of pairs, or of `f32` where there is no instruction for pairs.
+    /// `bf16` products with `f32` sums: those of pairs, or of `f32` without an instruction for pairs.
     Bf16,
     /// `f32` products.
     F32,
@@ -24,8 +25,8 @@ pub enum Peak {
 const CHAINS: usize = 16;
 
 impl Peak {
-    /// Runs `rounds` rounds of an instruction set's instructions on this thread. Returns the arithmetic operations
-    /// done (a product and a sum count two).
+    /// Runs `rounds` rounds of an instruction set's instructions on this thread. Returns the arithmetic
+    /// operations done (a product and a sum count two).
     #[must_use]
     pub fn run(self, rounds: usize, isa: Isa) -> u64 {
         // SAFETY: an instruction set exists only on machines that have its instructions.
@@ -43,7 +44,7 @@ impl Peak {
             }
         };
         #[cfg(target_arch = "aarch64")]
-        // SAFETY: as above.
+        // SAFETY: an instruction set exists only on machines that have its instructions.
         let products = unsafe {
             match (isa.instructions(), self) {
                 (Instructions::NeonI8mm, Self::Int8) => arm::int8_i8mm(rounds),
@@ -97,7 +98,7 @@ impl Memory {
     /// Fills `bytes` bytes.
     ///
     /// # Errors
-    /// When there is not so much.
+    /// When there is too little memory.
     pub fn new(bytes: usize) -> std::io::Result<Self> {
         let mut memory = MmapMut::map_anon(bytes)?;
         #[cfg(target_os = "linux")]
@@ -151,10 +152,10 @@ mod x86 {
 
     use super::CHAINS;
 
-    /// The same where there are 16 registers in all.
+    /// Accumulators where there are 16 registers in all.
     const WIDE_CHAINS: usize = 12;
 
-    /// Four streams side by side, each line asked for ahead of its use.
+    /// Reads four streams side by side, prefetching each line.
     #[target_feature(enable = "avx512f")]
     pub(super) fn read(memory: &[u8]) -> u64 {
         const STREAMS: usize = 4;
@@ -171,7 +172,7 @@ mod x86 {
         sums.into_iter().fold(0, |sum, lanes| sum ^ _mm512_reduce_add_epi64(lanes) as u64)
     }
 
-    /// The same in registers of 256 bits.
+    /// Reads four streams side by side in registers of 256 bits.
     #[target_feature(enable = "avx2")]
     pub(super) fn read_avx2(memory: &[u8]) -> u64 {
         const STREAMS: usize = 4;
@@ -197,8 +198,8 @@ mod x86 {
         fold
     }
 
-    /// What `vpdpbusd` does in three instructions: products of bytes added in pairs, pairs of pairs, then the sums.
-    /// Returns the products of a round.
+    /// The equivalent of `vpdpbusd` in three instructions: products of bytes added in pairs, pairs of pairs,
+    /// then the sums. Returns the products of a round.
     #[target_feature(enable = "avx2")]
     pub(super) fn int8_avx2(rounds: usize) -> usize {
         let (a, ones) = (black_box(_mm256_set1_epi8(1)), black_box(_mm256_set1_epi16(1)));
@@ -206,7 +207,8 @@ mod x86 {
         let mut sums = [_mm256_setzero_si256(); WIDE_CHAINS];
         for _ in 0..rounds {
             for (b, sum) in b.iter().zip(&mut sums) {
-                // SAFETY: `b` is a reference, valid and aligned. Read anew, else one product would do for all rounds.
+                // SAFETY: `b` is a reference, valid and aligned. The volatile read keeps the compiler from
+                // reusing one product for all rounds.
                 let pairs = _mm256_maddubs_epi16(a, unsafe { std::ptr::read_volatile(b) });
                 *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, ones));
             }

@@ -1,5 +1,5 @@
-//! The product of one panel and one tile in plain Rust. It is the reference for all instruction sets and, compiled for
-//! them with a `dot` of their own, the body of some of their kernels.
+//! The product of one panel and one tile in plain Rust. It is the reference for all instruction sets and,
+//! compiled for them with a `dot` of their own, the body of some of their kernels.
 
 use super::input::Int8Tile;
 use super::layout::{BLOCK, LANES, Panel};

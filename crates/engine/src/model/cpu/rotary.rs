@@ -60,8 +60,8 @@ pub(super) struct LayerCache<'a, S> {
 }
 
 impl Rotary<'_> {
-    /// Norms, rotates and scales the queries in place; writes the keys, normed and rotated, and the values, normed, to
-    /// their slots.
+    /// Norms, rotates and scales the queries in place; writes the keys, normed and rotated, and the values,
+    /// normed, to their slots.
     pub(super) fn apply<S: Stored>(
         &self,
         step: &Step,
@@ -76,9 +76,9 @@ impl Rotary<'_> {
         runs.par_iter().for_each(|rows| {
             let block = step.slots[rows.start] as usize / BLOCK;
             let block = block * block_size..(block + 1) * block_size;
-            // SAFETY: runs have no row in common, and `Step::check` has made sure that each block is written by one
-            // run, so that no two tasks get overlapping ranges; each range is inside its slice, which panics
-            // otherwise.
+            // SAFETY: runs have no row in common, and `Step::check` has checked that each block is written by
+            // one run, so that no two tasks get overlapping ranges; each range is inside its slice, which
+            // panics otherwise.
             let (q, k, v, keys, values) = unsafe {
                 (
                     q.part(rows.start * q_width..rows.end * q_width),
@@ -144,7 +144,7 @@ impl Rotary<'_> {
         if !self.config.norm_after_rotation {
             normed(head);
         }
-        // What is behind the rotated values stays as it is.
+        // The values behind the rotated ones are unchanged.
         rotate(self.isa, self.angles.at(position), &mut head[..2 * self.angles.half()]);
         if self.config.norm_after_rotation {
             normed(head);

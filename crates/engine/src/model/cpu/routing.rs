@@ -15,8 +15,8 @@ pub(super) struct Chosen {
     pub weight: f32,
 }
 
-/// The experts of a row with their weights, in the order of their numbers; `bias` is the correction bias, or empty.
-/// Where logits or biases are not numbers, the first ones, with weights that are not numbers.
+/// The experts of a row with their weights, in the order of their numbers; `bias` is the correction bias, or
+/// empty. Where logits or biases are NaN, the first ones, with NaN weights.
 pub(super) fn choose(routing: &Routing, logits: &[f32], bias: &[f32], isa: Isa) -> Vec<Chosen> {
     let Routing { scoring, top_k, normalised, scale, .. } = *routing;
     let are_numbers = logits.iter().chain(bias).all(|x| !x.is_nan());
@@ -30,7 +30,7 @@ pub(super) fn choose(routing: &Routing, logits: &[f32], bias: &[f32], isa: Isa) 
     chosen.into_iter().map(|at| Chosen { expert: at as u32, weight: weight(at) }).collect()
 }
 
-/// `None` where logits that are not finite leave a softmax without numbers.
+/// `None` where infinite or NaN logits make a softmax of NaN.
 fn scores(scoring: Scoring, logits: &[f32], isa: Isa) -> Option<Vec<f32>> {
     if scoring == Scoring::Sigmoid {
         let mut scores = logits.to_vec();
@@ -66,7 +66,7 @@ fn logistic_lanes<L: Lanes>(x: &mut [f32]) {
     tail.copy_from_slice(&last[..tail.len()]);
 }
 
-/// The chosen experts, the best first.
+/// The indices of the chosen experts, the best first.
 fn places(routing: &Routing, scores: &[f32], bias: &[f32]) -> Vec<usize> {
     let Routing { top_k, n_groups, top_groups, .. } = *routing;
     let by: Vec<f32> = if bias.is_empty() {
@@ -87,7 +87,8 @@ fn places(routing: &Routing, scores: &[f32], bias: &[f32]) -> Vec<usize> {
     best(&by, groups.into_iter().flat_map(experts), top_k)
 }
 
-/// The places of the `n` largest values among some, the largest first; of equal ones, the one that comes first.
+/// The indices of the `n` largest values among some, the largest first; of equal ones, the one that comes
+/// first.
 fn best(values: &[f32], among: impl IntoIterator<Item = usize>, n: usize) -> Vec<usize> {
     let mut best: Vec<usize> = Vec::with_capacity(n + 1);
     for at in among {
@@ -143,7 +144,7 @@ mod tests {
         assert_eq!(numbers(Routing::softmax(2, true), &[0.0, 1.0, 2.0, 1.0, 1.0], &[]), [1, 2]);
         assert_eq!(numbers(sigmoid(2), &[0.0; 6], &[0.0; 6]), [0, 1]);
         let grouped = Routing { n_groups: 3, top_groups: 2, ..sigmoid(3) };
-        // Groups 1 and 2 are as good as group 0 is not.
+        // Groups 1 and 2 are equally good, and better than group 0.
         assert_eq!(numbers(grouped, &[0.0, 0.0, 1.0, 1.0, 1.0, 1.0], &[0.0; 6]), [2, 3, 4]);
         assert_eq!(numbers(grouped, &[0.0; 6], &[0.0; 6]), [0, 1, 2]);
     }

@@ -6,7 +6,8 @@ use super::{
 };
 use crate::model::sampler::{SampleRequest, SampledToken, SamplingParams};
 
-/// Answers the request for a row; `None` if nothing is requested, the mask allows no token, or the row has a NaN.
+/// Answers the request for a row; `None` if nothing is requested, the mask allows no token, or the row has a
+/// NaN.
 #[must_use]
 pub fn sample(logits: &[f32], request: &SampleRequest, isa: Isa) -> Option<SampledToken> {
     match request {
@@ -20,8 +21,8 @@ pub fn sample(logits: &[f32], request: &SampleRequest, isa: Isa) -> Option<Sampl
     }
 }
 
-/// The log-probabilities of some tokens under a row, with one log-sum-exp for all of them; `None` if the row has a NaN or
-/// lacks one of the tokens.
+/// The log-probabilities of some tokens under a row, with one log-sum-exp for all of them; `None` if the row
+/// has a NaN or lacks one of the tokens.
 #[must_use]
 pub fn logprobs(logits: &[f32], ids: &[u32], isa: Isa) -> Option<Vec<f64>> {
     if has_nan(logits) {
@@ -63,7 +64,7 @@ fn allowed(mask: &[u32], n_vocab: usize) -> impl Iterator<Item = u32> {
     mask.iter().enumerate().flat_map(bits).take_while(move |&id| (id as usize) < n_vocab)
 }
 
-/// Picks among logits; `ids` names them, or is empty when their place is their id.
+/// Picks among logits; `ids` names them, or is empty when their index is their id.
 fn pick(logits: &[f32], ids: &[u32], how: &SamplingParams, isa: Isa) -> Option<u32> {
     let name = |at: usize| ids.get(at).copied().unwrap_or(at as u32);
     let (at, peak) = largest(logits, isa)?;
@@ -81,8 +82,8 @@ fn pick(logits: &[f32], ids: &[u32], how: &SamplingParams, isa: Isa) -> Option<u
     found.or(kept.last()).copied().map(name)
 }
 
-/// The fewest places whose weights reach the share `top_p` of all, in the order of the row; of equal weights the
-/// first ones.
+/// The fewest indices whose weights reach the share `top_p` of all, in the order of the row; of equal weights
+/// the first ones.
 fn nucleus(weights: &[f32], top_p: f64) -> Vec<usize> {
     if top_p >= 1.0 {
         return (0..weights.len()).filter(|&at| weights[at] > 0.0).collect();
@@ -105,7 +106,7 @@ fn nucleus(weights: &[f32], top_p: f64) -> Vec<usize> {
 /// Logits in one chunk of the search for the largest.
 const CHUNK: usize = 1024;
 
-/// The place of the largest logit, the first of equals, and its value.
+/// The index of the largest logit, the first of equals, and its value.
 fn largest(logits: &[f32], isa: Isa) -> Option<(usize, f32)> {
     let peaks = logits.chunks(CHUNK).map(|chunk| softmax::largest(isa, chunk)).enumerate();
     let (chunk, peak) = peaks.reduce(|best, next| if next.1 > best.1 { next } else { best })?;

@@ -1,5 +1,6 @@
-//! The schedule of a matrix product: panels and tiles over threads and caches. It determines the order of the work and
-//! no value: each output of each row is computed by the same chain of kernel calls, whatever the split.
+//! The schedule of a matrix product: panels and tiles over threads and caches. It determines the order of the
+//! work and no value: each output of each row is computed by the same chain of kernel calls, whatever the
+//! split.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -33,15 +34,15 @@ pub struct Job<'a> {
 const TASKS: usize = 4;
 /// Budget of activations in the L2 cache, in bytes.
 const L2_BYTES: usize = 448 * 1024;
-/// Values of a block of `k`, by which many rows are multiplied with all panels before the next block. A multiple of any
-/// format's block.
+/// Values of a block of `k`, by which many rows are multiplied with all panels before the next block. A
+/// multiple of any format's block.
 const KC: usize = 2048;
 
 /// `out = x wᵀ` for each job, all in one parallel region of the current rayon pool.
 ///
 /// # Panics
-/// When a layer has another `k` than the input, wants another [`super::Coding`], or an `out` has not `m n`
-/// values.
+/// When a layer has another `k` than the input, requires another [`super::Coding`], or an `out` does not have
+/// `m n` values.
 pub fn multiply(jobs: &mut [Job], input: &Input) {
     run(&parts(jobs, input), input);
 }
@@ -49,7 +50,7 @@ pub fn multiply(jobs: &mut [Job], input: &Input) {
 /// `out += x wᵀ` for each job: every sum starts from the value in `out`.
 ///
 /// # Panics
-/// As [`multiply`].
+/// Those of [`multiply`].
 pub fn add_multiply(jobs: &mut [Job], input: &Input) {
     let mut parts = parts(jobs, input);
     for part in &mut parts {
@@ -62,10 +63,10 @@ fn parts<'a>(jobs: &'a mut [Job], input: &'a Input) -> Vec<Part<'a>> {
     jobs.iter_mut().map(|Job { weights, out }| Part::over(weights, out, input)).collect()
 }
 
-/// The same into new memory: `x wᵀ` for each layer.
+/// `x wᵀ` for each layer, in new memory.
 ///
 /// # Panics
-/// As [`multiply`].
+/// Those of [`multiply`].
 #[must_use]
 pub fn gemm(layers: &[&Packed], input: &Input) -> Vec<Vec<f32>> {
     if input.k() == 0 {
@@ -92,11 +93,11 @@ pub(super) struct Item<'a> {
     pub input: &'a Input,
 }
 
-/// Products of many matrices with rows of their own, each `[m, outputs]`, all in one parallel region. Work is shared
-/// out by tiles and panels, not by matrix: where each has few rows, by bytes of weights.
+/// Products of many matrices with rows of their own, each `[m, outputs]`, all in one parallel region. Work is
+/// divided by tiles and panels, not by matrix: where each has few rows, by bytes of weights.
 ///
 /// # Panics
-/// As [`multiply`], or when outputs are not whole panels.
+/// Those of [`multiply`], and outputs that are not whole panels.
 pub(super) fn gemm_each(items: &[Item]) -> Vec<Vec<f32>> {
     let mut outs: Vec<Vec<f32>> =
         items.iter().map(|item| Vec::with_capacity(item.input.m() * item.outputs.len())).collect();
@@ -142,12 +143,13 @@ struct Part<'a> {
     out: *mut MaybeUninit<f32>,
     borrowed: PhantomData<&'a mut [MaybeUninit<f32>]>,
     m: usize,
-    /// Sums start from the values in `out`, which then are initialised.
+    /// True if sums start from the values in `out`, which then are initialised.
     accumulate: bool,
 }
 
-// SAFETY: `out` points to `m n` values that are borrowed exclusively for `'a`. Only `each_row` accesses them, for the
-// panels of its task, and tasks have disjoint panels, hence disjoint columns: no value is accessed by two threads.
+// SAFETY: `out` points to `m n` values that are borrowed exclusively for `'a`. Only `each_row` accesses them,
+// for the panels of its task, and tasks have disjoint panels, hence disjoint columns: no value is accessed by
+// two threads.
 unsafe impl Sync for Part<'_> {}
 
 impl<'a> Part<'a> {
@@ -156,7 +158,7 @@ impl<'a> Part<'a> {
         Self::of(&Item { weights, outputs: 0..weights.n, input }, out)
     }
 
-    /// The same of some outputs.
+    /// Some outputs of a layer, written to the start of uninitialised memory.
     fn of(item: &Item<'a>, out: &'a mut [MaybeUninit<f32>]) -> Self {
         let Item { weights, outputs, input } = item;
         let n = outputs.len();
@@ -171,8 +173,8 @@ impl<'a> Part<'a> {
     /// A layer whose output overwrites these values.
     fn over(weights: &'a Packed, out: &'a mut [f32], input: &'a Input) -> Self {
         assert_eq!(out.len(), input.m() * weights.n, "outputs [{}, {}]", input.m(), weights.n);
-        // SAFETY: same address, length and lifetime; `MaybeUninit<f32>` has the layout of `f32`, and only initialised
-        // values are written through it.
+        // SAFETY: same address, length and lifetime; `MaybeUninit<f32>` has the layout of `f32`, and only
+        // initialised values are written through it.
         let out = unsafe { &mut *(std::ptr::from_mut(out) as *mut [MaybeUninit<f32>]) };
         Self::new(weights, out, input)
     }
@@ -186,9 +188,9 @@ impl<'a> Part<'a> {
         (0..n_panels).step_by(step).map(move |first| (self, first..n_panels.min(first + step)))
     }
 
-    /// All rows of some panels. With many rows, a group of rows and a block of `k` at a time, so that the activations
-    /// stay in the L2 cache for all panels, with the partial sums in the output; with few, panel after panel, so that
-    /// the weights are read as one stream.
+    /// All rows of some panels. With many rows, a group of rows and a block of `k` at a time, so that the
+    /// activations stay in the L2 cache for all panels, with the partial sums in the output; with few, panel
+    /// after panel, so that the weights are read as one stream.
     fn run(&self, panels: Range<usize>, input: &Input) {
         let k = input.k().max(1);
         let (row_bytes, kc) = match input.coded {
@@ -247,7 +249,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// The same for activations that are floats.
+    /// Two panels and several tiles of float activations, over one block of `k`.
     fn floats(
         &self,
         pair: &Pair,
@@ -277,7 +279,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Whether products of floats read the weights as stored, without a widened copy.
+    /// Returns true if products of floats read the weights in their stored type, without a widened copy.
     fn as_stored(&self) -> bool {
         match self.weights.format {
             Format::F32 => cfg!(target_endian = "little"),
@@ -294,9 +296,9 @@ impl<'a> Part<'a> {
         let sums = &mut sums.0[..pair.panels.len() * span.height];
         if range.start > 0 || self.accumulate {
             self.each_row(pair, span, sums, |sums, out| {
-                // SAFETY: the row is inside `out` and borrowed exclusively. The previous block of `k` has written
-                // these values; for the first block, `accumulate` is set on parts of `Part::over` alone, whose `out`
-                // was initialised.
+                // SAFETY: the row is inside `out` and borrowed exclusively. The previous block of `k` has
+                // written these values; for the first block, `accumulate` is set on parts of `Part::over`
+                // alone, whose `out` was initialised.
                 sums.iter_mut().zip(out).for_each(|(sum, out)| *sum = unsafe { out.assume_init() });
             });
         }
@@ -331,8 +333,8 @@ impl<'a> Part<'a> {
             let columns = LANES.min(n - first);
             for (r, sums) in sums[..span.rows].iter_mut().enumerate() {
                 assert!(span.first + r < self.m, "a span has no row that the input lacks");
-                // SAFETY: `out` has `m n` values, the row is below `m` and the columns end at `n` or before, so that
-                // the slice is inside it; no other task accesses these columns while the slice lives.
+                // SAFETY: `out` has `m n` values, the row is below `m` and the columns end at `n` or before,
+                // so that the slice is inside it; no other task accesses these columns while the slice lives.
                 let out = unsafe {
                     std::slice::from_raw_parts_mut(self.out.add((span.first + r) * n + first), columns)
                 };
@@ -342,8 +344,8 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Values of `k` that are widened at a time, unless a block has more: two panels of them fit the L1 cache together with
-/// their source.
+/// Values of `k` that are widened at a time, unless a block has more: two panels of them fit the L1 cache
+/// together with their source.
 const CHUNK: usize = 512;
 
 /// A range of `k` of all rows.
@@ -375,7 +377,7 @@ struct Buffers {
 struct Int8Weights<'a> {
     isa: Isa,
     panels: &'a [Panel<'a>],
-    /// For full tiles on AMX.
+    /// Unpacked weights for full tiles on AMX.
     #[cfg(target_arch = "x86_64")]
     unpacked: Option<amx::Weights<'a>>,
 }
@@ -408,16 +410,16 @@ fn int8_tile(isa: Isa, panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
         // SAFETY: an instruction set exists only on machines that have its instructions.
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx512 | Instructions::Amx => unsafe { avx512::int8(panels, tile, sums) },
-        // SAFETY: as above.
+        // SAFETY: an instruction set exists only on machines that have its instructions.
         #[cfg(target_arch = "x86_64")]
         Instructions::AvxVnni => unsafe { avx2::int8_vnni(panels, tile, sums) },
-        // SAFETY: as above.
+        // SAFETY: an instruction set exists only on machines that have its instructions.
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx2 => unsafe { avx2::int8(panels, tile, sums) },
-        // SAFETY: as above.
+        // SAFETY: an instruction set exists only on machines that have its instructions.
         #[cfg(target_arch = "aarch64")]
         Instructions::NeonI8mm => unsafe { neon::int8_i8mm(panels, tile, sums) },
-        // SAFETY: as above.
+        // SAFETY: an instruction set exists only on machines that have its instructions.
         #[cfg(target_arch = "aarch64")]
         Instructions::NeonDotprod => unsafe { neon::int8_dotprod(panels, tile, sums) },
         #[cfg(target_arch = "aarch64")]
@@ -426,7 +428,7 @@ fn int8_tile(isa: Isa, panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
     }
 }
 
-/// `is_first`: this is the first tile with these weights, so that they are not in the cache yet.
+/// `is_first` is true for the first tile with these weights, which are not in a cache yet.
 #[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "no other machine has pairs"))]
 fn bf16_tile(isa: Isa, panels: &[Panel], x: &[[bf16; 2]], is_first: bool, sums: &mut [Lanes]) {
     assert_eq!(panels[0].format, Format::Bf16, "bf16 activations have bf16 weights");
@@ -453,7 +455,7 @@ fn widened<'a>(isa: Isa, panel: &Panel<'a>, order: Order, buffer: &'a mut [Lanes
         // SAFETY: an instruction set exists only on machines that have its instructions.
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx512 | Instructions::Amx => unsafe { avx512::widen(panel, 0, buffer) },
-        // SAFETY: as above.
+        // SAFETY: an instruction set exists only on machines that have its instructions.
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx2 | Instructions::AvxVnni => unsafe { avx2::widen(panel, 0, buffer) },
         _ => unpack::floats(panel, 0, buffer),

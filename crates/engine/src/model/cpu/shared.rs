@@ -10,10 +10,10 @@ pub(super) struct Shared<'a, T> {
     slice: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: the memory is accessed only through `part`, whose contract is that ranges which exist at the same time are disjoint;
-// a `T` may be moved to another thread.
+// SAFETY: the memory is accessed only through `part`, whose contract is that ranges which exist at the same
+// time are disjoint; a `T` may be moved to another thread.
 unsafe impl<T: Send> Sync for Shared<'_, T> {}
-// SAFETY: as above.
+// SAFETY: the memory is exclusively borrowed, and a `T` may be moved to another thread.
 unsafe impl<T: Send> Send for Shared<'_, T> {}
 
 impl<'a, T> Shared<'a, T> {
@@ -30,8 +30,8 @@ impl<'a, T> Shared<'a, T> {
     /// The range is not inside the slice.
     pub(super) unsafe fn part(&self, range: Range<usize>) -> &'a mut [T] {
         assert!(range.start <= range.end && range.end <= self.len, "a range of the slice");
-        // SAFETY: the range is inside the slice (asserted), which is exclusively borrowed for 'a, initialised and aligned; by the
-        // contract no other reference to it exists.
+        // SAFETY: the range is inside the slice (asserted), which is exclusively borrowed for 'a, initialised
+        // and aligned; by the contract no other reference to it exists.
         unsafe { std::slice::from_raw_parts_mut(self.first.add(range.start), range.len()) }
     }
 }

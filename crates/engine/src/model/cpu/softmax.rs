@@ -27,7 +27,7 @@ pub fn log_sum_exp(isa: Isa, x: &[f32]) -> f64 {
     f64::from(peak) + total.ln()
 }
 
-/// The largest number, NaNs aside; negative infinity where there is none.
+/// The largest number, ignoring NaNs; negative infinity without any number.
 #[must_use]
 pub fn largest(isa: Isa, x: &[f32]) -> f32 {
     let mut peak = f32::NEG_INFINITY;
@@ -61,7 +61,7 @@ fn chunk_sum<L: Lanes>(x: &[f32], peak: f32, out: &mut f32) {
     *out = lanes::sum(sums);
 }
 
-/// `exp((x - peak) / temperature)` of logits that are at most `peak`; what is under e^-87 is 0.
+/// `exp((x - peak) / temperature)` of logits that are at most `peak`; results below e^-87 are 0.
 #[must_use]
 pub fn exponentials(isa: Isa, x: &[f32], peak: f32, temperature: f32) -> Vec<f32> {
     let mut out = x.to_vec();

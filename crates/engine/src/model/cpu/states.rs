@@ -5,9 +5,9 @@ use crate::model::{Config, config::DeltaNet};
 /// The states of the layers with Gated DeltaNet, in slots.
 pub(super) struct States {
     n_slots: usize,
-    /// Numbers of one layer's state: `super::delta_net` says how they lie.
+    /// Numbers of one layer's state, in the layout of `super::delta_net`.
     size: usize,
-    /// For each layer `[slots, size]`; nothing for a layer without a state.
+    /// For each layer `[slots, size]`; empty for a layer without a state.
     layers: Vec<Vec<f32>>,
 }
 
@@ -46,7 +46,7 @@ impl States {
         layers.flat_map(|layer| layer[at..][..self.size].iter().flat_map(|x| x.to_le_bytes())).collect()
     }
 
-    /// Writes what [`States::read`] gave to a slot.
+    /// Writes the bytes from [`States::read`] to a slot.
     pub(super) fn write(&mut self, slot: u32, bytes: &[u8]) {
         let (at, size) = (slot as usize * self.size, self.size);
         let layers = self.layers.iter_mut().filter(|layer| !layer.is_empty());

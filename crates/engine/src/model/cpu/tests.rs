@@ -1,4 +1,5 @@
-//! Results are right and have the same bytes on every instruction set, in any batch and with any number of threads.
+//! Results are right and have the same bytes on every instruction set, in any batch and with any number of
+//! threads.
 
 use half::f16;
 use proptest::prelude::*;
@@ -25,7 +26,7 @@ impl Random {
         self.0.draw()
     }
 
-    /// In -1..1.
+    /// A number in -1..1.
     fn unit(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
     }
@@ -86,7 +87,7 @@ fn on_threads<T: Send>(n: usize, work: impl FnOnce() -> T + Send) -> T {
     rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap().install(work)
 }
 
-/// The values that 8-bit activations stand for, from the rule alone: symmetric, per 32, nearest even.
+/// The values that 8-bit activations represent, from the rule alone: symmetric, per 32, nearest even.
 fn rounded(x: &[f32]) -> Vec<f64> {
     x.chunks(32)
         .flat_map(|block| {
@@ -97,7 +98,7 @@ fn rounded(x: &[f32]) -> Vec<f64> {
         .collect()
 }
 
-/// The product in double precision, and the sum of its terms' magnitudes (what rounding is relative to).
+/// The product in double precision, and the sum of its terms' magnitudes (the reference for rounding).
 fn reference(weights: &Packed, x: &[f32], activations: Activations) -> Vec<(f64, f64)> {
     let k = weights.k();
     let coded: Vec<f64> = match (activations, weights.format()) {

@@ -1,7 +1,7 @@
-//! Reading panels value by value, in plain Rust: for the portable and AVX2 instruction sets, for exact activations
-//! and for embeddings. Small always-inlined loops over 16 lanes, which the compiler turns into the vector
-//! instructions of whichever instruction set calls them; no operation is fused here, so all instruction sets get the
-//! same bits.
+//! Reading panels value by value, in plain Rust: for the portable and AVX2 instruction sets, for exact
+//! activations and for embeddings. Small always-inlined loops over 16 lanes, which the compiler turns into
+//! the vector instructions of the calling instruction set; no operation is fused here, so all instruction
+//! sets get the same bits.
 
 use super::Format;
 use super::layout::{BLOCK, Codes, FLOAT4, IQ4, LANES, Panel, SUPER, Scales, UNEVEN_BYTES};
@@ -10,7 +10,7 @@ use super::layout::{BLOCK, Codes, FLOAT4, IQ4, LANES, Panel, SUPER, Scales, UNEV
 #[repr(align(64))]
 pub(super) struct Block(pub [[u32; LANES]; 8]);
 
-/// What a block's codes are multiplied with.
+/// The factors and addends of a block's codes.
 pub(super) struct BlockScales {
     pub d: [f32; LANES],
     /// Added to each value of the block.
@@ -180,8 +180,9 @@ fn block_floats(kind: (Codes, Scales), panel: &Panel, b: usize, out: &mut [[f32;
     }
 }
 
-/// The value of an 8-bit float of 4 bits of exponent and 3 of mantissa, exactly. Its mantissa and exponent, read as an
-/// `f32`, are 2^120 too small; subnormals included. The bits of NaN are none here: loading refuses them.
+/// The value of an 8-bit float of 4 bits of exponent and 3 of mantissa, exactly. Its mantissa and exponent,
+/// read as an `f32`, are 2^120 too small; subnormals included. The bits of NaN do not occur: loading rejects
+/// them.
 #[inline(always)]
 fn of_eight_bits(code: u32) -> f32 {
     const SCALE: f32 = f32::from_bits(0x7b80_0000);

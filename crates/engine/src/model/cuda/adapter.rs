@@ -1,5 +1,5 @@
-//! Adapters on a GPU: what all of them add to the weight matrices of one input, in a table that the kernels of
-//! `kernels/adapter.cu` read. It launches nothing.
+//! Adapters on a GPU: the updates of all of them to the weight matrices of one input, in a table that the
+//! kernels of `kernels/adapter.cu` read. It launches nothing.
 
 use std::ops::Range;
 
@@ -10,21 +10,21 @@ use super::{
 };
 use crate::model::backend::Added;
 
-/// Rows that an item has room for, and its numbers: the adapter, then the rows; as `kernels/adapter.cu` has them.
+/// Rows of an item, and its numbers: the adapter, then the rows; must equal those in `kernels/adapter.cu`.
 pub(super) const ITEM_ROWS: usize = 8;
 pub(super) const ITEM: usize = 1 + ITEM_ROWS;
 
-/// What adapters add to weight matrices of one input.
+/// The updates of all adapters to weight matrices of one input.
 #[derive(Default)]
 pub(super) struct Adapters {
     /// Outputs of each matrix.
     outputs: Vec<usize>,
-    /// Shape: `[adapters, matrices]`; `None` where an adapter adds nothing to a matrix.
+    /// Shape: `[adapters, matrices]`; `None` where an adapter has no update of a matrix.
     pairs: Vec<Option<Pair>>,
     table: Option<Table>,
 }
 
-/// All pairs, as the kernels read them.
+/// All pairs, in the layout of the kernels.
 pub(super) struct Table {
     pub memory: Memory,
     pub n_matrices: usize,
@@ -45,22 +45,22 @@ struct Pair {
 }
 
 impl Adapters {
-    /// None yet, for matrices with so many outputs.
+    /// No adapters, for matrices with so many outputs.
     pub(super) fn new(outputs: Vec<usize>) -> Self {
         Self { outputs, ..Self::default() }
     }
 
-    /// How many adapters there are.
+    /// Number of adapters.
     pub(super) fn len(&self) -> usize {
         self.pairs.len() / self.outputs.len().max(1)
     }
 
-    /// The pairs on the device; `None` where no adapter adds anything.
+    /// The pairs on the device; `None` where no adapter has any.
     pub(super) fn table(&self) -> Option<&Table> {
         self.table.as_ref()
     }
 
-    /// Sends the next adapter's part in these outputs of the matrices. The table moves.
+    /// Uploads the next adapter's updates of these outputs of the matrices. The table moves.
     ///
     /// # Errors
     /// The device has no memory for it, or fails.
@@ -86,7 +86,7 @@ impl Adapters {
         upload.finish()
     }
 
-    /// The pairs as `kernels/adapter.cu` has them; all zeros but for its place where there is none.
+    /// The pair in the layout of `kernels/adapter.cu`; all zeros except for its index where there is none.
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for of_adapter in self.pairs.chunks(self.outputs.len()) {
@@ -114,7 +114,7 @@ impl Pair {
     ) -> Result<Self, Error> {
         let rank = matrices.a.len() / matrices.n_in.max(1);
         let b = &matrices.b[outputs.start * rank..outputs.end * rank];
-        // Outputs side by side, as threads that compute neighbours read them.
+        // Outputs side by side, for threads that compute neighbours.
         let of_rank = |j: usize| b.iter().skip(j).step_by(rank);
         let numbers = matrices.a.iter().chain((0..rank).flat_map(of_rank));
         let bytes: Vec<u8> = numbers.flat_map(|x| x.to_le_bytes()).collect();

@@ -1,4 +1,4 @@
-//! One product by every kernel that can compute it, so that a test can compare their bits. No model asks for this.
+//! One product by every kernel that can compute it, so that a test can compare their bits. No model uses it.
 
 #![expect(unsafe_code, reason = "kernel launches and copies trust their arguments")]
 
@@ -19,7 +19,7 @@ use super::{
 /// The only compute capability whose machine code has `wgmma`.
 const HOPPER: (i32, i32) = (9, 0);
 
-/// A product's operands on the device, and where it goes.
+/// A product's operands and output on the device.
 struct Operands<'a> {
     gpu: &'a Gpu,
     stream: &'a CudaStream,
@@ -30,11 +30,11 @@ struct Operands<'a> {
 }
 
 impl Gpu {
-    /// `y = x w^T` by every kernel of `kind` that this GPU runs and may choose ([`Gpu::with_products_by`]), each by its name, the
-    /// plain ones first.
+    /// `y = x w^T` by every kernel of `kind` that this GPU runs and may choose ([`Gpu::with_products_by`]),
+    /// each by its name, the plain ones first.
     ///
-    /// Shape: `x` `[m, k]` as the bits of `bf16`; `w` `[n, k]` as products of `kind` read it (`bf16` by rows, or
-    /// [`super::quant_layout`]); each result `[m, n]`.
+    /// Shape: `x` `[m, k]` as the bits of `bf16`; `w` `[n, k]` in the layout for products of `kind` (`bf16`
+    /// by rows, or [`super::quant_layout`]); each result `[m, n]`.
     ///
     /// # Errors
     /// A shape that no kernel takes, too little memory, or the device fails.
@@ -78,9 +78,8 @@ impl Operands<'_> {
         let [m, n, k] = self.shape;
         let stream = self.stream.cu_stream();
         let bytes = 4 * m * n;
-        // What is left of an earlier kernel must not pass for this one's: all bits set is no number.
-        // SAFETY: y has `4 m n` bytes and is freed only after `fetch` has synchronised the stream; bytes need no
-        // alignment.
+        // The output of an earlier kernel must not pass for this one's: all bits set is NaN. SAFETY: y has
+        // `4 m n` bytes and is freed only after `fetch` has synchronised the stream; bytes need no alignment.
         unsafe { result::memset_d8_async(self.y.at(), 0xff, bytes, stream) }
             .map_err(failed("write memory"))?;
         let (module, shape) = (launch.tile.module(), launch.shape());
@@ -92,15 +91,16 @@ impl Operands<'_> {
         let kernels = self.gpu.kernels();
         let partial = Memory::new(self.gpu.context(), 4 * launch.partial_len(m, n), MEASURED)?;
         let semaphores = Memory::new(self.gpu.context(), 4 * launch.n_semaphores(m, n), MEASURED)?;
-        // SAFETY: memory has at least one byte and, here, one number for each semaphore; it is freed only after
-        // `fetch` has synchronised the stream.
+        // SAFETY: memory has at least one byte and, here, one number for each semaphore; it is freed only
+        // after `fetch` has synchronised the stream.
         unsafe {
             result::memset_d8_async(semaphores.at(), 0, (4 * launch.n_semaphores(m, n)).max(1), stream)
         }
         .map_err(failed("write memory"))?;
         let (after, names) = ((stream, Start::After), (module, launch.kernel));
-        // SAFETY: x is [m, k] bf16, w [n, k] of the tile's kind, y [m, n] f32, the partial sums and semaphores have the
-        // launch's lengths; all are 256-byte aligned, and freed after `fetch` has synchronised the stream.
+        // SAFETY: x is [m, k] bf16, w [n, k] of the tile's kind, y [m, n] f32, the partial sums and
+        // semaphores have the launch's lengths; all are 256-byte aligned, and freed after `fetch` has
+        // synchronised the stream.
         unsafe {
             if launch.reduces {
                 let parts = [Argument::At(partial.at()), Argument::At(semaphores.at())];

@@ -1,13 +1,13 @@
-//! The single allocation that holds every buffer of a step: its size for the largest step, and the place of each
-//! buffer. Places are fixed when the arena is allocated, so that a recorded step may contain their addresses. It
-//! computes nothing.
+//! The single allocation that holds every buffer of a step: its size for the largest step, and the offset of
+//! each buffer. Offsets are fixed when the arena is allocated, so that a recorded step may contain their
+//! addresses. It computes nothing.
 //!
 //! ```text
 //! numbers | stream | wanted stream | normed | product       | queries, attended | sums | semaphores | panel | hidden | noted | tail | routing | whole
 //!                                           | splits, peaks | gated, experts    |                                                         | logits
 //!                                                           | mixed             |
 //! ```
-//! Buffers below each other share their place: one of them is no longer read when another is written.
+//! Buffers below each other share their memory: one of them is no longer read when another is written.
 
 mod sizes;
 pub(super) use sizes::ROUTER_PARTS;
@@ -28,14 +28,15 @@ use crate::model::{BLOCK, step::StepLimits};
 
 /// Rows whose hidden states are gathered before they are fetched.
 const NOTED_ROWS: usize = 1024;
-/// Log-probabilities that are computed at a time for each row of logits that there is room for.
+/// Log-probabilities that are computed at a time for each row of logits that fits.
 const LOGPROBS: usize = 16;
-/// The most rows of logits, counted once for each log-probability, that are reduced at a time where fewer are wanted.
+/// The most rows of logits, counted once for each log-probability, that are reduced at a time where fewer
+/// rows have logits.
 const FOUND_AT_ONCE: usize = 4096;
-/// Where buffers begin, as an allocation of the driver does.
+/// The alignment of buffers, equal to that of the driver's allocations.
 const ALIGNED: usize = 256;
 
-/// What a model's weights add to the memory of a step.
+/// The needs of a model's weights for the memory of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Extra {
     /// The most split-K partial sums of one row: slices times outputs.
@@ -54,18 +55,18 @@ pub(super) struct Extra {
 /// The buffers of a card that has a shard, beside those of its own part of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ShardBuffers {
-    /// Values of the widest row that is brought together for a product.
+    /// Values of the widest row that is gathered for a product.
     pub widest: usize,
     /// Columns of the residual stream that this card computes.
     pub own_hidden: usize,
     /// Logits of a row that this card computes.
     pub own_logits: usize,
-    /// Logits of a row that are brought together here; 0 on all cards but the first.
+    /// Logits of a row that are gathered on this card; 0 on all cards but the first.
     pub all_logits: usize,
 }
 
 impl Extra {
-    /// Of weights that have a product of their own, without adapters.
+    /// The needs of weights that have a product of their own, without adapters.
     fn of(sizes: Sizes) -> Self {
         let Sizes { hidden, intermediate, vocab, .. } = sizes;
         let experts = sizes.experts.map_or([(0, 0); 3], |experts| {
@@ -89,7 +90,7 @@ impl Extra {
         extra
     }
 
-    /// Makes room for products with a weight `[n, k]` in slices of so many values of `k`.
+    /// Reserves memory for products with a weight `[n, k]` in slices of so many values of `k`.
     pub(super) fn add_weight(&mut self, n: usize, k: usize, k_slice: usize) {
         self.split_k.add_weight(n, k, k_slice);
         let slices = k.div_ceil(k_slice);
@@ -99,13 +100,14 @@ impl Extra {
     }
 }
 
-/// The rows of a padded step of `n`. From 16 rows on at most half of them are added; below, a row costs nothing.
+/// The rows of a padded step of `n`. From 16 rows on at most half of them are added; below, a row costs
+/// nothing.
 pub(super) fn padded_rows(n: usize) -> usize {
     let power = n.next_power_of_two();
     if power > 16 && n <= power / 4 * 3 { power / 4 * 3 } else { power }
 }
 
-/// What of a step decides how much memory it takes.
+/// The counts that determine the memory of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Extent {
     /// Rows, padding included.
@@ -121,7 +123,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// What no step within `most` exceeds.
+    /// An upper bound for all steps within `most`.
     pub(super) fn of(most: StepLimits, sizes: Sizes, n_adapters: usize) -> Self {
         let StepLimits { sequences, context, .. } = most;
         let padded = |n: usize| n.max(padded_rows(n.min(RECORDED_ROWS)));
@@ -130,7 +132,8 @@ impl Extent {
         let of_rows = |n: usize| n.div_ceil(ITEM_ROWS) + n_adapters;
         let items = of_rows(rows).max(of_rows(rows.min(RECORDED_ROWS)).next_power_of_two());
         let items = if n_adapters == 0 { 0 } else { items };
-        // Two windows, each with two numbers of a row's item and four of a split's, both rounded up, and the starts.
+        // Two windows, each with two numbers of a row's item and four of a split's, both rounded up, and the
+        // starts.
         let attention = |rows: usize| 3 * rows + 2 * (4 * rows + 8 * splits + rows);
         let arrays = 6 * (rows + 1) + wanted + attention(rows) + attention(wanted) + 2 * items * ITEM;
         let of_blocks = sequences * context.div_ceil(BLOCK) + 2 * sequences;
@@ -139,12 +142,12 @@ impl Extent {
         Self { rows, wanted, numbers: arrays + of_blocks + of_states + 256, splits, items }
     }
 
-    /// Whether a step of that extent fits.
+    /// Returns true if a step of that extent fits.
     pub(super) fn holds(self, step: Self) -> bool {
         self.with(step) == self
     }
 
-    /// The least that both fit.
+    /// The least extent that both fit.
     pub(super) fn with(self, other: Self) -> Self {
         Self {
             rows: self.rows.max(other.rows),
@@ -161,22 +164,22 @@ impl Extent {
 pub(super) enum Slot {
     /// The step's plan.
     Numbers,
-    /// The residual stream; its wanted rows.
+    /// The residual stream; its rows with logits.
     Stream,
     WantedStream,
     Normed,
-    /// What a product gives: queries, keys and values; gate and up; what a norm follows; logits.
+    /// The output of a product: queries, keys and values; gate and up; the input of a norm; logits.
     Product,
     Splits,
     Peaks,
     Queries,
     WantedQueries,
     Attended,
-    /// Gates of attended values; their wanted rows.
+    /// Gates of attended values; those of rows with logits.
     Gates,
     WantedGates,
     Gated,
-    /// What a DeltaNet layer computes: its convolved inputs, and its output.
+    /// The results of a DeltaNet layer: its convolved inputs, and its output.
     Mixed,
     MixedOut,
     /// Partial sums of split-K products.
@@ -184,7 +187,7 @@ pub(super) enum Slot {
     /// Semaphores of split-K reductions in kernels: zeros between products.
     Semaphores,
     Panel,
-    /// What adapters compute between their two matrices.
+    /// The results of adapters between their two matrices.
     Hidden,
     /// Hidden states on their way to the host.
     Noted,
@@ -192,7 +195,7 @@ pub(super) enum Slot {
     Choices,
     /// Partial results of the warps of a row of logits.
     Found,
-    /// Experts of each row, their weights, and the pairs of row and expert that they are.
+    /// Experts of each row, their weights, and their pairs of row and expert.
     Chosen,
     ChosenWeights,
     PairPlaces,
@@ -209,19 +212,19 @@ pub(super) enum Slot {
     /// Gated values of each pair, and its output.
     ExpertGated,
     ExpertOutputs,
-    /// Whole rows of what several cards have computed of them: a product's input; logits.
+    /// Whole rows of values computed in parts by several cards: a product's input; logits.
     Whole,
     Logits,
 }
 
 const N_SLOTS: usize = Slot::Logits as usize + 1;
 
-/// Where every buffer lies, in bytes.
+/// The offsets of all buffers, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Places {
     /// Start and length.
     slots: [(usize, usize); N_SLOTS],
-    /// Pieces that share no byte with each other, in order: where each begins.
+    /// The starts of pieces that share no byte with each other, in order.
     pieces: Vec<usize>,
     pub bytes: usize,
 }
@@ -314,8 +317,8 @@ impl Places {
     }
 }
 
-/// Bytes that the steps of a model take on a GPU, none larger than `most`: all that is allocated beside weights and
-/// cache. Exact for weights that have a product of their own, without adapters.
+/// Bytes of a model's steps on a GPU, none larger than `most`: all allocations beside weights and cache.
+/// Exact for weights that have a product of their own, without adapters.
 #[must_use]
 pub fn step_bytes(sizes: Sizes, most: StepLimits) -> usize {
     let table = |sizes: AttentionSizes| (4 * most.context * (sizes.rotary_dim / 2)).next_multiple_of(ALIGNED);
@@ -327,13 +330,13 @@ pub fn step_bytes(sizes: Sizes, most: StepLimits) -> usize {
 pub(super) struct Arena {
     pub extent: Extent,
     places: Places,
-    /// One, or one for each piece of the places.
+    /// One allocation, or one for each piece.
     memory: Vec<Memory>,
 }
 
 impl Arena {
     /// # Errors
-    /// The device has not that much memory.
+    /// The device does not have that much memory.
     pub(super) fn new(
         context: &Arc<CudaContext>,
         extent: Extent,
@@ -347,7 +350,7 @@ impl Arena {
         Ok(Self { extent, places, memory })
     }
 
-    /// Where a slot is, of which so many bytes are used.
+    /// The address of a slot, of which so many bytes are used.
     ///
     /// # Errors
     /// It is smaller.

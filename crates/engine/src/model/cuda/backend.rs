@@ -1,5 +1,5 @@
-//! The decoder's operations on a GPU: each a launch or two of the kernels of that name. Activations stay on the device;
-//! what comes back is choices.
+//! The decoder's operations on a GPU: each a launch or two of the kernels of that name. Activations stay on
+//! the device; only choices are copied back.
 
 #![expect(unsafe_code, reason = "kernel launches and copies trust their arguments")]
 
@@ -58,18 +58,18 @@ use crate::model::{
 /// Rows up to which a step's time is that of reading the weights.
 const CHEAP_ROWS: usize = 64;
 
-/// A GPU with one model's cache and the step at hand.
+/// A GPU with one model's cache and the current step.
 pub struct Cuda {
-    /// With the kernels of the step at hand; `own` has those of the run.
+    /// The GPU with the kernels of the current step; `own` has those of the run.
     gpu: Gpu,
     own: Gpu,
     stream: Arc<CudaStream>,
     /// The buffers of a step.
     arena: Option<Arena>,
-    /// Whether it was made for the largest step that may come.
+    /// True if the arena was allocated for the largest step.
     prepared: bool,
     extra: Mutex<Extra>,
-    /// The model as this card computes it.
+    /// The configuration of this card's part of the model.
     config: Config,
     shard: Shard,
     weight_upload: Mutex<WeightUpload>,
@@ -82,9 +82,9 @@ pub struct Cuda {
     sliding_angles: Option<RopeTable>,
     plan: Plan,
     step_upload: StepUpload,
-    /// `None` where every kernel is launched by itself, and on a card that has a shard: recordings are of all cards.
+    /// `None` where kernels are launched one by one, and on a card with a shard: recordings are of all cards.
     graphs: Option<Graphs>,
-    /// Whether memory that recordings name has moved since [`Cuda::take_moved`].
+    /// True if memory that recordings refer to has moved since [`Cuda::take_moved`].
     moved: bool,
     /// `[wanted, vocab]`.
     logits: Option<u64>,
@@ -94,7 +94,7 @@ pub struct Cuda {
 }
 
 impl Cuda {
-    /// A GPU without a cache yet.
+    /// A GPU without a cache.
     ///
     /// # Errors
     /// The device fails.
@@ -114,8 +114,8 @@ impl Cuda {
         whole.delta_net.as_ref().map(delta_net::rule).transpose()?;
         let context = gpu.context();
         context.bind_to_thread().map_err(failed("use the device"))?;
-        // SAFETY: all work on this context's memory is on `stream`, or on streams that `stream` waits for by events of
-        // its own.
+        // SAFETY: all work on this context's memory is on `stream`, or on streams that `stream` waits for by
+        // events of its own.
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().map_err(failed("a stream"))?;
         let rope_table = |attention: &Attention| RopeTable::new(&attention.rope, attention.rotary_dim);
@@ -155,21 +155,22 @@ impl Cuda {
     /// Launches a kernel of the file `names.0`.
     ///
     /// # Safety
-    /// As [`super::launch::Kernels::launch`].
+    /// The conditions of [`super::launch::Kernels::launch`].
     pub(super) unsafe fn launch(
         &self,
         names: (&'static str, &'static str),
         shape: Shape,
         arguments: &[Argument],
     ) -> Result<(), Error> {
-        // SAFETY: the same conditions on `arguments`: length, alignment and lifetime of the memory that they address.
+        // SAFETY: the same conditions on `arguments`: length, alignment and lifetime of the memory at its
+        // addresses.
         unsafe { self.launch_over(names, shape, &[], arguments) }
     }
 
-    /// The same for a kernel whose first arguments are maps of matrices.
+    /// Launches a kernel whose first arguments are maps of matrices.
     ///
     /// # Safety
-    /// As [`super::launch::Kernels::launch_over`].
+    /// The conditions of [`super::launch::Kernels::launch_over`].
     pub(super) unsafe fn launch_over(
         &self,
         names: (&'static str, &'static str),
@@ -177,7 +178,7 @@ impl Cuda {
         maps: &[TensorMap],
         arguments: &[Argument],
     ) -> Result<(), Error> {
-        // Where several GPUs have a model together, kernels wait for other GPUs' too.
+        // Where several GPUs share a model, kernels wait for other GPUs' too.
         let start =
             if self.gpu.starts_early() && self.shard == Shard::WHOLE { Start::Early } else { Start::After };
         let stream = (self.stream.cu_stream(), start);
@@ -185,7 +186,7 @@ impl Cuda {
         unsafe { self.gpu.kernels().launch_over(stream, names, shape, maps, arguments) }
     }
 
-    /// Where the step's numbers are.
+    /// The address of the step's numbers.
     fn numbers(&self) -> Result<u64, Error> {
         self.slot(Slot::Numbers, 4 * self.plan.numbers.values.len())
     }
@@ -207,7 +208,7 @@ impl Cuda {
         self.stream.synchronize().map_err(failed("run a step"))
     }
 
-    /// Says where the step's logits are.
+    /// Sets the address of the step's logits.
     pub(super) fn set_logits(&mut self, at: u64) {
         self.logits = Some(at);
     }
@@ -329,8 +330,8 @@ impl Backend for Cuda {
         let scale = [Argument::Float(self.config.embedding_scale.unwrap_or(1.0))];
         let arguments = [&pointers.map(Argument::At)[..], &sizes, &scale].concat();
         let shape = Shape::new([n, table.k.div_ceil(256)], 256);
-        // SAFETY: the table has `table.n` rows of k values in its format, out `n` rows of k f32, and the plan `n`
-        // tokens; all are 256-byte aligned and freed only after the stream is synchronised.
+        // SAFETY: the table has `table.n` rows of k values in its format, out `n` rows of k f32, and the plan
+        // `n` tokens; all are 256-byte aligned and freed only after the stream is synchronised.
         unsafe { self.launch(("embed", embed_kernel(table.format)), shape, &arguments)? };
         Ok(out)
     }

@@ -1,7 +1,7 @@
-//! Whether a GPU computes what its kernels define, before anything is judged with it: the tensor core's sums beside
-//! those of its generation, every product kernel beside the plain one, and two seeded layers of a model's width by the
-//! kernels of a run beside the proven ones. A kernel that is wrong on a card, or a driver that starts one too early,
-//! gives other scores and no message; here it gives a difference with the kernel's name.
+//! Checks that a GPU computes what its kernels define, before a run: the tensor core's sums against those of
+//! its generation, every product kernel against the plain one, and two seeded layers of a model's width by
+//! the kernels of a run against the proven ones. A kernel that is wrong on a card, or a driver that starts
+//! one too early, gives other scores without a message; here it gives a difference with the kernel's name.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ use crate::model::{
     weights::{Format, seeded::blocks},
 };
 
-/// What was computed otherwise than it must be, in words: the kernel, and where the first difference is.
+/// A wrong result in words: the kernel, and the place of the first difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference(String);
 
@@ -26,7 +26,7 @@ impl std::fmt::Display for Difference {
 }
 
 impl Difference {
-    /// Of two matrices with so many columns, bit for bit.
+    /// The difference of two matrices with so many columns, bit for bit.
     fn of(what: &str, n_columns: usize, expected: &[f32], computed: &[f32]) -> Option<Self> {
         let at = expected.iter().zip(computed).position(|(a, b)| a.to_bits() != b.to_bits())?;
         let (row, column) = (at / n_columns, at % n_columns);
@@ -34,7 +34,7 @@ impl Difference {
         Some(Self(format!("{what}: row {row}, column {column} is {computed:e} and must be {expected:e}")))
     }
 
-    /// Of values whose hash is known.
+    /// The difference of values from a known hash.
     fn of_hash(what: &str, known: u64, values: &[f32]) -> Option<Self> {
         let hash = hash(values);
         (hash != known)
@@ -60,7 +60,7 @@ impl Draw {
         self.0 >> 8
     }
 
-    /// Between -1 and 1.
+    /// A number between -1 and 1.
     fn number(&mut self) -> f32 {
         self.bits() as f32 / (1_u32 << 23) as f32 - 1.0
     }
@@ -70,7 +70,7 @@ impl Draw {
         (0..m * k).map(|_| bf16::from_f32(self.number()).to_bits()).collect()
     }
 
-    /// A weight as products read it.
+    /// A weight in the layout for products.
     fn weights(&mut self, format: Format, n: usize, k: usize) -> Vec<u8> {
         let rows = self.rows(format, n, k);
         let Some(layout) = QuantLayout::of(format, k) else { return rows };
@@ -105,7 +105,8 @@ static SMALL: LazyLock<Value> = LazyLock::new(|| {
 });
 const SMALL_LAYERS: u64 = 0x17d8_b3d2_54b1_8bd7;
 
-/// The same with experts: sigmoid scores, groups, a correction bias, a shared expert; heads rotated in part.
+/// A small model with experts, and its hash: sigmoid scores, groups, a correction bias, a shared expert;
+/// heads rotated in part.
 static SMALL_EXPERTS: LazyLock<Value> = LazyLock::new(|| {
     serde_json::json!({"architectures": ["Glm4MoeForCausalLM"], "hidden_size": 256, "intermediate_size": 512,
     "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 512,
@@ -117,7 +118,8 @@ static SMALL_EXPERTS: LazyLock<Value> = LazyLock::new(|| {
 });
 const LAYERS_OF_EXPERTS: u64 = 0x8d8d_ac95_97b1_85e2;
 
-/// A hybrid: Gated DeltaNet, then gated attention, each with experts and a gated shared one; heads rotated in part.
+/// A hybrid: Gated DeltaNet, then gated attention, each with experts and a gated shared one; heads rotated in
+/// part.
 static SMALL_HYBRID: LazyLock<Value> = LazyLock::new(|| {
     serde_json::json!({"architectures": ["Qwen3_5MoeForCausalLM"], "hidden_size": 256, "num_hidden_layers": 2,
     "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 512,
@@ -161,8 +163,9 @@ const PROMPTS: [usize; 3] = [150, 20, 5];
 const ANSWER: usize = 4;
 
 impl Gpu {
-    /// The first difference from what the kernels define, if there is one; with a checkpoint also that of two layers of its
-    /// width and formats with seeded weights. Its own weights are not read. `values` are the exact ones of a matrix.
+    /// The first difference from the kernels' definitions, if any; with a checkpoint also that of two layers
+    /// of its width and formats with seeded weights. Its own weights are not read. `values` are the exact
+    /// ones of a matrix.
     ///
     /// # Errors
     /// The device fails or has too little memory.
@@ -186,7 +189,8 @@ impl Gpu {
         weights.map_or(Ok(None), |weights| self.check_layers(weights))
     }
 
-    /// The sums of the tensor core. Where none are known (neither capability 8, 9, 10 nor 12) nothing is found.
+    /// The sums of the tensor core. For a capability without known sums (neither 8, 9, 10 nor 12) there is no
+    /// difference.
     ///
     /// # Errors
     /// The device fails.
@@ -222,7 +226,7 @@ impl Gpu {
         Ok(None)
     }
 
-    /// Every kernel that computes a product beside the plain one of its format.
+    /// Compares every kernel that computes a product with the plain one of its format.
     ///
     /// # Errors
     /// The device fails or has too little memory.
@@ -254,7 +258,7 @@ impl Gpu {
         Ok(None)
     }
 
-    /// Every kernel that rounds a format's weights to `bf16` beside these values.
+    /// Compares every kernel that rounds a format's weights to `bf16` with these values.
     fn check_panels(&self, values: Values) -> Result<Option<Difference>, Error> {
         let [n, k] = PANEL;
         for format in Format::ALL.into_iter().filter(|format| format.is_on_gpus()) {
@@ -273,8 +277,8 @@ impl Gpu {
         Ok(None)
     }
 
-    /// Every kernel that computes the products of experts beside the plain one, and that beside the plain product with
-    /// each expert's weights: one expert has all rows, one some, one none.
+    /// Compares every kernel that computes the products of experts with the plain one, and that with the
+    /// plain product with each expert's weights: one expert has all rows, one some, one none.
     fn check_grouped(&self, kind: Kind, format: Format) -> Result<Option<Difference>, Error> {
         let [m, n, k] = GROUPED;
         let mut draw = Draw(9);
@@ -293,8 +297,9 @@ impl Gpu {
         Ok(of_sums.chain(of_gated).find_map(|difference| difference))
     }
 
-    /// The logits of two layers of a small model, whose bits are known of capability 9: they show a wrong kernel that has no
-    /// second one to compare with, such as a norm. Nothing is found on others.
+    /// The logits of two layers of a small model, whose bits are known for capability 9: they show a wrong
+    /// kernel that has no second one to compare with, such as a norm. On other capabilities there is no
+    /// difference.
     ///
     /// # Errors
     /// The device fails or has too little memory.
@@ -317,14 +322,14 @@ impl Gpu {
         Ok(None)
     }
 
-    /// The logits of two layers of a checkpoint's width and formats, by the kernels of a run beside the proven ones with plain
-    /// attention, each launched by itself.
+    /// Compares the logits of two layers of a checkpoint's width and formats, by the kernels of a run, with
+    /// those of the proven ones with plain attention, each launched by itself.
     ///
     /// # Errors
     /// The device fails or has too little memory.
     pub fn check_layers(&self, alike: &Weights) -> Result<Option<Difference>, crate::model::Error> {
         let config = alike.config();
-        // Of a model whose first layers are dense, too, the second one has experts.
+        // The second layer has experts, even if the model's first layers are dense.
         let mut config = Config { n_layers: config.n_layers.min(2), ..config.clone() };
         if let Some(experts) = &mut config.experts {
             experts.layers = vec![config.n_layers < 2, true];
@@ -353,7 +358,8 @@ impl Gpu {
     }
 }
 
-/// The logits of every step: prompts side by side, then answers token by token, so that a step comes again and is recorded.
+/// The logits of every step: prompts side by side, then answers token by token, so that a step comes again
+/// and is recorded.
 fn logits(model: &mut dyn Model) -> Result<Vec<Vec<f32>>, crate::model::Error> {
     let blocks_of = |n: usize| (n + ANSWER).div_ceil(BLOCK);
     model.reserve(PROMPTS.iter().map(|&n| blocks_of(n)).sum(), KvType::Bf16)?;

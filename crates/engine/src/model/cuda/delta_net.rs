@@ -1,12 +1,13 @@
-//! The weights of a Gated DeltaNet layer beside its projections, and where a sequence's state lies on the device. It
-//! computes nothing.
+//! The weights of a Gated DeltaNet layer beside its projections, and the location of a sequence's state on
+//! the device. It computes nothing.
 
 use std::ops::Range;
 
 use super::{Error, memory::Memory, shard::Shard, weight_upload::WeightUpload};
 use crate::model::{Config, backend::DeltaNetWeights, config};
 
-/// The most dimensions of a value head, and the rows of its convolution, as `kernels/delta_net.cu` has them.
+/// The most dimensions of a value head, and the rows of its convolution; must equal those in
+/// `kernels/delta_net.cu`.
 const MOST_VALUE_DIMS: usize = 256;
 const TAPS: usize = 4;
 
@@ -51,7 +52,7 @@ pub struct DeltaNet {
 }
 
 impl DeltaNet {
-    /// Of the heads that a card has.
+    /// Uploads the weights of the heads that a card has.
     ///
     /// # Errors
     /// No memory on the device.

@@ -1,10 +1,10 @@
-//! The driver's errors in our words.
+//! Errors of the driver in the program's words.
 
 use cudarc::driver::DriverError;
 
 use super::Error;
 
-/// Says what was tried when the driver failed.
+/// An error of the driver, with the operation that failed.
 pub(super) fn failed(what: &'static str) -> impl Fn(DriverError) -> Error {
     move |error| {
         let text = |text: Result<&std::ffi::CStr, _>| text.map(|text| text.to_string_lossy().into_owned());

@@ -1,9 +1,10 @@
-//! A layer's experts on a GPU: the router, the matrices of all experts one after another, and the shared expert. It
-//! multiplies nothing.
+//! A layer's experts on a GPU: the router, the matrices of all experts one after another, and the shared
+//! expert. It multiplies nothing.
 //!
-//! Rows of gates and ups are interleaved by eight, so that one block computes both and the gate needs no memory of its
-//! own (`kernels/gemm_grouped.cuh`). A router's weights become sums of at most three bf16 matrices that have their
-//! values exactly: logits are products in f32, by the kernels of every other product.
+//! Rows of gates and ups are interleaved by eight, so that one block computes both and the gate needs no
+//! memory of its own (`kernels/gemm_grouped.cuh`). A router's weights become sums of at most three bf16
+//! matrices that have their values exactly: logits are products in f32, by the kernels of every other
+//! product.
 
 use std::{ops::Range, sync::Arc};
 
@@ -49,7 +50,7 @@ pub struct Experts {
 pub(super) struct Stack {
     pub memory: Memory,
     pub way: Way,
-    /// Outputs of one of them that this card computes, and inputs.
+    /// Outputs of one expert that this card computes, and inputs.
     pub n: usize,
     pub k: usize,
     /// `[experts, n]` f32, in the order of the outputs.
@@ -60,13 +61,13 @@ pub(super) struct Stack {
 pub(super) struct Shared {
     pub gate_up: Linear,
     pub down: Linear,
-    /// Its output is multiplied by the sigmoid of the router's last logit.
+    /// True if its output is multiplied by the sigmoid of the router's last logit.
     pub is_gated: bool,
     /// Columns between its products that this card computes.
     pub width: usize,
 }
 
-/// Where a stack is loaded from and to.
+/// The source and destination of a stack.
 struct Source<'a> {
     weights: &'a Weights,
     module: &'a str,
@@ -79,7 +80,8 @@ impl Experts {
     /// Loads a card's shard of each expert.
     ///
     /// # Errors
-    /// A missing tensor, another shape, a type that is not supported, experts of different types, or no memory.
+    /// A missing tensor, another shape, a type that is not supported, experts of different types, or no
+    /// memory.
     pub(super) fn load(
         weights: &Weights,
         module: &str,
@@ -136,7 +138,7 @@ impl Shared {
     }
 }
 
-/// The router on every card, and how many parts it has.
+/// The router on every card, and its number of parts.
 fn router(
     weights: &Weights,
     module: &str,
@@ -174,7 +176,8 @@ fn router(
     Ok((linear, parts.len()))
 }
 
-/// Numbers as sums of bf16 ones, the largest first: one where all are bf16, three where all bits of f32 are in use.
+/// Numbers as sums of bf16 ones, the largest first: one where all are bf16, three where all bits of f32 are
+/// in use.
 fn exact_parts(values: &[f32]) -> Vec<Vec<bf16>> {
     let (mut parts, mut rest) = (Vec::new(), values.to_vec());
     while parts.is_empty() || parts.len() < ROUTER_PARTS && rest.iter().any(|x| *x != 0.0) {
@@ -187,7 +190,7 @@ fn exact_parts(values: &[f32]) -> Vec<Vec<bf16>> {
     parts
 }
 
-/// How rows of a matrix lie on the device.
+/// The layout of a matrix's rows on the device.
 #[derive(Clone, Copy)]
 struct Encoding {
     format: Format,
@@ -205,7 +208,7 @@ impl Encoding {
         self.planes().map_or(as_rows, |planes| planes.strip_bytes())
     }
 
-    /// Whole strips of rows, as products read them.
+    /// Whole strips of rows, in the layout for products.
     fn write(self, rows: &[u8], out: &mut [u8]) {
         match (bf16_bits(self.format), self.planes()) {
             (Some(round), _) => round(rows, out),
@@ -215,16 +218,16 @@ impl Encoding {
     }
 }
 
-/// One expert's matrix in the file, or how its numbers are made.
+/// One expert's matrix in the file, or the seed of its numbers.
 enum Matrix<'a> {
     File(std::borrow::Cow<'a, [u8]>),
     Seed(Fill),
 }
 
-/// How the rows of a matrix are to lie, and the matrix.
+/// The layout for a matrix's rows, and the matrix.
 type Found<'a> = (Encoding, Matrix<'a>);
 
-/// What has been loaded of a stack: how its rows lie, and where.
+/// The loaded part of a stack: the layout of its rows, and its memory.
 type Loaded = Option<(Encoding, Memory)>;
 
 impl Source<'_> {
@@ -232,7 +235,7 @@ impl Source<'_> {
         format!("{}.experts.{expert}.{part}_proj.weight", self.module)
     }
 
-    /// A matrix of this shape, and how its rows are to lie on the device: as those before it.
+    /// A matrix of this shape, with the layout for its rows on the device: that of those before it.
     fn find(&self, name: &str, [n, k]: [usize; 2], before: Option<Encoding>) -> Result<Found<'_>, Error> {
         let bad = |reason: &str| self.weights.bad(name, reason);
         products::check(n, k).map_err(|e| bad(&format!("is {e}")))?;
@@ -250,7 +253,7 @@ impl Source<'_> {
         Ok((Encoding { format, k }, matrix))
     }
 
-    /// Where an expert's `n` rows go: in memory for all of them.
+    /// The destination of an expert's `n` rows, in memory for all of them.
     fn place(
         &self,
         stack: &mut Loaded,
@@ -327,7 +330,8 @@ impl Source<'_> {
         Ok(stack)
     }
 
-    /// The biases of each expert's outputs that this card computes, of several matrices interleaved as their rows are.
+    /// The biases of each expert's outputs that this card computes; those of several matrices are interleaved
+    /// like their rows.
     fn biases(&self, parts: &[&str], n: usize, upload: &mut WeightUpload) -> Result<Option<Memory>, Error> {
         if !self.has_biases {
             return Ok(None);

@@ -14,34 +14,35 @@ use super::{Error, driver::failed, launch::Kernels, products};
 /// The first version of the driver's interface that loads this binary's kernels.
 const DRIVER: i32 = 13_000;
 
-/// Which kernels are chosen from. No choice moves a bit where all of them are right.
+/// The set of kernels to choose from. No choice moves a bit where all of them are right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KernelSet {
     /// The fastest.
     #[default]
     Auto,
-    /// Those with the longest record on cards: products by `mma.sync`, and no programmatic dependent launch.
+    /// The kernels with the longest record on cards: products by `mma.sync`, and no programmatic dependent
+    /// launch.
     Proven,
     /// The plain ones, which the others are checked against, each launched by itself. Slow.
     Plain,
 }
 
-/// A GPU that is there, with the kernels on it.
+/// An opened GPU, with the kernels loaded.
 #[derive(Clone)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Gpu {
     inner: Arc<Inner>,
-    /// Whether sequences read the keys of a prefix that they share together.
+    /// True if sequences that share a prefix read its keys together.
     cascade: bool,
-    /// Whether small steps that come again are recorded and launched whole.
+    /// True if small steps of a known layout are recorded and launched as a whole.
     graphs: bool,
-    /// Whether a step's kernels may start before the one before them has ended.
+    /// True if a step's kernels may start before the one before them has ended.
     dependent_launch: bool,
-    /// Whether the buffers of a step are allocations of their own.
+    /// True if the buffers of a step are allocations of their own.
     apart: bool,
     /// The kernels that products are chosen from.
     products_by: products::Kernels,
-    /// Whether attention is computed by the plain kernels.
+    /// True if attention is computed by the plain kernels.
     plain_attention: bool,
 }
 
@@ -54,7 +55,7 @@ struct Inner {
     multiprocessors: usize,
     /// The most dynamic shared memory that a block can be allowed.
     shared_bytes: usize,
-    /// Steps that were launched whole.
+    /// Steps that were launched as a whole.
     whole_steps: AtomicUsize,
 }
 
@@ -68,7 +69,7 @@ impl Gpu {
     /// Opens the GPU with this number.
     ///
     /// # Errors
-    /// The program has no kernels; there is no driver, no such GPU, or one of them is too old.
+    /// The program has no kernels; there is no driver or no such GPU, or one of them is too old.
     pub fn open(ordinal: usize) -> Result<Self, Error> {
         if !super::BUILT_IN {
             return Err(Error::NotBuilt);
@@ -120,13 +121,13 @@ impl Gpu {
         self.inner.context.ordinal()
     }
 
-    /// What the GPU is called.
+    /// The GPU's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// Whether the other computes alike and as fast.
+    /// Returns true if the other GPU computes alike and as fast.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         let of = |gpu: &Self| {
@@ -135,15 +136,15 @@ impl Gpu {
         of(self) == of(other)
     }
 
-    /// Its generation as far as that can move a bit: how tensor cores round. GPUs of one major compute capability
-    /// round alike.
+    /// Its generation as far as that can move a bit: the rounding of tensor cores. GPUs of one major compute
+    /// capability round alike.
     #[must_use]
     pub fn generation(&self) -> String {
         self.inner.capability.0.to_string()
     }
 
-    /// All GPUs of this machine that compute alike and as fast, itself among them, in order. One that cannot be opened is
-    /// not.
+    /// All GPUs of this machine that compute alike and as fast, itself among them, in order. GPUs that cannot
+    /// be opened are left out.
     #[must_use]
     pub fn alike(&self) -> Vec<Self> {
         let open = |ordinal| {
@@ -156,7 +157,7 @@ impl Gpu {
         (0..Self::count()).filter_map(open).collect()
     }
 
-    /// How many GPUs this machine has, as far as the driver is asked already: 0 before one is open.
+    /// Number of GPUs of this machine, if the driver has been opened: 0 before one is open.
     #[must_use]
     pub fn count() -> usize {
         CudaContext::device_count().unwrap_or(0) as usize
@@ -170,45 +171,45 @@ impl Gpu {
         self.inner.context.mem_get_info().map_err(failed("ask for free memory"))
     }
 
-    /// The same GPU, where each sequence reads the keys of a shared prefix for itself. It moves no bit: a measure of what
-    /// reading them together is worth.
+    /// This GPU with each sequence reading the keys of a shared prefix for itself. It moves no bit: a measure
+    /// of the gain from reading them together.
     #[must_use]
     pub fn without_cascade(&self) -> Self {
         Self { cascade: false, ..self.clone() }
     }
 
-    /// The same GPU, where every kernel of every step is launched by itself. It moves no bit; for finding faults.
+    /// This GPU with every kernel of every step launched by itself. It moves no bit; for finding faults.
     #[must_use]
     pub fn without_graphs(&self) -> Self {
         Self { graphs: false, ..self.clone() }
     }
 
-    /// The same GPU without programmatic dependent launch: a kernel starts when the one before it has ended. It moves no bit;
-    /// for finding faults.
+    /// This GPU without programmatic dependent launch: a kernel starts when the one before it has ended. It
+    /// moves no bit; for finding faults.
     #[must_use]
     pub fn without_dependent_launch(&self) -> Self {
         Self { dependent_launch: false, ..self.clone() }
     }
 
-    /// The same GPU, where the buffers of a step are allocations of their own and not places in one, so that an emulated GPU
-    /// or a sanitizer sees what is written past the end of one. It moves no bit.
+    /// This GPU with the buffers of a step as allocations of their own, not parts of one, so that an emulated
+    /// GPU or a sanitizer detects writes past their ends. It moves no bit.
     #[must_use]
     pub fn with_buffers_apart(&self) -> Self {
         Self { apart: true, ..self.clone() }
     }
 
-    /// The same GPU with all buffers of a step in one allocation, as it is opened.
+    /// This GPU with all buffers of a step in one allocation, the default.
     #[must_use]
     pub fn with_buffers_in_one(&self) -> Self {
         Self { apart: false, ..self.clone() }
     }
 
-    /// The same GPU with attention by the plain kernels.
+    /// This GPU with attention by the plain kernels.
     pub(super) fn with_plain_attention(&self) -> Self {
         Self { plain_attention: true, ..self.clone() }
     }
 
-    /// The same GPU with these kernels.
+    /// This GPU with these kernels.
     #[must_use]
     pub fn with_kernels(&self, set: KernelSet) -> Self {
         match set {
@@ -222,21 +223,21 @@ impl Gpu {
         }
     }
 
-    /// The same GPU with the kernels that steps are computed with a second time: the proven ones, or the plain ones of a GPU that
-    /// takes no others, each launched by itself.
+    /// This GPU with the kernels for second computations of steps: the proven ones, or the plain ones on a
+    /// GPU restricted to them, each launched by itself.
     pub(super) fn proven(&self) -> Self {
         let is_plain = self.products_by == products::Kernels::Reference;
         let set = if is_plain { KernelSet::Plain } else { KernelSet::Proven };
         self.with_kernels(set).without_graphs()
     }
 
-    /// Whether it has TMA.
+    /// Returns true if it has TMA.
     #[must_use]
     pub fn has_tma(&self) -> bool {
         self.inner.capability == (9, 0)
     }
 
-    /// The same GPU with products by these kernels, where it runs them. It moves no bit; for finding faults.
+    /// This GPU with products by these kernels, where it runs them. It moves no bit; for finding faults.
     #[must_use]
     pub fn with_products_by(&self, kernels: products::Kernels) -> Self {
         let own = products::Kernels::of(self.inner.capability, self.inner.multiprocessors);
@@ -244,7 +245,7 @@ impl Gpu {
         Self { products_by: if runs { kernels } else { own }, ..self.clone() }
     }
 
-    /// Steps so far that were launched whole, from a recording.
+    /// Steps so far that were launched as a whole, from a recording.
     #[must_use]
     pub fn whole_steps(&self) -> usize {
         self.inner.whole_steps.load(Ordering::Relaxed)
@@ -258,7 +259,7 @@ impl Gpu {
         self.graphs
     }
 
-    /// Whether a step's kernels may be started before the one before them has ended.
+    /// Returns true if a step's kernels may be started before the one before them has ended.
     pub(super) fn starts_early(&self) -> bool {
         self.dependent_launch
     }

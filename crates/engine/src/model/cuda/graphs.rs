@@ -1,6 +1,6 @@
-//! Steps that are launched whole. The launches of a padded step of a known layout are the same as those of the last
-//! one, arguments included, so they are recorded once (a CUDA graph) and then started by one call. It chooses no kernel
-//! and moves no bit: what runs is what was recorded.
+//! Steps that are launched as a whole. The launches of a padded step of a known layout equal those of the
+//! last one, arguments included, so they are recorded once (a CUDA graph) and then started by one call. It
+//! chooses no kernel and moves no bit: exactly the recorded launches run.
 
 #![expect(unsafe_code, reason = "the driver is a C library")]
 
@@ -17,32 +17,32 @@ use cudarc::driver::{
 use super::{Error, driver::failed, plan::Layout};
 use crate::model::backend::LogitsStatus;
 
-/// The most layouts that are remembered. One that was not used for longest makes room.
+/// The most layouts in memory. The least recently used one is evicted.
 const MOST: usize = 128;
 
-/// What a model's steps of one layout after another came to.
+/// The recordings of a model's steps, by layout.
 pub(super) struct Graphs {
     stream: Arc<CudaStream>,
     known: HashMap<Layout, Known>,
-    /// Steps so far; says which layout was not used for longest.
+    /// Steps so far, the clock of the least recent use.
     n_steps: u64,
     /// The layout of the step that is being recorded.
     recording: Option<Layout>,
-    /// Whether the device had no memory for a recording although all others had been given up.
+    /// True if the device had no memory for a recording after all others had been discarded.
     full: bool,
 }
 
 struct Known {
-    /// None before the layout has been seen twice: most are not worth a recording.
+    /// `None` before the layout has occurred twice: most are not worth a recording.
     graph: Option<Graph>,
     last_step: u64,
 }
 
-/// How a step of some layout is to be run.
+/// The way to run a step of some layout.
 pub(super) enum Run {
     /// Launch by launch. It may be recorded now.
     Launches,
-    /// It was launched whole; its logits are at this address.
+    /// It was launched as a whole; its logits are at this address.
     Whole(u64),
 }
 
@@ -51,12 +51,12 @@ impl Graphs {
         Self { stream: stream.clone(), known: HashMap::new(), n_steps: 0, recording: None, full: false }
     }
 
-    /// Forgets all recordings: memory that they use has moved.
+    /// Discards all recordings, after memory that they use has moved.
     pub(super) fn forget(&mut self) {
         self.known.clear();
     }
 
-    /// Launches a recorded step, begins to record one of a layout that comes again, or remembers a new one.
+    /// Launches a recorded step, begins to record one of a layout that occurs again, or stores a new layout.
     ///
     /// # Errors
     /// The device fails.
@@ -89,7 +89,7 @@ impl Graphs {
         Ok(Run::Launches)
     }
 
-    /// Whether a step of this layout is launched whole or recorded: it is not the first one.
+    /// Returns true if a step of this layout is launched as a whole or recorded: it is not the first one.
     pub(super) fn knows(&self, layout: &Layout) -> bool {
         !self.full && self.known.contains_key(layout)
     }
@@ -98,9 +98,9 @@ impl Graphs {
         self.recording.is_some()
     }
 
-    /// Ends the recording of a step whose logits are at `logits`, and launches it. Nothing to do where none was begun.
-    /// Where the device has no memory for it, all others are given up; where that is not enough, nothing is recorded any
-    /// more, and this step's operations are to be called again.
+    /// Ends the recording of a step whose logits are at `logits`, and launches it. Does nothing without a
+    /// recording. Where the device has no memory for it, all others are discarded; where that is not enough,
+    /// nothing is recorded from then on, and this step's operations must be called again.
     ///
     /// # Errors
     /// The device fails.
@@ -118,10 +118,10 @@ impl Graphs {
         Ok(LogitsStatus::Ready)
     }
 
-    /// Ends a recording that an error has left behind.
+    /// Ends a recording left unfinished by an error.
     pub(super) fn abandon(&mut self) {
         if self.recording.take().is_some() {
-            // A device that fails in the middle of a step has said so already.
+            // A device that fails in the middle of a step has already returned its error.
             let _ = Graph::end(0, &self.stream);
         }
     }
@@ -138,7 +138,7 @@ struct Graph {
     recorded: sys::CUgraph,
     executable: sys::CUgraphExec,
     context: Arc<CudaContext>,
-    /// Where it writes its logits.
+    /// The address to which it writes its logits.
     logits: u64,
 }
 
@@ -156,17 +156,17 @@ impl Graph {
         Ok(Self { recorded: graph, executable: std::ptr::null_mut(), context, logits })
     }
 
-    /// Makes it ready and launches it. False where the device has no memory for that.
+    /// Instantiates and launches it. Returns false where the device has no memory for that.
     fn start(&mut self, stream: &CudaStream) -> Result<bool, Error> {
         if self.executable.is_null() {
-            // SAFETY: the graph was recorded, and has not been made ready yet.
+            // SAFETY: the graph was recorded, and has not been instantiated.
             match unsafe { result::graph::instantiate(self.recorded, Flags(0)) } {
                 Ok(executable) => self.executable = executable,
                 Err(error) if error.0 == OUT_OF_MEMORY => return Ok(false),
                 Err(error) => return Err(failed("record a step")(error)),
             }
         }
-        // SAFETY: the executable is not null; what it reads and writes is alive, as for `launch`.
+        // SAFETY: the executable is not null; the memory that it reads and writes is alive, as for `launch`.
         match unsafe { result::graph::launch(self.executable, stream.cu_stream()) } {
             Ok(()) => Ok(true),
             Err(error) if error.0 == OUT_OF_MEMORY => Ok(false),
@@ -184,11 +184,11 @@ impl Graph {
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        // A device that is lost has nothing to give back.
+        // A lost device has no memory to free.
         let _ = self.context.bind_to_thread();
         if !self.executable.is_null() {
-            // SAFETY: the handle is not null and was made by `instantiate`; this is its only owner, and the driver
-            // frees the graph after its last launch.
+            // SAFETY: the handle is not null and was made by `instantiate`; this is its only owner, and the
+            // driver frees the graph after its last launch.
             let _ = unsafe { result::graph::exec_destroy(self.executable) };
         }
         if !self.recorded.is_null() {

@@ -1,5 +1,5 @@
-//! Several GPUs for one model: a tensor-parallel group. They are of one kind, and most reach each other's memory. It opens
-//! no GPU and loads nothing.
+//! Several GPUs for one model: a tensor-parallel group. They are of one kind, and most reach each other's
+//! memory. It opens no GPU and loads nothing.
 
 use super::{
     Error, Gpu, Sizes,
@@ -8,11 +8,11 @@ use super::{
 };
 use crate::model::Config;
 
-/// GPUs that can have a model together.
+/// GPUs that can share a model.
 #[derive(Clone)]
 pub struct Group {
     gpus: Vec<Gpu>,
-    /// The first two of which one does not read the other's memory, and why.
+    /// The first two GPUs of which one does not read the other's memory, and the reason.
     apart: Option<([usize; 2], Access)>,
 }
 
@@ -25,8 +25,8 @@ impl std::fmt::Debug for Group {
 }
 
 impl Group {
-    /// Lets each of some GPUs, all different ones, read the memory of the others, where the driver allows it and where what
-    /// is read is what was written.
+    /// Gives each of some distinct GPUs access to the memory of the others, where the driver allows it and
+    /// reads return the bytes written.
     ///
     /// # Errors
     /// They are not of one kind, or the driver fails.
@@ -53,12 +53,12 @@ impl Group {
         Ok(Self { gpus, apart })
     }
 
-    /// Whether each reaches the memory of all others.
+    /// Returns true if each reaches the memory of all others.
     pub(super) fn has_peers(&self) -> bool {
         self.apart.is_none()
     }
 
-    /// What there is to say of how they exchange rows, if anything.
+    /// A remark on how they exchange rows, if any.
     #[must_use]
     pub fn remark(&self) -> Option<String> {
         let ([from, to], access) = self.apart?;
@@ -84,13 +84,13 @@ impl Group {
         &self.gpus
     }
 
-    /// The same GPUs, each as `change` has it.
+    /// These GPUs, each changed by `change`.
     #[must_use]
     pub fn map(&self, change: impl Fn(&Gpu) -> Gpu) -> Self {
         Self { gpus: self.gpus.iter().map(change).collect(), apart: self.apart }
     }
 
-    /// A model as the first GPU computes it; all have as many heads.
+    /// The configuration of the first GPU's part of a model; all have as many heads.
     ///
     /// # Errors
     /// A number of GPUs that the model cannot be sharded over.

@@ -1,5 +1,5 @@
-//! Kernels by name, and their launches. Number and sizes of a kernel's parameters are compared with what the driver
-//! knows of it, so that a kernel and its caller cannot drift apart.
+//! Kernels by name, and their launches. Number and sizes of a kernel's parameters are compared with those
+//! from the driver, so that a kernel and its caller cannot drift apart.
 
 #![expect(unsafe_code, reason = "a kernel launch trusts its arguments")]
 
@@ -19,11 +19,11 @@ const IMAGES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/kernels.rs"
 /// The most blocks of a grid in y and in z.
 const MOST_BLOCKS: u32 = 65_535;
 
-/// The compute capability that a kernel's source was compiled for, ten times that: code for 8.0 does not wait, whichever card
-/// it runs on.
+/// Ten times the compute capability that a kernel's source was compiled for: code for 8.0 does not wait,
+/// whichever card it runs on.
 const COMPILED_FOR: sys::CUfunction_attribute = sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_PTX_VERSION;
 
-/// The first one for which kernels wait by themselves.
+/// The first capability for which kernels wait by themselves.
 const AWAITS: i32 = 90;
 
 /// An argument of a kernel.
@@ -57,7 +57,7 @@ impl Argument {
     }
 }
 
-/// How a kernel is launched.
+/// Grid, block and shared memory of a launch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub grid: [u32; 3],
@@ -70,7 +70,7 @@ impl Shape {
         Self { grid: [grid[0] as u32, grid[1] as u32, 1], block: [threads, 1], shared_bytes: 0 }
     }
 
-    /// Refuses what no GPU launches, with the kernel's name.
+    /// Rejects sizes that no GPU launches, with the kernel's name.
     fn check(self, kernel: &'static str) -> Result<(), Error> {
         if self.grid[1..].iter().any(|&n| n > MOST_BLOCKS) {
             return Err(Error::Grid { kernel, grid: self.grid });
@@ -79,13 +79,13 @@ impl Shape {
     }
 }
 
-/// When a kernel may be started.
+/// The earliest start of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
     /// When everything before it on its stream has ended.
     After,
-    /// Once every block of the kernel before it has been started, where the kernel was compiled to wait by itself
-    /// (`await_earlier` in `kernels/common.cuh`); otherwise as [`Start::After`]. It moves no bit.
+    /// Once every block of the kernel before it has been started, where the kernel was compiled to wait by
+    /// itself (`await_earlier` in `kernels/common.cuh`); otherwise as [`Start::After`]. It moves no bit.
     Early,
 }
 
@@ -108,7 +108,7 @@ struct Kernel {
     function: sys::CUfunction,
     /// Bytes of each parameter.
     parameters: Vec<usize>,
-    /// Whether its machine code waits for the kernels before it.
+    /// True if its machine code waits for the kernels before it.
     awaits: bool,
 }
 
@@ -119,7 +119,7 @@ unsafe impl Sync for Kernel {}
 
 impl Kernels {
     /// # Errors
-    /// The driver refuses an image.
+    /// The driver rejects an image.
     pub(super) fn load(context: &Arc<CudaContext>, shared_bytes: usize) -> Result<Self, Error> {
         context.bind_to_thread().map_err(failed("use the device"))?;
         let load = |&(name, image): &(&'static str, &[u8])| {
@@ -134,11 +134,12 @@ impl Kernels {
     /// Launches `kernel` of the file `module`.
     ///
     /// # Errors
-    /// There is no such kernel, it takes other arguments, or the driver refuses.
+    /// There is no such kernel, it takes other arguments, or the driver rejects the launch.
     ///
     /// # Safety
-    /// Every address in `arguments` is device memory of at least the length that the kernel's header derives from the
-    /// size arguments, with the alignment that it states, and is not freed before the stream has executed the launch.
+    /// Every address in `arguments` is device memory of at least the length that the kernel's header derives
+    /// from the size arguments, with the alignment that it states, and is not freed before the stream has
+    /// executed the launch.
     pub(super) unsafe fn launch(
         &self,
         stream: sys::CUstream,
@@ -150,13 +151,13 @@ impl Kernels {
         unsafe { self.launch_over((stream, Start::After), (module, kernel), shape, &[], arguments) }
     }
 
-    /// The same for a kernel whose first arguments are maps of matrices, and which may be started early.
+    /// Launches a kernel whose first arguments are maps of matrices, and which may be started early.
     ///
     /// # Errors
-    /// As for [`Self::launch`].
+    /// Those of [`Self::launch`].
     ///
     /// # Safety
-    /// As for [`Self::launch`], also for the memory of the maps.
+    /// The conditions of [`Self::launch`], also for the memory of the maps.
     pub(super) unsafe fn launch_over(
         &self,
         (stream, start): (sys::CUstream, Start),
@@ -194,9 +195,9 @@ impl Kernels {
             numAttrs: attributes.len() as u32,
         };
         let none = std::ptr::null_mut();
-        // SAFETY: `pointers` has one pointer to each parameter, whose number and sizes were compared with the kernel's;
-        // `config`, `bits` and `maps` outlive the call. The memory that they address is as this function's safety
-        // section demands.
+        // SAFETY: `pointers` has one pointer to each parameter, whose number and sizes were compared with the
+        // kernel's; `config`, `bits` and `maps` outlive the call. The memory at their addresses meets this
+        // function's safety section.
         unsafe { sys::cuLaunchKernelEx(&raw const config, known.function, pointers.as_mut_ptr(), none) }
             .result()
             .map_err(failed(kernel))
@@ -224,15 +225,15 @@ impl Kernels {
             // SAFETY: the driver writes one number.
             unsafe { sys::cuFuncGetAttribute(&raw mut value, which, function) }.result().map(|()| value)
         };
-        // As much dynamic shared memory as the device has beside the kernel's own. Without this a block may have 48 KiB
-        // in all.
+        // As much dynamic shared memory as the device has beside the kernel's own. Without this a block may
+        // have 48 KiB in all.
         let own = attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
         let most = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: the function is loaded.
         unsafe { result::function::set_function_attribute(function, most, self.shared_bytes - own) }?;
         let mut parameters = Vec::new();
         let (mut offset, mut size) = (0, 0);
-        // SAFETY: the driver writes two numbers, and says when there is no such parameter.
+        // SAFETY: the driver writes two numbers, and returns an error for a parameter that does not exist.
         while unsafe { sys::cuFuncGetParamInfo(function, parameters.len(), &raw mut offset, &raw mut size) }
             == sys::CUresult::CUDA_SUCCESS
         {
@@ -263,7 +264,7 @@ mod tests {
             error,
             "the CUDA kernel `k` was to be launched over [1, 65536, 1] blocks; a grid has at most 65535 in y and z"
         );
-        // The outputs and rows that the largest vocabularies and prompts come to.
+        // The outputs and rows of the largest vocabularies and prompts.
         for (grid, threads) in [products::panel(262_144, 8192), products::merge(16_384, 262_144)] {
             assert!(Shape { grid, block: [threads, 1], shared_bytes: 0 }.check("k").is_ok(), "{grid:?}");
         }

@@ -11,7 +11,7 @@ use cudarc::driver::{
 
 use super::{Error, driver::failed};
 
-/// What memory is for, and what to do where there is too little.
+/// The purpose of memory, and the remedy where there is too little.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Purpose {
     pub name: &'static str,
@@ -31,7 +31,7 @@ pub(super) const STEPS: Purpose =
 pub(super) const MEASURED: Purpose =
     Purpose { name: "a measurement", hint: "`nvidia-smi` shows what else is on the GPU" };
 
-/// Memory that is given back when it is dropped.
+/// Memory that is freed when it is dropped.
 pub struct Memory {
     at: u64,
     context: Arc<CudaContext>,
@@ -41,7 +41,7 @@ impl Memory {
     /// Memory with undefined contents, 256-byte aligned.
     ///
     /// # Errors
-    /// The device has not that much.
+    /// The device does not have that much.
     pub(super) fn new(context: &Arc<CudaContext>, bytes: usize, purpose: Purpose) -> Result<Self, Error> {
         // SAFETY: the context is current on this thread.
         let at = unsafe { result::malloc_sync(bytes.max(1)) }.map_err(|error| {
@@ -63,7 +63,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // A device that is lost has no memory to give back.
+        // A lost device has no memory to free.
         let _ = self.context.bind_to_thread();
         // SAFETY: it came from `malloc_sync` and is freed once; the driver waits for all work that uses it.
         let _ = unsafe { result::free_sync(self.at) };
@@ -84,7 +84,7 @@ unsafe impl Sync for Pinned {}
 
 impl Pinned {
     /// # Errors
-    /// The system has not that much memory to lock.
+    /// The system does not have that much memory to lock.
     pub(super) fn new(context: &Arc<CudaContext>, bytes: usize) -> Result<Self, Error> {
         // SAFETY: the context is current on this thread.
         let at = unsafe { result::malloc_host(bytes.max(1), 0) }.map_err(failed("page-locked memory"))?;
@@ -100,7 +100,7 @@ impl Pinned {
     }
 
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as for `bytes`; `&mut self` makes this the only reference.
+        // SAFETY: the memory has `bytes` bytes, written by `new`; `&mut self` makes this the only reference.
         unsafe { std::slice::from_raw_parts_mut(self.at, self.bytes) }
     }
 }
@@ -113,7 +113,8 @@ impl Drop for Pinned {
     }
 }
 
-/// Page-locked memory of this machine that kernels of all GPUs reach, at the same address. The host does not touch it.
+/// Page-locked memory of this machine that kernels of all GPUs reach, at the same address. The host does not
+/// touch it.
 pub(super) struct Mapped {
     at: u64,
     context: Arc<CudaContext>,
@@ -123,12 +124,12 @@ impl Mapped {
     /// Memory with undefined contents.
     ///
     /// # Errors
-    /// The system has not that much memory to lock.
+    /// The system does not have that much memory to lock.
     pub(super) fn new(context: &Arc<CudaContext>, bytes: usize) -> Result<Self, Error> {
         let flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
         // SAFETY: the context is current on this thread.
         let at = unsafe { result::malloc_host(bytes, flags) }.map_err(failed("page-locked memory"))?;
-        // Of every GPU that has kernels here, addresses are the system's own.
+        // On every GPU with kernels, addresses are the system's own.
         Ok(Self { at: at as u64, context: context.clone() })
     }
 

@@ -1,6 +1,6 @@
-//! Access of one GPU to another's memory. The driver says whether it is possible; whether it also gives the right bytes
-//! is tried, because a machine whose IOMMU or `PCIe` switch redirects what GPUs send each other says yes and then reads
-//! something else.
+//! Access of one GPU to another's memory. The driver reports whether it is possible; the bytes are checked by
+//! a trial, because a machine whose IOMMU or `PCIe` switch redirects transfers between GPUs reports access
+//! and then reads other bytes.
 
 #![expect(unsafe_code, reason = "the driver is a C library")]
 
@@ -18,7 +18,7 @@ use super::{
 };
 use tribunal_core::random::SplitMix;
 
-/// How one GPU reaches the memory of another.
+/// The access of one GPU to the memory of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     /// Its kernels read it.
@@ -32,7 +32,7 @@ pub(super) enum Access {
 /// Rows of the pattern, and bytes of a row.
 const PATTERN: [usize; 2] = [64, 4096];
 
-/// Lets kernels on `from` read the memory of `to`, and tries it with two patterns.
+/// Enables access of kernels on `from` to the memory of `to`, and tries it with two patterns.
 ///
 /// # Errors
 /// The driver fails.
@@ -43,7 +43,7 @@ pub(super) fn access(from: &Gpu, to: &Gpu) -> Result<Access, Error> {
     let mut draw = SplitMix(from.ordinal() as u64 * 256 + to.ordinal() as u64);
     let pattern: Vec<u8> = (0..PATTERN[0] * PATTERN[1] / 8).flat_map(|_| draw.draw().to_le_bytes()).collect();
     let complement: Vec<u8> = pattern.iter().map(|byte| !byte).collect();
-    // The second one tells bytes that are read again from those that were read before.
+    // The second pattern distinguishes new reads from cached ones.
     for pattern in [pattern, complement] {
         if read_through(from, to, &pattern)? != pattern {
             return Ok(Access::Wrong);
@@ -66,13 +66,13 @@ fn enable(from: &Gpu, to: &Gpu) -> Result<bool, Error> {
     // SAFETY: both contexts are alive, as long as their GPUs are.
     match unsafe { sys::cuCtxEnablePeerAccess(to.context().cu_ctx(), 0) } {
         CUresult::CUDA_SUCCESS | CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => Ok(true),
-        // The last is what a GPU says that has eight peers already.
+        // The last is the error of a GPU that has eight peers already.
         CUresult::CUDA_ERROR_PEER_ACCESS_UNSUPPORTED | CUresult::CUDA_ERROR_TOO_MANY_PEERS => Ok(false),
         error => error.result().map(|()| true).map_err(failed("reach another GPU's memory")),
     }
 }
 
-/// What a kernel on `from` reads in the memory of `to`, where the pattern was written.
+/// The bytes that a kernel on `from` reads in the memory of `to` after the pattern was written.
 fn read_through(from: &Gpu, to: &Gpu, pattern: &[u8]) -> Result<Vec<u8>, Error> {
     let send = |gpu: &Gpu, bytes: &[u8]| {
         gpu.here()?;
@@ -94,8 +94,8 @@ fn read_through(from: &Gpu, to: &Gpu, pattern: &[u8]) -> Result<Vec<u8>, Error> 
         Argument::size(width),
         Argument::Int(0),
     ]);
-    // SAFETY: both places have `rows` rows of `width` times 16 bytes, are 256-byte aligned, and are freed after the
-    // stream has been synchronised; `from` has access to both.
+    // SAFETY: both places have `rows` rows of `width` times 16 bytes, are 256-byte aligned, and are freed
+    // after the stream has been synchronised; `from` has access to both.
     unsafe {
         let shape = Shape::new([rows, width.div_ceil(256)], 256);
         from.kernels().launch(stream.cu_stream(), ("gather", "gather_16"), shape, &arguments)?;

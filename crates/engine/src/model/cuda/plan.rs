@@ -1,8 +1,9 @@
-//! A step as a GPU executes it: all of its numbers in one upload, and the place of each kernel's own among them.
+//! A step as a GPU executes it: all of its numbers in one upload, and the offset of each kernel's own among
+//! them.
 //!
-//! A small step that wants the logits of all of its rows is padded: rows, work tiles and KV splits are rounded up, so
-//! that many steps have one [`Layout`] and their kernels the same arguments. Padding rows are computed but never read:
-//! they are not stored and attend to nothing, and padding work tiles have no rows.
+//! A small step with logits of all of its rows is padded: rows, work tiles and KV splits are rounded up, so
+//! that many steps have one [`Layout`] and their kernels the same arguments. Padding rows are computed but
+//! never read: they are not stored and attend to nothing, and padding work tiles have no rows.
 
 use super::{
     RECORDED_ROWS,
@@ -18,7 +19,7 @@ use crate::model::{
     step::{self, Step},
 };
 
-/// The slot of a row that is not stored, as `kernels/rotate.cu` has it.
+/// The slot of a row that is not stored; must equal that in `kernels/rotate.cu`.
 const NOT_STORED: u32 = u32::MAX;
 /// No sequence of a row, in `kernels/delta_net.cu`.
 const NO_SEQUENCE: u32 = u32::MAX;
@@ -31,18 +32,18 @@ pub(super) struct Numbers {
     pub values: Vec<i32>,
 }
 
-/// Where an array begins, in numbers.
+/// The start of an array, in numbers.
 #[derive(Clone, Copy, Default)]
 pub(super) struct At(usize);
 
 impl At {
-    /// Its address, where the arrays were sent to `start`.
+    /// Its address, in arrays uploaded to `start`.
     pub(super) fn from(self, start: u64) -> u64 {
         start + 4 * self.0 as u64
     }
 }
 
-/// How much room a step's arrays get.
+/// The rounding of the lengths of a step's arrays.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Room {
     Exact,
@@ -67,7 +68,8 @@ impl Room {
     }
 }
 
-/// What decides a step's launches and where their arguments are. Steps of one layout differ in their numbers alone.
+/// The numbers that determine a step's launches and the addresses of their arguments. Steps of one layout
+/// differ in their numbers alone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Layout(Vec<usize>);
 
@@ -88,15 +90,15 @@ impl Numbers {
     }
 }
 
-/// What the operations of one step read.
+/// The inputs of one step's operations.
 #[derive(Clone, Default)]
 pub(super) struct Plan {
     pub numbers: Numbers,
     /// Rows of the activations, padding included.
     pub n_rows: usize,
-    /// Rows whose logits are wanted.
+    /// Rows with logits.
     pub n_wanted: usize,
-    /// Rows whose hidden states are wanted.
+    /// Rows with hidden states.
     pub n_noted: usize,
     pub n_copies: usize,
     pub copies: At,
@@ -111,19 +113,20 @@ pub(super) struct Plan {
     pub noted: At,
     pub block_starts: At,
     pub blocks: At,
-    /// The sequences as recurrent layers read them; `None` of a model without any.
+    /// The sequences for recurrent layers; `None` of a model without any.
     pub recurrent: Option<Recurrent>,
-    /// How all rows attend, and how the wanted ones do where they are not all.
+    /// The attention of all rows, and that of the rows with logits where they are not all.
     all: Queries,
     of_wanted: Option<Queries>,
-    /// The rows that take adapters, among those that an operation gets: all rows, and the wanted ones once they are taken.
+    /// The rows that take adapters, among those of an operation: all rows, and those with logits once they
+    /// are taken.
     pub adapted: Adapted,
     pub wanted_adapted: Adapted,
     /// The layout of a padded step.
     pub layout: Option<Layout>,
 }
 
-/// Sequences as recurrent layers read them.
+/// Sequences for recurrent layers.
 #[derive(Clone, Copy)]
 pub(super) struct Recurrent {
     /// The sequence of each row.
@@ -133,14 +136,14 @@ pub(super) struct Recurrent {
     pub n_sequences: usize,
 }
 
-/// Rows of queries, and how they attend to all keys and through the model's window.
+/// Rows of queries, with their attention to all keys and through the model's window.
 #[derive(Clone, Default)]
 struct Queries {
     global: Attention,
     local: Attention,
 }
 
-/// How rows of queries attend.
+/// The attention of rows of queries.
 #[derive(Clone, Default)]
 pub(super) struct Attention {
     pub order: At,
@@ -167,7 +170,7 @@ pub(super) struct Launch {
     pub work_tiles: At,
 }
 
-/// What every step of a model is planned with.
+/// The values common to the plans of a model's steps.
 #[derive(Clone, Copy)]
 struct Frame<'a> {
     step: &'a Step,
@@ -177,7 +180,7 @@ struct Frame<'a> {
 }
 
 impl Plan {
-    /// Plans a step; `pads` says whether small ones are padded.
+    /// Plans a step; if `pads`, small ones are padded.
     pub(super) fn new(step: &Step, config: &Config, limits: Limits, pads: bool) -> Self {
         let takes_all = step.wanted.len() == step.n_rows();
         let is_padded = pads && takes_all && (1..=RECORDED_ROWS).contains(&step.n_rows());
@@ -211,7 +214,7 @@ impl Plan {
             plan.of_wanted = Some(Queries::new(frame, &step.wanted, &step.wanted_order(), n));
             plan.wanted_adapted = Adapted::new(&step.wanted_adapted(), room, n);
         }
-        // These two may be of any length: nothing comes behind them whose place matters.
+        // These two may be of any length: no array whose offset matters comes after them.
         plan.blocks = n.push(step.blocks.iter().copied());
         plan.layout = is_padded.then(|| plan.layout());
         plan.noted = n.push(step.noted.iter().copied());
@@ -225,7 +228,7 @@ impl Plan {
         if kind == AttentionKind::Sliding { &queries.local } else { &queries.global }
     }
 
-    /// What decides how much memory the step takes.
+    /// The counts that determine the memory of the step.
     pub(super) fn extent(&self) -> Extent {
         let queries = std::iter::once(&self.all).chain(&self.of_wanted);
         let splits = queries.flat_map(|queries| [queries.global.n_splits, queries.local.n_splits]);
@@ -238,7 +241,7 @@ impl Plan {
         }
     }
 
-    /// Whether every row's logits are wanted.
+    /// Returns true if every row has logits.
     pub(super) fn takes_all(&self) -> bool {
         self.of_wanted.is_none()
     }
@@ -351,7 +354,7 @@ impl Attention {
     }
 }
 
-/// The heads of one kind of attention, as it is cut by them.
+/// The heads of one kind of attention, by which it is cut.
 fn heads(config: &Config, kind: AttentionKind) -> work_tiles::Heads {
     let attention = config.attention(kind);
     work_tiles::Heads {

@@ -1,5 +1,5 @@
-//! What a GPU does by itself: the tensor core's sums, its peak, its bandwidth, and single products. Measurements and
-//! tests ask for them; no model does.
+//! Measurements of a GPU alone: the tensor core's sums, its peak, its bandwidth, and single products. For
+//! measurements and tests; no model uses them.
 
 #![expect(unsafe_code, reason = "kernel launches and copies trust their arguments")]
 
@@ -29,14 +29,14 @@ const TILE_OPERATIONS: f64 = 16.0 * 8.0 * 16.0 * 2.0;
 /// Tiles of a warp and round, and warps of a block, in `kernels/probe.cu`.
 const TILES_OF_ROUND: f64 = 16.0;
 const WARPS: f64 = 8.0;
-/// Weights that no cache holds.
+/// Weights larger than any cache.
 const BEYOND_CACHE: usize = 256 << 20;
 /// The most copies of a matrix that are multiplied one after another.
 const MOST_COPIES: usize = 16;
 
 impl Gpu {
-    /// `d += a b` for tiles `a [n, 16, 16]` and `b [n, 16, 8]` of bf16 and `d [n, 16, 8]`, each tile one instruction of
-    /// the tensor core.
+    /// `d += a b` for tiles `a [n, 16, 16]` and `b [n, 16, 8]` of bf16 and `d [n, 16, 8]`, each tile one
+    /// instruction of the tensor core.
     ///
     /// # Errors
     /// The device fails.
@@ -55,8 +55,8 @@ impl Gpu {
         let arguments =
             [Argument::At(a.at()), Argument::At(b.at()), Argument::At(sums.at()), Argument::size(n)];
         let mut bytes = vec![0_u8; 4 * d.len()];
-        // SAFETY: the three buffers hold n tiles and are freed after the stream is synchronised, as is `bytes`, which
-        // has the length of the sums.
+        // SAFETY: the three buffers hold n tiles and are freed after the stream is synchronised, as is
+        // `bytes`, which has the length of the sums.
         unsafe {
             let names = ("probe", "multiply_tiles");
             self.kernels().launch(stream.cu_stream(), names, Shape::new([n, 1], 32), &arguments)?;
@@ -100,15 +100,16 @@ impl Gpu {
         Ok(Peak { operations: operations / seconds, bytes: 2.0 * bytes as f64 / copying })
     }
 
-    /// Seconds of one product of `m` rows with a seeded weight `[n, k]` of a format that comes from memory and not from a
-    /// cache, for each of `rows`; the mean of a row of products, the best of the repeats. Of a format without products of its
-    /// own, the rounding to `bf16` is included, as in every step. The numbers of a quantised weight mean nothing.
+    /// Seconds of one product of `m` rows with a seeded weight `[n, k]` of a format that comes from memory
+    /// and not from a cache, for each of `rows`; the mean of a row of products, the best of the repeats. For
+    /// a format without products of its own, the rounding to `bf16` is included, as in every step. The
+    /// numbers of a quantised weight are arbitrary.
     ///
     /// # Errors
     /// The device fails or has too little memory.
     ///
     /// # Panics
-    /// When [`weight_bytes`] knows no such weight.
+    /// When [`weight_bytes`] is `None` for such a weight.
     pub fn product_seconds(
         &self,
         config: &Config,
@@ -126,8 +127,8 @@ impl Gpu {
         rows.iter().map(of_rows).collect()
     }
 
-    /// The fastest kernel of a product and its seconds, for each of `rows`: what a table of `products` says. Measured as by
-    /// [`Self::product_seconds`].
+    /// The fastest kernel of a product and its seconds, for each of `rows`: a line of a table of `products`.
+    /// Measured as by [`Self::product_seconds`].
     ///
     /// # Errors
     /// The device fails or has too little memory.
@@ -182,7 +183,8 @@ impl Gpu {
     }
 }
 
-/// Bytes of a weight `[n, k]` in a GPU's memory; `None` where rows of `k` values are no whole blocks of the format.
+/// Bytes of a weight `[n, k]` in a GPU's memory; `None` where rows of `k` values are not whole blocks of the
+/// format.
 #[must_use]
 pub fn weight_bytes(format: Format, [n, k]: [usize; 2]) -> Option<usize> {
     match Way::of(format) {

@@ -1,5 +1,5 @@
-//! Matrix products `y[m, n] = x[m, k] w[n, k]^T`: formats, kernels and launches. Nothing is launched here, and no choice
-//! changes a bit: every kernel of a format computes the sum that `kernels/gemm.cuh` defines.
+//! Matrix products `y[m, n] = x[m, k] w[n, k]^T`: formats, kernels and launches. Nothing is launched here,
+//! and no choice changes a bit: every kernel of a format computes the sum that `kernels/gemm.cuh` defines.
 
 mod cost;
 pub mod fused;
@@ -18,11 +18,12 @@ use crate::model::weights::Format;
 
 /// Split-K: the number of values of `k` in a slice, from the shape of the weight alone.
 ///
-/// Shape: a weight `[n, k]`. Range: a multiple of 256; at least `k` where there is one slice. The same function as
-/// `k_slice` in `kernels/split_k.h`, which has the reasons; `kernels/tests/k_slices.txt` is checked against both.
+/// Shape: a weight `[n, k]`. Range: a multiple of 256; at least `k` where there is one slice. The same
+/// function as `k_slice` in `kernels/split_k.h`, which has the reasons; `kernels/tests/k_slices.txt` is
+/// checked against both.
 #[must_use]
 pub fn k_slice(n: usize, k: usize) -> usize {
-    /// Outputs of a block; wanted blocks; the least length of a slice; the most slices.
+    /// Outputs of a block; the number of blocks aimed at; the least length of a slice; the most slices.
     const OUTPUTS: usize = 64;
     const BLOCKS: usize = 256;
     const LEAST: usize = 1024;
@@ -32,7 +33,7 @@ pub fn k_slice(n: usize, k: usize) -> usize {
     k.div_ceil(slices).max(1).next_multiple_of(256)
 }
 
-/// Why a weight cannot be multiplied on a GPU.
+/// Errors of multiplying by a weight on a GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The tensor core takes 16 values at a time.
@@ -54,7 +55,7 @@ pub enum Error {
 /// Outputs of a warp, and of the narrowest tile.
 const STRIP: usize = 16;
 
-/// Persistent blocks: an H100 has so many multiprocessors, each with room for one.
+/// Persistent blocks: an H100 has this many multiprocessors, each with room for one.
 const PERSISTENT: usize = 132;
 
 /// Checks the shape of a weight `[n, k]` when it is loaded.
@@ -80,19 +81,20 @@ pub enum Kind {
     Q6K,
 }
 
-/// The format in which products read a weight of the file: `bf16` for the floating-point formats, which are rounded once,
-/// when they are loaded.
+/// The format in which products read a weight of the file: `bf16` for the floating-point formats, which are
+/// rounded once, when they are loaded.
 #[must_use]
 pub fn multiplied_as(format: Format) -> Format {
     if matches!(format, Format::F32 | Format::F16) { Format::Bf16 } else { format }
 }
 
-/// How weights of a format are multiplied.
+/// The way to multiply by weights of a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Way {
-    /// By kernels of their own: `bf16` as it is ([`multiplied_as`]), the others from `super::quant_layout`.
+    /// By kernels of their own: `bf16` from rows ([`multiplied_as`]), the others from `super::quant_layout`.
     Direct(Kind),
-    /// Rows become a panel of `bf16` (a rounding of each weight) by the kernel of this name, then as `bf16`.
+    /// Rows become a panel of `bf16` (a rounding of each weight) by the kernel of this name, which is then
+    /// multiplied.
     Panel(&'static str),
 }
 
@@ -127,17 +129,18 @@ pub enum Kernels {
     MmaSync,
     /// `wgmma`: only cards of capability 9.0 run them. They have the bits of the others, on an H100 too.
     Wgmma,
-    /// `wgmma` with a producer warp group that copies TMA tiles, for `bf16` weights. Only cards of capability 9.0 run
-    /// them. They have the bits of the others, on an H100 too.
+    /// `wgmma` with a producer warp group that copies TMA tiles, for `bf16` weights. Only cards of capability
+    /// 9.0 run them. They have the bits of the others, on an H100 too.
     Tma,
-    /// Any of these, as a table of measurements ([`measured`]) or a count of clocks names them. Only cards like the measured
-    /// one have it.
+    /// Any of these, by a table of measurements ([`measured`]) or a count of clocks. Only cards like the
+    /// measured one have it.
     Measured,
 }
 
 impl Kernels {
-    /// The fastest that a card of this compute capability with so many multiprocessors runs. The table of measurements is an
-    /// H100's with 132: an H20, a `PCIe` card or a slice of one has fewer, and for them it would be wrong.
+    /// The fastest kernels for a card of this compute capability with so many multiprocessors. The table of
+    /// measurements is an H100's with 132: an H20, a `PCIe` card or a slice of one has fewer, and for them it
+    /// would be wrong.
     #[must_use]
     pub fn of(capability: (i32, i32), multiprocessors: usize) -> Self {
         match (capability, multiprocessors) {

@@ -1,5 +1,6 @@
-//! Quantised weights as they lie in a GPU's memory: from the blocks of a file to strips of 16 outputs, bits moved and
-//! none lost. `kernels/planes.cuh` draws the layout and reads it. No CUDA is needed here, and nothing is multiplied.
+//! The layout of quantised weights in a GPU's memory: from the blocks of a file to strips of 16 outputs, bits
+//! moved and none lost. `kernels/planes.cuh` draws the layout and reads it. No CUDA is needed here, and
+//! nothing is multiplied.
 
 use half::bf16;
 use rayon::prelude::*;
@@ -27,8 +28,8 @@ pub struct QuantLayout {
 }
 
 impl QuantLayout {
-    /// The layout of a format that has a product of its own and is not kept as in the file: `Q8_0`, `MXFP4`, `Q4_K`
-    /// and `Q6_K`. `None` for the others, and where rows of `k` values are not whole blocks.
+    /// The layout of a format that has a product of its own and is not stored as in the file: `Q8_0`,
+    /// `MXFP4`, `Q4_K` and `Q6_K`. `None` for the others, and where rows of `k` values are not whole blocks.
     #[must_use]
     pub fn of(format: Format, k: usize) -> Option<Self> {
         let (codes_bytes, super_bytes) = match format {
@@ -42,7 +43,7 @@ impl QuantLayout {
         whole.then_some(Self { format, k, codes_bytes, super_bytes })
     }
 
-    /// Bytes of a strip: what 16 rows of the file become.
+    /// Bytes of a strip, 16 rows of the file.
     #[must_use]
     pub fn strip_bytes(&self) -> usize {
         self.k / UNIT * self.unit_bytes() + self.k / SUPER * self.super_bytes
@@ -57,7 +58,7 @@ impl QuantLayout {
     /// Writes rows of the file as strips. A matrix can be written in parts of whole strips.
     ///
     /// # Panics
-    /// When `rows` are not whole rows, or `out` has not [`QuantLayout::bytes`] for them.
+    /// When `rows` are not whole rows, or `out` does not have [`QuantLayout::bytes`] for them.
     pub fn write(&self, rows: &[u8], out: &mut [u8]) {
         let row_bytes = self.format.row_bytes(self.k);
         assert!(rows.len().is_multiple_of(row_bytes), "whole rows");
@@ -107,14 +108,16 @@ impl QuantLayout {
         }
     }
 
-    /// The scales of part `part` of a block, by `output % 8`: the two outputs with the same remainder side by side.
+    /// The scales of part `part` of a block, by `output % 8`: the two outputs with the same remainder side by
+    /// side.
     fn write_scales(&self, output: usize, block: &[u8], part: usize, scales: &mut [u8]) {
         let scales = &mut scales[output % 8 * 4..][..4];
         let second = output / 8;
         match self.format {
             Format::Q8_0 => scales[2 * second..][..2].copy_from_slice(&block[..2]),
             Format::Mxfp4 => {
-                // Weights whose scale f16 does not hold are refused when they are read; bf16 holds the others.
+                // Weights whose scale f16 cannot represent are rejected when they are read; bf16 represents
+                // the others.
                 let scale = bf16::from_f32(half_power(block[0]).unwrap_or_default().to_f32());
                 scales[2 * second..][..2].copy_from_slice(&scale.to_le_bytes());
             }
@@ -132,7 +135,7 @@ impl QuantLayout {
     }
 }
 
-/// Where a code stands in a unit, in the terms of `kernels/planes.cuh`.
+/// The position of a code in a unit, in the terms of `kernels/planes.cuh`.
 #[derive(Clone, Copy)]
 struct Place {
     lane: usize,

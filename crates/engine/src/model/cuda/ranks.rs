@@ -1,6 +1,6 @@
-//! The decoder's operations on several GPUs that have a model together. Each computes its shard of the heads and of
-//! every matrix's outputs as one GPU computes all of them; then what the others have of each row is brought to every
-//! GPU. A sum never crosses GPUs, so the bits are those of one.
+//! The decoder's operations on several GPUs that share a model. Each computes its shard of the heads and of
+//! every matrix's outputs as one GPU computes all of them; then the other GPUs' columns of each row are
+//! copied to every GPU. A sum never crosses GPUs, so the bits are those of one.
 //!
 //! ```text
 //! x -> norm -> qkv -> attention of own heads -> | -> own columns of x += o -> | -> norm -> gate, up, own columns -> |
@@ -8,12 +8,13 @@
 //!                                                                  | <- own columns of x += down <------------------
 //! ```
 //!
-//! A single thread drives all GPUs. A GPU reads what another has computed after `synchronize`: an event of each, that
-//! all others wait for. What another reads is not written again before the next `synchronize`, which follows its
-//! reading. `exchange` gathers rows; GPUs without access to each other's memory have a `detour` through this machine's.
+//! A single thread drives all GPUs. A GPU reads another's results after `synchronize`: an event of each, that
+//! all others wait for. Memory that another reads is not written again before the next `synchronize`, which
+//! follows its reading. `exchange` gathers rows; GPUs without access to each other's memory have a `detour`
+//! through this machine's.
 //!
-//! A recorded step is one graph over all GPUs: the capture begins on the first one and extends to the others by
-//! `synchronize`, whose waits become the graph's edges.
+//! A recorded step is one graph over all GPUs: the capture begins on the first one and extends to the others
+//! by `synchronize`, whose waits become the graph's edges.
 
 mod detour;
 mod exchange;
@@ -32,7 +33,7 @@ use super::{
 use crate::model::{self, Config, backend::StepStatus};
 use detour::Detour;
 
-/// GPUs with one model's cache and the step at hand, each with its shard.
+/// GPUs with one model's cache and the current step, each with its shard.
 pub struct Ranks {
     /// Launched on the first card. `None` where every kernel is launched by itself.
     graphs: Option<Graphs>,
@@ -46,7 +47,7 @@ struct Card {
     cuda: Cuda,
     shard: Shard,
     ordinal: usize,
-    /// What `--device` may name without it, and how many of those have the model then.
+    /// The values of `--device` without this card, and how many of those GPUs then share the model.
     others: String,
     /// Recorded after its work before the last `synchronize`.
     done: CudaEvent,
@@ -65,7 +66,7 @@ impl Card {
     }
 }
 
-/// The most GPUs of a group but one that can have the model together, as the command line has it.
+/// The most GPUs of a group, without one, that can share the model, in the command line's notation.
 fn without(lost: usize, group: &Group, whole: &Config) -> String {
     let others = group.gpus().iter().map(super::Gpu::ordinal).filter(|ordinal| *ordinal != lost);
     let others: Vec<String> = others.map(|ordinal| ordinal.to_string()).collect();
@@ -75,7 +76,7 @@ fn without(lost: usize, group: &Group, whole: &Config) -> String {
 }
 
 impl Ranks {
-    /// GPUs without a cache yet.
+    /// GPUs without a cache.
     ///
     /// # Errors
     /// A number of GPUs that the model cannot be sharded over; one of them fails.
@@ -100,7 +101,7 @@ impl Ranks {
         Ok(Self { cards, whole: whole.clone(), graphs, detour })
     }
 
-    /// Does the same on every card.
+    /// Runs a closure on every card.
     fn each<T, E: Into<model::Error>>(
         &self,
         work: impl Fn(usize, &Cuda) -> Result<T, E>,
@@ -112,7 +113,7 @@ impl Ranks {
         self.cards.iter().enumerate().map(on_card).collect()
     }
 
-    /// The same for what changes the card's state.
+    /// Runs a closure that changes the card's state on every card.
     fn each_mut<T, E: Into<model::Error>>(
         &mut self,
         mut work: impl FnMut(usize, &mut Cuda) -> Result<T, E>,
@@ -124,7 +125,7 @@ impl Ranks {
         self.cards.iter_mut().enumerate().map(on_card).collect()
     }
 
-    /// Work of any card from here on waits for all earlier work of every card.
+    /// Later work of any card waits for all earlier work of every card.
     fn synchronize(&self) -> Result<(), model::Error> {
         for card in &self.cards {
             card.done.record(card.cuda.stream()).map_err(failed("an event")).map_err(card.name())?;
@@ -138,7 +139,7 @@ impl Ranks {
         Ok(())
     }
 
-    /// Launches the step at hand whole, where it was recorded; else it may be recorded from here on.
+    /// Launches the current step as a whole, where it was recorded; else begins to record it, if it may be.
     fn begin_recorded(&mut self) -> Result<StepStatus, model::Error> {
         let mut moved = false;
         for card in &mut self.cards {
@@ -180,8 +181,8 @@ impl Ranks {
         Ok(())
     }
 
-    /// Joins the other cards to the capture on the first one, which cannot end before: since the last `synchronize` they are
-    /// part of it, even without work of their own.
+    /// Joins the other cards to the capture on the first one, which cannot end before: since the last
+    /// `synchronize` they are part of it, even without work of their own.
     fn join_capture(&self) -> Result<(), model::Error> {
         let (first, others) = self.cards.split_first().expect("a group has cards");
         for card in others {
@@ -199,7 +200,7 @@ impl Ranks {
         self.cards.iter().rev().find_map(fails).unwrap_or_else(|| error.into())
     }
 
-    /// Waits until all cards have done everything: before memory that another may read is given back.
+    /// Waits until all cards have finished: before memory that another may read is freed.
     fn finish(&mut self) -> Result<(), model::Error> {
         if let Some(graphs) = &mut self.graphs {
             graphs.abandon();
@@ -207,7 +208,7 @@ impl Ranks {
         self.each(|_, cuda| cuda.finish()).map(|_| ())
     }
 
-    /// Where each card's shard of `n` outputs ends, in bytes of `size` each.
+    /// The end of each card's shard of `n` outputs, in bytes of `size` each.
     fn ends(&self, n: usize, size: usize) -> Vec<usize> {
         self.cards.iter().map(|card| size * card.shard.outputs(n, 1).end).collect()
     }

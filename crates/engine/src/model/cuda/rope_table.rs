@@ -1,4 +1,4 @@
-//! A rope's tables on the device: for all positions that were said to come, and beyond them where a longer sequence does.
+//! A rope's tables on the device: for all announced positions, and beyond them for a longer sequence.
 
 use super::{
     Error,
@@ -19,17 +19,17 @@ impl RopeTable {
         Self { angles: Angles::new(rope, head_dim), tables: None }
     }
 
-    /// Where cosines and sines are.
+    /// The addresses of cosines and sines.
     pub(super) fn at(&self) -> (u64, u64) {
         self.tables.as_ref().map_or((0, 0), |(cos, sin)| (cos.at(), sin.at()))
     }
 
-    /// Bytes of the tables of `n` positions, as they are allocated.
+    /// Allocated bytes of the tables of `n` positions.
     pub(super) fn bytes(&self, n: usize) -> usize {
         2 * (4 * n * self.angles.half()).next_multiple_of(256)
     }
 
-    /// Makes sure that the first `n` positions are on the device; whether the tables have moved.
+    /// Ensures that the first `n` positions are on the device; returns true if the tables have moved.
     ///
     /// # Errors
     /// The device has no memory for them, or fails.
@@ -41,10 +41,10 @@ impl RopeTable {
         Ok(true)
     }
 
-    /// Sends the tables of the first `n` positions, or of more where there were more.
+    /// Uploads the tables of the first `n` positions, or of more if there were more.
     ///
     /// # Errors
-    /// As [`RopeTable::reach`].
+    /// Those of [`RopeTable::reach`].
     pub(super) fn make(&mut self, n: usize, upload: &mut WeightUpload) -> Result<(), Error> {
         self.angles.reach(n);
         let bytes = |table: &[f32]| table.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();

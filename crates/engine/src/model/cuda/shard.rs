@@ -1,10 +1,10 @@
-//! Tensor-parallel shards: the part of a model that each card of a group has. Every matrix is cut by its outputs,
-//! queries, keys and values by heads, so that each sum of a product is one card's from its first value to its last.
-//! Only arithmetic is here.
+//! Tensor-parallel shards: each card's part of the model. Every matrix is cut by its outputs, queries, keys
+//! and values by heads, so that each sum of a product is one card's from its first value to its last. Only
+//! arithmetic is here.
 //!
-//! Source: Shoeybi et al. (2019), Megatron-LM, section 3, for cutting by heads and by the feed-forward's columns. It
-//! cuts the second matrix of each half by inputs and adds what the cards have; here it is cut by outputs too, since
-//! such a sum's bits would follow the number of cards.
+//! Source: Shoeybi et al. (2019), Megatron-LM, section 3, for cutting by heads and by the feed-forward's
+//! columns. It cuts the second matrix of each half by inputs and adds the cards' partial sums; here it is cut
+//! by outputs too, since such a sum's bits would follow the number of cards.
 
 use std::ops::Range;
 
@@ -32,12 +32,12 @@ pub(super) struct Shard {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Section {
     pub outputs: Range<usize>,
-    /// How many there are on all cards.
+    /// Number of outputs on all cards.
     pub whole: usize,
 }
 
 impl Section {
-    /// As many outputs as all of some sections, from the first one on.
+    /// A range of as many outputs as some sections have together, from the first section's start on.
     pub(super) fn hull(sections: &[Self]) -> Range<usize> {
         let first = sections.first().map_or(0, |section| section.outputs.start);
         first..first + sections.iter().map(|section| section.outputs.len()).sum::<usize>()
@@ -48,8 +48,8 @@ impl Shard {
     /// A card that has the whole model.
     pub(super) const WHOLE: Self = Self { card: 0, n_cards: 1 };
 
-    /// The outputs that this card computes of a matrix with `n`. `unit` of them stay together (a head), or 1: then
-    /// cards get whole strips of 16, as evenly as that goes. Where there are fewer units than cards, neighbours have
+    /// The outputs that this card computes of a matrix with `n`. `unit` of them stay together (a head), or 1:
+    /// then cards get whole strips of 16, as evenly as possible. With fewer units than cards, neighbours have
     /// the same one.
     pub(super) fn outputs(self, n: usize, unit: usize) -> Range<usize> {
         let Self { card, n_cards } = self;
@@ -62,7 +62,8 @@ impl Shard {
         first * unit..(first + (n / unit / n_cards).max(1)) * unit
     }
 
-    /// The outputs that this card computes of each of some matrices. `own` are the heads of its layers of Gated DeltaNet.
+    /// The outputs that this card computes of each of some matrices. `own` are the heads of its layers of
+    /// Gated DeltaNet.
     pub(super) fn sections(self, matrices: Matrices<'_>, own: Option<&DeltaNet>) -> Vec<Vec<Section>> {
         if let (Cut::DeltaNet, Some(own)) = (matrices.cut, own)
             && self.n_cards > 1
@@ -97,7 +98,8 @@ impl Shard {
         Section { outputs: start..start + of_card, whole: self.n_cards * of_card }
     }
 
-    /// The buffers that this card needs beside those of its shard; `None` for a card that has the whole model.
+    /// The buffers that this card needs beside those of its shard; `None` for a card that has the whole
+    /// model.
     pub(super) fn buffers(self, whole: &Config) -> Option<ShardBuffers> {
         (self.n_cards > 1).then(|| ShardBuffers {
             widest: Sizes::from(whole)
@@ -115,7 +117,8 @@ impl Shard {
         Attention { n_kv_heads: (whole.n_kv_heads / self.n_cards).max(1), ..whole.clone() }
     }
 
-    /// The model as this card computes it: its heads, and its columns between the two feed-forward products.
+    /// The configuration of this card's part of the model: its heads, and its columns between the two
+    /// feed-forward products.
     pub(super) fn config(self, whole: &Config) -> Config {
         Config {
             n_heads: whole.n_heads / self.n_cards,
@@ -139,20 +142,20 @@ impl Shard {
     }
 }
 
-/// Columns that are brought together between the two products of a row's experts, or of the shared one.
+/// Columns that are gathered between the two products of a row's experts, or of the shared one.
 fn widest_of_experts(experts: &Experts) -> usize {
     (experts.routing.top_k * experts.width).max(experts.shared.map_or(0, |shared| shared.width))
 }
 
-/// The heads of a model that cards share out.
+/// The heads of a model that cards divide among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedHeads {
     pub n_heads: usize,
     pub n_kv_heads: usize,
-    /// Those of layers with a window, where they have others.
+    /// Heads of layers with a window, where they differ.
     pub n_sliding_kv_heads: Option<usize>,
-    /// Key heads of DeltaNet layers, each with neighbouring value heads: 1 where value heads are tiled, so that those of a
-    /// key head are not neighbours. `None` of a model without such layers.
+    /// Key heads of DeltaNet layers, each with neighbouring value heads: 1 where value heads are tiled, so
+    /// that those of a key head are not neighbours. `None` of a model without such layers.
     pub n_key_heads: Option<usize>,
 }
 
@@ -185,9 +188,9 @@ impl std::fmt::Display for SharedHeads {
 }
 
 impl SharedHeads {
-    /// The numbers of cards that a model with these heads can be sharded over: those that divide its heads and its key
-    /// heads of DeltaNet, and of its heads of keys and values either divide the number or are divided by it. In the second
-    /// case several cards have the same ones.
+    /// The numbers of cards that a model with these heads can be sharded over: those that divide its heads
+    /// and its key heads of DeltaNet, and of its heads of keys and values either divide the number or are
+    /// divided by it. In the second case several cards have the same ones.
     #[must_use]
     pub fn possible_cards(self) -> Vec<usize> {
         let Self { n_heads, n_kv_heads, n_sliding_kv_heads, n_key_heads } = self;
@@ -222,7 +225,7 @@ mod tests {
         }
     }
 
-    /// A card has the keys and values that its queries ask for.
+    /// A card has the keys and values of its queries.
     #[test]
     fn fewer_heads_of_keys_than_cards_are_on_several() {
         let keys = |card| Shard { card, n_cards: 8 }.outputs(2 * 64, 64);

@@ -1,4 +1,4 @@
-//! A step's numbers on their way to the device, where they always lie in the same place.
+//! The upload of a step's numbers to the device, always to the same memory.
 
 #![expect(unsafe_code, reason = "a copy to the device")]
 
@@ -13,7 +13,7 @@ const LEAST: usize = 1 << 16;
 pub(super) struct StepUpload {
     gpu: Gpu,
     pinned: Option<Pinned>,
-    /// When the last numbers were sent.
+    /// Recorded after the last upload.
     sent: CudaEvent,
 }
 
@@ -25,7 +25,7 @@ impl StepUpload {
         Ok(Self { gpu: gpu.clone(), pinned: None, sent })
     }
 
-    /// Makes room for `n` numbers.
+    /// Ensures room for `n` numbers.
     ///
     /// # Errors
     /// The system has no memory to lock.
@@ -38,7 +38,7 @@ impl StepUpload {
         Ok(())
     }
 
-    /// Sends numbers to an address. What the stream does before still reads the last ones.
+    /// Uploads numbers to an address. Earlier work of the stream still reads the last ones.
     ///
     /// # Errors
     /// The device fails, or the system has no memory to lock.
@@ -50,8 +50,8 @@ impl StepUpload {
         for (bytes, number) in pinned.chunks_exact_mut(4).zip(numbers) {
             bytes.copy_from_slice(&number.to_le_bytes());
         }
-        // SAFETY: `to` is a slot of at least `4 * numbers.len()` bytes of the arena, 256-byte aligned; the pinned bytes
-        // are as many, and neither moved nor written before `sent` has been waited for.
+        // SAFETY: `to` is a slot of at least `4 * numbers.len()` bytes of the arena, 256-byte aligned; the
+        // pinned bytes are as many, and neither moved nor written before `sent` has been waited for.
         unsafe { result::memcpy_htod_async(to, pinned, stream.cu_stream()) }
             .map_err(failed("send a step"))?;
         self.sent.record(stream).map_err(failed("send a step"))

@@ -1,26 +1,26 @@
-//! Sampling requests and results, as the kernel `tail` reads and writes them.
+//! Sampling requests and results, in the layout of the kernel `tail`.
 
 use crate::model::sampler::{SampleRequest, SampledToken};
 
-/// Bytes of a want and of a choice, as `kernels/tail.cu` has them.
+/// Bytes of a request and of a choice; must equal those in `kernels/tail.cu`.
 pub(super) const WANT_BYTES: usize = 32;
 pub(super) const CHOICE_BYTES: usize = 24;
 /// Bytes of the partial results of a row's 32 warps.
 pub(super) const FOUND_BYTES: usize = 32 * 32;
 
-/// Requests for something, and their masks.
+/// Sampling requests, without empty ones, and their masks.
 #[derive(Default)]
 pub(super) struct Wants<'a> {
     /// `[wants]`
     bytes: Vec<u8>,
     masks: Vec<&'a [u32]>,
-    /// The row of each want.
+    /// The row of each request.
     pub rows: Vec<usize>,
     pub mask_words: usize,
 }
 
 impl<'a> Wants<'a> {
-    /// The wants of rows in order; masks are read as far as the vocabulary goes.
+    /// The requests of rows in order; masks are cut at the end of the vocabulary.
     pub(super) fn new(wants: &'a [SampleRequest], vocab: usize) -> Self {
         let mut all = Self::default();
         for (row, want) in wants.iter().enumerate() {
@@ -43,12 +43,13 @@ impl<'a> Wants<'a> {
         all
     }
 
-    /// Bytes of all wants and masks.
+    /// Bytes of all requests and masks.
     pub(super) fn n_bytes(&self) -> usize {
         self.bytes.len() + 4 * self.masks.len() * self.mask_words
     }
 
-    /// Writes `[wants]`, then `[masks, mask_words]`, to as many bytes. Masks that are shorter allow nothing beyond.
+    /// Writes `[wants]`, then `[masks, mask_words]`, to as many bytes. Shorter masks allow nothing beyond
+    /// their end.
     pub(super) fn write(&self, to: &mut [u8]) {
         let (wants, masks) = to.split_at_mut(self.bytes.len());
         wants.copy_from_slice(&self.bytes);
@@ -77,7 +78,7 @@ impl<'a> Wants<'a> {
         self.bytes.extend(draw.to_le_bytes());
     }
 
-    /// The choices of all wants, in order.
+    /// The choices of all requests, in order.
     pub(super) fn choices(bytes: &[u8]) -> Vec<Option<SampledToken>> {
         let choice = |bytes: &[u8]| {
             let eight = |at: usize| bytes[at..].first_chunk::<8>().map_or(0.0, |b| f64::from_le_bytes(*b));

@@ -20,26 +20,27 @@ impl TensorMap {
     /// A matrix `[rows, k]` without gaps, in tiles of `tall` rows. Outside of the matrix a tile has zeros.
     ///
     /// # Errors
-    /// The driver refuses: an address that is not a multiple of 16, `k` not one of 8, a tile of more than 256 rows.
+    /// The driver rejects an address that is not a multiple of 16, a `k` that is not one of 8, or a tile of
+    /// more than 256 rows.
     pub(super) fn rows(at: u64, rows: usize, k: usize, tall: usize) -> Result<Self, Error> {
         Self::encode(at, [k, rows], [2 * k], [ROW, tall as u32])
     }
 
-    /// Gates `[n, k]` and their ups `[n, k]` behind them, as `[n / 8, 2, 8, k]`: a tile has eight gates, their eight
-    /// ups, the next eight gates, `tall` rows in all. `n` is a multiple of 8, `tall` of 16.
+    /// Gates `[n, k]` and their ups `[n, k]` behind them, as `[n / 8, 2, 8, k]`: a tile has eight gates,
+    /// their eight ups, the next eight gates, `tall` rows in all. `n` is a multiple of 8, `tall` of 16.
     ///
     /// # Errors
-    /// As for [`Self::rows`].
+    /// Those of [`Self::rows`].
     pub(super) fn gates(at: u64, n: usize, k: usize, tall: usize) -> Result<Self, Error> {
         Self::encode(at, [k, 8, 2, n / 8], [2 * k, 2 * k * n, 16 * k], [ROW, 8, 2, tall as u32 / 16])
     }
 
-    /// Heads `[n, k]` of `dim` rows each, as `[n / dim, dim / 16, 2, 8, k]`: a tile has eight rows of a head's first
-    /// half, the eight of its second half that they are rotated with, the next eight, `tall` rows in all. `dim` divides
-    /// `n` and `tall`.
+    /// Heads `[n, k]` of `dim` rows each, as `[n / dim, dim / 16, 2, 8, k]`: a tile has eight rows of a
+    /// head's first half, the eight of its second half that they are rotated with, the next eight, `tall`
+    /// rows in all. `dim` divides `n` and `tall`.
     ///
     /// # Errors
-    /// As for [`Self::rows`].
+    /// Those of [`Self::rows`].
     pub(super) fn heads(at: u64, n: usize, k: usize, dim: usize, tall: usize) -> Result<Self, Error> {
         let strips = dim / 16;
         let tile = [ROW, 8, 2, strips as u32, (tall / dim) as u32];
@@ -55,8 +56,8 @@ impl TensorMap {
         let (sizes, strides) = (sizes.map(|n| n as u64), strides.map(|n| n as u64));
         let steps = [1_u32; RANK];
         let mut map = sys::CUtensorMap { opaque: [0; 16] };
-        // SAFETY: the arrays have RANK sizes, steps and tile edges, and RANK - 1 strides, which the driver reads during
-        // the call; it writes the map, which has the alignment of `CUtensorMap`.
+        // SAFETY: the arrays have RANK sizes, steps and tile edges, and RANK - 1 strides, which the driver
+        // reads during the call; it writes the map, which has the alignment of `CUtensorMap`.
         let said = unsafe {
             sys::cuTensorMapEncodeTiled(
                 &raw mut map,
@@ -79,7 +80,7 @@ impl TensorMap {
         }
     }
 
-    /// Where a launch reads it.
+    /// A pointer to the map, for a launch.
     pub(super) fn pointer(&mut self) -> *mut std::ffi::c_void {
         (&raw mut self.0).cast()
     }

@@ -1,5 +1,5 @@
-//! The kernels of attention by size of head and number of queries, and what a launch of each takes. No choice among them
-//! moves a bit: all of them compute what `kernels/attention.cuh` defines.
+//! The kernels of attention by size of head and number of queries, and the sizes of their launches. No choice
+//! among them moves a bit: all of them compute the definition in `kernels/attention.cuh`.
 
 /// A pair of kernels for one size of head that take the same number of queries at a time.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,7 +16,8 @@ pub struct Tile {
     pub split_kv: &'static str,
     /// Threads of a block.
     pub threads: u32,
-    /// Dynamic shared memory of a block, in bytes. Above 48 KiB a function must be allowed it before its launch.
+    /// Dynamic shared memory of a block, in bytes. Above 48 KiB, a function must be configured for it before
+    /// its launch.
     pub shared_bytes: u32,
 }
 
@@ -60,7 +61,7 @@ pub const TILES: &[Tile] = tiles! {
     512: 16 32,
 };
 
-/// `Plan::kSharedBytes` in `kernels/attend.cuh`; a table holds both to the same answers.
+/// `Plan::kSharedBytes` in `kernels/attend.cuh`; a table checks that both agree.
 const fn shared_bytes(dim: usize, queries: usize) -> u32 {
     let columns = if dim == 512 { 256 } else { dim };
     let (row, stage_row, weight_row, stage) = (dim + 8, columns + 8, 256 + 8, 64);
@@ -75,8 +76,8 @@ const fn threads(dim: usize, queries: usize) -> u32 {
     if dim == 512 && queries == 32 { 256 } else { 128 }
 }
 
-/// The tiles for heads of `dim` whose blocks have at most `shared_bytes` of shared memory and that hold a row of `group`
-/// queries, the smaller ones first. [`PLAIN`] alone where there are none.
+/// The tiles for heads of `dim` whose blocks have at most `shared_bytes` of shared memory and that hold a row
+/// of `group` queries, the smaller ones first; [`PLAIN`] alone without any.
 #[must_use]
 pub fn tiles(dim: usize, group: usize, shared_bytes: usize) -> Vec<&'static Tile> {
     let fits =

@@ -1,4 +1,4 @@
-//! Bytes on their way to memory that a model keeps on a GPU: in pieces, through page-locked memory.
+//! Uploads to memory that a model keeps on a GPU: in pieces, through page-locked memory.
 
 #![expect(unsafe_code, reason = "copies to the device")]
 
@@ -14,10 +14,10 @@ use super::{
 };
 use crate::model::weights::seeded::Fill;
 
-/// Bytes of a piece on its way to the device.
+/// Bytes of a piece of an upload.
 const PIECE: usize = 16 << 20;
 
-/// Sends bytes to the device in pieces: one is filled while the other is on its way.
+/// Uploads bytes to the device in pieces: one is filled while the other is copied.
 pub(super) struct WeightUpload {
     gpu: Gpu,
     context: Arc<CudaContext>,
@@ -42,7 +42,7 @@ impl WeightUpload {
     /// Memory for weights with undefined contents.
     ///
     /// # Errors
-    /// The device has not that much.
+    /// The device does not have that much.
     pub(super) fn memory(&self, bytes: usize) -> Result<Memory, Error> {
         self.memory_for(bytes, WEIGHTS)
     }
@@ -76,8 +76,8 @@ impl WeightUpload {
             sent.synchronize().map_err(failed("send weights"))?;
             let bytes = &mut pinned.bytes_mut()[..units.len() * unit];
             fill(units, bytes);
-            // SAFETY: the destination has `n` units of `unit` bytes; the pinned piece has as many, and is neither
-            // moved nor written before its event has been waited for.
+            // SAFETY: the destination has `n` units of `unit` bytes; the pinned piece has as many, and is
+            // neither moved nor written before its event has been waited for.
             unsafe { result::memcpy_htod_async(at + (first * unit) as u64, bytes, self.stream.cu_stream()) }
                 .map_err(failed("send weights"))?;
             sent.record(&self.stream).map_err(failed("send weights"))?;
@@ -85,7 +85,7 @@ impl WeightUpload {
         Ok(())
     }
 
-    /// Sends a slice as it is.
+    /// Uploads a slice unchanged.
     ///
     /// # Errors
     /// The device has no memory for it, or fails.
@@ -95,10 +95,10 @@ impl WeightUpload {
         Ok(memory)
     }
 
-    /// Sends small numbers in f32, and waits for them.
+    /// Uploads small numbers in f32, and waits for them.
     ///
     /// # Errors
-    /// As [`WeightUpload::bytes`].
+    /// Those of [`WeightUpload::bytes`].
     pub(super) fn floats(&mut self, values: &[f32]) -> Result<Memory, Error> {
         let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
         let memory = self.bytes(&bytes, WEIGHTS)?;
@@ -106,7 +106,7 @@ impl WeightUpload {
         Ok(memory)
     }
 
-    /// Makes seeded numbers in bf16 on the device: these of their stream.
+    /// Makes seeded numbers in bf16 on the device: this range of their stream.
     ///
     /// # Errors
     /// The device fails.
@@ -123,12 +123,12 @@ impl WeightUpload {
             Argument::Float(fill.scale),
         ];
         let (names, shape) = (("fill", "fill_bf16"), Shape::new([blocks, 1], 256));
-        // SAFETY: `at` is the address of `numbers.len()` bf16 values, aligned to 2 bytes; they are freed only after
-        // `finish` has synchronised the stream.
+        // SAFETY: `at` is the address of `numbers.len()` bf16 values, aligned to 2 bytes; they are freed only
+        // after `finish` has synchronised the stream.
         unsafe { self.gpu.kernels().launch(self.stream.cu_stream(), names, shape, &arguments) }
     }
 
-    /// Waits until everything is there.
+    /// Waits until everything is uploaded.
     ///
     /// # Errors
     /// The device fails.

@@ -1,5 +1,6 @@
-//! A checkpoint's matrices on a GPU. On the way, quantised ones are laid out as products read them, and f32 and f16 are
-//! rounded to bf16. Neighbouring matrices of one input and one format become one.
+//! A checkpoint's matrices on a GPU. During the upload, quantised ones are arranged in the layout for
+//! products, and f32 and f16 are rounded to bf16. Neighbouring matrices of one input and one format become
+//! one.
 
 use std::{ops::Range, sync::Arc};
 
@@ -31,8 +32,8 @@ pub struct Linear {
     pub(super) k: usize,
     /// `[n]`, zeros for parts without one.
     pub(super) bias: Option<Memory>,
-    /// Which outputs of each matrix these are: all, where a card has the whole model. Those of several sections, which are
-    /// not neighbours, are counted from the first one on.
+    /// The outputs of each matrix that these are: all, where a card has the whole model. Those of several
+    /// sections, which are not neighbours, are counted from the first one on.
     pub(super) outputs: Vec<Range<usize>>,
     pub(super) adapters: Adapters,
 }
@@ -46,7 +47,7 @@ pub struct Part {
     /// Its first output among those of all parts.
     pub(super) first: usize,
     pub n: usize,
-    /// Where its sums are cut ([`products::k_slice`] of the whole weight).
+    /// The length of the slices of its sums ([`products::k_slice`] of the whole weight).
     pub(super) k_slice: usize,
 }
 
@@ -57,7 +58,7 @@ impl Part {
     }
 }
 
-/// The embedding table: rows as in the file.
+/// The embedding table, with the rows of the file.
 pub struct Table {
     pub(super) memory: Arc<Memory>,
     pub(super) format: Format,
@@ -66,11 +67,11 @@ pub struct Table {
     pub k: usize,
     /// The rows that this card multiplies by, where the output matrix is the table.
     outputs: Range<usize>,
-    /// Those rows as products read them, where that is not as in the file.
+    /// The table's rows in the layout for products, where it differs from the file's.
     converted: Option<Arc<Memory>>,
 }
 
-/// Where a matrix's numbers come from.
+/// The source of a matrix's numbers.
 enum Source<'a> {
     File(std::borrow::Cow<'a, [u8]>),
     /// They are made on the device.
@@ -81,7 +82,7 @@ enum Source<'a> {
 struct Found<'a> {
     from: Source<'a>,
     format: Format,
-    /// Rows of the whole matrix, or of one of its sections, and which are sent of the matrix.
+    /// Rows of the whole matrix, or of one of its sections, and the range of them that is uploaded.
     n: usize,
     rows: Range<usize>,
     k: usize,
@@ -108,7 +109,7 @@ impl<'a> Found<'a> {
         QuantLayout::of(self.format, self.k)
     }
 
-    /// Whether products read it otherwise than it lies in the file: as planes, or rounded to `bf16`.
+    /// Returns true if the layout for products differs from the file's: planes, or values rounded to `bf16`.
     fn is_converted(&self) -> bool {
         self.planes().is_some() || products::multiplied_as(self.format) != self.format
     }
@@ -119,7 +120,7 @@ impl<'a> Found<'a> {
         self.planes().map_or(n * format.row_bytes(self.k), |planes| planes.bytes(n))
     }
 
-    /// Sends the matrix to an address, as products read it.
+    /// Uploads the matrix to an address, in the layout for products.
     fn send(&self, to: u64, upload: &mut WeightUpload) -> Result<(), Error> {
         let row_bytes = self.format.row_bytes(self.k);
         let file = match &self.from {
@@ -149,10 +150,10 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Writes rows of a file as products read them.
+/// Writes rows of a file in the layout for products.
 pub(super) type Write = fn(&[u8], &mut [u8]);
 
-/// How values of a format that is rounded to `bf16` on the way are written; `None` for every other format.
+/// The conversion of a format that is rounded to `bf16` during the upload; `None` for every other format.
 pub(super) fn bf16_bits(format: Format) -> Option<Write> {
     fn round<const N: usize>(from: &[u8], to: &mut [u8], value: impl Fn([u8; N]) -> f32 + Sync) {
         const PIECE: usize = 1 << 14;
@@ -170,7 +171,8 @@ pub(super) fn bf16_bits(format: Format) -> Option<Write> {
 }
 
 impl Linear {
-    /// Loads a card's shard of each matrix; `delta_net` are the heads of this card's layers of Gated DeltaNet.
+    /// Loads a card's shard of each matrix; `delta_net` are the heads of this card's layers of Gated
+    /// DeltaNet.
     ///
     /// # Errors
     /// A missing tensor, another shape, a type that is not supported, or no memory.
@@ -195,7 +197,7 @@ impl Linear {
         let found: Vec<Found<'_>> = found.into_iter().flatten().collect();
         let mut parts = Vec::new();
         let mut first = 0;
-        // What is one weight on one card has the slices of one on every card.
+        // A weight that is one on one card has the slices of one on every card.
         for whole in found.chunk_by(|a, b| a.format == b.format && a.n.is_multiple_of(STRIP)) {
             let k_slice = products::k_slice(whole.iter().map(|found| found.n).sum(), matrices.k);
             for group in whole.chunk_by(|a, _| a.rows.len().is_multiple_of(STRIP)) {
@@ -257,7 +259,7 @@ fn bias(
 
 impl Table {
     /// # Errors
-    /// As [`Linear::load`].
+    /// Those of [`Linear::load`].
     pub(super) fn load(
         weights: &Weights,
         name: &str,
@@ -276,7 +278,7 @@ impl Table {
             }
         });
         let format = found.format;
-        // Only where the output matrix is the table does a product read it.
+        // Products read the table only where it is the output matrix.
         let converted = if weights.config().tied && found.is_converted() {
             let multiplied = Found { rows: outputs.clone(), ..found };
             let memory = upload.memory(multiplied.device_bytes())?;

@@ -1,30 +1,32 @@
-//! Divides a step's attention into work tiles, one for each block of threads and kv head. Integers only; no choice here
-//! changes a bit: a row's KV splits are always merged in order.
+//! Divides a step's attention into work tiles, one for each block of threads and kv head. Integers only; no
+//! choice here changes a bit: a row's KV splits are always merged in order.
 //!
-//! A row is computed whole by `attend_rows` (a chunk of a prompt: many rows of one sequence read the same keys), or one
-//! KV split at a time by `attend_split_kv`, merged by `attend_merge` (FlashDecoding). Splits keep every multiprocessor
-//! busy when there are few rows, and read a prefix that many sequences share once for as many rows as a tile holds;
-//! they cost memory and a pass over it. `kernels/attend_plain.cu` defines work tiles.
+//! A row is computed whole by `attend_rows` (a chunk of a prompt: many rows of one sequence read the same
+//! keys), or one KV split at a time by `attend_split_kv`, merged by `attend_merge` (FlashDecoding). Splits
+//! keep every multiprocessor busy when there are few rows, and read a prefix that many sequences share once
+//! for as many rows as a tile holds; they cost memory and a pass over it. `kernels/attend_plain.cu` defines
+//! work tiles.
 
 use std::{cmp::Reverse, ops::Range};
 
 use super::tiles::{PLAIN, Tile, tiles};
 use crate::model::BLOCK;
 
-/// Keys of a split, as in `kernels/attention.cuh`.
+/// Keys of a split; must equal that in `kernels/attention.cuh`.
 pub const SPLIT: usize = 256;
 const SPLIT_BLOCKS: usize = SPLIT / BLOCK;
 
-/// Rows of queries and the blocks that they read: those of a step, or the wanted ones of it.
+/// Rows of queries and the blocks that they read: those of a step, or those of its rows with logits.
 #[derive(Clone, Copy, Debug)]
 pub struct Queries<'a> {
-    /// Every row once, a sequence's rows side by side by position, sequences that share blocks next to each other.
+    /// Every row once, a sequence's rows side by side by position, sequences that share blocks next to each
+    /// other.
     pub order: &'a [u32],
     /// Shape: `[rows]`; a row's position in its sequence.
     pub positions: &'a [u32],
     /// Shape: `[rows]`; the row's sequence.
     pub sequences: &'a [u32],
-    /// Shape: `[sequences + 1]`; where each sequence's blocks begin in `blocks`.
+    /// Shape: `[sequences + 1]`; the start of each sequence's blocks in `blocks`.
     pub block_starts: &'a [u32],
     pub blocks: &'a [u32],
 }
@@ -37,7 +39,7 @@ pub struct Heads {
     pub head_dim: usize,
 }
 
-/// What the device has, and the memory for KV splits.
+/// Limits of the device, and the memory for KV splits.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub multiprocessors: usize,
@@ -45,7 +47,7 @@ pub struct Limits {
     pub shared_bytes: usize,
     /// The most KV splits of a step; each takes [`split_bytes`].
     pub splits: usize,
-    /// Whether rows of different sequences read the keys of a prefix that they share together. Off for measurements.
+    /// True if rows of different sequences read the keys of a shared prefix together. False for measurements.
     pub cascade: bool,
 }
 
@@ -60,19 +62,19 @@ pub fn split_bytes(n_heads: usize, head_dim: usize) -> usize {
 pub struct Launch {
     pub tile: &'static Tile,
     pub n_work_tiles: usize,
-    /// Shape: `[n_work_tiles, 2]` (first place in `order`, rows) for rows, `[n_work_tiles, 4]` (first, rows, split, 0)
-    /// for splits.
+    /// Shape: `[n_work_tiles, 2]` (first place in `order`, rows) for rows, `[n_work_tiles, 4]` (first, rows,
+    /// split, 0) for splits.
     pub work_tiles: Vec<u32>,
 }
 
-/// How the rows of one window attend.
+/// The work tiles of the rows of one window.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct WorkTiles {
     /// Launches of `attend_rows`.
     pub rows: Vec<Launch>,
-    /// Launches of `attend_split_kv`; where there are any, `attend_merge` follows.
+    /// Launches of `attend_split_kv`; if there are any, `attend_merge` follows.
     pub splits: Vec<Launch>,
-    /// Shape: `[rows]`; the index of a row's first split, -1 where `attend_rows` has the row.
+    /// Shape: `[rows]`; the index of a row's first split, -1 for rows of `attend_rows`.
     pub split_starts: Vec<i32>,
     pub n_splits: usize,
 }
@@ -134,11 +136,12 @@ impl Planner<'_> {
         }
     }
 
-    /// For each place in the order, whether its row is computed by splits.
+    /// For each place in the order, true if its row is computed by splits.
     fn choose(&self, runs: &[Run]) -> Vec<bool> {
         let most = self.rows_of(self.tiles[self.tiles.len() - 1]);
         let blocks = |run: &Run| run.n.div_ceil(most) * self.n_kv_heads;
-        // Chunks that fill tiles gain nothing from neighbours; they go whole if they keep the device busy.
+        // Chunks that fill tiles gain nothing from neighbours; they are computed whole if they keep the
+        // device busy.
         let is_chunk = |run: &Run| run.n >= most;
         let of_chunks: usize = runs.iter().filter(|run| is_chunk(run)).map(blocks).sum();
         let chunks_whole = of_chunks >= 2 * self.limits.multiprocessors;
@@ -196,7 +199,8 @@ impl Planner<'_> {
         work_tiles
     }
 
-    /// Whether the row at `place` is the next of the run and has the same blocks of the split, as far as both read.
+    /// Returns true if the row at `place` is the next of the run and has the same blocks of the split, as far
+    /// as both read.
     fn joins(&self, run: &Sharing, place: usize, split: usize) -> bool {
         if place != run.run.first + run.run.n {
             return false;
@@ -233,7 +237,7 @@ impl Planner<'_> {
         self.cut(run).map(|piece| self.work_tile(piece, 0..usize::MAX))
     }
 
-    /// Work tiles by tile, those that read most first, so that no block is left to work alone at the end.
+    /// Work tiles by tile, those that read most first, so that no block works alone at the end.
     fn launches(&self, mut work_tiles: Vec<WorkTile>, width: usize) -> Vec<Launch> {
         work_tiles.sort_by_key(|work| Reverse(work.n_keys));
         let of_tile = |&tile: &&'static Tile| {
@@ -259,7 +263,7 @@ impl Planner<'_> {
         self.tiles.iter().find(holds).unwrap_or(&self.tiles[self.tiles.len() - 1])
     }
 
-    /// Rows that a tile holds. The plain kernels take one after the other: more in a work tile would only wait.
+    /// Rows of a tile. The plain kernels compute one after the other: more in a work tile would only wait.
     fn rows_of(&self, tile: &Tile) -> usize {
         if tile.dim == PLAIN.dim { 1 } else { tile.queries / self.group }
     }

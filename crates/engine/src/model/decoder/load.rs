@@ -1,4 +1,5 @@
-//! The decoder's layers from a checkpoint: the names of their tensors, and which of them an architecture has.
+//! The decoder's layers from a checkpoint: the names of their tensors, and the choice of those that an
+//! architecture has.
 
 use super::{Feed, Layer, Mixer};
 use crate::model::{
@@ -7,7 +8,7 @@ use crate::model::{
     config::DeltaNet,
 };
 
-/// What every tensor is loaded with.
+/// The common arguments of loading tensors.
 pub(super) struct Load<'a, B> {
     pub weights: &'a Weights,
     pub config: &'a Config,

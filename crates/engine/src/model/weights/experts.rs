@@ -1,16 +1,16 @@
-//! Matrices of experts that a file holds in one tensor, by the names that they have in a file with a tensor for each.
+//! Matrices of experts that a file stores in one tensor, by their names in a file with a tensor for each.
 //!
 //! A safetensors file has `experts.7.gate_proj.weight` for each expert, or `experts.gate_up_proj` and
-//! `experts.down_proj` for all of them (transformers 5), the gate's rows before those of `up`. A GGUF file has a tensor
-//! for all gates, one for all ups and one for all downs.
+//! `experts.down_proj` for all of them (transformers 5), the gate's rows before those of `up`. A GGUF file
+//! has a tensor for all gates, one for all ups and one for all downs.
 
 use std::{collections::BTreeMap, iter, sync::Arc};
 
 use super::{Entry, Source, Turns};
 use crate::model::{Config, config::MAX_EXPERTS};
 
-/// The same of gpt-oss: rows of gates and of ups in turns, in floats as the transposes `[experts, k, n]`; and the biases
-/// of all experts of a layer, `[experts, n]`, as one column.
+/// Splits the tensors of gpt-oss: rows of gates and of ups in turns, in floats as the transposes
+/// `[experts, k, n]`; and the biases of all experts of a layer, `[experts, n]`, as one column.
 pub(super) fn split_in_turns(config: &Config, index: &mut BTreeMap<String, Entry>) {
     if !config.experts.as_ref().is_some_and(|experts| experts.biases) {
         return;
@@ -60,7 +60,8 @@ pub(super) fn split_in_turns(config: &Config, index: &mut BTreeMap<String, Entry
     }
 }
 
-/// Enters vectors of one type and length as one tensor with a row for each; if one is missing, all stay.
+/// Enters vectors of one type and length as one tensor with a row for each; if one is missing, none is
+/// changed.
 fn join(index: &mut BTreeMap<String, Entry>, names: &[String], whole: String) {
     let Some(first) = names.first().and_then(|name| index.get(name)) else { return };
     let (file, start, end, dtype) = (first.file, first.start, first.end, first.dtype);
@@ -91,7 +92,7 @@ fn cut(index: &mut BTreeMap<String, Entry>, entry: Entry, name: impl Fn(&str) ->
     }
 }
 
-/// The biases of all experts of a layer as one column, as [`split_in_turns`] leaves them.
+/// The biases of all experts of a layer as one column, the output of [`split_in_turns`].
 pub(super) fn columns(index: &mut BTreeMap<String, Entry>) {
     let is_bias =
         |name: &str| name.strip_suffix(".bias").is_some_and(|module| module.contains(".mlp.experts."));
@@ -100,8 +101,8 @@ pub(super) fn columns(index: &mut BTreeMap<String, Entry>) {
     }
 }
 
-/// Replaces each tensor `[experts, n, k]` by the matrices `[n, k]` in it. One that cannot be cut stays, and the
-/// matrices are missing.
+/// Replaces each tensor `[experts, n, k]` by the matrices `[n, k]` in it. A tensor that cannot be cut stays,
+/// and the matrices are missing.
 pub(super) fn split(index: &mut BTreeMap<String, Entry>) {
     let stacks: Vec<String> = index.keys().filter(|name| parts(name).is_some()).cloned().collect();
     for name in stacks {
@@ -131,7 +132,7 @@ pub(super) fn split(index: &mut BTreeMap<String, Entry>) {
     }
 }
 
-/// The matrices of one expert that a tensor of this name holds, in their order; `None` for other names.
+/// The matrices of one expert in a tensor of this name, in their order; `None` for other names.
 fn parts(name: &str) -> Option<&'static [&'static str]> {
     let (_, part) = name.split_once(".mlp.experts.")?;
     match part.strip_suffix(".weight").unwrap_or(part) {

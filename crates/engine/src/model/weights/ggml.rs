@@ -1,6 +1,7 @@
-//! Tensor formats: the size of their blocks, and the codes and scales in a block. Those of GGUF files are GGML's
-//! (llama.cpp, `ggml/src/ggml-common.h`). Two hold what quantised safetensors have: `U4` is `f16 d`, `u8 zero` and 32
-//! nibbles in the order of `Q4_0`; `F8E4M3` is `f32 d` and 32 bytes. Backends have layouts of their own in memory.
+//! Tensor formats: the size of their blocks, and the codes and scales in a block. Those of GGUF files are
+//! GGML's (llama.cpp, `ggml/src/ggml-common.h`). Two are for quantised safetensors: `U4` is `f16 d`,
+//! `u8 zero` and 32 nibbles in the order of `Q4_0`; `F8E4M3` is `f32 d` and 32 bytes. Backends have layouts
+//! of their own in memory.
 
 use crate::gguf::Kind;
 
@@ -33,11 +34,11 @@ pub enum Format {
     F8E4M3,
 }
 
-/// The values that the codes of `IQ4_NL` and `IQ4_XS` mean.
+/// The values of the codes of `IQ4_NL` and `IQ4_XS`.
 pub(in crate::model) const UNEVEN: [i8; 16] =
     [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
-/// Twice the values that the codes of `MXFP4` mean.
+/// Twice the values of the codes of `MXFP4`.
 pub(in crate::model) const FP4: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
 impl Format {
@@ -150,19 +151,20 @@ impl Format {
         }
     }
 
-    /// Whether it holds floats.
+    /// Returns true if it holds floats.
     #[must_use]
     pub fn is_float(self) -> bool {
         matches!(self, Self::F32 | Self::F16 | Self::Bf16)
     }
 
-    /// Whether GPUs have products of it in this version.
+    /// Returns true if GPUs have products of it in this version.
     #[must_use]
     pub fn is_on_gpus(self) -> bool {
         !matches!(self, Self::Q2K | Self::Q3K | Self::Iq4Nl | Self::Iq4Xs | Self::U4 | Self::F8E4M3)
     }
 
-    /// Whether GPUs have no product of its own, so that each step rounds such weights to `bf16` before their products.
+    /// Returns true if GPUs have no product of its own, so that each step rounds such weights to `bf16`
+    /// before their products.
     #[must_use]
     pub fn is_rounded_on_gpus(self) -> bool {
         matches!(self, Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q5K)
@@ -171,7 +173,7 @@ impl Format {
     /// The offset of a code above its value, a power of two; 0 for formats with a minimum.
     pub(in crate::model) fn offset(self) -> i32 {
         match self {
-            // Codes of uneven values become bytes that stand so far above them.
+            // Codes of uneven values are looked up to bytes that are 128 above them.
             Self::Q8_0 | Self::Iq4Nl | Self::Iq4Xs | Self::Mxfp4 => 128,
             Self::Q4_0 => 8,
             Self::Q5_0 => 16,
@@ -182,8 +184,9 @@ impl Format {
     }
 }
 
-/// The codes of 32 values: the whole of a small block, or part `part` of a block of 256. `Q8_0`'s are 128 above the
-/// value that they mean, those of `IQ4_NL` and `IQ4_XS` places in [`UNEVEN`], those of `MXFP4` in [`FP4`], those of `F8E4M3` the bits of floats.
+/// The codes of 32 values: the whole of a small block, or part `part` of a block of 256. Those of `Q8_0` are
+/// 128 above their value, those of `IQ4_NL` and `IQ4_XS` indices into [`UNEVEN`], those of `MXFP4` into
+/// [`FP4`], those of `F8E4M3` the bits of floats.
 #[inline]
 pub(in crate::model) fn read_codes(format: Format, block: &[u8], part: usize) -> [u8; BLOCK] {
     let mut codes = [0; BLOCK];
@@ -243,7 +246,7 @@ fn super_nibbles(codes: &mut [u8; BLOCK], bytes: &[u8], part: usize) {
     }
 }
 
-/// `Q6_K`: 128 bytes of nibbles, then 64 bytes of bit pairs; each half of them serves 128 values.
+/// `Q6_K`: 128 bytes of nibbles, then 64 bytes of bit pairs; each half of them is for 128 values.
 #[inline]
 fn six_bits(codes: &mut [u8; BLOCK], block: &[u8], part: usize) {
     let (half, quarter) = (part / 4, part % 4);
@@ -254,8 +257,8 @@ fn six_bits(codes: &mut [u8; BLOCK], block: &[u8], part: usize) {
     }
 }
 
-/// `Q3_K`: 32 bytes of third bits, a bit for each part, then 64 bytes of bit pairs; each half of these serves 128
-/// values.
+/// `Q3_K`: 32 bytes of third bits, a bit for each part, then 64 bytes of bit pairs; each half of these is for
+/// 128 values.
 #[inline]
 fn three_bits(codes: &mut [u8; BLOCK], block: &[u8], part: usize) {
     two_bits(codes, &block[BLOCK..3 * BLOCK], part);
@@ -264,7 +267,7 @@ fn three_bits(codes: &mut [u8; BLOCK], block: &[u8], part: usize) {
     }
 }
 
-/// 64 bytes of bit pairs; each half of them serves 128 values.
+/// 64 bytes of bit pairs; each half of them is for 128 values.
 #[inline]
 fn two_bits(codes: &mut [u8; BLOCK], bytes: &[u8], part: usize) {
     for (code, &pairs) in codes.iter_mut().zip(&bytes[part / 4 * BLOCK..]) {
@@ -272,8 +275,8 @@ fn two_bits(codes: &mut [u8; BLOCK], bytes: &[u8], part: usize) {
     }
 }
 
-/// The scale of a block of `MXFP4` for the values of [`FP4`]: half of 2^(e - 127). `None` where f16 does not hold it
-/// (`e` below 104 or above 143), as no weights that are published need it.
+/// The scale of a block of `MXFP4` for the values of [`FP4`]: half of 2^(e - 127). `None` where f16 cannot
+/// represent it (`e` below 104 or above 143); no published weights need it.
 #[inline]
 pub(in crate::model) fn half_power(e: u8) -> Option<half::f16> {
     let bits = match e {
@@ -284,7 +287,7 @@ pub(in crate::model) fn half_power(e: u8) -> Option<half::f16> {
     Some(half::f16::from_bits(bits))
 }
 
-/// The exponent of the first block of `MXFP4` whose values [`half_power`] does not hold; blocks of zeros need none.
+/// The exponent of the first block of `MXFP4` for which [`half_power`] is `None`; blocks of zeros need none.
 pub(in crate::model) fn unheld_exponent(blocks: &[u8]) -> Option<u8> {
     let is_zero = |byte: &u8| byte & 0x77 == 0;
     let is_held = |block: &&[u8]| half_power(block[0]).is_some() || block[1..].iter().all(is_zero);
@@ -311,7 +314,7 @@ pub(in crate::model) fn scales_of_sixteen(format: Format, block: &[u8], part: us
     }
 }
 
-/// The 6-bit scale and minimum of one part, from the 12 bytes that ggml squeezes eight of each into.
+/// The 6-bit scale and minimum of one part, from the 12 bytes into which ggml packs eight of each.
 #[inline]
 pub(in crate::model) fn scale_and_minimum(bytes: &[u8], part: usize) -> (u8, u8) {
     if part < 4 {

@@ -110,7 +110,7 @@ fn unread(path: &Path, tensor: &TensorInfo) -> Error {
     Error::File { path: path.display().to_string(), reason, hint }
 }
 
-/// A tensor that this decoder has no place for.
+/// A tensor that this decoder does not use.
 fn unknown(path: &Path, tensor: &TensorInfo, arch: &str) -> Error {
     let (name, arch) = (shown(&tensor.name), shown(arch));
     let reason = format!("tensor `{name}` is not one of the architecture `{arch}` as it is supported here");
@@ -136,8 +136,8 @@ fn range(tensor: &TensorInfo, dtype: Format, data: u64, len: usize) -> Result<(u
     }
 }
 
-/// Refuses tensors of layers that the model does not have, and a model without the biases of its architecture: both would
-/// be another model than the file's.
+/// Rejects tensors of layers that the model does not have, and a model without the biases of its
+/// architecture: both would be another model than the file's.
 fn check_index(
     path: &Path,
     index: &BTreeMap<String, Entry>,
@@ -164,7 +164,7 @@ fn check_index(
     Ok(())
 }
 
-/// Whether the decoder reads a tensor that safetensors do not have, or not for every setting.
+/// Returns true if the decoder reads a tensor that safetensors do not have, or not for every setting.
 fn is_read(name: &str) -> bool {
     let is_bias = name.ends_with("_proj.bias") && !name.contains(".experts.");
     is_bias || matches!(name, "rope_freqs.weight" | "lm_head.bias") || name.ends_with(".linear_attn.decay")

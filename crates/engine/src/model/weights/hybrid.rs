@@ -1,19 +1,20 @@
-//! Matrices that hybrids of DeltaNet and attention hold in one tensor, by names of their own.
+//! Matrices that hybrids of DeltaNet and attention store in one tensor, by names of their own.
 //!
-//! The query projection of gated attention has, head after head, rows of queries and rows of the gate. Qwen3-Next has,
-//! key head after key head, rows of queries, keys, values and their gates in one tensor, and the two small projections in
-//! another.
+//! The query projection of gated attention has, head after head, rows of queries and rows of the gate.
+//! Qwen3-Next has, key head after key head, rows of queries, keys, values and their gates in one tensor, and
+//! the two small projections in another.
 
 use std::collections::BTreeMap;
 
 use super::{Entry, Turns};
 use crate::model::{Config, config::DeltaNet};
 
-/// Replaces each such tensor by the matrices in it. One that cannot be cut stays, and the matrices are missing.
+/// Replaces each such tensor by the matrices in it. A tensor that cannot be cut stays, and the matrices are
+/// missing.
 pub(super) fn split(config: &Config, index: &mut BTreeMap<String, Entry>) {
     let Some(delta) = &config.delta_net else { return };
     for layer in 0..config.n_layers {
-        // GGUF files hold it as a vector.
+        // GGUF files have it as a vector.
         let name = format!("model.layers.{layer}.mlp.shared_expert_gate.weight");
         if let Some(gate) = index.get_mut(&name).filter(|gate| gate.shape.len() == 1) {
             gate.shape.insert(0, 1);

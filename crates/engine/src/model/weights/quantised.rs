@@ -1,5 +1,6 @@
-//! Matrices that quantisation libraries store as several tensors, and the blocks of a [`Format`] that hold exactly the
-//! same numbers: integers of 4 or 8 bits with a scale for each group of a row, and 8-bit floats with scales.
+//! Matrices that quantisation libraries store as several tensors, and the blocks of a [`Format`] that hold
+//! exactly the same numbers: integers of 4 or 8 bits with a scale for each group of a row, and 8-bit floats
+//! with scales.
 //!
 //! | library | codes | scales | zero points |
 //! |---|---|---|---|
@@ -23,7 +24,8 @@ use crate::model::weights::ggml::BLOCK;
 use floats::FloatScales;
 use integers::{Integers, group_of};
 
-/// Rows that are unpacked together, so that words of neighbouring rows are read while their line is in the cache.
+/// Rows that are unpacked together, so that words of neighbouring rows are read while their line is in the
+/// cache.
 const ROWS: usize = 64;
 /// The column of eight that each of AWQ's nibbles belongs to, from the lowest bits up.
 const AWQ_ORDER: [usize; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
@@ -39,10 +41,10 @@ pub(super) struct Piece {
     pub shape: Vec<usize>,
 }
 
-/// How the numbers of a matrix are stored.
+/// The storage of a matrix's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Storage {
-    /// `stored` is how far a zero point in the file stands below the one that is meant.
+    /// `stored` is the difference between the zero point that is meant and the one in the file.
     Gptq {
         bits: u32,
         stored: u32,
@@ -94,7 +96,7 @@ impl Quantised {
     /// The matrix in blocks of its format, row by row.
     ///
     /// # Errors
-    /// What of the tensors does not fit together, or cannot be held exactly.
+    /// Tensors that do not fit together, or values that a block cannot represent exactly.
     pub(super) fn blocks<'a>(
         &self,
         read: impl Fn(&Piece) -> Result<&'a [u8], String>,

@@ -54,7 +54,7 @@ pub fn open(path: &Path) -> Result<Weights, Error> {
     hybrid::split(&config, &mut index);
     tie(&mut config, &files, &mut index);
     fit::check(&config_path, &reading, &index)?;
-    // Layers that predict further tokens, or that the file says are not to be computed.
+    // Layers that predict further tokens, or that the file excludes from the computation.
     index.retain(|name, _| fit::layer(name).is_none_or(|layer| layer < config.n_layers));
     unread::check(path, &config, (&files, &names), |_| false, &mut index)?;
     if let Some(ids) = generation_stops(path)? {
@@ -134,17 +134,17 @@ fn plain(path: &Path, piece: Piece) -> Result<Entry, Error> {
     Ok(Entry { file, start, end, dtype, shape, rows: None, source: Source::Plain })
 }
 
-/// The name that a tensor has in a text-only checkpoint, and by which the decoder knows it.
+/// The name of a tensor in a text-only checkpoint, which the decoder uses.
 fn canonical(name: &str) -> String {
     let name = match name.strip_prefix("model.language_model.") {
         Some(rest) => format!("model.{rest}"),
         None => name.strip_prefix("language_model.").unwrap_or(name).to_owned(),
     };
-    // As a model without its head is saved.
+    // A model saved without its head.
     let is_bare =
         ["layers.", "embed_tokens", "norm.", "per_layer_"].iter().any(|start| name.starts_with(start));
     let name = if is_bare { format!("model.{name}") } else { name };
-    // As the files of Gemma 4 and gpt-oss call them.
+    // The names in files of Gemma 4 and gpt-oss.
     let name = match name.split_once(".experts.") {
         Some((layer, rest)) => {
             let layer = layer.strip_suffix(".mlp").or_else(|| layer.strip_suffix(".moe")).unwrap_or(layer);
@@ -157,13 +157,13 @@ fn canonical(name: &str) -> String {
         .replace(".mlp.router.", ".mlp.gate.")
         .replace(".router.proj.", ".mlp.gate.")
         .replace(".router.", ".mlp.gate.");
-    // As the files of Hunyuan and of Qwen's hybrids call them.
+    // The names in files of Hunyuan and of Qwen's hybrids.
     name.replace(".mlp.shared_expert.", ".mlp.shared_experts.")
         .replace(".self_attn.query_layernorm.", ".self_attn.q_norm.")
         .replace(".self_attn.key_layernorm.", ".self_attn.k_norm.")
 }
 
-/// The number of an expert before its matrix, where a file has it behind: `gate_up_projs.7.weight`.
+/// Moves the number of an expert before its matrix, for files that have it after: `gate_up_projs.7.weight`.
 fn of_expert(rest: &str) -> String {
     let part = ["gate_up_proj", "down_proj"].into_iter().find(|part| rest.starts_with(&format!("{part}s.")));
     let number = part.and_then(|part| rest[part.len() + 2..].split_once('.'));
@@ -173,8 +173,8 @@ fn of_expert(rest: &str) -> String {
     }
 }
 
-/// Resolves `tie_word_embeddings` as the reference does: matrices that differ in the file stay untied, and where the
-/// file has only one of the two, it serves as both.
+/// Resolves `tie_word_embeddings` as the reference does: matrices that differ in the file stay untied, and
+/// where the file has only one of the two, it serves as both.
 fn tie(config: &mut Config, files: &[Mapped], index: &mut BTreeMap<String, Entry>) {
     if !config.tied {
         return;

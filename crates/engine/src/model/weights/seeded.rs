@@ -1,5 +1,5 @@
-//! A checkpoint without files: a configuration's tensors with seeded numbers, for measuring shapes whose weights are
-//! not at hand. The same numbers come from the kernel `fill_bf16`, so that a GPU makes its own.
+//! A checkpoint without files: a configuration's tensors with seeded numbers, for measuring shapes without
+//! their weights. The kernel `fill_bf16` makes the same numbers, so that a GPU makes its own.
 
 mod blocks;
 
@@ -12,7 +12,7 @@ pub use blocks::blocks;
 
 use crate::model::Config;
 
-/// How one tensor's numbers are made.
+/// Parameters of one tensor's seeded numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fill {
     pub seed: u32,
@@ -20,7 +20,7 @@ pub struct Fill {
     pub scale: f32,
 }
 
-/// The tensors of `config` with numbers drawn from `seed`, each in the format that `format` says.
+/// The tensors of `config` with numbers drawn from `seed`, each in the format that `format` returns.
 #[must_use]
 pub fn weights(config: Config, seed: u32, format: impl Fn(&str) -> Format) -> Weights {
     let mut index = BTreeMap::new();
@@ -177,8 +177,8 @@ fn feed(c: &Config, layer: usize) -> Vec<(String, Vec<usize>)> {
     all
 }
 
-/// How the numbers of one tensor are made: matrices so that a product keeps the spread of its input; `None` for the
-/// weights of norms and for factors, which are ones.
+/// The parameters of one tensor's numbers: matrices so that a product keeps the spread of its input; `None`
+/// for the weights of norms and for factors, which are ones.
 #[must_use]
 pub fn fill(seed: u32, name: &str, shape: &[usize]) -> Option<Fill> {
     let factors = ["norm.weight", "layer_scalar", "per_expert_scale", "gate.scale"];
@@ -202,7 +202,8 @@ pub fn bytes(seed: u32, name: &str, shape: &[usize], format: Format) -> Vec<u8> 
     {
         return blocks(format, fill.seed, n / format.block(), fill.scale);
     }
-    // Of norms and factors ones. Gemma's files hold what is added to 1; ones again, so that its rows only grow by a factor.
+    // Norms and factors are ones. Gemma's files store the number added to 1; ones again, so that its rows
+    // only grow by a factor.
     let values = (0..n).map(|i| fill.map_or(half::bf16::ONE, |fill| fill.value(i)));
     match format {
         Format::F32 => values.flat_map(|value| value.to_f32().to_le_bytes()).collect(),
@@ -212,7 +213,7 @@ pub fn bytes(seed: u32, name: &str, shape: &[usize], format: Format) -> Vec<u8> 
 }
 
 impl Fill {
-    /// Number `i`, as `kernels/fill.cu` makes it.
+    /// Number `i`, equal to that of `kernels/fill.cu`.
     #[must_use]
     pub fn value(&self, i: usize) -> half::bf16 {
         let bits = random::at(random::mix(u64::from(self.seed) + 1), i as u64 + 1);
@@ -239,7 +240,7 @@ mod tests {
         let mean = values.iter().sum::<f32>() / 50_000.0;
         let spread = (values.iter().map(|v| v * v).sum::<f32>() / 50_000.0).sqrt();
         assert!(mean.abs() < 5e-4 && (spread - 0.02).abs() < 3e-4, "{mean} {spread}");
-        // As kernels/tests/fill.cpp has them.
+        // The values in kernels/tests/fill.cpp.
         assert_eq!([0, 1, 2, 3].map(|i| fill.value(i).to_bits()), [0x3bea, 0xbc1f, 0xbcc8, 0x3b99]);
         assert_ne!(fill.value(0), Fill { seed: 6, ..fill }.value(0));
     }

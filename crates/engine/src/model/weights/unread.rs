@@ -1,5 +1,5 @@
-//! Tensors of a file that the decoder does not read. Those that change nothing are dropped; any other one is refused, since
-//! its model computes something else.
+//! Tensors of a file that the decoder does not read. Those that change nothing are dropped; any other one is
+//! rejected, since its model computes something else.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,8 +22,8 @@ const OTHER_PARTS: [&str; 6] = [
     "model.embed_audio.",
 ];
 
-/// Endings of the names of tensors that follow from the settings, of scales of activations and of cached keys and values,
-/// which are not quantised here, and of shapes.
+/// Endings of the names of tensors that follow from the settings, of scales of activations and of cached keys
+/// and values, which are not quantised here, and of shapes.
 const UNUSED: [&str; 9] = [
     ".rotary_emb.inv_freq",
     ".input_scale",
@@ -36,7 +36,7 @@ const UNUSED: [&str; 9] = [
     ".weight_shape",
 ];
 
-/// Whether a tensor of this name changes nothing that is computed for text.
+/// Returns true if a tensor of this name has no effect on the computation for text.
 pub(super) fn is_unused(name: &str) -> bool {
     let is_decoders = name.starts_with("model.") || name.starts_with("lm_head.");
     !is_decoders
@@ -44,11 +44,11 @@ pub(super) fn is_unused(name: &str) -> bool {
         || UNUSED.iter().any(|ending| name.ends_with(ending))
 }
 
-/// Drops biases of zeros, and refuses what else the decoder does not read. `is_read` knows tensors that only some formats
-/// have.
+/// Drops biases of zeros, and rejects all other tensors that the decoder does not read. `is_read` is true for
+/// tensors that only some formats have.
 ///
 /// # Errors
-/// The tensor, as the file names it.
+/// The tensor, by its name in the file.
 pub(super) fn check(
     path: &Path,
     config: &Config,

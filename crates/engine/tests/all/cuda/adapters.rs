@@ -26,7 +26,7 @@ fn logits_are_near_those_of_the_cpu_and_of_peft() {
             let plain = logits(&mut *ours, &ids, KvType::Bf16, None);
             for (theirs, whose) in [(&of_cpu, "the CPU's"), (&peft, "PEFT's")] {
                 let apart = apart(&adapted.concat(), &theirs.concat());
-                // As without an adapter: weights and inputs of every product are rounded to bf16.
+                // The tolerance without an adapter: weights and inputs of every product are rounded to bf16.
                 assert!(apart < 0.05, "{name}: {apart} from {whose}");
             }
             let moved = apart(&plain.concat(), &peft.concat());
@@ -39,7 +39,8 @@ fn logits_are_near_those_of_the_cpu_and_of_peft() {
 fn a_row_does_not_depend_on_its_neighbours_adapters() {
     let Some(gpu) = gpu() else { return };
     let mut model = adapted(&gpu);
-    // More rows of one adapter in a step than an item holds, both adapters and none together, chunks of all lengths.
+    // More rows of one adapter in a step than an item holds, both adapters and none together, chunks of all
+    // lengths.
     let sequences = [(70, Some(0)), (41, None), (90, Some(1)), (33, Some(0))];
     let cuts = [(0, 19), (1, 3), (2, 1), (3, 33), (0, 1), (1, 38), (2, 47), (0, 8), (2, 9)];
     check_mixed(&mut *model, KvType::Bf16, &sequences, &cuts);

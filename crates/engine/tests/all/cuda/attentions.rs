@@ -1,6 +1,7 @@
-//! Models whose layers differ in their attention, Gemma 4 and gpt-oss: heads of several sizes up to 512, values with a
-//! norm, sinks, factors on a layer's output, experts beside a dense half and experts with biases. The same bits whatever
-//! kernels compute them, whether steps are recorded, and however many cards have the model.
+//! Models whose layers differ in their attention, Gemma 4 and gpt-oss: heads of several sizes up to 512,
+//! values with a norm, sinks, factors on a layer's output, experts beside a dense half and experts with
+//! biases. The same bits whatever kernels compute them, whether steps are recorded, and however many cards
+//! share the model.
 
 use std::fs;
 
@@ -95,7 +96,7 @@ fn sinks_and_norms_of_values_matter() {
     }
 }
 
-/// Where every expert is taken, no rounding chooses another one: each row is near the CPU's.
+/// Where every expert is chosen, no rounding chooses another one: each row is near the CPU's.
 #[test]
 fn experts_that_are_all_taken_are_near_those_of_the_cpu() {
     let Some(gpu) = gpu() else { return };
@@ -164,7 +165,7 @@ fn blocks_are_copied_in_layers_of_both_kinds() {
     }
 }
 
-/// What is reckoned from a model's sizes is what its steps and its cache take.
+/// The memory computed from a model's sizes equals that of its steps and its cache.
 #[test]
 fn steps_and_the_cache_take_the_memory_that_is_reckoned() {
     const MOST: StepLimits = StepLimits { rows: 44, wanted: 20, sequences: 12, context: 320 };

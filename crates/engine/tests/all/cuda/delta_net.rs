@@ -1,5 +1,6 @@
-//! Hybrids of Gated DeltaNet and gated attention on a GPU: near the CPU for heads of any shape, the same bits whatever the
-//! chunks, the batch and the slots, also from a copied state and when steps are launched whole.
+//! Hybrids of Gated DeltaNet and gated attention on a GPU: near the CPU for heads of any shape, the same bits
+//! whatever the chunks, the batch and the slots, also from a copied state and when steps are launched as a
+//! whole.
 
 use proptest::{
     prelude::*,
@@ -100,7 +101,7 @@ fn several_gpus_have_the_bits_of_one() {
     assert!(said.ends_with("hint: `--tensor-parallel` 1"), "{said}");
 }
 
-/// The small hybrid of `selftest` has the bits that are known of capability 9.
+/// The small hybrid of `selftest` has the known bits of capability 9.
 #[test]
 fn a_small_hybrid_has_known_bits() {
     let Some(Device::Cuda(gpu)) = gpu() else { return };
@@ -124,7 +125,7 @@ fn replies_do_not_depend_on_batch_chunks_or_cache() {
     }
 }
 
-/// What is reckoned from the sizes alone is what a model takes, to the byte.
+/// The memory computed from the sizes alone equals that of a model, to the byte.
 #[test]
 fn steps_and_states_take_what_is_reckoned() {
     const MOST: StepLimits = StepLimits { rows: 44, wanted: 20, sequences: 12, context: 320 };
@@ -170,8 +171,8 @@ fn alone(device: &Device, name: &str) -> Vec<Vec<Vec<u32>>> {
     (0..3).map(&mut read).collect()
 }
 
-/// Sequences in steps of so many tokens each, in slots that move: before a step, a sequence's state may be copied to a
-/// free slot, by way of another one, and goes on from there.
+/// Sequences in steps of so many tokens each, in slots that move: before a step, a sequence's state may be
+/// copied to a free slot, by way of another one, and goes on from there.
 fn in_steps(model: &mut dyn Model, work: &[[(usize, bool); 3]]) -> Vec<Vec<Vec<u32>>> {
     const BLOCKS: usize = TOKENS.div_ceil(BLOCK);
     const SLOTS: u32 = 8;

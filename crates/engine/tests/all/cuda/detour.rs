@@ -1,5 +1,5 @@
-//! One model on several emulated GPUs that do not reach each other's memory: what they exchange goes through that of the
-//! machine, and the bits are those of one. On real GPUs `ranks` runs whichever way there is.
+//! One model on several emulated GPUs without access to each other's memory: they exchange rows through that
+//! of the machine, and the bits are those of one. On real GPUs `ranks` takes whichever way is available.
 
 use tribunal_engine::model::{Compute, Config, Device, KvType, Weights};
 
@@ -32,8 +32,8 @@ fn steps_have_the_bits_of_one_gpu() {
     }
 }
 
-/// A machine whose driver allows access, and whose kernels then read something else: it is noticed before a model is loaded,
-/// and the bits are those of one GPU.
+/// A machine whose driver allows access, and whose kernels then read other bytes: it is detected before a
+/// model is loaded, and the bits are those of one GPU.
 #[test]
 fn peers_that_read_other_bytes_are_not_used() {
     let test = "detour::peers_that_read_other_bytes_are_not_used";
@@ -67,13 +67,14 @@ fn steps_launched_whole_have_the_bits_of_one_gpu() {
     }
 }
 
-/// A model whose rows of logits are so long that some tokens' do not cross at a time, and whose columns are not aligned.
+/// A model whose rows of logits are so long that some tokens' do not cross at a time, and whose columns are
+/// not aligned.
 fn many_words() -> Config {
     let tiny = config("qwen2");
     Config { vocab: 70_003, n_layers: 1, tied: false, ..tiny }
 }
 
-/// Steps of other sizes in between: which half a step begins with does not depend on the last one.
+/// Steps of other sizes in between: the half with which a step begins does not depend on the last one.
 #[test]
 fn rows_that_cross_in_several_turns_have_the_bits_of_one_gpu() {
     let test = "detour::rows_that_cross_in_several_turns_have_the_bits_of_one_gpu";
@@ -100,7 +101,7 @@ fn an_edge_that_is_missing_is_found() {
     every_edge_is_needed("detour::an_edge_that_is_missing_is_found", "0");
 }
 
-/// Where both halves of the memory are the same, rows are overwritten before all have read them.
+/// If both halves of the memory are the same, rows are overwritten before all have read them.
 #[test]
 fn memory_that_is_written_again_too_early_is_found() {
     const NAME: &str = "detour::memory_that_is_written_again_too_early_is_found";

@@ -1,5 +1,5 @@
-//! One model on one, two, four and eight GPUs: models of eight heads, whose heads of keys and values are divided up or are
-//! on several GPUs. What two and four alone can show is in `ranks`.
+//! One model on one, two, four and eight GPUs: models of eight heads, whose heads of keys and values are
+//! divided up or are on several GPUs. Cases that two and four alone can show are in `ranks`.
 
 use candle_core::quantized::GgmlDType as T;
 use tribunal_engine::{

@@ -1,5 +1,5 @@
-//! Mixtures of experts on a GPU: near the CPU in every format, the same bits whatever shares a step, whatever kernels
-//! compute it and however many cards have the model; and routers that choose alike, oddly, or without numbers.
+//! Mixtures of experts on a GPU: near the CPU in every format, the same bits whatever shares a step, whatever
+//! kernels compute it and however many cards share the model; and routers with ties, unusual choices, or NaN.
 
 use std::{collections::HashMap, fs, path::Path};
 
@@ -62,8 +62,8 @@ fn logits(device: &Device, path: &Path) -> Vec<Vec<f32>> {
     Desk::new(&mut *model, &sequences(&[70]), KvType::Bf16).step(&[(0, 70)])
 }
 
-/// All of a router's logits are equal: every row takes the experts with the lowest numbers, so that one expert, or
-/// each, gets all rows of a step.
+/// All of a router's logits are equal: every row takes the experts with the lowest numbers, so that one
+/// expert, or each, gets all rows of a step.
 #[test]
 fn a_router_of_ties_gives_all_rows_to_the_first_experts() {
     let Some(gpu) = gpu() else { return };
@@ -300,7 +300,7 @@ fn adapters_on_attention_leave_other_rows_alone() {
     assert!(far <= 1, "{far} of 20 rows are far from the CPU's");
 }
 
-/// What is reckoned from a model's sizes is what its steps take.
+/// The memory computed from a model's sizes equals that of its steps.
 #[test]
 fn steps_take_the_memory_that_is_reckoned() {
     let Some(Device::Cuda(gpu)) = gpu().filter(|_| is_emulated()) else { return };
@@ -344,7 +344,8 @@ fn every_number_of_gpus_has_the_bits_of_one() {
     }
 }
 
-/// The emulated driver forgets one wait for another GPU's event at a time, of those that layers with experts need.
+/// The emulated driver drops one wait for another GPU's event at a time, of those that layers with experts
+/// need.
 #[test]
 fn a_wait_that_is_missing_is_found() {
     const TEST: &str = "experts::a_wait_that_is_missing_is_found";

@@ -1,4 +1,5 @@
-//! Steps that are launched whole, from a recording, have the bits of steps whose kernels are launched one by one.
+//! Steps that are launched as a whole, from a recording, have the bits of steps whose kernels are launched
+//! one by one.
 
 use proptest::{
     prelude::*,
@@ -31,13 +32,13 @@ pub fn run(device: &Device, name: &str, work: &Work) -> Vec<Vec<Vec<u32>>> {
     let adapters = if name == "gemma3" { ["gemma3-mlp"; 2] } else { ["qwen2-all", "qwen2-qv"] };
     assert_eq!(model.adapt(&adapter(adapters[0])).unwrap(), 0);
     let mut all = decode(&mut *model, work, 1);
-    // A second cache in another place, and one adapter more: what was recorded before must not be launched again.
+    // A second cache at another address, and one adapter more: earlier recordings must not be launched again.
     assert_eq!(model.adapt(&adapter(adapters[1])).unwrap(), 1);
     all.extend(decode(&mut *model, work, 2));
     all
 }
 
-/// On each of these devices, steps that are launched whole have the bits of one GPU's single launches.
+/// On each of these devices, steps that are launched as a whole have the bits of one GPU's single launches.
 pub fn check_whole(name: &str, work: &Work, one: &Device, devices: &[Device]) {
     let run = |device: &Device| decode(&mut *load_on(device, name), work, 0);
     let expected = run(&one.clone().without_graphs());
@@ -115,12 +116,12 @@ fn steps_launched_whole_have_the_bits_of_single_launches() {
     let Some(Device::Cuda(gpu)) = gpu() else { return };
     let step = prop::collection::vec((0..SEQUENCES, 1_usize..4), 1..SEQUENCES);
     let steps = prop::collection::vec(step, 6..12);
-    // Three times the same shapes: a layout is seen, recorded, launched.
+    // Three times the same shapes: a layout is new, recorded, launched.
     let work = steps.prop_map(|steps| steps.iter().cycle().take(3 * steps.len()).cloned().collect::<Work>());
     let cases = (prop::sample::select(vec!["qwen2", "gemma3"]), work);
     let mut runner = TestRunner::new(Config { cases: 4, failure_persistence: None, ..Config::default() });
     runner.run(&cases, |(model, work)| check(&gpu, model, &work)).unwrap();
-    // Random steps need not come again; one token of the same sequence does, with an adapter or without.
+    // Random steps need not occur again; one token of the same sequence does, with an adapter or without.
     for sequence in 0..2 {
         let before = gpu.whole_steps();
         check(&gpu, "qwen2", &vec![vec![(sequence, 1)]; 12]).unwrap();

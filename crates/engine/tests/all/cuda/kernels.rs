@@ -1,5 +1,5 @@
-//! Tiny models with each family of product kernels: all have the same bits. The launches are read from the emulated
-//! driver's trace.
+//! Tiny models with each family of product kernels: all have the same bits. The launches are read from the
+//! emulated driver's trace.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ pub fn check_kernels(gpu: &Gpu, name: &str, weights: &Weights) {
     }
 }
 
-/// A model of qwen2's shape but for these numbers of its configuration.
+/// A model of qwen2's shape except for these numbers of its configuration.
 fn seeded(device: &Device, numbers: &[(&str, usize)]) -> Box<dyn Model> {
     let file = std::fs::read(tiny("qwen2").join("config.json")).unwrap();
     let mut config: serde_json::Value = serde_json::from_slice(&file).unwrap();
@@ -43,7 +43,8 @@ fn seeded(device: &Device, numbers: &[(&str, usize)]) -> Box<dyn Model> {
     device.load(&Weights::seeded(config, 5), Compute::default()).unwrap()
 }
 
-/// The bits of all logits of three sequences: prompts side by side, then tokens one by one, then prompts that go on.
+/// The bits of all logits of three sequences: prompts side by side, then tokens one by one, then prompts that
+/// go on.
 fn logits(gpu: &Gpu, name: &str) -> Vec<Vec<u32>> {
     let device = Device::Cuda(gpu.clone());
     let mut model = match name {
@@ -87,7 +88,8 @@ fn products_by_any_kernels_judge_alike() {
     if part().is_none() && is_emulated() {
         return launches_all(NAME, &KERNELS);
     }
-    // qwen2: a bias of q, k and v; qwen3: norms of heads; gemma3: gelu, and a norm between a product and the stream.
+    // qwen2: a bias of q, k and v; qwen3: norms of heads; gemma3: gelu, and a norm between a product and the
+    // stream.
     for model in ["qwen2", "qwen3", "gemma3", "long sums", "heads of 64", "heads of 128, long sums"] {
         let expected = logits(&gpu.with_products_by(Kernels::MmaSync), model);
         for kernels in [Kernels::Wgmma, Kernels::Tma, Kernels::Measured] {
@@ -114,8 +116,8 @@ fn names(trace: &str) -> BTreeSet<&str> {
     trace.lines().filter_map(|line| line.split(' ').next()).collect()
 }
 
-/// 48 KiB of shared memory are a block's without asking, static and dynamic together: from 12,257 columns on a row's norm
-/// has more. A kernel that has run with little may then run with much.
+/// 48 KiB of shared memory are available to a block by default, static and dynamic together: from 12,257
+/// columns on a row's norm has more. A kernel that has run with little may then run with much.
 #[test]
 fn norms_of_rows_around_48_kib_run() {
     let Some(Device::Cuda(gpu)) = gpu() else { return };
@@ -128,7 +130,8 @@ fn norms_of_rows_around_48_kib_run() {
     }
 }
 
-/// A grid has at most 65,535 blocks in y: an output matrix of more rows, in formats without products of their own.
+/// A grid has at most 65,535 blocks in y: an output matrix of more rows, in formats without products of their
+/// own.
 #[test]
 fn vocabularies_beyond_a_grid_are_multiplied_in_every_format() {
     let Some(Device::Cuda(gpu)) = gpu() else { return };
@@ -144,7 +147,8 @@ fn vocabularies_beyond_a_grid_are_multiplied_in_every_format() {
     }
 }
 
-/// The plain kernel of attention takes heads of up to 512 dimensions, and would write past its shared memory with more.
+/// The plain kernel of attention takes heads of up to 512 dimensions, and would write past its shared memory
+/// with more.
 #[test]
 fn heads_that_no_kernel_takes_are_refused() {
     let Some(Device::Cuda(gpu)) = gpu() else { return };

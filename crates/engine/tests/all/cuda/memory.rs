@@ -1,5 +1,6 @@
-//! Memory of a GPU: what is reckoned is what is used, a byte less fails at the start and says what would fit, and nothing
-//! that happens later ends a run for want of memory. Each case is a process of its own with an emulated card of its own.
+//! Memory of a GPU: the computed need equals the use, a byte less fails at the start with an error that names
+//! the size that would fit, and no later allocation ends a run for lack of memory. Each case is a process of
+//! its own with an emulated card of its own.
 #![allow(clippy::print_stdout, reason = "what a process of its own found out is read from its output")]
 
 use tribunal_engine::{
@@ -55,7 +56,8 @@ fn ready(gpu: &Gpu) -> Result<Box<dyn Model>, tribunal_engine::model::Error> {
     Ok(model)
 }
 
-/// A random step: prompts and answers mixed, or one token of some sequences, which comes again and is recorded.
+/// A random step: prompts and answers mixed, or one token of some sequences, which comes again and is
+/// recorded.
 fn step(draw: &mut Draw, tokens: &[u32]) -> Step {
     let blocks: Vec<u32> = (0..(MOST.sequences * OWN) as u32).collect();
     let decodes = draw.below(3) > 0;
@@ -124,7 +126,7 @@ fn run_steps(gpu: &Gpu, n_steps: usize) {
     assert!(error.contains("larger than the room that was made"), "{error}");
 }
 
-/// Steps of random sizes on a card that has to the byte what is reckoned: `TRIBUNAL_STEPS` of them.
+/// Steps of random sizes on a card that has to the byte the computed memory: `TRIBUNAL_STEPS` of them.
 #[test]
 fn steps_run_in_exactly_the_memory_that_is_reckoned() {
     const NAME: &str = "memory::steps_run_in_exactly_the_memory_that_is_reckoned";
@@ -132,7 +134,8 @@ fn steps_run_in_exactly_the_memory_that_is_reckoned() {
     let n_steps = std::env::var("TRIBUNAL_STEPS").map_or(150, |n| n.parse().unwrap());
     match part().as_deref() {
         Some("measure") => {
-            // Weights with a product of their own, and no adapters: the shape alone says what steps take.
+            // Weights with a product of their own, and no adapters: the shape alone determines the memory of
+            // steps.
             let seeded = Weights::seeded(shape("tiny"), 3);
             let plain = Device::Cuda(gpu.clone()).load(&seeded, Compute::default()).unwrap();
             assert_eq!(plain.step_bytes(MOST), step_bytes(plain.config().into(), MOST));
@@ -168,8 +171,8 @@ fn steps_run_in_exactly_the_memory_that_is_reckoned() {
 /// Tokens of a prompt for [`Part`]s of shapes.
 const PROMPT: usize = 8192;
 
-/// A 7B and a 32B with default options on a card of 80 GB: what is left is what is set aside, and the largest steps of all
-/// kinds change nothing about it.
+/// A 7B and a 32B with default options on a card of 80 GB: the free memory equals the reserve, and the
+/// largest steps of all kinds change nothing about it.
 #[test]
 fn models_of_7b_and_32b_hold_their_memory_on_a_card_of_80_gb() {
     const NAME: &str = "memory::models_of_7b_and_32b_hold_their_memory_on_a_card_of_80_gb";
@@ -177,7 +180,7 @@ fn models_of_7b_and_32b_hold_their_memory_on_a_card_of_80_gb() {
     let Some(Device::Cuda(gpu)) = gpu().filter(|_| is_emulated()) else { return };
     let Some(name) = part() else {
         for name in ["qwen2.5-7b", "qwen2.5-32b", "llama-3.1-8b"] {
-            // What a card of 80 GB has for programs, less what the driver keeps for a context.
+            // Memory of a card of 80 GB available to programs, less the driver's reserve for a context.
             let memory = ((79_usize << 30) - (500 << 20)).to_string();
             let variables =
                 [("TRIBUNAL_EMULATED_MEMORY", memory.as_str()), ("TRIBUNAL_EMULATED_HOLLOW", "1")];
@@ -236,8 +239,8 @@ fn models_of_7b_and_32b_hold_their_memory_on_a_card_of_80_gb() {
     assert!(gpu.memory().unwrap().0 >= free - (4 << 20), "only recordings take more");
 }
 
-/// All log-probabilities after all rows take one launch, and states one for each depth; both have the bits that they
-/// have one by one.
+/// All log-probabilities after all rows take one launch, and states one for each depth; both have the bits
+/// that they have one by one.
 #[test]
 fn what_is_weighed_and_noted_takes_one_launch_and_has_the_same_bits() {
     const NAME: &str = "memory::what_is_weighed_and_noted_takes_one_launch_and_has_the_same_bits";
@@ -283,8 +286,8 @@ fn what_is_weighed_and_noted_takes_one_launch_and_has_the_same_bits() {
     assert_eq!(bits(&noted[0]), bits(&states[4 * model.config().hidden..]));
 }
 
-/// Wants go to the device by a stream of their own, and the step's stream waits for them: where the driver forgets that, what
-/// was wanted before is computed again.
+/// Requests go to the device by a stream of their own, and the step's stream waits for them: if the driver
+/// drops that wait, the earlier requests are computed again.
 #[test]
 fn a_wait_for_wants_that_is_missing_is_found() {
     const NAME: &str = "memory::a_wait_for_wants_that_is_missing_is_found";

@@ -1,5 +1,6 @@
-//! On this card, every kernel that can compute a product has the bits of the plain one, those that no model uses yet
-//! included; a row alone has the bits of the row in a batch; and they are near the product of the weights' values.
+//! On this card, every kernel that can compute a product has the bits of the plain one, including those that
+//! no model uses; a row alone has the bits of the row in a batch; and they are near the product of the
+//! weights' values.
 
 use half::{bf16, f16};
 use tribunal_engine::model::{

@@ -1,5 +1,5 @@
-//! One model on several GPUs: the bits of one, whatever their number, the batch, the chunks and the cache; and when their
-//! streams run is of no account. Emulated GPUs, unless the machine has several.
+//! One model on several GPUs: the bits of one, whatever their number, the batch, the chunks, the cache and
+//! the timing of their streams. Emulated GPUs, unless the machine has several.
 #![allow(clippy::print_stdout, reason = "what a process of its own found out is read from its output")]
 
 use std::process::Command;
@@ -22,10 +22,10 @@ use crate::{
     model_adapters::{adapted, check_replies, logits},
 };
 
-/// Tells a process of this test that the devices are as it needs them.
+/// The variable that marks a process of this test whose devices are set up.
 pub const PART: &str = "TRIBUNAL_TEST_RANKS";
 
-/// Runs a test of this folder again with other variables; what it printed, and whether it passed.
+/// Runs a test of this folder again with other variables; returns its output, and true if it passed.
 pub fn again(test: &str, part: &str, variables: &[(&str, &str)]) -> (String, bool) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let name = format!("cuda::{test}");
@@ -36,13 +36,13 @@ pub fn again(test: &str, part: &str, variables: &[(&str, &str)]) -> (String, boo
     (text, output.status.success())
 }
 
-/// The first GPUs of this machine, of the eight that are wanted; where they are emulated, a test runs in a process of its
-/// own that has eight, once for each way to time what they do.
+/// The first eight GPUs of this machine, or fewer; if they are emulated, a test runs in a process of its own
+/// that has eight, once for each timing of their work.
 pub fn gpus(test: &str, lateness: &[&str]) -> Option<Vec<Device>> {
     gpus_with(test, lateness, ("TRIBUNAL_EMULATED_PEERS", "1"))
 }
 
-/// The same with a variable of the emulated driver.
+/// The GPUs of `gpus` with a variable of the emulated driver.
 pub fn gpus_with(test: &str, lateness: &[&str], variable: (&str, &str)) -> Option<Vec<Device>> {
     if is_emulated() && std::env::var_os(PART).is_none() {
         for late in lateness {
@@ -60,7 +60,7 @@ pub fn gpus_with(test: &str, lateness: &[&str], variable: (&str, &str)) -> Optio
     known
 }
 
-/// One device of the first so many GPUs, for each number that there is.
+/// One device of the first so many GPUs, for each number that is available.
 pub fn groups(gpus: &[Device], numbers: &[usize]) -> Vec<Device> {
     let numbers = numbers.iter().filter(|&&n| n <= gpus.len());
     numbers.map(|&n| Device::grouped(gpus[..n].to_vec(), n).unwrap().remove(0)).collect()
@@ -97,8 +97,8 @@ fn weights_of_every_kind_have_the_bits_of_one_gpu() {
     }
 }
 
-/// A shape whose sums are cut into segments, with heads of keys and values that four GPUs share or not, and a vocabulary
-/// whose rows are not aligned.
+/// A shape whose sums are cut into segments, with heads of keys and values that four GPUs share or not, and a
+/// vocabulary whose rows are not aligned.
 fn long_sums(n_kv_heads: usize) -> Config {
     let tiny = config("qwen2");
     let (head_dim, rotary_dim) = (32, 32);
@@ -209,7 +209,7 @@ fn steps_of_two(gpus: &[Device], name: &str) -> Vec<Vec<Vec<u32>>> {
     alone(&mut *load_on(&group, name), &sequences(&[20, 5]), KvType::Bf16)
 }
 
-/// The emulated driver forgets a wait while a step is recorded, and so an edge of its graph.
+/// The emulated driver drops a wait while a step is recorded, and so an edge of its graph.
 #[test]
 fn an_edge_that_is_missing_is_found() {
     every_edge_is_needed("ranks::an_edge_that_is_missing_is_found", "1");
@@ -233,8 +233,9 @@ pub fn every_edge_is_needed(name: &str, peers: &str) {
         assert!(passed, "none is forgotten: {said}");
         let (said, passed) = run(0, "0");
         assert!(!passed && said.contains("not in the capture"), "the second GPU is left out: {said}");
-        // Two layers synchronise nine times, each time by two edges: that of the first GPU, and that of the second,
-        // behind whose last one nothing comes. The last edge of all joins the second GPU to the capture.
+        // Two layers synchronise nine times, each time by two edges: that of the first GPU, and that of the
+        // second, after whose last one no work follows. The last edge of all joins the second GPU to the
+        // capture.
         for edge in (1..18).chain([19]) {
             let (said, passed) = run(edge, ["2", "0"][edge % 2]);
             let found = if edge == 19 { "has not joined its first stream" } else { "other bits" };
@@ -254,7 +255,7 @@ fn decoded(device: &Device, work: &Work) -> Vec<Vec<Vec<u32>>> {
     decode(&mut *load_on(device, "qwen2"), work, 0)
 }
 
-/// The emulated driver forgets one wait for another GPU's event at a time: the logits show it, or a copy of not a number.
+/// The emulated driver drops one wait for another GPU's event at a time: the logits show it, or a copied NaN.
 #[test]
 fn a_wait_that_is_missing_is_found() {
     every_wait_is_needed("ranks::a_wait_that_is_missing_is_found", "1");
@@ -277,8 +278,9 @@ pub fn every_wait_is_needed(name: &str, peers: &str) {
             };
             let (said, passed) = run(1_000_000, "2");
             assert!(passed, "{model}: none is forgotten: {said}");
-            // The first two are those of a step that begins, which nothing came before. Then the two take turns: what the
-            // first card does not wait for is not there yet when all is late, the second's where that card is early.
+            // The first two are those of a step's start, which no work precedes. Then the two alternate: a
+            // result that the first card does not wait for is missing when all is late, the second's when
+            // that card is early.
             for wait in 2..14 {
                 let (said, passed) = run(wait, ["0", "2"][wait % 2]);
                 assert!(

@@ -96,7 +96,7 @@ pub fn named(name: &str) -> Option<String> {
     Some(format!("blk.{layer}.{part}"))
 }
 
-/// The tensors of experts of these families, as the converter writes them.
+/// The tensors of experts of these families, in the converter's layout.
 pub fn tensors(name: &str, tensor: &Tensor) -> Option<Vec<(String, Tensor)>> {
     let (layer, part) = name.strip_prefix("model.layers.")?.split_once('.')?;
     let in_turns = |tensor: &Tensor, dim: usize, kind: &str| {

@@ -1,4 +1,4 @@
-//! GGUF files of hybrids: which layers have linear attention, and settings of it that are refused.
+//! GGUF files of hybrids: the layers with linear attention, and rejected settings of it.
 
 use std::collections::HashMap;
 
@@ -35,7 +35,7 @@ fn settings_of_linear_attention_that_are_not_followed_are_refused_by_name() {
     }
 }
 
-/// As llama.cpp's converters write it since September 2026.
+/// The list that llama.cpp's converters write since September 2026.
 #[test]
 fn recurrent_layers_may_be_listed() {
     let folder = tempfile::tempdir().unwrap();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What is answered to each path, in full.
+/// The complete answer to each path.
 type Answers = Vec<(&'static str, Vec<u8>)>;
 
 /// A server of raw answers, and the lines of each request that name a path or a credential.
@@ -46,7 +46,7 @@ fn listing(sha256: &str) -> Vec<u8> {
     )
 }
 
-/// Pulls the fox, unpinned, and says what became of it and which files there are in the home.
+/// Pulls the unpinned fox; returns the outcome and the files in the home.
 fn pull(endpoint: String, card: &Card) -> (Result<Receipt, Error>, Vec<String>) {
     let home = tempfile::tempdir().unwrap();
     let paths = std::collections::BTreeMap::from([("fox.gguf".to_owned(), "other.gguf".to_owned())]);

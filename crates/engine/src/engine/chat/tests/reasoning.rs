@@ -35,7 +35,7 @@ fn plain(source: &str) -> ChatTemplate {
     template.with_options(&variables(source, &serde_json::Value::Null))
 }
 
-/// What stands between the assistant's opening and an answer at once, before reasoning, and after it.
+/// The texts between the assistant's opening and an immediate answer, before reasoning, and after it.
 fn marks(name: &str) -> [&'static str; 3] {
     match name {
         "gpt_oss" => [
@@ -141,7 +141,7 @@ fn with_channels(template: &str) -> Tokenizer {
         vocab.token_types.push(3);
     }
     for name in ["<|turn>", "<turn|>", "<|channel>", "<channel|>", "<|think|>"] {
-        // As converters write those that are to be seen in answers.
+        // The type that converters give to tokens visible in answers.
         vocab.tokens.push(name.into());
         vocab.token_types.push(if name.contains("channel") { 4 } else { 3 });
     }

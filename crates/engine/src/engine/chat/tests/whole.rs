@@ -1,5 +1,6 @@
-//! A thousand chats as transformers encodes them whole (`tests/golden/chats.json`, by `scripts/golden_chats.py`): those of
-//! ten published tokenizers, read from `$TRIBUNAL_TOKENIZERS`, and of ten seeded ones whose steps look at a piece's place.
+//! A thousand chats as transformers encodes them whole (`tests/golden/chats.json`, by
+//! `scripts/golden_chats.py`): those of ten published tokenizers, read from `$TRIBUNAL_TOKENIZERS`, and of
+//! ten seeded ones whose steps depend on a piece's position.
 
 use std::{collections::BTreeMap, path::PathBuf};
 

@@ -22,7 +22,7 @@ fn form(layout: Layout) -> ResponseFormat {
     ResponseFormat::Layout { layout, texts: texts() }
 }
 
-/// Blocks of errors by severity, as GEMBA's answers have them.
+/// Blocks of errors by severity, as in GEMBA's answers.
 fn blocks(names: &[&str], texts: &[&str]) -> Layout {
     let error = Layout::sequence([
         "\n".into(),
@@ -42,12 +42,12 @@ fn span(text: &str, without: &str) -> Layout {
     Layout::Span { texts: vec![text.into()], without: without.into() }
 }
 
-/// Layouts as judges have them, and some that can be read in more than one way.
+/// Layouts of judges, and some that can be read in more than one way.
 fn layouts() -> Vec<Layout> {
     vec![
         blocks(&["Critical", "Major", "Minor"], &["source", "target"]),
         blocks(&["Major", "Minor"], &["none", "target"]),
-        // Nothing says where a span ends but what follows it, which it may hold itself.
+        // The end of a span is marked only by the text that follows, which the span itself may contain.
         Layout::sequence([
             span("target", ""),
             "e".into(),
@@ -73,7 +73,8 @@ fn layouts() -> Vec<Layout> {
     ]
 }
 
-/// Where an answer that the layout begins to read at `from` may end; plainly, and as slow as that is.
+/// The positions at which an answer that the layout begins to read at `from` may end, by plain and slow
+/// recursion.
 fn ends(layout: &Layout, answer: &str, from: usize) -> BTreeSet<usize> {
     let step = |heads: &BTreeSet<usize>, part: &Layout| -> BTreeSet<usize> {
         heads.iter().flat_map(|&head| ends(part, answer, head)).collect()

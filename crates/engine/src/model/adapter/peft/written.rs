@@ -14,10 +14,11 @@ use crate::{
     },
 };
 
-/// Writes a folder that PEFT, vLLM and [`Adapter::read`] load. Each file is put in place once it is whole.
+/// Writes a folder that PEFT, vLLM and [`Adapter::read`] load. Each file is put in place once it is complete.
 ///
 /// # Errors
-/// The disk's, and an adapter that PEFT's layout cannot express: no parts, or layers with different modules.
+/// Errors of the disk, and an adapter that PEFT's layout cannot express: no parts, or layers with different
+/// modules.
 pub fn write(adapter: &Adapter, dir: &Path) -> Result<(), Error> {
     let at = At(dir);
     let modules = adapter.modules();
@@ -38,7 +39,7 @@ pub fn write(adapter: &Adapter, dir: &Path) -> Result<(), Error> {
     put(&dir.join(CONFIG_FILE), format!("{text}\n").as_bytes())
 }
 
-/// The settings as PEFT writes them; those that are not here have its defaults.
+/// The settings as PEFT writes them; omitted ones have its defaults.
 fn config_json(adapter: &Adapter) -> Value {
     let AdapterConfig { base, rank, alpha, rslora, dropout, numbers: _in_the_tensors } = &adapter.config;
     let names: BTreeSet<&str> = adapter.modules().into_iter().map(Module::name).collect();
@@ -102,7 +103,7 @@ impl Numbers {
     }
 }
 
-/// Writes a file beside its place, then puts it there.
+/// Writes a temporary file beside the final path, then renames it.
 fn put(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     files::replace(path, |file| file.write_all(bytes)).map_err(|e| At(path).io(e.source))
 }

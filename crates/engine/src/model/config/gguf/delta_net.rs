@@ -1,12 +1,12 @@
 //! Gated DeltaNet from GGUF metadata.
 //!
-//! Source: llama.cpp's `load_arch_hparams`, and its converter, which puts the value heads of Qwen3.5 that take one key head
-//! as many places apart as there are key heads.
+//! Source: llama.cpp's `load_arch_hparams`, and its converter, which puts the value heads of Qwen3.5 that
+//! take one key head as many places apart as there are key heads.
 
 use super::{Arch, Reader};
 use crate::model::{Error, config::DeltaNet};
 
-/// The distance of layers of full attention where the file does not say it.
+/// The distance between layers of full attention in files without a key for it.
 const INTERVAL: usize = 4;
 
 impl Reader<'_> {
@@ -36,7 +36,8 @@ impl Reader<'_> {
         }))
     }
 
-    /// For each layer, whether it has DeltaNet: as the file lists them, else all but each `full_attention_interval`-th.
+    /// For each layer, true if it has DeltaNet: by the file's list, else all but each
+    /// `full_attention_interval`-th.
     fn recurrent_layers(&self, n_layers: usize) -> Result<Vec<bool>, Error> {
         let (key, list) = ("full_attention_interval", "attention.recurrent_layers");
         let interval = self.optional_size(key)?;

@@ -1,6 +1,7 @@
 //! Experts from GGUF metadata.
 //!
-//! Source: llama.cpp's `load_arch_hparams` and `build_moe_ffn`, which have constants where the format has no key.
+//! Source: llama.cpp's `load_arch_hparams` and `build_moe_ffn`, which have constants where the format has no
+//! key.
 
 use super::{Arch, Reader};
 use crate::model::{
@@ -48,7 +49,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A softmax over the chosen logits, which is one over all that is normalised.
+    /// A softmax over the chosen logits, which equals one over all that is normalised.
     fn weighted_softmax(&self, n_layers: usize) -> Result<Experts, Error> {
         self.check_gating(SOFTMAX_WEIGHT)?;
         self.normalised(n_layers)
@@ -75,7 +76,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Qwen's hybrids: as Qwen3, with a gated shared expert.
+    /// Qwen's hybrids: Qwen3's experts with a gated shared expert.
     fn hybrid(&self, n_layers: usize) -> Result<Experts, Error> {
         let width = self.size("expert_shared_feed_forward_length")?;
         Ok(Experts { shared: Some(SharedExpert { width, is_gated: true }), ..self.qwen3(n_layers)? })
@@ -114,7 +115,7 @@ impl Reader<'_> {
         })
     }
 
-    /// What the weights of experts are multiplied by; zero is how it is left out.
+    /// The factor of experts' weights; zero stands for a missing value.
     fn expert_scale(&self) -> Result<f32, Error> {
         let scale = self.optional("expert_weights_scale")?.filter(|scale| *scale != 0.0);
         Ok(scale.map_or(1.0, |scale| scale as f32))
@@ -122,7 +123,7 @@ impl Reader<'_> {
 
     fn check_gating(&self, expected: usize) -> Result<(), Error> {
         let key = "expert_gating_func";
-        // Zero is how it is left out.
+        // Zero stands for a missing value.
         match self.optional_size(key)?.filter(|kind| *kind != 0) {
             Some(kind) if kind != expected => {
                 Err(self.bad(key, format!("is {kind}; only {expected} is supported for this architecture")))

@@ -1,23 +1,23 @@
-//! The keys that stand under an architecture's name in GGUF metadata: which are read, which change nothing, and which must
-//! have the one value that the decoder computes with. It reads none of them.
+//! The keys under an architecture's name in GGUF metadata: those that are read, those that change nothing,
+//! and those that must have the one value that the decoder computes with. It reads none of them.
 //!
-//! Source: `Keys` in `constants.py` of the package `gguf` 0.19, and what llama.cpp's `load_hparams` and
-//! `load_arch_hparams` do with them.
+//! Source: `Keys` in `constants.py` of the package `gguf` 0.19, and their use in llama.cpp's `load_hparams`
+//! and `load_arch_hparams`.
 
 use crate::gguf::{Value, in_words, number, shown};
 
-/// What a key means here.
+/// The meaning of a key.
 #[derive(Clone, Copy)]
 enum Key {
-    /// The configuration follows it.
+    /// Read into the configuration.
     Read,
-    /// No number that is computed depends on it.
+    /// No computed number depends on it.
     Harmless,
-    /// Nothing else than zero, false or an empty list is supported.
+    /// Only zero, false or an empty list is supported.
     Zero,
-    /// Nothing else than one is supported; zero is how writers leave it out.
+    /// Only the number one is supported; writers use zero for a missing value.
     One,
-    /// Nothing else than true is supported.
+    /// Only true is supported.
     True,
 }
 
@@ -54,7 +54,7 @@ const ALL: &[(&str, Key)] = &[
     ("attention.layer_norm_epsilon", Harmless),
     ("rope.scaling.finetuned", Harmless),
     ("tensor_data_layout", Harmless),
-    // How experts are mixed, of which there are none.
+    // The mixing of experts, of which dense models have none.
     ("expert_used_count", Harmless),
     ("expert_feed_forward_length", Harmless),
     ("expert_shared_feed_forward_length", Harmless),
@@ -97,7 +97,7 @@ const EXPERTS: &[(&str, Key)] = &[
     ("expert_weights_scale", Read),
 ];
 
-/// Further keys of mixtures whose router knows no groups.
+/// Further keys of mixtures whose router has no groups.
 const ONE_GROUP: &[(&str, Key)] = &[("expert_group_count", One), ("expert_group_used_count", One)];
 
 /// Further keys of Llama and Mistral.
@@ -122,7 +122,7 @@ const GEMMA4: &[(&str, Key)] = &[
     ("rope.dimension_count_swa", Read),
     ("rope.freq_base_swa", Read),
     ("final_logit_softcapping", Read),
-    // Embeddings for each layer, which the E models have.
+    // Embeddings for each layer, which only the E models have.
     ("embedding_length_per_layer_input", Zero),
 ];
 
@@ -171,11 +171,11 @@ const MISTRAL3: &[(&str, Key)] = &[
     ("rope.scaling.yarn_log_multiplier", Read),
 ];
 
-/// What stands under these is for images.
+/// Prefixes of keys for images.
 const OF_IMAGES: &[&str] = &["vision.", "mm."];
 
-/// Why a key with this value, without the architecture's name before it, would make the model compute something else than
-/// the decoder does; `None` for one that is followed or that changes nothing.
+/// The reason why a key with this value, without the architecture's name before it, would make the model
+/// differ from the decoder; `None` for one that is supported or that changes nothing.
 pub fn objection(arch: &str, key: &str, value: &Value) -> Option<String> {
     let own: &[&[(&str, Key)]] = match arch {
         "llama" => &[LLAMA],
@@ -218,7 +218,7 @@ pub fn objection(arch: &str, key: &str, value: &Value) -> Option<String> {
     (!is_fine).then(|| format!("is {}, which is not supported", shown_value(value)))
 }
 
-/// A value between backticks, or a list as it is.
+/// A value between backticks; a list without them.
 fn shown_value(value: &Value) -> String {
     match value {
         Value::Array(_) => in_words(value),

@@ -1,8 +1,8 @@
 //! Rotary embedding from GGUF metadata.
 //!
-//! Source: llama.cpp's `load_hparams` and `llama_context`, and for YaRN's factors transformers, from which files are
-//! converted: `attention_factor` takes the place of the factor that follows from the scaling, `attn_factor` is multiplied
-//! with it.
+//! Source: llama.cpp's `load_hparams` and `llama_context`, and for YaRN's factors transformers, from which
+//! files are converted: `attention_factor` replaces the factor that follows from the scaling, `attn_factor`
+//! is multiplied with it.
 
 use super::{Arch, QueryGrowth, Reader, Rope, Scaling, same};
 use crate::{
@@ -64,7 +64,7 @@ impl Reader<'_> {
         Ok(Rope { theta, scaling: Scaling::None })
     }
 
-    /// How queries grow with their position.
+    /// The growth of queries with their position.
     pub(super) fn query_growth(&self, arch: Arch) -> Result<Option<QueryGrowth>, Error> {
         let beta = self.optional("attention.temperature_scale")?.filter(|beta| *beta != 0.0);
         let Some(beta) = beta.filter(|_| arch == Arch::Ministral3) else { return Ok(None) };
@@ -81,7 +81,7 @@ impl Reader<'_> {
 
     fn yarn(&self, arch: Arch, factor: f64, attn_factor: f64) -> Result<Scaling, Error> {
         let original = self.original()?;
-        // Negative is how it is left out.
+        // A negative number stands for a missing value.
         let ext_factor = self.optional("rope.scaling.yarn_ext_factor")?.filter(|factor| *factor >= 0.0);
         if let Some(other) = ext_factor.filter(|factor| !same(*factor, 1.0)) {
             let reason = format!("is {other}; only 1 is supported");
@@ -103,7 +103,7 @@ impl Reader<'_> {
             beta_fast: self.above_zero("rope.scaling.yarn_beta_fast")?.unwrap_or(32.0),
             beta_slow: self.above_zero("rope.scaling.yarn_beta_slow")?.unwrap_or(1.0),
             attention: is_stated.then_some(attention),
-            // As the model has it; the format has no key for it.
+            // The model's own setting; the format has no key for it.
             truncate: arch != Arch::GptOss,
         })
     }
@@ -124,7 +124,8 @@ impl Reader<'_> {
         }
     }
 
-    /// By how much positions are divided: by its name, or else by its old one; zero is how it is left out.
+    /// The divisor of positions: under its current name, or else under its old one; zero stands for a missing
+    /// value.
     fn factor(&self) -> Result<f64, Error> {
         let of =
             |key| Ok::<_, Error>(self.optional(key)?.map(|factor| if factor == 0.0 { 1.0 } else { factor }));
@@ -142,7 +143,7 @@ impl Reader<'_> {
         Ok(factor)
     }
 
-    /// The base of the frequencies, which writers put under one of some keys.
+    /// The base of the frequencies, which writers put under any of some keys.
     fn base(&self, keys: &[&str], default: f64) -> Result<f64, Error> {
         let mut found: Option<(&str, f64)> = None;
         for key in keys {
@@ -166,7 +167,7 @@ impl Reader<'_> {
     }
 }
 
-/// Divisors of the first frequencies that are 1, of all others so large that these pairs stay as they are.
+/// Divisors of the first frequencies that are 1, of all others so large that these pairs are not rotated.
 fn proportional(factors: &[f32], factor: f64) -> Option<Scaling> {
     const NEVER: f32 = 1e20;
     let pairs = factors.iter().take_while(|by| same(f64::from(**by), 1.0)).count();

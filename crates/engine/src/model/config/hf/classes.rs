@@ -1,5 +1,5 @@
-//! Defaults of the configuration classes of `transformers`, for keys that a file leaves out. The table is written by
-//! `scripts/config_classes.py`.
+//! Defaults of the configuration classes of `transformers`, for keys that a file leaves out. The table is
+//! written by `scripts/config_classes.py`.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -18,13 +18,13 @@ struct Table {
     generation: Vec<String>,
 }
 
-/// A class whose decoder the engine has.
+/// A class whose decoder is supported.
 #[derive(Debug, Deserialize)]
 pub struct Class {
     #[serde(rename = "class")]
     pub name: String,
     rope_theta: Theta,
-    /// Every field with its default; `null` where nothing is set.
+    /// Every field with its default; `null` for fields without one.
     pub defaults: Map<String, Value>,
 }
 
@@ -54,7 +54,7 @@ impl Class {
 /// A multimodal class that keeps the decoder's settings under `text_config`.
 #[derive(Debug, Deserialize)]
 pub struct Wrapper {
-    /// The `model_type` of `text_config` where the file does not say it.
+    /// The `model_type` of `text_config` in files without one.
     pub text: String,
     pub tie_word_embeddings: Option<bool>,
 }
@@ -66,7 +66,7 @@ impl Wrapper {
     }
 }
 
-/// Whether files of every class may have this key: one of the common base class, or of generation.
+/// Returns true if files of every class may have this key: one of the common base class, or of generation.
 pub fn is_common(key: &str) -> bool {
     TABLE.base.iter().chain(&TABLE.generation).any(|common| common == key)
 }

@@ -15,7 +15,7 @@ pub fn delta_net(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<Option
     if !arch.is_hybrid() {
         return Ok(None);
     }
-    // The second three are settings of Qwen3-Next, which reads them; the classes after it compute as if they were these.
+    // The second three are settings of Qwen3-Next, which reads them; later classes compute with these values.
     let fixed = [
         ("attn_output_gate", json!(true)),
         ("mamba_ssm_dtype", json!("float32")),
@@ -28,7 +28,7 @@ pub fn delta_net(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<Option
             return Err(s.bad(key, format!("is {}; only `{only}` is supported", shown(value))));
         }
     }
-    // What the norm of DeltaNet's output is multiplied by; the gate of attention is a sigmoid whatever this says.
+    // The activation of the gate on DeltaNet's output; the gate of attention is always a sigmoid.
     let gate = "output_gate_type";
     if let Some(value) = s.given(gate).filter(|value| !matches!(value.as_str(), Some("swish" | "silu"))) {
         return Err(s.bad(gate, format!("is {}; only `swish` is supported", shown(value))));
@@ -50,7 +50,7 @@ pub fn delta_net(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<Option
     }))
 }
 
-/// For each layer, whether it has DeltaNet: as `layer_types` says, else all but each `full_attention_interval`-th.
+/// For each layer, true if it has DeltaNet: by `layer_types`, else all but each `full_attention_interval`-th.
 fn layers(s: &Settings<'_>, n_layers: usize) -> Result<Vec<bool>, Error> {
     let interval = s.size(INTERVAL)?;
     if interval == Some(0) {

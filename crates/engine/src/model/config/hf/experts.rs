@@ -33,7 +33,7 @@ fn gemma4(s: &Settings<'_>, n_layers: usize) -> Result<Experts, Error> {
     })
 }
 
-/// gpt-oss: biases everywhere. A softmax over the chosen logits is one over all that is normalised.
+/// gpt-oss: biases everywhere. A softmax over the chosen logits equals one over all that is normalised.
 fn gpt_oss(s: &Settings<'_>, n_layers: usize) -> Result<Experts, Error> {
     let n = number_of(s, "num_local_experts", "num_experts")?;
     let top_k = s.needed_size("num_experts_per_tok")?;
@@ -129,7 +129,7 @@ fn glm4(s: &Settings<'_>, n_layers: usize) -> Result<Experts, Error> {
     })
 }
 
-/// The number of experts, under the name of the class or under the one that newer versions write.
+/// The number of experts, under the class's name for it or the one that newer versions write.
 fn number_of(s: &Settings<'_>, key: &str, other: &str) -> Result<usize, Error> {
     let n = match (s.given(key), s.given(other)) {
         (None, Some(_)) => s.needed_size(other)?,

@@ -1,4 +1,5 @@
-//! Settings of Gemma 4 alone: heads that differ between full and sliding layers, and what of the family is not supported.
+//! Settings of Gemma 4 alone: heads that differ between full and sliding layers, and the family's unsupported
+//! settings.
 
 use serde_json::{Map, Value};
 
@@ -15,7 +16,7 @@ pub struct Heads {
     pub n_kv_heads: usize,
 }
 
-/// Rejects what the decoder does not compute: embeddings for each layer and shared keys and values (the E models), and
+/// Rejects unsupported settings: embeddings for each layer and shared keys and values (the E models), and
 /// attention to later tokens.
 pub fn check(s: &Settings<'_>) -> Result<(), Error> {
     if s.class.defaults.contains_key("hidden_size_per_layer_input")
@@ -30,7 +31,7 @@ pub fn check(s: &Settings<'_>) -> Result<(), Error> {
         return Err(s.bad("num_kv_shared_layers", reason));
     }
     match s.text("use_bidirectional_attention")? {
-        // Of tokens of images alone.
+        // Only for tokens of images.
         None | Some("vision") => Ok(()),
         Some(other) => Err(s.bad(
             "use_bidirectional_attention",
@@ -51,7 +52,7 @@ pub fn full_heads(s: &Settings<'_>, slides: &[bool], own: Heads) -> Result<Heads
     Ok(Heads { head_dim: s.size("global_head_dim")?.unwrap_or(GLOBAL_HEAD_DIM), n_kv_heads })
 }
 
-/// The same from settings by layer: all full layers have the same ones, sliding layers none.
+/// The heads of full layers from settings by layer: all full layers have the same ones, sliding layers none.
 fn of_layers(
     s: &Settings<'_>,
     slides: &[bool],

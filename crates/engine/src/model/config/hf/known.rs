@@ -1,5 +1,5 @@
-//! The known keys of `config.json`. A setting that changes what the model computes is read elsewhere, or accepted only
-//! with a neutral value; unknown keys are refused by name.
+//! The known keys of `config.json`. A setting that changes the computation is read elsewhere, or accepted
+//! only with a neutral value; unknown keys are rejected by name.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,11 +25,12 @@ static KEYS: LazyLock<Keys> = LazyLock::new(|| {
 struct Keys {
     /// Settings of training, of storage, of other libraries and of other parts of a multimodal model.
     harmless: BTreeSet<String>,
-    /// The same as patterns with one `*`.
+    /// Patterns of such settings, with one `*` each.
     harmless_like: Vec<String>,
-    /// The same in the files of Hunyuan's dense models: settings of the other models of one class for all, and ids.
+    /// Harmless settings in the files of Hunyuan's dense models: settings of the other models of one class
+    /// for all, and ids.
     hunyuan_harmless: BTreeSet<String>,
-    /// As `only`, in those files.
+    /// Settings with their neutral values in those files.
     hunyuan_only: BTreeMap<String, Vec<Value>>,
     /// Settings that change the computation, with their neutral values; `null` is always neutral.
     only: BTreeMap<String, Vec<Value>>,
@@ -50,7 +51,7 @@ const READ: [&str; 11] = [
     "original_max_position_embeddings",
 ];
 
-/// Settings that are read of all hybrids more.
+/// Further settings that are read of all hybrids.
 const OF_HYBRIDS: [&str; 7] = [
     "full_attention_interval",
     "attn_output_gate",
@@ -61,12 +62,12 @@ const OF_HYBRIDS: [&str; 7] = [
     "mlp_only_layers",
 ];
 
-/// Settings that are read of one class more.
+/// Further settings that are read of one class.
 fn read_of(arch: Arch) -> &'static [&'static str] {
     match arch {
         Arch::Llama => &["use_sliding_window", "max_window_layers"],
         Arch::Gemma3 => &["rope_local_base_freq", "sliding_window_pattern", "_sliding_window_pattern"],
-        // All layers slide where one does.
+        // All layers slide if any does.
         Arch::Qwen3Moe => &["max_window_layers", "num_local_experts"],
         Arch::Glm4Moe => &["num_local_experts"],
         Arch::Qwen35Moe | Arch::Qwen3Next => &["num_local_experts", "intermediate_size"],
@@ -77,7 +78,7 @@ fn read_of(arch: Arch) -> &'static [&'static str] {
     }
 }
 
-/// Fields of a class that this engine does not implement.
+/// Fields of a class that are not supported.
 const UNREAD: [&str; 3] =
     ["attn_logit_softcapping", "final_logit_softcapping", "use_bidirectional_attention"];
 

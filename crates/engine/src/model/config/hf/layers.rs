@@ -1,4 +1,4 @@
-//! Which layers have sliding-window attention, and the window's size.
+//! The layers with sliding-window attention, and the window's size.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::model::Error;
 
-/// The window and, for each layer, whether it is in force.
+/// The window and, for each layer, true if it is in force.
 pub fn windows(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<(Option<usize>, Vec<bool>), Error> {
     if arch.is_hybrid() {
         // Layers differ in their token mixers; none has a window.
@@ -21,7 +21,7 @@ pub fn windows(s: &Settings<'_>, arch: Arch, n_layers: usize) -> Result<(Option<
         (Arch::Gemma4, stated) => {
             let mut slides =
                 stated.unwrap_or_else(|| (1..=n_layers).map(|layer| !layer.is_multiple_of(6)).collect());
-            // The class makes the last layer a full one, whatever the file says.
+            // The class makes the last layer a full one, whatever the file has.
             slides.iter_mut().last().into_iter().for_each(|last| *last = false);
             slides
         }
@@ -93,7 +93,7 @@ fn pattern(s: &Settings<'_>) -> Result<usize, Error> {
     Ok(pattern)
 }
 
-/// `layer_types`: for each layer, whether it is a sliding one.
+/// `layer_types`: for each layer, true if it is a sliding one.
 fn layer_types(s: &Settings<'_>, n_layers: usize) -> Result<Option<Vec<bool>>, Error> {
     let Some(value) = s.value("layer_types") else { return Ok(None) };
     let bad = |reason: String| s.bad("layer_types", reason);

@@ -1,5 +1,6 @@
-//! `quantization_config`: which library quantised the weights, and how. Group sizes and the modules that stay floats
-//! follow from the tensors. Activations stay as they are, whatever the file says of them.
+//! `quantization_config`: the library that quantised the weights, and its settings. Group sizes and the
+//! modules that stay floats follow from the tensors. Settings for activations are ignored: activations are
+//! not quantised by them.
 
 use regex::Regex;
 use serde_json::{Map, Value, json};
@@ -7,11 +8,11 @@ use serde_json::{Map, Value, json};
 use super::settings::{is_same, shown};
 use crate::model::Error;
 
-/// How the weights were quantised.
+/// The quantisation of the weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Quantization {
-    /// Integers of 4 or 8 bits; `stored` is how far zero points in the file stand below those that are meant. Modules whose
-    /// names begin with a match of `skips` (regular expressions) are floats.
+    /// Integers of 4 or 8 bits; `stored` is the difference between the zero points that are meant and those
+    /// in the file. Modules whose names begin with a match of `skips` (regular expressions) are floats.
     Gptq { bits: u32, stored: u32, is_symmetric: bool, skips: Vec<String> },
     /// Integers of 4 bits with zero points.
     Awq,
@@ -23,7 +24,7 @@ pub enum Quantization {
     Mxfp4,
 }
 
-/// An object of settings; each is read, has one of the values that are supported, or says nothing of the weights.
+/// An object of settings; each is read, has one of the supported values, or does not concern the weights.
 struct Object<'a> {
     path: &'a str,
     key: String,
@@ -96,7 +97,8 @@ const COMPRESSED_WEIGHTS: [&str; 8] = [
     "zp_dtype",
 ];
 
-/// Reads the settings of the file: those beside `text_config`, where `transformers` looks for them, and those in it.
+/// Reads the settings of the file: those beside `text_config`, where `transformers` looks for them, and those
+/// inside.
 ///
 /// # Errors
 /// A library, or a setting of one, that is not supported; settings in both places that contradict each other.

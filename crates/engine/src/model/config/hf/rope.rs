@@ -1,5 +1,5 @@
-//! Rotary embeddings from the top level, `rope_scaling` and `rope_parameters`, flat or by layer type. Contradictions
-//! between them are refused.
+//! Rotary embeddings from the top level, `rope_scaling` and `rope_parameters`, flat or by layer type.
+//! Contradictions between them are rejected.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -31,14 +31,14 @@ const TYPES: [(&str, &[&str]); 6] = [
     ("proportional", &["factor"]),
 ];
 
-/// Keys beside those of YaRN that Hunyuan's files give to a rope of constant alpha; it reads none of them.
+/// Keys beside those of YaRN in Hunyuan's files for a rope of constant alpha, which reads none of them.
 const BESIDE_ALPHA: [&str; 4] = ["beta_fast", "beta_slow", "mscale", "mscale_all_dim"];
 
-/// Keys of Ministral's YaRN alone: how queries grow, and a copy of the top level's.
+/// A key of Ministral's YaRN alone: the growth of queries.
 const GROWTH: &str = "llama_4_scaling_beta";
 const OF_MINISTRAL: [&str; 2] = [GROWTH, "max_position_embeddings"];
 
-/// Which values of a head are rotated by which of an image's coordinates; a text has the same position in all.
+/// The assignment of a head's rotated values to an image's coordinates; a text has the same position in all.
 const OF_IMAGES: [&str; 2] = ["mrope_section", "mrope_interleaved"];
 
 /// The rope of `Ministral3Config` where the file has none.
@@ -62,12 +62,12 @@ static OF_GPT_OSS_CLASS: LazyLock<Map<String, Value>> = LazyLock::new(|| {
     rope.as_object().cloned().unwrap_or_default()
 });
 
-/// Whether full and sliding layers have ropes of their own.
+/// Returns true if full and sliding layers have ropes of their own.
 fn has_two(arch: Arch) -> bool {
     matches!(arch, Arch::Gemma3 | Arch::Gemma4)
 }
 
-/// How queries grow with their position.
+/// The growth of queries with their position.
 pub fn query_growth(s: &Settings<'_>, arch: Arch) -> Result<Option<QueryGrowth>, Error> {
     if arch != Arch::Ministral3 {
         return Ok(None);
@@ -206,8 +206,8 @@ impl<'a> Stated<'a> {
         Ok(())
     }
 
-    /// Checks a flat `rope_parameters` of a class that reads it by layer type only: its values must equal those in
-    /// force.
+    /// Checks a flat `rope_parameters` of a class that reads it by layer type only: its values must equal
+    /// those in force.
     fn covers_what_is_flat(&self, rope: &Rope) -> Result<(), Error> {
         let nothing = Map::new();
         let object = self.settings.object("rope_parameters")?.unwrap_or(&nothing);

@@ -66,7 +66,7 @@ impl<'a> Settings<'a> {
         self.typed(key, Value::as_object, "is {}, not an object")
     }
 
-    /// `{}` in `otherwise` stands for the value.
+    /// The error is `otherwise`, in which `{}` stands for the value.
     fn typed<T>(
         &self,
         key: &str,
@@ -84,7 +84,7 @@ pub fn positive(value: &Value) -> Option<f64> {
     value.as_f64().filter(|x| x.is_finite() && *x > 0.0)
 }
 
-/// A value as a message shows it.
+/// A value, for messages.
 pub fn shown(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(MAX_SHOWN) {
@@ -93,7 +93,7 @@ pub fn shown(value: &Value) -> String {
     }
 }
 
-/// Whether two values are equal; numbers are compared as floats.
+/// Returns true if two values are equal; numbers are compared as floats.
 pub fn is_same(a: &Value, b: &Value) -> bool {
     match (a.as_f64(), b.as_f64()) {
         (Some(a), Some(b)) => a.total_cmp(&b).is_eq(),

@@ -1,5 +1,5 @@
-//! Configurations read from `config.json`. That the decoder computes what `transformers` computes is tested with
-//! goldens.
+//! Configurations read from `config.json`. Golden tests check that the decoder computes the same as
+//! `transformers`.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn ok(json: &Value) -> Config {
     from_json("config.json", json).unwrap_or_else(|error| panic!("{error}: {json}"))
 }
 
-/// Reads a file that is refused, and checks that the message has each of these words.
+/// Checks that a file is rejected, with each of these words in the message.
 #[track_caller]
 fn refused(json: &Value, words: &[&str]) {
     let error = from_json("config.json", json).map(drop).expect_err("refused").to_string();
@@ -93,7 +93,7 @@ fn every_field_of_a_class_is_known() {
     ] {
         let mut all = Class::of(model_type).unwrap().defaults.clone();
         all.insert("model_type".into(), model_type.into());
-        // Defaults of ids are the tokenizer's business.
+        // Defaults of ids belong to the tokenizer.
         all.remove("eos_token_id");
         // GLM's default of 42 is no size of any model.
         let head = json!({"head_dim": if model_type == "glm4_moe" { Some(128) } else { None }});
@@ -359,7 +359,7 @@ fn quantised_formats_are_refused_by_name() {
     assert_eq!(ok(&with(&llama(), json!({"quantization_config": null}))), ok(&llama()));
 }
 
-/// Keys of published files that say nothing of the computation.
+/// Keys of published files that do not affect the computation.
 #[test]
 fn harmless_keys_change_nothing() {
     let harmless = json!({
@@ -468,7 +468,7 @@ fn attention_of_small_families_is_read() {
     );
 }
 
-/// Sizes and settings of Qwen3.8 27B; what remains are the values of its class.
+/// Sizes and settings of Qwen3.8 27B; all others are the defaults of its class.
 #[test]
 fn a_hybrid_is_read_with_the_settings_of_published_files() {
     let text = json!({"model_type": "qwen3_5_text", "hidden_size": 5120, "intermediate_size": 17_408,

@@ -5,7 +5,7 @@ use std::{arch::asm, marker::PhantomData};
 /// Lines of one tile of integers: one for each row.
 pub(super) const INTEGERS: usize = 16;
 
-/// How the 32 values of a block are multiplied.
+/// The division of a block's 32 values among products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// All in one product.
@@ -67,12 +67,12 @@ impl Configured {
         Self { shape, of_this_thread: PhantomData }
     }
 
-    /// One block of sixteen rows at `x`, 32 bytes each, with `N` panels, whose codes follow each other; `out` gets
-    /// the integers of each panel's parts in turn.
+    /// One block of sixteen rows at `x`, 32 bytes each, with `N` panels, whose codes follow each other; `out`
+    /// gets the integers of each panel's parts in turn.
     ///
     /// # Safety
-    /// The tiles have this shape; 512 bytes can be read at `x`, 512 for each panel at `codes`, and 1,024 for each part of
-    /// each panel be written at `out`.
+    /// The tiles have this shape; 512 bytes can be read at `x`, 512 for each panel at `codes`, and 1,024 for
+    /// each part of each panel be written at `out`.
     #[inline]
     pub(super) unsafe fn multiply<const N: usize>(
         &self,
@@ -82,9 +82,9 @@ impl Configured {
         out: *mut u8,
     ) {
         debug_assert_eq!(self.shape, shape, "the tiles' shape");
-        // SAFETY: the tiles are configured for `shape`. They read 512 bytes at `x` and 512 for each panel at `codes`,
-        // and write 1,024 for each part of each panel at `out`, which this function requires to be valid during the
-        // call; tile loads and stores need no alignment.
+        // SAFETY: the tiles are configured for `shape`. They read 512 bytes at `x` and 512 for each panel at
+        // `codes`, and write 1,024 for each part of each panel at `out`, which this function requires to be
+        // valid during the call; tile loads and stores need no alignment.
         unsafe {
             match (shape, N) {
                 (Shape::Whole, 1) => asm!(
@@ -137,7 +137,7 @@ impl Configured {
         }
     }
 
-    /// Products of a block on four tiles in turn, which nothing is loaded for. Returns those of a round.
+    /// Products of a block on four tiles in turn, without any loads. Returns those of a round.
     pub(super) fn run(&self, rounds: usize) -> usize {
         debug_assert_eq!(self.shape, Shape::Whole, "the tiles' shape");
         for _ in 0..rounds {

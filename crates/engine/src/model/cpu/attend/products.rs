@@ -21,8 +21,8 @@ macro_rules! for_queries {
     };
 }
 
-/// Up to so many queries take keys and values as they are stored; where more do, and no instruction multiplies what is
-/// stored, it is widened once for all of them.
+/// Up to so many queries take keys and values in their stored type; with more, where no instruction
+/// multiplies that type, it is widened once for all of them.
 const FEW: usize = 4;
 
 #[inline(always)]
@@ -88,11 +88,11 @@ pub(super) fn score<L: Lanes, S: Stored>(
     }
 }
 
-/// Dot products of `N` queries with the sixteen keys of each of `B` blocks, along the head in order; or of the
-/// weights of `N` queries with sixteen dimensions of values, key after key.
+/// Dot products of `N` queries with the sixteen keys of each of `B` blocks, along the head in order; or of
+/// the weights of `N` queries with sixteen dimensions of values, key after key.
 ///
-/// Shape: `keys` `[B][dim][16]` and `queries` `[N, dim]` in units, `scores` `[N]` times `[B][16]`; a query's begin so
-/// many places after those of the query before it as is said beside them.
+/// Shape: `keys` `[B][dim][16]` and `queries` `[N, dim]` in units, `scores` `[N]` times `[B][16]`; the
+/// strides between queries are given beside them.
 #[inline(always)]
 fn dots<L: Lanes, S: Stored, const B: usize, const N: usize>(
     keys: [&[[S::Cell; WIDTH]]; B],
@@ -107,7 +107,8 @@ fn dots<L: Lanes, S: Stored, const B: usize, const N: usize>(
     for d in 0..dim {
         let keys = keys.map(|keys| S::load::<L>(&keys[d]));
         for i in 0..N {
-            // SAFETY: `dim` units, as they were sliced. Checking it for each query would cost a third of the time.
+            // SAFETY: `dim` units, as they were sliced. Checking it for each query would cost a third of the
+            // time.
             let query = S::splat::<L>(unsafe { *queries[i].get_unchecked(d) });
             for b in 0..B {
                 sums[i][b] = S::add(sums[i][b], query, keys[b]);
@@ -121,8 +122,8 @@ fn dots<L: Lanes, S: Stored, const B: usize, const N: usize>(
     }
 }
 
-/// Sums of values of keys `from..to` of a split under the weights of queries; keys that share a unit with them have
-/// the weight 0.
+/// Sums of values of keys `from..to` of a split under the weights of queries; keys that share a unit with
+/// them have the weight 0.
 ///
 /// Shape: `weights` `[n, SPLIT]` in units, `part` `[n, head_dim]`.
 #[inline(always)]
@@ -140,7 +141,7 @@ pub(super) fn weigh<L: Lanes, S: Stored>(
     let weights = S::view::<L>(weights);
     for (weights, part) in weights.chunks(4 * width).zip(part.chunks_mut(4 * dim)) {
         let n = weights.len() / width;
-        // Sums enough to hide the latency of each, and no more than there are registers.
+        // Enough sums to hide the latency of each, and no more than there are registers.
         let vectors = if L::MANY || n == 1 { dim / WIDTH % 4 } else { dim / WIDTH % 2 + 2 };
         match (n, vectors) {
             (4, 0) => sums::<L, S, 4, 4>(split, keys, weights, part),
@@ -159,8 +160,8 @@ pub(super) fn weigh<L: Lanes, S: Stored>(
     }
 }
 
-/// The same, sixteen dimensions at a time: their values of all keys are widened once and stay in the first-level cache
-/// for all queries.
+/// Sums as in `weigh`, sixteen dimensions at a time: their values of all keys are widened once and stay in
+/// the first-level cache for all queries.
 #[inline(always)]
 fn weigh_widened<L: Lanes, S: Stored>(
     split: Split<'_, S>,
@@ -190,7 +191,8 @@ fn weigh_widened<L: Lanes, S: Stored>(
     }
 }
 
-/// The same for `N` queries, unit by unit of keys in order, `M` vectors of the head at a time in registers.
+/// Sums as in `weigh` for `N` queries, unit by unit of keys in order, `M` vectors of the head at a time in
+/// registers.
 #[inline(always)]
 fn sums<L: Lanes, S: Stored, const N: usize, const M: usize>(
     split: Split<'_, S>,

@@ -1,5 +1,5 @@
-//! The codes of a block of 32 in registers of eight outputs, each with four codes of them (see `layout` for the lines).
-//! It knows no scale.
+//! The codes of a block of 32 in registers of eight outputs, each with four codes of them (see `layout` for
+//! the lines). It handles no scales.
 
 use std::arch::x86_64::{
     __m256i, _mm_loadu_si128, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_loadu_si256,
@@ -19,8 +19,8 @@ pub(super) trait Codes: Copy {
     const LINES: usize = 8;
     /// Rows whose sums stay in registers together.
     const ROWS: usize = 4;
-    /// Products of two pairs of codes and activations, each up to twice the largest code by 127, that 16 bits hold
-    /// together.
+    /// Number of products of two pairs of codes and activations, each up to twice the largest code by 127,
+    /// whose sum fits 16 bits.
     const IN_16_BITS: usize;
 
     /// Eight outputs (the first or the second half) of a line.
@@ -45,7 +45,7 @@ pub(super) struct Six;
 /// Nibbles that become bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Uneven<const TABLE: usize>;
-/// The same, as nibbles of these bytes: in lines as those of [`Split`].
+/// Nibbles that become these bytes, read as two nibbles each: in lines as those of [`Split`].
 #[derive(Clone, Copy)]
 pub(super) struct UnevenSplit<const TABLE: usize>;
 
@@ -111,8 +111,8 @@ impl Codes for Five {
 
     #[inline(always)]
     unsafe fn line(at: *const u8, line: usize, half: usize) -> __m256i {
-        // SAFETY: a block has five lines of 64 bytes, `Self::BYTES` in all: four of nibbles, which `Four` reads, and
-        // line 4.
+        // SAFETY: a block has five lines of 64 bytes, `Self::BYTES` in all: four of nibbles, which `Four`
+        // reads, and line 4.
         unsafe {
             let bits = load(at, 4, half);
             let bits = match line {
@@ -138,8 +138,8 @@ impl Codes for Six {
 
     #[inline(always)]
     unsafe fn line(at: *const u8, line: usize, half: usize) -> __m256i {
-        // SAFETY: a block has six lines of 64 bytes, `Self::BYTES` in all: four of nibbles, which `Four` reads, and
-        // lines 4 and 5 (`line < 8`).
+        // SAFETY: a block has six lines of 64 bytes, `Self::BYTES` in all: four of nibbles, which `Four`
+        // reads, and lines 4 and 5 (`line < 8`).
         unsafe {
             let bits = load(at, 4 + line / 4, half);
             let bits = match line % 4 {
@@ -200,7 +200,8 @@ impl<const TABLE: usize> Codes for UnevenSplit<TABLE> {
 
     #[inline(always)]
     unsafe fn line(at: *const u8, line: usize, half: usize) -> __m256i {
-        // SAFETY: a block has four lines of 64 bytes, `Self::BYTES` in all, which `Four` reads; `line % 8 < 8`.
+        // SAFETY: a block has four lines of 64 bytes, `Self::BYTES` in all, which `Four` reads;
+        // `line % 8 < 8`.
         unsafe { looked_up(&HALVES[TABLE][line / 8], Four::line(at, line % 8, half)) }
     }
 }

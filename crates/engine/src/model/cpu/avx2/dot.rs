@@ -15,7 +15,7 @@ const N_GROUPS: usize = BLOCK / 4;
 /// Integers of 16 outputs for each of some rows.
 pub(super) type Integers<const R: usize> = [[__m256i; 2]; R];
 
-/// Where the lines of a block come from.
+/// The source of a block's lines.
 pub(super) trait Lines: Copy {
     /// # Safety
     /// The machine has AVX2; the block has such a line.
@@ -33,8 +33,8 @@ pub(super) struct Unpacked(pub *const u8);
 impl<C: Codes> Lines for Packed<C> {
     #[inline(always)]
     unsafe fn line(self, line: usize, half: usize) -> __m256i {
-        // SAFETY: `self.0` points to a block of `C::BYTES` bytes inside the panel, which outlives the product, and
-        // `line < C::LINES`.
+        // SAFETY: `self.0` points to a block of `C::BYTES` bytes inside the panel, which outlives the
+        // product, and `line < C::LINES`.
         unsafe { C::line(self.0, line, half) }
     }
 }
@@ -42,18 +42,19 @@ impl<C: Codes> Lines for Packed<C> {
 impl Lines for Unpacked {
     #[inline(always)]
     unsafe fn line(self, line: usize, half: usize) -> __m256i {
-        // SAFETY: `self.0` points to at least `line + 1` lines of 64 bytes, of a panel or of `UnpackedLines`, which
-        // outlive the product; the load needs no alignment.
+        // SAFETY: `self.0` points to at least `line + 1` lines of 64 bytes, of a panel or of `UnpackedLines`,
+        // which outlive the product; the load needs no alignment.
         unsafe { _mm256_loadu_si256(self.0.add(LINE * line + LINE / 2 * half).cast()) }
     }
 }
 
-/// How 8-bit products become 32-bit sums.
+/// The way from 8-bit products to 32-bit sums.
 pub(super) trait Arithmetic {
     /// For each row its start, plus the product of groups `first..first + N` with it, exactly.
     ///
     /// # Safety
-    /// The machine has the instructions; the block's codes are `C`, and there are eight activations of four in each row.
+    /// The machine has the instructions; the block's codes are `C`, and there are eight activations of four
+    /// in each row.
     unsafe fn dot<C: Codes, L: Lines, const R: usize, const N: usize>(
         lines: L,
         x: [*const i32; R],
@@ -62,7 +63,8 @@ pub(super) trait Arithmetic {
     ) -> Integers<R>;
 }
 
-/// `vpmaddubsw` adds pairs of products in 16 bits, and would saturate beyond them: as many as fit are added there.
+/// `vpmaddubsw` adds pairs of products in 16 bits, and would saturate beyond them: as many are added in 16
+/// bits as fit.
 pub(super) struct Pairs;
 
 /// `vpdpbusd` of AVX-VNNI.
@@ -76,8 +78,8 @@ unsafe fn four(x: *const i32, j: usize) -> __m256i {
     unsafe { _mm256_set1_epi32(x.add(j).read_unaligned()) }
 }
 
-/// The same sum, of which the compiler does not know whence it comes: it would add products as a tree, whose parts do
-/// not fit the registers.
+/// The sum unchanged, with its origin hidden from the compiler, which would otherwise add products as a tree,
+/// whose parts do not fit the registers.
 ///
 /// # Safety
 /// The machine has AVX2.
@@ -97,8 +99,8 @@ impl Arithmetic for Pairs {
         first: usize,
         start: [i32; R],
     ) -> Integers<R> {
-        // SAFETY: `lines` has `C::LINES` lines and each row eight groups; `first + N <= 8`, so that all that is read
-        // is inside them.
+        // SAFETY: `lines` has `C::LINES` lines and each row eight groups; `first + N <= 8`, so that all reads
+        // are inside them.
         unsafe {
             let mut sums = [[_mm256_setzero_si256(); 2]; R];
             let mut j = first;
@@ -153,7 +155,8 @@ unsafe fn pairs<C: Codes, L: Lines, const R: usize, const PLANES: usize>(
     j: usize,
     n: usize,
 ) -> [Integers<R>; PLANES] {
-    // SAFETY: `j + n <= 8`, so that lines `8 plane + j + i` are among the `C::LINES` and groups `j + i` in each row.
+    // SAFETY: `j + n <= 8`, so that lines `8 plane + j + i` are among the `C::LINES` and groups `j + i` in
+    // each row.
     unsafe {
         let mut sums = [[[_mm256_setzero_si256(); 2]; R]; PLANES];
         for i in 0..n {
@@ -165,7 +168,8 @@ unsafe fn pairs<C: Codes, L: Lines, const R: usize, const PLANES: usize>(
                         let sum = &mut sums[plane][r][half];
                         *sum = match i {
                             0 => product,
-                            // Few products fit 16 bits: parts of one sum would stand beside parts of the next.
+                            // Few products fit 16 bits: without an order, parts of one sum would be in
+                            // registers together with parts of the next.
                             _ if C::IN_16_BITS < N_GROUPS => in_turn(_mm256_add_epi16(*sum, product)),
                             _ => _mm256_add_epi16(*sum, product),
                         };
@@ -185,7 +189,7 @@ impl Arithmetic for Fours {
         first: usize,
         start: [i32; R],
     ) -> Integers<R> {
-        // SAFETY: `lines` has eight lines and each row eight groups; `first + N <= 8`, so that all that is read is
+        // SAFETY: `lines` has eight lines and each row eight groups; `first + N <= 8`, so that all reads are
         // inside them.
         unsafe {
             let mut sums = [[_mm256_setzero_si256(); 2]; R];

@@ -11,11 +11,10 @@ use crate::model::cpu::input::Int8Tile;
 use crate::model::cpu::layout::{BLOCK, Panel};
 use crate::model::cpu::portable::Lanes;
 
-/// How far ahead of its use a line of weights is asked for, in bytes.
+/// Distance from a prefetched line of weights to the one in use. Unit: bytes.
 const AHEAD: usize = 2048;
 
-/// Some panels by one tile of any height; `sums` (the rows of the first panel, then of the next) go on from what they
-/// hold.
+/// Some panels by one tile of any height, added to `sums` (the rows of the first panel, then of the next).
 ///
 /// # Safety
 /// The machine has the instruction set of `A`; the panels' format has codes `C` and scales `S`.
@@ -31,7 +30,8 @@ pub(super) unsafe fn product<A: Arithmetic, C: Codes, S: Scales>(
     assert!(panels.iter().all(|panel| panel.values.len() == C::BYTES * blocks), "the same k");
     for (panel, sums) in panels.iter().zip(sums.chunks_exact_mut(height)) {
         // SAFETY: the machine has the instructions; the asserted lengths give each panel `blocks` blocks of
-        // `C::BYTES` bytes and `sums` `height` rows. The tile's height is 1, 2 or a multiple of 4 (`Int8Tile`).
+        // `C::BYTES` bytes and `sums` `height` rows. The tile's height is 1, 2 or a multiple of 4
+        // (`Int8Tile`).
         unsafe {
             match height {
                 1 => few_rows::<A, C, S, 1>(panel, tile, sums),
@@ -43,7 +43,7 @@ pub(super) unsafe fn product<A: Arithmetic, C: Codes, S: Scales>(
     }
 }
 
-/// Prefetches what the panel's blocks will read: of this panel, or of the next one.
+/// Prefetches the lines that the panel's later blocks will read: of this panel, or of the next one.
 #[inline(always)]
 fn expect_reads<C: Codes>(panel: &Panel, b: usize) {
     let at = |bytes: &[u8], at: usize| {
@@ -70,7 +70,8 @@ unsafe fn load(row: *const Lanes) -> Floats {
 #[inline(always)]
 unsafe fn store(row: *mut Lanes, sums: Floats) {
     let row: *mut f32 = row.cast();
-    // SAFETY: `row` points to 16 floats of `sums`, which are borrowed exclusively; the store needs no alignment.
+    // SAFETY: `row` points to 16 floats of `sums`, which are borrowed exclusively; the store needs no
+    // alignment.
     unsafe {
         _mm256_storeu_ps(row, sums[0]);
         _mm256_storeu_ps(row.add(8), sums[1]);
@@ -88,8 +89,8 @@ unsafe fn few_rows<A: Arithmetic, C: Codes, S: Scales, const R: usize>(
     sums: &mut [Lanes],
 ) {
     let sums = sums.as_mut_ptr();
-    // SAFETY: `sums` and the tile have `R` rows, and `b` is below the number of blocks of the panel and of each row,
-    // so that every pointer is inside its slice; these are borrowed for the whole call.
+    // SAFETY: `sums` and the tile have `R` rows, and `b` is below the number of blocks of the panel and of
+    // each row, so that every pointer is inside its slice; these are borrowed for the whole call.
     unsafe {
         let mut local = [load(sums); R];
         for r in 1..R {
@@ -114,7 +115,8 @@ struct UnpackedLines([u8; 16 * LINE]);
 /// Sums and unpacked codes in memory (the first-level cache), `R` rows at a time.
 ///
 /// # Safety
-/// As `product`; the tile's height is a multiple of `R`, and the panel has as many blocks as each of its rows.
+/// As `product`; the tile's height is a multiple of `R`, and the panel has as many blocks as each of its
+/// rows.
 #[inline(always)]
 unsafe fn many_rows<A: Arithmetic, C: Codes, S: Scales, const R: usize>(
     panel: &Panel,
@@ -123,9 +125,9 @@ unsafe fn many_rows<A: Arithmetic, C: Codes, S: Scales, const R: usize>(
 ) {
     let (height, sums) = (tile.height, sums.as_mut_ptr());
     let mut unpacked = UnpackedLines([0; 16 * LINE]);
-    // SAFETY: rows `first..first + R` are below the height; `b` is below the number of blocks of the panel and of
-    // each row; `unpacked` has 16 lines, at least `C::LINES`, and is aligned to 64 for the stores. All slices are
-    // borrowed for the whole call.
+    // SAFETY: rows `first..first + R` are below the height; `b` is below the number of blocks of the panel
+    // and of each row; `unpacked` has 16 lines, at least `C::LINES`, and is aligned to 64 for the stores. All
+    // slices are borrowed for the whole call.
     unsafe {
         for b in 0..tile.values.len() / height {
             if tile.is_first {

@@ -1,5 +1,5 @@
-//! From codes and activations of one block to the sums of some rows: the integer products, then their scales, in the
-//! order that `portable::int8` defines.
+//! From codes and activations of one block to the sums of some rows: the integer products, then their scales,
+//! in the order that `portable::int8` defines.
 
 use std::arch::x86_64::{
     __m128i, __m256, _mm_loadl_epi64, _mm_loadu_si128, _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps,
@@ -16,7 +16,7 @@ pub(super) type Floats = [__m256; 2];
 
 /// One kind of scales.
 pub(super) trait Scales {
-    /// What serves all rows of one block.
+    /// The scales of one block, for all rows.
     type Block: Copy;
 
     /// # Safety
@@ -26,7 +26,8 @@ pub(super) trait Scales {
     /// `sums` and the products of some rows with a block.
     ///
     /// # Safety
-    /// The machine has the instruction set of `A`; the lines are those of codes `C`; `x` are blocks of a tile.
+    /// The machine has the instruction set of `A`; the lines are those of codes `C`; `x` are blocks of a
+    /// tile.
     unsafe fn add<A: Arithmetic, C: Codes, L: Lines, const R: usize>(
         lines: L,
         block: Self::Block,
@@ -55,8 +56,8 @@ impl<const R: usize> Rows<R> {
             sums: [std::ptr::null(); R],
         };
         for r in 0..R {
-            // SAFETY: the three slices have the same length, and `at + R` is at most that; they are borrowed by the
-            // tile.
+            // SAFETY: the three slices have the same length, and `at + R` is at most that; they are borrowed
+            // by the tile.
             unsafe {
                 rows.values[r] = tile.values.as_ptr().add(at + r).cast();
                 rows.scales[r] = tile.scales.as_ptr().add(at + r);
@@ -95,8 +96,8 @@ unsafe fn bytes<const SIGNED: bool>(at: *const u8, half: usize) -> __m256 {
 /// The machine has the AVX2 instruction set; the rows are of a tile.
 #[inline(always)]
 unsafe fn add_scaled<const R: usize>(integers: Integers<R>, d: Floats, x: Rows<R>, sums: &mut [Floats; R]) {
-    // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for the whole
-    // call.
+    // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for the
+    // whole call.
     unsafe {
         for r in 0..R {
             let scale = _mm256_set1_ps(*x.scales[r]);
@@ -108,7 +109,7 @@ unsafe fn add_scaled<const R: usize>(integers: Integers<R>, d: Floats, x: Rows<R
     }
 }
 
-/// One scale; codes stand `1 << SHIFT` above their value.
+/// One scale; codes are `1 << SHIFT` above their value.
 pub(super) struct Plain<const SHIFT: u32>;
 
 impl<const SHIFT: u32> Scales for Plain<SHIFT> {
@@ -116,7 +117,8 @@ impl<const SHIFT: u32> Scales for Plain<SHIFT> {
 
     #[inline(always)]
     unsafe fn load(at: *const u8, b: usize) -> Floats {
-        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Plain.bytes()` bytes is readable.
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Plain.bytes()` bytes is
+        // readable.
         unsafe { halves(at.add(b * layout::Scales::Plain.bytes())) }
     }
 
@@ -127,8 +129,8 @@ impl<const SHIFT: u32> Scales for Plain<SHIFT> {
         x: Rows<R>,
         sums: &mut [Floats; R],
     ) {
-        // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for the
-        // whole call; `lines` are those of the block.
+        // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for
+        // the whole call; `lines` are those of the block.
         unsafe {
             let mut start = [0; R];
             for r in 0..R {
@@ -148,7 +150,7 @@ pub(super) struct Affine {
 }
 
 /// # Safety
-/// As [`Scales::add`].
+/// The conditions of [`Scales::add`].
 #[inline(always)]
 unsafe fn add_affine<A: Arithmetic, C: Codes, L: Lines, const R: usize>(
     lines: L,
@@ -156,8 +158,8 @@ unsafe fn add_affine<A: Arithmetic, C: Codes, L: Lines, const R: usize>(
     x: Rows<R>,
     sums: &mut [Floats; R],
 ) {
-    // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for the whole
-    // call; `lines` are those of the block.
+    // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for the
+    // whole call; `lines` are those of the block.
     unsafe {
         let integers = A::dot::<C, L, R, 8>(lines, x.values, 0, [0; R]);
         add_scaled(integers, block.d, x, sums);
@@ -205,7 +207,8 @@ impl Scales for Zero {
 
     #[inline(always)]
     unsafe fn load(at: *const u8, b: usize) -> Affine {
-        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Zero.bytes()` bytes is readable.
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Zero.bytes()` bytes is
+        // readable.
         unsafe {
             let at = at.add(b * layout::Scales::Zero.bytes());
             let d = halves(at);
@@ -237,7 +240,8 @@ impl Scales for Super {
 
     #[inline(always)]
     unsafe fn load(at: *const u8, b: usize) -> Affine {
-        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Super.bytes()` bytes is readable.
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Super.bytes()` bytes is
+        // readable.
         unsafe {
             let group = at.add(b / SUPER * layout::Scales::Super.bytes());
             let part = group.add(64 + b % SUPER * 32);
@@ -263,7 +267,7 @@ impl Scales for Super {
     }
 }
 
-/// A scale of 256 values and integer scales of 16; codes stand `1 << SHIFT` above their value.
+/// A scale of 256 values and integer scales of 16; codes are `1 << SHIFT` above their value.
 pub(super) struct Sixteen<const SHIFT: u32>;
 
 #[derive(Clone, Copy)]
@@ -292,8 +296,8 @@ impl<const SHIFT: u32> Scales for Sixteen<SHIFT> {
         }
     }
 
-    /// The halves of a block, by their scales, and their sum are whole numbers of at most 24 bits, so that floats hold
-    /// them exactly.
+    /// The halves of a block, by their scales, and their sum are whole numbers of at most 24 bits, so that
+    /// floats represent them exactly.
     #[inline(always)]
     unsafe fn add<A: Arithmetic, C: Codes, L: Lines, const R: usize>(
         lines: L,
@@ -301,8 +305,8 @@ impl<const SHIFT: u32> Scales for Sixteen<SHIFT> {
         x: Rows<R>,
         sums: &mut [Floats; R],
     ) {
-        // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for the
-        // whole call; `lines` are those of the block.
+        // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for
+        // the whole call; `lines` are those of the block.
         unsafe {
             let mut start = [[0; R]; 2];
             for r in 0..R {

@@ -1,5 +1,5 @@
-//! The codes of a block of 32 for 16 outputs, as eight registers (see `layout` for the lines). It knows no
-//! scale.
+//! The codes of a block of 32 for 16 outputs, as eight registers (see `layout` for the lines). It handles no
+//! scales.
 
 use std::arch::x86_64::{
     __m512i, _mm_loadu_si128, _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_loadu_si512, _mm512_set1_epi8,
@@ -125,8 +125,8 @@ impl<const TABLE: usize> Codes for Uneven<TABLE> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     unsafe fn unpack(at: *const u8) -> [__m512i; 8] {
-        // SAFETY: a block has four lines of 64 bytes, `Self::BYTES` in all, which `Four` reads; the table has 16 bytes,
-        // and its load needs no alignment.
+        // SAFETY: a block has four lines of 64 bytes, `Self::BYTES` in all, which `Four` reads; the table has
+        // 16 bytes, and its load needs no alignment.
         unsafe {
             let bytes = _mm512_broadcast_i32x4(_mm_loadu_si128(layout::UNEVEN_BYTES[TABLE].as_ptr().cast()));
             let mut groups = Four::unpack(at);

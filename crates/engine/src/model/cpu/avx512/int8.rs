@@ -10,8 +10,8 @@ use crate::model::cpu::input::Int8Tile;
 use crate::model::cpu::layout::{BLOCK, Panel};
 use crate::model::cpu::portable::Lanes;
 
-/// One or two panels by one tile of any height; `sums` (the rows of the first panel, then of the second) go on
-/// from what they hold.
+/// One or two panels by one tile of any height, added to `sums` (the rows of the first panel, then of the
+/// second).
 ///
 /// # Safety
 /// The machine has AVX-512 F, BW and VNNI; the panels' format has codes `C` and scales `S`.
@@ -20,8 +20,8 @@ pub(super) unsafe fn product<C: Codes, S: Scales>(panels: &[Panel], tile: &Int8T
     let blocks = tile.values.len() / tile.height;
     assert_eq!(sums.len(), panels.len() * tile.height, "one row of sums for each row of the tile");
     assert!(panels.iter().all(|panel| panel.values.len() == C::BYTES * blocks), "the same k");
-    // SAFETY: the machine has the instructions; the asserted lengths give each panel `blocks` blocks of `C::BYTES`
-    // bytes and `sums` `height` rows a panel.
+    // SAFETY: the machine has the instructions; the asserted lengths give each panel `blocks` blocks of
+    // `C::BYTES` bytes and `sums` `height` rows a panel.
     unsafe {
         match panels {
             [one] => rows::<C, S, 1>([one], tile, sums),
@@ -57,8 +57,8 @@ unsafe fn unpack<C: Codes, S: Scales, const N: usize>(
     panels: [&Panel; N],
     b: usize,
 ) -> [([__m512i; 8], S::Block); N] {
-    // SAFETY: `b` is below the number of blocks of each panel, so that its `C::BYTES` bytes of codes and its scales
-    // are readable.
+    // SAFETY: `b` is below the number of blocks of each panel, so that its `C::BYTES` bytes of codes and its
+    // scales are readable.
     let one = |panel: &Panel| unsafe {
         (C::unpack(panel.values.as_ptr().add(b * C::BYTES)), S::load(panel.scales.as_ptr(), b))
     };
@@ -69,7 +69,7 @@ unsafe fn unpack<C: Codes, S: Scales, const N: usize>(
     blocks
 }
 
-/// Prefetches what the panel's blocks will read.
+/// Prefetches the lines that the panel's later blocks will read.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(in crate::model::cpu) fn expect_reads<C: Codes>(panel: &Panel, b: usize) {

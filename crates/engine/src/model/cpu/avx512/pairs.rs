@@ -66,8 +66,8 @@ unsafe fn store<const N: usize, const R: usize>(
     }
 }
 
-/// `bf16` weights `[k / 2][lane][2]` of one or two panels by activations `[k / 2][height][2]`. Where `is_first`, the
-/// weights are still to come from memory and are asked for ahead.
+/// `bf16` weights `[k / 2][lane][2]` of one or two panels by activations `[k / 2][height][2]`. Where
+/// `is_first`, the weights are not in a cache yet and are prefetched.
 ///
 /// # Safety
 /// The machine has AVX-512 F and BF16.
@@ -81,8 +81,8 @@ pub(in crate::model::cpu) unsafe fn bf16_pairs(
     let height = sums.len() / panels.len();
     let n_pairs = x.len() / height;
     assert!(panels.iter().all(|panel| panel.values.len() >= n_pairs * 64), "the same k");
-    // SAFETY: the machine has the instructions; each panel has the asserted 64 bytes a pair; `in_rows` calls with
-    // `first + R <= height`.
+    // SAFETY: the machine has the instructions; each panel has the asserted 64 bytes a pair; `in_rows` calls
+    // with `first + R <= height`.
     unsafe {
         match panels {
             [one] => in_rows!(pair_rows, 1, height, ([one], x, is_first, sums)),
@@ -106,8 +106,9 @@ unsafe fn pair_rows<const N: usize, const R: usize>(
     let height = sums.len() / N;
     let n_pairs = x.len() / height;
     let x: *const i32 = x.as_ptr().cast();
-    // SAFETY: `first + R <= height`, so that rows of `sums` and `x` are inside their slices, and each panel has 64
-    // bytes a pair. A pair is as wide as an `i32`, read without alignment, and any bits are a vector of `bf16`.
+    // SAFETY: `first + R <= height`, so that rows of `sums` and `x` are inside their slices, and each panel
+    // has 64 bytes a pair. A pair is as wide as an `i32`, read without alignment, and any bits are a vector
+    // of `bf16`.
     unsafe {
         let pairs = |bits: __m512i| std::mem::transmute::<__m512i, __m512bh>(bits);
         let mut local = load::<N, R>(sums, height, first);

@@ -14,7 +14,7 @@ use crate::model::cpu::layout::{self, SUPER};
 
 /// One kind of scales.
 pub(in crate::model::cpu) trait Scales {
-    /// What serves all rows of one block.
+    /// The scales of one block, for all rows.
     type Block: Copy;
 
     /// # Safety
@@ -27,7 +27,7 @@ pub(in crate::model::cpu) trait Scales {
     /// The machine has AVX-512 F, BW and VNNI; `x` is a block of a tile.
     unsafe fn add<const N: usize>(panels: &[(Codes, Self::Block); N], x: Activations, sums: &mut [__m512; N]);
 
-    /// What the codes of one half of the block, less their offset, are multiplied with, and what is added.
+    /// The factor of the codes of one half of the block, less their offset, and the addend.
     ///
     /// # Safety
     /// The machine has AVX-512 F, BW and VNNI.
@@ -63,7 +63,7 @@ impl Activations {
 pub(in crate::model::cpu) type Codes = [__m512i; 8];
 
 /// `start` and the product of groups `first..first + groups` of each panel with one row. An activation is
-/// broadcast once for all panels: this machine loads one 512-bit register a cycle, as many as it multiplies.
+/// broadcast once for all panels: the processor loads one 512-bit register a cycle, as many as it multiplies.
 ///
 /// # Safety
 /// `x` is a block of a tile and `first + groups <= 8`.
@@ -78,8 +78,8 @@ unsafe fn dot<const N: usize, B>(
     // Two chains: each product waits for the one before it.
     let mut sums = [[start, _mm512_setzero_si512()]; N];
     for j in groups {
-        // SAFETY: a block has eight groups of four bytes and `j < 8`; the tile is borrowed for the whole call, and
-        // the read needs no alignment.
+        // SAFETY: a block has eight groups of four bytes and `j < 8`; the tile is borrowed for the whole
+        // call, and the read needs no alignment.
         let four = _mm512_set1_epi32(unsafe { x.values.add(j).read_unaligned() });
         for (sums, (codes, _)) in sums.iter_mut().zip(panels) {
             sums[j % 2] = _mm512_dpbusd_epi32(sums[j % 2], codes[j], four);
@@ -104,7 +104,7 @@ fn scaled(integer: __m512i, d: __m512, scale: __m512, sum: __m512) -> __m512 {
     _mm512_fmadd_ps(_mm512_cvtepi32_ps(integer), _mm512_mul_ps(d, scale), sum)
 }
 
-/// One scale; codes stand `1 << SHIFT` above their value.
+/// One scale; codes are `1 << SHIFT` above their value.
 pub(in crate::model::cpu) struct Plain<const SHIFT: u32>;
 
 impl<const SHIFT: u32> Scales for Plain<SHIFT> {
@@ -113,15 +113,16 @@ impl<const SHIFT: u32> Scales for Plain<SHIFT> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     unsafe fn load(at: *const u8, b: usize) -> __m512 {
-        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Plain.bytes()` bytes is readable.
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Plain.bytes()` bytes is
+        // readable.
         unsafe { halves(at.add(b * layout::Scales::Plain.bytes())) }
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     unsafe fn add<const N: usize>(panels: &[(Codes, __m512); N], x: Activations, sums: &mut [__m512; N]) {
-        // SAFETY: `x` points to one block of a row of the tile (`Activations::new`), which is borrowed for the whole
-        // call.
+        // SAFETY: `x` points to one block of a row of the tile (`Activations::new`), which is borrowed for
+        // the whole call.
         let (integers, scale) = unsafe {
             let start = _mm512_slli_epi32::<SHIFT>(_mm512_set1_epi32((*x.sums).negated));
             (dot(start, panels, x, 0..8), _mm512_set1_ps(*x.scale))
@@ -151,8 +152,8 @@ impl Affine {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     unsafe fn add<const N: usize>(panels: &[(Codes, Self); N], x: Activations, sums: &mut [__m512; N]) {
-        // SAFETY: `x` points to one block of a row of the tile (`Activations::new`), which is borrowed for the whole
-        // call.
+        // SAFETY: `x` points to one block of a row of the tile (`Activations::new`), which is borrowed for
+        // the whole call.
         let (integers, scale, sum) = unsafe {
             let integers = dot(_mm512_setzero_si512(), panels, x, 0..8);
             (integers, _mm512_set1_ps(*x.scale), _mm512_set1_ps((*x.sums).scaled))
@@ -203,7 +204,8 @@ impl Scales for Zero {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     unsafe fn load(at: *const u8, b: usize) -> Affine {
-        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Zero.bytes()` bytes is readable.
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Zero.bytes()` bytes is
+        // readable.
         unsafe {
             let at = at.add(b * layout::Scales::Zero.bytes());
             let d = halves(at);
@@ -234,7 +236,8 @@ impl Scales for Super {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     unsafe fn load(at: *const u8, b: usize) -> Affine {
-        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Super.bytes()` bytes is readable.
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Super.bytes()` bytes is
+        // readable.
         unsafe {
             let group = at.add(b / SUPER * layout::Scales::Super.bytes());
             let part = group.add(64 + b % SUPER * 32);
@@ -261,7 +264,7 @@ impl Scales for Super {
     }
 }
 
-/// A scale of 256 values and integer scales of 16; codes stand `1 << SHIFT` above their value.
+/// A scale of 256 values and integer scales of 16; codes are `1 << SHIFT` above their value.
 pub(in crate::model::cpu) struct Sixteen<const SHIFT: u32>;
 
 #[derive(Clone, Copy)]
@@ -290,8 +293,8 @@ impl<const SHIFT: u32> Scales for Sixteen<SHIFT> {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     unsafe fn add<const N: usize>(panels: &[(Codes, Pair); N], x: Activations, sums: &mut [__m512; N]) {
-        // SAFETY: `x` points to one block of a row of the tile (`Activations::new`), which is borrowed for the whole
-        // call.
+        // SAFETY: `x` points to one block of a row of the tile (`Activations::new`), which is borrowed for
+        // the whole call.
         let (first, last, scale) = unsafe {
             let start = |half: usize| _mm512_slli_epi32::<SHIFT>(_mm512_set1_epi32((*x.sums).halves[half]));
             (dot(start(0), panels, x, 0..4), dot(start(1), panels, x, 4..8), _mm512_set1_ps(*x.scale))

@@ -64,11 +64,12 @@ pub(super) unsafe fn eight_bit_floats(panel: &Panel, k0: usize, out: &mut [Lanes
     const SCALES: usize = layout::Scales::Float.bytes();
     check(panel, k0, out, (CODES, SCALES));
     let (magnitude, sign) = (_mm512_set1_epi32(0x7f), _mm512_set1_epi32(0x80));
-    // As `unpack::of_eight_bits`.
+    // The scale of `unpack::of_eight_bits`.
     let scale = _mm512_castsi512_ps(_mm512_set1_epi32(0x7b80_0000));
     for (i, out) in out.chunks_exact_mut(BLOCK).enumerate() {
         let b = k0 / BLOCK + i;
-        // SAFETY: block `b` is in the panel, by the assertions of `check`: eight lines of codes and one of scales.
+        // SAFETY: block `b` is in the panel, by the assertions of `check`: eight lines of codes and one of
+        // scales.
         unsafe {
             let d = _mm512_loadu_ps(panel.scales.as_ptr().add(b * SCALES).cast());
             for (j, out) in out.chunks_exact_mut(4).enumerate() {
@@ -98,8 +99,8 @@ pub(super) unsafe fn two_bits(panel: &Panel, k0: usize, out: &mut [Lanes]) {
     let (pair, nibble) = (_mm512_set1_epi32(3), _mm512_set1_epi32(15));
     for (i, out) in out.chunks_exact_mut(BLOCK).enumerate() {
         let b = k0 / BLOCK + i;
-        // SAFETY: block `b` is in the panel, by the assertions of `check`: two lines of codes, and its scales in the
-        // group of eight blocks.
+        // SAFETY: block `b` is in the panel, by the assertions of `check`: two lines of codes, and its scales
+        // in the group of eight blocks.
         unsafe {
             let group = panel.scales.as_ptr().add(b / SUPER * SCALES);
             let (d, dmin) = (halves(group), halves(group.add(32)));
@@ -122,7 +123,8 @@ pub(super) unsafe fn two_bits(panel: &Panel, k0: usize, out: &mut [Lanes]) {
     }
 }
 
-/// Checks that the blocks from `k0` on are in the panel, of which each has so many bytes of codes and of scales.
+/// Checks that the blocks from `k0` on are in the panel, of which each has so many bytes of codes and of
+/// scales.
 fn check(panel: &Panel, k0: usize, out: &[Lanes], (codes, scales): (usize, usize)) {
     assert!(k0.is_multiple_of(BLOCK) && out.len().is_multiple_of(BLOCK), "whole blocks");
     let n = panel.k / BLOCK;

@@ -1,7 +1,7 @@
-//! The lanes of NEON: four registers. What an operation means is said in [`super::Lanes`].
+//! The lanes of NEON: four registers. The operations are defined in [`super::Lanes`].
 //!
-//! Not used: `fmax`, which gives NaN where one side is (the other instruction sets give the second side), and the
-//! products of bf16 pairs (`bfdot`, `bfmmla`), which round as no other instruction set does.
+//! Not used: `fmax`, which gives NaN where one side is NaN (the other instruction sets give the second side),
+//! and the products of bf16 pairs (`bfdot`, `bfmmla`), which round as no other instruction set does.
 
 use std::arch::aarch64::{
     float32x4_t, uint32x4_t, vaddq_f32, vaddq_u32, vandq_u32, vbslq_f32, vcgeq_f32, vcgtq_f32, vcvt_f32_f16,
@@ -12,15 +12,15 @@ use std::arch::aarch64::{
 
 use super::{Lanes, WIDTH, bf16, f16, widened};
 
-/// Four 128-bit registers. Every processor of this architecture has NEON, so that its instructions are enabled
-/// everywhere.
+/// Four 128-bit registers. Every processor of this architecture has NEON, so that its instructions are
+/// enabled everywhere.
 #[derive(Clone, Copy)]
 pub struct Neon(pub(in crate::model::cpu) [float32x4_t; 4]);
 
 /// Applies an operation to all four registers.
 macro_rules! each {
     ($operation:ident, $($argument:expr),+) => {
-        // SAFETY: see above the impl.
+        // SAFETY: NEON is everywhere; loads and stores stay inside their arrays.
         unsafe {
             Self([
                 $operation($($argument.0[0]),+),
@@ -32,10 +32,11 @@ macro_rules! each {
     };
 }
 
-/// Gathers the four registers from an expression of their number. No loop: the compiler does not always unroll it.
+/// Gathers the four registers from an expression of their number. No loop: the compiler does not always
+/// unroll it.
 macro_rules! four {
     (|$i:ident| $of:expr) => {
-        // SAFETY: see above the impl.
+        // SAFETY: NEON is everywhere; loads and stores stay inside their arrays.
         unsafe {
             Self([
                 {
@@ -97,11 +98,12 @@ fn rounded(x: float32x4_t) -> float32x4_t {
     upper(vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7fff))))
 }
 
-// SAFETY (every block below): NEON is everywhere; loads and stores take arrays of exactly one vector's length.
+// SAFETY (every block below): NEON is everywhere; loads and stores take arrays of exactly one vector's
+// length.
 impl Lanes for Neon {
     #[inline(always)]
     fn splat(x: f32) -> Self {
-        // SAFETY: see above the impl.
+        // SAFETY: NEON is everywhere; no memory is accessed.
         Self([unsafe { vdupq_n_f32(x) }; 4])
     }
     #[inline(always)]
@@ -111,7 +113,7 @@ impl Lanes for Neon {
     #[inline(always)]
     fn store(self, out: &mut [f32; WIDTH]) {
         let out = out.as_mut_ptr();
-        // SAFETY: see above the impl.
+        // SAFETY: NEON is everywhere; loads and stores stay inside their arrays.
         unsafe {
             vst1q_f32(out, self.0[0]);
             vst1q_f32(out.add(4), self.0[1]);

@@ -1,4 +1,4 @@
-//! The lanes of AVX-512 and of AVX2: one register, and two. What an operation means is said in [`super::Lanes`].
+//! The lanes of AVX-512 and of AVX2: one register, and two. The operations are defined in [`super::Lanes`].
 
 use std::arch::x86_64::{
     __m128i, __m256, __m256bh, __m256i, __m512, __m512bh, __m512i, _CMP_GE_OQ, _mm_loadu_si128,
@@ -21,7 +21,8 @@ use super::{Lanes, WIDTH, bf16, f16, widened};
 #[derive(Clone, Copy)]
 pub struct Avx512(__m512);
 
-/// The same, for processors that multiply floats twice as fast as pairs of bf16.
+/// One 512-bit register, for processors that multiply floats twice as fast as pairs of bf16. Made only inside
+/// functions that enable AVX-512F.
 #[derive(Clone, Copy)]
 pub struct Avx512Floats(__m512);
 
@@ -29,62 +30,62 @@ pub struct Avx512Floats(__m512);
 #[derive(Clone, Copy)]
 pub struct Avx2([__m256; 2]);
 
-/// What one register of 512 bits does, however pairs are multiplied.
+/// The operations of one register of 512 bits that do not depend on how pairs are multiplied.
 macro_rules! of_one_register {
     () => {
         #[inline(always)]
         fn splat(x: f32) -> Self {
-            // SAFETY: see above the impl.
+            // SAFETY: the type exists only where AVX-512F is enabled; no memory is accessed.
             Self(unsafe { _mm512_set1_ps(x) })
         }
         #[inline(always)]
         fn load(x: &[f32; WIDTH]) -> Self {
-            // SAFETY: see above the impl.
+            // SAFETY: the type exists only where AVX-512F is enabled; the array has 16 floats.
             Self(unsafe { _mm512_loadu_ps(x.as_ptr()) })
         }
         #[inline(always)]
         fn store(self, out: &mut [f32; WIDTH]) {
-            // SAFETY: see above the impl.
+            // SAFETY: the type exists only where AVX-512F is enabled; the array has 16 floats.
             unsafe { _mm512_storeu_ps(out.as_mut_ptr(), self.0) }
         }
         #[inline(always)]
         fn load_f16(x: &[f16; WIDTH]) -> Self {
-            // SAFETY: see above the impl.
+            // SAFETY: the type exists only where AVX-512F is enabled; the array has 16 halves.
             unsafe { Self(_mm512_cvtph_ps(_mm256_loadu_si256(x.as_ptr().cast()))) }
         }
         #[inline(always)]
         fn add(self, other: Self) -> Self {
-            // SAFETY: see above the impl.
+            // SAFETY: the type exists only where AVX-512F is enabled; no memory is accessed.
             Self(unsafe { _mm512_add_ps(self.0, other.0) })
         }
         #[inline(always)]
         fn sub(self, other: Self) -> Self {
-            // SAFETY: see above the impl.
+            // SAFETY: the type exists only where AVX-512F is enabled; no memory is accessed.
             Self(unsafe { _mm512_sub_ps(self.0, other.0) })
         }
         #[inline(always)]
         fn mul(self, other: Self) -> Self {
-            // SAFETY: see above the impl.
+            // SAFETY: the type exists only where AVX-512F is enabled; no memory is accessed.
             Self(unsafe { _mm512_mul_ps(self.0, other.0) })
         }
         #[inline(always)]
         fn div(self, other: Self) -> Self {
-            // SAFETY: see above the impl.
+            // SAFETY: the type exists only where AVX-512F is enabled; no memory is accessed.
             Self(unsafe { _mm512_div_ps(self.0, other.0) })
         }
         #[inline(always)]
         fn mul_add(self, by: Self, plus: Self) -> Self {
-            // SAFETY: see above the impl.
+            // SAFETY: the type exists only where AVX-512F is enabled; no memory is accessed.
             Self(unsafe { _mm512_fmadd_ps(self.0, by.0, plus.0) })
         }
         #[inline(always)]
         fn max(self, other: Self) -> Self {
-            // SAFETY: see above the impl.
+            // SAFETY: the type exists only where AVX-512F is enabled; no memory is accessed.
             Self(unsafe { _mm512_max_ps(self.0, other.0) })
         }
         #[inline(always)]
         fn scale_exponent(self, shift: Self) -> Self {
-            // SAFETY: see above the impl.
+            // SAFETY: the type exists only where AVX-512F is enabled; no memory is accessed.
             unsafe {
                 let by = _mm512_slli_epi32::<23>(_mm512_castps_si512(shift.0));
                 Self(_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(self.0), by)))
@@ -92,7 +93,7 @@ macro_rules! of_one_register {
         }
         #[inline(always)]
         fn keep_at_least(self, test: Self, bound: Self) -> Self {
-            // SAFETY: see above the impl.
+            // SAFETY: the type exists only where AVX-512F is enabled; no memory is accessed.
             unsafe {
                 let keep = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(test.0, bound.0);
                 Self(_mm512_maskz_mov_ps(keep, self.0))
@@ -102,7 +103,7 @@ macro_rules! of_one_register {
         const MANY: bool = true;
         #[inline(always)]
         fn load_swapped(x: &[[bf16; 2]; WIDTH]) -> [Self; 2] {
-            // SAFETY: see above the impl; sixteen pairs are 512 bits.
+            // SAFETY: the type exists only where AVX-512F is enabled; sixteen pairs are 512 bits.
             unsafe {
                 let pairs = _mm512_loadu_si512(x.as_ptr().cast());
                 let high = _mm512_set1_epi32(0xffff_0000_u32.cast_signed());
@@ -122,7 +123,7 @@ impl Lanes for Avx512 {
     type Pair = f32;
     #[inline(always)]
     fn load_pairs(x: &[[bf16; 2]; WIDTH]) -> __m512bh {
-        // SAFETY: see above the impl; any bits are a vector of bf16.
+        // SAFETY: the type exists only where its features are enabled; any bits are a vector of bf16.
         unsafe { transmute::<__m512i, __m512bh>(_mm512_loadu_si512(x.as_ptr().cast())) }
     }
     #[inline(always)]
@@ -139,18 +140,18 @@ impl Lanes for Avx512 {
     }
     #[inline(always)]
     fn splat_pair(x: f32) -> __m512bh {
-        // SAFETY: see above the impl; any bits are a vector of bf16.
+        // SAFETY: the type exists only where its features are enabled; any bits are a vector of bf16.
         unsafe { transmute::<__m512i, __m512bh>(_mm512_set1_epi32(x.to_bits().cast_signed())) }
     }
     #[inline(always)]
     fn add_pairs(self, x: __m512bh, y: __m512bh) -> Self {
-        // SAFETY: see above the impl.
+        // SAFETY: the type exists only where its features are enabled; no memory is accessed.
         Self(unsafe { _mm512_dpbf16_ps(self.0, x, y) })
     }
     #[inline(always)]
     fn store_pairs(self, out: &mut [f32]) -> Self {
         let out: &mut [f32; WIDTH / 2] = out.first_chunk_mut().expect("eight pairs");
-        // SAFETY: see above the impl; 256 bits are eight pairs.
+        // SAFETY: the type exists only where its features are enabled; 256 bits are eight pairs.
         unsafe {
             let half = transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(self.0));
             _mm256_storeu_si256(out.as_mut_ptr().cast(), half);
@@ -165,7 +166,8 @@ impl Lanes for Avx512Floats {
     #[inline(always)]
     fn store_pairs(self, out: &mut [[f32; 2]]) -> Self {
         let out: &mut [f32; WIDTH] = out.as_flattened_mut().first_chunk_mut().expect("eight pairs");
-        // SAFETY: see above the first impl.
+        // SAFETY: the type exists only where its features are enabled; loads and stores stay inside their
+        // arrays.
         unsafe {
             let half = transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(self.0));
             let rounded = _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(half)));
@@ -175,11 +177,11 @@ impl Lanes for Avx512Floats {
     }
 }
 
-/// Applies an operation to both registers. No closures: only what is inlined into a function that enables the
+/// Applies an operation to both registers. No closures: only code inlined into a function that enables the
 /// instructions may use them.
 macro_rules! both {
     ($operation:ident, $($argument:expr),+) => {
-        // SAFETY: see above the first impl.
+        // SAFETY: the type exists only where AVX2, FMA and F16C are enabled; no memory is accessed.
         unsafe { Self([$operation($($argument.0[0]),+), $operation($($argument.0[1]),+)]) }
     };
 }
@@ -225,17 +227,17 @@ unsafe fn rounded(x: __m256) -> __m256 {
 impl Lanes for Avx2 {
     #[inline(always)]
     fn splat(x: f32) -> Self {
-        // SAFETY: see above the first impl.
+        // SAFETY: the type exists only where AVX2, FMA and F16C are enabled; no memory is accessed.
         Self([unsafe { _mm256_set1_ps(x) }; 2])
     }
     #[inline(always)]
     fn load(x: &[f32; WIDTH]) -> Self {
-        // SAFETY: see above the first impl.
+        // SAFETY: the type exists only where AVX2, FMA and F16C are enabled; the array has 16 floats.
         unsafe { Self([_mm256_loadu_ps(x.as_ptr()), _mm256_loadu_ps(x.as_ptr().add(8))]) }
     }
     #[inline(always)]
     fn store(self, out: &mut [f32; WIDTH]) {
-        // SAFETY: see above the first impl.
+        // SAFETY: the type exists only where AVX2, FMA and F16C are enabled; the array has 16 floats.
         unsafe {
             _mm256_storeu_ps(out.as_mut_ptr(), self.0[0]);
             _mm256_storeu_ps(out.as_mut_ptr().add(8), self.0[1]);
@@ -244,7 +246,7 @@ impl Lanes for Avx2 {
     #[inline(always)]
     fn load_f16(x: &[f16; WIDTH]) -> Self {
         let at: *const __m128i = x.as_ptr().cast();
-        // SAFETY: see above the first impl.
+        // SAFETY: the type exists only where AVX2, FMA and F16C are enabled; the array has 16 halves.
         unsafe { Self([_mm256_cvtph_ps(_mm_loadu_si128(at)), _mm256_cvtph_ps(_mm_loadu_si128(at.add(1)))]) }
     }
     #[inline(always)]
@@ -284,7 +286,7 @@ impl Lanes for Avx2 {
     #[inline(always)]
     fn load_swapped(x: &[[bf16; 2]; WIDTH]) -> [Self; 2] {
         let at: *const __m256i = x.as_ptr().cast();
-        // SAFETY: see above the first impl; eight pairs are 256 bits.
+        // SAFETY: the type exists only where AVX2, FMA and F16C are enabled; eight pairs are 256 bits.
         unsafe {
             let (low, high) = (_mm256_loadu_si256(at), _mm256_loadu_si256(at.add(1)));
             let mask = _mm256_set1_epi32(0xffff_0000_u32.cast_signed());
@@ -300,7 +302,7 @@ impl Lanes for Avx2 {
     fn store_pairs(self, out: &mut [[f32; 2]]) -> Self {
         let out: &mut [f32; WIDTH] = out.as_flattened_mut().first_chunk_mut().expect("eight pairs");
         let rounded = both!(rounded, self);
-        // SAFETY: see above the first impl.
+        // SAFETY: the type exists only where AVX2, FMA and F16C are enabled; loads stay inside their arrays.
         let swapped = unsafe {
             let [low, high] = rounded.0;
             Self([_mm256_permute_ps::<0b10_11_00_01>(low), _mm256_permute_ps::<0b10_11_00_01>(high)])

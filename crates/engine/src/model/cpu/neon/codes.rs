@@ -1,5 +1,5 @@
-//! The codes of a block of 32 in registers of four outputs, each with four codes of them (see `layout` for the
-//! lines), as signed bytes. It knows no scale.
+//! The codes of a block of 32 in registers of four outputs, each with four codes of them (see `layout` for
+//! the lines), as signed bytes. It handles no scales.
 
 use std::arch::aarch64::{
     int8x16_t, uint8x16_t, vandq_u8, vdupq_n_u8, veorq_u8, vld1q_s8, vld1q_u8, vorrq_u8, vqtbl1q_s8,
@@ -26,7 +26,7 @@ pub(super) trait Codes: Copy {
     unsafe fn group(at: *const u8, j: usize, quarter: usize) -> int8x16_t;
 }
 
-/// Whole bytes, as the values that they mean: less their offset of 128.
+/// Whole bytes, less their offset of 128.
 #[derive(Clone, Copy)]
 pub(super) struct Eight;
 #[derive(Clone, Copy)]
@@ -35,7 +35,7 @@ pub(super) struct Four;
 pub(super) struct Five;
 #[derive(Clone, Copy)]
 pub(super) struct Six;
-/// Nibbles that stand for uneven values, as these values.
+/// Nibbles that stand for uneven values, looked up to these values.
 #[derive(Clone, Copy)]
 pub(super) struct Uneven<const TABLE: usize>;
 
@@ -115,8 +115,8 @@ impl Codes for Six {
 
     #[inline(always)]
     unsafe fn group(at: *const u8, j: usize, quarter: usize) -> int8x16_t {
-        // SAFETY: a block has six lines of 64 bytes, `Self::BYTES` in all: four of nibbles and lines 4 and 5 (`j <
-        // 8`).
+        // SAFETY: a block has six lines of 64 bytes, `Self::BYTES` in all: four of nibbles and lines 4 and 5
+        // (`j < 8`).
         unsafe {
             let bits = load(at, 4 + j / 4, quarter);
             let bits = match j % 4 {

@@ -1,7 +1,7 @@
 //! Products of signed codes and activations, with exact 32-bit sums.
 //!
-//! The instructions that not every processor has are written in assembly: the standard library's names for them are not
-//! stable yet.
+//! The instructions that not every processor has are written in assembly: the standard library's names for
+//! them are not stable.
 
 use std::arch::aarch64::{
     int8x16_t, int32x4_t, vdupq_n_s32, vget_low_s8, vld1q_dup_s32, vld1q_s8, vmull_high_s8, vmull_s8,
@@ -16,9 +16,9 @@ use super::codes::{Codes, LINE};
 /// Integers of 16 outputs for each of some rows.
 pub(super) type Integers<const R: usize> = [[int32x4_t; 4]; R];
 
-/// Where the codes of a block come from.
+/// The source of a block's codes.
 pub(super) trait Lines: Copy {
-    /// Groups `2 pair` and `2 pair + 1` of four outputs, as the arithmetic arranges them.
+    /// Groups `2 pair` and `2 pair + 1` of four outputs, in the arithmetic's arrangement.
     ///
     /// # Safety
     /// `pair < 4`, `quarter < 4`, and the block can be read.
@@ -43,8 +43,8 @@ pub(super) struct Unpacked(pub *const i8);
 impl<A: Arithmetic, C: Codes> Lines for Packed<A, C> {
     #[inline(always)]
     unsafe fn two(self, pair: usize, quarter: usize) -> [int8x16_t; 2] {
-        // SAFETY: `self.0` points to a block of `C::BYTES` bytes inside the panel, which outlives the product; `pair
-        // < 4` and `quarter < 4`.
+        // SAFETY: `self.0` points to a block of `C::BYTES` bytes inside the panel, which outlives the
+        // product; `pair < 4` and `quarter < 4`.
         unsafe { A::arrange([C::group(self.0, 2 * pair, quarter), C::group(self.0, 2 * pair + 1, quarter)]) }
     }
 }
@@ -52,8 +52,8 @@ impl<A: Arithmetic, C: Codes> Lines for Packed<A, C> {
 impl Lines for Unpacked {
     #[inline(always)]
     unsafe fn two(self, pair: usize, quarter: usize) -> [int8x16_t; 2] {
-        // SAFETY: `self.0` points to eight lines of 64 bytes, which outlive the product; `pair < 4` and `quarter <
-        // 4`.
+        // SAFETY: `self.0` points to eight lines of 64 bytes, which outlive the product; `pair < 4` and
+        // `quarter < 4`.
         unsafe {
             let at = self.0.add(LINE * 2 * pair + LINE / 4 * quarter);
             [vld1q_s8(at), vld1q_s8(at.add(LINE))]
@@ -84,9 +84,9 @@ pub(super) enum Half {
     Both,
 }
 
-/// How 8-bit products become 32-bit sums.
+/// The way from 8-bit products to 32-bit sums.
 pub(in crate::model::cpu) trait Arithmetic {
-    /// How a single row is multiplied.
+    /// The arithmetic of a single row.
     type Single: Arithmetic;
 
     /// Two groups of four outputs in the order in which `add_half` takes their codes.
@@ -98,7 +98,7 @@ pub(in crate::model::cpu) trait Arithmetic {
         groups
     }
 
-    /// Integers of all outputs as they stand while they are added to.
+    /// Integers of all outputs, rearranged for adding.
     ///
     /// # Safety
     /// The machine has NEON.
@@ -107,7 +107,7 @@ pub(in crate::model::cpu) trait Arithmetic {
         sums
     }
 
-    /// The same as they stand when they are read.
+    /// Integers of all outputs, rearranged for reading.
     ///
     /// # Safety
     /// The machine has NEON.
@@ -131,7 +131,7 @@ pub(in crate::model::cpu) trait Arithmetic {
 /// For each row its start and the products with some halves of a block, exactly.
 ///
 /// # Safety
-/// As [`Arithmetic::add_half`].
+/// The conditions of [`Arithmetic::add_half`].
 #[inline(always)]
 pub(super) unsafe fn dot<A: Arithmetic, L: Lines, const R: usize>(
     lines: L,
@@ -139,8 +139,8 @@ pub(super) unsafe fn dot<A: Arithmetic, L: Lines, const R: usize>(
     halves: Half,
     start: [i32; R],
 ) -> Integers<R> {
-    // SAFETY: the machine has the instructions of `A`; each row has 32 activations, so that both halves are inside
-    // it.
+    // SAFETY: the machine has the instructions of `A`; each row has 32 activations, so that both halves are
+    // inside it.
     unsafe {
         let mut sums = A::open(start.map(|start| [vdupq_n_s32(start); 4]));
         if halves != Half::Last {
@@ -153,8 +153,8 @@ pub(super) unsafe fn dot<A: Arithmetic, L: Lines, const R: usize>(
     }
 }
 
-/// `smull`, whose 16-bit products are added in pairs: those of a code of 8 bits and an activation are at most 128 by
-/// 127, and two of them fit.
+/// `smull`, whose 16-bit products are added in pairs: those of a code of 8 bits and an activation are at most
+/// 128 by 127, and two of them fit.
 pub(in crate::model::cpu) struct Pairs;
 
 /// `sdot`.
@@ -183,8 +183,8 @@ impl Arithmetic for Pairs {
         half: usize,
         sums: &mut Integers<R>,
     ) {
-        // SAFETY: each row has 32 activations: from `16 half` on four groups of four. Lines `2 half` and `2 half + 1`
-        // are pairs below 4.
+        // SAFETY: each row has 32 activations: from `16 half` on four groups of four. Lines `2 half` and
+        // `2 half + 1` are pairs below 4.
         unsafe {
             let group =
                 |r: usize, i: usize| vreinterpretq_s8_s32(vld1q_dup_s32(x[r].add(16 * half + 4 * i).cast()));
@@ -236,8 +236,8 @@ impl Arithmetic for Fours {
         half: usize,
         sums: &mut Integers<R>,
     ) {
-        // SAFETY: each row has 32 activations, 16 of them from `16 half` on; `lines.two` is called with pairs below
-        // 4.
+        // SAFETY: each row has 32 activations, 16 of them from `16 half` on; `lines.two` is called with pairs
+        // below 4.
         unsafe {
             let x = x.map(|x| vld1q_s8(x.add(16 * half)));
             each_quarter!(|quarter| {
@@ -275,8 +275,8 @@ impl Matrices {
     }
 }
 
-/// Rows go in twos. While they are added to, the sums of two rows with the first two outputs of a quarter stand with
-/// the first row, and those with its last two outputs with the second.
+/// Rows go in twos. During the additions, the sums of two rows with the first two outputs of a quarter are in
+/// the first row's register, and those with its last two outputs in the second's.
 impl Arithmetic for Matrices {
     type Single = Fours;
 
@@ -324,8 +324,8 @@ impl Arithmetic for Matrices {
         half: usize,
         sums: &mut Integers<R>,
     ) {
-        // SAFETY: each row has 32 activations, 16 of them from `16 half` on; `lines.two` is called with pairs below
-        // 4.
+        // SAFETY: each row has 32 activations, 16 of them from `16 half` on; `lines.two` is called with pairs
+        // below 4.
         unsafe {
             let x = side_by_side(x.map(|x| vld1q_s8(x.add(16 * half))));
             each_quarter!(|quarter| {

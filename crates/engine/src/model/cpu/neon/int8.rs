@@ -12,11 +12,10 @@ use crate::model::cpu::lanes::{Lanes as _, Neon};
 use crate::model::cpu::layout::{BLOCK, Panel};
 use crate::model::cpu::portable::Lanes;
 
-/// How far ahead of its use a line of weights is asked for, in bytes.
+/// Distance from a prefetched line of weights to the one in use. Unit: bytes.
 const AHEAD: usize = 2048;
 
-/// Some panels by one tile of any height; `sums` (the rows of the first panel, then of the next) go on from what they
-/// hold.
+/// Some panels by one tile of any height, added to `sums` (the rows of the first panel, then of the next).
 ///
 /// # Safety
 /// The machine has the instructions of `A`; the panels' format has codes `C` and scales `S`.
@@ -31,8 +30,9 @@ pub(super) unsafe fn product<A: Arithmetic, C: Codes, S: Scales>(
     assert_eq!(sums.len(), panels.len() * height, "one row of sums for each row of the tile");
     assert!(panels.iter().all(|panel| panel.values.len() == C::BYTES * blocks), "the same k");
     for (panel, sums) in panels.iter().zip(sums.chunks_exact_mut(height)) {
-        // SAFETY: the machine has the instructions; the asserted lengths give the panel `blocks` blocks of `C::BYTES`
-        // bytes and `sums` `height` rows. The tile's height is 1, 2 or a multiple of 4 (`Int8Tile`).
+        // SAFETY: the machine has the instructions; the asserted lengths give the panel `blocks` blocks of
+        // `C::BYTES` bytes and `sums` `height` rows. The tile's height is 1, 2 or a multiple of 4
+        // (`Int8Tile`).
         unsafe {
             match height {
                 1 => few_rows::<A::Single, C, S, 1>(panel, tile, sums),
@@ -43,7 +43,7 @@ pub(super) unsafe fn product<A: Arithmetic, C: Codes, S: Scales>(
     }
 }
 
-/// Prefetches what the panel's blocks will read: of this panel, or of the next one.
+/// Prefetches the lines that the panel's later blocks will read: of this panel, or of the next one.
 #[inline(always)]
 fn expect_reads<C: Codes>(panel: &Panel, b: usize) {
     for line in (0..C::BYTES).step_by(LINE) {
@@ -67,8 +67,8 @@ unsafe fn few_rows<A: Arithmetic, C: Codes, S: Scales, const R: usize>(
     let mut local = sums.each_ref().map(Neon::load);
     for b in 0..tile.values.len() / R {
         expect_reads::<C>(panel, b);
-        // SAFETY: `b` is below the number of blocks of the panel and of each of the tile's `R` rows, which are
-        // borrowed for the whole call.
+        // SAFETY: `b` is below the number of blocks of the panel and of each of the tile's `R` rows, which
+        // are borrowed for the whole call.
         unsafe {
             let lines = Packed::<A, C>(panel.values.as_ptr().add(b * C::BYTES), PhantomData);
             let block = S::load(panel.scales.as_ptr(), b);
@@ -87,7 +87,8 @@ struct UnpackedLines([i8; 8 * LINE]);
 /// Sums and unpacked codes in memory (the first-level cache), `R` rows at a time.
 ///
 /// # Safety
-/// As `product`; the tile's height is a multiple of `R`, and the panel has as many blocks as each of its rows.
+/// As `product`; the tile's height is a multiple of `R`, and the panel has as many blocks as each of its
+/// rows.
 #[inline(always)]
 unsafe fn many_rows<A: Arithmetic, C: Codes, S: Scales, const R: usize>(
     panel: &Panel,
@@ -100,8 +101,8 @@ unsafe fn many_rows<A: Arithmetic, C: Codes, S: Scales, const R: usize>(
         if tile.is_first {
             expect_reads::<C>(panel, b);
         }
-        // SAFETY: `b` is below the number of blocks of the panel and of each row, rows `R i..R (i + 1)` are below the
-        // height, and `unpacked` has the eight lines that are written and read.
+        // SAFETY: `b` is below the number of blocks of the panel and of each row, rows `R i..R (i + 1)` are
+        // below the height, and `unpacked` has the eight lines that are written and read.
         unsafe {
             let lines = Packed::<A, C>(panel.values.as_ptr().add(b * C::BYTES), PhantomData);
             unpack(lines, &mut unpacked);
@@ -126,8 +127,8 @@ unsafe fn unpack(lines: impl Lines, unpacked: &mut UnpackedLines) {
     // Both indices are literals, so that each format's shifts are too.
     each_quarter!(|pair| each_quarter!(|quarter| {
         let at = LINE * 2 * pair + LINE / 4 * quarter;
-        // SAFETY: `pair < 4` and `quarter < 4`, so that both stores are inside the eight lines of `unpacked`; the
-        // block is readable.
+        // SAFETY: `pair < 4` and `quarter < 4`, so that both stores are inside the eight lines of `unpacked`;
+        // the block is readable.
         unsafe {
             let [one, two] = lines.two(pair, quarter);
             vst1q_s8(unpacked.add(at), one);

@@ -1,5 +1,5 @@
-//! From codes and activations of one block to the sums of some rows: the integer products, then their scales, in the
-//! order that `portable::int8` defines.
+//! From codes and activations of one block to the sums of some rows: the integer products, then their scales,
+//! in the order that `portable::int8` defines.
 
 use std::arch::aarch64::{
     int32x4_t, vcvtq_f32_s32, vcvtq_f32_u32, vdupq_n_s32, vget_low_s8, vget_low_s16, vget_low_u8,
@@ -14,7 +14,7 @@ use crate::model::cpu::layout::{self, SUPER};
 
 /// One kind of scales.
 pub(super) trait Scales {
-    /// What serves all rows of one block.
+    /// The scales of one block, for all rows.
     type Block: Copy;
 
     /// # Safety
@@ -47,7 +47,8 @@ impl<const R: usize> Rows<R> {
     #[inline(always)]
     pub(super) unsafe fn new(tile: &Int8Tile, at: usize) -> Self {
         debug_assert!(at + R <= tile.values.len(), "blocks of the tile");
-        // SAFETY: the three slices have the same length, and `at + R` is at most that; they are borrowed by the tile.
+        // SAFETY: the three slices have the same length, and `at + R` is at most that; they are borrowed by
+        // the tile.
         unsafe {
             Self {
                 values: std::array::from_fn(|r| tile.values.as_ptr().add(at + r).cast()),
@@ -62,8 +63,8 @@ impl<const R: usize> Rows<R> {
 /// 32 bytes can be read.
 #[inline(always)]
 unsafe fn halves(at: *const u8) -> Neon {
-    // SAFETY: 32 bytes can be read at `at`: 16 halves, whose alignment is that of `[f16; 16]`, since groups begin at
-    // even addresses.
+    // SAFETY: 32 bytes can be read at `at`: 16 halves, whose alignment is that of `[f16; 16]`, since groups
+    // begin at even addresses.
     Neon::load_f16(unsafe { &*at.cast() })
 }
 
@@ -104,8 +105,8 @@ unsafe fn signed(at: *const u8) -> [int32x4_t; 4] {
 #[inline(always)]
 unsafe fn add_scaled<const R: usize>(integers: Integers<R>, d: Neon, x: Rows<R>, sums: &mut [Neon; R]) {
     for r in 0..R {
-        // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for the
-        // whole call.
+        // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for
+        // the whole call.
         unsafe {
             let integers = Neon(integers[r].map(|integers| vcvtq_f32_s32(integers)));
             sums[r] = integers.mul_add(d.mul(Neon::splat(*x.scales[r])), sums[r]);
@@ -113,7 +114,7 @@ unsafe fn add_scaled<const R: usize>(integers: Integers<R>, d: Neon, x: Rows<R>,
     }
 }
 
-/// One scale; codes stand `OFFSET` above their value.
+/// One scale; codes are `OFFSET` above their value.
 pub(super) struct Plain<const OFFSET: i32>;
 
 impl<const OFFSET: i32> Scales for Plain<OFFSET> {
@@ -121,7 +122,8 @@ impl<const OFFSET: i32> Scales for Plain<OFFSET> {
 
     #[inline(always)]
     unsafe fn load(at: *const u8, b: usize) -> Neon {
-        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Plain.bytes()` bytes is readable.
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Plain.bytes()` bytes is
+        // readable.
         unsafe { halves(at.add(b * layout::Scales::Plain.bytes())) }
     }
 
@@ -132,8 +134,8 @@ impl<const OFFSET: i32> Scales for Plain<OFFSET> {
         x: Rows<R>,
         sums: &mut [Neon; R],
     ) {
-        // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for the
-        // whole call; `lines` are those of the block.
+        // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for
+        // the whole call; `lines` are those of the block.
         unsafe {
             let start = x.sums.map(|sums| (*sums).negated * OFFSET);
             add_scaled(dot::<A, L, R>(lines, x.values, Half::Both, start), d, x, sums);
@@ -149,7 +151,7 @@ pub(super) struct Affine {
 }
 
 /// # Safety
-/// As [`Scales::add`].
+/// The conditions of [`Scales::add`].
 #[inline(always)]
 unsafe fn add_affine<A: Arithmetic, L: Lines, const R: usize>(
     lines: L,
@@ -157,8 +159,8 @@ unsafe fn add_affine<A: Arithmetic, L: Lines, const R: usize>(
     x: Rows<R>,
     sums: &mut [Neon; R],
 ) {
-    // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for the whole
-    // call; `lines` are those of the block.
+    // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for the
+    // whole call; `lines` are those of the block.
     unsafe {
         add_scaled(dot::<A, L, R>(lines, x.values, Half::Both, [0; R]), block.d, x, sums);
         for r in 0..R {
@@ -202,7 +204,8 @@ impl Scales for Zero {
 
     #[inline(always)]
     unsafe fn load(at: *const u8, b: usize) -> Affine {
-        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Zero.bytes()` bytes is readable.
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Zero.bytes()` bytes is
+        // readable.
         unsafe {
             let at = at.add(b * layout::Scales::Zero.bytes());
             let d = halves(at);
@@ -230,7 +233,8 @@ impl Scales for Super {
 
     #[inline(always)]
     unsafe fn load(at: *const u8, b: usize) -> Affine {
-        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Super.bytes()` bytes is readable.
+        // SAFETY: block `b` is in the scales, so that its group of `layout::Scales::Super.bytes()` bytes is
+        // readable.
         unsafe {
             let group = at.add(b / SUPER * layout::Scales::Super.bytes());
             let part = group.add(64 + b % SUPER * 32);
@@ -254,7 +258,7 @@ impl Scales for Super {
     }
 }
 
-/// A scale of 256 values and integer scales of 16; codes stand `OFFSET` above their value.
+/// A scale of 256 values and integer scales of 16; codes are `OFFSET` above their value.
 pub(super) struct Sixteen<const OFFSET: i32>;
 
 #[derive(Clone, Copy)]
@@ -285,8 +289,8 @@ impl<const OFFSET: i32> Scales for Sixteen<OFFSET> {
         x: Rows<R>,
         sums: &mut [Neon; R],
     ) {
-        // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for the
-        // whole call; `lines` are those of the block.
+        // SAFETY: `x` points to a block of each of `R` rows of the tile (`Rows::new`), which is borrowed for
+        // the whole call; `lines` are those of the block.
         unsafe {
             let start = |half: usize| x.sums.map(|sums| (*sums).halves[half] * OFFSET);
             let first = dot::<A, L, R>(lines, x.values, Half::First, start(0));

@@ -25,7 +25,8 @@ macro_rules! integers {
 /// # Safety
 /// Any machine of this architecture will do.
 pub(super) unsafe fn int8(rounds: usize) -> usize {
-    // SAFETY: NEON is everywhere; a reference is read. Read anew, else one product would do for all rounds.
+    // SAFETY: NEON is everywhere; a reference is read. The volatile read keeps the compiler from reusing one
+    // product for all rounds.
     unsafe { integers!(rounds, 16, |sum, a, b| Pairs::add(sum, a, std::ptr::read_volatile(&raw const b))) }
 }
 

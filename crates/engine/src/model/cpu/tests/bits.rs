@@ -1,5 +1,6 @@
-//! The same bits on every architecture: hashes of the results of each operation and each tiny model, written by the
-//! portable instruction set on x86-64. Every instruction set of this machine must reproduce them.
+//! Equality of bits on every architecture: hashes of the results of each operation and each tiny model,
+//! written by the portable instruction set on x86-64. Every instruction set of this machine must reproduce
+//! them.
 
 use half::{bf16, f16};
 
@@ -19,8 +20,8 @@ fn bits(numbers: &[f32]) -> impl Iterator<Item = u32> {
     numbers.iter().map(|x| x.to_bits())
 }
 
-/// Compares what each instruction set gives with what is known. A test that fails prints the whole list as it is on
-/// this machine.
+/// Compares the result of each instruction set with the known one. A failing test prints the whole list of
+/// this machine's results.
 #[track_caller]
 fn check(known: &[(&str, u64)], on: impl Fn(Isa) -> Vec<(String, u64)>) {
     for isa in Isa::available() {
@@ -56,7 +57,7 @@ fn products() {
 fn operations_between_products() {
     let on = |isa: Isa| {
         let mut random = Random::new(29);
-        // A whole number of vectors and a rest.
+        // A whole number of vectors and a remainder.
         let (x, y) = (random.rows(1, 1003), random.rows(1, 1003));
         let changed = |change: &dyn Fn(&mut [f32])| {
             let mut x = x.clone();
@@ -77,7 +78,8 @@ fn operations_between_products() {
     check(OPERATIONS, on);
 }
 
-/// Some rows that share blocks and one that shares none, with and without a window, under one query and several.
+/// Some rows that share blocks and one that shares none, with and without a window, under one query and
+/// several.
 fn attended<S: Stored>(isa: Isa) -> u64 {
     const DIM: usize = 48;
     let mut random = Random::new(31);

@@ -1,5 +1,5 @@
-//! A row's output of a layer of experts has the same bits in any company, on every instruction set and with any number
-//! of threads; and it is the weighted sum of what its experts give.
+//! A row's output of a layer of experts has the same bits in any company, on every instruction set and with
+//! any number of threads; and it is the weighted sum of its experts' outputs.
 
 use super::{Activations, BOTH, Format, Isa, Packed, Random, on_threads, reference};
 use crate::model::{
@@ -101,7 +101,7 @@ fn all_rows_may_take_one_expert_or_each_another() {
     }
 }
 
-/// Of a router of zeros every row takes the first experts.
+/// With a router of zeros every row takes the first experts.
 #[test]
 fn ties_are_the_same_in_any_company() {
     let mut random = Random::new(47);

@@ -1,5 +1,5 @@
-//! What is not a number stays so through every operation between products, on every instruction set, and
-//! moves no neighbour.
+//! NaN stays NaN through every operation between products, on every instruction set, and affects no
+//! neighbour.
 
 use half::{bf16, f16};
 
@@ -22,7 +22,7 @@ fn lane_by_lane(other: &[f32]) -> [(&'static str, Operation); 9] {
         let up = other.to_vec();
         Box::new(move |isa, x| activate::apply(activation, isa, x, &up))
     };
-    // The other factor is what is not a number.
+    // The other factor is NaN.
     let up: Operation = {
         let gate = other.to_vec();
         Box::new(move |isa, x| {
@@ -84,8 +84,8 @@ fn a_nan_is_in_every_sum_of_its_row() {
     }
 }
 
-/// Attention of two queries of one sequence, with NaN in a query, in a key, in all keys or in a sink;
-/// without, and with the heads whose outputs are NaN.
+/// Attention of two queries of one sequence, with NaN in a query, in a key, in all keys or in a sink; first
+/// without NaN, then with the heads whose outputs are NaN.
 fn attended<S: Stored>(isa: Isa) {
     const DIM: usize = 16;
     const GROUP: usize = 2;

@@ -1,4 +1,4 @@
-//! Seeded blocks of quantised formats, as the CPU reads them.
+//! Seeded blocks of quantised formats, read on the CPU.
 
 use super::super::values;
 use crate::model::weights::{Format, seeded::blocks};

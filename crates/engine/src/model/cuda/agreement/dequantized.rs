@@ -1,4 +1,4 @@
-//! A matrix of a format without products of its own, as the kernel that writes its panel of `bf16` gives it.
+//! A matrix of a format without products of its own, as the `bf16` panel that its kernel writes.
 
 use cudarc::driver::result;
 
@@ -12,7 +12,8 @@ use super::super::{
 use crate::model::weights::Format;
 
 impl Gpu {
-    /// The kernel's name and the bits of the matrix, by rows; `None` for a format that products read as it is.
+    /// The kernel's name and the bits of the matrix, by rows; `None` for a format that products read
+    /// directly.
     ///
     /// Shape: `blocks` the format's blocks of `[n, k]`.
     ///
@@ -20,7 +21,7 @@ impl Gpu {
     /// Too little memory, or the device fails.
     ///
     /// # Panics
-    /// When the blocks have not the length of the shape.
+    /// When the blocks do not have the length of the shape.
     pub fn dequantized(
         &self,
         format: Format,
@@ -35,8 +36,8 @@ impl Gpu {
         let panel = Memory::new(self.context(), 2 * n * k, MEASURED)?;
         // SAFETY: the memory has `blocks.len()` bytes; the copy is complete on return.
         unsafe { result::memcpy_htod_sync(weight.at(), blocks) }.map_err(failed("send a matrix"))?;
-        // What the kernel leaves out must not pass for a number: all bits set is none.
-        // SAFETY: the panel has `2 n k` bytes and is freed only after the stream is synchronised.
+        // Values that the kernel does not write must not pass for numbers: all bits set is NaN. SAFETY: the
+        // panel has `2 n k` bytes and is freed only after the stream is synchronised.
         unsafe { result::memset_d8_async(panel.at(), 0xff, 2 * n * k, stream.cu_stream()) }
             .map_err(failed("write memory"))?;
         let (grid, threads) = products::panel(n, k);
@@ -44,8 +45,9 @@ impl Gpu {
         let pointers = [weight.at(), panel.at(), 0].map(Argument::At);
         let arguments = [&pointers[..], &[0, n, k, 0].map(Argument::size)].concat();
         let mut fetched = vec![0_u8; 2 * n * k];
-        // SAFETY: the weight has n rows of k values in its format, the panel room for as many in bf16; both are 256-byte
-        // aligned and freed after the stream is synchronised, before which `fetched` is not read.
+        // SAFETY: the weight has n rows of k values in its format, the panel room for as many in bf16; both
+        // are 256-byte aligned and freed after the stream is synchronised, before which `fetched` is not
+        // read.
         unsafe {
             self.kernels().launch(stream.cu_stream(), ("dequantize", kernel), shape, &arguments)?;
             result::memcpy_dtoh_async(&mut fetched, panel.at(), stream.cu_stream())

@@ -1,4 +1,5 @@
-//! Grouped products by every kernel that computes them, so that their bits can be compared. No model asks for this.
+//! Grouped products by every kernel that computes them, so that their bits can be compared. No model uses
+//! them.
 
 #![expect(unsafe_code, reason = "kernel launches and copies trust their arguments")]
 
@@ -16,7 +17,7 @@ use super::super::{
 };
 use cudarc::driver::{CudaStream, result};
 
-/// What a grouped product takes, on the device.
+/// The operands of a grouped product on the device.
 struct Operands<'a> {
     gpu: &'a Gpu,
     stream: &'a CudaStream,
@@ -28,15 +29,15 @@ struct Operands<'a> {
     shape: [usize; 2],
 }
 
-/// A kernel's name, and what it computed.
+/// A kernel's name, and its results.
 pub type Computed = Vec<(&'static str, Vec<f32>)>;
 
 impl Gpu {
-    /// The rows of each expert times its weights, by every kernel of `kind`, the plain one first: the sums, and the
-    /// values behind the gate.
+    /// The rows of each expert times its weights, by every kernel of `kind`, the plain one first: the sums,
+    /// and the values behind the gate.
     ///
-    /// Shape: `x` `[*, k]` as the bits of `bf16`; `w` `[experts, n, k]` as products of `kind` read it; `of_experts` the
-    /// rows of x that each expert gets; results `[pairs, n]` and `[pairs, n / 2]`.
+    /// Shape: `x` `[*, k]` as the bits of `bf16`; `w` `[experts, n, k]` in the layout for products of `kind`;
+    /// `of_experts` the rows of x that each expert gets; results `[pairs, n]` and `[pairs, n / 2]`.
     ///
     /// # Errors
     /// A shape that no kernel takes, too little memory, or the device fails.
@@ -107,9 +108,9 @@ impl Operands<'_> {
         let arguments = [&pointers[..], &[n, k].map(Argument::size), more].concat();
         let (stream, names) = ((self.stream.cu_stream(), Start::After), (by.tile.module(), kernel));
         let mut fetched = vec![0_u8; bytes];
-        // SAFETY: x has the rows of all pairs, w [experts, n, k] of the tile's kind, `tiles` four numbers for each tile
-        // and `out` a row for each pair, all 256-byte aligned; they and `fetched` are freed only after the stream is
-        // synchronised.
+        // SAFETY: x has the rows of all pairs, w [experts, n, k] of the tile's kind, `tiles` four numbers for
+        // each tile and `out` a row for each pair, all 256-byte aligned; they and `fetched` are freed only
+        // after the stream is synchronised.
         unsafe {
             result::memset_d8_async(out.at(), 0xff, bytes, stream.0).map_err(failed("write memory"))?;
             self.gpu.kernels().launch_over(stream, names, shape, &[], &arguments)?;

@@ -1,5 +1,5 @@
-//! The sizes of a model that decide what it needs beside its weights, from its configuration or from a card. It
-//! allocates nothing.
+//! The sizes of a model that determine its memory beside its weights, from its configuration or from a card.
+//! It allocates nothing.
 
 use super::super::{quant_layout::STRIP, work_tiles};
 use crate::model::{
@@ -12,7 +12,7 @@ const SPLIT_BYTES: usize = 256 << 20;
 /// The most bf16 matrices that a router is the sum of: three have the bits of f32.
 pub(in crate::model::cuda) const ROUTER_PARTS: usize = 3;
 
-/// The sizes of a model that decide what it needs beside its weights.
+/// The sizes of a model that determine its memory beside its weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     pub hidden: usize,
@@ -24,13 +24,13 @@ pub struct Sizes {
     /// Layers with a window; `None` where there are none.
     pub sliding: Option<AttentionSizes>,
     pub vocab: usize,
-    /// Positions that the model was made for.
+    /// Positions that the model supports.
     pub context: usize,
     /// `None` where all feed-forward halves are dense.
     pub experts: Option<ExpertSizes>,
     /// `None` where all layers attend.
     pub delta_net: Option<DeltaNetSizes>,
-    /// Whether each head of attention has a gate.
+    /// True if each head of attention has a gate.
     pub gated_attention: bool,
 }
 
@@ -40,7 +40,7 @@ pub struct AttentionSizes {
     pub n_layers: usize,
     pub n_kv_heads: usize,
     pub head_dim: usize,
-    /// Values of a head that are rotated by angles of this kind's own; 0 where the other kind's are the same.
+    /// Values of a head that are rotated by angles of this kind's own; 0 where the other kind's are equal.
     pub rotary_dim: usize,
 }
 
@@ -59,19 +59,19 @@ impl AttentionSizes {
 /// The sizes of a layer's experts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpertSizes {
-    /// Those that a router chooses from.
+    /// Number of experts for the router to choose from.
     pub n: usize,
-    /// Those that a row takes.
+    /// Number of experts of a row.
     pub top_k: usize,
     /// Columns between the two products of an expert, and of the shared expert; 0 without one.
     pub width: usize,
     pub shared_width: usize,
-    /// Whether they stand beside a dense half, whose output waits for theirs.
+    /// True if they are beside a dense half, whose output waits for theirs.
     pub beside_dense: bool,
 }
 
 impl ExpertSizes {
-    /// Those of a layer without experts.
+    /// The sizes of a layer without experts.
     pub(super) const NONE: Self = Self { n: 0, top_k: 0, width: 0, shared_width: 0, beside_dense: false };
 }
 
@@ -85,7 +85,7 @@ pub struct DeltaNetSizes {
     pub values: usize,
     /// Bytes of one sequence's state in all layers.
     pub state_bytes: usize,
-    /// Key heads that cards share out ([`crate::model::cuda::SharedHeads`]).
+    /// Key heads that cards divide among them ([`crate::model::cuda::SharedHeads`]).
     pub shared_key_heads: usize,
 }
 
@@ -141,7 +141,7 @@ impl From<&Config> for Sizes {
     }
 }
 
-/// The layers of one kind. The two kinds share tables of angles that are the same.
+/// The layers of one kind. The two kinds share equal tables of angles.
 fn attention(config: &Config, kind: AttentionKind) -> AttentionSizes {
     let &Attention { n_kv_heads, head_dim, rotary_dim, .. } = config.attention(kind);
     let is_shared = kind == AttentionKind::Sliding && !config.has_sliding_angles();
@@ -154,7 +154,7 @@ fn attention(config: &Config, kind: AttentionKind) -> AttentionSizes {
 }
 
 impl Sizes {
-    /// Both kinds of attention, or the one that there is.
+    /// Both kinds of attention, or the only one.
     pub fn attentions(self) -> impl Iterator<Item = AttentionSizes> {
         std::iter::once(self.full).chain(self.sliding)
     }
@@ -195,7 +195,7 @@ impl Sizes {
         SPLIT_BYTES / work_tiles::split_bytes(self.n_heads, self.widest_head())
     }
 
-    /// Values of a row in the widest product but that of the logits.
+    /// Values of a row in the widest product except that of the logits.
     pub(super) fn widest_product(self) -> usize {
         let of_experts =
             self.experts.map_or(0, |experts| (ROUTER_PARTS * (experts.n + 1)).max(2 * experts.shared_width));

@@ -1,4 +1,4 @@
-//! What is reckoned is never exceeded, and what is in use together lies apart.
+//! Computed sizes are never exceeded, and buffers in use together do not overlap.
 
 use proptest::prelude::*;
 
@@ -18,10 +18,11 @@ const MOST: StepLimits = StepLimits { rows: 300, wanted: 90, sequences: 24, cont
 /// Blocks of a sequence.
 const OWN: usize = MOST.context / BLOCK;
 
-/// A sequence's first position, its tokens, how many of the last want logits and states, and its adapter.
+/// A sequence's first position, its tokens, the number of its last ones with logits and with states, and its
+/// adapter.
 type Drawn = (usize, usize, usize, usize, Option<u32>);
 
-/// A step within [`MOST`]: what does not fit of the drawn chunks is left out.
+/// A step within [`MOST`]: drawn chunks that do not fit are left out.
 fn step(drawn: &[Drawn]) -> Step {
     let tokens = vec![1; MOST.context];
     let blocks: Vec<u32> = (0..(MOST.sequences * OWN) as u32).collect();
@@ -68,7 +69,7 @@ fn limits(shared_bytes: usize, splits: usize) -> Limits {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Six times 2,500 steps: no step of an allowed size needs more than what is made room for.
+    /// Six times 2,500 steps: no step of an allowed size needs more than the reserved memory.
     #[test]
     fn no_step_is_larger_than_what_is_reckoned(drawn in drawn(), pads in any::<bool>()) {
         thread_local!(static CONFIGS: [Config; 3] = ["qwen2", "gemma3", "qwen3-5"].map(config));
@@ -162,7 +163,7 @@ fn check_places(sizes: Sizes) {
     }
 }
 
-/// What steps of published shapes take, in MiB: a change shows here.
+/// Memory of the steps of published shapes, in MiB: a change shows here.
 #[test]
 fn published_shapes_take_what_they_took() {
     let qwen_7b = Sizes {

@@ -1,4 +1,4 @@
-//! What adapters add to a product: the launches of `kernels/adapter.cu`.
+//! The updates of adapters to a product: the launches of `kernels/adapter.cu`.
 
 use super::{
     super::{
@@ -11,18 +11,18 @@ use super::{
     Cuda, Values,
 };
 
-/// Threads of a block, and the ranks that one computes, as `kernels/adapter.cu` has them.
+/// Threads of a block, and the ranks that one computes; must equal those in `kernels/adapter.cu`.
 const THREADS: u32 = 256;
 const RANKS: usize = 4;
 
 impl Cuda {
-    /// Whether the rows at hand have adapters that add to this product.
+    /// Returns true if the current rows have adapters with an update of this product.
     pub(super) fn adds_adapters(&self, w: &Linear) -> bool {
         self.plan.adapted.n_items > 0 && w.adapters.table().is_some()
     }
 
-    /// `y += scale B (A x)` for the rows at hand that take an adapter. Nothing is launched where there are none, or where no
-    /// adapter adds anything to these matrices.
+    /// `y += scale B (A x)` for the current rows that take an adapter. Nothing is launched without such rows,
+    /// or where no adapter has an update of these matrices.
     pub(super) fn add_adapters(&self, x: &Values, w: &Linear, (y, ldy): (u64, usize)) -> Result<(), Error> {
         let adapted = self.plan.adapted;
         let Some(table) = w.adapters.table().filter(|_| adapted.n_items > 0) else { return Ok(()) };
@@ -34,9 +34,9 @@ impl Cuda {
             let grid = [n_items as u32, n_matrices as u32, n_blocks as u32];
             let shape = Shape { grid, block: [THREADS, 1], shared_bytes: 0 };
             let arguments = [&pointers.map(Argument::At)[..], &sizes.map(Argument::size)].concat();
-            // SAFETY: x is [rows, w.k] bf16 and y [rows, ldy] f32, the items' rows are among them and their adapters
-            // in the table, and the slot of `hidden` has `bytes`. All are 16-byte aligned and freed only after the
-            // stream is synchronised.
+            // SAFETY: x is [rows, w.k] bf16 and y [rows, ldy] f32, the items' rows are among them and their
+            // adapters in the table, and the slot of `hidden` has `bytes`. All are 16-byte aligned and freed
+            // only after the stream is synchronised.
             unsafe { self.launch(("adapter", kernel), shape, &arguments) }
         };
         let (shrink, expand) = (table.most_rank.div_ceil(RANKS), table.widest.div_ceil(THREADS as usize));

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::model::{backend::Rows, config};
 
-/// Some rows' queries of one layer, and what they attend to.
+/// Some rows' queries of one layer, and the keys and values that they attend to.
 struct Attended<'a> {
     layer: usize,
     queries: &'a Queries,
@@ -69,9 +69,9 @@ impl Cuda {
         let pointers = [splits, peaks, starts, positions, sinks, out.at()].map(Argument::At);
         let sizes = [out.n_rows, n_heads, head_dim, window].map(Argument::size);
         let shape = Shape::new([out.n_rows, (n_heads * head_dim).div_ceil(512)], 128);
-        // SAFETY: `splits` is [n_splits, heads, head_dim] and `peaks` [n_splits, heads, 2] in f32, 256-byte aligned
-        // places of the arena, which is freed only after the stream is synchronised; each row with splits has the index
-        // of its first; there is a sink for each head, or none.
+        // SAFETY: `splits` is [n_splits, heads, head_dim] and `peaks` [n_splits, heads, 2] in f32, 256-byte
+        // aligned places of the arena, which is freed only after the stream is synchronised; each row with
+        // splits has the index of its first; there is a sink for each head, or none.
         unsafe { self.launch(("attend_merge", "attend_merge"), shape, &[&pointers[..], &sizes].concat()) }
     }
 
@@ -83,12 +83,12 @@ impl Cuda {
         let pointers = [attended.at(), self.slot(gates, 4 * n_rows * width)?].map(Argument::At);
         let sizes = [n_rows, width].map(Argument::size);
         let shape = Shape::new([n_rows, width.div_ceil(1024)], 256);
-        // SAFETY: the attended values are [rows, width] bf16 and the gates as many f32, 256-byte aligned places of the
-        // arena; the width is a multiple of 16.
+        // SAFETY: the attended values are [rows, width] bf16 and the gates as many f32, 256-byte aligned
+        // places of the arena; the width is a multiple of 16.
         unsafe { self.launch(("attend_gate", "attend_gate"), shape, &[&pointers[..], &sizes].concat()) }
     }
 
-    /// The wanted rows of the stream, of the queries and of the gates of attended values.
+    /// The stream, the queries and the gates of attended values of the rows with logits.
     pub(super) fn take_wanted_rows(
         &mut self,
         x: &Values,
@@ -136,13 +136,13 @@ impl Cuda {
         let shared_bytes = launch.tile.shared_bytes;
         let shape =
             Shape { shared_bytes, ..Shape::new([launch.n_work_tiles, n_kv_heads], launch.tile.threads) };
-        // SAFETY: the step was checked: its blocks are in the cache and hold its positions; the plan's work tiles are
-        // rows of the queries, and the outputs are slots for all of them. Cache and arena are 256-byte aligned and
-        // freed only after the stream is synchronised.
+        // SAFETY: the step was checked: its blocks are in the cache and hold its positions; the plan's work
+        // tiles are rows of the queries, and the outputs are slots for all of them. Cache and arena are
+        // 256-byte aligned and freed only after the stream is synchronised.
         unsafe { self.launch((launch.tile.module, kernel), shape, &arguments) }
     }
 
-    /// What attention may use.
+    /// The limits of attention's resources.
     pub(super) fn limits(&self) -> Limits {
         Limits {
             multiprocessors: self.gpu.multiprocessors(),

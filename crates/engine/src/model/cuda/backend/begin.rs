@@ -1,4 +1,4 @@
-//! How a step begins: its plan is made and sent, and blocks of the cache are copied.
+//! The start of a step: its plan is made and uploaded, and blocks of the cache are copied.
 
 use std::sync::PoisonError;
 
@@ -12,7 +12,7 @@ use super::{
 use crate::model::{self, step::Step};
 
 impl Cuda {
-    /// Makes ready for a step.
+    /// Checks a step and prepares for it.
     pub(in crate::model::cuda) fn expect(&mut self, step: &Step) -> Result<(), model::Error> {
         step.check(self.n_blocks, self.config.vocab)?;
         if self.config.delta_net.is_some() {
@@ -28,12 +28,12 @@ impl Cuda {
 
     /// Plans a step.
     pub(in crate::model::cuda) fn plan(&self, step: &Step) -> Plan {
-        // States that are noted may leave the device in the middle of a step, and a recording is of all layers.
+        // Captured states may leave the device in the middle of a step, and a recording is of all layers.
         let as_graph = self.gpu.records() && step.noted.is_empty() && step.n_layers.is_none();
         Plan::new(step, &self.config, self.limits(), as_graph)
     }
 
-    /// Sends a step's plan, and copies its blocks and states.
+    /// Uploads a step's plan, and copies its blocks and states.
     pub(in crate::model::cuda) fn start(&mut self, plan: Plan) -> Result<(), Error> {
         self.plan = plan;
         self.hold(self.plan.extent())?;
@@ -43,29 +43,29 @@ impl Cuda {
         self.copy_states()
     }
 
-    /// Whether memory that recordings name has moved since this was last asked.
+    /// Returns true if memory that recordings refer to has moved since the last call.
     pub(in crate::model::cuda) fn take_moved(&mut self) -> bool {
         std::mem::take(&mut self.moved)
     }
 
-    /// The layout of the step at hand, if it may be recorded.
+    /// The layout of the current step, if it may be recorded.
     pub(in crate::model::cuda) fn layout(&self) -> Option<&Layout> {
         self.plan.layout.as_ref()
     }
 
-    /// Takes note that the step was launched whole, and where its logits are.
+    /// Records that the step was launched as a whole, and the address of its logits.
     pub(in crate::model::cuda) fn set_whole(&mut self, at: u64) {
         self.gpu.count_whole_step();
         self.logits = Some(at);
     }
 
-    /// Sends the step's numbers. Recordings name the memory where they lie.
+    /// Uploads the step's numbers. Recordings refer to their memory.
     fn send(&mut self) -> Result<(), Error> {
         let to = self.numbers()?;
         self.step_upload.send(&self.plan.numbers.values, to, &self.stream)
     }
 
-    /// Makes sure that the ropes' tables reach as far as the step.
+    /// Extends the ropes' tables to the positions of the step.
     fn reach(&mut self, step: &Step) -> Result<(), Error> {
         let furthest = step.positions.iter().max().map_or(0, |&position| position as usize + 1);
         let upload = self.weight_upload.get_mut().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,6 @@
-//! The KV cache: of the layers that attend, all blocks of a layer's keys, then of its values. Layers of one kind of
-//! attention lie side by side, since their blocks have one size; a block's number is the same in all of them.
+//! The KV cache: of the layers that attend, all blocks of a layer's keys, then of its values. Layers of one
+//! kind of attention lie side by side, since their blocks have one size; a block's number is the same in all
+//! of them.
 
 use super::{
     super::{
@@ -37,7 +38,7 @@ impl Cuda {
         (keys, keys + half)
     }
 
-    /// Where the first layer of a kind is: full ones precede those with a window.
+    /// The offset of the first layer of a kind: full ones precede those with a window.
     fn cached_layers(&self, kind: AttentionKind) -> u64 {
         let first = self.cache.as_ref().map_or(0, Memory::at);
         let full = 2 * self.config.n_layers_of(AttentionKind::Full) as u64;
@@ -70,8 +71,8 @@ impl Cuda {
         let sizes = [n, self.block_elements(kind), self.n_blocks, halves].map(Argument::size);
         let pointers = [self.cached_layers(kind), self.plan.copies.from(self.numbers()?)].map(Argument::At);
         let shape = Shape::new([n, halves], 256);
-        // SAFETY: the step was checked: its copies are pairs of blocks of the cache, whose halves are 256-byte aligned;
-        // a block is a multiple of 16 bytes.
+        // SAFETY: the step was checked: its copies are pairs of blocks of the cache, whose halves are
+        // 256-byte aligned; a block is a multiple of 16 bytes.
         unsafe { self.launch(("copy_blocks", "copy_blocks"), shape, &[&pointers[..], &sizes].concat()) }
     }
 }

@@ -1,6 +1,6 @@
-//! A feed-forward half of experts: the router's choice, the pairs of row and expert sorted by expert, grouped products
-//! over them, and the sum of each row's experts. Every launch is of a shape that follows from the number of rows, so
-//! that a step can be recorded; which rows an expert has is known on the device alone.
+//! A feed-forward half of experts: the router's choice, the pairs of row and expert sorted by expert, grouped
+//! products over them, and the sum of each row's experts. The shape of every launch follows from the number
+//! of rows, so that a step can be recorded; the rows of an expert are known on the device alone.
 
 use super::{
     super::{
@@ -26,12 +26,12 @@ use crate::model::{
 const ROUTE_THREADS: u32 = 128;
 const SORT_THREADS: u32 = 1024;
 
-/// Where a row's sum of experts goes.
+/// Destination of a row's sum of experts.
 #[derive(Clone, Copy)]
 pub(in crate::model::cuda) struct Merged {
-    /// Of the first column that this card computes, in rows of the hidden size.
+    /// Address of the first column that this card computes, in rows of the hidden size.
     pub to: u64,
-    /// Whether it is added to what is there.
+    /// True if the sum is added to the values at `to`.
     pub adds: bool,
 }
 
@@ -68,8 +68,8 @@ impl Cuda {
         self.residual_norm(x, (Add::Normed { values: &values, weight }, factor), next)
     }
 
-    /// `x += norm(norm(dense half) + norm(experts))`, and the norm of the new x. The dense half goes first: its input and
-    /// those of the experts and of their router share a place.
+    /// `x += norm(norm(dense half) + norm(experts))`, and the norm of the new x. The dense half goes first:
+    /// its input and those of the experts and of their router share memory.
     pub(super) fn dense_and_experts(
         &self,
         x: &Values,
@@ -109,9 +109,9 @@ impl Cuda {
         let how = [&[is_sigmoid][..], &groups, &[is_normalised], &floats].concat();
         let shared_bytes = (16 * n + 8 * top_k) as u32;
         let shape = Shape { shared_bytes, ..Shape::new([rows, 1], ROUTE_THREADS) };
-        // SAFETY: the logits are [rows, parts, n_logits], bias and factors of experts [n] f32, the plan has a slot for each
-        // padded row, and the slots have `pairs` and `rows` numbers; all are 256-byte aligned and freed only after the stream is
-        // synchronised.
+        // SAFETY: the logits are [rows, parts, n_logits], bias and factors of experts [n] f32, the plan has a
+        // slot for each padded row, and the slots have `pairs` and `rows` numbers; all are 256-byte aligned
+        // and freed only after the stream is synchronised.
         unsafe { self.launch(("route", "route"), shape, &[&pointers[..], &sizes, &how].concat())? };
         self.sort_pairs(rows, experts)
     }
@@ -136,8 +136,8 @@ impl Cuda {
         let sizes = [&[rows, top_k, n][..], &first, &second].concat();
         let sizes: Vec<Argument> = sizes.into_iter().map(Argument::size).collect();
         let shape = Shape { shared_bytes: 4 * n as u32, ..Shape::new([n, 1], SORT_THREADS) };
-        // SAFETY: the slots have `pairs` choices, places and rows, n + 1 starts and the tiles' numbers; all are
-        // 256-byte aligned places of the arena.
+        // SAFETY: the slots have `pairs` choices, places and rows, n + 1 starts and the tiles' numbers; all
+        // are 256-byte aligned places of the arena.
         unsafe { self.launch(("experts", "sort_pairs"), shape, &[&pointers[..], &sizes].concat()) }
     }
 
@@ -175,7 +175,7 @@ impl Cuda {
         self.grouped(stack, (by, by.sums, (Slot::DownTiles, experts.n)), [gated.at(), 0, out], pairs, &[])
     }
 
-    /// A grouped product: `kernel` with x, the rows of x that the pairs have, and where it writes.
+    /// A grouped product: `kernel` with x, the rows of x that the pairs have, and its destination.
     fn grouped(
         &self,
         stack: &Stack,
@@ -196,13 +196,15 @@ impl Cuda {
         let bias = stack.bias.as_ref().map_or(0, Memory::at);
         let pointers = [x, rows, weights, tiles, bias, out].map(Argument::At);
         let sizes = [stack.n, stack.k].map(Argument::size);
-        // SAFETY: x has rows of k bf16 for all pairs, the weights are [n_experts, n, k] of their kind, the bias
-        // [n_experts, n] f32, the slots have the rows of all pairs and the tiles, and `out` room for n columns of all pairs (n / 2 gated ones); all are
-        // 16-byte aligned and freed only after the stream is synchronised.
+        // SAFETY: x has rows of k bf16 for all pairs, the weights are [n_experts, n, k] of their kind, the
+        // bias [n_experts, n] f32, the slots have the rows of all pairs and the tiles, and `out` room for n
+        // columns of all pairs (n / 2 gated ones); all are 16-byte aligned and freed only after the stream is
+        // synchronised.
         unsafe { self.launch((by.tile.module(), kernel), shape, &[&pointers[..], &sizes, more].concat()) }
     }
 
-    /// A stack's weights in a format that has products: where they are, or those of the experts that have rows in a panel.
+    /// The address of a stack's weights in a format that has products: its own, or a panel with those of the
+    /// experts that have rows.
     fn weights_of_stack(&self, stack: &Stack, n_experts: usize) -> Result<u64, Error> {
         let Way::Panel(kernel) = stack.way else { return Ok(stack.memory.at()) };
         let n_rows = n_experts * stack.n;
@@ -212,8 +214,8 @@ impl Cuda {
         let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
         let pointers = [stack.memory.at(), panel, starts].map(Argument::At);
         let sizes = [0, n_rows, stack.k, stack.n].map(Argument::size);
-        // SAFETY: the stack has `n_rows` rows of k values in its format, the panel slot room for as many in bf16; both
-        // are 16-byte aligned and freed only after the stream is synchronised.
+        // SAFETY: the stack has `n_rows` rows of k values in its format, the panel slot room for as many in
+        // bf16; both are 16-byte aligned and freed only after the stream is synchronised.
         unsafe { self.launch(("dequantize", kernel), shape, &[&pointers[..], &sizes].concat())? };
         Ok(panel)
     }
@@ -239,7 +241,7 @@ impl Cuda {
         self.multiply(gated, &shared.down, (at, self.config.hidden), false)
     }
 
-    /// Where the shared expert's first column is that this card computes; 0 without a shared expert.
+    /// The address of the shared expert's first column that this card computes; 0 without a shared expert.
     fn shared_columns(&self, n_rows: usize, experts: &Experts) -> Result<u64, Error> {
         let Some(shared) = &experts.shared else { return Ok(0) };
         let product = self.slot(Slot::Product, 4 * n_rows * self.config.hidden)?;
@@ -264,9 +266,9 @@ impl Cuda {
         let sizes = [n_rows, top_k, cols, self.config.hidden].map(Argument::size);
         let adds = Argument::Int(i32::from(adds));
         let shape = Shape::new([n_rows, cols.div_ceil(1024)], 256);
-        // SAFETY: the outputs are [pairs, cols], weights and places [rows, top_k], the shared expert's outputs and `to`
-        // rows of the hidden size from the card's first column on, a multiple of 16; all are 16-byte aligned and freed
-        // only after the stream is synchronised.
+        // SAFETY: the outputs are [pairs, cols], weights and places [rows, top_k], the shared expert's
+        // outputs and `to` rows of the hidden size from the card's first column on, a multiple of 16; all are
+        // 16-byte aligned and freed only after the stream is synchronised.
         unsafe {
             self.launch(("experts", "merge_experts"), shape, &[&pointers[..], &sizes, &[adds]].concat())
         }

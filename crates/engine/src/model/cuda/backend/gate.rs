@@ -1,5 +1,5 @@
-//! The gate of the feed-forward layer: fused into the product where a kernel does both, or by `kernels/gate.cu` after
-//! it. Both have the same bits.
+//! The gate of the feed-forward layer: fused into the product where a kernel has both, or by
+//! `kernels/gate.cu` after it. Both have the same bits.
 
 use super::{
     super::{
@@ -15,11 +15,11 @@ use super::{
 use crate::model::config::Activation;
 
 impl Cuda {
-    /// The product with the gate fused, whose sums are never written to memory; `None` where no kernel does that for
-    /// these weights and rows.
+    /// The product with the gate fused, whose sums are never written to memory; `None` where no kernel has
+    /// both for these weights and rows.
     fn multiply_gated(&self, x: &Values, w: &Linear) -> Result<Option<Values>, Error> {
         let ([part], [gates, ups]) = (&w.parts[..], &w.outputs[..]) else { return Ok(None) };
-        // What adapters add precedes the gate.
+        // The updates of adapters precede the gate.
         let alone = w.bias.is_none() && !self.adds_adapters(w) && gates.len() == ups.len();
         if !alone || !matches!(part.way, Way::Direct(Kind::Bf16) | Way::Panel(_)) {
             return Ok(None);
@@ -41,8 +41,8 @@ impl Cuda {
             TensorMap::gates(weights, n / 2, k, launch.tile.outputs)?,
         ];
         let sizes = [m, n, k].map(Argument::size);
-        // SAFETY: x is [m, k], the weights [n, k], their gates before their ups, and out [m, n / 2], all bf16, 16-byte
-        // aligned and freed only after the stream is synchronised.
+        // SAFETY: x is [m, k], the weights [n, k], their gates before their ups, and out [m, n / 2], all
+        // bf16, 16-byte aligned and freed only after the stream is synchronised.
         unsafe {
             let (names, shape) = ((launch.tile.module(), launch.kernel), launch.shape());
             self.launch_over(names, shape, &maps, &[&[Argument::At(out.at())][..], &sizes].concat())?;

@@ -1,5 +1,5 @@
-//! Rotary embedding and KV store: fused into the QKV product where a kernel does both, or by `kernels/rotate.cu` after
-//! it. Both have the same bits.
+//! Rotary embedding and KV store: fused into the QKV product where a kernel has both, or by
+//! `kernels/rotate.cu` after it. Both have the same bits.
 
 use super::{
     super::{
@@ -16,8 +16,8 @@ use super::{
 use crate::model::config::{Attention, AttentionKind};
 
 impl Cuda {
-    /// Queries of a QKV product with fused rotary embedding and KV store, for heads without norms; its sums are never
-    /// written to memory. `None` where no kernel does that for these weights and rows.
+    /// Queries of a QKV product with fused rotary embedding and KV store, for heads without norms; its sums
+    /// are never written to memory. `None` where no kernel has both for these weights and rows.
     pub(super) fn multiply_heads(
         &self,
         layer: usize,
@@ -30,7 +30,7 @@ impl Cuda {
         let [part] = &w.parts[..] else { return Ok(None) };
         let is_plain =
             rotary_dim == head_dim && self.config.query_growth.is_none() && !self.config.gated_attention;
-        // What adapters add precedes the rotation.
+        // The updates of adapters precede the rotation.
         if !is_plain || self.adds_adapters(w) || !matches!(part.way, Way::Direct(Kind::Bf16) | Way::Panel(_))
         {
             return Ok(None);
@@ -60,8 +60,8 @@ impl Cuda {
         let pointers = [&[bias][..], &places, &[parts, semaphores]].concat();
         let pointers: Vec<Argument> = pointers.into_iter().map(Argument::At).collect();
         let sizes = [m, n, k, launch.k_slice, n_heads, n_kv_heads, head_dim].map(Argument::size);
-        // SAFETY: x is [m, k] and the weights [n, k] in bf16, n the heads' dimensions, 16-byte aligned; the sums and
-        // semaphores are slots of the launch's lengths. The rest as in `rotate`.
+        // SAFETY: x is [m, k] and the weights [n, k] in bf16, n the heads' dimensions, 16-byte aligned; the
+        // sums and semaphores are slots of the launch's lengths. All else as in `rotate`.
         unsafe {
             let (names, shape) = ((launch.tile.module(), launch.kernel), launch.shape());
             self.launch_over(names, shape, &maps, &[&pointers[..], &sizes].concat())?;
@@ -93,9 +93,10 @@ impl Cuda {
         let last = [Argument::Int(i32::from(self.config.norm_after_rotation)), self.eps()];
         let all_heads = n_heads + 2 * n_kv_heads + if is_gated { n_heads } else { 0 };
         let grid = [qkv.n_rows as u32, all_heads.div_ceil(4) as u32, 1];
-        // SAFETY: qkv is [rows, heads dimensions] f32, the queries are [rows, heads, head_dim] bf16 and the gates as many
-        // f32, 256-byte aligned places of the arena; the rotary tables cover every position of the step, which was checked: its slots are in
-        // the cache. All are freed only after the stream is synchronised.
+        // SAFETY: qkv is [rows, heads dimensions] f32, the queries are [rows, heads, head_dim] bf16 and the
+        // gates as many f32, 256-byte aligned places of the arena; the rotary tables cover every position of
+        // the step, which was checked: its slots are in the cache. All are freed only after the stream is
+        // synchronised.
         unsafe {
             let shape = Shape { grid, block: [32, 4], shared_bytes: 0 };
             self.launch(("rotate", "rotate"), shape, &[&pointers[..], &sizes, &last].concat())?;

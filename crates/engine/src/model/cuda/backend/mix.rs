@@ -16,19 +16,20 @@ use super::{
 };
 use crate::model::{self, backend::DeltaNetWeights, config};
 
-/// Columns of a block of `delta_rule`, values of a warp of `delta_conv`, and the multiprocessor's share of a copy.
+/// Columns of a block of `delta_rule`, values of a warp of `delta_conv`, and the multiprocessor's share of a
+/// copy.
 const COLUMNS: usize = 32;
 const CONVOLVED: usize = 128;
 const COPY_BLOCKS: usize = 8;
 
-/// What all kernels of a layer get.
+/// Arguments of all kernels of a layer.
 struct Layer<'a> {
     config: &'a config::DeltaNet,
     rule: &'static str,
-    /// Where the rows' projections are, and how many values a row has.
+    /// The rows' projections, and the number of values of a row.
     projected: Values,
     ld: usize,
-    /// Where the layer's part of the first slot is, and the values of a slot.
+    /// The address of the layer's part of the first slot, and the values of a slot.
     states: u64,
     slot: usize,
     recurrent: Recurrent,
@@ -42,7 +43,7 @@ impl Layer<'_> {
 }
 
 impl Cuda {
-    /// Sends the weights of a DeltaNet layer, of the heads that this card has.
+    /// Uploads the weights of a DeltaNet layer, of the heads that this card has.
     pub(super) fn delta_net_weights(&self, weights: &DeltaNetWeights) -> Result<DeltaNet, model::Error> {
         let missing = || model::Error::Step("recurrent layers of a model without any".into());
         let own = self.config.delta_net.as_ref().ok_or_else(missing)?;
@@ -139,10 +140,10 @@ impl Cuda {
         let pointers = pointers.iter().copied().map(Argument::At);
         let sizes = sizes.iter().copied().map(Argument::size);
         let arguments: Vec<Argument> = pointers.chain(sizes).chain(last.iter().copied()).collect();
-        // SAFETY: the projections are [rows, ld] f32, `mixed` has a row of each, the plan a sequence of each row and the
-        // first row, rows and slot of each sequence, the weights are those of the configuration's heads; the step was
-        // checked: its slots are among those of the states. All are 16-byte aligned and freed only after the stream is
-        // synchronised.
+        // SAFETY: the projections are [rows, ld] f32, `mixed` has a row of each, the plan a sequence of each
+        // row and the first row, rows and slot of each sequence, the weights are those of the configuration's
+        // heads; the step was checked: its slots are among those of the states. All are 16-byte aligned and
+        // freed only after the stream is synchronised.
         unsafe { self.launch(("delta_net", kernel), shape, &arguments) }
     }
 
@@ -158,7 +159,7 @@ impl Cuda {
         Ok(())
     }
 
-    /// Copies states, one after another: a later copy may read what an earlier one has written.
+    /// Copies states, one after another: a later copy may read the result of an earlier one.
     pub(super) fn copy_states(&self) -> Result<(), Error> {
         let Some(states) = &self.states else { return Ok(()) };
         let n = states.slot_bytes / 16;
@@ -166,8 +167,8 @@ impl Cuda {
         for &(from, to) in self.plan.state_copies.iter().filter(|(from, to)| from != to) {
             let sizes = [from as usize, to as usize, n].map(Argument::size);
             let arguments = [&[Argument::At(states.memory.at())][..], &sizes].concat();
-            // SAFETY: the step was checked: both are slots of the states, each a multiple of 16 bytes from a 256-byte
-            // aligned address on.
+            // SAFETY: the step was checked: both are slots of the states, each a multiple of 16 bytes from a
+            // 256-byte aligned address on.
             unsafe { self.launch(("copy_state", "copy_state"), Shape::new([blocks, 1], 256), &arguments)? };
         }
         Ok(())

@@ -14,7 +14,8 @@ use super::{
 };
 
 impl Cuda {
-    /// `y = x w^T + b`, or `y += x w^T + b`, and what the adapters of some rows add. Rows of y are `ldy` values apart.
+    /// `y = x w^T + b`, or `y += x w^T + b`, plus the updates of some rows' adapters. Rows of y are `ldy`
+    /// values apart.
     pub(in crate::model::cuda) fn multiply(
         &self,
         x: &Values,
@@ -30,8 +31,8 @@ impl Cuda {
         self.add_adapters(x, w, (y, ldy))
     }
 
-    /// A part's weights in a format that has products: what they are and where. Others are written to a panel, which the
-    /// next part's take.
+    /// A part's weights in a format that has products: their kind and address. Other formats are written to a
+    /// panel, which the next part overwrites.
     pub(in crate::model::cuda) fn weights_of(&self, part: &Part, k: usize) -> Result<(Kind, u64), Error> {
         let kernel = match part.way {
             Way::Direct(kind) => return Ok((kind, part.at())),
@@ -43,8 +44,8 @@ impl Cuda {
         let pointers = [part.at(), panel, 0].map(Argument::At);
         let sizes = [0, part.n, k, 0].map(Argument::size);
         let arguments = [&pointers[..], &sizes].concat();
-        // SAFETY: the part has n rows of k values in its format, the panel slot room for as many in bf16; both are
-        // 16-byte aligned and freed only after the stream is synchronised.
+        // SAFETY: the part has n rows of k values in its format, the panel slot room for as many in bf16;
+        // both are 16-byte aligned and freed only after the stream is synchronised.
         unsafe { self.launch(("dequantize", kernel), shape, &arguments)? };
         Ok((Kind::Bf16, panel))
     }
@@ -82,9 +83,9 @@ impl Cuda {
         let y = at(y);
         let mnk = [m, n, k, launch.k_slice].map(Argument::size);
         let last = [Argument::size(ldy), Argument::Int(i32::from(add))];
-        // SAFETY: x is [m, k] bf16, the weights are [n, k] of their kind, both 16-byte aligned; y and the bias have n
-        // columns of f32 from `at` on, y in rows of `ldy`; the slots have the launch's lengths. All are freed only
-        // after the stream is synchronised.
+        // SAFETY: x is [m, k] bf16, the weights are [n, k] of their kind, both 16-byte aligned; y and the
+        // bias have n columns of f32 from `at` on, y in rows of `ldy`; the slots have the launch's lengths.
+        // All are freed only after the stream is synchronised.
         unsafe {
             let Some(slices) = launch.split else {
                 return self.launch_over(
@@ -108,7 +109,7 @@ impl Cuda {
         }
     }
 
-    /// The split-K partial sums of a product, which the caller adds; `None` where the product has none.
+    /// The split-K partial sums of a product, which the caller adds; `None` for a product without them.
     pub(super) fn multiply_apart<'a>(&self, x: &Values, w: &'a Linear) -> Result<Option<Sums<'a>>, Error> {
         let [part] = &w.parts[..] else { return Ok(None) };
         let (m, n, k) = (x.n_rows, part.n, w.k);
@@ -122,8 +123,8 @@ impl Cuda {
         let at = self.slot(Slot::Sums, launch.partial_len(m, n) * 4)?;
         let sizes = [m, n, k, launch.k_slice].map(Argument::size);
         let arguments = [&inputs[..], &[Argument::At(at)], &sizes].concat();
-        // SAFETY: x is [m, k] bf16, the weights are [n, k] of their kind and the sums [slices, m, n] f32, 16-byte
-        // aligned, and freed only after the stream is synchronised.
+        // SAFETY: x is [m, k] bf16, the weights are [n, k] of their kind and the sums [slices, m, n] f32,
+        // 16-byte aligned, and freed only after the stream is synchronised.
         unsafe {
             self.launch_over((launch.tile.module(), launch.kernel), launch.shape(), &maps, &arguments)?;
         }
@@ -131,8 +132,8 @@ impl Cuda {
     }
 }
 
-/// A kernel's arguments for its operands, `x` and the weights: tensor maps, which precede all other arguments, or
-/// addresses.
+/// A kernel's arguments for its operands, `x` and the weights: tensor maps, which precede all other
+/// arguments, or addresses.
 pub(in crate::model::cuda) fn inputs(
     launch: &Launch,
     (x, weights): (u64, u64),

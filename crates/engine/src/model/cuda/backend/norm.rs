@@ -12,7 +12,7 @@ use super::{
     Cuda, Values,
 };
 
-/// What is added to rows before they are normed.
+/// The addends of rows before their norm.
 #[derive(Clone, Copy)]
 pub(in crate::model::cuda) enum Add<'a> {
     Nothing,
@@ -34,7 +34,7 @@ pub(in crate::model::cuda) struct Sums<'a> {
 }
 
 impl Cuda {
-    /// Adds to `x` and multiplies the sum by `scale`; gives the norm of that.
+    /// Adds to `x` and multiplies the sum by `scale`; returns the norm of the result.
     pub(in crate::model::cuda) fn residual_norm(
         &self,
         x: &Values,
@@ -55,14 +55,15 @@ impl Cuda {
         let sizes = [x.n_rows, cols].map(Argument::size);
         let floats = [self.eps(), Argument::Float(scale)];
         let arguments = [&[Argument::At(x.at())][..], &added, &pointers, &sizes, &floats].concat();
-        // SAFETY: x is [rows, cols] f32, the added sums [n_added, rows, cols] f32, out [rows, cols] bf16, weights and
-        // bias are [cols] f32; all are 256-byte aligned and freed only after the stream is synchronised.
+        // SAFETY: x is [rows, cols] f32, the added sums [n_added, rows, cols] f32, out [rows, cols] bf16,
+        // weights and bias are [cols] f32; all are 256-byte aligned and freed only after the stream is
+        // synchronised.
         unsafe { self.launch(("norm", "residual_norm"), shape, &arguments)? };
         Ok(out)
     }
 
-    /// Adds a dense half and the experts beside it to `x`: each normed, and their sum where there is such a norm. Gives
-    /// the norm of the new x.
+    /// Adds a dense half and the experts beside it to `x`: each normed, and their sum where there is such a
+    /// norm. Returns the norm of the new x.
     pub(in crate::model::cuda) fn add_both(
         &self,
         x: &Values,
@@ -87,8 +88,8 @@ impl Cuda {
         let pointers = [a.at(), a_norm.at(), b.at(), b_norm.at(), a.at()].map(Argument::At);
         let sizes = [a.n_rows, self.config.hidden].map(Argument::size);
         let arguments = [&pointers[..], &sizes, &[self.eps()]].concat();
-        // SAFETY: a and b are [rows, cols] f32, the weights [cols] f32; all are 256-byte aligned and freed only after
-        // the stream is synchronised.
+        // SAFETY: a and b are [rows, cols] f32, the weights [cols] f32; all are 256-byte aligned and freed
+        // only after the stream is synchronised.
         unsafe { self.launch(("norm", "normed_sum"), Shape::new([a.n_rows, 1], 256), &arguments) }
     }
 }

@@ -30,7 +30,7 @@ impl Cuda {
         Ok(Values::new(self.slot(slot, n_rows * row_bytes)?, n_rows))
     }
 
-    /// Where a slot is, of which so many bytes are used.
+    /// The address of a slot, of which so many bytes are used.
     pub(super) fn slot(&self, slot: Slot, bytes: usize) -> Result<u64, Error> {
         let none = || Error::Room("there is none".into());
         self.arena.as_ref().ok_or_else(none)?.at(slot, bytes)
@@ -55,7 +55,7 @@ impl Cuda {
         prepared.map_or_else(|| self.sizes().most_splits(), |arena| arena.extent.splits)
     }
 
-    /// Makes room for products with these weights.
+    /// Adds products with these weights to the needed memory.
     pub(super) fn add_linear(&self, linear: &Linear) {
         let mut extra = self.extra.lock().unwrap_or_else(PoisonError::into_inner);
         for part in &linear.parts {
@@ -66,7 +66,7 @@ impl Cuda {
         }
     }
 
-    /// Makes room for products with these experts.
+    /// Adds products with these experts to the needed memory.
     pub(super) fn add_experts(&self, experts: &Experts) {
         self.add_linear(&experts.router);
         if let Some(shared) = &experts.shared {
@@ -81,7 +81,7 @@ impl Cuda {
         }
     }
 
-    /// Makes room for an adapter; the arena is allocated anew.
+    /// Adds an adapter to the needed memory; the arena is allocated anew.
     pub(super) fn adapts(&mut self, linear: &Linear) {
         let extra = self.extra.get_mut().unwrap_or_else(PoisonError::into_inner);
         extra.n_adapters = extra.n_adapters.max(linear.adapters.len());
@@ -101,7 +101,7 @@ impl Cuda {
         Places::new(extent, self.sizes(), extra).bytes + ropes
     }
 
-    /// Makes room for all steps that are not larger than `most`: from here on, nothing is allocated.
+    /// Allocates memory for all steps that are not larger than `most`: later steps allocate nothing.
     pub(super) fn make_room(&mut self, most: StepLimits) -> Result<(), Error> {
         self.here()?;
         let extent = Extent::of(most, self.sizes(), self.extra().n_adapters);
@@ -115,12 +115,12 @@ impl Cuda {
         Ok(())
     }
 
-    /// Whether a step of this extent fits as it is.
+    /// Returns true if a step of this extent fits without a new allocation.
     pub(in crate::model::cuda) fn holds(&self, extent: Extent) -> bool {
         self.arena.as_ref().is_some_and(|arena| arena.extent.holds(extent))
     }
 
-    /// Makes sure that a step of this extent fits.
+    /// Ensures that a step of this extent fits.
     pub(super) fn hold(&mut self, extent: Extent) -> Result<(), Error> {
         if self.holds(extent) {
             return Ok(());
@@ -132,7 +132,7 @@ impl Cuda {
         self.make(now.with(extent))
     }
 
-    /// Room for products of so many rows with a weight.
+    /// Ensures that products of so many rows with a weight fit.
     pub(in crate::model::cuda) fn hold_products(
         &mut self,
         rows: usize,

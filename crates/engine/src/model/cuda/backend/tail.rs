@@ -1,4 +1,5 @@
-//! Sampled tokens and log-probabilities of a step's logits, and its hidden states: one launch and one copy each.
+//! Sampled tokens and log-probabilities of a step's logits, and its hidden states: one launch and one copy
+//! each.
 
 #![expect(unsafe_code, reason = "kernel launches and copies trust their arguments")]
 
@@ -27,15 +28,15 @@ pub(super) struct Noted {
     fetched: Vec<f32>,
 }
 
-/// Page-locked staging of sampling requests and results, for one caller at a time. Masks of many rows are megabytes, so
-/// they are copied on a stream of their own while the device executes the step: their slot belongs to no other
-/// operation.
+/// Page-locked staging of sampling requests and results, for one caller at a time. Masks of many rows are
+/// megabytes, so they are copied on a stream of their own while the device executes the step: their slot
+/// belongs to no other operation.
 pub(super) struct Staging {
     context: Arc<CudaContext>,
     stream: Arc<CudaStream>,
-    /// When the wants have been sent.
+    /// Recorded after the upload of the requests.
     sent: CudaEvent,
-    /// Page-locked, as long as the longest so far.
+    /// Page-locked; as long as the longest so far.
     wants: Pinned,
     choices: Pinned,
 }
@@ -54,7 +55,7 @@ impl Staging {
         })
     }
 
-    /// Makes room for so many bytes, once the last ones have left.
+    /// Ensures room for so many bytes, once the last ones have been copied.
     fn reserve(&mut self, wants: usize, choices: usize) -> Result<(), Error> {
         self.sent.synchronize().map_err(failed("send what is wanted"))?;
         for (pinned, bytes) in [(&mut self.wants, wants), (&mut self.choices, choices)] {
@@ -70,8 +71,8 @@ impl Cuda {
     /// Copies bytes from the device, and waits for them.
     pub(super) fn fetch(&self, at: u64, bytes: usize) -> Result<Vec<u8>, Error> {
         let mut fetched = vec![0_u8; bytes];
-        // SAFETY: callers pass the address of at least `bytes` bytes of the arena; the stream is synchronised before
-        // `fetched` is read or dropped.
+        // SAFETY: callers pass the address of at least `bytes` bytes of the arena; the stream is synchronised
+        // before `fetched` is read or dropped.
         unsafe { result::memcpy_dtoh_async(&mut fetched, at, self.stream.cu_stream()) }
             .map_err(failed("fetch results"))?;
         self.stream.synchronize().map_err(failed("run a step"))?;
@@ -92,7 +93,7 @@ impl Cuda {
         }
     }
 
-    /// What comes of the wants, one after the other.
+    /// The results of the requests, one after the other.
     pub(super) fn choose(&self, logits: u64, wants: &Wants<'_>) -> Result<Vec<Option<SampledToken>>, Error> {
         let n = wants.rows.len();
         // The slots belong to one caller at a time.
@@ -104,8 +105,8 @@ impl Cuda {
         let Staging { stream, sent, wants: pinned, choices, .. } = &mut *staging;
         let pinned = &mut pinned.bytes_mut()[..wants.n_bytes()];
         wants.write(pinned);
-        // SAFETY: the slot has `n_bytes` bytes; the pinned memory is as long, and neither moved nor written before
-        // `sent` has been waited for.
+        // SAFETY: the slot has `n_bytes` bytes; the pinned memory is as long, and neither moved nor written
+        // before `sent` has been waited for.
         unsafe { result::memcpy_htod_async(input, pinned, stream.cu_stream()) }
             .map_err(failed("send what is wanted"))?;
         sent.record(stream).map_err(failed("send what is wanted"))?;
@@ -116,8 +117,9 @@ impl Cuda {
         let sizes = [n, self.config.vocab, wants.mask_words].map(Argument::size);
         let of_parts = [&pointers[..], &sizes].concat();
         let arguments = [&pointers[..], &[Argument::At(output)], &sizes].concat();
-        // SAFETY: the logits have a row of `vocab` f32 for each request, the slots a request, a mask where it has one,
-        // a choice and the partial results of 32 warps for each; all are 256-byte aligned places of the arena.
+        // SAFETY: the logits have a row of `vocab` f32 for each request, the slots a request, a mask where it
+        // has one, a choice and the partial results of 32 warps for each; all are 256-byte aligned places of
+        // the arena.
         unsafe {
             self.launch(("tail", "tail_peaks"), Shape::new([8 * n, 1], 128), &of_parts)?;
             self.launch(("tail", "tail_sums"), Shape::new([8 * n, 1], 128), &of_parts)?;
@@ -131,8 +133,8 @@ impl Cuda {
         Ok(Wants::choices(choices))
     }
 
-    /// The log-probabilities of tokens after some rows; `None` where the logits are not numbers, or there is no such token
-    /// or row.
+    /// The log-probabilities of tokens after some rows; `None` where the logits are NaN, or there is no such
+    /// token or row.
     pub(super) fn logprobs_of(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, Error> {
         let known = rows.iter().filter(|(row, _)| *row < self.plan.n_wanted);
         let asked: Vec<(usize, u32)> =
@@ -161,7 +163,7 @@ impl Cuda {
         least.unwrap_or(0).max(1)
     }
 
-    /// Gathers the noted rows of the stream. Where there is no room for more, those that were gathered are fetched.
+    /// Gathers the captured rows of the stream. Without room for more, the gathered ones are fetched first.
     pub(super) fn gather(&mut self, x: &Values) -> Result<(), Error> {
         let row_bytes = 4 * self.config.hidden;
         let most = self.slot_bytes(Slot::Noted) / row_bytes;
@@ -194,12 +196,12 @@ impl Cuda {
         let pointers = [x.at(), rows, to.at()].map(Argument::At);
         let sizes = [n, width].map(Argument::size);
         let shape = Shape::new([n, 1], 256);
-        // SAFETY: x has a row of `width` values for each row of the step, `rows` has n indices of them, and `to` room
-        // for n rows.
+        // SAFETY: x has a row of `width` values for each row of the step, `rows` has n indices of them, and
+        // `to` room for n rows.
         unsafe { self.launch(("take_rows", kernel), shape, &[&pointers[..], &sizes].concat()) }
     }
 
-    /// The noted rows of each time that they were gathered.
+    /// The captured rows, an entry for each capture.
     pub(super) fn gathered(&mut self) -> Result<Vec<Vec<f32>>, Error> {
         self.fetch_gathered()?;
         let all = std::mem::take(&mut self.noted).fetched;

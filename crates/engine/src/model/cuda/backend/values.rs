@@ -18,13 +18,13 @@ impl Values {
         self.n_rows
     }
 
-    /// Where they are on the device.
+    /// Their address on the device.
     pub(in crate::model::cuda) fn at(self) -> u64 {
         self.at
     }
 }
 
-/// Rows of queries, in bf16: as wide as one kind of attention has them.
+/// Rows of queries, in bf16, with the width of one kind of attention.
 #[derive(Clone, Copy)]
 pub struct Queries {
     pub(super) values: Values,

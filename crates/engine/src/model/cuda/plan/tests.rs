@@ -1,4 +1,4 @@
-//! What of a padded step is the same as of the last one, and that padding has no effect.
+//! A padded step's numbers that equal those of the last one; padding has no effect.
 
 use super::{Layout, NOT_STORED, Plan, Room};
 use crate::model::{BLOCK, Config, Part, Step, cuda::work_tiles::Limits, weights::Weights};
@@ -12,7 +12,7 @@ fn config() -> Config {
     Weights::open(&folder).unwrap().config().clone()
 }
 
-/// Sequences of these lengths that each want the logits of their last `n` tokens, and compute those.
+/// Sequences of these lengths that each compute their last `n` tokens, with logits.
 fn decoding(lengths: &[usize], n: usize) -> Step {
     let mut next = 0;
     let own = |&length: &usize| {
@@ -80,7 +80,7 @@ fn padding_is_stored_nowhere_and_attends_to_nothing() {
     }
 }
 
-/// The step of [`decoding`] where the sequences from `first` on take adapters, every second one the same.
+/// The step of [`decoding`] with adapters on the sequences from `first` on, every second one the same.
 fn adapted(lengths: &[usize], first: usize) -> Step {
     let mut step = decoding(lengths, 1);
     for (sequence, adapter) in step.adapters.iter_mut().enumerate().skip(first) {

@@ -1,5 +1,5 @@
-//! Which tile a product takes, and whether it is split over k: from counts of blocks, expected clocks, and a table of
-//! measurements. Nothing here changes a bit.
+//! The choice of a product's tile, and of a split over k: from counts of blocks, expected clocks, and a table
+//! of measurements. Nothing here changes a bit.
 
 use super::{
     Kernels::{self, Measured, MmaSync, Reference, Tma, Wgmma},
@@ -12,16 +12,18 @@ use super::{
 pub(super) const FULL: usize = 256;
 /// Blocks with which most of its multiprocessors have one.
 pub(super) const ENOUGH: usize = 96;
-/// The most tokens of a product that is split: past it the partial sums are more work than idle multiprocessors.
+/// The most tokens of a product that is split: past it the partial sums are more work than idle
+/// multiprocessors.
 pub(in crate::model::cuda) const SPLIT_TOKENS: usize = 64;
 
 /// The launch of a product of `m` tokens with a weight `[n, k]`, on a card that runs these kernels.
 ///
-/// A choice for speed alone. For `bf16` weights and more tokens than a split takes: on an H100 what a table says was the
-/// fastest ([`measured`]), or for a shape that it does not have the TMA kernel with the fewest expected clocks; on another
-/// card of capability 9.0 the largest tile of `wgmma` where that gives most multiprocessors a block. Otherwise the smallest
-/// tile that holds all tokens (or the largest there is), a smaller one where its blocks would leave multiprocessors
-/// idle. A product of few tokens is split where its tiles alone do not fill a GPU.
+/// A choice for speed alone. For `bf16` weights and more tokens than a split takes: on an H100 the fastest in
+/// a table ([`measured`]), or for a shape that it does not have the TMA kernel with the fewest expected
+/// clocks; on another card of capability 9.0 the largest tile of `wgmma` where that gives most
+/// multiprocessors a block. Otherwise the smallest tile that holds all tokens (or the largest one), a smaller
+/// one where its blocks would leave multiprocessors idle. A product of few tokens is split where its tiles
+/// alone do not fill a GPU.
 ///
 /// `k_slice` is that of the whole weight ([`super::k_slice`]), of which `n` may be a part of the outputs.
 #[must_use]
@@ -30,13 +32,14 @@ pub fn launch(kernels: Kernels, kind: Kind, shape: [usize; 3], k_slice: usize) -
     measured.unwrap_or_else(|| by_rule(kernels, kind, shape, k_slice))
 }
 
-/// The launch of a product with a `bf16` weight on an H100: the table's, or of more tokens than a split takes a TMA kernel.
+/// The launch of a product with a `bf16` weight on an H100: the table's, or of more tokens than a split takes
+/// a TMA kernel.
 pub(super) fn on_h100(shape: [usize; 3], k_slice: usize) -> Option<Launch> {
     measured::launch(shape, k_slice)
         .or_else(|| (shape[0] > SPLIT_TOKENS).then(|| by_tma(shape, k_slice, usize::MAX)))
 }
 
-/// The launch where no table says which is the fastest.
+/// The launch for shapes that no table has.
 pub(super) fn by_rule(kernels: Kernels, kind: Kind, shape: [usize; 3], k_slice: usize) -> Launch {
     let [m, n, k] = shape;
     if kernels == Reference {
@@ -61,9 +64,11 @@ pub(super) fn by_rule(kernels: Kernels, kind: Kind, shape: [usize; 3], k_slice: 
     best(choose(kind, m, enough))
 }
 
-/// The TMA launch of at most so many tokens with the fewest expected clocks (`kernels/gemm_tile_tma.cuh` counts them).
+/// The TMA launch of at most so many tokens with the fewest expected clocks (`kernels/gemm_tile_tma.cuh`
+/// counts them).
 pub(super) fn by_tma(shape: [usize; 3], k_slice: usize, most_tokens: usize) -> Launch {
-    /// Clocks for the first stage of a work tile to arrive and its sums to be written; and of a split-K reduction.
+    /// Clocks for the first stage of a work tile to arrive and its sums to be written; and of a split-K
+    /// reduction.
     const OF_WORK_TILE: usize = 2_000;
     const OF_REDUCTION: usize = 4_000;
     let [m, n, k] = shape;
@@ -84,12 +89,13 @@ pub(super) fn tma_tiles() -> impl DoubleEndedIterator<Item = &'static Tile> {
     TILES.iter().filter(|tile| tile.kernels == Tma)
 }
 
-/// Whether output tiles alone leave multiprocessors idle, so that a kernel may split k: [`super::SplitK`] has room for it.
+/// Returns true if output tiles alone leave multiprocessors idle, so that a kernel may split k:
+/// [`super::SplitK`] has room for it.
 pub(super) fn few_tiles(m: usize, n: usize) -> bool {
     m.div_ceil(256) * n.div_ceil(128) < ENOUGH
 }
 
-/// The tile for `m` tokens; one for which `fills` is true (its blocks keep a GPU busy) where there is one.
+/// The tile for `m` tokens; if possible, one for which `fills` is true (its blocks keep a GPU busy).
 fn choose(kind: Kind, m: usize, fills: impl Fn(&'static Tile) -> bool) -> &'static Tile {
     let fast = TILES.iter().filter(|tile| tile.kind == kind && tile.kernels == MmaSync);
     let (narrow, wide): (Vec<&'static Tile>, Vec<&'static Tile>) =

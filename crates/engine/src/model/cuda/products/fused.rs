@@ -1,14 +1,14 @@
-//! Products with a fused epilogue, whose sums are never written to memory. A choice for speed alone, which changes no
-//! bit.
+//! Products with a fused epilogue, whose sums are never written to memory. A choice for speed alone, which
+//! changes no bit.
 
 use super::{Kernels, Launch, by_tma, on_h100, tma_tiles};
 use crate::model::config::Activation;
 
-/// The launch of the fused gate and up projections with the gate, where there is such a kernel: `n / 2` gates, then `n
-/// / 2` ups, and `out[m, n / 2] = f(gate) up` in bf16.
+/// The launch of the fused gate and up projections with the gate, where there is such a kernel: `n / 2`
+/// gates, then `n / 2` ups, and `out[m, n / 2] = f(gate) up` in bf16.
 ///
-/// A choice for speed alone, as [`super::launch`], and without split-K. On an H100 it is made where the product by itself would
-/// be by a TMA kernel. A tile of more tokens has fewer copies, if it is filled.
+/// A choice for speed alone, as [`super::launch`], and without split-K. On an H100 it is made where the
+/// product by itself would be by a TMA kernel. A tile of more tokens has fewer copies, if it is filled.
 #[must_use]
 pub fn launch_gated(
     kernels: Kernels,
@@ -37,11 +37,11 @@ pub fn launch_gated(
     Some(Launch { kernel, ..tile.launch_whole([m, n, k], k_slice) })
 }
 
-/// The launch of a QKV product with fused rotary embedding and KV store, where there is such a kernel: for heads of 64
-/// and 128 dimensions without norms. It may have a split-K reduction.
+/// The launch of a QKV product with fused rotary embedding and KV store, where there is such a kernel: for
+/// heads of 64 and 128 dimensions without norms. It may have a split-K reduction.
 ///
-/// On an H100 it is made where the product by itself would be by a TMA tile of at most 128 tokens: with more, a thread has no
-/// registers for the sums of all slices.
+/// On an H100 it is made where the product by itself would be by a TMA tile of at most 128 tokens: with more,
+/// a thread has no registers for the sums of all slices.
 #[must_use]
 pub fn launch_heads(
     kernels: Kernels,

@@ -1,5 +1,6 @@
-//! Grouped products: which kernel multiplies the rows of a layer's experts with their weights, all experts in one
-//! launch. A choice for speed alone, which changes no bit: each has the sums of `kernels/gemm.cuh` in one slice.
+//! Grouped products: the choice of a kernel that multiplies the rows of a layer's experts with their weights,
+//! all experts in one launch. A choice for speed alone, which changes no bit: each has the sums of
+//! `kernels/gemm.cuh` in one slice.
 
 use super::{Kernels, Kind, TILES, Tile};
 use Kernels::{MmaSync, Reference};
@@ -25,7 +26,7 @@ macro_rules! names {
     };
 }
 
-/// All of them, those for few tokens first.
+/// All of these kernels, those for few tokens first.
 const NAMES: [Names; 20] = [
     names!(Reference, Bf16, "gemm_bf16"),
     names!(MmaSync, Bf16, "gemm_bf16_16x64"),
@@ -60,9 +61,9 @@ pub fn of_kind(kind: Kind) -> impl Iterator<Item = Grouped> {
     })
 }
 
-/// The kernels for so many pairs of row and expert, on a card that runs these: the smallest tile that holds an
-/// expert's rows where all have equally many, or the largest. With few rows the weights are what is read, and a tile of
-/// many tokens would multiply zeros.
+/// The kernels for so many pairs of row and expert, on a card that runs these: the smallest tile that holds
+/// an expert's rows where all have equally many, or the largest. With few rows most reads are of weights, and
+/// a tile of many tokens would multiply zeros.
 #[must_use]
 pub fn choose(kernels: Kernels, kind: Kind, pairs: usize, n_experts: usize) -> Grouped {
     let all: Vec<Grouped> = of_kind(kind).collect();
@@ -80,7 +81,7 @@ pub fn most_tiles(pairs: usize, n_experts: usize, tokens: usize) -> usize {
     (pairs + (tokens - 1) * n_experts.min(pairs)) / tokens
 }
 
-/// The same for any of the kernels.
+/// The most tiles that so many pairs fill, with any of the kernels.
 pub(in crate::model::cuda) fn most_tiles_of_any(pairs: usize, n_experts: usize) -> usize {
     most_tiles(pairs, n_experts, LEAST_TOKENS)
 }

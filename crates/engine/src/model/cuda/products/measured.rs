@@ -1,16 +1,16 @@
-//! The fastest kernel for a weight and a number of rows, from measurements (`tribunal-bench gpu --parts tune`) in a
-//! file of this folder. Nothing is measured at run time.
+//! The fastest kernel for a weight and a number of rows, from measurements
+//! (`tribunal-bench gpu --parts tune`) in a file of this folder. Nothing is measured at run time.
 
 use std::{collections::HashMap, sync::LazyLock};
 
 use super::{Kernels, Kind, Launch, SPLIT_TOKENS, TILES, Tile, few_tiles};
 
-/// Each line: outputs, inputs, the most rows, the kernel's name. A line is for more rows than the line before it of the same
-/// weight, and the last also for all that are more.
+/// Each line: outputs, inputs, the most rows, the kernel's name. A line is for more rows than the line before
+/// it of the same weight, and the last also for all that are more.
 const H100: &str = include_str!("h100.txt");
 
-/// How a product's slices are added: one after another in a tile's sums, by a launch of `gemm_merge`, or by a split-K
-/// reduction in the kernel.
+/// The addition of a product's slices: one after another in a tile's sums, by a launch of `gemm_merge`, or by
+/// a split-K reduction in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
     Whole,

@@ -1,4 +1,4 @@
-//! The tables of kernels and slices, and what launches must hold.
+//! The tables of kernels and slices, and the invariants of launches.
 
 use std::fmt::Write as _;
 
@@ -77,8 +77,8 @@ fn rows_must_be_whole_steps() {
     assert_eq!(check(1 << 31, 64), Err(Error::TooLarge { n: 1 << 31, k: 64 }));
 }
 
-/// What is chosen on Hopper: TMA launches have no more blocks than work tiles, equal numbers of work tiles each, and
-/// room for their sums.
+/// The invariants of launches on Hopper: TMA launches have no more blocks than work tiles, equal numbers of
+/// work tiles each, and room for their sums.
 fn check_hopper(kernels: Kernels, launch: Launch, fast: Launch, [m, n, k]: [usize; 3]) {
     let k_slice = k_slice(n, k);
     let blocks = launch.tile.blocks(m, n);
@@ -151,7 +151,7 @@ fn launches_cover_the_product() {
     }
 }
 
-/// What is chosen for the shapes of Qwen2.5 0.5B, 7B and 72B: the blocks are the grid's product.
+/// The launches for the shapes of Qwen2.5 0.5B, 7B and 72B: the blocks are the grid's product.
 #[test]
 fn what_is_launched() {
     let mut table = String::new();

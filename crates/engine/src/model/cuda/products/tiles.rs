@@ -1,5 +1,5 @@
-//! The tiles that products are computed in: their kernels and sizes, and a launch of one over a product. Which one a product
-//! takes, `cost` says.
+//! The tiles of products: their kernels and sizes, and a launch of one over a product. `cost` chooses the
+//! tile of a product.
 
 use super::{
     Kernels::{self, MmaSync, Reference, Tma, Wgmma},
@@ -11,7 +11,7 @@ use crate::model::cuda::launch::Shape;
 /// Kernels that compute the same tile: one that writes `y`, and its split-K variants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tile {
-    /// Which instructions they use.
+    /// The instructions that they use.
     pub kernels: Kernels,
     /// The weights that they read.
     pub kind: Kind,
@@ -27,12 +27,13 @@ pub struct Tile {
     pub outputs: usize,
     /// Threads of a block.
     pub threads: u32,
-    /// Dynamic shared memory of a block, in bytes. Above 48 KiB a function must be allowed it before its launch.
+    /// Dynamic shared memory of a block, in bytes. Above 48 KiB, a function must be configured for it before
+    /// its launch.
     pub shared_bytes: u32,
 }
 
-/// Every kernel that [`super::launch`] may choose, and the plain ones: `kernels/tests/tiles.txt`, which the kernels' host test
-/// compares with what they declare.
+/// Every kernel that [`super::launch`] may choose, and the plain ones: `kernels/tests/tiles.txt`, which the
+/// kernels' host test compares with their declarations.
 pub static TILES: [Tile; 35] = [
     Tile { kind: Bf16, whole: "gemm_bf16", split: Some("gemm_bf16_split"), ..REFERENCE },
     Tile {
@@ -325,7 +326,7 @@ impl Tile {
         m.div_ceil(self.tokens) * n.div_ceil(self.outputs)
     }
 
-    /// Whether so many tokens are more than half of it, or it is the smallest TMA tile.
+    /// Returns true if so many tokens are more than half of it, or it is the smallest TMA tile.
     pub(super) fn may_be_filled(&self, m: usize) -> bool {
         self.tokens == 64 || m > self.tokens / 2
     }
@@ -348,8 +349,8 @@ impl Tile {
         }
     }
 
-    /// The grid over so many tiles and slices. Persistent blocks have as equal numbers of work tiles as possible, so
-    /// that as many of them read from memory in every round as in the last.
+    /// The grid over so many tiles and slices. Persistent blocks have as equal numbers of work tiles as
+    /// possible, so that as many of them read from memory in every round as in the last.
     fn grid(&self, tiles: usize, slices: usize) -> [u32; 3] {
         if self.kernels == Tma {
             let work_tiles = tiles * slices;
@@ -374,7 +375,8 @@ impl Tile {
         Some(Launch { tile: self, kernel: self.split?, grid, k_slice, split: Some(slices), reduces: false })
     }
 
-    /// The launch with a split-K reduction in the kernel, where there is such a kernel and more than one slice.
+    /// The launch with a split-K reduction in the kernel, where there is such a kernel and more than one
+    /// slice.
     #[must_use]
     pub fn launch_reduced(&'static self, shape: [usize; 3], k_slice: usize) -> Option<Launch> {
         let kernel = self.reduced.filter(|_| shape[2] > k_slice)?;
@@ -393,11 +395,11 @@ pub struct Launch {
     pub k_slice: usize,
     /// The kernel.
     pub kernel: &'static str,
-    /// The number of slices where the kernel writes their sums `[slices, m, n]`, which `gemm_merge` then adds;
-    /// `None` where it writes `y` without them.
+    /// The number of slices where the kernel writes their sums `[slices, m, n]`, which `gemm_merge` then
+    /// adds; `None` where it writes `y` without them.
     pub split: Option<usize>,
-    /// Whether the kernel itself reduces the slices' sums, which are then in whole tiles, with a semaphore for each
-    /// warp's rows.
+    /// True if the kernel itself reduces the slices' sums, which are then in whole tiles, with a semaphore
+    /// for each warp's rows.
     pub reduces: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The memory that split-K reductions in kernels work in: partial sums and semaphores. It chooses no kernel.
+//! The memory of split-K reductions in kernels: partial sums and semaphores. It chooses no kernel.
 
 use super::{STRIP, cost::ENOUGH};
 
@@ -11,10 +11,11 @@ pub(in crate::model::cuda) struct SplitK {
 }
 
 impl SplitK {
-    /// Bytes of the semaphores: one for each warp's outputs of tiles of 64 tokens, of which four make one of 256.
+    /// Bytes of the semaphores: one for each warp's outputs of tiles of 64 tokens, of which four make one of
+    /// 256.
     pub(in crate::model::cuda) const SEMAPHORE_BYTES: usize = 4 * 4 * ENOUGH * 128 / STRIP;
 
-    /// Makes room for a weight `[n, k]` in slices of so many values of `k`.
+    /// Adds a weight `[n, k]` in slices of so many values of `k` to the needed memory.
     pub(in crate::model::cuda) fn add_weight(&mut self, n: usize, k: usize, k_slice: usize) {
         if k <= k_slice {
             return;

@@ -42,7 +42,7 @@ fn blocks(format: Format, n: usize, k: usize) -> Vec<u8> {
 
 fn written(format: Format, k: usize, rows: &[u8]) -> Vec<u8> {
     let planes = QuantLayout::of(format, k).unwrap();
-    // Rubbish, so that an unwritten byte shows.
+    // A pattern that shows unwritten bytes.
     let mut out = vec![0xa5; planes.bytes(rows.len() / format.row_bytes(k))];
     planes.write(rows, &mut out);
     out
@@ -100,7 +100,7 @@ fn values(format: Format, k: usize, strip: &[u8]) -> Vec<Vec<f32>> {
     out
 }
 
-/// Lane, step, pair and which of the two.
+/// Lane, step, pair, and the index in the pair.
 fn every_code() -> impl Iterator<Item = (usize, usize, usize, usize)> {
     (0..32 * 2 * 4 * 2).map(|i| (i / 16, i / 8 % 2, i / 2 % 4, i % 2))
 }
@@ -165,7 +165,7 @@ fn strips_are_aligned_and_take_little_more_than_the_file() {
     }
 }
 
-/// The kernels read what is written here: kernels/tests/planes.cpp takes the same file and compares each value with
+/// The kernels read this layout: kernels/tests/planes.cpp takes the same file and compares each value with
 /// the file's blocks. After a change of the layout, `INSTA_UPDATE=always` writes it anew.
 #[test]
 fn the_golden_file_of_the_kernels() {

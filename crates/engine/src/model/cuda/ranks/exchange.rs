@@ -1,5 +1,5 @@
-//! How rows are brought together of which each card has computed some columns: every card copies the others' columns, from
-//! their memory or from where they have left them for it. Nothing is added up.
+//! The gathering of rows of which each card has computed some columns: every card copies the others' columns,
+//! from their memory or from a staging area. Nothing is added up.
 
 #![expect(unsafe_code, reason = "kernel launches trust their arguments")]
 
@@ -18,11 +18,11 @@ use crate::model;
 
 /// Rows of which each card has some columns.
 pub(super) struct Columns<'a> {
-    /// Where each card's piece is.
+    /// The location of each card's piece.
     pub pieces: &'a [Values],
-    /// Where each card's columns end, in bytes of a whole row.
+    /// The end of each card's columns, in bytes of a whole row.
     pub ends: Vec<usize>,
-    /// Whether a piece has room for whole rows, with its columns in their place.
+    /// True if a piece has room for whole rows, with its columns in their place.
     pub in_place: bool,
 }
 
@@ -32,27 +32,28 @@ impl Columns<'_> {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Those of one card, in bytes of a whole row.
+    /// The columns of one card, in bytes of a whole row.
     fn of(&self, card: usize) -> Range<usize> {
         let first = card.checked_sub(1).map_or(0, |before| self.ends[before]);
         first..self.ends[card]
     }
 
-    /// Where the rows from `row` on are in a card's piece.
+    /// The address of the rows from `row` on in a card's piece.
     fn piece(&self, card: usize, row: usize) -> u64 {
         let of_row = if self.in_place { self.width() } else { self.of(card).len() };
         self.pieces[card].at() + (row * of_row) as u64
     }
 
-    /// Where a card leaves its columns of `n` rows for the others, in memory that begins at `half`.
+    /// The address at which a card leaves its columns of `n` rows for the others, in memory that begins at
+    /// `half`.
     fn left(&self, card: usize, n: usize, half: u64) -> u64 {
         half + if self.in_place { 0 } else { n * self.of(card).start } as u64
     }
 }
 
 impl Ranks {
-    /// Brings rows together on every card that `to` has a place of, in that place: behind all that computes them, and
-    /// before all that is told to these cards from here on.
+    /// Gathers rows on every card that has a place in `to`, in that place: after all work that computes them,
+    /// and before all later work of these cards.
     pub(super) fn exchange(&mut self, columns: &Columns<'_>, to: &[Values]) -> Result<(), model::Error> {
         let n_rows = columns.pieces[0].n_rows();
         let all = n_rows.max(1);
@@ -61,7 +62,7 @@ impl Ranks {
             let rows = first..n_rows.min(first + at_once);
             let half = self.detour.as_mut().map(Detour::next_half);
             if let Some(half) = half {
-                // What a card alone gathers, it need not leave for itself.
+                // A card that gathers alone does not leave its own columns.
                 let is_read = |card: usize| to.len() > 1 || card > 0;
                 self.each(|i, _| if is_read(i) { self.leave(i, columns, &rows, half) } else { Ok(()) })?;
             }
@@ -74,7 +75,7 @@ impl Ranks {
         Ok(())
     }
 
-    /// Copies a card's columns of some rows to where the others reach them.
+    /// Copies a card's columns of some rows to memory that the others reach.
     fn leave(&self, card: usize, columns: &Columns<'_>, rows: &Range<usize>, half: u64) -> Result<(), Error> {
         let mut pieces = [0; MOST_CARDS];
         let from = columns.piece(card, rows.start);
@@ -87,7 +88,7 @@ impl Ranks {
         self.gather(card, &pieces, (&[columns.of(card).len()], false), (to, rows.len()))
     }
 
-    /// Brings some rows together on one card, at `to` for the first row of all. The cards have synchronised since the
+    /// Gathers some rows on one card, at `to` for the first row of all. The cards have synchronised since the
     /// pieces were computed, and left.
     fn take_others(
         &self,
@@ -99,7 +100,7 @@ impl Ranks {
         let mut pieces = [0; MOST_CARDS];
         for (i, piece) in pieces.iter_mut().enumerate().take(self.cards.len()) {
             *piece = match half {
-                // It has its own in place already.
+                // Its own columns are in place already.
                 _ if columns.in_place && i == card => 0,
                 Some(half) if i != card => columns.left(i, rows.len(), half),
                 _ => columns.piece(i, rows.start),
@@ -126,8 +127,9 @@ impl Ranks {
         let last = [n_rows, width / unit, usize::from(in_place)].map(Argument::size);
         arguments.extend([&[Argument::At(to)][..], &last].concat());
         let shape = Shape::new([n_rows, (width / unit).div_ceil(256)], 256);
-        // SAFETY: each piece has its columns of `n_rows` rows and `to` room for whole rows, aligned to the kernel's
-        // columns; the card has access to all of them, and none is freed before `finish` has synchronised every card.
+        // SAFETY: each piece has its columns of `n_rows` rows and `to` room for whole rows, aligned to the
+        // kernel's columns; the card has access to all of them, and none is freed before `finish` has
+        // synchronised every card.
         unsafe { self.cards[card].cuda.launch(("gather", kernel), shape, &arguments) }
     }
 }

@@ -1,5 +1,5 @@
-//! A feed-forward half of experts on several GPUs: each computes some columns of every expert, as of every other
-//! matrix, and chooses the experts of all rows by itself.
+//! A feed-forward half of experts on several GPUs: each computes some columns of every expert, as of every
+//! other matrix, and chooses the experts of all rows by itself.
 //!
 //! ```text
 //! x -> norm -> router, gate, up, own columns of each pair -> | -> down, own columns -> own columns of x += experts -> |
@@ -17,13 +17,13 @@ use super::{
 use crate::model::{self, config};
 
 impl Ranks {
-    /// The outputs of the experts that each row takes, and of the shared one: of each card's columns.
+    /// The outputs of each row's experts, and of the shared one: of each card's columns.
     pub(super) fn sum_of_experts(&mut self, h: &[Values], experts: &[Experts]) -> Result<(), model::Error> {
         self.each(|i, cuda| cuda.route(&h[i], &experts[i]))?;
         self.sum_of_routed(h, experts)
     }
 
-    /// The same for rows whose experts are chosen.
+    /// The outputs of the experts of rows already routed, and of the shared one: of each card's columns.
     pub(super) fn sum_of_routed(&mut self, h: &[Values], experts: &[Experts]) -> Result<(), model::Error> {
         let Some(config::Experts { width, shared, .. }) = self.whole.experts else {
             return Err(model::Error::Step("experts of a model without any".into()));
@@ -39,8 +39,8 @@ impl Ranks {
         self.each(|i, cuda| cuda.expert_outputs(&whole[i], &experts[i])).map(|_| ())
     }
 
-    /// Writes each card's columns of the rows' sums to rows of the hidden size, or adds them, and brings the others'
-    /// there.
+    /// Writes each card's columns of the rows' sums to rows of the hidden size, or adds them, and gathers the
+    /// others'.
     pub(super) fn whole_experts(
         &mut self,
         experts: &[Experts],

@@ -1,4 +1,5 @@
-//! Each operation of the decoder on all cards: the card's own, then what has to be brought together.
+//! Each operation of the decoder on all cards: the card's own part, then the gathering of the results that
+//! others need.
 
 use super::{
     super::{
@@ -24,7 +25,7 @@ use crate::model::{
 };
 
 impl Ranks {
-    /// Brings rows of bf16 together on every card, as a product's input.
+    /// Gathers rows of bf16 on every card, as a product's input.
     pub(super) fn whole_rows(
         &mut self,
         pieces: &[Values],
@@ -36,7 +37,8 @@ impl Ranks {
         Ok(whole)
     }
 
-    /// Writes each card's columns of a product to rows of the hidden size, or adds them, and brings the others' there.
+    /// Writes each card's columns of a product to rows of the hidden size, or adds them, and gathers the
+    /// others'.
     fn whole_sums(
         &mut self,
         h: &[Values],
@@ -54,7 +56,7 @@ impl Ranks {
 }
 
 impl Ranks {
-    /// Adds the norm of whole rows; gives the norm of the sum.
+    /// Adds the norm of whole rows; returns the norm of the sum.
     fn add_normed(
         &mut self,
         x: &[Values],
@@ -69,12 +71,12 @@ impl Ranks {
         })
     }
 
-    /// The next product is written where others may still read this one.
+    /// Waits for the other cards' reads of the last product before the next one overwrites it.
     fn await_readers(&self) -> Result<(), model::Error> {
         if self.detour.is_none() { self.synchronize() } else { Ok(()) }
     }
 
-    /// The norm of whole rows to which all has been added, times a factor.
+    /// The norm of whole rows with all terms added, times a factor.
     fn norm_times(
         &self,
         x: &[Values],

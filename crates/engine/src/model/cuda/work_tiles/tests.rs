@@ -1,4 +1,4 @@
-//! How attention is cut, against a plain reading of a step.
+//! The division of attention, against a plain reading of a step.
 
 use std::collections::HashMap;
 
@@ -59,7 +59,8 @@ fn keys(step: &Step, row: u32, window: Option<usize>) -> std::ops::Range<usize> 
     window.map_or(0, |window| end.saturating_sub(window))..end
 }
 
-/// Fails unless the rows of a work tile read the same blocks of `tokens`, each as far as it sees, and fit the tile.
+/// Fails unless the rows of a work tile read the same blocks of `tokens`, each up to its last visible key,
+/// and fit the tile.
 fn check_item(step: &Step, rows: &[u32], tokens: std::ops::Range<usize>, group: usize, queries: usize) {
     assert!(rows.len() * group <= queries || rows.len() == 1, "{} rows in a tile of {queries}", rows.len());
     for &a in rows {
@@ -71,7 +72,8 @@ fn check_item(step: &Step, rows: &[u32], tokens: std::ops::Range<usize>, group: 
     }
 }
 
-/// Reads a plan in the plainest way: which splits of which rows it attends, and where their splits go.
+/// Reads a plan in the plainest way: the splits of each row that it attends to, and the destinations of these
+/// splits.
 fn check(step: &Step, heads: Heads, window: Option<usize>, limits: Limits) -> WorkTiles {
     let work_tiles = plan(queries(step), heads, window, limits);
     let group = heads.n_heads / heads.n_kv_heads;

@@ -1,15 +1,15 @@
-//! The tensors of each architecture by their names in GGUF, and what they are called in a Hugging Face checkpoint.
+//! The tensors of each architecture by their names in GGUF, with their names in a Hugging Face checkpoint.
 //!
 //! Source: `MODEL_TENSORS` and `TENSOR_NAMES` of the package `gguf`.
 
-/// What a tensor is to the decoder.
+/// The use of a tensor in the decoder.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Named {
-    /// It is read, under this name.
+    /// Read, under this name.
     Read(String),
-    /// It changes nothing that is computed for text.
+    /// Without effect on the computation for text.
     Unused,
-    /// The decoder has no place for it.
+    /// Not used by the decoder.
     Unknown,
 }
 
@@ -22,7 +22,7 @@ fn outside_layers(arch: &str, name: &str) -> Option<Named> {
         "output.weight" => Named::Read("lm_head.weight".into()),
         "output.bias" => Named::Read("lm_head.bias".into()),
         "rope_freqs.weight" if has_ropes => Named::Read(name.into()),
-        // The vision tower, and what joins it to the text.
+        // The vision tower, and its projection to the text model.
         _ if matches!(arch, "gemma3" | "gemma4") && (name.starts_with("v.") || name.starts_with("mm.")) => {
             Named::Unused
         }
@@ -30,7 +30,7 @@ fn outside_layers(arch: &str, name: &str) -> Option<Named> {
     })
 }
 
-/// What a tensor of this name is in a model of an architecture.
+/// The use of a tensor of this name in a model of an architecture.
 pub fn named(arch: &str, name: &str) -> Named {
     let gemma4 = arch == "gemma4";
     let gemma = gemma4 || matches!(arch, "gemma2" | "gemma3");
@@ -132,7 +132,7 @@ fn of_linear_attention(arch: &str, stem: &str, kind: &str) -> Option<&'static st
     })
 }
 
-/// Whether an architecture has layers of Gated DeltaNet.
+/// Returns true if an architecture has layers of Gated DeltaNet.
 fn is_hybrid(arch: &str) -> bool {
     matches!(arch, "qwen35" | "qwen35moe" | "qwen3next")
 }

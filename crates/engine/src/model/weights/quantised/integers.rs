@@ -152,7 +152,7 @@ fn zeros(
     check_words(piece, expected)?;
     let zeros: Vec<u8> = (0..n * n_groups).map(|i| (zero(i) & mask) as u8).collect();
     let is_symmetric = matrix.format != Format::U4;
-    // Some writers store these zero points as they are meant and do not name the version of the format that does.
+    // Some writers store these zero points directly and do not name the version of the format that does.
     let is_second = matches!(matrix.storage, Storage::Gptq { stored: 1, .. });
     if is_symmetric && is_second && zeros.iter().all(|zero| u32::from(*zero) == middle + 1) {
         return Ok(vec![middle as u8; zeros.len()]);
@@ -191,7 +191,7 @@ fn write(format: Format, block: &mut [u8], (scale, zero): (f16, u8), codes: &[u8
             nibbles(&mut block[3..]);
         }
         Format::Q4_0 => nibbles(&mut block[2..]),
-        // Codes stand 128 above their value.
+        // Codes are 128 above their value.
         _ => block[2..].iter_mut().zip(codes).for_each(|(byte, code)| *byte = code ^ 0x80),
     }
 }

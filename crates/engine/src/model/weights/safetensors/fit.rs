@@ -1,5 +1,5 @@
-//! Compares a configuration's sizes with the shapes of tensors, since a size that `config.json` does not give is only a
-//! default. It reads no tensor's values.
+//! Compares a configuration's sizes with the shapes of tensors, since a size that `config.json` does not give
+//! is only a default. It reads no tensor's values.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -22,7 +22,7 @@ pub fn check(path: &Path, reading: &FileConfig, index: &BTreeMap<String, Entry>)
     let of_sparse = |part: &str| format!("model.layers.{sparse}.{part}.weight");
     let (router, expert) = (of_sparse("mlp.gate"), of_sparse("mlp.experts.0.gate_proj"));
     let (n_experts, width) = c.experts.as_ref().map_or((0, 0), |experts| (experts.n, experts.width));
-    // gpt-oss has no dense layers, and names its experts' width so.
+    // gpt-oss has no dense layers, and uses this name for its experts' width.
     let is_oss = c.experts.as_ref().is_some_and(|experts| experts.biases);
     let of_width: &[&str] = if is_oss { &["intermediate_size"] } else { &["moe_intermediate_size"] };
     for (keys, size, tensor, dim) in [
@@ -40,7 +40,7 @@ pub fn check(path: &Path, reading: &FileConfig, index: &BTreeMap<String, Entry>)
             return Err(bad(path, reading, keys, size, &format!("tensor `{tensor}` has shape {shape:?}")));
         }
     }
-    // Fewer layers than the tensors are of are obeyed where the file itself gives their number.
+    // A smaller number of layers than the tensors have is used if the file itself gives it.
     let n_layers = 1 + index.keys().filter_map(|name| layer(name)).max().unwrap_or(0);
     if reading.left_out.contains(&"num_hidden_layers") && n_layers != c.n_layers {
         let found = format!("the tensors are of {n_layers} layers");

@@ -1,4 +1,4 @@
-//! The matrices of a quantised checkpoint: which tensors belong together, by the names that each library gives them.
+//! The matrices of a quantised checkpoint: the grouping of tensors by the names of each library.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,10 +11,10 @@ use super::super::{
 };
 use crate::model::config::{MAX_EXPERTS, Quantization};
 
-/// The name of a tensor that does not fit, and why.
+/// The name of a tensor that does not fit, and the reason.
 type Misfit = (String, String);
 
-/// Takes the tensors of quantised matrices out of `pieces`; the rest are plain.
+/// Takes the tensors of quantised matrices out of `pieces`; the remaining ones are plain.
 ///
 /// # Errors
 /// A matrix without one of its tensors, or of unexpected shapes.
@@ -31,7 +31,7 @@ pub fn gather(
     let names: Vec<String> = pieces.keys().cloned().collect();
     for name in names {
         let Some((module, what)) = name.rsplit_once('.') else { continue };
-        // Not if it left with another of its matrix.
+        // Not if it was taken with another tensor of its matrix.
         let Some(piece) = pieces.get(&name) else { continue };
         let is_codes = match quantization {
             Quantization::Gptq { .. } | Quantization::Awq => what == "qweight",
@@ -54,7 +54,7 @@ fn skips(quantization: &Quantization) -> Vec<Regex> {
     skips.iter().filter_map(|skip| Regex::new(&format!("^(?:{skip})")).ok()).collect()
 }
 
-/// Checks that a module with integers is none of them.
+/// Checks that a module with integers is not one of those left as floats.
 fn check_skipped(tensor: &str, skips: &[Regex]) -> Result<(), Misfit> {
     let module = tensor.rsplit_once('.').map_or(tensor, |(module, _)| module);
     if skips.iter().any(|skip| skip.is_match(module)) {
@@ -128,7 +128,7 @@ fn matrix(
     let misfit = |reason: &str| (name.clone(), reason.to_owned());
     let mut take = |part: &str| pieces.remove(&format!("{module}.{part}"));
     let codes = take(what).ok_or_else(|| misfit("is missing"))?;
-    // From here on as the file names it.
+    // The name in the file.
     let misfit = |reason: &str| (codes.name.clone(), reason.to_owned());
     let [rows, columns] = codes.shape[..] else { return Err(misfit("is no matrix")) };
     if what == "weight" {

@@ -1,15 +1,17 @@
-//! Seeded blocks of quantised formats: every code comes, and the values have a given spread.
+//! Seeded blocks of quantised formats: every code occurs, and the values have a given spread.
 
 use half::f16;
 
 use crate::model::weights::Format;
 use tribunal_core::random;
 
-/// Blocks that are drawn; more repeat them. A prime, so that rows are equal only when they are a multiple of so many apart.
+/// Blocks that are drawn; more repeat them. A prime, so that rows are equal only when they are a multiple of
+/// so many apart.
 const DRAWN: usize = 8191;
 
-/// Where a block's scale and minimum lie, both f16, and their values for a standard deviation of 1: the inverse of that of the
-/// codes, or of the products of codes and a part's scale. Empty for formats whose scale is not an f16.
+/// The offsets of a block's scale and minimum, both f16, and their values for a standard deviation of 1: the
+/// inverse of that of the codes, or of the products of codes and a part's scale. Empty for formats whose
+/// scale is not an f16.
 fn halves(format: Format) -> &'static [(usize, f32)] {
     match format {
         Format::Q8_0 => &[(0, 1.0 / 74.0)],
@@ -24,7 +26,7 @@ fn halves(format: Format) -> &'static [(usize, f32)] {
     }
 }
 
-/// `n` blocks of a quantised format that GPUs compute, whose values have about this spread.
+/// `n` blocks of a quantised format that GPUs support, whose values have about this spread.
 #[must_use]
 pub fn blocks(format: Format, seed: u32, n: usize, spread: f32) -> Vec<u8> {
     let each = format.block_bytes();

@@ -115,7 +115,7 @@ fn what_is_not_computed_is_refused_by_name() {
     }
     let mut small = gemma4();
     small.as_object_mut().unwrap().remove("hidden_size_per_layer_input");
-    // As the class has it by default.
+    // The class's default.
     assert!(refusal(&small).contains("E2B and E4B"));
     let assistant = json!({"model_type": "gemma4_assistant", "text_config": gemma4()});
     assert!(refusal(&assistant).contains("gemma4_assistant"));

@@ -1,8 +1,8 @@
-//! Settings that published checkpoints have, and settings that no engine may pass over.
+//! Settings of published checkpoints, and settings that must be rejected.
 
 use super::*;
 
-/// What a `quantization_config` is read as, or what is said of it.
+/// The result of reading a `quantization_config`, or its error.
 fn quantization(settings: &Value) -> Result<Quantization, String> {
     let file = json!({"quantization_config": settings});
     read("config.json", file.as_object().unwrap(), None)
