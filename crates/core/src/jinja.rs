@@ -10,6 +10,7 @@ use crate::panics;
 
 mod filters;
 mod python;
+mod spaces;
 
 pub use python::method;
 

@@ -7,15 +7,24 @@ use crate::eval_set::EvalSet;
 use crate::scores::{Scores, SystemScoreOrigin};
 use crate::statistic::Statistic;
 
-/// Warnings about one metric, on all translations that it scored, as in a publication about it.
+/// A suspicion about the scores of a metric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suspicion {
+    pub message: String,
+    /// Negated scores would agree with the human ones.
+    pub is_flipped: bool,
+}
+
+/// The suspicions about one metric, on all that it scored, as a publication about it would count.
 ///
 /// # Errors
 /// Scores that do not fit the human ones.
-pub fn warnings(eval_set: &EvalSet, metric: &Scores) -> Result<Vec<String>, Error> {
-    let flipped = flipped_sign(eval_set, metric)?
-        .map(|message| format!("{message} hint: if so, --negate {}", metric.name));
-    let others = [flipped, summed_systems(eval_set, metric), filler(eval_set, metric)];
-    Ok(others.into_iter().flatten().collect())
+pub fn suspicions(eval_set: &EvalSet, metric: &Scores) -> Result<Vec<Suspicion>, Error> {
+    let found = [flipped_sign(eval_set, metric)?, summed_systems(eval_set, metric), filler(eval_set, metric)];
+    let found = found.into_iter().enumerate();
+    let suspicion =
+        |(i, message): (usize, Option<String>)| Some(Suspicion { message: message?, is_flipped: i == 0 });
+    Ok(found.filter_map(suspicion).collect())
 }
 
 fn flipped_sign(eval_set: &EvalSet, metric: &Scores) -> Result<Option<String>, Error> {

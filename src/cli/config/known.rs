@@ -11,6 +11,8 @@ const PREFIX: &str = "TRIBUNAL_";
 /// Variables that set no option, and two of the scripts that have the name of one.
 const OTHERS: &[&str] = &[
     FILE,
+    "TRIBUNAL_ANSWERS",
+    "TRIBUNAL_DATA",
     "TRIBUNAL_GPU_CHECK",
     "TRIBUNAL_HOME",
     "TRIBUNAL_OUT",

@@ -106,8 +106,15 @@ fn suspicious_scores(context: &NoteContext, eval_set: &EvalSet) -> Vec<String> {
     let is_brought = |metric: &&Scores| context.brought.iter().any(|(name, _)| *name == metric.name);
     let metrics = eval_set.metrics.iter().filter(is_brought);
     let warnings = metrics.flat_map(|metric| {
-        let found = suspect::warnings(eval_set, metric).unwrap_or_default();
-        found.into_iter().map(|message| format!("warning: {} {}: {message}", eval_set.lp(), metric.name))
+        let found = suspect::suspicions(eval_set, metric).unwrap_or_default();
+        found.into_iter().map(|found| {
+            let hint = if found.is_flipped {
+                format!(" hint: if so, --negate {}", metric.name)
+            } else {
+                String::new()
+            };
+            format!("warning: {} {}: {}{hint}", eval_set.lp(), metric.name, found.message)
+        })
     });
     warnings.collect()
 }

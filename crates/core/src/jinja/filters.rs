@@ -9,7 +9,7 @@ use minijinja::{
     value::{Kwargs, Rest, StringInput, ValueKind, ValueOrKwargs, from_args},
 };
 
-use super::{Bounded, MAX_BYTES, bounded, python, too_long};
+use super::{Bounded, MAX_BYTES, bounded, spaces, too_long};
 
 /// The widest field of a format string, and the most parts of `batch` and `slice`.
 const MAX_WIDTH: usize = 100_000;
@@ -66,7 +66,7 @@ fn add_bounded(environment: &mut Environment<'_>) {
 /// Filters, tests and functions that minijinja lacks or defines otherwise.
 fn add_jinja2(environment: &mut Environment<'_>) {
     environment.add_filter("trim", |text: StringInput<'_>, chars: Option<&str>| -> Value {
-        let goes = |c: char| chars.map_or_else(|| python::is_space(c), |chars| chars.contains(c));
+        let goes = |c: char| chars.map_or_else(|| spaces::is_space(c), |chars| chars.contains(c));
         text.as_str().trim_matches(goes).into()
     });
     for name in ["d", "default"] {
@@ -199,7 +199,7 @@ fn indent(text: StringInput<'_>, args: Rest<ValueOrKwargs>) -> Result<String, Er
         (None, n) => check_width(n).map(|()| " ".repeat(n))?,
     };
     let text = format!("{}\n", text.as_str());
-    let lines = python::lines(&text, false);
+    let lines = spaces::lines(&text, false);
     bounded(indent.len().saturating_mul(lines.len()).saturating_add(text.len()))?;
     let indented = |(i, line): (usize, &&str)| {
         let is_indented = if i == 0 { first } else { blank || !line.is_empty() };

@@ -9,7 +9,10 @@ use minijinja::{
 };
 use minijinja_contrib::pycompat;
 
-use super::filters;
+use super::{
+    filters,
+    spaces::{is_space, lines},
+};
 
 /// Calls a method of Python on a value: for templates written for Jinja2.
 ///
@@ -67,11 +70,6 @@ pub fn method(state: &mut State<'_, '_>, value: &Value, name: &str, args: &[Valu
         _ => {}
     }
     pycompat::unknown_method_callback(state, value, name, args)
-}
-
-/// White space of Python's strings.
-pub fn is_space(c: char) -> bool {
-    c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
 }
 
 fn wrong(message: &'static str) -> Error {
@@ -145,25 +143,4 @@ fn words(text: &str, most: Option<usize>, from_right: bool) -> Vec<&str> {
         parts.reverse();
     }
     parts
-}
-
-/// The lines of a text, with or without what ends them.
-pub fn lines(text: &str, keep: bool) -> Vec<&str> {
-    let ends_line = |c| {
-        matches!(
-            c,
-            '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{1c}'..='\u{1e}' | '\u{85}' | '\u{2028}' | '\u{2029}'
-        )
-    };
-    let (mut rest, mut lines) = (text, Vec::new());
-    while let Some(at) = rest.find(ends_line) {
-        let end = &rest[at..];
-        let width = if end.starts_with("\r\n") { 2 } else { end.chars().next().map_or(1, char::len_utf8) };
-        lines.push(if keep { &rest[..at + width] } else { &rest[..at] });
-        rest = &rest[at + width..];
-    }
-    if !rest.is_empty() {
-        lines.push(rest);
-    }
-    lines
 }
