@@ -160,16 +160,20 @@ fn answers_are_as_long_as_their_calls() {
         reference: None,
     };
     let segments = read::testset(&choice).unwrap().segments;
-    let judged = |name: &str, judge: &Judge| {
+    let judged = |name: &str, judge: &Judge, signature: &str| {
         let out = dir.path().join(name);
         let options = RunConfig { command: vec!["tribunal".into()], ..RunConfig::new(&out) };
-        run::run(&panel().0, judge, &segments, &"method:tiny".parse().unwrap(), &options).unwrap();
+        run::run(&panel().0, judge, &segments, &signature.parse().unwrap(), &options).unwrap();
         let mut tokens = 0;
         calls::each(&out, |_, line| tokens += line.usage.generated).unwrap();
         (format!("{name}={}", out.display()), tokens)
     };
-    let (seg, of_segments) = judged("Seg", &TinyJudge::by(Grouping::Segment));
-    let (five, of_groups) = judged("Five", &TinyJudge::about(Unit::Group, Grouping::FiveDocuments));
+    let (seg, of_segments) = judged("Seg", &TinyJudge::by(Grouping::Segment), "method:tiny");
+    let (five, of_groups) = judged(
+        "Five",
+        &TinyJudge::about(Unit::Group, Grouping::FiveDocuments),
+        "method:gemba-mqm|granularity:5doc",
+    );
     let told = |more: &[&str]| {
         let runs = [
             "-l",
@@ -189,7 +193,7 @@ fn answers_are_as_long_as_their_calls() {
     let [by_segment, by_group] = &json["more"]["answers"].as_array().unwrap()[..] else { panic!("{json}") };
     let total = |found: &Value| found["mean"].as_f64().unwrap() * found["n"].as_f64().unwrap();
     assert_eq!((&by_segment["unit"], &by_segment["found"]["n"]), (&json!("segment"), &json!(segments.len())));
-    assert_eq!((&by_group["unit"], &by_group["found"]["n"]), (&json!("document"), &json!(3)));
+    assert_eq!((&by_group["unit"], &by_group["found"]["n"]), (&json!("group"), &json!(3)));
     assert!((total(&by_segment["found"]) - of_segments as f64).abs() < 1e-9);
     assert!((total(&by_group["found"]) - of_groups as f64).abs() < 1e-9);
     assert!((total(&by_group["by_segment"]["Seg"]) - of_segments as f64).abs() < 1e-9);

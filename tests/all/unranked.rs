@@ -206,8 +206,9 @@ fn documents_and_groups_are_called_so() {
         let verdicts: Vec<Value> = (0..6).map(|n| of_document(["a", "b"][n / 3], n % 3)).collect();
         let dir = folder(root.path(), method, &["a", "b"], &verdicts);
         let run = std::fs::read_to_string(dir.join("run.json")).unwrap();
-        let run = run.replace("granularity:seg", &format!("granularity:{granularity}"));
-        std::fs::write(dir.join("run.json"), run).unwrap();
+        let granular = run.replace("\"granularity\":\"seg\"", &format!("\"granularity\":\"{granularity}\""));
+        assert_ne!(run, granular);
+        std::fs::write(dir.join("run.json"), granular).unwrap();
         let (dir, page) = (dir.display().to_string(), root.path().join("page.html"));
         let shown = tribunal(&["show", &dir]).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
         let mean =

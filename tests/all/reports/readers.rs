@@ -171,13 +171,13 @@ fn what_a_small_file_unpacks_to_has_a_limit() {
     std::fs::write(dir.path().join("calls.jsonl.zst"), &bytes).unwrap();
     let error = tribunal::run::calls::size(dir.path()).unwrap_err().to_string();
     assert!(
-        error.contains("calls.jsonl.zst`") && error.contains("it unpacks to more than 1.0 GiB"),
+        error.contains("calls.jsonl.zst`") && error.contains("it unpacks to more than 1.00 GiB"),
         "{error}"
     );
     let ratings = dir.path().join("ratings.jsonl.zst");
     std::fs::write(&ratings, &bytes).unwrap();
     let error = tribunal::tune::lines::file(&ratings, &[]).unwrap_err().to_string();
-    assert!(error.contains("ratings.jsonl.zst`: it unpacks to more than 1.0 GiB"), "{error}");
+    assert!(error.contains("ratings.jsonl.zst`: it unpacks to more than 1.00 GiB"), "{error}");
 }
 
 #[test]
