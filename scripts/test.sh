@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything that CI runs: format, clippy with warnings as errors, all tests, doc tests, the quick start, and GPU support
-# without a GPU. It fetches the default judge and two small models, tokenizers to compare with (where npm is installed) and
+# without a GPU. It fetches the default judge and three smaller models, tokenizers to compare with (where npm is installed) and
 # the CUDA compiler; they stay in git-ignored or cache folders, so later runs are shorter. `TRIBUNAL_DATA` may name a
 # folder with the published test data; tests that use it say so when it is not set.
 #
@@ -75,7 +75,7 @@ TRIBUNAL_BINARY="$tribunal" TRIBUNAL_OUT="$quick/out" TRIBUNAL_MODEL=qwen2.5-cod
   scripts/quickstart.sh | tee "$quick/said" || [ $? = 1 ]
 grep -q '^system-b ' "$quick/said" || die "the quick start printed no systems"
 grep -q '^caution: ' "$quick/said" || die "the quick start printed no caution above the systems"
-for model in smollm2-135m-instruct gemma-3-270m; do
+for model in qwen2.5-coder-1.5b-instruct smollm2-135m-instruct gemma-3-270m; do
   "$tribunal" models verify "$model" >/dev/null 2>&1 || "$tribunal" models pull --quiet "$model"
 done
 
