@@ -333,7 +333,7 @@ fn a_small_parquet_file_does_not_fill_the_disk() {
     let error = read.unwrap_err().to_string();
     assert!(
         error.contains(
-            "dictionary.parquet`: it unpacks to more than 1.0 GiB, the limit for a file of its size"
+            "dictionary.parquet`: it unpacks to more than 1.00 GiB, the limit for a file of its size"
         ),
         "{error}"
     );

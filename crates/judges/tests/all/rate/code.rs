@@ -78,7 +78,7 @@ fn agents() -> Agents {
 /// An index that finds `About QUERY.` and `More.`.
 fn snippets(dir: &Path) -> String {
     let (input, out) = (dir.join("snippets.jsonl"), dir.join("index"));
-    std::fs::write(&input, "{\"text\": \"About 夺笋.More.\"}\n{\"text\": \"About slang.More.\"}\n").unwrap();
+    std::fs::write(&input, "{\"text\": \"About 夺笋.More.\"}\n{\"text\": \"About slang. More.\"}\n").unwrap();
     evidence::build(&input, &out).unwrap();
     out.display().to_string()
 }
