@@ -7,10 +7,9 @@
 //! - Fu et al., GPTScore: Evaluate as You Desire (2023): the same from a general language model behind a
 //!   prompt, in both directions.
 //!
-//! Model. Prism has a multilingual translation model of its own, GPTScore GPT-3 and others; ours is any model
-//! of the role.
-//! - Model. Prism has a multilingual translation model of its own, GPTScore GPT-3 and others; ours is
-//!   whichever is seated.
+//! Differs:
+//! - Model. Prism has a multilingual translation model of its own, GPTScore GPT-3 and others; ours is any
+//!   model of the role.
 //! - Prompt. Prism-src has language tags; GPTScore an instruction, without a chat template as here. Ours
 //!   names the languages and nothing else: `English: SOURCE`, then `German:` and the translation. No control
 //!   token acts.
