@@ -403,7 +403,7 @@ fn baselines_of_the_texts_are_computed_on_all_of_them() {
     let json = found(dir.path(), &[&arguments[..], &["--scores", &short]].concat());
     let of =
         |json: &Value| task(json, "sys:pearson", "en-de")["values"]["chrf"]["Ok"]["value"].as_f64().unwrap();
-    assert!(of(&json) > 0.9 && of(&json) == of(&found(dir.path(), &arguments)));
+    assert!(of(&json) > 0.9 && (of(&json) - of(&found(dir.path(), &arguments))).abs() < 1e-12);
 }
 
 #[test]
