@@ -397,16 +397,13 @@ fn libraries_name_no_options() {
 }
 
 #[test]
-fn only_model_cards_and_a_local_service_are_reached() {
+fn only_model_cards_use_the_network() {
     let reaches = |line: &str| {
         ["ureq::", "hf_hub::", "TcpStream", "TcpListener"].iter().any(|word| line.contains(word))
     };
     let sources = sources();
     let others = sources.iter().filter(|s| !is_in(&s.path, NETWORK_HOMES) && !s.is_test());
-    expect_none(
-        "network outside `models pull` and a search service of this machine",
-        others.flat_map(|s| lines_where(s, reaches)),
-    );
+    expect_none("network outside `models pull`", others.flat_map(|s| lines_where(s, reaches)));
 }
 
 #[test]
