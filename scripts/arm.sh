@@ -70,12 +70,21 @@ trap 'rm -rf "$out"' EXIT
 head -n 3 examples/en-de/source.txt >"$out/source.txt"
 head -n 3 examples/en-de/system-a.txt >"$out/system.txt"
 
-# judges NAME PROGRAM...: its verdicts with a method that reads probabilities and one that reads an answer.
+# judges NAME PROGRAM...: its verdicts and log-probabilities with a method that reads probabilities and one that reads an
+# answer. The model's weights are random, so the first of them may end without a score (1): its log-probabilities count.
 judges() {
   for method in likelihood gemba-sqm; do
     "${@:2}" score -s "$out/source.txt" -t "$out/system.txt" -l en-de --method $method --model models/tiny/llama \
-      --max-tokens 24 --quiet --out "$out/$1-$method" >/dev/null || die "$1 gives no verdicts with $method"
-    cmp "$out/first-$method/verdicts.jsonl" "$out/$1-$method/verdicts.jsonl" || die "$1 gives other verdicts with $method"
+      --max-tokens 24 --quiet --out "$out/$1-$method" >/dev/null || [ $? = 1 ] || die "$1 gives no verdicts with $method"
+    python3 -c 'import json, sys
+calls = [json.loads(line) for line in sys.stdin]
+for call in sorted(calls, key=lambda call: (call["seg"], call["stage"])):
+    print(call["seg"], call["stage"], json.dumps([call.get(key) for key in ("reply", "logprobs", "weighed")]))
+' <"$out/$1-$method/calls.jsonl" >"$out/$1-$method/numbers"
+    [ "$(wc -l <"$out/$1-$method/numbers")" -ge 3 ] || die "$1 has too few calls with $method"
+    for file in verdicts.jsonl numbers; do
+      cmp "$out/first-$method/$file" "$out/$1-$method/$file" || die "$1 gives other verdicts with $method"
+    done
   done
   echo "$1: $(cat "$out/$1"-*/verdicts.jsonl | wc -l) verdicts, the same bytes"
 }
