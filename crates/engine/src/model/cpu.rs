@@ -50,6 +50,7 @@ pub mod softmax;
 
 mod floats;
 mod input;
+mod int8;
 pub mod lanes;
 mod layout;
 mod pack;

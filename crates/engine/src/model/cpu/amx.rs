@@ -8,22 +8,16 @@
 
 mod tile;
 
-use std::arch::x86_64::{
-    __m512, __m512i, _mm512_cvtepi32_ps, _mm512_fmadd_ps, _mm512_load_ps, _mm512_load_si512, _mm512_loadu_ps,
-    _mm512_mul_ps, _mm512_set1_epi8, _mm512_set1_ps, _mm512_setzero_ps, _mm512_store_ps, _mm512_store_si512,
-    _mm512_storeu_ps, _mm512_sub_epi8,
-};
-
+use std::arch::x86_64::{_mm512_load_si512, _mm512_set1_epi8, _mm512_store_si512, _mm512_sub_epi8};
 use std::{marker::PhantomData, ops::Range};
 
 use super::Format;
-use super::avx512::{
-    codes::{Codes, Eight, Five, Four, Six, Uneven},
-    int8::expect_reads,
-    scales::{Minimum, Plain, Scales, Sixteen, Super, Zero},
-};
 use super::input::{Int8Tile, ROWS, Sums};
-use super::layout::{self, BLOCK, FLOAT4, IQ4, LANES, PAIR, Panel};
+use super::int8::codes::Codes;
+use super::int8::scales::{Minimum, Plain, Scaled, Scales, Sixteen};
+use super::int8::{GROUPS, Outputs, by_format, expect_reads};
+use super::lanes::{Avx512, Lanes as _};
+use super::layout::{self, BLOCK, LANES, PAIR, Panel};
 use super::portable::Lanes;
 use tile::{Configured, INTEGERS, Shape};
 
@@ -31,9 +25,6 @@ use tile::{Configured, INTEGERS, Shape};
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Line([f32; LANES]);
-
-/// Lines of a block's codes.
-const CODES: usize = BLOCK / 4;
 
 /// Tiles of integers of one panel in a group: of four blocks, or of two that are multiplied in halves.
 const TILES: usize = 4;
@@ -66,26 +57,8 @@ impl<'a> Weights<'a> {
     /// The machine has the instructions of the AMX instruction set.
     pub(super) unsafe fn unpack(panels: &[Panel], buffers: &'a mut Buffers) -> Self {
         assert!((1..=PAIR).contains(&panels.len()), "one or two panels");
-        // SAFETY: the machine has AMX and AVX-512, as this function requires; the arm's codes and scales are
-        // those of the panels' format.
-        let shape = unsafe {
-            match panels[0].format {
-                Format::Q8_0 => unpack::<Eight, Plain<7>>(panels, buffers),
-                Format::Q4_0 => unpack::<Four, Plain<3>>(panels, buffers),
-                Format::Q5_0 => unpack::<Five, Plain<4>>(panels, buffers),
-                Format::Q4_1 => unpack::<Four, Minimum>(panels, buffers),
-                Format::Q5_1 => unpack::<Five, Minimum>(panels, buffers),
-                Format::Q4K => unpack::<Four, Super>(panels, buffers),
-                Format::Q5K => unpack::<Five, Super>(panels, buffers),
-                Format::Q6K => unpack::<Six, Sixteen<5>>(panels, buffers),
-                Format::Q3K => unpack::<Four, Sixteen<2>>(panels, buffers),
-                Format::Iq4Nl => unpack::<Uneven<IQ4>, Plain<7>>(panels, buffers),
-                Format::Mxfp4 => unpack::<Uneven<FLOAT4>, Plain<7>>(panels, buffers),
-                Format::Iq4Xs => unpack::<Uneven<IQ4>, Sixteen<7>>(panels, buffers),
-                Format::U4 => unpack::<Four, Zero>(panels, buffers),
-                format => unreachable!("{format:?} is multiplied as floats"),
-            }
-        };
+        // SAFETY: the machine has AMX and AVX-512, as this function requires.
+        let shape = unsafe { by_format!(panels[0].format, unpack(panels, buffers)) };
         // SAFETY: the machine has AMX. No other tiles are in use on this thread: a task has one `Weights` at
         // a time, and starts no other task while it has it.
         let configured = unsafe { Configured::new(shape) };
@@ -121,11 +94,11 @@ impl<'a> Weights<'a> {
     /// `N` panels, a group of blocks at a time.
     ///
     /// # Safety
-    /// The machine has AMX, the buffers hold `N` panels with the factors of `K`, and the tile and
+    /// The machine has AMX, the buffers hold `N` panels with the factors of `S`, and the tile and
     /// the sums have sixteen rows of as many blocks.
-    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    unsafe fn product<K: Kind, const N: usize>(&mut self, tile: &Int8Tile, sums: &mut [Lanes]) {
-        let (group, n) = (TILES * N * INTEGERS, TILES / K::SHAPE.parts());
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni,avx2,fma,f16c")]
+    unsafe fn product<S: Scales, const N: usize>(&mut self, tile: &Int8Tile, sums: &mut [Lanes]) {
+        let (group, n) = (TILES * N * INTEGERS, TILES / S::INTEGERS);
         let integers = self.buffers.integers[..2 * group].as_mut_ptr();
         let (codes, factors) = (self.buffers.codes.as_ptr(), self.buffers.factors.as_ptr());
         let blocks = self.blocks;
@@ -133,18 +106,18 @@ impl<'a> Weights<'a> {
         // half.
         let multiply = |b: usize| unsafe {
             let out = integers.add(b / n % 2 * group + b % n * (group / n));
-            let (x, codes) = (tile.values.as_ptr().add(b * ROWS), codes.add(b * N * CODES));
-            self.configured.multiply::<N>(K::SHAPE, x.cast(), codes.cast(), out.cast());
+            let (x, codes) = (tile.values.as_ptr().add(b * ROWS), codes.add(b * N * GROUPS));
+            self.configured.multiply::<N>(shape::<S>(), x.cast(), codes.cast(), out.cast());
         };
         (0..n.min(blocks)).for_each(multiply);
         for first in (0..blocks).step_by(n) {
-            let at = Group::<K, N> {
+            let at = Group::<S, N> {
                 // SAFETY: the integers have room for a group in each half, of which `first / n % 2` selects
                 // one.
                 integers: unsafe { integers.add(first / n % 2 * group) },
                 // SAFETY: `first` is below the number of blocks, and there are `N` panels' factors for each
                 // block.
-                factors: unsafe { factors.add(first * N * K::FACTORS) },
+                factors: unsafe { factors.add(first * N * S::FACTORS) },
                 scales: &tile.scales[first * ROWS..],
                 scaled: &tile.sums[first * ROWS..],
                 kind: PhantomData,
@@ -172,219 +145,95 @@ impl<'a> Weights<'a> {
 /// Fills the buffers with the codes and the factors of some panels.
 ///
 /// # Safety
-/// The machine has AVX-512 F, BW and VNNI; the panels' format has codes `C` and scales `K`.
-#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-unsafe fn unpack<C: Codes, K: Kind>(panels: &[Panel], buffers: &mut Buffers) -> Shape {
+/// The machine has AVX-512 F, BW and VNNI; the panels' format has codes `C` and scales `S`.
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni,avx2,fma,f16c")]
+unsafe fn unpack<C: Codes, S: Scales>(panels: &[Panel], buffers: &mut Buffers) -> Shape {
     let (n, blocks) = (panels.len(), panels[0].k / BLOCK);
     assert!(panels.iter().all(|panel| panel.values.len() == C::BYTES * blocks), "the same k");
     let zero = Line([0.0; LANES]);
-    buffers.codes.resize(blocks * n * CODES, zero);
-    buffers.factors.resize(blocks * n * K::FACTORS, zero);
+    buffers.codes.resize(blocks * n * GROUPS, zero);
+    buffers.factors.resize(blocks * n * S::FACTORS, zero);
     buffers.integers.resize(2 * TILES * PAIR * INTEGERS, zero);
     let offset = _mm512_set1_epi8(panels[0].format.offset() as i8);
     for b in 0..blocks {
         for (p, panel) in panels.iter().enumerate() {
-            expect_reads::<C>(panel, b);
-            let codes = &mut buffers.codes[(b * n + p) * CODES..][..CODES];
-            let factors = &mut buffers.factors[(b * n + p) * K::FACTORS..][..K::FACTORS];
+            expect_reads::<C, S, PAIR>(panel, b);
+            let codes = &mut buffers.codes[(b * n + p) * GROUPS..][..GROUPS];
+            let factors = &mut buffers.factors[(b * n + p) * S::FACTORS..][..S::FACTORS];
             // SAFETY: block `b` is in the panel; a line is a register, aligned as one.
             unsafe {
-                let groups = C::unpack(panel.values.as_ptr().add(b * C::BYTES));
-                for (line, group) in codes.iter_mut().zip(groups) {
+                for (j, line) in codes.iter_mut().enumerate() {
+                    let group = C::line(panel.values.as_ptr().add(b * C::BYTES), j, 0);
                     _mm512_store_si512(std::ptr::from_mut(line).cast(), _mm512_sub_epi8(group, offset));
                 }
-                let block = K::load(panel.scales.as_ptr(), b);
-                for (line, factor) in factors.iter_mut().zip(K::factors_of(block)) {
-                    _mm512_store_ps(line.0.as_mut_ptr(), factor);
+                let block = S::load::<Avx512>(panel.scales.as_ptr(), b);
+                for (line, factor) in factors.iter_mut().zip(block) {
+                    factor.store(&mut line.0);
                 }
             }
         }
     }
-    K::SHAPE
+    shape::<S>()
+}
+
+/// The division of a block's products among tiles.
+const fn shape<S: Scales>() -> Shape {
+    if S::INTEGERS == 1 { Shape::Whole } else { Shape::Halves }
 }
 
 /// Integers of some blocks from the tiles, with their factors.
-struct Group<'a, K, const N: usize> {
+struct Group<'a, S, const N: usize> {
     integers: *const Line,
     factors: *const Line,
     scales: &'a [f32],
     scaled: &'a [Sums],
-    kind: PhantomData<K>,
+    kind: PhantomData<S>,
 }
 
-impl<K: Kind, const N: usize> Group<'_, K, N> {
+impl<S: Scales, const N: usize> Group<'_, S, N> {
     /// Adds `B` blocks to the sums of some rows, one after the other.
     ///
     /// # Safety
-    /// The machine has AVX-512 F; the group has at least `B` blocks, the rows are below 16 and `sums` has
-    /// sixteen rows a panel.
+    /// The machine has AVX-512 F and BW; the group has at least `B` blocks, the rows are below 16 and `sums`
+    /// has sixteen rows a panel.
     #[inline]
-    #[target_feature(enable = "avx512f")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni,avx2,fma,f16c")]
     unsafe fn rows<const B: usize>(&self, rows: Range<usize>, sums: &mut [Lanes]) {
         for p in 0..N {
-            // SAFETY: the group has `B` blocks of factors and integers for each of `N` panels, whole 64-byte
-            // lines that are aligned as `Line`; the rows are below 16, so that `scales`, `scaled` (16 values
-            // a block) and `sums` (16 rows a panel) have them.
+            // SAFETY: the group has `B` blocks of factors and integers for each of `N` panels; the rows are
+            // below 16, so that `scales`, `scaled` (16 values a block) and `sums` (16 rows a panel) have
+            // them.
             unsafe {
-                let mut factors = [K::factors_at(self.factors.add(p * K::FACTORS)); B];
-                for (b, factors) in factors.iter_mut().enumerate() {
-                    *factors = K::factors_at(self.factors.add((b * N + p) * K::FACTORS));
+                let mut factors = [[Avx512::splat(0.0); 3]; B];
+                for b in 0..B {
+                    for i in 0..S::FACTORS {
+                        factors[b][i] = Avx512::load(&(*self.factors.add((b * N + p) * S::FACTORS + i)).0);
+                    }
                 }
                 for r in rows.clone() {
-                    let sum = sums.as_mut_ptr().add(p * ROWS + r).cast();
-                    let mut local = _mm512_loadu_ps(sum);
-                    for (b, factors) in factors.iter().enumerate() {
-                        let integers = self.integers.add((b * N + p) * K::SHAPE.parts() * INTEGERS + r);
-                        let at = b * ROWS + r;
-                        let x = (*self.scales.get_unchecked(at), self.scaled.get_unchecked(at).scaled);
-                        local = K::scaled(integers, *factors, x, local);
+                    let sum = sums.get_unchecked_mut(p * ROWS + r);
+                    let mut local = Avx512::load(sum);
+                    for b in 0..B {
+                        let at = self.integers.add((b * N + p) * S::INTEGERS * INTEGERS + r);
+                        let one = integers(at);
+                        let two = if S::INTEGERS == 1 { one } else { integers(at.add(INTEGERS)) };
+                        let scale = *self.scales.get_unchecked(b * ROWS + r);
+                        let x = Scaled { scale, sum: self.scaled.get_unchecked(b * ROWS + r).scaled };
+                        local = S::add([one, two], factors[b], x, local);
                     }
-                    _mm512_storeu_ps(sum, local);
+                    local.store(sum);
                 }
             }
         }
     }
-}
-
-/// One kind of scales, as this instruction set applies them.
-trait Kind: Scales {
-    /// The shape of a block's products.
-    const SHAPE: Shape;
-    /// Lines of factors for one block of one panel.
-    const FACTORS: usize;
-
-    /// # Safety
-    /// The machine has AVX-512 F, BW and VNNI.
-    unsafe fn factors_of(block: Self::Block) -> [__m512; 3];
-
-    /// The factors of one block of one panel.
-    ///
-    /// # Safety
-    /// The machine has AVX-512 F; the lines can be read.
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    unsafe fn factors_at(at: *const Line) -> [__m512; 3] {
-        // SAFETY: `Self::FACTORS` lines can be read at `at`, and no further one is.
-        unsafe {
-            let line = |i: usize| if i < Self::FACTORS { line(at, i) } else { _mm512_setzero_ps() };
-            [line(0), line(1), line(2)]
-        }
-    }
-
-    /// `sum` and one block of one row, whose scale and scaled sum of activations are `x`.
-    ///
-    /// # Safety
-    /// The machine has AVX-512 F; the lines can be read.
-    unsafe fn scaled(integers: *const Line, factors: [__m512; 3], x: (f32, f32), sum: __m512) -> __m512;
 }
 
 /// # Safety
 /// The machine has AVX-512 F; the line can be read.
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn line(at: *const Line, i: usize) -> __m512 {
-    // SAFETY: the line is inside its slice; `Line` is aligned to the 64 bytes that the load requires.
-    unsafe { _mm512_load_ps(at.add(i).cast()) }
-}
-
-/// # Safety
-/// The conditions of [`line`].
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn float(at: *const Line) -> __m512 {
-    // SAFETY: the line is inside its slice; `Line` is aligned to the 64 bytes that the load requires, and any
-    // bits are integers.
-    let integers: __m512i = unsafe { _mm512_load_si512(at.cast()) };
-    _mm512_cvtepi32_ps(integers)
-}
-
-impl<const SHIFT: u32> Kind for Plain<SHIFT> {
-    const SHAPE: Shape = Shape::Whole;
-    const FACTORS: usize = 1;
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    unsafe fn factors_of(d: __m512) -> [__m512; 3] {
-        [d; 3]
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    unsafe fn scaled(
-        integers: *const Line,
-        factors: [__m512; 3],
-        (scale, _): (f32, f32),
-        sum: __m512,
-    ) -> __m512 {
-        // SAFETY: `integers` is one readable line of 16 integers, aligned as `Line`.
-        unsafe { _mm512_fmadd_ps(float(integers), _mm512_mul_ps(factors[0], _mm512_set1_ps(scale)), sum) }
-    }
-}
-
-/// Formats with a minimum; [`Super`] and [`Zero`] are of this kind once their scales are multiplied out.
-macro_rules! with_minimum {
-    ($kind:ty) => {
-        impl Kind for $kind {
-            const SHAPE: Shape = Shape::Whole;
-            const FACTORS: usize = 2;
-
-            #[inline]
-            #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-            unsafe fn factors_of(block: Self::Block) -> [__m512; 3] {
-                [block.d, block.minimum, block.d]
-            }
-
-            #[inline]
-            #[target_feature(enable = "avx512f")]
-            unsafe fn scaled(
-                integers: *const Line,
-                factors: [__m512; 3],
-                (scale, scaled): (f32, f32),
-                sum: __m512,
-            ) -> __m512 {
-                // SAFETY: `integers` is one readable line of 16 integers, aligned as `Line`.
-                unsafe {
-                    let d = _mm512_mul_ps(factors[0], _mm512_set1_ps(scale));
-                    let sum = _mm512_fmadd_ps(float(integers), d, sum);
-                    _mm512_fmadd_ps(factors[1], _mm512_set1_ps(scaled), sum)
-                }
-            }
-        }
-    };
-}
-
-with_minimum!(Minimum);
-with_minimum!(Super);
-with_minimum!(Zero);
-
-impl<const SHIFT: u32> Kind for Sixteen<SHIFT> {
-    const SHAPE: Shape = Shape::Halves;
-    const FACTORS: usize = 3;
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    unsafe fn factors_of(block: Self::Block) -> [__m512; 3] {
-        [block.d, _mm512_cvtepi32_ps(block.first), _mm512_cvtepi32_ps(block.last)]
-    }
-
-    /// The products of halves with their integer scales, and the sum of both, are whole numbers below 2^24,
-    /// which floats represent exactly. They start from zero, so that an empty product is not a negative zero.
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    unsafe fn scaled(
-        integers: *const Line,
-        factors: [__m512; 3],
-        (scale, _): (f32, f32),
-        sum: __m512,
-    ) -> __m512 {
-        // SAFETY: `integers` is a readable line of the first half, aligned as `Line`, and the same line of
-        // the second half lies `INTEGERS` lines further, in the same slice.
-        unsafe {
-            let first = _mm512_fmadd_ps(float(integers), factors[1], _mm512_setzero_ps());
-            let both = _mm512_fmadd_ps(float(integers.add(INTEGERS)), factors[2], first);
-            _mm512_fmadd_ps(both, _mm512_mul_ps(factors[0], _mm512_set1_ps(scale)), sum)
-        }
-    }
+#[inline(always)]
+unsafe fn integers(at: *const Line) -> Avx512 {
+    // SAFETY: a line is aligned to the 64 bytes that the load requires, and any bits are integers.
+    Avx512::from_integers(unsafe { _mm512_load_si512(at.cast()) })
 }
 
 /// Runs `rounds` rounds of products of a block, and nothing else. Returns the products of a round.

@@ -1,88 +1,175 @@
-//! AVX-512: the kernel of each format. The kernels are in `avx512/`.
+//! AVX-512: one register of 512 bits holds a line of codes and the sums of 16 outputs.
 
-pub(super) mod codes;
-pub(super) mod int8;
 mod pairs;
-pub(super) mod scales;
-mod widen;
 
-use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+use std::arch::x86_64::{
+    __m512i, _mm_cvtsi32_si128, _mm_loadu_si128, _mm512_add_epi32, _mm512_and_si512, _mm512_broadcast_i32x4,
+    _mm512_cvtepi8_epi32, _mm512_cvtepi32_ps, _mm512_cvtepu8_epi32, _mm512_dpbusd_epi32, _mm512_loadu_si512,
+    _mm512_or_si512, _mm512_set1_epi8, _mm512_set1_epi32, _mm512_setzero_si512, _mm512_shuffle_epi8,
+    _mm512_sll_epi32, _mm512_srl_epi32, _mm512_storeu_si512,
+};
+use std::ops::Range;
 
-use super::Format;
 use super::input::Int8Tile;
-use super::layout::{FLOAT4, IQ4, Panel};
+use super::int8::codes::{Codes, Register};
+use super::int8::scales::Scales;
+use super::int8::{self, Arithmetic, Buffer, GROUPS, Lines, Outputs};
+use super::lanes::{Avx512, WIDTH};
+use super::layout::Panel;
 use super::portable::Lanes;
-use codes::{Eight, Five, Four, Six, Uneven};
-use scales::{Minimum, Plain, Sixteen, Super, Zero};
 
 pub(super) use pairs::bf16_pairs;
 
-/// Distance from a prefetched line of weights to the one in use. Unit: bytes.
-const AHEAD: usize = 2048;
+// Registers exist only where AVX-512 F, BW and VNNI are enabled.
+impl Register for __m512i {
+    const PER_LINE: usize = 1;
 
-/// Prefetches the line at `at` of a panel's bytes; past their end, one of the panel after next: panels go in
-/// pairs, `pitch` bytes apart. The hardware prefetcher stops at each page.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn expect_read(bytes: &[u8], pitch: usize, at: usize) {
-    let at = if at < bytes.len() { at } else { at - bytes.len() + 2 * pitch };
-    _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(at).cast());
+    #[inline(always)]
+    unsafe fn load(at: *const u8) -> Self {
+        // SAFETY: 64 bytes can be read; the load needs no alignment.
+        unsafe { _mm512_loadu_si512(at.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, at: *mut u8) {
+        // SAFETY: 64 bytes can be written; the store needs no alignment.
+        unsafe { _mm512_storeu_si512(at.cast(), self) }
+    }
+
+    #[inline(always)]
+    fn and(self, mask: u8) -> Self {
+        // SAFETY: the instructions are enabled; no memory is accessed.
+        unsafe { _mm512_and_si512(self, _mm512_set1_epi8(mask.cast_signed())) }
+    }
+
+    #[inline(always)]
+    fn or(self, other: Self) -> Self {
+        // SAFETY: the instructions are enabled; no memory is accessed.
+        unsafe { _mm512_or_si512(self, other) }
+    }
+
+    #[inline(always)]
+    fn shift(self, left: i32) -> Self {
+        // SAFETY: the instructions are enabled; no memory is accessed.
+        unsafe {
+            let by = _mm_cvtsi32_si128(left.abs());
+            if left < 0 { _mm512_srl_epi32(self, by) } else { _mm512_sll_epi32(self, by) }
+        }
+    }
+
+    #[inline(always)]
+    fn look_up(self, table: &[u8; 16]) -> Self {
+        // SAFETY: the instructions are enabled; the table has the 16 bytes that are loaded.
+        unsafe {
+            let table = _mm512_broadcast_i32x4(_mm_loadu_si128(table.as_ptr().cast()));
+            _mm512_shuffle_epi8(table, self)
+        }
+    }
+}
+
+impl Outputs for Avx512 {
+    type Integers = __m512i;
+
+    #[inline(always)]
+    fn from_integers(integers: __m512i) -> Self {
+        // SAFETY: the instructions are enabled; no memory is accessed.
+        Self(unsafe { _mm512_cvtepi32_ps(integers) })
+    }
+
+    #[inline(always)]
+    fn unsigned(bytes: &[u8; WIDTH]) -> Self {
+        // SAFETY: the instructions are enabled; 16 bytes are loaded.
+        Self::from_integers(unsafe { _mm512_cvtepu8_epi32(_mm_loadu_si128(bytes.as_ptr().cast())) })
+    }
+
+    #[inline(always)]
+    fn signed(bytes: &[u8; WIDTH]) -> Self {
+        // SAFETY: the instructions are enabled; 16 bytes are loaded.
+        Self::from_integers(unsafe { _mm512_cvtepi8_epi32(_mm_loadu_si128(bytes.as_ptr().cast())) })
+    }
+}
+
+/// `vpdpbusd`, with a block of two panels in registers for any number of rows.
+#[derive(Clone, Copy)]
+struct Vnni;
+
+/// The lines of a block in registers.
+#[derive(Clone, Copy)]
+struct Opened([__m512i; GROUPS]);
+
+impl Lines<__m512i> for Opened {
+    #[inline(always)]
+    unsafe fn line(self, line: usize, _part: usize) -> __m512i {
+        self.0[line]
+    }
+}
+
+impl Arithmetic for Vnni {
+    type Register = __m512i;
+    type Outputs = Avx512;
+    const PANELS: usize = 2;
+    const ROWS: [usize; 2] = [1; 2];
+    type Single = Self;
+    type Opened = Opened;
+
+    #[inline(always)]
+    unsafe fn open<C: Codes>(at: *const u8, _buffer: &mut Buffer) -> Opened {
+        // SAFETY: a block can be read, and has eight lines.
+        unsafe {
+            let mut lines = [C::line(at, 0, 0); GROUPS];
+            for j in 1..GROUPS {
+                lines[j] = C::line(at, j, 0);
+            }
+            Opened(lines)
+        }
+    }
+
+    /// An activation is broadcast once for all panels: the processor loads one 512-bit register a cycle, as
+    /// many as it multiplies.
+    #[inline(always)]
+    unsafe fn dot<C: Codes, L: Lines<__m512i>, const N: usize, const R: usize>(
+        lines: &[L; N],
+        x: [*const i32; R],
+        groups: Range<usize>,
+        start: [i32; R],
+    ) -> [[__m512i; N]; R] {
+        // SAFETY: a block has eight lines and eight groups of four activations, whose reads need no
+        // alignment.
+        unsafe {
+            let zero = _mm512_setzero_si512();
+            let mut codes = [[zero; GROUPS]; N];
+            for p in 0..N {
+                for j in groups.clone() {
+                    codes[p][j] = lines[p].line(j, 0);
+                }
+            }
+            let mut totals = [[zero; N]; R];
+            for r in 0..R {
+                // Two chains: each product waits for the one before it.
+                let mut sums = [[_mm512_set1_epi32(start[r]), zero]; N];
+                for j in groups.clone() {
+                    let four = _mm512_set1_epi32(x[r].add(j).read_unaligned());
+                    for p in 0..N {
+                        sums[p][j % 2] = _mm512_dpbusd_epi32(sums[p][j % 2], codes[p][j], four);
+                    }
+                }
+                for p in 0..N {
+                    totals[r][p] = _mm512_add_epi32(sums[p][0], sums[p][1]);
+                }
+            }
+            totals
+        }
+    }
 }
 
 /// Quantised weights by 8-bit activations.
 ///
 /// # Safety
-/// The machine has AVX-512 F, BW and VNNI.
-#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-pub(super) unsafe fn int8(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
-    // SAFETY: the machine has the instructions that the attribute enables; each arm has the codes and scales
-    // of its format.
-    unsafe {
-        match panels[0].format {
-            Format::Q8_0 => int8::product::<Eight, Plain<7>>(panels, tile, sums),
-            Format::Q4_0 => int8::product::<Four, Plain<3>>(panels, tile, sums),
-            Format::Q5_0 => int8::product::<Five, Plain<4>>(panels, tile, sums),
-            Format::Q4_1 => int8::product::<Four, Minimum>(panels, tile, sums),
-            Format::Q5_1 => int8::product::<Five, Minimum>(panels, tile, sums),
-            Format::Q4K => int8::product::<Four, Super>(panels, tile, sums),
-            Format::Q5K => int8::product::<Five, Super>(panels, tile, sums),
-            Format::Q6K => int8::product::<Six, Sixteen<5>>(panels, tile, sums),
-            Format::Q3K => int8::product::<Four, Sixteen<2>>(panels, tile, sums),
-            Format::Iq4Nl => int8::product::<Uneven<IQ4>, Plain<7>>(panels, tile, sums),
-            Format::Mxfp4 => int8::product::<Uneven<FLOAT4>, Plain<7>>(panels, tile, sums),
-            Format::Iq4Xs => int8::product::<Uneven<IQ4>, Sixteen<7>>(panels, tile, sums),
-            Format::U4 => int8::product::<Four, Zero>(panels, tile, sums),
-            format => unreachable!("{format:?} is multiplied as floats"),
-        }
-    }
-}
-
-/// Quantised weights of a panel from `k0` on as `f32`.
-///
-/// # Safety
-/// The machine has AVX-512 F, BW and VNNI.
-#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-pub(super) unsafe fn widen(panel: &Panel, k0: usize, weights: &mut [Lanes]) {
-    // SAFETY: the machine has the instructions that the attribute enables; each arm has the codes and scales
-    // of its format.
-    unsafe {
-        match panel.format {
-            Format::Q8_0 => widen::blocks::<Eight, Plain<7>>(panel, k0, weights),
-            Format::Q4_0 => widen::blocks::<Four, Plain<3>>(panel, k0, weights),
-            Format::Q5_0 => widen::blocks::<Five, Plain<4>>(panel, k0, weights),
-            Format::Q4_1 => widen::blocks::<Four, Minimum>(panel, k0, weights),
-            Format::Q5_1 => widen::blocks::<Five, Minimum>(panel, k0, weights),
-            Format::Q4K => widen::blocks::<Four, Super>(panel, k0, weights),
-            Format::Q5K => widen::blocks::<Five, Super>(panel, k0, weights),
-            Format::Q6K => widen::blocks::<Six, Sixteen<5>>(panel, k0, weights),
-            Format::Q3K => widen::blocks::<Four, Sixteen<2>>(panel, k0, weights),
-            Format::Iq4Nl => widen::blocks::<Uneven<IQ4>, Plain<7>>(panel, k0, weights),
-            Format::Mxfp4 => widen::blocks::<Uneven<FLOAT4>, Plain<7>>(panel, k0, weights),
-            Format::Iq4Xs => widen::blocks::<Uneven<IQ4>, Sixteen<7>>(panel, k0, weights),
-            Format::U4 => widen::blocks::<Four, Zero>(panel, k0, weights),
-            Format::Q2K => widen::two_bits(panel, k0, weights),
-            Format::F8E4M3 => widen::eight_bit_floats(panel, k0, weights),
-            Format::F32 | Format::F16 | Format::Bf16 => unreachable!("floats have no codes"),
-        }
-    }
+/// The machine has AVX-512 F, BW and VNNI, AVX2, FMA and F16C; the panels' format has codes `C` and scales
+/// `S`.
+#[inline(never)]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni,avx2,fma,f16c")]
+pub(super) unsafe fn int8<C: Codes, S: Scales>(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
+    // SAFETY: the conditions are those of this function.
+    unsafe { int8::product::<Vnni, C, S>(panels, tile, sums) }
 }

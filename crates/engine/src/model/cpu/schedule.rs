@@ -12,12 +12,13 @@ use rayon::prelude::*;
 use super::ahead;
 use super::floats::{self, Order};
 use super::input::{Coded, Int8Tile, ROWS, Span, Sums};
+use super::int8::by_format;
 use super::isa::{Instructions, Isa};
 use super::layout::{BLOCK, LANES, PAIR, Panel};
 #[cfg(target_arch = "aarch64")]
 use super::neon;
 use super::portable::{self, Lanes};
-use super::{Format, Input, Packed, unpack};
+use super::{Format, Input, Packed, lanes, on_isa, unpack};
 #[cfg(target_arch = "x86_64")]
 use super::{amx, avx2, avx512};
 
@@ -44,7 +45,7 @@ const KC: usize = 2048;
 /// When a layer has another `k` than the input, requires another [`super::Coding`], or an `out` does not have
 /// `m n` values.
 pub fn multiply(jobs: &mut [Job], input: &Input) {
-    run(&parts(jobs, input), input);
+    run(&parts(jobs, input));
 }
 
 /// `out += x wᵀ` for each job: every sum starts from the value in `out`.
@@ -56,7 +57,7 @@ pub fn add_multiply(jobs: &mut [Job], input: &Input) {
     for part in &mut parts {
         part.accumulate = true;
     }
-    run(&parts, input);
+    run(&parts);
 }
 
 fn parts<'a>(jobs: &'a mut [Job], input: &'a Input) -> Vec<Part<'a>> {
@@ -72,17 +73,8 @@ pub fn gemm(layers: &[&Packed], input: &Input) -> Vec<Vec<f32>> {
     if input.k() == 0 {
         return layers.iter().map(|layer| vec![0.0; input.m() * layer.n]).collect();
     }
-    let empty = |layer: &&Packed| Vec::<f32>::with_capacity(input.m() * layer.n);
-    let mut outs: Vec<Vec<f32>> = layers.iter().map(empty).collect();
-    let pairs = layers.iter().zip(&mut outs);
-    let parts: Vec<Part> =
-        pairs.map(|(layer, out)| Part::new(layer, out.spare_capacity_mut(), input)).collect();
-    run(&parts, input);
-    for (layer, out) in layers.iter().zip(&mut outs) {
-        // SAFETY: the capacity is at least `m n`, and `run` has initialised all columns of all `m` rows.
-        unsafe { out.set_len(input.m() * layer.n) };
-    }
-    outs
+    let items = layers.iter().map(|&weights| Item { weights, outputs: 0..weights.n, input });
+    gemm_each(&items.collect::<Vec<_>>())
 }
 
 /// Some outputs of a layer, a matrix of its own, and the rows that it multiplies.
@@ -93,8 +85,7 @@ pub(super) struct Item<'a> {
     pub input: &'a Input,
 }
 
-/// Products of many matrices with rows of their own, each `[m, outputs]`, all in one parallel region. Work is
-/// divided by tiles and panels, not by matrix: where each has few rows, by bytes of weights.
+/// Products of many matrices with their rows, each `[m, outputs]`, all in one parallel region.
 ///
 /// # Panics
 /// Those of [`multiply`], and outputs that are not whole panels.
@@ -102,35 +93,26 @@ pub(super) fn gemm_each(items: &[Item]) -> Vec<Vec<f32>> {
     let mut outs: Vec<Vec<f32>> =
         items.iter().map(|item| Vec::with_capacity(item.input.m() * item.outputs.len())).collect();
     let pairs = items.iter().zip(&mut outs);
-    let parts: Vec<Part> = pairs.map(|(item, out)| Part::of(item, out.spare_capacity_mut())).collect();
-    let tiles = |item: &Item| item.input.m().div_ceil(ROWS).max(1);
-    let work: usize = parts.iter().zip(items).map(|(part, item)| part.n_panels() * tiles(item)).sum();
-    let share = work.div_ceil(rayon::current_num_threads() * TASKS);
-    let tasks: Vec<(&Part, &Input, Range<usize>)> = parts
-        .iter()
-        .zip(items)
-        .flat_map(|(part, item)| {
-            let step = (share / tiles(item)).next_multiple_of(PAIR).max(PAIR);
-            part.ranges(step).map(|(part, panels)| (part, item.input, panels))
-        })
-        .collect();
-    tasks.into_par_iter().with_max_len(1).for_each(|(part, input, panels)| part.run(panels, input));
+    run(&pairs.map(|(item, out)| Part::of(item, out.spare_capacity_mut())).collect::<Vec<_>>());
     for (item, out) in items.iter().zip(&mut outs) {
-        // SAFETY: the capacity is at least `m n`, and the tasks have initialised all columns of all `m` rows.
+        // SAFETY: the capacity is at least `m n`, and `run` has initialised all columns of all `m` rows.
         unsafe { out.set_len(item.input.m() * item.outputs.len()) };
     }
     outs
 }
 
-fn run(parts: &[Part], input: &Input) {
-    let n_panels: usize = parts.iter().map(Part::n_panels).sum();
+/// Work is divided by tiles and panels, not by matrix: where each has few rows, by bytes of weights.
+fn run(parts: &[Part]) {
     let n_threads = rayon::current_num_threads();
     if n_threads == 1 {
-        return parts.iter().for_each(|part| part.run(0..part.n_panels(), input));
+        return parts.iter().for_each(|part| part.run(0..part.n_panels()));
     }
-    let step = n_panels.div_ceil(n_threads * TASKS).next_multiple_of(PAIR).max(PAIR);
-    let tasks: Vec<(&Part, Range<usize>)> = parts.iter().flat_map(|part| part.ranges(step)).collect();
-    tasks.into_par_iter().with_max_len(1).for_each(|(part, panels)| part.run(panels, input));
+    let tiles = |part: &Part| part.input.m().div_ceil(ROWS).max(1);
+    let work: usize = parts.iter().map(|part| part.n_panels() * tiles(part)).sum();
+    let share = work.div_ceil(n_threads * TASKS);
+    let step = |part: &Part| (share / tiles(part)).next_multiple_of(PAIR).max(PAIR);
+    let tasks: Vec<_> = parts.iter().flat_map(|part| part.ranges(step(part))).collect();
+    tasks.into_par_iter().with_max_len(1).for_each(|(part, panels)| part.run(panels));
 }
 
 /// A layer, or some outputs of one, whose output may be written from several threads, each its own columns.
@@ -142,7 +124,7 @@ struct Part<'a> {
     /// `m n` values, borrowed exclusively for `'a`.
     out: *mut MaybeUninit<f32>,
     borrowed: PhantomData<&'a mut [MaybeUninit<f32>]>,
-    m: usize,
+    input: &'a Input,
     /// True if sums start from the values in `out`, which then are initialised.
     accumulate: bool,
 }
@@ -153,11 +135,6 @@ struct Part<'a> {
 unsafe impl Sync for Part<'_> {}
 
 impl<'a> Part<'a> {
-    /// A layer whose output is written to the start of uninitialised memory.
-    fn new(weights: &'a Packed, out: &'a mut [MaybeUninit<f32>], input: &'a Input) -> Self {
-        Self::of(&Item { weights, outputs: 0..weights.n, input }, out)
-    }
-
     /// Some outputs of a layer, written to the start of uninitialised memory.
     fn of(item: &Item<'a>, out: &'a mut [MaybeUninit<f32>]) -> Self {
         let Item { weights, outputs, input } = item;
@@ -167,7 +144,7 @@ impl<'a> Part<'a> {
         assert!(outputs.end == weights.n || n.is_multiple_of(LANES), "whole panels");
         assert!(out.len() >= input.m() * n, "space for [{}, {n}]", input.m());
         let (first, out) = (outputs.start / LANES, out.as_mut_ptr());
-        Self { weights, first, n, out, borrowed: PhantomData, m: input.m(), accumulate: false }
+        Self { weights, first, n, out, borrowed: PhantomData, input, accumulate: false }
     }
 
     /// A layer whose output overwrites these values.
@@ -176,7 +153,7 @@ impl<'a> Part<'a> {
         // SAFETY: same address, length and lifetime; `MaybeUninit<f32>` has the layout of `f32`, and only
         // initialised values are written through it.
         let out = unsafe { &mut *(std::ptr::from_mut(out) as *mut [MaybeUninit<f32>]) };
-        Self::new(weights, out, input)
+        Self::of(&Item { weights, outputs: 0..weights.n, input }, out)
     }
 
     fn n_panels(&self) -> usize {
@@ -191,12 +168,13 @@ impl<'a> Part<'a> {
     /// All rows of some panels. With many rows, a group of rows and a block of `k` at a time, so that the
     /// activations stay in the L2 cache for all panels, with the partial sums in the output; with few, panel
     /// after panel, so that the weights are read as one stream.
-    fn run(&self, panels: Range<usize>, input: &Input) {
+    fn run(&self, panels: Range<usize>) {
+        let (input, m) = (self.input, self.input.m());
         let k = input.k().max(1);
         let (row_bytes, kc) = match input.coded {
-            Coded::Int8(_) => (BLOCK + size_of::<Sums>() + 4, if self.m > ROWS { KC } else { k }),
-            Coded::Bf16(_) => (2 * BLOCK, if self.m > ROWS { KC } else { k }),
-            Coded::F32(_) | Coded::Swapped(_) if self.as_stored() && self.m <= ROWS => (4 * BLOCK, k),
+            Coded::Int8(_) => (BLOCK + size_of::<Sums>() + 4, if m > ROWS { KC } else { k }),
+            Coded::Bf16(_) => (2 * BLOCK, if m > ROWS { KC } else { k }),
+            Coded::F32(_) | Coded::Swapped(_) if self.as_stored() && m <= ROWS => (4 * BLOCK, k),
             Coded::F32(_) | Coded::Swapped(_) => (4 * BLOCK, self.weights.format.block().max(CHUNK)),
         };
         let group = (L2_BYTES / (kc.min(k) * row_bytes).div_ceil(BLOCK) / ROWS).max(1);
@@ -205,13 +183,13 @@ impl<'a> Part<'a> {
             buffers.floats = vec![[0.0; LANES]; PAIR * kc];
         }
         let mut step = |spans: &[Span], first: usize, start: usize| {
-            let block = KBlock { input, range: start..input.k().min(start + kc) };
-            self.multiply_pair(first..panels.end.min(first + PAIR), spans, &block, &mut buffers);
+            let range = start..input.k().min(start + kc);
+            self.multiply_pair(first..panels.end.min(first + PAIR), spans, &range, &mut buffers);
         };
         let firsts = panels.clone().step_by(PAIR);
         let starts = (0..k).step_by(kc);
         for spans in input.spans().chunks(group) {
-            if self.m <= ROWS {
+            if m <= ROWS {
                 firsts.clone().for_each(|first| starts.clone().for_each(|start| step(spans, first, start)));
             } else {
                 starts.clone().for_each(|start| firsts.clone().for_each(|first| step(spans, first, start)));
@@ -220,8 +198,14 @@ impl<'a> Part<'a> {
     }
 
     /// Two panels and several tiles, over one block of `k`.
-    fn multiply_pair(&self, panels: Range<usize>, spans: &[Span], block: &KBlock, buffers: &mut Buffers) {
-        let KBlock { input, range } = block;
+    fn multiply_pair(
+        &self,
+        panels: Range<usize>,
+        spans: &[Span],
+        range: &Range<usize>,
+        buffers: &mut Buffers,
+    ) {
+        let input = self.input;
         let (k, isa) = (input.k(), input.isa);
         let part = |i| self.weights.storage.panel(self.first + i).part(range.clone());
         let both = [part(panels.start), part(panels.end - 1)];
@@ -229,7 +213,7 @@ impl<'a> Part<'a> {
         let panels = pair.panels;
         match &input.coded {
             Coded::Int8(int8) => {
-                let mut weights = Int8Weights::new(isa, panels, self.m, buffers);
+                let mut weights = Int8Weights::new(isa, panels, input.m(), buffers);
                 for (i, &span) in spans.iter().enumerate() {
                     let tile = int8.tile(span, i == 0, k, range);
                     self.tile(pair, span, range, |sums| weights.add(&tile, sums));
@@ -241,10 +225,10 @@ impl<'a> Part<'a> {
                 self.tile(pair, span, range, |sums| bf16_tile(isa, panels, x, i == 0, sums));
             }),
             Coded::F32(values) => {
-                self.floats(pair, spans, block, (values, Order::Natural), &mut buffers.floats);
+                self.floats(pair, spans, range, (values, Order::Natural), &mut buffers.floats);
             }
             Coded::Swapped(values) => {
-                self.floats(pair, spans, block, (values, Order::Swapped), &mut buffers.floats);
+                self.floats(pair, spans, range, (values, Order::Swapped), &mut buffers.floats);
             }
         }
     }
@@ -254,11 +238,12 @@ impl<'a> Part<'a> {
         &self,
         pair: &Pair,
         spans: &[Span],
-        KBlock { input, range }: &KBlock,
+        range: &Range<usize>,
         (values, order): (&[f32], Order),
         buffer: &mut [Lanes],
     ) {
-        let (isa, panels) = (input.isa, pair.panels);
+        let (input, panels) = (self.input, pair.panels);
+        let isa = input.isa;
         let even = if order == Order::Swapped { 2 } else { 1 };
         let (k, part) = (input.k().next_multiple_of(even), range.len().next_multiple_of(even));
         let tile = |span: Span| &values[span.first * k + range.start * span.height..][..part * span.height];
@@ -284,7 +269,7 @@ impl<'a> Part<'a> {
         match self.weights.format {
             Format::F32 => cfg!(target_endian = "little"),
             // For more rows they are widened once.
-            Format::F16 | Format::Bf16 => self.m <= ROWS,
+            Format::F16 | Format::Bf16 => self.input.m() <= ROWS,
             _ => false,
         }
     }
@@ -332,7 +317,7 @@ impl<'a> Part<'a> {
             let first = (pair.first + p) * LANES;
             let columns = LANES.min(n - first);
             for (r, sums) in sums[..span.rows].iter_mut().enumerate() {
-                assert!(span.first + r < self.m, "a span has no row that the input lacks");
+                assert!(span.first + r < self.input.m(), "a span has no row that the input lacks");
                 // SAFETY: `out` has `m n` values, the row is below `m` and the columns end at `n` or before,
                 // so that the slice is inside it; no other task accesses these columns while the slice lives.
                 let out = unsafe {
@@ -347,12 +332,6 @@ impl<'a> Part<'a> {
 /// Values of `k` that are widened at a time, unless a block has more: two panels of them fit the L1 cache
 /// together with their source.
 const CHUNK: usize = 512;
-
-/// A range of `k` of all rows.
-struct KBlock<'a> {
-    input: &'a Input,
-    range: Range<usize>,
-}
 
 /// One or two neighbouring panels.
 struct Pair<'a> {
@@ -406,26 +385,37 @@ impl<'a> Int8Weights<'a> {
 }
 
 fn int8_tile(isa: Isa, panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
-    match isa.instructions() {
-        // SAFETY: an instruction set exists only on machines that have its instructions.
-        #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512 | Instructions::Amx => unsafe { avx512::int8(panels, tile, sums) },
-        // SAFETY: an instruction set exists only on machines that have its instructions.
-        #[cfg(target_arch = "x86_64")]
-        Instructions::AvxVnni => unsafe { avx2::int8_vnni(panels, tile, sums) },
-        // SAFETY: an instruction set exists only on machines that have its instructions.
-        #[cfg(target_arch = "x86_64")]
-        Instructions::Avx2 => unsafe { avx2::int8(panels, tile, sums) },
-        // SAFETY: an instruction set exists only on machines that have its instructions.
-        #[cfg(target_arch = "aarch64")]
-        Instructions::NeonI8mm => unsafe { neon::int8_i8mm(panels, tile, sums) },
-        // SAFETY: an instruction set exists only on machines that have its instructions.
-        #[cfg(target_arch = "aarch64")]
-        Instructions::NeonDotprod => unsafe { neon::int8_dotprod(panels, tile, sums) },
-        #[cfg(target_arch = "aarch64")]
-        Instructions::Neon => neon::int8(panels, tile, sums),
-        _ => portable::int8(panels, tile, sums, &portable::Plain),
+    // SAFETY: an instruction set exists only on machines that have its instructions.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        match isa.instructions() {
+            Instructions::Avx512 | Instructions::Amx => {
+                return by_format!(panels[0].format, avx512::int8(panels, tile, sums));
+            }
+            Instructions::AvxVnni => {
+                return by_format!(panels[0].format, avx2::int8_vnni(panels, tile, sums));
+            }
+            Instructions::Avx2 => return by_format!(panels[0].format, avx2::int8(panels, tile, sums)),
+            _ => {}
+        }
     }
+    // SAFETY: an instruction set exists only on machines that have its instructions.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        match isa.instructions() {
+            Instructions::NeonI8mm => {
+                return by_format!(panels[0].format, neon::int8_i8mm(panels, tile, sums));
+            }
+            Instructions::NeonDotprod => {
+                return by_format!(panels[0].format, neon::int8_dotprod(panels, tile, sums));
+            }
+            Instructions::Neon => return by_format!(panels[0].format, neon::int8(panels, tile, sums)),
+            _ => {}
+        }
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = isa;
+    portable::int8(panels, tile, sums);
 }
 
 /// `is_first` is true for the first tile with these weights, which are not in a cache yet.
@@ -451,14 +441,11 @@ fn widened<'a>(isa: Isa, panel: &Panel<'a>, order: Order, buffer: &'a mut [Lanes
         floats::widen(isa, panel, order, buffer);
         return buffer;
     }
-    match isa.instructions() {
-        // SAFETY: an instruction set exists only on machines that have its instructions.
-        #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512 | Instructions::Amx => unsafe { avx512::widen(panel, 0, buffer) },
-        // SAFETY: an instruction set exists only on machines that have its instructions.
-        #[cfg(target_arch = "x86_64")]
-        Instructions::Avx2 | Instructions::AvxVnni => unsafe { avx2::widen(panel, 0, buffer) },
-        _ => unpack::floats(panel, 0, buffer),
-    }
+    on_isa!(isa, unpacked<>(panel: &Panel, buffer: &mut [Lanes]));
     buffer
+}
+
+#[inline(always)]
+fn unpacked<L: lanes::Lanes>(panel: &Panel, buffer: &mut [Lanes]) {
+    unpack::floats(panel, 0, buffer);
 }

@@ -15,14 +15,6 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// Tiles of integers of one block of one panel.
-    pub(super) const fn parts(self) -> usize {
-        match self {
-            Self::Whole => 1,
-            Self::Halves => 2,
-        }
-    }
-
     /// Bytes of a row of activations in a tile.
     const fn depth(self) -> u8 {
         match self {

@@ -1,70 +1,19 @@
 //! The `bf16` kernel: one weight register (16 outputs) is multiplied with each row of the tile, whose sums
 //! stay in registers.
 
-use std::arch::x86_64::{
-    __m512, __m512bh, __m512i, _mm512_dpbf16_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_set1_epi32,
-    _mm512_setzero_ps, _mm512_storeu_ps,
-};
-
 use half::bf16;
 
-use super::{AHEAD, expect_read};
-use crate::model::cpu::layout::Panel;
+use crate::model::cpu::ahead;
+use crate::model::cpu::int8::{load, store};
+use crate::model::cpu::lanes::{Avx512, Lanes as _};
+use crate::model::cpu::layout::{PAIR, Panel};
 use crate::model::cpu::portable::Lanes;
 
 /// Rows whose sums stay in registers together.
 const ROWS: usize = 8;
 
-/// Runs `$kernel::<N, R>` over the rows of a tile, `ROWS` at a time. A height is 1, 2 or a multiple of 4.
-macro_rules! in_rows {
-    ($kernel:ident, $n:literal, $height:expr, ($($argument:expr),+)) => {
-        for first in (0..$height).step_by(ROWS) {
-            match $height - first {
-                1 => $kernel::<$n, 1>($($argument),+, first),
-                2 => $kernel::<$n, 2>($($argument),+, first),
-                4 => $kernel::<$n, 4>($($argument),+, first),
-                _ => $kernel::<$n, ROWS>($($argument),+, first),
-            }
-        }
-    };
-}
-
-/// # Safety
-/// The machine has AVX-512 F.
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn load<const N: usize, const R: usize>(
-    sums: &[Lanes],
-    height: usize,
-    first: usize,
-) -> [[__m512; N]; R] {
-    let mut local = [[_mm512_setzero_ps(); N]; R];
-    for (r, local) in local.iter_mut().enumerate() {
-        for (p, local) in local.iter_mut().enumerate() {
-            // SAFETY: a row has 16 values.
-            *local = unsafe { _mm512_loadu_ps(sums[p * height + first + r].as_ptr()) };
-        }
-    }
-    local
-}
-
-/// # Safety
-/// The machine has AVX-512 F.
-#[inline]
-#[target_feature(enable = "avx512f")]
-unsafe fn store<const N: usize, const R: usize>(
-    local: &[[__m512; N]; R],
-    sums: &mut [Lanes],
-    height: usize,
-    first: usize,
-) {
-    for (r, local) in local.iter().enumerate() {
-        for (p, &local) in local.iter().enumerate() {
-            // SAFETY: a row has 16 values.
-            unsafe { _mm512_storeu_ps(sums[p * height + first + r].as_mut_ptr(), local) };
-        }
-    }
-}
+/// Distance from a prefetched line of weights to the one in use. Unit: bytes.
+const AHEAD: usize = 2048;
 
 /// `bf16` weights `[k / 2][lane][2]` of one or two panels by activations `[k / 2][height][2]`. Where
 /// `is_first`, the weights are not in a cache yet and are prefetched.
@@ -78,25 +27,31 @@ pub(in crate::model::cpu) unsafe fn bf16_pairs(
     is_first: bool,
     sums: &mut [Lanes],
 ) {
-    let height = sums.len() / panels.len();
-    let n_pairs = x.len() / height;
-    assert!(panels.iter().all(|panel| panel.values.len() >= n_pairs * 64), "the same k");
-    // SAFETY: the machine has the instructions; each panel has the asserted 64 bytes a pair; `in_rows` calls
-    // with `first + R <= height`.
-    unsafe {
-        match panels {
-            [one] => in_rows!(pair_rows, 1, height, ([one], x, is_first, sums)),
-            [one, two] => in_rows!(pair_rows, 2, height, ([one, two], x, is_first, sums)),
-            _ => unreachable!("one or two panels"),
+    match panels {
+        [one] => rows([one], x, is_first, sums),
+        [one, two] => rows([one, two], x, is_first, sums),
+        _ => unreachable!("one or two panels"),
+    }
+}
+
+/// The rows of a tile, `ROWS` at a time. A height is 1, 2 or a multiple of 4.
+#[inline(always)]
+fn rows<const N: usize>(panels: [&Panel; N], x: &[[bf16; 2]], is_first: bool, sums: &mut [Lanes]) {
+    let height = sums.len() / N;
+    for first in (0..height).step_by(ROWS) {
+        let is_first = is_first && first == 0;
+        match height - first {
+            1 => some_rows::<N, 1>(panels, x, is_first, sums, first),
+            2 => some_rows::<N, 2>(panels, x, is_first, sums, first),
+            4 => some_rows::<N, 4>(panels, x, is_first, sums, first),
+            _ => some_rows::<N, ROWS>(panels, x, is_first, sums, first),
         }
     }
 }
 
-/// # Safety
-/// The machine has AVX-512 F and BF16; `sums` has `height` rows for each panel, `x` has `height` pairs for
-/// each 64 bytes that can be read of each panel, and `first + R <= height`.
-#[target_feature(enable = "avx512f,avx512bf16")]
-unsafe fn pair_rows<const N: usize, const R: usize>(
+/// Rows `first..first + R`.
+#[inline(always)]
+fn some_rows<const N: usize, const R: usize>(
     panels: [&Panel; N],
     x: &[[bf16; 2]],
     is_first: bool,
@@ -105,28 +60,29 @@ unsafe fn pair_rows<const N: usize, const R: usize>(
 ) {
     let height = sums.len() / N;
     let n_pairs = x.len() / height;
-    let x: *const i32 = x.as_ptr().cast();
-    // SAFETY: `first + R <= height`, so that rows of `sums` and `x` are inside their slices, and each panel
-    // has 64 bytes a pair. A pair is as wide as an `i32`, read without alignment, and any bits are a vector
-    // of `bf16`.
-    unsafe {
-        let pairs = |bits: __m512i| std::mem::transmute::<__m512i, __m512bh>(bits);
-        let mut local = load::<N, R>(sums, height, first);
-        for k in 0..n_pairs {
-            if is_first && first == 0 {
-                for panel in panels {
-                    expect_read(panel.values, panel.pitch.0, 64 * k + AHEAD);
-                }
-            }
-            let line = |panel: &Panel| _mm512_loadu_si512(panel.values.as_ptr().add(64 * k).cast());
-            let weights = panels.map(|panel| pairs(line(panel)));
-            for (r, sums) in local.iter_mut().enumerate() {
-                let x = pairs(_mm512_set1_epi32(x.add(k * height + first + r).read_unaligned()));
-                for (sum, &weights) in sums.iter_mut().zip(&weights) {
-                    *sum = _mm512_dpbf16_ps(*sum, weights, x);
-                }
+    let weights = panels.map(|panel| &panel.pairs()[..n_pairs]);
+    let mut local = load::<Avx512, N, R>(sums, height, first);
+    for (k, x) in x.chunks_exact(height).enumerate() {
+        if is_first {
+            for panel in panels {
+                // Past the end, of the panel after next: panels go in pairs.
+                let at = size_of::<Lanes>() * k + AHEAD;
+                let n = panel.values.len();
+                let at = if at < n { at } else { at - n + PAIR * panel.pitch.0 };
+                ahead::read(panel.values.as_ptr().wrapping_add(at));
             }
         }
-        store(&local, sums, height, first);
+        let x: &[[bf16; 2]; R] = x[first..].first_chunk().expect("the tile's rows");
+        let mut pairs = [Avx512::load_pairs(&weights[0][k]); N];
+        for p in 1..N {
+            pairs[p] = Avx512::load_pairs(&weights[p][k]);
+        }
+        for r in 0..R {
+            let x = Avx512::splat_pair(Avx512::pair(x[r]));
+            for p in 0..N {
+                local[r][p] = local[r][p].add_pairs(pairs[p], x);
+            }
+        }
     }
+    store(&local, sums, height, first);
 }

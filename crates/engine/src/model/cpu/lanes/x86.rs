@@ -19,7 +19,7 @@ use super::{Lanes, WIDTH, bf16, f16, widened};
 
 /// One 512-bit register. Made only inside functions that enable AVX-512F.
 #[derive(Clone, Copy)]
-pub struct Avx512(__m512);
+pub struct Avx512(pub(in crate::model::cpu) __m512);
 
 /// One 512-bit register, for processors that multiply floats twice as fast as pairs of bf16. Made only inside
 /// functions that enable AVX-512F.
@@ -28,7 +28,7 @@ pub struct Avx512Floats(__m512);
 
 /// Two 256-bit registers. Made only inside functions that enable AVX2, FMA and F16C.
 #[derive(Clone, Copy)]
-pub struct Avx2([__m256; 2]);
+pub struct Avx2(pub(in crate::model::cpu) [__m256; 2]);
 
 /// The operations of one register of 512 bits that do not depend on how pairs are multiplied.
 macro_rules! of_one_register {
