@@ -40,54 +40,40 @@ fn expect_read<T>(cells: &[T], i: usize) {
     ahead::read(cells.as_ptr().wrapping_add(i).cast::<u8>().wrapping_add(AHEAD));
 }
 
-impl Weights for &[Row] {
-    #[inline(always)]
-    fn n_pairs(self) -> usize {
-        self.len() / 2
-    }
-    #[inline(always)]
-    fn pair<L: Lanes>(self, i: usize) -> [L; 2] {
-        let pair = &self.as_chunks::<2>().0[i];
-        [L::load(&pair[0]), L::load(&pair[1])]
-    }
-    #[inline(always)]
-    fn last<L: Lanes>(self) -> Option<L> {
-        self.as_chunks::<2>().1.first().map(L::load)
-    }
-    #[inline(always)]
-    fn expect(self, i: usize) {
-        expect_read(self, 2 * i);
-        expect_read(self, 2 * i + 1);
-    }
-    #[inline(always)]
-    fn split(self, n_pairs: usize) -> (Self, Self) {
-        self.split_at(2 * n_pairs)
-    }
+/// Weights one by one, `[k][lane]`.
+macro_rules! one_by_one {
+    ($row:ty, $load:ident) => {
+        impl Weights for &[$row] {
+            #[inline(always)]
+            fn n_pairs(self) -> usize {
+                self.len() / 2
+            }
+            #[inline(always)]
+            fn pair<L: Lanes>(self, i: usize) -> [L; 2] {
+                let pair = &self.as_chunks::<2>().0[i];
+                [L::$load(&pair[0]), L::$load(&pair[1])]
+            }
+            #[inline(always)]
+            fn last<L: Lanes>(self) -> Option<L> {
+                self.as_chunks::<2>().1.first().map(L::$load)
+            }
+            #[inline(always)]
+            fn expect(self, i: usize) {
+                expect_read(self, 2 * i);
+                if size_of::<$row>() == 64 {
+                    expect_read(self, 2 * i + 1);
+                }
+            }
+            #[inline(always)]
+            fn split(self, n_pairs: usize) -> (Self, Self) {
+                self.split_at(2 * n_pairs)
+            }
+        }
+    };
 }
 
-impl Weights for &[[f16; WIDTH]] {
-    #[inline(always)]
-    fn n_pairs(self) -> usize {
-        self.len() / 2
-    }
-    #[inline(always)]
-    fn pair<L: Lanes>(self, i: usize) -> [L; 2] {
-        let pair = &self.as_chunks::<2>().0[i];
-        [L::load_f16(&pair[0]), L::load_f16(&pair[1])]
-    }
-    #[inline(always)]
-    fn last<L: Lanes>(self) -> Option<L> {
-        self.as_chunks::<2>().1.first().map(L::load_f16)
-    }
-    #[inline(always)]
-    fn expect(self, i: usize) {
-        expect_read(self, 2 * i);
-    }
-    #[inline(always)]
-    fn split(self, n_pairs: usize) -> (Self, Self) {
-        self.split_at(2 * n_pairs)
-    }
-}
+one_by_one!(Row, load);
+one_by_one!([f16; WIDTH], load_f16);
 
 /// Pairs of `bf16`, which are always whole, in the order of their products by `bf16`.
 #[derive(Clone, Copy)]

@@ -64,6 +64,17 @@ pub trait Lanes: Copy {
     fn store_pairs(self, out: &mut [Self::Pair]) -> Self;
 }
 
+/// Operations of [`Lanes`] that are one function of registers: `$each` applies it to all of a vector.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! register_by_register {
+    ($each:ident: $($name:ident($($other:ident),*) = $operation:ident;)*) => {$(
+        #[inline(always)]
+        fn $name(self, $($other: Self),*) -> Self {
+            $each!($operation, self $(, $other)*)
+        }
+    )*};
+}
+
 /// Pairs as operands of float products: their second halves, then their first ones.
 macro_rules! pairs_as_floats {
     () => {

@@ -60,6 +60,13 @@ macro_rules! four {
     };
 }
 
+/// `a b + c`, rounded once.
+#[inline]
+#[target_feature(enable = "neon")]
+fn fused(a: float32x4_t, b: float32x4_t, c: float32x4_t) -> float32x4_t {
+    vfmaq_f32(c, a, b)
+}
+
 /// The larger; `b` where either is NaN, or both are zeros.
 #[inline]
 #[target_feature(enable = "neon")]
@@ -126,37 +133,16 @@ impl Lanes for Neon {
         let at: *const u16 = x.as_ptr().cast();
         four!(|i| vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(at.add(4 * i)))))
     }
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        each!(vaddq_f32, self, other)
-    }
-    #[inline(always)]
-    fn sub(self, other: Self) -> Self {
-        each!(vsubq_f32, self, other)
-    }
-    #[inline(always)]
-    fn mul(self, other: Self) -> Self {
-        each!(vmulq_f32, self, other)
-    }
-    #[inline(always)]
-    fn div(self, other: Self) -> Self {
-        each!(vdivq_f32, self, other)
-    }
-    #[inline(always)]
-    fn mul_add(self, by: Self, plus: Self) -> Self {
-        each!(vfmaq_f32, plus, self, by)
-    }
-    #[inline(always)]
-    fn max(self, other: Self) -> Self {
-        each!(larger, self, other)
-    }
-    #[inline(always)]
-    fn scale_exponent(self, shift: Self) -> Self {
-        each!(scaled, self, shift)
-    }
-    #[inline(always)]
-    fn keep_at_least(self, test: Self, bound: Self) -> Self {
-        each!(kept, self, test, bound)
+    register_by_register! {
+        each:
+        add(other) = vaddq_f32;
+        sub(other) = vsubq_f32;
+        mul(other) = vmulq_f32;
+        div(other) = vdivq_f32;
+        mul_add(by, plus) = fused;
+        max(other) = larger;
+        scale_exponent(shift) = scaled;
+        keep_at_least(test, bound) = kept;
     }
     pairs_as_floats!();
     #[inline(always)]

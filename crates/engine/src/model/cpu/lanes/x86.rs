@@ -30,6 +30,37 @@ pub struct Avx512Floats(__m512);
 #[derive(Clone, Copy)]
 pub struct Avx2(pub(in crate::model::cpu) [__m256; 2]);
 
+/// Applies an operation to the register.
+macro_rules! one {
+    ($operation:ident, $($argument:expr),+) => {
+        // SAFETY: the type exists only where AVX-512F is enabled; no memory is accessed.
+        Self(unsafe { $operation($($argument.0),+) })
+    };
+}
+
+/// `a * 2^s` for whole numbers in the low bits of `s`.
+///
+/// # Safety
+/// The machine has AVX-512F.
+#[inline(always)]
+unsafe fn scaled_512(a: __m512, s: __m512) -> __m512 {
+    // SAFETY: no memory is accessed; the machine has AVX-512F, as this function requires.
+    unsafe {
+        let by = _mm512_slli_epi32::<23>(_mm512_castps_si512(s));
+        _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), by))
+    }
+}
+
+/// `a` where `test >= bound`.
+///
+/// # Safety
+/// The machine has AVX-512F.
+#[inline(always)]
+unsafe fn kept_512(a: __m512, test: __m512, bound: __m512) -> __m512 {
+    // SAFETY: no memory is accessed; the machine has AVX-512F, as this function requires.
+    unsafe { _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_GE_OQ>(test, bound), a) }
+}
+
 /// The operations of one register of 512 bits that do not depend on how pairs are multiplied.
 macro_rules! of_one_register {
     () => {
@@ -53,51 +84,16 @@ macro_rules! of_one_register {
             // SAFETY: the type exists only where AVX-512F is enabled; the array has 16 halves.
             unsafe { Self(_mm512_cvtph_ps(_mm256_loadu_si256(x.as_ptr().cast()))) }
         }
-        #[inline(always)]
-        fn add(self, other: Self) -> Self {
-            // SAFETY: the type exists only where AVX-512F is enabled; no memory is accessed.
-            Self(unsafe { _mm512_add_ps(self.0, other.0) })
-        }
-        #[inline(always)]
-        fn sub(self, other: Self) -> Self {
-            // SAFETY: the type exists only where AVX-512F is enabled; no memory is accessed.
-            Self(unsafe { _mm512_sub_ps(self.0, other.0) })
-        }
-        #[inline(always)]
-        fn mul(self, other: Self) -> Self {
-            // SAFETY: the type exists only where AVX-512F is enabled; no memory is accessed.
-            Self(unsafe { _mm512_mul_ps(self.0, other.0) })
-        }
-        #[inline(always)]
-        fn div(self, other: Self) -> Self {
-            // SAFETY: the type exists only where AVX-512F is enabled; no memory is accessed.
-            Self(unsafe { _mm512_div_ps(self.0, other.0) })
-        }
-        #[inline(always)]
-        fn mul_add(self, by: Self, plus: Self) -> Self {
-            // SAFETY: the type exists only where AVX-512F is enabled; no memory is accessed.
-            Self(unsafe { _mm512_fmadd_ps(self.0, by.0, plus.0) })
-        }
-        #[inline(always)]
-        fn max(self, other: Self) -> Self {
-            // SAFETY: the type exists only where AVX-512F is enabled; no memory is accessed.
-            Self(unsafe { _mm512_max_ps(self.0, other.0) })
-        }
-        #[inline(always)]
-        fn scale_exponent(self, shift: Self) -> Self {
-            // SAFETY: the type exists only where AVX-512F is enabled; no memory is accessed.
-            unsafe {
-                let by = _mm512_slli_epi32::<23>(_mm512_castps_si512(shift.0));
-                Self(_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(self.0), by)))
-            }
-        }
-        #[inline(always)]
-        fn keep_at_least(self, test: Self, bound: Self) -> Self {
-            // SAFETY: the type exists only where AVX-512F is enabled; no memory is accessed.
-            unsafe {
-                let keep = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(test.0, bound.0);
-                Self(_mm512_maskz_mov_ps(keep, self.0))
-            }
+        register_by_register! {
+            one:
+            add(other) = _mm512_add_ps;
+            sub(other) = _mm512_sub_ps;
+            mul(other) = _mm512_mul_ps;
+            div(other) = _mm512_div_ps;
+            mul_add(by, plus) = _mm512_fmadd_ps;
+            max(other) = _mm512_max_ps;
+            scale_exponent(shift) = scaled_512;
+            keep_at_least(test, bound) = kept_512;
         }
         const ROWS: usize = 8;
         const MANY: bool = true;
@@ -249,37 +245,16 @@ impl Lanes for Avx2 {
         // SAFETY: the type exists only where AVX2, FMA and F16C are enabled; the array has 16 halves.
         unsafe { Self([_mm256_cvtph_ps(_mm_loadu_si128(at)), _mm256_cvtph_ps(_mm_loadu_si128(at.add(1)))]) }
     }
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        both!(_mm256_add_ps, self, other)
-    }
-    #[inline(always)]
-    fn sub(self, other: Self) -> Self {
-        both!(_mm256_sub_ps, self, other)
-    }
-    #[inline(always)]
-    fn mul(self, other: Self) -> Self {
-        both!(_mm256_mul_ps, self, other)
-    }
-    #[inline(always)]
-    fn div(self, other: Self) -> Self {
-        both!(_mm256_div_ps, self, other)
-    }
-    #[inline(always)]
-    fn mul_add(self, by: Self, plus: Self) -> Self {
-        both!(_mm256_fmadd_ps, self, by, plus)
-    }
-    #[inline(always)]
-    fn max(self, other: Self) -> Self {
-        both!(_mm256_max_ps, self, other)
-    }
-    #[inline(always)]
-    fn scale_exponent(self, shift: Self) -> Self {
-        both!(scaled, self, shift)
-    }
-    #[inline(always)]
-    fn keep_at_least(self, test: Self, bound: Self) -> Self {
-        both!(kept, self, test, bound)
+    register_by_register! {
+        both:
+        add(other) = _mm256_add_ps;
+        sub(other) = _mm256_sub_ps;
+        mul(other) = _mm256_mul_ps;
+        div(other) = _mm256_div_ps;
+        mul_add(by, plus) = _mm256_fmadd_ps;
+        max(other) = _mm256_max_ps;
+        scale_exponent(shift) = scaled;
+        keep_at_least(test, bound) = kept;
     }
     const ROWS: usize = 6;
     pairs_as_floats!();
