@@ -11,8 +11,9 @@
 //!
 //! **Instruction sets.** Kernels are selected at run time ([`Isa`]). Those of floats, of attention and of
 //! everything between products are written once over sixteen lanes ([`lanes`]), which take one, two or four
-//! registers; products of 8-bit integers are written for AMX, for AVX-512, for AVX2 (with AVX-VNNI and
-//! without), for NEON (with its products of four bytes, of matrices, and without) and in plain Rust.
+//! registers. So are those of 8-bit integers, over the operations of [`int8`]: AVX-512, AVX2 (with AVX-VNNI
+//! and without) and NEON (with its products of four bytes, of matrices, and without) implement them; AMX
+//! reads the same formats into its own tiles. Plain Rust is the reference.
 //!
 //! **The same bytes.** The sum of one output of one row is taken in one order, block after block along
 //! `k`, whatever the number of rows, tiles and threads. Integer formats give the same bits on every

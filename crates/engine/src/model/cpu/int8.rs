@@ -232,7 +232,8 @@ unsafe fn few_rows<A: Arithmetic, C: Codes, S: Scales, const N: usize, const R: 
     tile: &Int8Tile,
     sums: &mut [Lanes],
 ) {
-    let mut local = load::<A::Outputs, N, R>(sums, R, 0);
+    // SAFETY: there are `R` rows of sums for each panel.
+    let mut local = unsafe { load::<A::Outputs, N, R>(sums, R, 0) };
     for b in 0..tile.values.len() / R {
         // SAFETY: `b` is below the number of blocks of each panel and of each row, which are borrowed for the
         // whole call.
@@ -248,7 +249,8 @@ unsafe fn few_rows<A: Arithmetic, C: Codes, S: Scales, const N: usize, const R: 
             add::<A, C, S, _, N, R>(&lines, &factors, Rows::new(tile, b * R), &mut local);
         }
     }
-    store(&local, sums, R, 0);
+    // SAFETY: there are `R` rows of sums for each panel.
+    unsafe { store(&local, sums, R, 0) };
 }
 
 /// Sums in memory (the first-level cache), `R` rows at a time, so that codes serve any number of rows.
@@ -288,8 +290,11 @@ unsafe fn many_rows<A: Arithmetic, C: Codes, S: Scales, const N: usize, const R:
 }
 
 /// The sums of rows `first..first + R` of a tile with each panel.
+///
+/// # Safety
+/// There are `height` rows of sums for each panel, and `first + R` is at most that.
 #[inline(always)]
-pub(super) fn load<F: lanes::Lanes, const N: usize, const R: usize>(
+pub(super) unsafe fn load<F: lanes::Lanes, const N: usize, const R: usize>(
     sums: &[Lanes],
     height: usize,
     first: usize,
@@ -297,14 +302,17 @@ pub(super) fn load<F: lanes::Lanes, const N: usize, const R: usize>(
     let mut local = [[F::splat(0.0); N]; R];
     for r in 0..R {
         for p in 0..N {
-            local[r][p] = F::load(&sums[p * height + first + r]);
+            // SAFETY: the row is below the height, and the panel below `N`.
+            local[r][p] = F::load(unsafe { sums.get_unchecked(p * height + first + r) });
         }
     }
     local
 }
 
+/// # Safety
+/// The conditions of [`load`].
 #[inline(always)]
-pub(super) fn store<F: lanes::Lanes, const N: usize, const R: usize>(
+pub(super) unsafe fn store<F: lanes::Lanes, const N: usize, const R: usize>(
     local: &[[F; N]; R],
     sums: &mut [Lanes],
     height: usize,
@@ -312,7 +320,8 @@ pub(super) fn store<F: lanes::Lanes, const N: usize, const R: usize>(
 ) {
     for r in 0..R {
         for p in 0..N {
-            local[r][p].store(&mut sums[p * height + first + r]);
+            // SAFETY: the row is below the height, and the panel below `N`.
+            local[r][p].store(unsafe { sums.get_unchecked_mut(p * height + first + r) });
         }
     }
 }

@@ -61,7 +61,9 @@ fn some_rows<const N: usize, const R: usize>(
     let height = sums.len() / N;
     let n_pairs = x.len() / height;
     let weights = panels.map(|panel| &panel.pairs()[..n_pairs]);
-    let mut local = load::<Avx512, N, R>(sums, height, first);
+    assert!(first + R <= height, "rows of the tile");
+    // SAFETY: there are `height` rows of sums for each panel, and as many as these.
+    let mut local = unsafe { load::<Avx512, N, R>(sums, height, first) };
     for (k, x) in x.chunks_exact(height).enumerate() {
         if is_first {
             for panel in panels {
@@ -84,5 +86,6 @@ fn some_rows<const N: usize, const R: usize>(
             }
         }
     }
-    store(&local, sums, height, first);
+    // SAFETY: there are `height` rows of sums for each panel, and as many as these.
+    unsafe { store(&local, sums, height, first) };
 }
