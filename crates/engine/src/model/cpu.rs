@@ -51,6 +51,7 @@ pub mod softmax;
 
 mod floats;
 mod input;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod int8;
 pub mod lanes;
 mod layout;

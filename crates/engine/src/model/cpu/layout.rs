@@ -193,7 +193,10 @@ pub(super) struct Panel<'a> {
     /// Scales; empty for floats.
     pub scales: &'a [u8],
     /// Bytes from these values, and from these scales, to those of the next panel.
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "AVX-512 alone asks for it ahead"))]
+    #[cfg_attr(
+        not(any(target_arch = "x86_64", target_arch = "aarch64")),
+        expect(dead_code, reason = "vector kernels alone ask for it ahead")
+    )]
     pub pitch: (usize, usize),
 }
 

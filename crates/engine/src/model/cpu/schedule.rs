@@ -12,6 +12,7 @@ use rayon::prelude::*;
 use super::ahead;
 use super::floats::{self, Order};
 use super::input::{Coded, Int8Tile, ROWS, Span, Sums};
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::int8::by_format;
 use super::isa::{Instructions, Isa};
 use super::layout::{BLOCK, LANES, PAIR, Panel};

@@ -25,6 +25,7 @@ pub(in crate::model::cpu) trait Scales: Copy {
     const SHIFT: Option<u32> = None;
     /// Integers of a block: one, or one for each half.
     const INTEGERS: usize = 1;
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "AMX alone stores them"))]
     const FACTORS: usize;
 
     /// # Safety
