@@ -136,6 +136,22 @@ impl Memory {
     }
 }
 
+/// Rounds of one product for each of some chains of sums; `$products` in a round.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! chains {
+    ($rounds:expr, $products:expr, $sums:expr, |$sum:ident| $product:expr) => {{
+        let mut sums = $sums;
+        for _ in 0..$rounds {
+            for chain in &mut sums {
+                let $sum = *chain;
+                *chain = $product;
+            }
+        }
+        black_box(sums);
+        $products
+    }};
+}
+
 #[cfg(target_arch = "aarch64")]
 mod arm;
 
@@ -203,84 +219,48 @@ mod x86 {
     #[target_feature(enable = "avx2")]
     pub(super) fn int8_avx2(rounds: usize) -> usize {
         let (a, ones) = (black_box(_mm256_set1_epi8(1)), black_box(_mm256_set1_epi16(1)));
-        let b = [_mm256_set1_epi32(0x0102_0304); WIDE_CHAINS];
-        let mut sums = [_mm256_setzero_si256(); WIDE_CHAINS];
-        for _ in 0..rounds {
-            for (b, sum) in b.iter().zip(&mut sums) {
-                // SAFETY: `b` is a reference, valid and aligned. The volatile read keeps the compiler from
-                // reusing one product for all rounds.
-                let pairs = _mm256_maddubs_epi16(a, unsafe { std::ptr::read_volatile(b) });
-                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, ones));
-            }
-        }
-        black_box(sums);
-        WIDE_CHAINS * 32
+        let b = _mm256_set1_epi32(0x0102_0304);
+        chains!(rounds, WIDE_CHAINS * 32, [_mm256_setzero_si256(); WIDE_CHAINS], |sum| {
+            // SAFETY: a reference is read. The volatile read keeps the compiler from reusing one product for
+            // all rounds.
+            let pairs = _mm256_maddubs_epi16(a, unsafe { std::ptr::read_volatile(&raw const b) });
+            _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, ones))
+        })
     }
 
     #[target_feature(enable = "avx2,avxvnni")]
     pub(super) fn int8_vnni(rounds: usize) -> usize {
         let (a, b) = (black_box(_mm256_set1_epi32(0x0101_0101)), black_box(_mm256_set1_epi32(0x0102_0304)));
-        let mut sums = [_mm256_setzero_si256(); WIDE_CHAINS];
-        for _ in 0..rounds {
-            for sum in &mut sums {
-                *sum = _mm256_dpbusd_avx_epi32(*sum, a, b);
-            }
-        }
-        black_box(sums);
-        WIDE_CHAINS * 32
+        chains!(rounds, WIDE_CHAINS * 32, [_mm256_setzero_si256(); WIDE_CHAINS], |sum| {
+            _mm256_dpbusd_avx_epi32(sum, a, b)
+        })
     }
 
     /// Products of a round.
     #[target_feature(enable = "avx512f,avx512vnni")]
     pub(super) fn int8(rounds: usize) -> usize {
         let (a, b) = (black_box(_mm512_set1_epi32(0x0101_0101)), black_box(_mm512_set1_epi32(0x0102_0304)));
-        let mut sums = [_mm512_set1_epi32(0); CHAINS];
-        for _ in 0..rounds {
-            for sum in &mut sums {
-                *sum = _mm512_dpbusd_epi32(*sum, a, b);
-            }
-        }
-        black_box(sums);
-        CHAINS * 64
+        chains!(rounds, CHAINS * 64, [_mm512_set1_epi32(0); CHAINS], |sum| _mm512_dpbusd_epi32(sum, a, b))
     }
 
     #[target_feature(enable = "avx512f,avx512bf16")]
     pub(super) fn bf16(rounds: usize) -> usize {
         // SAFETY: any bits are a vector of `bf16`; these are ones.
         let one: __m512bh = unsafe { std::mem::transmute(black_box(_mm512_set1_epi32(0x3f80_3f80))) };
-        let mut sums = [_mm512_set1_ps(0.0); CHAINS];
-        for _ in 0..rounds {
-            for sum in &mut sums {
-                *sum = _mm512_dpbf16_ps(*sum, one, one);
-            }
-        }
-        black_box(sums);
-        CHAINS * 32
+        chains!(rounds, CHAINS * 32, [_mm512_set1_ps(0.0); CHAINS], |sum| _mm512_dpbf16_ps(sum, one, one))
     }
 
     #[target_feature(enable = "avx512f")]
     pub(super) fn f32(rounds: usize) -> usize {
         let one = black_box(_mm512_set1_ps(1.0));
-        let mut sums = [_mm512_set1_ps(0.0); CHAINS];
-        for _ in 0..rounds {
-            for sum in &mut sums {
-                *sum = _mm512_fmadd_ps(one, one, *sum);
-            }
-        }
-        black_box(sums);
-        CHAINS * 16
+        chains!(rounds, CHAINS * 16, [_mm512_set1_ps(0.0); CHAINS], |sum| _mm512_fmadd_ps(one, one, sum))
     }
 
     #[target_feature(enable = "avx2,fma")]
     pub(super) fn f32_avx2(rounds: usize) -> usize {
         let one = black_box(_mm256_set1_ps(1.0));
-        let mut sums = [_mm256_set1_ps(0.0); WIDE_CHAINS];
-        for _ in 0..rounds {
-            for sum in &mut sums {
-                *sum = _mm256_fmadd_ps(one, one, *sum);
-            }
-        }
-        black_box(sums);
-        WIDE_CHAINS * 8
+        chains!(rounds, WIDE_CHAINS * 8, [_mm256_set1_ps(0.0); WIDE_CHAINS], |sum| {
+            _mm256_fmadd_ps(one, one, sum)
+        })
     }
 }

@@ -32,8 +32,12 @@ pub(in crate::model::cpu) trait Scales: Copy {
     /// Block `b` is in the scales that start at `at`.
     unsafe fn load<F: Outputs>(at: *const u8, b: usize) -> Factors<F>;
 
-    /// `sum` and one block of one row.
-    fn add<F: Outputs>(integers: [F; 2], factors: Factors<F>, x: Scaled, sum: F) -> F;
+    /// `sum` and one block of one row: `fma(minimum, sum of activations, fma(integer, d scale, sum))` where
+    /// there is a minimum.
+    #[inline(always)]
+    fn add<F: Outputs>([integer, _]: [F; 2], [d, minimum, _]: Factors<F>, x: Scaled, sum: F) -> F {
+        minimum.mul_add(F::splat(x.sum), scaled(integer, d, x.scale, sum))
+    }
 
     /// The start of an integer, which takes the offset of the codes from it.
     #[inline(always)]
@@ -81,12 +85,6 @@ fn scaled<F: Outputs>(integer: F, d: F, scale: f32, sum: F) -> F {
     integer.mul_add(d.mul(F::splat(scale)), sum)
 }
 
-/// `fma(minimum, sum of activations, fma(integer, d scale, sum))`
-#[inline(always)]
-fn affine<F: Outputs>(integer: F, [d, minimum, _]: Factors<F>, x: Scaled, sum: F) -> F {
-    minimum.mul_add(F::splat(x.sum), scaled(integer, d, x.scale, sum))
-}
-
 /// `-a b`
 #[inline(always)]
 fn negated<F: Outputs>(a: F, b: F) -> F {
@@ -123,11 +121,6 @@ impl Scales for Minimum {
             [d, halves(at.add(32)), d]
         }
     }
-
-    #[inline(always)]
-    fn add<F: Outputs>([integer, _]: [F; 2], factors: Factors<F>, x: Scaled, sum: F) -> F {
-        affine(integer, factors, x, sum)
-    }
 }
 
 impl Scales for Zero {
@@ -142,11 +135,6 @@ impl Scales for Zero {
             let d = halves(at);
             [d, negated(d, F::unsigned(bytes(at.add(32)))), d]
         }
-    }
-
-    #[inline(always)]
-    fn add<F: Outputs>([integer, _]: [F; 2], factors: Factors<F>, x: Scaled, sum: F) -> F {
-        affine(integer, factors, x, sum)
     }
 }
 
@@ -163,11 +151,6 @@ impl Scales for Super {
             let d = halves::<F>(group).mul(F::unsigned(bytes(part)));
             [d, negated(halves(group.add(32)), F::unsigned(bytes(part.add(16)))), d]
         }
-    }
-
-    #[inline(always)]
-    fn add<F: Outputs>([integer, _]: [F; 2], factors: Factors<F>, x: Scaled, sum: F) -> F {
-        affine(integer, factors, x, sum)
     }
 }
 

@@ -6,19 +6,11 @@ use std::hint::black_box;
 use super::CHAINS;
 use crate::model::cpu::neon::{Fours, Matrices, Pairs};
 
-/// Rounds of integer products, `$products` in each of them.
+/// Rounds of integer products, `$products` of one register.
 macro_rules! integers {
     ($rounds:expr, $products:literal, |$sum:ident, $a:ident, $b:ident| $add:expr) => {{
         let ($a, $b) = (black_box(vdupq_n_s8(1)), black_box(vdupq_n_s8(3)));
-        let mut sums = [vdupq_n_s32(0); CHAINS];
-        for _ in 0..$rounds {
-            for sum in &mut sums {
-                let $sum = *sum;
-                *sum = $add;
-            }
-        }
-        black_box(sums);
-        CHAINS * $products
+        chains!($rounds, CHAINS * $products, [vdupq_n_s32(0); CHAINS], |$sum| $add)
     }};
 }
 
@@ -52,13 +44,6 @@ pub(super) unsafe fn f32(rounds: usize) -> usize {
     // SAFETY: NEON is everywhere.
     unsafe {
         let one = black_box(vdupq_n_f32(1.0));
-        let mut sums = [vdupq_n_f32(0.0); CHAINS];
-        for _ in 0..rounds {
-            for sum in &mut sums {
-                *sum = vfmaq_f32(*sum, one, one);
-            }
-        }
-        black_box(sums);
-        CHAINS * 4
+        chains!(rounds, CHAINS * 4, [vdupq_n_f32(0.0); CHAINS], |sum| vfmaq_f32(sum, one, one))
     }
 }
