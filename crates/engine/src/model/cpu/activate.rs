@@ -16,21 +16,21 @@ pub fn silu(isa: Isa, x: &mut [f32]) {
 ///
 /// Shape: both of the same length, a multiple of 16 or not.
 pub fn silu_mul(isa: Isa, gate: &mut [f32], up: &[f32]) {
-    on_isa!(isa, silu_times<>(gate: &mut [f32], up: &[f32]));
+    gate_with(isa, Silu, gate, up);
 }
 
 /// `gate = gelu(gate) * up`, with GELU's tanh approximation.
 ///
 /// Shape: as [`silu_mul`].
 pub fn gelu_mul(isa: Isa, gate: &mut [f32], up: &[f32]) {
-    on_isa!(isa, gelu<>(gate: &mut [f32], up: &[f32]));
+    gate_with(isa, GeluTanh, gate, up);
 }
 
 /// `gate = (up + 1) gate logistic(alpha gate)`, with `gate` cut at `limit` and `up` at `-limit` and `limit`.
 ///
 /// Shape: as [`silu_mul`].
 pub fn clamped_silu_mul(isa: Isa, gate: &mut [f32], up: &[f32], alpha: f32, limit: f32) {
-    on_isa!(isa, clamped<>(gate: &mut [f32], up: &[f32], alpha: f32, limit: f32));
+    gate_with(isa, ClampedSilu { alpha, limit }, gate, up);
 }
 
 /// `gate = activation(gate, up)`.
@@ -48,52 +48,61 @@ pub fn apply(activation: Activation, isa: Isa, gate: &mut [f32], up: &[f32]) {
 ///
 /// Shape: as [`silu_mul`].
 pub fn logistic_mul(isa: Isa, gate: &mut [f32], up: &[f32]) {
-    on_isa!(isa, logistic<>(gate: &mut [f32], up: &[f32]));
+    gate_with(isa, Logistic, gate, up);
 }
 
-/// A nonlinearity. A type, not a closure: only code inlined into a function that enables the instructions may
-/// use them, and calls through `Fn` are not inlined.
-trait Nonlinearity {
-    fn apply<L: Lanes>(x: L) -> L;
+fn gate_with<G: Gate>(isa: Isa, function: G, gate: &mut [f32], up: &[f32]) {
+    on_isa!(isa, by_lanes<G: Gate>(function: G, gate: &mut [f32], up: &[f32]));
 }
 
+/// A gated nonlinearity. A type, not a closure: only code inlined into a function that enables the
+/// instructions may use them, and calls through `Fn` are not inlined.
+trait Gate: Copy {
+    fn apply<L: Lanes>(self, gate: L, up: L) -> L;
+}
+
+#[derive(Clone, Copy)]
 struct Silu;
-
-impl Nonlinearity for Silu {
-    #[inline(always)]
-    fn apply<L: Lanes>(x: L) -> L {
-        x.mul(sigmoid(x))
-    }
-}
-
+#[derive(Clone, Copy)]
 struct Logistic;
+#[derive(Clone, Copy)]
+struct GeluTanh;
+#[derive(Clone, Copy)]
+struct ClampedSilu {
+    alpha: f32,
+    limit: f32,
+}
 
-impl Nonlinearity for Logistic {
+impl Gate for Silu {
     #[inline(always)]
-    fn apply<L: Lanes>(x: L) -> L {
-        sigmoid(x)
+    fn apply<L: Lanes>(self, gate: L, up: L) -> L {
+        gate.mul(sigmoid(gate)).mul(up)
     }
 }
 
-struct GeluTanh;
+impl Gate for Logistic {
+    #[inline(always)]
+    fn apply<L: Lanes>(self, gate: L, up: L) -> L {
+        sigmoid(gate).mul(up)
+    }
+}
 
-impl Nonlinearity for GeluTanh {
+impl Gate for GeluTanh {
     /// 0.5 x (1 + tanh u) is x times the logistic function of 2 u.
     #[inline(always)]
-    fn apply<L: Lanes>(x: L) -> L {
-        let cubic = x.mul(x).mul(x).mul_add(L::splat(0.044_715), x);
-        x.mul(sigmoid(cubic.mul(L::splat(1.595_769))))
+    fn apply<L: Lanes>(self, gate: L, up: L) -> L {
+        let cubic = gate.mul(gate).mul(gate).mul_add(L::splat(0.044_715), gate);
+        gate.mul(sigmoid(cubic.mul(L::splat(1.595_769)))).mul(up)
     }
 }
 
-#[inline(always)]
-fn silu_times<L: Lanes>(gate: &mut [f32], up: &[f32]) {
-    by_lanes::<L, Silu>(gate, up);
-}
-
-#[inline(always)]
-fn logistic<L: Lanes>(gate: &mut [f32], up: &[f32]) {
-    by_lanes::<L, Logistic>(gate, up);
+impl Gate for ClampedSilu {
+    #[inline(always)]
+    fn apply<L: Lanes>(self, gate: L, up: L) -> L {
+        let gate = at_most(gate, self.limit);
+        let up = L::splat(-self.limit).max(at_most(up, self.limit));
+        up.add(L::splat(1.0)).mul(gate.mul(sigmoid(gate.mul(L::splat(self.alpha)))))
+    }
 }
 
 /// The smaller of `x` and `limit`; NaN stays NaN.
@@ -104,53 +113,29 @@ fn at_most<L: Lanes>(x: L, limit: f32) -> L {
 }
 
 #[inline(always)]
-fn clamped<L: Lanes>(gate: &mut [f32], up: &[f32], alpha: f32, limit: f32) {
-    let one = |gate: &[f32; WIDTH], up: &[f32; WIDTH]| {
-        let gate = at_most(L::load(gate), limit);
-        let up = L::splat(-limit).max(at_most(L::load(up), limit));
-        up.add(L::splat(1.0)).mul(gate.mul(sigmoid(gate.mul(L::splat(alpha)))))
-    };
-    let (gates, gate_tail) = gate.as_chunks_mut::<WIDTH>();
-    let (ups, up_tail) = up.as_chunks::<WIDTH>();
-    for (gate, up) in gates.iter_mut().zip(ups) {
-        one(gate, up).store(gate);
-    }
-    let mut padded = [[0.0; WIDTH]; 2];
-    padded[0][..gate_tail.len()].copy_from_slice(gate_tail);
-    padded[1][..up_tail.len()].copy_from_slice(up_tail);
-    let mut last = [0.0; WIDTH];
-    one(&padded[0], &padded[1]).store(&mut last);
-    gate_tail.copy_from_slice(&last[..gate_tail.len()]);
-}
-
-#[inline(always)]
 fn silu_alone<L: Lanes>(x: &mut [f32]) {
     let (whole, tail) = x.as_chunks_mut::<WIDTH>();
     let mut last = [0.0; WIDTH];
     last[..tail.len()].copy_from_slice(tail);
     for lanes in whole.iter_mut().chain([&mut last]) {
-        Silu::apply(L::load(lanes)).store(lanes);
+        let x = L::load(lanes);
+        x.mul(sigmoid(x)).store(lanes);
     }
     tail.copy_from_slice(&last[..tail.len()]);
 }
 
+/// `gate = function(gate, up)`, the tail padded with zeros so that every element takes the same path.
 #[inline(always)]
-fn gelu<L: Lanes>(gate: &mut [f32], up: &[f32]) {
-    by_lanes::<L, GeluTanh>(gate, up);
-}
-
-/// `gate = f(gate) * up`, the tail padded with zeros so that every element takes the same path.
-#[inline(always)]
-fn by_lanes<L: Lanes, F: Nonlinearity>(gate: &mut [f32], up: &[f32]) {
+fn by_lanes<L: Lanes, G: Gate>(function: G, gate: &mut [f32], up: &[f32]) {
     let (gates, gate_tail) = gate.as_chunks_mut::<WIDTH>();
     let (ups, up_tail) = up.as_chunks::<WIDTH>();
     for (gate, up) in gates.iter_mut().zip(ups) {
-        F::apply(L::load(gate)).mul(L::load(up)).store(gate);
+        function.apply(L::load(gate), L::load(up)).store(gate);
     }
     let mut padded = [[0.0; WIDTH]; 2];
     padded[0][..gate_tail.len()].copy_from_slice(gate_tail);
     padded[1][..up_tail.len()].copy_from_slice(up_tail);
     let mut last = [0.0; WIDTH];
-    F::apply(L::load(&padded[0])).mul(L::load(&padded[1])).store(&mut last);
+    function.apply(L::load(&padded[0]), L::load(&padded[1])).store(&mut last);
     gate_tail.copy_from_slice(&last[..gate_tail.len()]);
 }
