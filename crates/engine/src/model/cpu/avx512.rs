@@ -1,6 +1,7 @@
 //! AVX-512: one register of 512 bits holds a line of codes and the sums of 16 outputs.
 
 mod pairs;
+mod widen;
 
 use std::arch::x86_64::{
     __m512i, _mm_cvtsi32_si128, _mm_loadu_si128, _mm512_add_epi32, _mm512_and_si512, _mm512_broadcast_i32x4,
@@ -10,10 +11,11 @@ use std::arch::x86_64::{
 };
 use std::ops::Range;
 
+use super::Format;
 use super::input::Int8Tile;
 use super::int8::codes::{Codes, Register};
 use super::int8::scales::Scales;
-use super::int8::{self, Arithmetic, Buffer, GROUPS, Lines, Outputs};
+use super::int8::{self, Arithmetic, Buffer, GROUPS, Lines, Outputs, by_format};
 use super::lanes::{Avx512, WIDTH};
 use super::layout::Panel;
 use super::portable::Lanes;
@@ -172,4 +174,19 @@ impl Arithmetic for Vnni {
 pub(super) unsafe fn int8<C: Codes, S: Scales>(panels: &[Panel], tile: &Int8Tile, sums: &mut [Lanes]) {
     // SAFETY: the conditions are those of this function.
     unsafe { int8::product::<Vnni, C, S>(panels, tile, sums) }
+}
+
+/// Quantised weights of a panel as `f32`.
+///
+/// # Safety
+/// The machine has AVX-512 F, BW and VNNI, AVX2, FMA and F16C.
+pub(super) unsafe fn widen(panel: &Panel, weights: &mut [Lanes]) {
+    // SAFETY: the conditions are those of this function.
+    unsafe {
+        match panel.format {
+            Format::Q2K => widen::two_bits(panel, weights),
+            Format::F8E4M3 => widen::eight_bit_floats(panel, weights),
+            format => by_format!(format, widen::blocks(panel, weights)),
+        }
+    }
 }

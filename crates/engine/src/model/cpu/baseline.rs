@@ -19,9 +19,19 @@ use arm::SETS;
 #[cfg(target_arch = "x86_64")]
 use x86::SETS;
 
+/// An instruction set of a name: the word that reports it, and its bit.
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_os = "linux")))]
+macro_rules! set {
+    ($name:tt, $word:expr, $bit:literal) => {
+        Set { name: $name, compiled_in: cfg!(target_feature = $name), word: $word, bit: $bit }
+    };
+}
+
 /// The system reports the processor's instruction sets.
 #[cfg(all(target_arch = "aarch64", target_os = "linux"))]
 mod arm {
+    use libc::{AT_HWCAP, AT_HWCAP2};
+
     pub(super) struct Set {
         pub name: &'static str,
         pub compiled_in: bool,
@@ -35,17 +45,6 @@ mod arm {
             // SAFETY: any word may be requested; unknown ones give zero.
             unsafe { libc::getauxval(self.word) >> self.bit & 1 == 1 }
         }
-    }
-
-    macro_rules! set {
-        ($name:tt, $word:ident, $bit:literal) => {
-            Set {
-                name: $name,
-                compiled_in: cfg!(target_feature = $name),
-                word: libc::$word as libc::c_ulong,
-                bit: $bit,
-            }
-        };
     }
 
     /// The instruction sets that compilers use on their own, oldest first. Source: Linux,
@@ -82,16 +81,18 @@ mod x86 {
         Extended,
     }
 
+    use Register::{Extended, First, Seventh};
+
     pub(super) struct Set {
         pub name: &'static str,
         pub compiled_in: bool,
-        register: Register,
+        word: Register,
         bit: u32,
     }
 
     impl Set {
         pub fn is_here(&self) -> bool {
-            let (leaf, highest) = match self.register {
+            let (leaf, highest) = match self.word {
                 Register::First => (1, __cpuid(0).eax),
                 Register::Seventh => (7, __cpuid(0).eax),
                 Register::Extended => (0x8000_0001, __cpuid(0x8000_0000).eax),
@@ -100,20 +101,9 @@ mod x86 {
                 return false;
             }
             let told = __cpuid_count(leaf, 0);
-            let word = if matches!(self.register, Register::Seventh) { told.ebx } else { told.ecx };
+            let word = if matches!(self.word, Register::Seventh) { told.ebx } else { told.ecx };
             word >> self.bit & 1 == 1
         }
-    }
-
-    macro_rules! set {
-        ($name:tt, $register:ident, $bit:literal) => {
-            Set {
-                name: $name,
-                compiled_in: cfg!(target_feature = $name),
-                register: Register::$register,
-                bit: $bit,
-            }
-        };
     }
 
     /// The instruction sets of the levels x86-64-v2 to v4, oldest first.

@@ -15,7 +15,7 @@ use super::{
 type Row = [f32; WIDTH];
 
 /// Float weights of one panel, two values of `k` at a time in the order in which they are added.
-trait Weights: Copy {
+pub(super) trait Weights: Copy {
     /// Whole pairs of values of `k`.
     fn n_pairs(self) -> usize;
     fn pair<L: Lanes>(self, i: usize) -> [L; 2];
@@ -148,14 +148,7 @@ pub(super) enum Order {
     Swapped,
 }
 
-/// `f32` weights `[k][lane]` of one or two panels by activations `[k][height]`, added to `sums` (the rows of
-/// the first panel, then of the second). `is_first` is true if no tile was multiplied by these weights just
-/// before.
-pub(super) fn wide(isa: Isa, panels: &[&[Row]], x: &[f32], is_first: bool, sums: &mut [Row]) {
-    multiply(isa, panels, x, is_first, sums);
-}
-
-/// Weights of one or two panels in their stored type by activations, added to `sums` as in `wide`. The
+/// Weights of one or two panels in their stored type by activations, added to `sums` as in [`multiply`]. The
 /// order is that of the activations.
 pub(super) fn stored(
     isa: Isa,
@@ -207,7 +200,10 @@ fn converted<L: Lanes, W: Weights>(weights: W, room: &mut [Row]) {
     }
 }
 
-fn multiply<W: Weights>(isa: Isa, panels: &[W], x: &[f32], is_first: bool, sums: &mut [Row]) {
+/// Weights `[k][lane]` of one or two panels by activations `[k][height]`, added to `sums` (the rows of the
+/// first panel, then of the second). `is_first` is true if no tile was multiplied by these weights just
+/// before.
+pub(super) fn multiply<W: Weights>(isa: Isa, panels: &[W], x: &[f32], is_first: bool, sums: &mut [Row]) {
     on_isa!(isa, products<W: Weights>(panels: &[W], x: &[f32], is_first: bool, sums: &mut [Row]));
 }
 

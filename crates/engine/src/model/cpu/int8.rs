@@ -23,7 +23,7 @@ pub(super) const LINE: usize = 64;
 pub(super) const GROUPS: usize = BLOCK / 4;
 
 /// Distance from a prefetched line of weights to the one in use. Unit: bytes.
-const AHEAD: usize = 2048;
+pub(super) const AHEAD: usize = 2048;
 
 /// Sixteen floats, and the integers and bytes that become floats.
 pub(super) trait Outputs: lanes::Lanes {

@@ -261,7 +261,7 @@ impl<'a> Part<'a> {
         let weights = &weights[..panels.len()];
         for (i, &span) in spans.iter().enumerate() {
             let is_first = i == 0 && self.as_stored();
-            self.tile(pair, span, range, |sums| floats::wide(isa, weights, tile(span), is_first, sums));
+            self.tile(pair, span, range, |sums| floats::multiply(isa, weights, tile(span), is_first, sums));
         }
     }
 
@@ -440,6 +440,12 @@ fn widened<'a>(isa: Isa, panel: &Panel<'a>, order: Order, buffer: &'a mut [Lanes
     let buffer = &mut buffer[..panel.k.next_multiple_of(even)];
     if matches!(panel.format, Format::F16 | Format::Bf16) {
         floats::widen(isa, panel, order, buffer);
+        return buffer;
+    }
+    #[cfg(target_arch = "x86_64")]
+    if matches!(isa.instructions(), Instructions::Avx512 | Instructions::Amx) {
+        // SAFETY: an instruction set exists only on machines that have its instructions.
+        unsafe { avx512::widen(panel, buffer) };
         return buffer;
     }
     on_isa!(isa, unpacked<>(panel: &Panel, buffer: &mut [Lanes]));

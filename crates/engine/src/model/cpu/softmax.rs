@@ -72,12 +72,8 @@ pub fn exponentials(isa: Isa, x: &[f32], peak: f32, temperature: f32) -> Vec<f32
 
 /// `x = cap tanh(x / cap)`.
 pub fn softcap(isa: Isa, x: &mut [f32], cap: f32) {
+    use lanes::softcap as capped;
     on_isa!(isa, capped<>(x: &mut [f32], cap: f32));
-}
-
-#[inline(always)]
-fn capped<L: Lanes>(x: &mut [f32], cap: f32) {
-    lanes::softcap::<L>(x, cap);
 }
 
 #[inline(always)]

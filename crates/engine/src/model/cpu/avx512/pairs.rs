@@ -4,16 +4,13 @@
 use half::bf16;
 
 use crate::model::cpu::ahead;
-use crate::model::cpu::int8::{load, store};
+use crate::model::cpu::int8::{AHEAD, load, store};
 use crate::model::cpu::lanes::{Avx512, Lanes as _};
 use crate::model::cpu::layout::{PAIR, Panel};
 use crate::model::cpu::portable::Lanes;
 
 /// Rows whose sums stay in registers together.
 const ROWS: usize = 8;
-
-/// Distance from a prefetched line of weights to the one in use. Unit: bytes.
-const AHEAD: usize = 2048;
 
 /// `bf16` weights `[k / 2][lane][2]` of one or two panels by activations `[k / 2][height][2]`. Where
 /// `is_first`, the weights are not in a cache yet and are prefetched.

@@ -25,7 +25,6 @@ pub(in crate::model::cpu) trait Scales: Copy {
     const SHIFT: Option<u32> = None;
     /// Integers of a block: one, or one for each half.
     const INTEGERS: usize = 1;
-    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "AMX alone stores them"))]
     const FACTORS: usize;
 
     /// # Safety
@@ -37,6 +36,17 @@ pub(in crate::model::cpu) trait Scales: Copy {
     #[inline(always)]
     fn add<F: Outputs>([integer, _]: [F; 2], [d, minimum, _]: Factors<F>, x: Scaled, sum: F) -> F {
         minimum.mul_add(F::splat(x.sum), scaled(integer, d, x.scale, sum))
+    }
+
+    /// The factor of the codes of one half of the block, less their offset, and the addend.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "AVX-512 alone widens by factors"))]
+    #[inline(always)]
+    fn linear<F: Outputs>([d, addend, last]: Factors<F>, half: usize) -> [F; 2] {
+        match Self::FACTORS {
+            1 => [d, F::splat(0.0)],
+            2 => [d, addend],
+            _ => [d.mul(if half == 0 { addend } else { last }), F::splat(0.0)],
+        }
     }
 
     /// The start of an integer, which takes the offset of the codes from it.
@@ -66,7 +76,7 @@ pub(in crate::model::cpu) struct Sixteen<const SHIFT: u32>;
 /// # Safety
 /// 32 bytes can be read at `at`, which is even.
 #[inline(always)]
-unsafe fn halves<F: Outputs>(at: *const u8) -> F {
+pub(in crate::model::cpu) unsafe fn halves<F: Outputs>(at: *const u8) -> F {
     // SAFETY: 16 halves can be read at `at`, which is aligned for them.
     F::load_f16(unsafe { &*at.cast::<[f16; WIDTH]>() })
 }
