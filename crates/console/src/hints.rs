@@ -6,12 +6,10 @@ use std::error;
 use crate::{
     card,
     engine::{self, DeviceError},
-    eval::{
-        self, CpuSetting, InputKind,
-        run::{self, groups::ShardError, selection},
-    },
+    eval::{self, CpuSetting, InputKind},
     judges::setup,
     llm,
+    run::{self, groups::ShardError, selection},
     segment::{mixed_up::Refusal, read},
 };
 
