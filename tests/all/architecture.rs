@@ -40,10 +40,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("judges", &["jinja", "llm", "mqm", "segment", "signature"]),
     ("engine", &["gguf", "jinja", "llm", "model", "signature"]),
     ("model", &["gguf"]),
-    ("console", &["card", "eval", "engine", "judges", "llm", "segment"]),
+    ("console", &["card", "eval", "engine", "judges", "llm", "run", "segment"]),
     ("report", &["console", "meta", "run", "llm", "mqm", "segment", "signature"]),
     ("tune", &["model", "engine", "judges", "llm", "meta", "mqm", "segment"]),
-    ("bench", &["console", "eval", "engine", "model", "llm", "judges", "segment"]),
+    ("bench", &["console", "eval", "engine", "model", "llm", "judges", "run", "segment"]),
     ("mqm", &["segment"]),
     ("meta", &["mqm", "segment"]),
     ("llm", &[]),
@@ -136,6 +136,7 @@ const CRATES: &[(&str, &str)] = &[
     ("crates/eval", "eval"),
     ("crates/judges", "judges"),
     ("crates/meta", "meta"),
+    ("crates/run", "run"),
     (".", ""),
 ];
 

@@ -5,12 +5,10 @@ use std::error;
 
 use crate::{
     engine::{self, DeviceError},
-    eval::{
-        self, CpuSetting,
-        run::{self, selection},
-    },
+    eval::{self, CpuSetting},
     judges::setup,
     llm,
+    run::{self, selection},
     segment::{mixed_up::Refusal, read},
 };
 

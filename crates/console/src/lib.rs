@@ -5,6 +5,7 @@ use tribunal_core::{files, llm, segment};
 use tribunal_engine::engine;
 use tribunal_eval as eval;
 use tribunal_judges as judges;
+use tribunal_run as run;
 
 pub mod args;
 pub mod hints;
