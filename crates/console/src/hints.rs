@@ -4,12 +4,12 @@
 use std::error;
 
 use crate::{
-    card,
     engine::{self, DeviceError},
     eval::{
         self, CpuSetting, InputKind,
         run::{self, groups::ShardError, selection},
     },
+    hub,
     judges::setup,
     llm,
     segment::{mixed_up::Refusal, read},
@@ -305,8 +305,8 @@ fn of_device(error: &DeviceError) -> Option<String> {
     }
 }
 
-fn of_card(error: &card::Error) -> Option<String> {
-    use card::Error as E;
+fn of_card(error: &hub::Error) -> Option<String> {
+    use hub::Error as E;
     let (from, to) = match error {
         E::NotPulled { .. } => ("the folder of weights that", "`--model FOLDER` for weights that"),
         E::NoSource { .. } => ("name it as the model", "give `--model FOLDER`"),
@@ -379,8 +379,8 @@ mod tests {
             assert!(said.contains("--"), "{error}: {said}");
         }
         for error in [
-            card::Error::NotPulled { name: "x".into(), folder: path() },
-            card::Error::NoSource { name: "x".into(), reasons: Vec::new() },
+            hub::Error::NotPulled { name: "x".into(), folder: path() },
+            hub::Error::NoSource { name: "x".into(), reasons: Vec::new() },
         ] {
             assert!(of_card(&error).unwrap_or_default().contains("`--model FOLDER`"), "{error}");
         }

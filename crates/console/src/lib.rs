@@ -2,8 +2,9 @@
 //! each stands for, tables, and messages on a terminal. It has no commands.
 
 use tribunal_core::{files, llm, segment};
-use tribunal_engine::{card, engine};
+use tribunal_engine as engine;
 use tribunal_eval as eval;
+use tribunal_hub as hub;
 use tribunal_judges as judges;
 
 pub mod args;

@@ -24,7 +24,8 @@
 //! layer below: groups, journal, shards. [`selftest`] checks the build on this machine.
 
 use tribunal_core::{digest, files, llm, mqm, parallel, random, segment, signature};
-use tribunal_engine::{card, engine};
+use tribunal_engine as engine;
+use tribunal_hub as hub;
 use tribunal_judges as judges;
 
 mod error;
