@@ -42,10 +42,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("model", &["gguf"]),
     ("cpu", &[]),
     ("cuda", &[]),
-    ("console", &["hub", "eval", "engine", "judges", "llm", "segment"]),
+    ("console", &["eval", "engine", "judges", "llm", "run", "segment"]),
     ("report", &["console", "meta", "run", "llm", "mqm", "segment", "signature"]),
     ("tune", &["model", "engine", "judges", "llm", "meta", "mqm", "segment"]),
-    ("bench", &["console", "eval", "engine", "model", "cpu", "cuda", "llm", "judges", "segment"]),
+    ("bench", &["console", "eval", "engine", "model", "cpu", "cuda", "llm", "judges", "run", "segment"]),
     ("mqm", &["segment"]),
     ("meta", &["mqm", "segment"]),
     ("llm", &[]),
@@ -127,6 +127,7 @@ const CRATES: &[(&str, &str)] = &[
     ("crates/judges", "judges"),
     ("crates/meta", "meta"),
     ("crates/model", "model"),
+    ("crates/run", "run"),
     (".", ""),
 ];
 

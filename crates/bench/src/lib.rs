@@ -16,6 +16,7 @@ use tribunal_engine as engine;
 use tribunal_eval as eval;
 use tribunal_judges as judges;
 use tribunal_model as model;
+use tribunal_run as run;
 
 pub mod machine;
 

@@ -4,8 +4,8 @@
 use tribunal_core::{files, llm, segment};
 use tribunal_engine as engine;
 use tribunal_eval as eval;
-use tribunal_hub as hub;
 use tribunal_judges as judges;
+use tribunal_run as run;
 
 pub mod args;
 pub mod hints;
