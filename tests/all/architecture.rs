@@ -40,7 +40,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("judges", &["jinja", "llm", "mqm", "segment", "signature"]),
     ("engine", &["gguf", "jinja", "llm", "model", "signature"]),
     ("model", &["gguf"]),
-    ("console", &["card", "eval", "engine", "judges", "llm", "run", "segment"]),
+    ("console", &["eval", "engine", "judges", "llm", "run", "segment"]),
     ("report", &["console", "meta", "run", "llm", "mqm", "segment", "signature"]),
     ("tune", &["model", "engine", "judges", "llm", "meta", "mqm", "segment"]),
     ("bench", &["console", "eval", "engine", "model", "llm", "judges", "run", "segment"]),

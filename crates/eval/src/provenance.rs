@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    card,
+    KernelSet, card,
     engine::Device,
     error::{Error, Result},
     judges::Built,
@@ -53,8 +53,8 @@ pub fn of(spec: &Spec, built: &Built, models: &Models, build: Build) -> Result<(
 
 fn machine(spec: &Spec) -> Result<Machine> {
     let options = models::options(&spec.resources)?;
-    let which = match spec.resources.gpu_kernels.as_str() {
-        "auto" => String::new(),
+    let which = match spec.resources.gpu_kernels {
+        KernelSet::Auto => String::new(),
         other => format!(", {other} kernels"),
     };
     let kernels = match &options.device {
