@@ -24,7 +24,8 @@
 //! the layer below: groups, journal, shards. [`selftest`] checks the build on this machine.
 
 use tribunal_core::{digest, files, llm, mqm, segment, signature};
-use tribunal_engine::{card, engine};
+use tribunal_engine as engine;
+use tribunal_hub as hub;
 use tribunal_judges as judges;
 use tribunal_run as run;
 
@@ -42,7 +43,7 @@ pub mod session;
 pub mod spec;
 pub mod values;
 
-pub use tribunal_engine::model::cuda::KernelSet;
+pub use tribunal_cuda::KernelSet;
 
 pub use error::{CpuSetting, Error, InputKind, Result};
 pub use evaluation::{Evaluation, Input, Invocation, Run, signature};
