@@ -1,0 +1,209 @@
+//! The codes of a block of 32 in registers (see `layout` for the lines), written once for all instruction
+//! sets. It handles no scales.
+
+use super::LINE;
+use crate::layout::{self, UNEVEN_BYTES};
+
+/// A register of codes: a line, or an equal part of one.
+pub(crate) trait Register: Copy {
+    /// Registers of a line.
+    const PER_LINE: usize;
+    /// True if products take signed codes: those of 8 bits are then their values, otherwise 128 above.
+    const SIGNED: bool = false;
+
+    /// # Safety
+    /// A register can be read at `at`.
+    unsafe fn load(at: *const u8) -> Self;
+    /// # Safety
+    /// A register can be written at `at`.
+    unsafe fn store(self, at: *mut u8);
+    /// Some bits of each byte.
+    #[must_use]
+    fn and(self, mask: u8) -> Self;
+    #[must_use]
+    fn or(self, other: Self) -> Self;
+    /// Shifted left by `-6..=4` bits. Bits of the neighbouring bytes may come in.
+    #[must_use]
+    fn shift(self, left: i32) -> Self;
+    /// The bytes of a table at indices below 16.
+    #[must_use]
+    fn look_up(self, table: &[u8; 16]) -> Self;
+    /// Bytes from 128 above their value to their value, where codes are signed.
+    #[must_use]
+    #[inline(always)]
+    fn signed(self) -> Self {
+        self
+    }
+}
+
+/// One kind of codes.
+pub(crate) trait Codes: Copy {
+    const KIND: layout::Codes;
+    /// Bytes of a block in the panel.
+    const BYTES: usize = Self::KIND.bytes();
+    /// Bits of a code in a line.
+    const BITS: u32;
+    /// Lines that a block is unpacked to.
+    const LINES: usize = 8;
+    /// True if codes and their products take so many registers that fewer rows fit beside them.
+    const IS_LARGE: bool = false;
+    /// The same codes in lines of fewer bits, of which more products can be added in 16 bits.
+    type Split: Codes;
+
+    /// Register `part` of a line.
+    ///
+    /// # Safety
+    /// `at` can be read for `BYTES` bytes; `line < LINES` and `part < V::PER_LINE`.
+    unsafe fn line<V: Register>(at: *const u8, line: usize, part: usize) -> V;
+}
+
+/// Whole bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Eight;
+/// Bytes as two nibbles: the low ones in the first eight lines, the high ones in the others.
+#[derive(Clone, Copy)]
+pub(crate) struct EightSplit;
+#[derive(Clone, Copy)]
+pub(crate) struct Four;
+#[derive(Clone, Copy)]
+pub(crate) struct Five;
+#[derive(Clone, Copy)]
+pub(crate) struct Six;
+/// Nibbles that become bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Uneven<const TABLE: usize>;
+/// Nibbles that become bytes, read as two nibbles each: in lines as those of [`EightSplit`].
+#[derive(Clone, Copy)]
+pub(crate) struct UnevenSplit<const TABLE: usize>;
+
+/// # Safety
+/// Line `i` from `at` can be read.
+#[inline(always)]
+unsafe fn load<V: Register>(at: *const u8, i: usize, part: usize) -> V {
+    // SAFETY: the register is inside line `i`.
+    unsafe { V::load(at.add(LINE * i + LINE / V::PER_LINE * part)) }
+}
+
+/// The low or the high nibbles of line `i`.
+///
+/// # Safety
+/// Line `i` from `at` can be read.
+#[inline(always)]
+unsafe fn nibbles<V: Register>(at: *const u8, i: usize, part: usize, high: bool) -> V {
+    // SAFETY: line `i` can be read.
+    let both: V = unsafe { load(at, i, part) };
+    if high { both.shift(-4).and(15) } else { both.and(15) }
+}
+
+impl Codes for Eight {
+    const KIND: layout::Codes = layout::Codes::Eight;
+    const BITS: u32 = 8;
+    type Split = EightSplit;
+
+    #[inline(always)]
+    unsafe fn line<V: Register>(at: *const u8, line: usize, part: usize) -> V {
+        // SAFETY: a block has eight lines.
+        unsafe { load::<V>(at, line, part) }.signed()
+    }
+}
+
+impl Codes for EightSplit {
+    const KIND: layout::Codes = layout::Codes::Eight;
+    const BITS: u32 = 4;
+    const LINES: usize = 16;
+    const IS_LARGE: bool = true;
+    type Split = Self;
+
+    #[inline(always)]
+    unsafe fn line<V: Register>(at: *const u8, line: usize, part: usize) -> V {
+        // SAFETY: a block has eight lines.
+        unsafe { nibbles(at, line % 8, part, line >= 8) }
+    }
+}
+
+impl Codes for Four {
+    const KIND: layout::Codes = layout::Codes::Four;
+    const BITS: u32 = 4;
+    type Split = Self;
+
+    #[inline(always)]
+    unsafe fn line<V: Register>(at: *const u8, line: usize, part: usize) -> V {
+        // SAFETY: a block has four lines.
+        unsafe { nibbles(at, line % 4, part, line >= 4) }
+    }
+}
+
+impl Codes for Five {
+    const KIND: layout::Codes = layout::Codes::Five;
+    const BITS: u32 = 5;
+    type Split = Self;
+
+    #[inline(always)]
+    unsafe fn line<V: Register>(at: *const u8, line: usize, part: usize) -> V {
+        // SAFETY: a block has five lines: four of nibbles, and line 4.
+        let (low, bits) = unsafe { (Four::line::<V>(at, line, part), load::<V>(at, 4, part)) };
+        low.or(bits.shift(4 - line as i32).and(1 << 4))
+    }
+}
+
+impl Codes for Six {
+    const KIND: layout::Codes = layout::Codes::Six;
+    const BITS: u32 = 6;
+    const IS_LARGE: bool = true;
+    type Split = Self;
+
+    #[inline(always)]
+    unsafe fn line<V: Register>(at: *const u8, line: usize, part: usize) -> V {
+        // SAFETY: a block has six lines: four of nibbles, and lines 4 and 5.
+        let (low, bits) = unsafe { (Four::line::<V>(at, line, part), load::<V>(at, 4 + line / 4, part)) };
+        low.or(bits.shift(4 - 2 * (line % 4) as i32).and(3 << 4))
+    }
+}
+
+impl<const TABLE: usize> Codes for Uneven<TABLE> {
+    const KIND: layout::Codes = layout::Codes::Uneven;
+    const BITS: u32 = 8;
+    type Split = UnevenSplit<TABLE>;
+
+    #[inline(always)]
+    unsafe fn line<V: Register>(at: *const u8, line: usize, part: usize) -> V {
+        let table = const { &if V::SIGNED { SIGNED[TABLE] } else { UNEVEN_BYTES[TABLE] } };
+        // SAFETY: a block has four lines, which `Four` reads.
+        unsafe { Four::line::<V>(at, line, part) }.look_up(table)
+    }
+}
+
+impl<const TABLE: usize> Codes for UnevenSplit<TABLE> {
+    const KIND: layout::Codes = layout::Codes::Uneven;
+    const BITS: u32 = 4;
+    const LINES: usize = 16;
+    const IS_LARGE: bool = true;
+    type Split = Self;
+
+    #[inline(always)]
+    unsafe fn line<V: Register>(at: *const u8, line: usize, part: usize) -> V {
+        // SAFETY: a block has four lines, which `Four` reads.
+        unsafe { Four::line::<V>(at, line % 8, part) }.look_up(&NIBBLES[TABLE][line / 8])
+    }
+}
+
+/// The tables with each byte as `byte >> shift & mask ^ flip`.
+const fn mapped(shift: u8, mask: u8, flip: u8) -> [[u8; 16]; 2] {
+    let mut tables = UNEVEN_BYTES;
+    let mut i = 0;
+    while i < 32 {
+        let byte = UNEVEN_BYTES[i / 16][i % 16];
+        tables[i / 16][i % 16] = byte >> shift & mask ^ flip;
+        i += 1;
+    }
+    tables
+}
+
+/// The tables as values.
+const SIGNED: [[u8; 16]; 2] = mapped(0, 0xff, 0x80);
+
+/// The low and the high nibbles of the bytes of each table.
+const NIBBLES: [[[u8; 16]; 2]; 2] = {
+    let (low, high) = (mapped(0, 15, 0), mapped(4, 15, 0));
+    [[low[0], high[0]], [low[1], high[1]]]
+};
