@@ -48,7 +48,8 @@ use super::{
 use tribunal_model::{
     self as model, Config, KvType, Weights,
     backend::{
-        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, StepStatus,
+        Added, After, Backend, Beside, DeltaNetWeights, HeadNorms, LogitsStatus, Matrices, Rows, Runtime,
+        StepStatus,
     },
     config::{self, Attention, AttentionKind},
     sampler::{SampleRequest, SampledToken},
@@ -214,6 +215,60 @@ impl Cuda {
     }
 }
 
+impl Runtime for Cuda {
+    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), model::Error> {
+        Ok(self.make_cache(n_blocks, kv)?)
+    }
+
+    fn reserve_states(&mut self, n_slots: usize) -> Result<(), model::Error> {
+        self.make_states(n_slots)
+    }
+
+    fn step_bytes(&self, most: StepLimits) -> usize {
+        self.bytes_of_steps(most)
+    }
+
+    fn prepare(&mut self, most: StepLimits) -> Result<(), model::Error> {
+        Ok(self.make_room(most)?)
+    }
+
+    fn take_proven(&mut self, proven: bool) {
+        self.gpu = if proven { self.own.proven() } else { self.own.clone() };
+    }
+
+    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, model::Error> {
+        let mut choices = vec![None; wants.len()];
+        let wants = Wants::new(&wants[..wants.len().min(self.plan.n_wanted)], self.config.vocab);
+        if let Some(logits) = self.logits.filter(|_| !wants.rows.is_empty()) {
+            for (&row, choice) in wants.rows.iter().zip(self.choose(logits, &wants)?) {
+                choices[row] = choice;
+            }
+        }
+        Ok(choices)
+    }
+
+    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, model::Error> {
+        Ok(self.logprobs_of(rows)?)
+    }
+
+    fn logits(&self) -> Result<Vec<Vec<f32>>, model::Error> {
+        let Some(logits) = self.logits else { return Ok(Vec::new()) };
+        self.here()?;
+        let row = self.config.vocab * 4;
+        let bytes = self.fetch(logits, self.plan.n_wanted * row)?;
+        let floats = |row: &[u8]| row.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+        Ok(bytes.chunks_exact(row).map(floats).collect())
+    }
+
+    fn cheap_rows(&self) -> usize {
+        CHEAP_ROWS
+    }
+
+    fn computes_on_threads(&self) -> bool {
+        false
+    }
+}
+
 impl Backend for Cuda {
     type Stream = Values;
     type Input = Values;
@@ -288,26 +343,6 @@ impl Backend for Cuda {
         )?;
         self.adapts(to);
         Ok(())
-    }
-
-    fn step_bytes(&self, most: StepLimits) -> usize {
-        self.bytes_of_steps(most)
-    }
-
-    fn prepare(&mut self, most: StepLimits) -> Result<(), model::Error> {
-        Ok(self.make_room(most)?)
-    }
-
-    fn reserve(&mut self, n_blocks: usize, kv: KvType) -> Result<(), model::Error> {
-        Ok(self.make_cache(n_blocks, kv)?)
-    }
-
-    fn reserve_states(&mut self, n_slots: usize) -> Result<(), model::Error> {
-        self.make_states(n_slots)
-    }
-
-    fn take_proven(&mut self, proven: bool) {
-        self.gpu = if proven { self.own.proven() } else { self.own.clone() };
     }
 
     fn begin(&mut self, step: Step) -> Result<StepStatus, model::Error> {
@@ -464,37 +499,5 @@ impl Backend for Cuda {
         }
         self.logits = Some(logits.at());
         Ok(LogitsStatus::Ready)
-    }
-
-    fn take(&self, wants: &[SampleRequest]) -> Result<Vec<Option<SampledToken>>, model::Error> {
-        let mut choices = vec![None; wants.len()];
-        let wants = Wants::new(&wants[..wants.len().min(self.plan.n_wanted)], self.config.vocab);
-        if let Some(logits) = self.logits.filter(|_| !wants.rows.is_empty()) {
-            for (&row, choice) in wants.rows.iter().zip(self.choose(logits, &wants)?) {
-                choices[row] = choice;
-            }
-        }
-        Ok(choices)
-    }
-
-    fn logprobs(&self, rows: &[(usize, &[u32])]) -> Result<Vec<Option<Vec<f64>>>, model::Error> {
-        Ok(self.logprobs_of(rows)?)
-    }
-
-    fn logits(&self) -> Result<Vec<Vec<f32>>, model::Error> {
-        let Some(logits) = self.logits else { return Ok(Vec::new()) };
-        self.here()?;
-        let row = self.config.vocab * 4;
-        let bytes = self.fetch(logits, self.plan.n_wanted * row)?;
-        let floats = |row: &[u8]| row.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
-        Ok(bytes.chunks_exact(row).map(floats).collect())
-    }
-
-    fn cheap_rows(&self) -> usize {
-        CHEAP_ROWS
-    }
-
-    fn computes_on_threads(&self) -> bool {
-        false
     }
 }
