@@ -23,7 +23,7 @@ lint:
 
 # the tests of one room: `just room card`
 room name:
-    cargo test -p tribunal -p tribunal-bench -p tribunal-console -p tribunal-core -p tribunal-engine -p tribunal-eval -p tribunal-judges -p tribunal-meta --lib {{name}}
+    cargo test -p tribunal -p tribunal-bench -p tribunal-console -p tribunal-core -p tribunal-engine -p tribunal-eval -p tribunal-judges -p tribunal-meta -p tribunal-replication --lib {{name}}
     cargo test --test all architecture
 
 # read the documentation as users see it

@@ -15,6 +15,7 @@ use crate::{
         registry::{self, METHODS},
         setup,
     },
+    replication,
 };
 
 /// The judging methods.
@@ -88,7 +89,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
 fn asked(name: &str, preset: Preset) -> Result<Method> {
     let mut method = *registry::find(name.split(':').next().unwrap_or(name))?;
     let settings = Settings { preset, ..Settings::default() };
-    if let Some(built) = name.contains(':').then(|| registry::build(name, &settings).ok()).flatten() {
+    if let Some(built) = name.contains(':').then(|| replication::build(name, &settings).ok()).flatten() {
         method.calls = built.calls();
     }
     Ok(method)
@@ -97,7 +98,7 @@ fn asked(name: &str, preset: Preset) -> Result<Method> {
 /// The prompts, schemas and shots of a method with its options.
 fn files(name: &str, preset: Preset) -> Result<Vec<InForce>> {
     let settings = Settings { preset, ..Settings::default() };
-    match registry::build(name, &settings) {
+    match replication::build(name, &settings) {
         Ok(built) => Ok(built.judge.provenance.files),
         Err(setup::Error::AuthorsPrompts { repository, folder, .. }) => {
             bail!(

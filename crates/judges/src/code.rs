@@ -3,7 +3,3 @@
 //! single judge are in `NAME/code.rs`.
 
 pub mod gemba_api;
-
-pub mod literals;
-
-pub mod python;

@@ -24,10 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
-    code::{
-        gemba_api::{self, TokenBudget},
-        python::ascii_digits,
-    },
+    code::gemba_api::{self, TokenBudget},
     expected, in_parallel,
     method::Calls,
     prompt::{File, Prompts},
@@ -243,9 +240,10 @@ fn read_json(text: &str) -> Result<f64, Error> {
 ///
 /// Source: `gemba/prompt.py`, `parse_numerical_answer`. Its pattern for a quoted number in a list adds
 /// nothing to the first rule.
-pub(super) fn read_number(answer: &str) -> Option<f64> {
+#[must_use]
+pub fn read_number(answer: &str) -> Option<f64> {
     let digits = |run: &&str| !run.is_empty() && run.bytes().all(|byte| byte.is_ascii_digit());
-    let ascii = ascii_digits(answer);
+    let ascii = reading::ascii_digits(answer);
     let mut runs = ascii.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty());
     let number = match (runs.next()?, runs.next()) {
         (run, None) => run,

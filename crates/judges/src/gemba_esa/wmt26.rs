@@ -14,8 +14,6 @@ use crate::{
     segment::Segment,
 };
 
-pub mod code;
-
 const SPANS: File = File { name: "gemba_esa/wmt26/spans.j2", text: include_str!("wmt26/spans.j2") };
 const SCORE: File = File { name: "gemba_esa/wmt26/score.j2", text: include_str!("wmt26/score.j2") };
 const DOMAINS: File = File { name: "gemba_esa/wmt26/domains.j2", text: include_str!("wmt26/domains.j2") };
@@ -33,7 +31,7 @@ pub const TOP_P: f32 = 0.95;
 pub const THOUGHT_BUDGET: f64 = 8192.0;
 
 /// The domain that stands for all others.
-const GENERAL: &str = "general";
+pub const GENERAL: &str = "general";
 
 /// The domains that have instructions.
 const KNOWN: [&str; 7] = ["news", "factchecking", "speech", "social", "software", "edu", GENERAL];

@@ -1,6 +1,6 @@
 //! The three scales and their readers of an answer: ours, and GEMBA's own. No model is called here.
 
-use crate::{code::python::ascii_digits, llm::ResponseFormat};
+use crate::{llm::ResponseFormat, reading::ascii_digits};
 
 /// Scale of a rating.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
