@@ -5,7 +5,7 @@
 //!
 //! Differs:
 //! - Answers in text. Code: reads anything, and an answer without a readable error is perfect (0); see
-//!   [`code`]. Papers: silent. Ours: `code` does the same; `paper` reads as the code does, but an answer
+//!   [`printed`]. Papers: silent. Ours: `code` does the same; `paper` reads as the code does, but an answer
 //!   without a single block gives no verdict; `strict` allows only the printed layout, with spans copied from
 //!   the text; see [`blocks`].
 //! - Non-translation. Code: a line with the word is critical in any block, unless it also contains
@@ -43,14 +43,14 @@
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Unit, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
     answers::{
         chances::{EXPECT, GivenAnswer, Scoring},
         errors::{AnswerFormat, Target},
     },
     confidence, in_parallel,
     method::Calls,
-    pair::Pair,
+    pair::{Pair, Texts},
     prompt::{File, Prompts},
     reading,
     scale::Scale,
@@ -58,21 +58,20 @@ use super::{
     shots::{self, Shot},
 };
 use crate::{
-    llm::{Chat, Reply, ResponseFormat, Sampling},
+    llm::{Chat, Reply, ResponseFormat},
     mqm::{self, weights::Weights},
     segment::Segment,
 };
 
 pub mod blocks;
 
-pub mod code;
+pub mod printed;
 
 pub mod parse;
 
 pub const SYSTEM: File = File { name: "gemba_mqm/system.j2", text: include_str!("gemba_mqm/system.j2") };
 pub const TEXT: File = File { name: "gemba_mqm/text.j2", text: include_str!("gemba_mqm/text.j2") };
-pub const ZERO_SHOT: File =
-    File { name: "gemba_mqm/zero_shot.j2", text: include_str!("gemba_mqm/zero_shot.j2") };
+pub const ZERO_SHOT: File = File { name: "gemba_mqm/zero_shot.j2", text: include_str!("gemba_mqm/zero_shot.j2") };
 pub const ANSWER: File = File { name: "gemba_mqm/answer.j2", text: include_str!("gemba_mqm/answer.j2") };
 const SHOTS: File = File { name: "gemba_mqm/shots.jsonl", text: include_str!("gemba_mqm/shots.jsonl") };
 const JSON: File = File { name: "gemba_mqm/json.j2", text: include_str!("gemba_mqm/json.j2") };
@@ -121,15 +120,6 @@ pub struct GembaMqm {
     json: Option<AnswerFormat>,
     scoring: Scoring,
     max_tokens: Option<usize>,
-}
-
-/// The texts of one unit: a segment, or the segments of a group joined.
-pub struct Texts<'a> {
-    pub source_lang: &'a str,
-    pub source: String,
-    pub target_lang: &'a str,
-    pub target: String,
-    n_segments: usize,
 }
 
 impl Protocol for GembaMqm {
@@ -199,8 +189,7 @@ impl GembaMqm {
 
     /// Judges one segment for another method; calls are recorded by the panel.
     pub(super) fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        let texts = Texts::join(std::slice::from_ref(segment));
-        self.judge_unit(panel, &texts.expect("there is one segment"))
+        self.judge_unit(panel, &Texts::of(segment))
     }
 
     fn judge_unit(&self, panel: &Panel, texts: &Texts) -> Result<Verdict, Error> {
@@ -209,11 +198,11 @@ impl GembaMqm {
         }
         let chat = self.chat(texts)?;
         let Some(layout) = self.json else { return self.judge_text(panel, texts, &chat) };
-        let form = layout.form(&self.prompts, texts.max_errors(), &texts.source, &texts.target)?;
-        let reply = ask(panel, &chat, &form, self.budget())?;
-        let answer = layout.read(reading::whole(&reply, self.budget())?)?.weighed(&reply);
+        let form = layout.form(&self.prompts, texts)?;
+        let reply = self.ask(panel, &chat, &form)?;
+        let answer = layout.read(&reply.text)?.weighed(&reply);
         let written = GivenAnswer { panel, chat: &chat, text: &reply.text };
-        answer.scored((&texts.source, &texts.target), self.weights, self.scoring, &written)
+        answer.scored(texts, self.weights, self.scoring, &written)
     }
 
     fn judge_text(&self, panel: &Panel, texts: &Texts, chat: &Chat) -> Result<Verdict, Error> {
@@ -222,12 +211,12 @@ impl GembaMqm {
             Preset::Paper | Preset::Code => ResponseFormat::Text,
             Preset::Strict => blocks::form(blocks::MQM, texts.errors_in_a_block(), source, target),
         };
-        let reply = ask(panel, chat, &form, self.budget())?;
-        let answer = reading::whole(&reply, self.budget())?;
+        let reply = self.ask(panel, chat, &form)?;
+        let answer = &reply.text;
         let mut errors = match self.preset {
             Preset::Strict => blocks::read(blocks::MQM, answer, source, target)?,
             Preset::Paper | Preset::Code => {
-                let blocks = code::read(answer);
+                let blocks = printed::read(answer);
                 if blocks.n_headers == 0 && blocks.entries.is_empty() {
                     return Err(reading::unusable(answer, "no block of critical, major or minor errors"));
                 }
@@ -267,6 +256,10 @@ impl GembaMqm {
         Ok(Chat::new().user(self.prompts.render(JSON, query)?))
     }
 
+    fn ask(&self, panel: &Panel, chat: &Chat, form: &ResponseFormat) -> Result<Reply, Error> {
+        panel.answer(Role::Annotator, ANNOTATE, &panel.question(chat, form, self.budget()))
+    }
+
     /// Maximum number of tokens of an answer.
     fn budget(&self) -> usize {
         let own = match (&self.json, self.granularity) {
@@ -301,11 +294,6 @@ pub fn text_chat(prompts: &Prompts, shots: &[Shot], texts: &Texts, preset: Prese
     Ok(chat.user(prompts.render(TEXT, texts.query().shown(preset))?))
 }
 
-fn ask(panel: &Panel, chat: &Chat, form: &ResponseFormat, max_tokens: usize) -> Result<Reply, Error> {
-    let sampling = Sampling { max_tokens, ..panel.sampling.clone() };
-    Ok(panel.ask_with(Role::Annotator, ANNOTATE, chat, form, &sampling)?)
-}
-
 /// Rejects options that do not go together.
 ///
 /// # Errors
@@ -322,60 +310,4 @@ pub fn check_options(options: &Options) -> Result<(), setup::Error> {
         );
     }
     Ok(())
-}
-
-impl<'a> Texts<'a> {
-    /// The segments of one unit, joined by newlines; `None` when there are none.
-    #[must_use]
-    pub fn join(segments: &'a [Segment]) -> Option<Self> {
-        let first = segments.first()?;
-        let join = |text: fn(&Segment) -> &str| segments.iter().map(text).collect::<Vec<_>>().join("\n");
-        Some(Self {
-            source_lang: first.src_lang.name(),
-            source: join(|s| &s.source),
-            target_lang: first.tgt_lang.name(),
-            target: join(|s| &s.hypothesis),
-            n_segments: segments.len(),
-        })
-    }
-
-    /// The unit of each verdict of a group.
-    #[must_use]
-    pub fn units(granularity: Granularity, group: &'a [Segment]) -> Vec<Self> {
-        match granularity.unit() {
-            Unit::Segment => group.chunks(1).filter_map(Self::join).collect(),
-            Unit::Group => Self::join(group).into_iter().collect(),
-        }
-    }
-
-    /// Texts for a test rendering of a prompt.
-    #[must_use]
-    pub fn sample() -> Self {
-        let [source, target] = ["a", "b"].map(ToOwned::to_owned);
-        Self { source_lang: "", source, target_lang: "", target, n_segments: 1 }
-    }
-
-    /// The values of its prompts.
-    #[must_use]
-    pub fn query(&self) -> Pair<'_> {
-        let Self { source_lang, target_lang, .. } = self;
-        Pair { source_lang, source: &self.source, target_lang, target: &self.target }
-    }
-
-    /// True if source and translation are both empty.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.source.trim().is_empty() && self.target.trim().is_empty()
-    }
-
-    /// Maximum number of errors of a `strict` answer: WMT's annotators mark up to five a segment.
-    #[must_use]
-    pub fn max_errors(&self) -> usize {
-        (5 * self.n_segments).clamp(10, 100)
-    }
-
-    /// Maximum number of errors in one block of a `strict` answer in text.
-    fn errors_in_a_block(&self) -> usize {
-        (5 * self.n_segments).min(100)
-    }
 }

@@ -7,15 +7,16 @@ use tribunal_core::{
 };
 use tribunal_judges::{
     Error, Judge, Panel, Protocol, Settings, Verdict,
-    code::gemba_api::{self, TokenBudget},
+    answers::rating::number,
     confidence,
-    gemba_da::read_number,
     gemba_esa::{Edition, Options, Questions, SCORE_STAGE, SPANS_STAGE, check_options},
-    gemba_mqm::code,
+    gemba_mqm::printed,
     in_parallel,
     method::Calls,
     setup::{self, GivenOptions},
 };
+
+use crate::gemba_api::{self, TokenBudget};
 
 mod wmt26;
 
@@ -65,7 +66,7 @@ impl Published {
         }
         let (answer, errors) = self.spans(panel, segment)?;
         let chat = self.questions.score(segment, &answer)?;
-        let score = gemba_api::ask(panel, SCORE_STAGE, &chat, self.room(), |answer, _| read_number(answer))?;
+        let score = gemba_api::ask(panel, SCORE_STAGE, &chat, self.room(), |answer, _| number(answer))?;
         let (source, target) = (&segment.source, &segment.hypothesis);
         let (errors, _) = mqm::assess(errors, source, target, Repeats::Charged, self.weights);
         Ok(Verdict { quality_score: Some(score), ..Verdict::new(score, errors) })
@@ -75,7 +76,7 @@ impl Published {
     fn spans(&self, panel: &Panel, segment: &Segment) -> Result<(String, Vec<ErrorSpan>), Error> {
         let chat = self.questions.spans(segment)?;
         let answer = gemba_api::ask(panel, SPANS_STAGE, &chat, self.room(), |answer, reply| {
-            let mut errors = code::read(answer).errors();
+            let mut errors = printed::read(answer).errors();
             confidence::note(reply, "span", &mut errors);
             Some((answer.to_owned(), errors))
         });

@@ -4,15 +4,17 @@
 use tribunal_core::{mqm, segment::Segment};
 use tribunal_judges::{
     Error, Granularity, Judge, Panel, Preset, Protocol, Provenance, Settings, Verdict,
-    code::gemba_api::{self, TokenBudget},
     confidence,
-    gemba_mqm::{ANNOTATE, ANSWER, Options, SYSTEM, TEXT, Texts, ZERO_SHOT, check_options, code, text_chat},
+    gemba_mqm::{ANNOTATE, ANSWER, Options, SYSTEM, TEXT, ZERO_SHOT, check_options, printed, text_chat},
     in_parallel,
     method::Calls,
+    pair::Texts,
     prompt::{File, Prompts},
     setup::{self, GivenOptions},
     shots::{self, Shot},
 };
+
+use crate::gemba_api::{self, TokenBudget};
 
 const SHOTS: File =
     File { name: "gemba_mqm/shots.code.jsonl", text: include_str!("gemba_mqm/shots.code.jsonl") };
@@ -75,7 +77,7 @@ impl Published {
             return Err(Error::nothing_to_judge());
         }
         gemba_api::ask(panel, ANNOTATE, &self.chat(texts)?, self.room(), |answer, reply| {
-            let blocks = code::read(answer);
+            let blocks = printed::read(answer);
             let mut errors = blocks.errors();
             confidence::note(reply, "error_span", &mut errors);
             mqm::locate::place(&mut errors, &texts.source, &texts.target);

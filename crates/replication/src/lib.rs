@@ -4,12 +4,14 @@
 //!
 //! [`build`] makes the judge of any method in any preset.
 
-pub mod gemba_esa;
-pub mod gemba_mqm;
-pub mod himate;
-pub mod m_mad;
-pub mod rate;
+mod gemba_esa;
+mod gemba_mqm;
+mod himate;
+mod m_mad;
+mod rate;
 
+mod gemba_api;
+mod gemba_ratings;
 mod python;
 
 use tribunal_judges::{
@@ -21,6 +23,10 @@ use tribunal_judges::{
 /// The published programs, one a method.
 pub const PROGRAMS: &[Program] = &[
     Program { method: "gemba-mqm", build: gemba_mqm::build },
+    Program { method: "gemba-da", build: gemba_ratings::build_da },
+    Program { method: "gemba-sqm", build: gemba_ratings::build_sqm },
+    Program { method: "gemba-stars", build: gemba_ratings::build_stars },
+    Program { method: "gemba-classes", build: gemba_ratings::build_classes },
     Program { method: "gemba-esa", build: gemba_esa::build },
     Program { method: "m-mad", build: m_mad::build },
     Program { method: "himate", build: himate::build },

@@ -19,7 +19,7 @@ use regex::Regex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tribunal_core::{
-    llm::{Chat, MessageRole, Prompt, Reply, ResponseFormat, Sampling},
+    llm::{Chat, MessageRole, Prompt, Reply, ResponseFormat},
     mqm::Repeats,
     segment::Segment,
 };
@@ -367,12 +367,9 @@ impl<'a> Session<'a> {
 
     /// One question; the program does not limit answers, so one that its budget cut is not an answer.
     fn ask(&self, role: Role, step: Step, chat: &Chat, stop: Option<&str>) -> Result<Reply, Error> {
-        let max_tokens = self.judge.config.budget(BUDGET);
-        let stop = stop.into_iter().map(ToOwned::to_owned).collect();
-        let sampling = Sampling { max_tokens, stop, ..self.panel.sampling.clone() };
-        let reply = self.panel.ask_with(role, step, chat, &ResponseFormat::Text, &sampling)?;
-        reading::whole(&reply, max_tokens)?;
-        Ok(reply)
+        let mut question = self.panel.question(chat, &ResponseFormat::Text, self.judge.config.budget(BUDGET));
+        question.sampling.stop = stop.into_iter().map(ToOwned::to_owned).collect();
+        self.panel.answer(role, step, &question)
     }
 }
 

@@ -1,5 +1,5 @@
-//! GEMBA's own reader of an answer and its own score, number for number, faults included: an answer that it
-//! cannot read is perfect. It is behaviour to compare with, not to rely on; [`super::parse`] is ours.
+//! The reader of the authors' program and its score, number for number, faults included: an answer that it
+//! cannot read is perfect. `paper` rejects such an answer before it is read; [`super::parse`] is ours.
 //!
 //! Source: `gemba/gemba_mqm_utils.py`, `parse_mqm_answer` and `parse_broken_json`.
 
