@@ -15,7 +15,7 @@ use crate::{
     llm::{self, Chat, Finish, Llm, Reply, ResponseFormat, Sampling, Scored},
     models,
     segment::{Lang, Segment},
-    spec::Resources,
+    spec::{DeviceRequest, Resources},
 };
 
 mod model;
@@ -108,7 +108,7 @@ pub fn judged(isa: Isa) -> Result<Vec<Line>> {
         write(&prompts.join(name), text.as_bytes())?;
     }
     let resources = Resources {
-        device: "cpu".into(),
+        device: DeviceRequest::Cpu,
         cpu_tier: isa.name().into(),
         kv_cache: Some(16 << 20),
         ..Resources::default()

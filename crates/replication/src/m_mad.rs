@@ -234,7 +234,7 @@ impl Published {
     ) -> Result<Vec<ErrorSpan>, Error> {
         let chat = judge_chat(&self.texts.baseline, segment, said);
         let sampling = self.sampling(panel, STAGE_1_BUDGET, panel.sampling.temperature);
-        let question = crate::Question { chat: &chat, form: &ResponseFormat::Text, sampling };
+        let question = tribunal_judges::Question { chat: &chat, form: &ResponseFormat::Text, sampling };
         let answer = panel.ask_until(Role::Judge, JUDGE_STAGE, &question, BASELINE_RETRY, |reply| {
             let object = evaluated(&reply.text)
                 .ok_or_else(|| reading::unusable(&reply.text, "no object that Python can read"))?;
@@ -255,7 +255,7 @@ impl Published {
         let is_first = question.role == Role::Annotator;
         let temperature = if is_first { panel.sampling.temperature } else { LATER_TEMPERATURE };
         let sampling = self.sampling(panel, question.budget, temperature);
-        let asked = crate::Question { chat, form: &ResponseFormat::Text, sampling };
+        let asked = tribunal_judges::Question { chat, form: &ResponseFormat::Text, sampling };
         read(&panel.answer(question.role, &question.step, &asked)?)
     }
 
