@@ -31,7 +31,6 @@ mod command;
 pub mod compare;
 pub mod config;
 pub mod export;
-mod gpu_check;
 pub mod keep;
 pub mod merge;
 pub mod meta;
@@ -140,7 +139,7 @@ pub fn main_with<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> ExitCo
         }
     };
     signals::watch(&cli.writing);
-    match cli.on_terminal().run(gpu_check::load, &mut IgnoreBrokenPipe::new(std::io::stdout().lock())) {
+    match cli.on_terminal().run(selftest::load, &mut IgnoreBrokenPipe::new(std::io::stdout().lock())) {
         Ok(code) => code,
         Err(error) => {
             say!("error: {}", explain(&error));
@@ -361,14 +360,7 @@ mod tests {
     #[test]
     fn options_for_developers_are_shown_when_all_are_asked_for() {
         let help = |word: &str| parse(["tribunal", "score", word].map(String::from)).unwrap_err().to_string();
-        for option in [
-            "--activations",
-            "--kv-dtype",
-            "--cpu-tier",
-            "--no-drafts",
-            "--no-graphs",
-            "--no-dependent-launch",
-        ] {
+        for option in ["--activations", "--kv-dtype", "--cpu-tier", "--no-drafts", "--no-graphs"] {
             assert!(!help("--help").contains(option), "{option}");
             assert!(help("--help-all").contains(option), "{option}");
         }
@@ -386,11 +378,11 @@ mod tests {
         let options = options(&Cli::command());
         let counted: Vec<&String> =
             options.iter().filter(|name| !OTHER_SPELLINGS.contains(&name.as_str())).collect();
-        assert!(counted.len() <= 110, "{}: {counted:?}", counted.len());
+        assert!(counted.len() <= 105, "{}: {counted:?}", counted.len());
     }
 
-    /// Options that another one expresses: accepted, as folders and scripts have them, and not shown.
-    const OTHER_SPELLINGS: [&str; 5] = ["gpus", "json", "latent-weight", "print", "spans"];
+    /// Options that another one expresses: accepted, and not shown.
+    const OTHER_SPELLINGS: [&str; 3] = ["json", "latent-weight", "spans"];
 
     #[test]
     fn other_spellings_are_not_shown() {

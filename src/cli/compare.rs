@@ -130,15 +130,11 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
     if args.reliability {
         return reliability::run(&args.inputs, args.printed, out);
     }
-    if let Some(twice) =
-        args.inputs.iter().enumerate().find_map(|(idx, path)| args.inputs[..idx].iter().find(|p| *p == path))
-    {
+    if let Some((twice, _)) = pairs(&args.inputs).find(|(a, b)| a == b) {
         bail!("`{}` is given twice", twice.display());
     }
     let inputs: Vec<Input> = Input::read_all(&args.inputs, args.pair.as_ref())?;
-    let pairs = inputs.iter().enumerate().flat_map(|(idx, a)| inputs[idx + 1..].iter().map(move |b| (a, b)));
-    let overlapping = pairs.clone().filter(|(a, b)| a.judgements.overlaps(&b.judgements)).count();
-    if overlapping == 0 {
+    if !pairs(&inputs).any(|(a, b)| a.judgements.overlaps(&b.judgements)) {
         if args.testset.is_some() {
             bail!(
                 "--testset says which of several judges agrees more with the raters, but the inputs share no \
@@ -147,7 +143,7 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
         }
         systems::run(args, &inputs, out)?;
     } else {
-        if let Some((a, b)) = pairs.into_iter().find(|(a, b)| !a.judgements.overlaps(&b.judgements)) {
+        if let Some((a, b)) = pairs(&inputs).find(|(a, b)| !a.judgements.overlaps(&b.judgements)) {
             bail!(
                 "`{}` and `{}` share no translation, but other inputs do; hint: give either runs of several judges \
                  on the same translations, or runs of one judge on different systems",
@@ -159,4 +155,12 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
     }
     let complete = inputs.iter().all(|input| input.judgements.is_complete());
     Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// Every two of some items, in order.
+fn pairs<T>(items: &[T]) -> impl Iterator<Item = (&T, &T)> {
+    items
+        .iter()
+        .enumerate()
+        .flat_map(|(idx, first)| items[idx + 1..].iter().map(move |second| (first, second)))
 }

@@ -74,26 +74,11 @@ pub struct ArrayArgs {
     /// nodes are not the merge job's, which `merge:partition=cpu` gives its own
     #[arg(long, value_name = "NAME=VALUE", value_parser = sbatch_option)]
     pub sbatch: Vec<String>,
-    /// Copy the run's models to this folder of each node once, and read them from there
-    #[arg(long, value_name = "DIR")]
-    pub stage: Option<PathBuf>,
-    /// The same as `--dry-run`
-    #[arg(long, hide = true)]
-    pub print: bool,
 }
 
 /// The options of [`ArrayArgs`] and those that are for submitting alone or that the scripts set themselves.
-const OWN: [&str; 9] = [
-    "--nodes",
-    "--gpus-per-node",
-    "--time",
-    "--shards",
-    "--sbatch",
-    "--stage",
-    "--device-memory",
-    "--out",
-    "--shard",
-];
+const OWN: [&str; 8] =
+    ["--nodes", "--gpus-per-node", "--time", "--shards", "--sbatch", "--device-memory", "--out", "--shard"];
 
 /// The submitted jobs: `slurm/jobs.json` in the run's folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,7 +104,7 @@ pub fn run(args: &Args, invocation: &Invocation, out: &mut dyn Write) -> Result<
 
 fn submit(args: &SubmitArgs, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
     let job = job(args, invocation)?;
-    if args.score.run.dry_run || args.array.print {
+    if args.score.run.dry_run {
         write!(out, "{}\n{}", job.array(), job.merge())?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -198,7 +183,6 @@ fn job(args: &SubmitArgs, invocation: &Invocation) -> Result<Job> {
         program,
         directory: std::env::current_dir()?,
         words: score_words(&invocation.command, &needs),
-        staged: needs.folders,
         array: array.clone(),
         gpus_per_task: if array.gpus_per_node > 0 { gpus_per_task } else { 0 },
         tasks: tasks.min(shards),
@@ -209,7 +193,7 @@ fn job(args: &SubmitArgs, invocation: &Invocation) -> Result<Job> {
 /// The words of the command that belong to `tribunal score`.
 fn score_words(words: &[String], needs: &Needs) -> Vec<String> {
     let rest = words.iter().skip_while(|word| *word != "submit").skip(1);
-    let mut words = without(rest, &OWN, &["--dry-run", "--print"]);
+    let mut words = without(rest, &OWN, &["--dry-run"]);
     if needs.note.is_some() {
         words.extend(["--tensor-parallel".to_owned(), needs.tensor_parallel.to_string()]);
     }
@@ -298,7 +282,7 @@ mod tests {
     #[test]
     fn the_words_of_the_array_are_taken_out() {
         let typed = "tribunal slurm submit --nodes 2 --method fsp --time=1:00:00 -s a.txt --gpus_per_node 4 --out x \
-                     --print -t b.txt c.txt -l en-de";
+                     --dry-run -t b.txt c.txt -l en-de";
         let words: Vec<String> = typed.split_whitespace().map(str::to_owned).collect();
         let said = |needs: &Needs| score_words(&words, needs).join(" ");
         assert_eq!(said(&Needs::default()), "--method fsp -s a.txt -t b.txt c.txt -l en-de");
@@ -307,15 +291,7 @@ mod tests {
     }
 
     fn array() -> ArrayArgs {
-        ArrayArgs {
-            nodes: 2,
-            gpus_per_node: 4,
-            time: "4:00:00".into(),
-            shards: None,
-            sbatch: Vec::new(),
-            stage: None,
-            print: true,
-        }
+        ArrayArgs { nodes: 2, gpus_per_node: 4, time: "4:00:00".into(), shards: None, sbatch: Vec::new() }
     }
 
     #[test]
