@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use super::{Command, command::without, output::Printed, parse, score};
 use crate::{
     eval::{Evaluation, Invocation, JudgeSpec, ModelLoader, ModelSpec, Pair, Resources},
-    meta,
+    meta::{self, systems::Coverage},
 };
 pub use input::Input;
 
@@ -44,8 +44,9 @@ pub struct Args {
     /// means do not rank systems.
     #[arg(long, value_name = "SYSTEM")]
     pub baseline: Option<String>,
-    /// Which units systems are compared on.
-    #[arg(long, value_enum, default_value_t)]
+    /// Which units systems are compared on: common (those that every system has a score on) or each (each
+    /// system's own; differences are over what two systems share)
+    #[arg(long, default_value = "common", value_name = "POLICY", value_parser = crate::console::args::word::<Coverage>)]
     pub coverage: Coverage,
     /// Judges: human scores to agree with, from a folder in the layout of mt-metrics-eval.
     #[arg(long, value_name = "DIR", requires = "pair", conflicts_with = "source")]
@@ -79,26 +80,6 @@ pub struct Args {
 /// Options of comparing systems; the others are those of judging them.
 const OWN: [&str; 6] = ["--baseline", "--coverage", "--gold", "--resamples", "--seed", "--format"];
 const OWN_FLAGS: [&str; 2] = ["--reliability", "--json"];
-
-/// Units that systems are compared on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Coverage {
-    /// Those that every system has a score on
-    #[default]
-    Common,
-    /// Each system's own; differences are over what two systems share
-    Each,
-}
-
-impl From<Coverage> for meta::systems::Coverage {
-    fn from(coverage: Coverage) -> Self {
-        match coverage {
-            Coverage::Common => Self::Common,
-            Coverage::Each => Self::Each,
-        }
-    }
-}
 
 /// Judges the translations that the arguments name, and gives the run folder: the same as that of
 /// `tribunal score`.

@@ -18,14 +18,8 @@ use crate::{
 };
 
 /// The judging methods.
-#[derive(Clone, Debug, clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Clone, Debug, clap::Subcommand)]
-enum Command {
+pub enum Command {
     /// All methods, one per line
     List(Printed),
     /// Everything about one method
@@ -54,8 +48,8 @@ const WHICH: &str = "Which one? Without a GPU, `probe`: of the small models it a
 ///
 /// # Errors
 /// If there is no such method.
-pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
-    match &args.command {
+pub fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
+    match command {
         Command::List(printed) => {
             let json = || METHODS.iter().map(|method| described(method)).collect::<Value>();
             let rows = METHODS.iter().map(|method| [method.name, method.citation, method.summary]);

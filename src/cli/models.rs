@@ -34,14 +34,8 @@ mod followed;
 use followed::Followed;
 
 /// Commands for the judge models.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Debug, Subcommand)]
-enum Command {
+pub enum Command {
     /// List all cards, which models are on this machine, and what each takes of a GPU
     List {
         #[command(flatten)]
@@ -83,8 +77,8 @@ enum Command {
 ///
 /// # Errors
 /// Whatever [`hub`] reports.
-pub fn run(args: Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    match args.command {
+pub fn run(command: Command, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    match command {
         Command::List { printed, device_memory } => list(printed, &GpuMemory::find(device_memory), out),
         Command::Pull { card, quiet } => pull(&card, quiet, out),
         Command::Verify { card, printed } => verify(&card, printed, out),

@@ -5,7 +5,7 @@ use std::{
     fs,
     io::Write,
     path::{Path, PathBuf},
-    process::{Command, ExitCode},
+    process::{self, ExitCode},
 };
 
 use anyhow::{Context, Result, bail};
@@ -23,14 +23,8 @@ use script::Job;
 pub(super) use script::quoted;
 
 /// Run on a Slurm cluster.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Action,
-}
-
 #[derive(Debug, clap::Subcommand)]
-enum Action {
+pub enum Command {
     /// Submit a run as a job array, and a job that merges its shards
     Submit(Box<SubmitArgs>),
     /// Show the shards of a submitted run: how far they are, how fast, what is missing
@@ -46,7 +40,7 @@ enum Action {
 /// Options of the array; all other arguments are those of `tribunal score`.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("dry_run", |arg| arg.help("Print the scripts and submit nothing").help_heading("Slurm")))]
-struct SubmitArgs {
+pub struct SubmitArgs {
     #[command(flatten)]
     score: score::Args,
     #[command(flatten)]
@@ -95,10 +89,10 @@ const JOBS: &str = "slurm/jobs.json";
 ///
 /// # Errors
 /// Arguments that make no array, folders that cannot be written, jobs that Slurm rejects.
-pub fn run(args: &Args, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
-    match &args.command {
-        Action::Submit(args) => submit(args, invocation, out),
-        Action::Status { dir, printed } => status::run(dir, *printed, out),
+pub fn run(command: &Command, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
+    match command {
+        Command::Submit(args) => submit(args, invocation, out),
+        Command::Status { dir, printed } => status::run(dir, *printed, out),
     }
 }
 
@@ -232,29 +226,17 @@ fn sbatch_option(option: &str) -> Result<String, String> {
             && value.chars().all(is_value)
     });
     match found {
-        Some((name, _)) if SET.contains(&name) => Err(format!("the script sets `{name}` itself")),
+        Some((name, _)) if SET.split(' ').any(|set| set == name) => {
+            Err(format!("the script sets `{name}` itself"))
+        }
         Some(_) => Ok(option.to_owned()),
         None => Err("write NAME=VALUE, as in `mem=32G`; letters, digits and `-_.,:@+=/` make a value".into()),
     }
 }
 
 /// Options of `sbatch` that the scripts set.
-const SET: [&str; 14] = [
-    "array",
-    "dependency",
-    "gpus-per-node",
-    "job-name",
-    "kill-on-invalid-dep",
-    "nodes",
-    "ntasks",
-    "open-mode",
-    "output",
-    "parsable",
-    "requeue",
-    "signal",
-    "time",
-    "wrap",
-];
+const SET: &str = "array dependency gpus-per-node job-name kill-on-invalid-dep nodes ntasks open-mode output parsable requeue \
+                   signal time wrap";
 
 /// Returns true if Slurm reads this as a time: it would also read it as an option of the script.
 fn is_time(text: &str) -> bool {
@@ -263,7 +245,7 @@ fn is_time(text: &str) -> bool {
 
 /// Submits a script and returns the job's number.
 fn sbatch(options: &[String], path: &Path) -> Result<String> {
-    let output = Command::new("sbatch").arg("--parsable").args(options).arg(path).output();
+    let output = process::Command::new("sbatch").arg("--parsable").args(options).arg(path).output();
     let output = output.context(
         "cannot start `sbatch`\nhint: submit from a login node of the cluster, or add `--dry-run`",
     )?;

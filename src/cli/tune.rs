@@ -29,14 +29,8 @@ use crate::{
 mod probe;
 
 /// Fit a judge on rated translations, or write the examples that another program trains one on.
-#[derive(Clone, Debug, clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Clone, Debug, clap::Subcommand)]
-enum Command {
+pub enum Command {
     /// Fit the judge `probe`: maps from the model's hidden states to ratings, in closed form
     Probe(Box<probe::Args>),
     /// Write the examples that a trainer learns the judge `gmft` from
@@ -45,7 +39,7 @@ enum Command {
 
 /// Write the examples that a trainer learns the judge `gmft` from.
 #[derive(Clone, Debug, clap::Args)]
-struct ExportArgs {
+pub struct ExportArgs {
     #[command(flatten)]
     data: DataArgs,
     /// What an example is about: segments, documents, five documents
@@ -117,8 +111,8 @@ struct DataArgs {
 ///
 /// # Errors
 /// Data that cannot be read or does not fit, a model that cannot be run, files that cannot be written.
-pub fn run(args: &Args, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
-    match &args.command {
+pub fn run(command: &Command, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
+    match command {
         Command::Probe(args) => probe::run(args, invocation, out)?,
         Command::Export(args) => export(args, out)?,
     }

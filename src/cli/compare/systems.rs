@@ -45,7 +45,7 @@ fn compared(args: &Args, inputs: &[Input], pair: Option<&str>) -> Result<Compari
     let judgements: Vec<&Judgements> = inputs.iter().map(|input| &input.judgements).collect();
     let options = Options {
         pair,
-        coverage: args.coverage.into(),
+        coverage: args.coverage,
         baseline: args.baseline.as_deref(),
         order: if method(inputs).is_none_or(Method::ranks_systems) { Vec::new() } else { order(inputs) },
         resamples: args.resamples.max(1),
@@ -161,7 +161,7 @@ fn text(
             writeln!(out, "{}{pair}", if nth > 0 { "\n" } else { "" })?;
         }
         write!(out, "{}", table(&found.rows, &format!("{noun}s")).fitted(Some(width)))?;
-        for note in notes(found, noun, args.coverage.into(), args.resamples, args.seed) {
+        for note in notes(found, noun, args.coverage, args.resamples, args.seed) {
             writeln!(out, "{}", wrap::message(&note, width))?;
         }
     }

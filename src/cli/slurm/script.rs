@@ -31,22 +31,8 @@ const TASK: &str = include_str!("task.sh");
 pub const OF_MERGE: &str = "merge:";
 
 /// Options that choose nodes, or what of them a task with GPUs takes.
-const OF_NODES: [&str; 14] = [
-    "partition",
-    "constraint",
-    "gres",
-    "gpus",
-    "gpus-per-task",
-    "gpu-bind",
-    "gpu-freq",
-    "nodelist",
-    "exclude",
-    "reservation",
-    "qos",
-    "cpus-per-gpu",
-    "mem-per-gpu",
-    "cpus-per-task",
-];
+const OF_NODES: &str = "partition constraint gres gpus gpus-per-task gpu-bind gpu-freq nodelist exclude reservation qos \
+                        cpus-per-gpu mem-per-gpu cpus-per-task";
 
 impl Job {
     /// The script of the array.
@@ -100,7 +86,7 @@ impl Job {
         let is_own = |wanted: &str| own.iter().any(|option| name(option) == wanted);
         let shared = self.array.sbatch.iter().map(String::as_str).filter(|option| {
             let name = name(option);
-            let of_nodes = has_gpus && OF_NODES.contains(&name.as_str());
+            let of_nodes = has_gpus && OF_NODES.split(' ').any(|of_nodes| of_nodes == name);
             !(option.starts_with(OF_MERGE) || is_own(&name) || of_nodes)
         });
         let shared: Vec<&str> = shared.collect();

@@ -37,7 +37,7 @@ use crate::{
 
 /// Fit the judge `probe`: maps from the model's hidden states to ratings, in closed form.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct Args {
+pub struct Args {
     #[command(flatten)]
     reading: ReadingArgs,
     /// The layer whose hidden states are used, from 1; default: at three fifths of the depth. Hidden states
