@@ -279,11 +279,11 @@ mod tests {
         let all = "tribunal score --method=fsp";
         assert_eq!(
             check(all, toml, &[]).unwrap(),
-            "tribunal score --method=fsp --quiet --systems=x --systems=y --model=a --threads=2"
+            "tribunal score --method=fsp --systems=x --systems=y --quiet --model=a --threads=2"
         );
         assert_eq!(
             check("tribunal score --model b -- x", toml, &[("TRIBUNAL_THREADS", "7")]).unwrap(),
-            "tribunal score --model b --threads=7 --method=fsp --quiet --systems=x --systems=y -- x"
+            "tribunal score --model b --threads=7 --method=fsp --systems=x --systems=y --quiet -- x"
         );
         assert_eq!(
             check("tribunal models list", "format = 'tsv'", &[]).unwrap(),
