@@ -56,7 +56,7 @@ pub fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
             printed.print(
                 out,
                 json,
-                || Table::of(["method", "paper", "summary"], rows),
+                || Table::from_rows(["method", "paper", "summary"], rows),
                 |out| {
                     let rows: Vec<_> = METHODS.iter().map(|method| (method.name, method.summary)).collect();
                     let width = wrap::stdout_columns();
@@ -129,7 +129,7 @@ fn show(method: &Method, files: &[InForce], printed: Printed, out: &mut dyn Writ
         let options = options.iter().map(|o| (o.name, format!("{}: {}", o.values.join("|"), o.meaning)));
         let prompts = files.iter().map(|file| (file.name, file.text.clone()));
         let all = rows(method).into_iter().chain(options).chain(prompts);
-        Table::of(["field", "value"], all.map(|(field, value)| [field.to_owned(), value]))
+        Table::from_rows(["field", "value"], all.map(|(field, value)| [field.to_owned(), value]))
     };
     printed.print(out, json, table, |out| text(method, files, out))
 }

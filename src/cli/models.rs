@@ -111,7 +111,7 @@ fn list(printed: Printed, room: &GpuMemory, out: &mut dyn Write) -> anyhow::Resu
             "sources": sources, "state": state,
         }));
     }
-    let table = || Table::of(HEAD, rows.clone());
+    let table = || Table::from_rows(HEAD, rows.clone());
     printed.print(
         out,
         || all,
@@ -212,7 +212,7 @@ fn verify(name: &str, printed: Printed, out: &mut dyn Write) -> anyhow::Result<E
     printed.print(
         out,
         json,
-        || Table::of(["finding", "file"], findings.clone()),
+        || Table::from_rows(["finding", "file"], findings.clone()),
         |out| Ok(findings.iter().try_for_each(|[finding, file]| writeln!(out, "{finding:<10}{file}"))?),
     )?;
     let is_good = checked.iter().all(|c| c.finding.is_good());
@@ -256,7 +256,7 @@ fn show(model: &str, printed: Printed, room: &GpuMemory, out: &mut dyn Write) ->
     };
     let field = |(name, value): &(String, String)| json!({ "field": name, "value": value });
     let json = || fields.iter().map(field).collect::<Value>();
-    let table = || Table::of(["field", "value"], fields.iter().map(|(name, value)| [name, value]));
+    let table = || Table::from_rows(["field", "value"], fields.iter().map(|(name, value)| [name, value]));
     printed.print(out, json, table, |out| {
         Ok(write!(out, "{}", wrap::fields(&fields, wrap::stdout_columns()))?)
     })?;

@@ -26,10 +26,12 @@ pub fn text(error: &(dyn error::Error + 'static)) -> Option<String> {
         .or_else(|| error.downcast_ref().and_then(of_llm))
         .or_else(|| error.downcast_ref().and_then(of_device))?;
     let message = error.to_string();
-    let joint = match message.contains("hint: ") {
-        true if message.ends_with('?') => " ",
-        true => "; ",
-        false => "\nhint: ",
+    let joint = if message.ends_with('?') {
+        " "
+    } else if message.contains("hint: ") {
+        "; "
+    } else {
+        "\nhint: "
     };
     Some(message + joint + &hint)
 }

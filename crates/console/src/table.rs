@@ -22,7 +22,8 @@ impl Table {
     }
 
     /// A table with a header and rows.
-    pub fn of<const N: usize, T: Into<String>, R: IntoIterator<Item = T>>(
+    #[must_use]
+    pub fn from_rows<const N: usize, T: Into<String>, R: IntoIterator<Item = T>>(
         head: [&str; N],
         rows: impl IntoIterator<Item = R>,
     ) -> Self {

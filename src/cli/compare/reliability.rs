@@ -103,7 +103,7 @@ fn table(found: &Reliability) -> Table {
         ]
     };
     let head = ["runs", "units", "same", "difference", "pearson", "kendall", "systems", "spans F1"];
-    Table::of(head, found.pairs.iter().enumerate().map(row))
+    Table::from_rows(head, found.pairs.iter().enumerate().map(row))
 }
 
 fn text(found: &Reliability, out: &mut dyn Write) -> Result<()> {

@@ -82,7 +82,7 @@ fn table(rows: &[Row]) -> Table {
         ]
     };
     let head = ["shard", "state", "verdicts", "of", "missing", "failed", "a minute"];
-    Table::of(head, rows.iter().enumerate().map(row))
+    Table::from_rows(head, rows.iter().enumerate().map(row))
 }
 
 /// Prints the sums of all shards.
