@@ -5,17 +5,18 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 pub use crate::llm::{Finish, MessageRole};
 
-use super::{folder::json_lines, record::UnitKey};
 use crate::{
     digest,
+    folder::json_lines,
     judges::Call,
     llm::{self, Chat, Reading, Reply, Sampling, Scored, Token, TokenSource, Usage},
+    record::UnitKey,
 };
 
 /// One line of `calls.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallLine {
-    /// The group's name, made of what is in it: see [`super::groups::Group::id`].
+    /// The group's name, made of what is in it: see [`crate::groups::Group::id`].
     pub group: String,
     pub system: String,
     pub doc: String,

@@ -10,10 +10,14 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Error, Selection, folder::json_lines, record::UnitKey};
 use crate::{
-    digest, files,
+    digest,
+    error::Error,
+    files,
+    folder::json_lines,
+    record::UnitKey,
     segment::{Segments, trained::Overlap},
+    selection::Selection,
     signature::Signature,
 };
 

@@ -3,19 +3,19 @@
 
 use std::{collections::HashMap, path::Path};
 
-use super::{
-    Copy, Error, RunConfig, Selection, Shard, Task,
+use crate::{
     description::{InputId, RUN, RunFile},
+    error::Error,
     finish,
     folder::{Folder, json_lines},
-    groups::{self, Group, GroupId},
+    groups::{self, Group, GroupId, Shard},
     input,
     journal::JOURNAL,
     materials,
-};
-use crate::{
     segment::{Corpus, Segments as _, numbered},
+    selection::Selection,
     signature::{Difference, Signature},
+    task::{Copy, RunConfig, Task},
 };
 
 /// Field of the signature for units without a verdict that were asked again.
@@ -41,7 +41,12 @@ impl FolderState {
     /// # Errors
     /// [`Error::OtherSignature`], [`Error::OtherInput`], [`Error::OtherUnits`]; [`Error::NoRun`] when the
     /// folder has a journal with verdicts but no `run.json`; [`Error::Io`], [`Error::Damaged`].
-    pub fn of(folder: &Folder, wanted: RunFile, task: &Task<'_>, config: &RunConfig) -> Result<Self, Error> {
+    pub fn compare(
+        folder: &Folder,
+        wanted: RunFile,
+        task: &Task<'_>,
+        config: &RunConfig,
+    ) -> Result<Self, Error> {
         let there = match RunFile::read(folder.dir()) {
             Ok(there) => there,
             // Killed at its very beginning, a run leaves an empty journal.

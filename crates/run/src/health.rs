@@ -6,8 +6,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Record, UnitKey};
-use crate::mqm::Severity;
+use crate::{
+    mqm::Severity,
+    record::{Record, UnitKey},
+};
 
 mod explanations;
 

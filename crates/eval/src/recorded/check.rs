@@ -11,7 +11,7 @@ use crate::{
     models::ModelLoader,
     run::{
         self, RunFile, Task,
-        verify::{Difference, How, Replay, Report},
+        verify::{Difference, Options, Replay, Report},
     },
     signature::Signature,
 };
@@ -48,7 +48,7 @@ pub fn check(dir: &Path, recorded: Recorded, how: &Check, load: ModelLoader) -> 
         (judge, trained_on, input)
     };
     let sampling = spec.sampling.sampling();
-    let mut replay = How {
+    let mut replay = Options {
         selection: input.selection.clone(),
         seed: spec.sampling.seed,
         sample: how.sample,

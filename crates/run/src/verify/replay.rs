@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::{Difference, around};
+use super::difference::{Difference, around};
 use crate::{
     call::{CallLine, Content, Continuation, prompt_hash},
     judges::{Panel, Role},
