@@ -33,7 +33,7 @@ mod replay;
 pub use difference::Difference;
 use difference::{Differences, around};
 use named::Named;
-use replay::{RecordedCalls, Replayed};
+use replay::RecordedCalls;
 
 /// Options of verifying a folder.
 #[derive(Clone, Debug)]
@@ -273,11 +273,10 @@ impl Check<'_> {
             return self.compare(&judged, named, line, checked);
         }
         checked.n_read += calls.len();
-        let models = (self.replay == Replay::WithModel).then(|| panel.clone());
-        let recorded_calls = Arc::new(RecordedCalls::of(calls));
-        let panel = Replayed { recorded_calls: recorded_calls.clone(), models }.panel(panel);
-        let judged = self.layout.judge(group, &panel)?;
-        let (differences, n_replayed) = recorded_calls.differences(&name(self.layout, group), line);
+        let models = Some(panel).filter(|_| self.replay == Replay::WithModel);
+        let recorded = Arc::new(RecordedCalls::new(calls));
+        let judged = self.layout.judge(group, &recorded.panel(panel, models))?;
+        let (differences, n_replayed) = recorded.differences(&name(self.layout, group), line);
         checked.n_replayed += n_replayed;
         // Where the calls differ, so will the verdicts; the calls are the cause.
         if differences.is_empty() {

@@ -1,6 +1,8 @@
 //! Differences between a folder's records and the re-derived values: the first ones in full, the others as a
 //! count, so that memory is bounded.
 
+use serde_json::Value;
+
 /// A difference between a folder's records and the re-derived values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
@@ -45,6 +47,35 @@ pub fn around(a: &str, b: &str) -> (String, String) {
         format!("{before}{part}{after}")
     };
     (cut(a), cut(b))
+}
+
+/// The first place at which two JSON values differ, as a path of fields, with both values there.
+pub fn unlike(there: &Value, here: &Value) -> Option<(String, String, String)> {
+    let missing = || "no such field".to_owned();
+    let deeper = |name: String, found: Option<(String, String, String)>| {
+        found.map(|(at, there, here)| {
+            (if at.is_empty() { name.clone() } else { format!("{name}.{at}") }, there, here)
+        })
+    };
+    match (there, here) {
+        (Value::Object(a), Value::Object(b)) => {
+            let gone = b.iter().find(|(name, _)| !a.contains_key(*name));
+            let gone = gone.map(|(name, value)| (name.clone(), missing(), value.to_string()));
+            let of_field = |(name, value): (&String, &Value)| match b.get(name) {
+                Some(other) => deeper(name.clone(), unlike(value, other)),
+                None => Some((name.clone(), value.to_string(), missing())),
+            };
+            a.iter().find_map(of_field).or(gone)
+        }
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            a.iter().zip(b).enumerate().find_map(|(i, (a, b))| deeper(i.to_string(), unlike(a, b)))
+        }
+        (a, b) => {
+            // As text: every bit of a number counts.
+            let (a, b) = (a.to_string(), b.to_string());
+            (a != b).then(|| (String::new(), a, b))
+        }
+    }
 }
 
 /// Number of differences that are reported in full.

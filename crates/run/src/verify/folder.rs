@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::difference::{Difference, Differences, around};
+use super::difference::{Difference, Differences, around, unlike};
 use crate::{
     calls::{self, Sums},
     description::{RUN, RunFile},
@@ -232,29 +232,4 @@ fn settle(summary: &mut Value) -> Option<String> {
         }
     }
     wrong
-}
-
-/// The first place at which two JSON values differ, as a path of fields, with both values there.
-fn unlike(there: &Value, here: &Value) -> Option<(String, String, String)> {
-    let missing = || "no such field".to_owned();
-    let deeper = |name: String, found: Option<(String, String, String)>| {
-        found.map(|(at, there, here)| {
-            (if at.is_empty() { name.clone() } else { format!("{name}.{at}") }, there, here)
-        })
-    };
-    match (there, here) {
-        (Value::Object(a), Value::Object(b)) => {
-            let gone = b.iter().find(|(name, _)| !a.contains_key(*name));
-            let gone = gone.map(|(name, value)| (name.clone(), missing(), value.to_string()));
-            let of_field = |(name, value): (&String, &Value)| match b.get(name) {
-                Some(other) => deeper(name.clone(), unlike(value, other)),
-                None => Some((name.clone(), value.to_string(), missing())),
-            };
-            a.iter().find_map(of_field).or(gone)
-        }
-        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
-            a.iter().zip(b).enumerate().find_map(|(i, (a, b))| deeper(i.to_string(), unlike(a, b)))
-        }
-        (a, b) => (a != b).then(|| (String::new(), a.to_string(), b.to_string())),
-    }
 }
