@@ -53,7 +53,7 @@ pub struct Content {
     #[serde(flatten)]
     pub spelled: Spelled,
     /// The given continuations, where they were scored and no answer was generated.
-    #[serde(rename = "weighed", default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scored: Vec<Continuation>,
 }
 

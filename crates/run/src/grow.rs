@@ -14,15 +14,12 @@ use crate::{
     materials,
     segment::{Corpus, Segments as _, numbered},
     selection::Selection,
-    signature::{Difference, Signature},
+    signature::Signature,
     task::{Copy, RunConfig, Task},
 };
 
 /// Field of the signature for units without a verdict that were asked again.
 pub const RETRY: &str = "retry";
-
-/// The field of the signature with the language pairs.
-pub const PAIRS: &str = "pairs";
 
 /// Changes to a folder before its run goes on.
 #[derive(Debug, Default)]
@@ -123,9 +120,7 @@ fn kernels_of_parts(earlier: &str, now: &str) -> String {
 /// Returns true if the signatures differ only in asking again, which is new; false if they are equal. Any
 /// other difference is an error.
 fn same_signature(folder: &Folder, there: &Signature, here: &Signature) -> Result<bool, Error> {
-    // Older runs did not sign their language pairs, which their input has.
-    let is_new = |d: &Difference| d.key == PAIRS && d.there.is_none();
-    let differences: Vec<Difference> = here.differences(there).into_iter().filter(|d| !is_new(d)).collect();
+    let differences = here.differences(there);
     let asks_again = differences.iter().any(|d| d.key == RETRY && d.there.is_none());
     if differences.is_empty() || asks_again && differences.len() == 1 {
         return Ok(asks_again);

@@ -115,7 +115,6 @@ impl HealthCheck {
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    #[serde(rename = "sign")]
     pub check: HealthCheck,
     pub found: usize,
     /// Out of how many.

@@ -45,7 +45,7 @@ pub(super) struct Args {
     depth: Vec<usize>,
     /// Add about N synthetically corrupted translations: words left out or wrong, sentences missing, texts of
     /// another source
-    #[arg(long, alias = "spoilt", value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     corrupted: usize,
     /// A LoRA adapter of the model: a folder in PEFT's layout
     #[arg(long, value_name = "DIR")]
