@@ -4,7 +4,7 @@
 use std::{fmt, io, path::PathBuf};
 
 use crate::{
-    card, engine, files,
+    engine, files, hub,
     judges::{self, Role, setup},
     mqm,
     run::{self, description::InputId, selection},
@@ -41,10 +41,20 @@ pub enum CpuSetting {
     Isa(String),
 }
 
+impl fmt::Display for CpuSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FloatActivations => f.write_str("an activation type of `float`"),
+            Self::CacheType(kv) => write!(f, "a KV cache of `{kv}`"),
+            Self::Isa(isa) => write!(f, "the instruction set `{isa}`"),
+        }
+    }
+}
+
 /// Error of preparing, running or checking an evaluation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the specification names no input")]
+    #[error("nothing to judge")]
     NoInput,
     #[error("texts, a table and a test set cannot be combined")]
     SeveralInputs,
@@ -112,7 +122,7 @@ pub enum Error {
     WrongGpu { gpu: String, wrong: String },
     #[error("this processor does not support `{isa}`, only {available}")]
     Isa { isa: String, available: String },
-    #[error("{setting:?} is for CPUs, not for `{device}`")]
+    #[error("{setting} is for CPUs, not for `{device}`")]
     OnlyOnCpu { setting: CpuSetting, device: String },
 
     #[error("the name of the run folder is empty")]
@@ -141,13 +151,13 @@ pub enum Error {
     #[error(transparent)]
     Verdict(#[from] judges::Error),
     #[error(transparent)]
-    Card(#[from] card::Error),
+    Card(#[from] hub::Error),
     #[error(transparent)]
     Device(#[from] engine::DeviceError),
     #[error(transparent)]
     Engine(#[from] engine::Error),
     #[error(transparent)]
-    Model(#[from] tribunal_engine::model::Error),
+    Model(#[from] tribunal_model::Error),
     #[error(transparent)]
     Run(#[from] run::Error),
     #[error(transparent)]

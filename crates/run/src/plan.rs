@@ -14,7 +14,7 @@ use crate::{
     draw::shuffle,
     error::Error,
     groups::{self, Group},
-    judges::{Judge, Panel, Question, method::Calls, rehearse_unanswered_until, rehearse_until},
+    judges::{Judge, Panel, RehearsedQuestion, method::Calls, rehearse_unanswered_until, rehearse_until},
     llm, parallel,
     segment::{Segment, Segments},
     summary::Cost,
@@ -147,7 +147,7 @@ pub fn plan_within<S: Segments + ?Sized>(
 }
 
 /// The questions of a group, with their shortest answers as far as these are found until a time.
-type Rehearse = fn(&Judge, &Panel, &[Segment], Option<Instant>) -> Vec<Question>;
+type Rehearse = fn(&Judge, &Panel, &[Segment], Option<Instant>) -> Vec<RehearsedQuestion>;
 
 fn scaled(n: usize, times: f64) -> usize {
     (n as f64 * times).round() as usize
