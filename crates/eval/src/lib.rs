@@ -43,6 +43,9 @@ pub mod recorded;
 pub mod selftest;
 pub mod session;
 pub mod spec;
+pub mod values;
+
+pub use tribunal_cuda::KernelSet;
 
 pub use error::{CpuSetting, Error, InputKind, Result};
 pub use evaluation::{Evaluation, Input, Invocation, Run, signature};
@@ -50,5 +53,6 @@ pub use forecast::Forecast;
 pub use models::{ModelLoader, Models};
 pub use session::Session;
 pub use spec::{
-    DEFAULT_MODEL, InputSpec, JudgeSpec, ModelSpec, OutputSpec, Pair, Resources, SamplingSpec, Spec,
+    DEFAULT_MODEL, DeviceRequest, Dtype, InputSpec, JudgeSpec, ModelSpec, OutputSpec, Pair, Resources,
+    Samples, SamplingSpec, Spec,
 };
