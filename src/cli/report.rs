@@ -174,6 +174,7 @@ fn pairs_of(runs: &[PathBuf]) -> Result<Vec<Pair>> {
     let mut pairs: Vec<Pair> = Vec::new();
     for path in runs.iter().filter(|path| path.is_dir() || !raters::is_annotations(path)) {
         for record in run::verdicts(path)? {
+            let record = record?;
             let is_same = |pair: &Pair| (&pair.src, &pair.tgt) == (&record.src_lang, &record.tgt_lang);
             if !pairs.iter().any(is_same) {
                 let given = record.pair();

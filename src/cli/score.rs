@@ -196,15 +196,13 @@ pub fn print_examples(outcome: &Outcome, out: &mut dyn Write) -> Result<()> {
 /// The units of a run that are shown, one record in memory at a time.
 fn shown(outcome: &Outcome) -> Result<report::ReportExamples> {
     let mut shown = report::ReportExamples::of(&outcome.summary.signature);
-    outcome.each_record(|record| {
-        shown.add(record);
-        Ok(())
-    })?;
+    for record in outcome.each_record()? {
+        shown.add(record?);
+    }
     if shown.lacks_marks() {
-        outcome.each_record(|record| {
-            shown.contrast(record);
-            Ok(())
-        })?;
+        for record in outcome.each_record()? {
+            shown.contrast(record?);
+        }
     }
     Ok(shown)
 }

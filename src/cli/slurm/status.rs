@@ -16,7 +16,7 @@ use crate::{
     cli::output::{Format, Printed},
     console::table::Table,
     files,
-    run::{RunFile, Status, finish, journal, lock},
+    run::{self, RunFile, Status, finish, journal, lock},
 };
 
 /// State of one shard.
@@ -108,12 +108,9 @@ fn totals(rows: &[Row], n_done: usize, out: &mut dyn Write) -> Result<()> {
 
 fn row(dir: &Path, task: Option<&String>) -> Row {
     let run = RunFile::read(dir).ok();
-    let mut statuses = Vec::new();
-    // What is torn or not there yet counts when it is whole.
-    let _ = journal::each_record(&dir.join(journal::JOURNAL), |record| {
-        statuses.push(record.status);
-        Ok(())
-    });
+    // An incomplete line counts when it is complete.
+    let records = run::verdicts_so_far(dir).into_iter().flatten().map_while(Result::ok);
+    let statuses: Vec<Status> = records.map(|record| record.status).collect();
     let done = statuses.len();
     let count = |wanted: fn(Status) -> bool| statuses.iter().filter(|status| wanted(**status)).count();
     let state = match task {
