@@ -11,16 +11,14 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{
-    Error,
-    draw::{languages, shuffle},
-    folder::json_lines,
-    record::UnitKey,
-    selection::Selection,
-};
 use crate::{
+    draw::{languages, shuffle},
+    error::Error,
+    folder::json_lines,
     judges::{Grouping, Judge, Unit},
+    record::UnitKey,
     segment::{Segment, Segments},
+    selection::Selection,
 };
 
 /// Documents in one group of [`Grouping::FiveDocuments`].
