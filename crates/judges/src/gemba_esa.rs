@@ -273,8 +273,7 @@ impl GembaEsa {
         let budget = self.max_tokens.unwrap_or(SCORE_BUDGET);
         let form = ResponseFormat::Regex("100|[1-9]?[0-9]".into());
         let answer = self.ask(panel, SCORE_STAGE, panel.question(chat, &form, budget))?.text;
-        rating::number(&answer)
-            .ok_or_else(|| reading::unusable(&answer, "not a number from 0 to 100"))
+        rating::number(&answer).ok_or_else(|| reading::unusable(&answer, "not a number from 0 to 100"))
     }
 
     /// The question with the thought before its answer; unchanged without thinking.

@@ -3,8 +3,7 @@
 
 use tribunal_core::{mqm, segment::Segment};
 use tribunal_judges::{
-    Error, Granularity, Judge, Panel, Preset, Protocol, Provenance, Settings, Verdict,
-    confidence,
+    Error, Granularity, Judge, Panel, Preset, Protocol, Provenance, Settings, Verdict, confidence,
     gemba_mqm::{ANNOTATE, ANSWER, Options, SYSTEM, TEXT, ZERO_SHOT, check_options, printed, text_chat},
     in_parallel,
     method::Calls,
