@@ -133,7 +133,7 @@ impl Replayed {
             Arc::new(ReplayLlm { role, recorded_calls: self.recorded_calls.clone(), model }) as Arc<dyn Llm>
         };
         let panel = Panel::new(recorded(Role::Judge), like.sampling.clone());
-        Role::ALL.into_iter().fold(panel, |panel, role| panel.assign(role, recorded(role)))
+        Role::ALL.iter().fold(panel, |panel, role| panel.assign(*role, recorded(*role)))
     }
 }
 
