@@ -112,7 +112,7 @@ fn what_has_no_score() {
         Settings { weights: Some("wmt".into()), ..Settings::default() },
         Settings { shots: Some("shots.jsonl".into()), ..Settings::default() },
     ] {
-        assert!(tribunal::judges::registry::build("likelihood", &settings).is_err());
+        assert!(tribunal::replication::build("likelihood", &settings).is_err());
     }
 }
 

@@ -189,17 +189,6 @@ impl Device {
         }
     }
 
-    /// This device with every kernel of a GPU started when the one before it has ended. It moves no bit; for
-    /// finding faults.
-    #[must_use]
-    pub fn without_dependent_launch(self) -> Self {
-        match self {
-            Self::Cpu => Self::Cpu,
-            Self::Cuda(gpu) => Self::Cuda(gpu.without_dependent_launch()),
-            Self::Group(group) => Self::Group(group.map(Gpu::without_dependent_launch)),
-        }
-    }
-
     /// Loads a checkpoint's weights. The cache must then be [reserved](Model::reserve).
     ///
     /// # Errors

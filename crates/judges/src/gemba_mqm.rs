@@ -5,7 +5,7 @@
 //!
 //! Differs:
 //! - Answers in text. Code: reads anything, and an answer without a readable error is perfect (0); see
-//!   [`code`]. Papers: silent. Ours: `code` does the same; `paper` reads as the code does, but an answer
+//!   [`printed`]. Papers: silent. Ours: `code` does the same; `paper` reads as the code does, but an answer
 //!   without a single block gives no verdict; `strict` allows only the printed layout, with spans copied from
 //!   the text; see [`blocks`].
 //! - Non-translation. Code: a line with the word is critical in any block, unless it also contains
@@ -16,7 +16,7 @@
 //!   `code` sends the code's bytes, `paper` and `strict` the figures' text.
 //! - `locale convention`. The code's parser accepts it although no prompt offers it. `code` and `paper`
 //!   accept it; `strict` has the prompt's categories only.
-//! - Cut answers. Code: asks again with 200 more tokens. `code` follows it (see [`super::code::gemba_api`]);
+//! - Cut answers. Code: asks again with 200 more tokens. `code` follows it;
 //!   under the other presets the verdict is `truncated`.
 //! - RATE's zero-shot prompt has no system message, so ours has none.
 //! - JSON form. Printed: free JSON, the span before category and severity, optional and possibly empty.
@@ -58,7 +58,6 @@ use super::{
     shots::{self, Shot},
 };
 use crate::{
-    code::gemba_api::{self, TokenBudget},
     llm::{Chat, Reply, ResponseFormat},
     mqm::{self, weights::Weights},
     segment::Segment,
@@ -66,21 +65,20 @@ use crate::{
 
 pub mod blocks;
 
-pub mod code;
+pub mod printed;
 
 pub mod parse;
 
-const SYSTEM: File = File { name: "gemba_mqm/system.j2", text: include_str!("gemba_mqm/system.j2") };
-const TEXT: File = File { name: "gemba_mqm/text.j2", text: include_str!("gemba_mqm/text.j2") };
-const ZERO_SHOT: File = File { name: "gemba_mqm/zero_shot.j2", text: include_str!("gemba_mqm/zero_shot.j2") };
-const ANSWER: File = File { name: "gemba_mqm/answer.j2", text: include_str!("gemba_mqm/answer.j2") };
+pub const SYSTEM: File = File { name: "gemba_mqm/system.j2", text: include_str!("gemba_mqm/system.j2") };
+pub const TEXT: File = File { name: "gemba_mqm/text.j2", text: include_str!("gemba_mqm/text.j2") };
+pub const ZERO_SHOT: File =
+    File { name: "gemba_mqm/zero_shot.j2", text: include_str!("gemba_mqm/zero_shot.j2") };
+pub const ANSWER: File = File { name: "gemba_mqm/answer.j2", text: include_str!("gemba_mqm/answer.j2") };
 const SHOTS: File = File { name: "gemba_mqm/shots.jsonl", text: include_str!("gemba_mqm/shots.jsonl") };
-const SHOTS_CODE: File =
-    File { name: "gemba_mqm/shots.code.jsonl", text: include_str!("gemba_mqm/shots.code.jsonl") };
 const JSON: File = File { name: "gemba_mqm/json.j2", text: include_str!("gemba_mqm/json.j2") };
 
 /// The stages of its calls.
-const ANNOTATE: Stage = Stage::new("annotate");
+pub const ANNOTATE: Stage = Stage::new("annotate");
 
 /// Metadata shown by `tribunal methods show gemba-mqm`.
 pub const METHOD: Method = Method {
@@ -139,13 +137,7 @@ impl From<GembaMqm> for Judge {
         Self {
             grouping: granularity.grouping(),
             unit: granularity.unit(),
-            calls: Some(match judge.preset {
-                Preset::Code => {
-                    let most = TokenBudget::budgeted(judge.max_tokens).most_calls();
-                    Calls { most, ..Calls::exactly(1) }
-                }
-                Preset::Paper | Preset::Strict => scoring.calls(),
-            }),
+            calls: Some(scoring.calls()),
             ..Self::new(Provenance::of(&judge.prompts), judge)
         }
     }
@@ -157,7 +149,7 @@ impl GembaMqm {
     /// # Errors
     /// The errors of [`super::registry::build`], and options that do not go together.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
-        check_options(settings, options)?;
+        check_options(options)?;
         let scoring = match (*options.is_expected, *options.quality) {
             (true, _) => Scoring::ExpectedQuality,
             (_, true) => Scoring::Quality,
@@ -173,7 +165,6 @@ impl GembaMqm {
         let shots_file = match (&json, settings.preset) {
             _ if !settings.has_shots(*options.has_shots)? => None,
             (Some(layout), _) => Some(layout.shots_file()),
-            (None, Preset::Code) => Some(SHOTS_CODE),
             (None, _) => Some(SHOTS),
         };
         let mut files = match &json {
@@ -218,8 +209,7 @@ impl GembaMqm {
     fn judge_text(&self, panel: &Panel, texts: &Texts, chat: &Chat) -> Result<Verdict, Error> {
         let (source, target) = (&texts.source, &texts.target);
         let form = match self.preset {
-            Preset::Code => return self.judge_as_code(panel, texts, chat),
-            Preset::Paper => ResponseFormat::Text,
+            Preset::Paper | Preset::Code => ResponseFormat::Text,
             Preset::Strict => blocks::form(blocks::MQM, texts.errors_in_a_block(), source, target),
         };
         let reply = self.ask(panel, chat, &form)?;
@@ -227,7 +217,7 @@ impl GembaMqm {
         let mut errors = match self.preset {
             Preset::Strict => blocks::read(blocks::MQM, answer, source, target)?,
             Preset::Paper | Preset::Code => {
-                let blocks = code::read(answer);
+                let blocks = printed::read(answer);
                 if blocks.n_headers == 0 && blocks.entries.is_empty() {
                     return Err(reading::unusable(answer, "no block of critical, major or minor errors"));
                 }
@@ -239,35 +229,12 @@ impl GembaMqm {
         Ok(Verdict::new(score, errors))
     }
 
-    /// GEMBA's own loop, reader and score; the errors are located in addition.
-    fn judge_as_code(&self, panel: &Panel, texts: &Texts, chat: &Chat) -> Result<Verdict, Error> {
-        let room = TokenBudget::budgeted(self.max_tokens);
-        gemba_api::ask(panel, ANNOTATE, chat, room, |answer, reply| {
-            let blocks = code::read(answer);
-            let mut errors = blocks.errors();
-            confidence::note(reply, "error_span", &mut errors);
-            mqm::locate::place(&mut errors, &texts.source, &texts.target);
-            Some(Verdict::new(blocks.score(), errors))
-        })
-    }
-
     /// The question about one unit.
     fn chat(&self, texts: &Texts) -> Result<Chat, Error> {
         if let Some(layout) = self.json {
             return self.json_chat(layout, texts);
         }
-        if self.shots.is_empty() {
-            return Ok(Chat::new().user(self.prompts.render(ZERO_SHOT, texts.query())?));
-        }
-        let mut chat = Chat::new().system(self.prompts.render(SYSTEM, ())?);
-        for shot in &self.shots {
-            let answer = self.prompts.render(ANSWER, shot)?;
-            let answer = if self.preset == Preset::Code { &answer } else { answer.trim_end() };
-            chat = chat
-                .user(self.prompts.render(TEXT, Pair::from_shot(shot).shown(self.preset))?)
-                .assistant(answer);
-        }
-        Ok(chat.user(self.prompts.render(TEXT, texts.query().shown(self.preset))?))
+        text_chat(&self.prompts, &self.shots, texts, self.preset)
     }
 
     fn json_chat(&self, layout: AnswerFormat, texts: &Texts) -> Result<Chat, Error> {
@@ -311,12 +278,29 @@ impl GembaMqm {
     }
 }
 
-/// Options that do not go together.
-fn check_options(settings: &Settings, options: &Options) -> Result<(), setup::Error> {
-    let conflict = |text: &str| Err(setup::Error::Conflict(text.into()));
-    if *options.is_json && settings.preset == Preset::Code {
-        return conflict("the JSON form has no published code; hint: use preset `paper` or `strict`");
+/// The question of the text form about one unit.
+///
+/// # Errors
+/// A template that cannot be filled in.
+pub fn text_chat(prompts: &Prompts, shots: &[Shot], texts: &Texts, preset: Preset) -> Result<Chat, Error> {
+    if shots.is_empty() {
+        return Ok(Chat::new().user(prompts.render(ZERO_SHOT, texts.query())?));
     }
+    let mut chat = Chat::new().system(prompts.render(SYSTEM, ())?);
+    for shot in shots {
+        let answer = prompts.render(ANSWER, shot)?;
+        let answer = if preset == Preset::Code { &answer } else { answer.trim_end() };
+        chat = chat.user(prompts.render(TEXT, Pair::from_shot(shot).shown(preset))?).assistant(answer);
+    }
+    Ok(chat.user(prompts.render(TEXT, texts.query().shown(preset))?))
+}
+
+/// Rejects options that do not go together.
+///
+/// # Errors
+/// [`setup::Error::Conflict`].
+pub fn check_options(options: &Options) -> Result<(), setup::Error> {
+    let conflict = |text: &str| Err(setup::Error::Conflict(text.into()));
     if !*options.is_json && (options.explain.is_given || *options.quality) {
         return conflict("`explain` and `da` are options of the JSON form; hint: add form=json");
     }
@@ -325,9 +309,6 @@ fn check_options(settings: &Settings, options: &Options) -> Result<(), setup::Er
             "`score=expected` is the mean of the quality score, which only `da=on` asks for; hint: \
              form=json,da=on,score=expected",
         );
-    }
-    if settings.preset == Preset::Code && settings.weights.as_deref().is_some_and(|w| w != "gemba") {
-        return conflict("preset `code` has GEMBA's own weights; hint: leave the weights out");
     }
     Ok(())
 }

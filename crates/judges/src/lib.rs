@@ -35,8 +35,6 @@ pub mod gemba_scales;
 
 pub mod gemba_esa;
 
-mod code;
-
 pub mod eaprompt;
 
 pub mod rubric_mqm;
@@ -62,6 +60,8 @@ pub mod thinking;
 
 pub mod answers;
 
+pub mod literals;
+
 pub mod pair;
 
 pub mod prompt;
@@ -78,7 +78,7 @@ mod samples;
 
 pub mod untranslated;
 
-mod reading;
+pub mod reading;
 
 pub use method::{Method, Role, Stage, Step};
 pub use panel::{
@@ -166,6 +166,12 @@ impl Judge {
             untranslated: untranslated::Rule::default(),
             reasoning: None,
         }
+    }
+
+    /// This judge with its number of calls per unit.
+    #[must_use]
+    pub fn with_calls(self, calls: method::Calls) -> Self {
+        Self { calls: Some(calls), ..self }
     }
 
     /// [`Protocol::judge`], at every seed. No model is called about units that are not translations

@@ -147,7 +147,7 @@ pub enum SystemMeans {
 }
 
 /// Builds a judge from settings and options.
-pub(super) type Build = fn(&Settings, &GivenOptions) -> Result<Judge, setup::Error>;
+pub type Build = fn(&Settings, &GivenOptions) -> Result<Judge, setup::Error>;
 
 /// Model calls for one unit of judgement. A retry after an unusable answer does not count, except where the
 /// published program itself asks again.

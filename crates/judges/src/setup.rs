@@ -238,7 +238,8 @@ pub enum Error {
 
 impl Error {
     /// A prompt that cannot be rendered, found before the first call.
-    pub(super) fn from_prompt(error: super::Error) -> Self {
+    #[must_use]
+    pub fn from_prompt(error: super::Error) -> Self {
         Self::Template(error)
     }
 }

@@ -1,5 +1,5 @@
 //! Bounds on a run's calls and tokens: the questions that are certain are recorded and counted without a
-//! model. A [trial](super::trial) estimates the actual numbers.
+//! model. A [trial](crate::trial) estimates the actual numbers.
 
 use std::{
     collections::HashSet,
@@ -10,16 +10,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{
-    Error, RunConfig,
-    draw::shuffle,
-    groups::{self, Group},
-    summary::Cost,
-};
 use crate::{
+    draw::shuffle,
+    error::Error,
+    groups::{self, Group},
     judges::{Judge, Panel, RehearsedQuestion, method::Calls, rehearse, rehearse_unanswered},
     llm, parallel,
     segment::{Segment, Segments},
+    summary::Cost,
+    task::RunConfig,
 };
 
 mod tally;

@@ -4,11 +4,12 @@
 use super::{
     First, Options, Shots, Skipped,
     annotation::{Annotation, DIMENSIONS},
-    code::authors,
+    demos,
 };
 use crate::{
     Error, Panel,
     gemba_mqm::{self, GembaMqm},
+    literals::SourceFile,
     prompt::{File, Prompts},
     segment::Segment,
     setup::{self, Preset, Settings},
@@ -89,7 +90,7 @@ fn load(prompts: &Prompts, settings: &Settings, file: &File, idx: usize) -> Resu
     match settings.shots.as_ref().filter(|path| path.extension().is_some_and(|e| e == "py")) {
         Some(path) => {
             let text = prompts.render(*file, ()).map_err(setup::Error::from_prompt)?;
-            let mut agents = authors::demos_of(&path.display().to_string(), &text)?;
+            let mut agents = demos::read(&SourceFile { name: path.display().to_string(), text })?;
             Ok(agents[idx].drain(..).map(|demo| demo.shot).collect())
         }
         None => shots::load(prompts, Some(*file), settings),
