@@ -32,7 +32,7 @@ use super::{
         chances::{EXPECT, Scoring},
         errors::{AnswerFormat, Target},
     },
-    declaration::{Answers, Declaration, SingleQuestion},
+    declaration::{Answers, Declaration, Layout, SingleQuestion},
     method::Calls,
     prompt::File,
     scale::Scale,
@@ -75,7 +75,7 @@ const FORMAT: AnswerFormat =
 
 const QUESTION: Declaration = Declaration {
     stage: ANNOTATE,
-    prompt: PROMPT,
+    prompt: Layout::Message(PROMPT),
     shows_reference: false,
     shots: None,
     thought: None,

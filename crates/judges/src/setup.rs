@@ -157,6 +157,17 @@ impl Settings {
     }
 }
 
+/// Rejects options that do not go together: the first of these reasons that holds.
+///
+/// # Errors
+/// [`Error::Conflict`].
+pub fn reject(reasons: &[(bool, &str)]) -> Result<(), Error> {
+    match reasons.iter().find(|(holds, _)| *holds) {
+        Some((_, reason)) => Err(Error::Conflict((*reason).into())),
+        None => Ok(()),
+    }
+}
+
 /// Names as a choice: `a, b or c`.
 pub(super) fn either<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let worded = |name: &'n str| match name {

@@ -39,8 +39,8 @@ pub struct RehearsedQuestion {
 
 /// The questions that judging a group asks when every form gets its shortest answer: exactly the calls of a
 /// method with one question a unit, and the fewest calls of a pipeline of agents. Where a form has no known
-/// shortest answer, free text above all, questions that depend on the answer are left out. Shortest answers are
-/// sought until `end`. No model is run.
+/// shortest answer, free text above all, questions that depend on the answer are left out. Shortest answers
+/// are sought until `end`. No model is run.
 #[must_use]
 pub fn rehearse(
     judge: &Judge,

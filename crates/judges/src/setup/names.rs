@@ -1,7 +1,7 @@
 //! Names of values: what stands on the command line, in files and in the signature. Meanings are elsewhere.
 
-/// Gives the values of an enum their names: `ALL`, `name`, `Display`, and `FromStr`, which takes names in any case,
-/// with `_` for `-`, and refuses others with a list. The text is what a message calls such a value.
+/// Gives the values of an enum their names: `ALL`, `name`, `Display`, and `FromStr`, which takes names in any
+/// case, with `_` for `-`, and refuses others with a list. The text is what a message calls such a value.
 macro_rules! names {
     ($kind:ty, $meaning:literal, { $($variant:ident => $name:literal),+ $(,)? }) => {
         impl $kind {
