@@ -36,7 +36,7 @@ pub use tribunal_eval as eval;
 
 pub use tribunal_meta as meta;
 
-pub mod report;
+pub use tribunal_report as report;
 
 pub use tribunal_engine::gguf;
 
@@ -50,6 +50,6 @@ pub use tribunal_engine::model;
 
 pub use tribunal_console as console;
 
-pub mod tune;
+pub use tribunal_tune as tune;
 
 pub mod cli;

@@ -22,7 +22,7 @@ use crate::meta::significance::Resampling;
 use crate::meta::standards::References;
 use crate::meta::statistic::Statistic;
 use crate::meta::task::TaskSet;
-use crate::report::meta::{
+use crate::report::statistics::{
     main_table,
     notes::{NoteContext, trained_on_warnings},
 };

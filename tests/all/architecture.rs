@@ -41,7 +41,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("engine", &["gguf", "jinja", "llm", "model", "signature"]),
     ("model", &["gguf"]),
     ("console", &["card", "eval", "engine", "judges", "llm", "segment"]),
-    ("report", &["console", "meta", "run", "llm", "mqm", "segment", "signature"]),
+    ("report", &["meta", "run", "llm", "mqm", "segment", "signature"]),
     ("tune", &["model", "engine", "judges", "llm", "meta", "mqm", "segment"]),
     ("bench", &["console", "eval", "engine", "model", "llm", "judges", "segment"]),
     ("mqm", &["segment"]),
@@ -58,6 +58,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("files", &[]),
     ("panics", &[]),
     ("parallel", &[]),
+    ("plain", &[]),
+    ("table", &[]),
 ];
 
 /// Parts of `model` that do not import each other: a backend imports no other backend, and their shared parts
@@ -75,7 +77,7 @@ const APART: &[(&str, &[&str])] = &[
 ];
 
 /// Rooms below all others, which any may use.
-const BELOW: &[&str] = &["digest", "random", "files", "panics", "parallel"];
+const BELOW: &[&str] = &["digest", "random", "files", "panics", "parallel", "plain", "table"];
 
 /// A file with an import beyond its room's.
 const EXCEPTIONS: &[(&str, &str)] = &[("judges/rate", "evidence")];
@@ -93,15 +95,14 @@ const UNSAFE_HOMES: &[&str] =
 /// Rooms with network access: `models pull`.
 const NETWORK_HOMES: &[&str] = &["card"];
 
-/// Files that write: the room for it, a pull, which resumes a partial file, and hidden states, which take
-/// hours and get their names when they are whole.
-const WRITING_HOMES: &[&str] = &["files", "card/pull", "tune/lower"];
+/// Files that write: the room for it, and a pull, which resumes a partial file.
+const WRITING_HOMES: &[&str] = &["files", "card/pull"];
 
 /// Files that read the clock: for the least recently used saved prefix.
 const CLOCK_HOMES: &[&str] = &["engine/saved"];
 
-/// Crates that are programs or a part of one.
-const PROGRAMS: &[&str] = &["crates/bench", "crates/console"];
+/// Crates that are programs or a part of one, and the notes that they print.
+const PROGRAMS: &[&str] = &["crates/bench", "crates/console", "crates/report"];
 
 /// Files that name options of other programs, or still of this one.
 const OPTION_HOMES: &[&str] =
@@ -136,6 +137,8 @@ const CRATES: &[(&str, &str)] = &[
     ("crates/eval", "eval"),
     ("crates/judges", "judges"),
     ("crates/meta", "meta"),
+    ("crates/report", "report"),
+    ("crates/tune", "tune"),
     (".", ""),
 ];
 

@@ -17,7 +17,7 @@ use crate::meta::statistic::Statistic;
 use crate::meta::task::TaskSet;
 use crate::meta::verdicts;
 use crate::meta::verdicts::Verdict;
-use crate::report::meta::{answers::Answers, plots};
+use crate::report::statistics::{answers::Answers, plots};
 
 /// An optional part of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -11,7 +11,7 @@ use super::Args;
 use super::extra::Extras;
 use crate::{
     meta::{eval_set::EvalSet, evaluate::SetResult, spans::counts::Definition},
-    report::meta::{
+    report::statistics::{
         answers, main_table,
         notes::{NoteContext, notes, trained_on_warnings},
         parts, sets, significance_table,
