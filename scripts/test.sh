@@ -184,7 +184,7 @@ fi
 # On a CI machine Slurm is installed for this; elsewhere it runs where Slurm is there already.
 if [ "$(id -u)" = 0 ] && { [ -n "${CI:-}" ] || command -v slurmctld >/dev/null; }; then
   step "three nodes of Slurm"
-  if ! unchanged slurm src/cli/slurm src/cli/slurm.rs crates/eval/src/run scripts/slurm_test.sh; then
+  if ! unchanged slurm src/cli/slurm src/cli/slurm.rs crates/run scripts/slurm_test.sh; then
     status=0
     scripts/slurm_test.sh || status=$?
     [ "$status" = 0 ] || [ "$status" = 77 ] || exit "$status" # 77: it cannot be installed here

@@ -30,7 +30,7 @@ pub use tribunal_core::parallel;
 
 pub use tribunal_judges as judges;
 
-pub use tribunal_eval::run;
+pub use tribunal_run as run;
 
 pub use tribunal_eval as eval;
 

@@ -14,7 +14,7 @@ use super::{
     output::{Cells, Format, spare_runs},
 };
 use crate::{
-    console::{hints, wrap},
+    console::wrap,
     eval::{Evaluation, Invocation, ModelLoader},
     files,
     judges::registry,
@@ -58,7 +58,7 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
 /// Prints the notes about the input.
 fn say_notes(evaluation: &Evaluation, quiet: bool) {
     if !quiet {
-        evaluation.notes.iter().for_each(|note| say!("note: {}", hints::note(note)));
+        evaluation.notes.iter().for_each(|note| say!("note: {note}"));
     }
     evaluation.trained_on.iter().for_each(|overlap| say!("warning: {overlap}"));
 }

@@ -13,6 +13,7 @@ use tribunal_core::{files, llm, parallel, random, segment};
 use tribunal_engine::{engine, model};
 use tribunal_eval as eval;
 use tribunal_judges as judges;
+use tribunal_run as run;
 
 pub mod machine;
 

@@ -41,10 +41,20 @@ pub enum CpuSetting {
     Isa(String),
 }
 
+impl fmt::Display for CpuSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FloatActivations => f.write_str("an activation type of `float`"),
+            Self::CacheType(kv) => write!(f, "a KV cache of `{kv}`"),
+            Self::Isa(isa) => write!(f, "the instruction set `{isa}`"),
+        }
+    }
+}
+
 /// Error of preparing, running or checking an evaluation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the specification names no input")]
+    #[error("nothing to judge")]
     NoInput,
     #[error("texts, a table and a test set cannot be combined")]
     SeveralInputs,
@@ -112,7 +122,7 @@ pub enum Error {
     WrongGpu { gpu: String, wrong: String },
     #[error("this processor does not support `{isa}`, only {available}")]
     Isa { isa: String, available: String },
-    #[error("{setting:?} is for CPUs, not for `{device}`")]
+    #[error("{setting} is for CPUs, not for `{device}`")]
     OnlyOnCpu { setting: CpuSetting, device: String },
 
     #[error("the name of the run folder is empty")]

@@ -20,12 +20,13 @@
 //! ```
 //!
 //! A [`Session`] keeps its models and judges many inputs. [`Forecast`] estimates the cost of a run.
-//! [`recorded`] goes from a run folder back to its evaluation, to repeat it or to check it. [`run`] is the
-//! layer below: groups, journal, shards. [`selftest`] checks the build on this machine.
+//! [`recorded`] goes from a run folder back to its evaluation, to repeat it or to check it. `tribunal-run` is
+//! the layer below: groups, journal, shards. [`selftest`] checks the build on this machine.
 
-use tribunal_core::{digest, files, llm, mqm, parallel, random, segment, signature};
+use tribunal_core::{digest, files, llm, mqm, segment, signature};
 use tribunal_engine::{card, engine};
 use tribunal_judges as judges;
+use tribunal_run as run;
 
 mod error;
 mod evaluation;
@@ -36,7 +37,6 @@ mod prefixes;
 pub mod provenance;
 pub mod raters;
 pub mod recorded;
-pub mod run;
 pub mod selftest;
 pub mod session;
 pub mod spec;

@@ -4,8 +4,8 @@
 use serde_json::json;
 
 use tribunal_core::{files, llm, mqm, plain, segment, signature, table};
-use tribunal_eval::run;
 use tribunal_meta as meta;
+use tribunal_run as run;
 
 use crate::{
     meta::verdicts::Verdict,

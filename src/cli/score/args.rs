@@ -10,12 +10,9 @@ use super::super::{
 };
 use crate::{
     cli::progress::ProgressMode,
-    console::{
-        args::{EngineArgs, InputArgs, JudgeArgs, ModelArgs, SamplingArgs, bytes},
-        hints,
-    },
+    console::args::{EngineArgs, InputArgs, JudgeArgs, ModelArgs, SamplingArgs, bytes},
     eval::{OutputSpec, Spec},
-    run::{CallRetention, Shard, groups::ShardError},
+    run::{CallRetention, Shard},
 };
 
 /// Judge translations.
@@ -47,7 +44,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Judge one part of N, from 1; `tribunal merge` joins the parts
-    #[arg(long, value_name = "I/N", value_parser = shard)]
+    #[arg(long, value_name = "I/N")]
     pub shard: Option<Shard>,
     /// Ask once more about segments whose answers could not be used
     #[arg(long)]
@@ -98,10 +95,6 @@ impl Args {
             },
         }
     }
-}
-
-fn shard(text: &str) -> Result<Shard, String> {
-    text.parse().map_err(|error: ShardError| hints::text(&error).unwrap_or_else(|| error.to_string()))
 }
 
 impl RunArgs {

@@ -13,7 +13,7 @@ pub(super) struct Guard<'a> {
 
 impl<'a> Guard<'a> {
     /// # Errors
-    /// [`llm::Error::Template`] when the contents use up all 32 noncharacters.
+    /// [`llm::Error::Prompt`] when the contents use up all 32 noncharacters.
     pub(super) fn new(tokenizer: &'a Tokenizer, chat: &Chat) -> Result<Self, llm::Error> {
         let thought = match &chat.thought {
             Some(Reasoning::Closed(thought)) => Some(thought),
@@ -23,7 +23,7 @@ impl<'a> Guard<'a> {
         let contents = || turns().chain([&chat.prefill]).chain(thought);
         let mark = ('\u{FDD0}'..='\u{FDEF}').find(|&c| !contents().any(|text| text.contains(c)));
         let mark = mark.ok_or_else(|| {
-            llm::Error::Template(
+            llm::Error::Prompt(
                 "the text holds all 32 noncharacters U+FDD0 to U+FDEF; hint: remove them".into(),
             )
         })?;

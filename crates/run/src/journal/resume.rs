@@ -8,16 +8,14 @@ use std::{
 
 use super::{Done, End, JOURNAL, Journal, Line, Span, UnitFields, damaged, each_line, parse};
 use crate::{
+    Error,
+    calls::{self, CallRetention, Calls, census::Census},
     files,
-    run::{
-        Error,
-        calls::{self, CallRetention, Calls, census::Census},
-        folder::{self, Folder},
-        groups::GroupId,
-        record::Status,
-        units::Units,
-    },
+    folder::{self, Folder},
+    groups::GroupId,
+    record::Status,
     segment::corpus::read_at,
+    units::Units,
 };
 
 /// Options of resuming a folder's journal.

@@ -6,13 +6,13 @@ use std::{
     sync::Arc,
 };
 
-use crate::{
-    files,
-    judges::{Judge, Panel},
-    llm::CancellationToken,
-    segment::{Corpus, Segment, numbered, trained::Overlap},
-    signature::Signature,
-};
+use tribunal_core::{digest, files, llm, mqm, parallel, random, segment, signature};
+use tribunal_judges as judges;
+
+use judges::{Judge, Panel};
+use llm::CancellationToken;
+use segment::{Corpus, Segment, numbered, trained::Overlap};
+use signature::Signature;
 
 pub mod call;
 pub mod calls;

@@ -143,7 +143,7 @@ impl FromStr for Keep {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{judges::Direction, run::Status, segment::Lang};
+    use crate::{Status, judges::Direction, segment::Lang};
 
     fn record(system: &str, seg: usize, difficulty: Option<f64>) -> Record {
         Record {

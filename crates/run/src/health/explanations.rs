@@ -2,10 +2,7 @@
 
 use regex::Regex;
 
-use crate::{
-    run::{Record, call::CallLine},
-    segment::lang,
-};
+use crate::{Record, call::CallLine, segment::lang};
 
 /// The prompt of a question about a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -326,8 +326,8 @@ mod tests {
     use super::*;
     use crate::{
         judges::{Settings, registry},
-        run::units::in_verdict_order,
         segment::Lang,
+        units::in_verdict_order,
     };
 
     fn segment(system: &str, doc: &str, seg: usize) -> Segment {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use super::{Difference, around};
 use crate::{
+    call::{CallLine, Spelled},
     llm::Usage,
-    run::call::{CallLine, Spelled},
 };
 
 /// The calls of a group without what they cost, with their places among its lines.

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::{
+    Status,
+    call::CallLine,
     judges::{Call, Direction, Role, Stage, Wanted},
     llm::{Chat, Reply, ResponseFormat, Sampling},
     mqm::{ErrorSpan, Side, locate},
-    run::{Status, call::CallLine},
     segment::Lang,
 };
 

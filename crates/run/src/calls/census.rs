@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{PLACES, each_line, place};
-use crate::run::{Error, call::CallLine, groups::GroupId};
+use crate::{Error, call::CallLine, groups::GroupId};
 
 /// The calls of a folder, counted by group.
 #[derive(Debug, Default)]

@@ -10,17 +10,15 @@ use serde_json::Value;
 
 use super::{Difference, around, found::Differences};
 use crate::{
+    Error, RunFile, Shard,
+    calls::{self, Sums},
+    description::RUN,
     files,
-    run::{
-        Error, RunFile, Shard,
-        calls::{self, Sums},
-        description::RUN,
-        finish::{self, SUMMARY, VERDICTS},
-        input::INPUT,
-        journal::{Index, JOURNAL},
-        work::Work,
-    },
+    finish::{self, SUMMARY, VERDICTS},
+    input::INPUT,
+    journal::{Index, JOURNAL},
     segment::numbered,
+    work::Work,
 };
 
 /// A folder and what is known of it.

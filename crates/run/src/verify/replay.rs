@@ -7,9 +7,9 @@ use std::{
 
 use super::{Difference, around};
 use crate::{
+    call::{CallLine, Content, Continuation, prompt_hash},
     judges::{Panel, Role},
     llm::{Chat, Error, LinearProbe, Llm, Reading, Reply, ResponseFormat, Sampling, Scored, Token},
-    run::call::{CallLine, Content, Continuation, prompt_hash},
 };
 
 /// The recorded calls of one group.
