@@ -1,22 +1,37 @@
 //! The tables of a meta-evaluation: metrics by statistics, and its optional [`parts`]. It computes nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
 use crate::{
     meta::{
+        self,
         baselines::NAMES,
         coverage::Unit,
         evaluate::{SetResult, TaskResult},
     },
+    run,
     table::Table,
 };
 
 mod annotated;
-pub mod answers;
+mod answers;
 pub mod notes;
 pub mod parts;
 pub mod plots;
 pub mod sets;
+mod tables;
+
+/// Error of an optional part.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Meta(#[from] meta::Error),
+    #[error("`{}` has no calls that can be read", .path.display())]
+    Calls { path: PathBuf, source: run::Error },
+}
 
 /// A row for each metric, a column for each task, with ranks where they were tested; then a row for each
 /// baseline.
@@ -65,8 +80,7 @@ pub fn main_table(result: &SetResult) -> Table {
 
 /// The p-values of all differences: of the average where there is one, else of each task. `None` where none
 /// was tested.
-#[must_use]
-pub fn significance_table(result: &SetResult, resamples: usize) -> Option<Table> {
+fn significance_table(result: &SetResult, resamples: usize) -> Option<Table> {
     let mut table = Table::new();
     table.head(["statistic", "better", "worse", "difference", "p"]);
     let mut row = |statistic: &str, names: [&String; 2], [delta, p]: [f64; 2]| {
@@ -87,6 +101,16 @@ pub fn significance_table(result: &SetResult, resamples: usize) -> Option<Table>
         }
     }
     (!is_empty).then_some(table)
+}
+
+/// A value to three places.
+fn number(value: f64) -> String {
+    format!("{value:.3}")
+}
+
+/// A value to three places; a dash where there is none.
+fn or_dash(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".into(), number)
 }
 
 /// A p-value to four places.

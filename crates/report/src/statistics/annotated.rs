@@ -1,6 +1,6 @@
 //! Tables about several annotators, and about what they found error-free. It computes nothing.
 
-use super::p_value;
+use super::{number, or_dash, p_value};
 use crate::{
     meta::{
         annotators::several::Standing,
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The annotators of a language pair, their pairs, and metrics against each.
-pub fn annotators(of: &Of<Annotators>, number: &dyn Fn(f64) -> String) -> Vec<(String, Table)> {
+pub fn annotators(of: &Of<Annotators>) -> Vec<(String, Table)> {
     let Annotators { several, left_out, statistic, metrics } = &of.found;
     let lp = &of.lp;
     let value = |r: &Result<f64, Undefined>| r.as_ref().map_or_else(|_| "-".into(), |r| number(*r));
@@ -59,10 +59,7 @@ pub fn annotators(of: &Of<Annotators>, number: &dyn Fn(f64) -> String) -> Vec<(S
 }
 
 /// A row for each metric and language pair, and the title.
-pub fn error_free(
-    rows: &[Of<Result<ErrorFree, Undefined>>],
-    number: &dyn Fn(f64) -> String,
-) -> (String, Table) {
+pub fn error_free(rows: &[Of<Result<ErrorFree, Undefined>>]) -> (String, Table) {
     let mut table = Table::new();
     table.head([
         "metric",
@@ -85,8 +82,7 @@ pub fn error_free(
                 let held_out = &found.held_out;
                 let shares = [held_out.mcc, held_out.precision, held_out.recall, found.in_sample].map(number);
                 let counts = [found.n, found.error_free].map(|n| n.to_string());
-                let by_spans =
-                    [found.no_span, found.submitted].map(|mcc| mcc.map_or_else(|| "-".into(), number));
+                let by_spans = [found.no_span, found.submitted].map(or_dash);
                 counts.into_iter().chain(shares).chain([above]).chain(by_spans).collect()
             }
         };

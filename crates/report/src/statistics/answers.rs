@@ -1,17 +1,20 @@
 //! Lengths of runs' answers, and the number of errors that they name in a second, from the calls of their
 //! folders. Nothing is compared with raters.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use serde::Serialize;
 
+use super::{Error, number, or_dash};
 use crate::{
     meta::{
-        self,
         lengths::{Lengths, lengths},
         verdicts::{self, Verdict},
     },
-    run::{self, calls, finish},
+    run::{calls, finish},
     table::Table,
 };
 
@@ -35,15 +38,6 @@ pub struct Answers {
     pub by_segment: BTreeMap<String, Lengths>,
 }
 
-/// Error of measuring answers.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    #[error(transparent)]
-    Verdicts(#[from] meta::Error),
-    #[error("`{}` has no calls that can be read", .path.display())]
-    Calls { path: PathBuf, source: run::Error },
-}
-
 /// A run with the answer tokens of its verdicts.
 struct Run {
     name: String,
@@ -63,8 +57,9 @@ impl Answers {
     ///
     /// # Errors
     /// Folders whose verdicts or calls cannot be read.
-    pub fn of(runs: Vec<(String, PathBuf)>) -> Result<Vec<Self>, Error> {
-        let runs: Vec<Run> = runs.into_iter().map(Run::read).collect::<Result<_, _>>()?;
+    pub fn of(runs: &[(String, PathBuf)]) -> Result<Vec<Self>, Error> {
+        let runs: Vec<Run> =
+            runs.iter().map(|(name, path)| Run::read(name, path)).collect::<Result<_, _>>()?;
         let by_segment: Vec<_> = runs
             .iter()
             .filter(|run| !run.is_of_documents())
@@ -81,16 +76,16 @@ impl Answers {
 }
 
 impl Run {
-    fn read((name, path): (String, PathBuf)) -> Result<Self, Error> {
-        let verdicts = verdicts::read(&path)?;
+    fn read(name: &str, path: &Path) -> Result<Self, Error> {
+        let verdicts = verdicts::read(path)?;
         let mut of_key: BTreeMap<Key, usize> = BTreeMap::new();
-        calls::each(&path, |_, line| {
+        calls::each(path, |_, line| {
             *of_key.entry((line.system, line.doc, line.seg)).or_default() += line.usage.generated;
         })
-        .map_err(|source| Error::Calls { path: path.clone(), source })?;
+        .map_err(|source| Error::Calls { path: path.into(), source })?;
         let key = |verdict: &Verdict| (verdict.system.clone(), verdict.doc.clone(), verdict.seg);
         let tokens = verdicts.iter().map(|verdict| of_key.get(&key(verdict)).copied().unwrap_or(0)).collect();
-        Ok(Self { name, path, verdicts, tokens })
+        Ok(Self { name: name.into(), path: path.into(), verdicts, tokens })
     }
 
     fn is_of_documents(&self) -> bool {
@@ -144,7 +139,7 @@ impl Run {
 
 /// A row for each run, and below each run over documents the answers of the runs over segments to the same
 /// segments.
-pub fn table(runs: &[Answers], number: &dyn Fn(f64) -> String) -> Table {
+pub fn table(runs: &[Answers]) -> Table {
     let mut table = Table::new();
     table.head([
         "run",
@@ -165,10 +160,9 @@ pub fn table(runs: &[Answers], number: &dyn Fn(f64) -> String) -> Table {
         }
         None => std::array::from_fn(|_| "-".to_owned()),
     };
-    let value = |value: Option<f64>| value.map_or_else(|| "-".into(), number);
     for run in runs {
         let name = [run.name.clone(), run.unit.to_owned()];
-        let rest = [run.spans.to_string(), value(run.unique), value(run.seconds), value(run.speed())];
+        let rest = [run.spans.to_string(), or_dash(run.unique), or_dash(run.seconds), or_dash(run.speed())];
         table.row(name.into_iter().chain(lengths(run.found.as_ref())).chain(rest));
         for (other, found) in &run.by_segment {
             let name = [format!("{other}, joined as in {}", run.name), run.unit.to_owned()];
