@@ -10,13 +10,13 @@ use std::{
 };
 
 use tribunal::{
-    card::inspect,
     cli,
     engine::{
         chat::ChatTemplate,
         grammar::{self, Vocabulary},
         tokenizer::Tokenizer,
     },
+    hub::inspect,
     judges::{Panel, Preset, Settings, probe::fit::Fit, registry},
     llm::{Chat, Error, Finish, Layout, Llm, Reply, ResponseFormat, Sampling, Scored, Token, TokenSource},
     meta,

@@ -10,13 +10,12 @@ use std::{
 
 use super::selftest::PrintedGpus;
 use crate::{
-    card,
     console::loading,
     eval::{
         self, ModelSpec, Models, Resources,
         models::gpu_check::{self, Named},
     },
-    files,
+    files, hub,
     llm::Sampling,
 };
 
@@ -102,7 +101,7 @@ impl<'a> Checks<'a> {
     fn of(gpu: &'a Named, model: &'a str) -> Self {
         let driver = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
         let driver = driver.lines().next().unwrap_or("unknown driver");
-        let path = card::home::home().ok().map(|home| home.join("gpu-checks.json"));
+        let path = hub::home::home().ok().map(|home| home.join("gpu-checks.json"));
         Self { gpu, model, path, key: format!("{}; {driver}; {}; {model}", gpu.name, program()) }
     }
 

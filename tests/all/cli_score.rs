@@ -7,8 +7,8 @@ use std::{
 };
 
 use tribunal::{
-    card,
     eval::{ModelLoader, ModelSpec, Models, Resources},
+    hub,
     judges::{Model, Panel},
     llm::{Chat, Finish, Reply, Sampling, Usage},
     run,
@@ -138,7 +138,7 @@ fn a_dry_run() {
 /// A seat for a model that is not on this machine.
 fn absent(_: &ModelSpec, _: &Resources, _: Sampling) -> tribunal::eval::Result<Models> {
     let home = tempfile::tempdir()?;
-    card::find("qwen2.5-7b-instruct")?.local_in(home.path())?;
+    hub::find("qwen2.5-7b-instruct")?.local_in(home.path())?;
     unreachable!("the folder is empty")
 }
 

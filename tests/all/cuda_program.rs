@@ -8,7 +8,7 @@ use std::{
     process::{Command, Output},
 };
 
-use tribunal::model::Device;
+use tribunal::engine::Device;
 
 use crate::fakes::tiny;
 

@@ -4,7 +4,7 @@
 use std::{fmt, io, path::PathBuf};
 
 use crate::{
-    card, engine, files,
+    engine, files, hub,
     judges::{self, Role, setup},
     mqm,
     run::{self, description::InputId, selection},
@@ -151,13 +151,13 @@ pub enum Error {
     #[error(transparent)]
     Verdict(#[from] judges::Error),
     #[error(transparent)]
-    Card(#[from] card::Error),
+    Card(#[from] hub::Error),
     #[error(transparent)]
     Device(#[from] engine::DeviceError),
     #[error(transparent)]
     Engine(#[from] engine::Error),
     #[error(transparent)]
-    Model(#[from] tribunal_engine::model::Error),
+    Model(#[from] tribunal_model::Error),
     #[error(transparent)]
     Run(#[from] run::Error),
     #[error(transparent)]

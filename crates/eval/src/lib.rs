@@ -24,7 +24,8 @@
 //! the layer below: groups, journal, shards. [`selftest`] checks the build on this machine.
 
 use tribunal_core::{digest, files, llm, mqm, segment, signature};
-use tribunal_engine::{card, engine};
+use tribunal_engine as engine;
+use tribunal_hub as hub;
 use tribunal_judges as judges;
 use tribunal_run as run;
 

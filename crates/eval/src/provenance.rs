@@ -8,9 +8,9 @@ use std::{
 };
 
 use crate::{
-    card,
     engine::Device,
     error::{Error, Result},
+    hub,
     judges::Built,
     models::{self, Models},
     run::{
@@ -126,7 +126,7 @@ fn material(flag: &str, path: &Path) -> Result<(Material, Vec<Copy>)> {
     let is_small = size <= MOST_COPIED && files.len() <= MOST_FILES;
     let (mut hashed, mut copies) = (Vec::new(), Vec::new());
     for (name, file) in &files {
-        hashed.push((name.clone(), card::hashes::Hashes::forgotten().sha256(file)?));
+        hashed.push((name.clone(), hub::hashes::Hashes::forgotten().sha256(file)?));
         if is_small {
             let bytes = fs::read(file).map_err(Error::file(file))?;
             let in_folder = format!("{kept}/{}", name.display());

@@ -17,7 +17,7 @@ use super::{
     summary::Cost,
 };
 use crate::{
-    judges::{Judge, Panel, Question, method::Calls, rehearse_unanswered_until, rehearse_until},
+    judges::{Judge, Panel, RehearsedQuestion, method::Calls, rehearse_unanswered_until, rehearse_until},
     llm, parallel,
     segment::{Segment, Segments},
 };
@@ -148,7 +148,7 @@ pub fn plan_within<S: Segments + ?Sized>(
 }
 
 /// The questions of a group, with their shortest answers as far as these are found until a time.
-type Rehearse = fn(&Judge, &Panel, &[Segment], Option<Instant>) -> Vec<Question>;
+type Rehearse = fn(&Judge, &Panel, &[Segment], Option<Instant>) -> Vec<RehearsedQuestion>;
 
 fn scaled(n: usize, times: f64) -> usize {
     (n as f64 * times).round() as usize

@@ -9,9 +9,10 @@
 //! [`probe`] fits maps to them by [`ridge`] regression.
 
 use tribunal_core::{digest, files, llm, mqm, random, segment};
-use tribunal_engine::{engine, model};
+use tribunal_engine as engine;
 use tribunal_judges as judges;
 use tribunal_meta as meta;
+use tribunal_model as model;
 
 pub mod rated;
 

@@ -118,10 +118,10 @@ fn together(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::card;
+    use crate::hub;
 
     fn of(gib: u64, asked: Option<usize>, gpus_per_node: usize) -> Result<usize, String> {
-        let need = gpu_memory::of_card(&card::find("qwen2.5-72b-instruct").unwrap()).unwrap();
+        let need = gpu_memory::of_card(&hub::find("qwen2.5-72b-instruct").unwrap()).unwrap();
         together("big", &need, &GpuMemory::find(Some(gib << 30)), asked, gpus_per_node)
             .map_err(|e| e.to_string())
     }

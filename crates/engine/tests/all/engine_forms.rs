@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 use tribunal_core::llm::{Chat, Counter, Error, Finish, Layout, Llm, Reply, ResponseFormat, Sampling};
-use tribunal_engine::engine::{Engine, Options};
+use tribunal_engine::{Engine, Options};
 
 use crate::model::tiny;
 

@@ -7,10 +7,9 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use tribunal_engine::model::{
-    self, Weights,
-    cuda::{self, Gpu, Group},
-};
+use tribunal_cuda as cuda;
+use tribunal_cuda::{Gpu, Group};
+use tribunal_model::Weights;
 
 use super::{adapter::split, known, options, settings::gpu_kernels, spread};
 use crate::{
@@ -70,11 +69,14 @@ pub fn check(device: &str, model: Option<&str>, kernels: &str) -> Result<Vec<Gpu
     let weights = model.map(weights).transpose()?;
     let check = |gpu: &&Gpu| {
         let start = Instant::now();
-        let wrong = match gpu.with_kernels(gpu_kernels(kernels)).check(weights.as_ref(), model::cpu::values) {
+        let wrong = match gpu.with_kernels(gpu_kernels(kernels)).check(weights.as_ref(), tribunal_cpu::values)
+        {
             Ok(difference) => difference.map(|difference| difference.to_string()),
             // For example, a kernel that accesses memory outside its buffers.
-            Err(model::Error::Gpu(error @ cuda::Error::Driver { .. })) => Some(error.to_string()),
-            Err(error) => return Err(engine::Error::Model(error).into()),
+            Err(error) => match cuda::Error::of_model(&error) {
+                Some(failure @ cuda::Error::Driver { .. }) => Some(failure.to_string()),
+                _ => return Err(engine::Error::Model(error).into()),
+            },
         };
         Ok(GpuReport { gpu: format!("{gpu:?}"), seconds: start.elapsed().as_secs_f64(), wrong })
     };

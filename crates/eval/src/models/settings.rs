@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tribunal_engine::model::cuda::KernelSet;
+use tribunal_cuda::KernelSet;
 
 use crate::{
     engine::{Activations, Compute, Device, Format, Isa, KvType, Options},

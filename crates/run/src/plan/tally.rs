@@ -4,7 +4,7 @@ use std::iter::Sum;
 
 use super::Amount;
 use crate::{
-    judges::{Panel, Question, Role},
+    judges::{Panel, RehearsedQuestion, Role},
     llm::{self, Chat, PrefixTracker},
 };
 
@@ -26,7 +26,7 @@ pub struct Given {
 
 impl Given {
     /// The texts of a question.
-    pub fn of(panel: &Panel, question: &Question) -> Self {
+    pub fn of(panel: &Panel, question: &RehearsedQuestion) -> Self {
         if question.given().is_empty() {
             return Self::default();
         }
