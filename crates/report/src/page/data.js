@@ -13,12 +13,6 @@ async function embedded(id) {
 
 const SEVERITIES = ["critical", "major", "minor", "neutral"];
 
-// Places in the arrays that the data consists of; crates/report/src/page/data.rs writes them.
-const ROW = { pair: 0, doc: 1, seg: 2, source: 3, cells: 4 };
-const CELL = { system: 0, hypothesis: 1, verdicts: 2 };
-const VERDICT = { score: 0, quality: 1, status: 2, reason: 3, errors: 4, interval: 5, warning: 6 };
-const ERROR = { span: 0, side: 1, start: 2, end: 3, category: 4, severity: 5, weight: 6, explanation: 7, confidence: 8, times: 9 };
-
 const conversations = new Map();
 
 /** The calls behind a row's verdicts: `{system: {judge: [call]}}`, or null. Blocks are read when they are asked for. */
@@ -33,9 +27,9 @@ async function callsOf(data, row) {
 /** The share of a judge's scores below each score, ties counted half: what judges of different scales are compared by. */
 function places(data, judge) {
   const scores = [];
-  for (const row of data.rows) for (const cell of row[ROW.cells]) {
-    const verdict = cell[CELL.verdicts][judge];
-    if (verdict && verdict[VERDICT.score] !== null) scores.push(verdict[VERDICT.score]);
+  for (const row of data.rows) for (const cell of row.cells) {
+    const verdict = cell.verdicts[judge];
+    if (verdict && verdict.score !== null) scores.push(verdict.score);
   }
   const sorted = Float64Array.from(scores).sort();
   const place = new Map();
@@ -53,10 +47,10 @@ function disagreements(data) {
   const ranks = data.judges.map((_, judge) => places(data, judge));
   return Float32Array.from(data.rows, (row) => {
     let widest = 0;
-    for (const cell of row[ROW.cells]) {
+    for (const cell of row.cells) {
       const found = [];
-      cell[CELL.verdicts].forEach((verdict, judge) => {
-        if (verdict && verdict[VERDICT.score] !== null) found.push(ranks[judge].get(verdict[VERDICT.score]));
+      cell.verdicts.forEach((verdict, judge) => {
+        if (verdict && verdict.score !== null) found.push(ranks[judge].get(verdict.score));
       });
       if (found.length > 1) widest = Math.max(widest, Math.max(...found) - Math.min(...found));
     }

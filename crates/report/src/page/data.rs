@@ -1,5 +1,5 @@
 //! Verdicts as data of the page: a row for each source with its translations, in each the verdicts of all
-//! judges. Rows are arrays, whose places `data.js` names: a hundred thousand of them are read at once.
+//! judges. Names of systems, documents and categories are stored once, and referred to by number.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -28,41 +28,50 @@ pub struct Data<'a> {
     places: HashMap<(&'a str, &'a str, Option<usize>), usize>,
 }
 
-/// One source.
+/// One source, with its translations.
 #[derive(Debug, Serialize)]
-struct Row<'a>(usize, usize, Option<usize>, &'a str, Vec<Cell<'a>>);
+struct Row<'a> {
+    pair: usize,
+    doc: usize,
+    seg: Option<usize>,
+    source: &'a str,
+    cells: Vec<Cell<'a>>,
+}
 
-/// One translation: its system, its text, and the verdict of each judge.
+/// One translation, with the verdict of each judge.
 #[derive(Debug, Serialize)]
-struct Cell<'a>(usize, &'a str, Vec<Option<Verdict<'a>>>);
+struct Cell<'a> {
+    system: usize,
+    hypothesis: &'a str,
+    verdicts: Vec<Option<Verdict<'a>>>,
+}
 
 #[derive(Debug, Serialize)]
-struct Verdict<'a>(
-    Option<f64>,
-    Option<f64>,
-    usize,
-    Option<&'a str>,
-    Vec<Mark<'a>>,
-    Option<[f64; 2]>,
-    /// [`Record::warning`]; left out, as most are.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    Option<&'a str>,
-);
+struct Verdict<'a> {
+    score: Option<f64>,
+    quality: Option<f64>,
+    /// An index into the statuses.
+    status: usize,
+    reason: Option<&'a str>,
+    errors: Vec<Mark<'a>>,
+    interval: Option<[f64; 2]>,
+    warning: Option<&'a str>,
+}
 
-/// An error: span, side, start, end, category, severity, weight, explanation, confidence, times.
+/// An error; category and severity by number.
 #[derive(Debug, Serialize)]
-struct Mark<'a>(
-    &'a str,
-    u8,
-    Option<usize>,
-    Option<usize>,
-    usize,
-    usize,
-    f64,
-    Option<&'a str>,
-    Option<f64>,
-    usize,
-);
+struct Mark<'a> {
+    span: &'a str,
+    side: Side,
+    start: Option<usize>,
+    end: Option<usize>,
+    category: usize,
+    severity: usize,
+    weight: f64,
+    explanation: Option<&'a str>,
+    confidence: Option<f64>,
+    times: usize,
+}
 
 /// The statuses in the order of their numbers.
 const STATUSES: [Status; 8] = [
@@ -109,7 +118,13 @@ impl<'a> Data<'a> {
                 let (pair, doc) = data.row_of(record);
                 let source = plain(&record.source);
                 let at = *rows.entry((pair, doc, record.seg, source)).or_insert_with(|| {
-                    data.rows.push(Row(pair, doc, record.seg, &record.source, Vec::new()));
+                    data.rows.push(Row {
+                        pair,
+                        doc,
+                        seg: record.seg,
+                        source: &record.source,
+                        cells: Vec::new(),
+                    });
                     data.rows.len() - 1
                 });
                 data.add(at, number, record)?;
@@ -133,14 +148,16 @@ impl<'a> Data<'a> {
     fn add(&mut self, row: usize, judge: usize, record: &'a Record) -> Result<(), Error> {
         let system = self.systems.number(record.system.clone());
         let verdict = self.verdict(record);
-        let cells = &mut self.rows[row].4;
-        let at = cells.iter().position(|cell| cell.0 == system).unwrap_or_else(|| {
+        let cells = &mut self.rows[row].cells;
+        let at = cells.iter().position(|cell| cell.system == system).unwrap_or_else(|| {
             let verdicts = self.judges.iter().map(|_| None).collect();
-            cells.push(Cell(system, &record.hypothesis, verdicts));
+            cells.push(Cell { system, hypothesis: &record.hypothesis, verdicts });
             cells.len() - 1
         });
-        if cells[at].1 != record.hypothesis && plain(cells[at].1) != plain(&record.hypothesis) {
-            let first = cells[at].2.iter().position(Option::is_some).unwrap_or(0);
+        if cells[at].hypothesis != record.hypothesis
+            && plain(cells[at].hypothesis) != plain(&record.hypothesis)
+        {
+            let first = cells[at].verdicts.iter().position(Option::is_some).unwrap_or(0);
             let seg = record.seg.map_or_else(String::new, |seg| format!(" {}", numbered(seg)));
             return Err(Error::OtherText {
                 first: self.judges[first].name.clone(),
@@ -149,43 +166,51 @@ impl<'a> Data<'a> {
                 place: format!("{}{seg}", record.doc).trim().to_owned(),
             });
         }
-        cells[at].2[judge] = Some(verdict);
+        cells[at].verdicts[judge] = Some(verdict);
         Ok(())
     }
 
     fn verdict(&mut self, record: &'a Record) -> Verdict<'a> {
-        let marks = record.errors.iter().map(|error| self.mark(error)).collect();
+        let errors = record.errors.iter().map(|error| self.mark(error)).collect();
         let status = STATUSES.iter().position(|status| *status == record.status).unwrap_or(0);
         let Record { score, quality_score, reason, interval, warning, .. } = record;
-        Verdict(*score, *quality_score, status, reason.as_deref(), marks, *interval, warning.as_deref())
+        Verdict {
+            score: *score,
+            quality: *quality_score,
+            status,
+            reason: reason.as_deref(),
+            errors,
+            interval: *interval,
+            warning: warning.as_deref(),
+        }
     }
 
     fn mark(&mut self, error: &'a ErrorSpan) -> Mark<'a> {
-        Mark(
-            &error.span,
-            u8::from(error.side == Side::Source),
-            error.start,
-            error.end,
-            self.categories.number(error.category.clone()),
-            Severity::ALL.iter().position(|severity| *severity == error.severity).unwrap_or(0),
-            error.weight,
-            error.explanation.as_deref(),
-            error.confidence,
-            error.times,
-        )
+        Mark {
+            span: &error.span,
+            side: error.side,
+            start: error.start,
+            end: error.end,
+            category: self.categories.number(error.category.clone()),
+            severity: Severity::ALL.iter().position(|severity| *severity == error.severity).unwrap_or(0),
+            weight: error.weight,
+            explanation: error.explanation.as_deref(),
+            confidence: error.confidence,
+            times: error.times,
+        }
     }
 
     /// Documents stay together, in the order in which the first judge has them, and so do systems.
     fn sort(&mut self) {
-        self.rows.sort_by_key(|row| (row.0, row.1, row.2));
+        self.rows.sort_by_key(|row| (row.pair, row.doc, row.seg));
         for row in &mut self.rows {
-            row.4.sort_by_key(|cell| cell.0);
+            row.cells.sort_by_key(|cell| cell.system);
         }
         let mut places = HashMap::new();
         let mut of: HashMap<(usize, usize, Option<usize>, usize), usize> = HashMap::new();
         for (at, row) in self.rows.iter().enumerate() {
-            for cell in &row.4 {
-                of.entry((row.0, row.1, row.2, cell.0)).or_insert(at);
+            for cell in &row.cells {
+                of.entry((row.pair, row.doc, row.seg, cell.system)).or_insert(at);
             }
         }
         for record in self.judges.iter().flat_map(|judge| &judge.records) {
@@ -212,8 +237,8 @@ impl<'a> Data<'a> {
     /// Total length of all sources and translations. Unit: bytes.
     #[must_use]
     pub fn n_text_bytes(&self) -> usize {
-        let of_cells = |row: &Row<'_>| row.4.iter().map(|cell| cell.1.len()).sum::<usize>();
-        self.rows.iter().map(|row| row.3.len() + of_cells(row)).sum()
+        let of_cells = |row: &Row<'_>| row.cells.iter().map(|cell| cell.hypothesis.len()).sum::<usize>();
+        self.rows.iter().map(|row| row.source.len() + of_cells(row)).sum()
     }
 
     /// Number of sources.
@@ -225,7 +250,7 @@ impl<'a> Data<'a> {
     /// Number of their translations, one for each system at most.
     #[must_use]
     pub fn n_translations(&self) -> usize {
-        self.rows.iter().map(|row| row.4.len()).sum()
+        self.rows.iter().map(|row| row.cells.len()).sum()
     }
 
     fn domains(&self) -> Vec<String> {

@@ -2,12 +2,12 @@
 // conversation behind it.
 
 async function detail(data, index) {
-  const box = document.getElementById("detail"), row = data.rows[index], [src, tgt] = data.pairs[row[ROW.pair]];
+  const box = document.getElementById("detail"), row = data.rows[index], [src, tgt] = data.pairs[row.pair];
   closeTip();
-  const all = row[ROW.cells].flatMap((cell) => cell[CELL.verdicts].flatMap((v) => v ? v[VERDICT.errors] : []));
-  const source = el("div", { class: "source" }, marked(row[ROW.source], src, all, 1, (indices, mark, how) => tip(indices.map((i) => all[i]), data, mark, how)));
+  const all = row.cells.flatMap((cell) => cell.verdicts.flatMap((v) => v ? v.errors : []));
+  const source = el("div", { class: "source" }, marked(row.source, src, all, "source", (indices, mark, how) => tip(indices.map((i) => all[i]), data, mark, how)));
   const cards = el("div", { class: "translations" });
-  const more = few(row[ROW.cells], (cell) => card(data, index, row, cell, tgt), cards, 30, "system");
+  const more = few(row.cells, (cell) => card(data, index, row, cell, tgt), cards, 30, "system");
   const back = el("button", { type: "button", class: "back", on: { click: () => { document.body.classList.remove("reading"); document.getElementById("list").focus(); } } }, `← All ${data.unit}s`);
   const parts = [back, el("h2", {}, place(data, row)), around(data, index, -1, src), source, around(data, index, 1, src), direction(tgt)];
   box.replaceChildren(...parts.filter(Boolean), cards, more);
@@ -19,8 +19,8 @@ function around(data, index, step, code) {
   const row = data.rows[index], found = [];
   for (let at = index + step; found.length < 2 && data.rows[at]; at += step) {
     const other = data.rows[at];
-    if (other[ROW.doc] !== row[ROW.doc] || other[ROW.pair] !== row[ROW.pair] || data.docs[row[ROW.doc]] === "") break;
-    found.push(el("p", { class: "text", ...language(code) }, other[ROW.source].slice(0, 2000)));
+    if (other.doc !== row.doc || other.pair !== row.pair || data.docs[row.doc] === "") break;
+    found.push(el("p", { class: "text", ...language(code) }, other.source.slice(0, 2000)));
   }
   if (found.length === 0) return null;
   return el("details", { class: "context" }, el("summary", {}, step < 0 ? "Before it" : "After it"), step < 0 ? found.reverse() : found);
@@ -38,16 +38,16 @@ function direction(code) {
 }
 
 function card(data, index, row, cell, code) {
-  const verdicts = cell[CELL.verdicts].map((verdict, judge) => ({ verdict, judge })).filter(({ verdict }) => verdict);
-  const system = data.systems[cell[CELL.system]];
+  const verdicts = cell.verdicts.map((verdict, judge) => ({ verdict, judge })).filter(({ verdict }) => verdict);
+  const system = data.systems[cell.system];
   const box = el("section", { class: "card", "aria-label": system }, el("h3", {}, ...named(system)));
-  if (verdicts.length === 0) box.append(marked(cell[CELL.hypothesis], code, [], 0));
-  if (cell[CELL.hypothesis].trim() === "") box.append(el("p", { class: "soft" }, "(an empty translation)"));
+  if (verdicts.length === 0) box.append(marked(cell.hypothesis, code, [], "target"));
+  if (cell.hypothesis.trim() === "") box.append(el("p", { class: "soft" }, "(an empty translation)"));
   // The text as each marked it, one below the other; what is said of the marks comes after all of them.
   const texts = verdicts.map(({ verdict, judge }) => {
-    const errors = verdict[VERDICT.errors];
+    const errors = verdict.errors;
     const open = (indices, mark, how) => tip(indices.map((i) => errors[i]), data, mark, how);
-    return { judge, text: marked(cell[CELL.hypothesis], code, errors, 0, open) };
+    return { judge, text: marked(cell.hypothesis, code, errors, "target", open) };
   });
   const shown = texts.filter(({ text }, nth) => nth === 0 || text.querySelector("mark"));
   for (const { judge, text } of shown) {
@@ -55,11 +55,11 @@ function card(data, index, row, cell, code) {
     box.append(text);
   }
   verdicts.forEach(({ verdict, judge }, nth) => {
-    const errors = verdict[VERDICT.errors];
+    const errors = verdict.errors;
     const part = el("div", { class: "verdict" }, heading(data, verdict, judge));
-    if (verdict[VERDICT.warning]) part.append(el("p", { class: "warning", role: "note" }, verdict[VERDICT.warning]));
+    if (verdict.warning) part.append(el("p", { class: "warning", role: "note" }, verdict.warning));
     if (errors.length > 0) part.append(list(data, errors, texts[nth].text));
-    if (data.talked.includes(judge)) part.append(conversation(data, index, cell[CELL.system], judge));
+    if (data.talked.includes(judge)) part.append(conversation(data, index, cell.system, judge));
     box.append(part);
   });
   return box;
@@ -67,13 +67,13 @@ function card(data, index, row, cell, code) {
 
 function heading(data, verdict, judge) {
   const name = data.judges.length > 1 ? el("b", {}, `${data.judges[judge].name}: `) : null;
-  if (verdict[VERDICT.score] === null) return el("p", {}, name, `no verdict, ${data.statuses[verdict[VERDICT.status]]}: ${verdict[VERDICT.reason] || "no reason given"}`);
-  const quality = verdict[VERDICT.quality] === null ? "" : `, quality ${number(verdict[VERDICT.quality], 0)}`;
-  const interval = verdict[VERDICT.interval];
+  if (verdict.score === null) return el("p", {}, name, `no verdict, ${data.statuses[verdict.status]}: ${verdict.reason || "no reason given"}`);
+  const quality = verdict.quality === null ? "" : `, quality ${number(verdict.quality, 0)}`;
+  const interval = verdict.interval;
   const between = interval === null ? null : el("span", { class: "soft", title: "raters' scores of nine in ten translations with this score lie here" }, ` (90%: ${number(interval[0])} to ${number(interval[1])})`);
   const { marks, human } = data.judges[judge];
-  const none = verdict[VERDICT.errors].length > 0 ? "" : marks ? ", no error marked" : human ? ", spans not recorded" : "";
-  return el("p", {}, name, "score ", el("span", { class: "score" }, number(verdict[VERDICT.score])), between, quality + none);
+  const none = verdict.errors.length > 0 ? "" : marks ? ", no error marked" : human ? ", spans not recorded" : "";
+  return el("p", {}, name, "score ", el("span", { class: "score" }, number(verdict.score)), between, quality + none);
 }
 
 function list(data, errors, within) {
@@ -90,18 +90,18 @@ function list(data, errors, within) {
 
 /** Whether a category says something: `other` without an explanation or a span does not. */
 function isSaid(error, data) {
-  return data.categories[error[ERROR.category]] !== "other" || Boolean(error[ERROR.explanation]) || !error[ERROR.span];
+  return data.categories[error.category] !== "other" || Boolean(error.explanation) || !error.span;
 }
 
 /** An error in words. */
 function described(error, data) {
-  const severity = SEVERITIES[error[ERROR.severity]];
-  const where = error[ERROR.side] === 1 ? " in the source" : error[ERROR.start] === null && error[ERROR.span] ? " (not in the text)" : "";
-  const parts = [el("span", { class: `label ${severity}` }, severity), isSaid(error, data) ? ` ${data.categories[error[ERROR.category]] || "error"} ` : " "];
-  if (error[ERROR.span]) parts.push(el("q", { dir: "auto" }, error[ERROR.span]), where);
-  if (error[ERROR.times] > 1) parts.push(el("span", { class: "soft" }, ` (named ${error[ERROR.times]} times)`));
-  if (error[ERROR.confidence] !== null) parts.push(el("span", { class: "soft" }, ` confidence ${number(error[ERROR.confidence])}`));
-  if (error[ERROR.explanation]) parts.push(el("p", { class: "small text", dir: "auto" }, error[ERROR.explanation]));
+  const severity = SEVERITIES[error.severity];
+  const where = error.side === "source" ? " in the source" : error.start === null && error.span ? " (not in the text)" : "";
+  const parts = [el("span", { class: `label ${severity}` }, severity), isSaid(error, data) ? ` ${data.categories[error.category] || "error"} ` : " "];
+  if (error.span) parts.push(el("q", { dir: "auto" }, error.span), where);
+  if (error.times > 1) parts.push(el("span", { class: "soft" }, ` (named ${error.times} times)`));
+  if (error.confidence !== null) parts.push(el("span", { class: "soft" }, ` confidence ${number(error.confidence)}`));
+  if (error.explanation) parts.push(el("p", { class: "small text", dir: "auto" }, error.explanation));
   return parts;
 }
 

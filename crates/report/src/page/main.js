@@ -138,7 +138,7 @@ function wire(data, list, open, apply) {
     document.documentElement.dataset.theme = dark ? "light" : "dark";
   });
   document.addEventListener("click", (event) => { if (!event.target.closest("#tip, mark")) closeTip(); });
-  const hasError = (index) => data.rows[index][ROW.cells].some((cell) => cell[CELL.verdicts].some((v) => v && v[VERDICT.errors].length > 0));
+  const hasError = (index) => data.rows[index].cells.some((cell) => cell.verdicts.some((v) => v && v.errors.length > 0));
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Escape") { closeTip(); if (document.activeElement === search) { search.value = ""; apply(); search.blur(); } return; }

@@ -56,15 +56,15 @@ function parts(name, all, chosen, choose) {
 function count(data, judge, chosen) {
   const categories = new Map(), scores = data.systems.map(() => []);
   const isHere = data.pairs.map((pair) => pair.join("–") === chosen.pair);
-  for (const row of data.rows) for (const cell of row[ROW.cells]) {
-    if (!isHere[row[ROW.pair]] || (chosen.domain !== null && data.domains[row[ROW.doc]] !== chosen.domain)) continue;
-    const verdict = cell[CELL.verdicts][judge];
+  for (const row of data.rows) for (const cell of row.cells) {
+    if (!isHere[row.pair] || (chosen.domain !== null && data.domains[row.doc] !== chosen.domain)) continue;
+    const verdict = cell.verdicts[judge];
     if (!verdict) continue;
-    if (verdict[VERDICT.score] !== null) scores[cell[CELL.system]].push(verdict[VERDICT.score]);
-    for (const error of verdict[VERDICT.errors]) {
-      const key = error[ERROR.category];
+    if (verdict.score !== null) scores[cell.system].push(verdict.score);
+    for (const error of verdict.errors) {
+      const key = error.category;
       if (!categories.has(key)) categories.set(key, [0, 0, 0, 0]);
-      categories.get(key)[error[ERROR.severity]] += error[ERROR.times];
+      categories.get(key)[error.severity] += error.times;
     }
   }
   return { categories, scores };

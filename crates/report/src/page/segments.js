@@ -38,12 +38,12 @@ class List {
   row(at) {
     const { data } = this, index = this.shown[at], row = data.rows[index];
     const chips = badges(data, row);
-    const pair = data.pairs[row[ROW.pair]];
+    const pair = data.pairs[row.pair];
     return el("div", {
       class: "row", role: "option", id: `row-${index}`, style: `top:${at * HEIGHT}px`, "aria-selected": String(index === this.selected),
       "aria-posinset": at + 1, "aria-setsize": this.shown.length, on: { click: () => { document.body.classList.add("reading"); this.select(at); } },
     }, el("div", { class: "place" }, el("span", {}, place(data, row, true))),
-    el("div", { class: "text", ...language(pair[0]) }, row[ROW.source].slice(0, 400)), el("div", { class: "chips" }, chips));
+    el("div", { class: "text", ...language(pair[0]) }, row.source.slice(0, 400)), el("div", { class: "chips" }, chips));
   }
 
   select(at, focus) {
@@ -100,16 +100,16 @@ function whose(data) {
 /** What one judge, and apart from it the raters, found in the translation of each system: how many errors of each
  * severity. Of more systems than there is room for, all together. */
 function badges(data, row) {
-  const cells = row[ROW.cells], found = [];
+  const cells = row.cells, found = [];
   const of = (cells, judge) => {
     const counts = [0, 0, 0, 0];
     let missing = 0, warned = 0;
     for (const cell of cells) {
-      const verdict = cell[CELL.verdicts][judge];
+      const verdict = cell.verdicts[judge];
       if (!verdict) continue;
-      if (verdict[VERDICT.score] === null) missing++;
-      if (verdict[VERDICT.warning]) warned++;
-      for (const error of verdict[VERDICT.errors]) counts[error[ERROR.severity]]++;
+      if (verdict.score === null) missing++;
+      if (verdict.warning) warned++;
+      for (const error of verdict.errors) counts[error.severity]++;
     }
     return { counts, missing, warned };
   };
@@ -125,7 +125,7 @@ function badges(data, row) {
   const shown = counted(data);
   for (const judge of shown) {
     if (cells.length * shown.length > BADGES) badge(of(cells, judge), null, judge);
-    else for (const cell of cells) badge(of([cell], judge), data.systems.length > 1 ? data.systems[cell[CELL.system]] : null, judge);
+    else for (const cell of cells) badge(of([cell], judge), data.systems.length > 1 ? data.systems[cell.system] : null, judge);
   }
   return found;
 }
@@ -159,8 +159,8 @@ function short(data, name) {
 }
 
 function place(data, row, brief) {
-  const doc = data.docs[row[ROW.doc]], seg = row[ROW.seg];
-  const pair = data.pairs.length > 1 ? `${data.pairs[row[ROW.pair]].join("–")} · ` : "";
+  const doc = data.docs[row.doc], seg = row.seg;
+  const pair = data.pairs.length > 1 ? `${data.pairs[row.pair].join("–")} · ` : "";
   if (seg === null) return `${pair}${doc}`;
   return `${pair}${doc ? `${doc} · ` : ""}segment ${seg + 1}${brief ? "" : ` (id ${seg})`}`;
 }
@@ -169,24 +169,24 @@ function place(data, row, brief) {
 function filtered(data, filters) {
   const wanted = filters.text.toLocaleLowerCase();
   const fitsCell = (cell) => {
-    if (filters.system !== "" && cell[CELL.system] !== filters.system) return false;
-    const verdicts = cell[CELL.verdicts].filter((verdict, judge) => verdict && (filters.judge === "" || judge === filters.judge));
-    if (filters.status !== "" && !verdicts.some((v) => v[VERDICT.status] === filters.status)) return false;
+    if (filters.system !== "" && cell.system !== filters.system) return false;
+    const verdicts = cell.verdicts.filter((verdict, judge) => verdict && (filters.judge === "" || judge === filters.judge));
+    if (filters.status !== "" && !verdicts.some((v) => v.status === filters.status)) return false;
     if (filters.category !== "" || filters.severity !== "") {
-      const fits = (e) => (filters.category === "" || e[ERROR.category] === filters.category) && (filters.severity === "" || e[ERROR.severity] === filters.severity);
-      if (!verdicts.some((v) => v[VERDICT.errors].some(fits))) return false;
+      const fits = (e) => (filters.category === "" || e.category === filters.category) && (filters.severity === "" || e.severity === filters.severity);
+      if (!verdicts.some((v) => v.errors.some(fits))) return false;
     }
     return true;
   };
   const says = (text) => text && text.toLocaleLowerCase().includes(wanted);
-  const fitsText = (row, cell) => wanted === "" || says(row[ROW.source]) || says(cell[CELL.hypothesis]) ||
-    cell[CELL.verdicts].some((v) => v && (says(v[VERDICT.reason]) || v[VERDICT.errors].some((e) => says(e[ERROR.explanation]) || says(e[ERROR.span]))));
+  const fitsText = (row, cell) => wanted === "" || says(row.source) || says(cell.hypothesis) ||
+    cell.verdicts.some((v) => v && (says(v.reason) || v.errors.some((e) => says(e.explanation) || says(e.span))));
   const shown = [];
   data.rows.forEach((row, index) => {
-    if (filters.pair !== "" && row[ROW.pair] !== filters.pair) return;
-    if (filters.domain !== "" && data.domains[row[ROW.doc]] !== filters.domain) return;
-    if (filters.doc !== "" && !data.docs[row[ROW.doc]].includes(filters.doc)) return;
-    if (row[ROW.cells].some((cell) => fitsCell(cell) && fitsText(row, cell))) shown.push(index);
+    if (filters.pair !== "" && row.pair !== filters.pair) return;
+    if (filters.domain !== "" && data.domains[row.doc] !== filters.domain) return;
+    if (filters.doc !== "" && !data.docs[row.doc].includes(filters.doc)) return;
+    if (row.cells.some((cell) => fitsCell(cell) && fitsText(row, cell))) shown.push(index);
   });
   return ordered(data, filters, shown);
 }
@@ -199,9 +199,9 @@ function ordered(data, filters, shown) {
 }
 
 function scoresOf(row, filters) {
-  return row[ROW.cells].map((cell) => {
-    const found = cell[CELL.verdicts].find((v, judge) => v && v[VERDICT.score] !== null && (filters.judge === "" || judge === filters.judge));
-    return { system: cell[CELL.system], score: found ? found[VERDICT.score] : null };
+  return row.cells.map((cell) => {
+    const found = cell.verdicts.find((v, judge) => v && v.score !== null && (filters.judge === "" || judge === filters.judge));
+    return { system: cell.system, score: found ? found.score : null };
   }).filter(({ score }) => score !== null);
 }
 

@@ -63,18 +63,18 @@ function marked(text, code, errors, side, open, most = LONGEST) {
   const box = el("div", { class: mongolian ? "text vertical mongolian" : "text", ...language(code) });
   const all = Array.from(text), points = all.length > most ? all.slice(0, most) : all;
   const spans = errors.map((error, index) => ({ error, index }))
-    .filter(({ error }) => error[ERROR.side] === side && error[ERROR.start] !== null && error[ERROR.end] > error[ERROR.start] && error[ERROR.start] < points.length);
+    .filter(({ error }) => error.side === side && error.start !== null && error.end > error.start && error.start < points.length);
   const cuts = new Set([0, points.length]);
-  for (const { error } of spans) for (const at of [error[ERROR.start], error[ERROR.end]]) cuts.add(Math.min(at, points.length));
+  for (const { error } of spans) for (const at of [error.start, error.end]) cuts.add(Math.min(at, points.length));
   const sorted = [...cuts].sort((a, b) => a - b);
   for (let i = 0; i + 1 < sorted.length; i++) {
     const [from, to] = [sorted[i], sorted[i + 1]];
     const piece = points.slice(from, to).join("");
-    const over = spans.filter(({ error }) => error[ERROR.start] <= from && error[ERROR.end] >= to);
+    const over = spans.filter(({ error }) => error.start <= from && error.end >= to);
     if (over.length === 0) { box.append(piece); continue; }
-    const worst = Math.min(...over.map(({ error }) => error[ERROR.severity]));
+    const worst = Math.min(...over.map(({ error }) => error.severity));
     const indices = over.map(({ index }) => index);
-    const name = over.map(({ error }) => SEVERITIES[error[ERROR.severity]]).join(", ");
+    const name = over.map(({ error }) => SEVERITIES[error.severity]).join(", ");
     const mark = el("mark", {
       class: over.length > 1 ? `${SEVERITIES[worst]} several` : SEVERITIES[worst], tabindex: "0", role: "button", "aria-label": `${name} error: ${piece}`, "data-errors": indices.join(" "),
     }, piece);
