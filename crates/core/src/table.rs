@@ -21,6 +21,12 @@ impl Table {
         Self::default()
     }
 
+    /// A table with one header line, whose cells are separated by ` | `.
+    #[must_use]
+    pub fn headed(header: &str) -> Self {
+        Self { heads: vec![header.split(" | ").map(str::to_owned).collect()], ..Self::default() }
+    }
+
     pub fn head<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
         self.heads.push(cells.into_iter().map(Into::into).collect());
     }

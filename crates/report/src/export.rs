@@ -28,7 +28,7 @@ mod test_sets;
 pub mod testset;
 pub mod wmt26;
 
-pub use table::HEADER;
+pub use table::{HEADER, row};
 pub use test_sets::{placed, test_sets};
 
 /// A format of the field, by its name on the command line.
@@ -202,6 +202,14 @@ pub enum Error {
 
 /// A format of rows, written verdict by verdict in the run's order, so that they need not all be in memory.
 pub trait Rows {
+    /// Writes what stands before the first verdict.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    fn begin(&mut self, _: &mut dyn Write) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Writes what stands for a verdict.
     ///
     /// # Errors
@@ -232,7 +240,7 @@ pub fn rows(format: Format, name: &str, origin: Origin<'_>) -> Result<Option<Box
         Format::Testset => return Err(Error::NotRaters),
         Format::Mtme | Format::Pearmut => return Ok(None),
     };
-    Ok(Some(Box::new(checked::Checked(rows))))
+    Ok(Some(Box::new(checked::Checked { rows, is_begun: false })))
 }
 
 /// Default name of a judge as a rater or a metric, from the fields of its signature:

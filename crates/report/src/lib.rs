@@ -129,46 +129,19 @@ fn system_rows(summary: &Summary) -> Vec<Vec<String>> {
     std::iter::once(with_pair("pair", header.map(String::from).to_vec())).chain(rows).collect()
 }
 
+/// The columns of [`export::csv`] without the texts and the signature.
 fn unit_rows(records: &[Record]) -> Vec<Vec<String>> {
-    let header = [
-        "system",
-        "doc",
-        "segment",
-        "seg",
-        "src_lang",
-        "tgt_lang",
-        "score",
-        "raw",
-        "quality_score",
-        "interval_low",
-        "interval_high",
-        "status",
-        "reason",
-        "warning",
-        "n_errors",
-        "errors",
-    ];
-    let rows = records.iter().map(|r| {
-        vec![
-            field(&r.system),
-            field(&r.doc),
-            r.seg.map_or_else(String::new, |seg| seg.saturating_add(1).to_string()),
-            r.seg.map_or_else(String::new, |seg| seg.to_string()),
-            r.src_lang.to_string(),
-            r.tgt_lang.to_string(),
-            number(r.score),
-            number(r.raw),
-            number(r.quality_score),
-            number(r.interval.map(|[low, _]| low)),
-            number(r.interval.map(|[_, high]| high)),
-            r.status.name().into(),
-            field(r.reason.as_deref().unwrap_or_default()),
-            field(r.warning.as_deref().unwrap_or_default()),
-            r.errors.len().to_string(),
-            plain_json(&serde_json::to_string(&r.errors).expect("strings and numbers only")).into_owned(),
-        ]
-    });
-    std::iter::once(header.map(String::from).to_vec()).chain(rows).collect()
+    let shown = |row: Vec<String>| {
+        let cells = export::HEADER.iter().zip(row);
+        let cells = cells.filter(|(name, _)| !["source", "hypothesis", "signature"].contains(name));
+        let cell = |(name, cell): (&&str, String)| match *name {
+            "errors" => plain_json(&cell).into_owned(),
+            _ => field(&cell),
+        };
+        cells.map(cell).collect()
+    };
+    let rows = records.iter().map(|record| export::row(record, None));
+    std::iter::once(export::HEADER.map(String::from).to_vec()).chain(rows).map(shown).collect()
 }
 
 /// A text as a field: tabs and line ends become spaces, other control characters are shown.

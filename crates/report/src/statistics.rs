@@ -81,8 +81,7 @@ pub fn main_table(result: &SetResult) -> Table {
 /// The p-values of all differences: of the average where there is one, else of each task. `None` where none
 /// was tested.
 fn significance_table(result: &SetResult, resamples: usize) -> Option<Table> {
-    let mut table = Table::new();
-    table.head(["statistic", "better", "worse", "difference", "p"]);
+    let mut table = Table::headed("statistic | better | worse | difference | p");
     let mut row = |statistic: &str, names: [&String; 2], [delta, p]: [f64; 2]| {
         let [better, worse] = names.map(Clone::clone);
         let p = share_of_resamples(p, resamples);

@@ -22,7 +22,7 @@ use crate::{
     },
     report::statistics::{
         self,
-        parts::{Context, Findings, LATENT_WEIGHT, PARTS, SLICES, SPANS},
+        parts::{Context, Findings, PARTS},
         plots,
     },
 };
@@ -52,7 +52,7 @@ pub struct ExtraArgs {
 
 /// The names of the parts; slices are selected by `--by`.
 fn part_name() -> impl TypedValueParser<Value = String> {
-    let named = PARTS.iter().filter(|part| part.name != SLICES.name);
+    let named = PARTS.iter().filter(|part| part.name != "slices");
     PossibleValuesParser::new(named.map(|part| PossibleValue::new(part.name).help(part.about)))
 }
 
@@ -73,13 +73,13 @@ pub fn compute(
     let is_listed = |name: &str| args.extra.also.iter().any(|also| also == name);
     let (mut spans, mut latent) = (named(&args.extra.spans)?, named(&args.extra.latent_weight)?);
     let runs = runs(args, &spans);
-    for (part, of) in [(SPANS, &mut spans), (LATENT_WEIGHT, &mut latent)] {
-        if is_listed(part.name) && runs.is_empty() {
+    for (part, of) in [("spans", &mut spans), ("latent-weight", &mut latent)] {
+        if is_listed(part) && runs.is_empty() {
             bail!(
                 "`--also` names a part that is about runs, and there is none\nhint: `--scores NAME=DIR` with a run folder"
             );
         }
-        if is_listed(part.name) {
+        if is_listed(part) {
             of.clone_from(&runs);
         }
     }
@@ -99,8 +99,7 @@ pub fn compute(
         verdicts: &verdicts_of,
     };
     let context = Context { request, sets, result, significance, span_f1: &span_f1 };
-    let is_selected =
-        |name: &str| is_listed(name) || [SLICES, SPANS, LATENT_WEIGHT].iter().any(|p| p.name == name);
+    let is_selected = |name: &str| is_listed(name) || ["slices", "spans", "latent-weight"].contains(&name);
     let findings = context.compute(is_selected).map_err(|error| match error {
         statistics::Error::Meta(error) => anyhow::Error::from(error),
         other => other.into(),

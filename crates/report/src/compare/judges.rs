@@ -31,8 +31,7 @@ fn agreement(pair: &JudgeComparison) -> Table {
     let defined = |value: Result<f64, Undefined>| value.map_or_else(|_| "-".into(), number);
     let found = &pair.judges.found;
     let agreement = found.systems.agreement;
-    let mut table = Table::new();
-    table.head(["agreement", "n", "value"]);
+    let mut table = Table::headed("agreement | n | value");
     let n = found.n.to_string();
     table.row(["Kendall's tau-b of translations".into(), n.clone(), defined(found.kendall)]);
     table.row(["Spearman of translations".into(), n.clone(), defined(found.spearman)]);

@@ -7,16 +7,25 @@ use super::{Error, Rows};
 use crate::{mqm::Side, run::Record};
 
 /// A format of rows whose verdicts are checked first.
-pub struct Checked(pub Box<dyn Rows>);
+pub struct Checked {
+    pub rows: Box<dyn Rows>,
+    pub is_begun: bool,
+}
 
 impl Rows for Checked {
-    fn add(&mut self, record: &Record, out: &mut dyn Write) -> Result<(), Error> {
-        check(record)?;
-        self.0.add(record, out)
+    fn begin(&mut self, out: &mut dyn Write) -> Result<(), Error> {
+        if std::mem::replace(&mut self.is_begun, true) { Ok(()) } else { self.rows.begin(out) }
     }
 
-    fn finish(self: Box<Self>, out: &mut dyn Write) -> Result<Vec<String>, Error> {
-        self.0.finish(out)
+    fn add(&mut self, record: &Record, out: &mut dyn Write) -> Result<(), Error> {
+        check(record)?;
+        self.begin(out)?;
+        self.rows.add(record, out)
+    }
+
+    fn finish(mut self: Box<Self>, out: &mut dyn Write) -> Result<Vec<String>, Error> {
+        self.begin(out)?;
+        self.rows.finish(out)
     }
 }
 

@@ -27,7 +27,6 @@ const MARKS: [&str; 2] = ["<v>", "</v>"];
 pub struct Tsv {
     rater: String,
     signature: Option<String>,
-    is_begun: bool,
     has_rows: bool,
     systems: Names,
     docs: Names,
@@ -43,7 +42,6 @@ impl Tsv {
         Self {
             rater: rater.to_owned(),
             signature: signature.map(str::to_owned),
-            is_begun: false,
             has_rows: false,
             systems: Names::new("system", name),
             docs: Names::new("document", name),
@@ -52,16 +50,6 @@ impl Tsv {
             unmarked: 0,
             critical: 0,
         }
-    }
-
-    fn begin(&mut self, out: &mut dyn Write) -> Result<(), Error> {
-        if std::mem::replace(&mut self.is_begun, true) {
-            return Ok(());
-        }
-        let metadata = if self.signature.is_some() { "\tmetadata" } else { "" };
-        let header =
-            format!("system\tdoc\tdoc_id\tseg_id\trater\tsource\ttarget\tcategory\tseverity{metadata}\n");
-        put(TSV, out, header.as_bytes())
     }
 
     /// The place of a segment in its document, from 1; the versions of one translation have one place.
@@ -87,8 +75,14 @@ impl Tsv {
 }
 
 impl Rows for Tsv {
+    fn begin(&mut self, out: &mut dyn Write) -> Result<(), Error> {
+        let metadata = if self.signature.is_some() { "\tmetadata" } else { "" };
+        let header =
+            format!("system\tdoc\tdoc_id\tseg_id\trater\tsource\ttarget\tcategory\tseverity{metadata}\n");
+        put(TSV, out, header.as_bytes())
+    }
+
     fn add(&mut self, record: &Record, out: &mut dyn Write) -> Result<(), Error> {
-        self.begin(out)?;
         let Record { system, doc, .. } = record;
         let seg = record.seg.ok_or_else(|| Error::Document { system: system.clone(), doc: doc.clone() })?;
         let place = self.place(record, seg);
@@ -110,8 +104,7 @@ impl Rows for Tsv {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>, out: &mut dyn Write) -> Result<Vec<String>, Error> {
-        self.begin(out)?;
+    fn finish(self: Box<Self>, _: &mut dyn Write) -> Result<Vec<String>, Error> {
         let why = "a field has no tabs and line ends in it and no white space around it";
         let mut notes = [self.systems.notes(why), self.docs.notes(why)].concat();
         if self.missing > 0 {

@@ -5,6 +5,7 @@ use std::io::Write;
 use super::{Error, Origin, Rows, counted, put};
 use crate::{
     cells::{Formulas, is_formula},
+    number,
     plain::{plain, plain_json},
     run::Record,
 };
@@ -46,7 +47,6 @@ pub fn csv(records: &[Record], origin: Origin<'_>) -> Result<Vec<u8>, Error> {
 
 /// The verdicts as they are, one by one.
 pub struct Csv {
-    is_begun: bool,
     signature: Option<String>,
     formulas: Formulas,
     quoted: usize,
@@ -55,27 +55,22 @@ pub struct Csv {
 impl Csv {
     pub fn new(origin: Origin<'_>) -> Self {
         let signature = origin.signature.map(str::to_owned);
-        Self { is_begun: false, signature, formulas: origin.formulas, quoted: 0 }
-    }
-
-    fn begin(&mut self, out: &mut dyn Write) -> Result<(), Error> {
-        if std::mem::replace(&mut self.is_begun, true) {
-            return Ok(());
-        }
-        put("CSV", out, &write(&[header()])?)
+        Self { signature, formulas: origin.formulas, quoted: 0 }
     }
 }
 
 impl Rows for Csv {
+    fn begin(&mut self, out: &mut dyn Write) -> Result<(), Error> {
+        put("CSV", out, &write(&[header()])?)
+    }
+
     fn add(&mut self, record: &Record, out: &mut dyn Write) -> Result<(), Error> {
-        self.begin(out)?;
         let row = row(record, self.signature.as_deref());
         self.quoted += row.iter().filter(|cell| is_formula(cell)).count();
         put("CSV", out, &write(&[self.formulas.row(row)?])?)
     }
 
-    fn finish(mut self: Box<Self>, out: &mut dyn Write) -> Result<Vec<String>, Error> {
-        self.begin(out)?;
+    fn finish(self: Box<Self>, _: &mut dyn Write) -> Result<Vec<String>, Error> {
         if self.quoted == 0 || self.formulas == Formulas::Keep {
             return Ok(Vec::new());
         }
@@ -101,8 +96,8 @@ pub fn write(rows: &[Vec<String>]) -> Result<Vec<u8>, Error> {
     writer.into_inner().map_err(|error| failed(error.to_string()))
 }
 
-fn row(record: &Record, signature: Option<&str>) -> Vec<String> {
-    let number = |value: Option<f64>| value.map_or_else(String::new, |v| v.to_string());
+/// The cells of a verdict, in the order of [`HEADER`].
+pub fn row(record: &Record, signature: Option<&str>) -> Vec<String> {
     vec![
         record.system.clone(),
         record.doc.clone(),

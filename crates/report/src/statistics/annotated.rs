@@ -16,15 +16,9 @@ pub fn annotators(of: &Of<Annotators>) -> Vec<(String, Table)> {
     let Annotators { several, left_out, statistic, metrics } = &of.found;
     let lp = &of.lp;
     let value = |r: &Result<f64, Undefined>| r.as_ref().map_or_else(|_| "-".into(), |r| number(*r));
-    let mut members = Table::new();
-    members.head([
-        "annotator",
-        "rated",
-        "mean",
-        "shared",
-        "r with the others' mean",
-        "agrees with another one",
-    ]);
+    let mut members = Table::headed(
+        "annotator | rated | mean | shared | r with the others' mean | agrees with another one",
+    );
     for member in &several.members {
         let standing = match member.standing {
             Standing::Agrees => "yes",
@@ -36,8 +30,7 @@ pub fn annotators(of: &Of<Annotators>) -> Vec<(String, Table)> {
         let rest = [member.shared.to_string(), value(&member.with_others), standing.to_owned()];
         members.row(cells.into_iter().chain(rest));
     }
-    let mut pairs = Table::new();
-    pairs.head(["first", "second", "shared translations", "r", "tau-b", "p (one-sided)"]);
+    let mut pairs = Table::headed("first | second | shared translations | r | tau-b | p (one-sided)");
     for pair in &several.pairs {
         let p = pair.p.map_or_else(|| "-".into(), p_value);
         let cells = [pair.first.clone(), pair.second.clone(), pair.shared.to_string()];
@@ -60,20 +53,9 @@ pub fn annotators(of: &Of<Annotators>) -> Vec<(String, Table)> {
 
 /// A row for each metric and language pair, and the title.
 pub fn error_free(rows: &[Of<Result<ErrorFree, Undefined>>]) -> (String, Table) {
-    let mut table = Table::new();
-    table.head([
-        "metric",
-        "pair",
-        "translations",
-        "error-free",
-        "MCC",
-        "precision",
-        "recall",
-        "in-sample MCC",
-        "above",
-        "MCC of no span",
-        "MCC of no span and 85",
-    ]);
+    let mut table = Table::headed(
+        "metric | pair | translations | error-free | MCC | precision | recall | in-sample MCC | above | MCC of no span | MCC of no span and 85",
+    );
     for of in rows {
         let rest: Vec<String> = match &of.found {
             Err(why) => vec![why.to_string()],

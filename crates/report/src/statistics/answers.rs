@@ -140,20 +140,9 @@ impl Run {
 /// A row for each run, and below each run over documents the answers of the runs over segments to the same
 /// segments.
 pub fn table(runs: &[Answers]) -> Table {
-    let mut table = Table::new();
-    table.head([
-        "run",
-        "unit",
-        "n",
-        "mean tokens",
-        "median",
-        "99%",
-        "longest",
-        "error spans",
-        "standing once",
-        "seconds",
-        "spans a second",
-    ]);
+    let mut table = Table::headed(
+        "run | unit | n | mean tokens | median | 99% | longest | error spans | standing once | seconds | spans a second",
+    );
     let lengths = |found: Option<&Lengths>| match found {
         Some(Lengths { n, mean, median, p99, longest }) => {
             [n.to_string(), number(*mean), median.to_string(), p99.to_string(), longest.to_string()]

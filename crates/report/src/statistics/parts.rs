@@ -10,9 +10,9 @@ use crate::{
         self,
         eval_set::EvalSet,
         evaluate::SetResult,
-        parts::{self, Request, human},
+        parts::{self, Of, Request, human},
         significance::Resampling,
-        spans::counts::Definition,
+        spans::{counts::Definition, report::SpanReport},
     },
     table::Table,
 };
@@ -44,7 +44,7 @@ pub struct Findings {
     pub tables: Vec<(String, Table)>,
 }
 
-/// The parts in the order in which they are printed.
+/// The parts in the order in which they are printed. `slices` are selected by their criterion alone.
 pub const PARTS: [Part; 11] = [
     Part {
         name: "significance",
@@ -53,21 +53,23 @@ pub const PARTS: [Part; 11] = [
             let tested =
                 context.significance.and_then(|how| significance_table(context.result, how.resamples));
             let title = "differences between metrics: one-sided p of the permutation tests";
-            Ok(Findings {
-                tables: tested.map(|table| (title.into(), table)).into_iter().collect(),
-                ..Findings::default()
-            })
+            let tables = tested.map(|table| (title.into(), table)).into_iter().collect();
+            Ok(Findings { tables, ..Findings::default() })
         },
     },
-    SLICES,
+    Part {
+        name: "slices",
+        about: "Statistics by slice",
+        compute: |context| {
+            Ok(found("slices", &parts::slices(&context.request, context.sets)?, tables::slices))
+        },
+    },
     Part {
         name: "williams",
         about: "Williams' test for every two metrics' Pearson correlations, of systems and of segments",
         compute: |context| {
             let title = "Williams' test: is the better metric's Pearson really greater? (one-sided p)";
-            Ok(found("williams", &context.of_each(parts::williams)?, |rows| {
-                vec![(title.into(), tables::williams(rows))]
-            }))
+            Ok(tabled("williams", title, &context.of_each(parts::williams)?, tables::williams))
         },
     },
     Part {
@@ -76,20 +78,19 @@ pub const PARTS: [Part; 11] = [
         compute: |context| {
             let rows = context.of_each(|set| parts::calibration(&context.request, set))?;
             let title = "acc-eq by item: what the fitted threshold is worth";
-            Ok(found("calibration", &rows, |rows| vec![(title.into(), tables::calibration(rows))]))
+            Ok(tabled("calibration", title, &rows, tables::calibration))
         },
     },
     Part {
         name: "distributions",
         about: "Distributions of scores, and of errors by severity and type: the raters', and those of runs",
         compute: |context| {
-            let scores = context.of_each(parts::distributions)?;
-            let errors = context.of_each(|set| parts::rated_errors(&context.request, set))?;
             let title = "scores of rated translations (bins for penalty scores: 0, between, -5 and less)";
-            let scores =
-                found("distributions", &scores, |rows| vec![(title.into(), tables::distributions(rows))]);
+            let scores = context.of_each(parts::distributions)?;
+            let scores = tabled("distributions", title, &scores, tables::distributions);
             let title = "errors on rated segments: shares by severity and type";
-            Ok(scores.and(found("errors", &errors, |rows| vec![(title.into(), tables::errors(rows))])))
+            let errors = context.of_each(|set| parts::rated_errors(&context.request, set))?;
+            Ok(scores.and(tabled("errors", title, &errors, tables::errors)))
         },
     },
     Part {
@@ -110,9 +111,7 @@ pub const PARTS: [Part; 11] = [
         about: "What the test set holds and how much of it is rated: segments, documents, systems, translations, by domain",
         compute: |context| {
             let title = "what the test set holds, and what is rated of it";
-            Ok(found("testset", &context.of_each(parts::contents)?, |rows| {
-                vec![(title.into(), tables::contents(rows))]
-            }))
+            Ok(tabled("testset", title, &context.of_each(parts::contents)?, tables::contents))
         },
     },
     Part {
@@ -121,53 +120,43 @@ pub const PARTS: [Part; 11] = [
         compute: |context| {
             let title =
                 "answers of runs: tokens of all answers about a unit, error spans, and wall-clock time";
-            let rows = answers::Answers::of(context.request.runs)?;
-            Ok(found("answers", &rows, |rows| vec![(title.into(), answers::table(rows))]))
+            Ok(tabled("answers", title, &answers::Answers::of(context.request.runs)?, answers::table))
         },
     },
-    LATENT_WEIGHT,
-    SPANS,
+    Part {
+        name: "latent-weight",
+        about: "What a major error should cost, from the errors of the runs among `--scores`, such as one of eaprompt: the \
+                weight that makes the first --stat best (seg:acc-eq@item by default)",
+        compute: |context| {
+            let rows = context.of_each(|set| parts::latent_weights(&context.request, set))?;
+            Ok(tabled(
+                "latent",
+                "what a major error should cost (a minor one costs 1)",
+                &rows,
+                tables::latent,
+            ))
+        },
+    },
+    Part {
+        name: "spans",
+        about: "The error spans of the runs among `--scores` beside the raters', with `--by` also on each slice",
+        compute: spans,
+    },
 ];
 
-/// Statistics by slice, which the criterion of the slices selects.
-pub const SLICES: Part = Part {
-    name: "slices",
-    about: "Statistics by slice",
-    compute: |context| Ok(found("slices", &parts::slices(&context.request, context.sets)?, tables::slices)),
-};
-
-/// The weight of a major error.
-pub const LATENT_WEIGHT: Part = Part {
-    name: "latent-weight",
-    about: "What a major error should cost, from the errors of the runs among `--scores`, such as one of eaprompt: the \
-            weight that makes the first --stat best (seg:acc-eq@item by default)",
-    compute: |context| {
-        let rows = context.of_each(|set| parts::latent_weights(&context.request, set))?;
-        let title = "what a major error should cost (a minor one costs 1)";
-        Ok(found("latent", &rows, |rows| vec![(title.into(), tables::latent(rows))]))
-    },
-};
-
-/// Error spans of runs beside the raters'.
-pub const SPANS: Part = Part {
-    name: "spans",
-    about: "The error spans of the runs among `--scores` beside the raters', with `--by` also on each slice",
-    compute: |context| {
-        let shown = context.span_f1;
-        let parts::Spans { reports, slices, means } = parts::spans(&context.request, context.sets)?;
-        let reports = found("spans", &reports, |rows| {
-            rows.iter()
-                .map(|of| (format!("error spans of {} on {}", of.name, of.lp), tables::spans(of, shown)))
-                .collect()
-        });
-        let slices = found("span_slices", &slices, |rows| {
-            vec![("error spans by slice".into(), tables::span_slices(rows, shown))]
-        });
-        let title = "error spans: means over language pairs (FSP, Figures 4 and 8)";
-        let means = found("span_means", &means, |rows| vec![(title.into(), tables::span_means(rows, shown))]);
-        Ok(reports.and(slices).and(means))
-    },
-};
+fn spans(context: &Context<'_>) -> Result<Findings, Error> {
+    let shown = context.span_f1;
+    let parts::Spans { reports, slices, means } = parts::spans(&context.request, context.sets)?;
+    let reports = found("spans", &reports, |rows| {
+        let title = |of: &Of<SpanReport>| format!("error spans of {} on {}", of.name, of.lp);
+        rows.iter().map(|of| (title(of), tables::spans(of, shown))).collect()
+    });
+    let title = "error spans by slice";
+    let slices = tabled("span_slices", title, &slices, |rows| tables::span_slices(rows, shown));
+    let title = "error spans: means over language pairs (FSP, Figures 4 and 8)";
+    let means = tabled("span_means", title, &means, |rows| tables::span_means(rows, shown));
+    Ok(reports.and(slices).and(means))
+}
 
 /// Pairs of raters, listed even where no two rated the same segment; then several annotators with scores.
 fn annotators(context: &Context<'_>) -> Result<Findings, Error> {
@@ -192,6 +181,11 @@ fn found<T: Serialize>(key: &str, rows: &[T], tables: impl FnOnce(&[T]) -> Vec<(
         return Findings::default();
     }
     Findings { json: Map::from_iter([(key.into(), json!(rows))]), tables: tables(rows) }
+}
+
+/// Findings with a single table.
+fn tabled<T: Serialize>(key: &str, title: &str, rows: &[T], table: impl FnOnce(&[T]) -> Table) -> Findings {
+    found(key, rows, |rows| vec![(title.into(), table(rows))])
 }
 
 impl Findings {

@@ -23,21 +23,9 @@ use crate::{
 };
 
 pub fn contents(rows: &[Of<Contents>]) -> Table {
-    let mut table = Table::new();
-    table.head([
-        "pair",
-        "domain",
-        "segments",
-        "documents",
-        "systems",
-        "translations",
-        "documents of systems",
-        "5doc groups of systems",
-        "rated segments",
-        "rated translations",
-        "rated documents",
-        "rated 5doc groups",
-    ]);
+    let mut table = Table::headed(
+        "pair | domain | segments | documents | systems | translations | documents of systems | 5doc groups of systems | rated segments | rated translations | rated documents | rated 5doc groups",
+    );
     for of in rows {
         let Contents { domain, segments, documents, systems, translated, rated, rated_segments } = &of.found;
         let numbers = [
@@ -59,8 +47,8 @@ pub fn contents(rows: &[Of<Contents>]) -> Table {
 }
 
 pub fn raters(pairs: &[Of<RaterPair>]) -> Table {
-    let mut table = Table::new();
-    table.head(["pair", "first", "second", "shared segments", "r of systems", "mean r of segments"]);
+    let mut table =
+        Table::headed("pair | first | second | shared segments | r of systems | mean r of segments");
     for pair in pairs {
         let found = &pair.found;
         table.row([
@@ -122,8 +110,7 @@ fn in_order(names: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 pub fn williams(pairs: &[Of<Compared>]) -> Table {
-    let mut table = Table::new();
-    table.head(["pair", "level", "better", "worse", "n", "difference", "p"]);
+    let mut table = Table::headed("pair | level | better | worse | n | difference | p");
     for of in pairs {
         let found = &of.found;
         table.row([
@@ -140,18 +127,9 @@ pub fn williams(pairs: &[Of<Compared>]) -> Table {
 }
 
 pub fn calibration(rows: &[Of<Result<FitReport, Undefined>>]) -> Table {
-    let mut table = Table::new();
-    table.head([
-        "metric",
-        "pair",
-        "in-sample",
-        "95% interval",
-        "held out",
-        "optimism",
-        "chance (97.5%)",
-        "all ties",
-        "epsilon",
-    ]);
+    let mut table = Table::headed(
+        "metric | pair | in-sample | 95% interval | held out | optimism | chance (97.5%) | all ties | epsilon",
+    );
     for of in rows {
         let Ok(fit) = &of.found else { continue };
         table.row([
@@ -170,10 +148,9 @@ pub fn calibration(rows: &[Of<Result<FitReport, Undefined>>]) -> Table {
 }
 
 pub fn distributions(rows: &[Of<Distribution>]) -> Table {
-    let mut table = Table::new();
-    table.head([
-        "scores", "pair", "n", "mean", "SD", "min", "Q1", "median", "Q3", "max", "distinct", "HQ", "MQ", "LQ",
-    ]);
+    let mut table = Table::headed(
+        "scores | pair | n | mean | SD | min | Q1 | median | Q3 | max | distinct | HQ | MQ | LQ",
+    );
     for of in rows {
         let summary = &of.found.summary;
         let bin = |pick: fn(&Bins) -> f64| or_dash(of.found.bins.as_ref().map(pick));
@@ -237,8 +214,7 @@ pub fn latent(rows: &[Of<Result<Latent, Undefined>>]) -> Table {
 
 pub fn spans(of: &Of<SpanReport>, shown: &[Definition]) -> Table {
     let report = &of.found;
-    let mut table = Table::new();
-    table.head(["measure", "precision", "recall", "F1"]);
+    let mut table = Table::headed("measure | precision | recall | F1");
     let mut line = |name: String, score: &PrecisionRecall| {
         table.row([name, number(score.precision), number(score.recall), number(score.f1)]);
     };
