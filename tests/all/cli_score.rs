@@ -38,7 +38,7 @@ fn seat(model: &ModelSpec, engine: &Resources, sampling: Sampling) -> tribunal::
     let panel = Panel::new(Arc::new(Rule(annotate)), sampling);
     let models = Models::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() });
     let memory = Box::new(|| vec![("memory".to_string(), "1 GiB".to_string())]);
-    Ok(Models { signature: models.signature.with("device", engine.device.as_str()), memory, ..models })
+    Ok(Models { signature: models.signature.with("device", engine.device.to_string()), memory, ..models })
 }
 
 fn example(name: &str) -> String {

@@ -352,9 +352,7 @@ pub enum Finish {
     /// The model ended its turn, or a stop string appeared.
     #[default]
     Stop,
-    /// The token budget shaped it: it cut the answer short, or made the engine close it in time. The text may
-    /// conform to its form and is still not what the model would have said: with more tokens it might read
-    /// differently.
+    /// The token budget cut it: the text is the beginning of an answer, even where it conforms to its form.
     Length,
     /// The form was complete and allowed nothing more.
     Form,

@@ -87,7 +87,8 @@ pub use layout::{coding, isa_matters};
 use tribunal_model::weights::Format;
 
 /// The number type of a quantised layer's activations during multiplication.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Activations {
     /// Fast: 8-bit integers with one `f32` scale per 32 values against quantised weights, `bf16` against
     /// `bf16` weights, `f32` against `f32` and `f16` weights.

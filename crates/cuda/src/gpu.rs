@@ -15,7 +15,8 @@ use super::{Error, driver::failed, launch::Kernels, products};
 const DRIVER: i32 = 13_000;
 
 /// The set of kernels to choose from. No choice moves a bit where all of them are right.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum KernelSet {
     /// The fastest.
     #[default]
@@ -25,6 +26,16 @@ pub enum KernelSet {
     Proven,
     /// The plain ones, which the others are checked against, each launched by itself. Slow.
     Plain,
+}
+
+impl std::fmt::Display for KernelSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Proven => "proven",
+            Self::Plain => "plain",
+        })
+    }
 }
 
 /// An opened GPU, with the kernels loaded.

@@ -79,7 +79,7 @@ impl Answer {
     }
 
     /// Takes the results of the requested rows; a generated answer then guesses up to `n_drafts` tokens.
-    /// `logprobs` gives the log-probabilities of other tokens after one of the rows.
+    /// `logprobs` gives the log-probabilities of scored tokens after one of the rows.
     pub fn take(
         &mut self,
         sampled: &[Option<SampledToken>],
@@ -87,9 +87,7 @@ impl Answer {
         logprobs: impl Fn(usize, &[u32]) -> Result<Vec<f64>, llm::Error>,
     ) {
         match &mut self.task {
-            Task::Generate(generate) => generate.take(sampled, n_drafts, |row, id| {
-                logprobs(row, &[id]).map(|logprobs| logprobs.first().copied().unwrap_or(f64::NAN))
-            }),
+            Task::Generate(generate) => generate.take(sampled, n_drafts),
             Task::Score(score) => score.take(sampled, logprobs),
             Task::HiddenStates(_) => {}
         }

@@ -116,20 +116,13 @@ impl Generate {
     }
 
     /// Takes the sampled tokens of the requested rows, then guesses up to `n_drafts` tokens. Rows after a
-    /// wrong guess are ignored. `logprob` gives the log-probability of another token after one of the rows.
-    pub fn take(
-        &mut self,
-        sampled: &[Option<SampledToken>],
-        n_drafts: usize,
-        logprob: impl Fn(usize, u32) -> Result<f64, llm::Error>,
-    ) {
-        for (row, token) in sampled.iter().enumerate() {
+    /// wrong guess are ignored.
+    pub fn take(&mut self, sampled: &[Option<SampledToken>], n_drafts: usize) {
+        for token in sampled {
             if self.is_over() {
                 break;
             }
-            let taken =
-                token.ok_or_else(no_token).and_then(|token| self.take_row(token, |id| logprob(row, id)));
-            match taken {
+            match token.ok_or_else(no_token).and_then(|token| self.take_row(token)) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => self.end = Some(Err(error)),
@@ -143,11 +136,7 @@ impl Generate {
     }
 
     /// Takes one row. Returns false if the following row was drafted on a rejected token.
-    fn take_row(
-        &mut self,
-        sampled: SampledToken,
-        logprob: impl Fn(u32) -> Result<f64, llm::Error>,
-    ) -> Result<bool, llm::Error> {
+    fn take_row(&mut self, sampled: SampledToken) -> Result<bool, llm::Error> {
         let expected = self.expected.ids.pop_front();
         if self.expected.n_forced > 0 {
             self.expected.n_forced -= 1;
@@ -156,7 +145,14 @@ impl Generate {
             self.check_end();
             return Ok(true);
         }
-        let Some(sampled) = self.accept(sampled, logprob)? else { return Ok(false) };
+        if self.answer.tokenizer.stops().contains(&sampled.id) {
+            self.answer.push(sampled, TokenSource::Sampled);
+            self.end = Some(Ok(Finish::Stop));
+            return Ok(false);
+        }
+        if let Some(grammar) = &mut self.grammar {
+            grammar.advance(sampled.id)?;
+        }
         let guessed = expected == Some(sampled.id);
         self.expected.budget.observe(sampled.id, expected);
         self.usage.accepted += usize::from(guessed);
@@ -167,30 +163,6 @@ impl Generate {
         let still = self.force()?;
         self.check_end();
         Ok(guessed && still)
-    }
-
-    /// The next token: the sampled one, or the one that the budget requires instead. `None` when the model
-    /// ended its turn.
-    fn accept(
-        &mut self,
-        mut sampled: SampledToken,
-        logprob: impl Fn(u32) -> Result<f64, llm::Error>,
-    ) -> Result<Option<SampledToken>, llm::Error> {
-        let left = self.sampling.max_tokens.saturating_sub(self.n_settled());
-        let id = self.grammar.as_mut().map_or(sampled.id, |grammar| grammar.enforce_budget(sampled.id, left));
-        if id != sampled.id {
-            // The budget leaves room for the shortest end alone, and this is its next token.
-            sampled = SampledToken { id, logprob: logprob(id)?, masked_logprob: 0.0 };
-        }
-        if self.answer.tokenizer.stops().contains(&id) {
-            self.answer.push(sampled, TokenSource::Sampled);
-            self.finish(Finish::Stop);
-            return Ok(None);
-        }
-        if let Some(grammar) = &mut self.grammar {
-            grammar.advance(id)?;
-        }
-        Ok(Some(sampled))
     }
 
     /// Puts the tokens that the form forces before all other expected ones. Returns false if other tokens
@@ -222,20 +194,17 @@ impl Generate {
         if self.expected.n_forced > 0 {
             return;
         }
-        if self.grammar.as_ref().is_some_and(Grammar::must_stop) {
-            self.finish(Finish::Form);
+        let finish = if self.grammar.as_ref().is_some_and(Grammar::must_stop) {
+            Finish::Form
         } else if let Some(at) = stop_at(&self.answer.bytes, &self.sampling.stop) {
             self.answer.bytes.truncate(at);
-            self.finish(Finish::Stop);
+            Finish::Stop
         } else if self.n_settled() >= self.sampling.max_tokens {
-            self.finish(Finish::Length);
-        }
-    }
-
-    /// Ends the answer. If the budget changed it, the budget ended it, even where the text reads as complete.
-    fn finish(&mut self, finish: Finish) {
-        let truncated = self.grammar.as_ref().is_some_and(Grammar::is_truncated);
-        self.end = Some(Ok(if truncated { Finish::Length } else { finish }));
+            Finish::Length
+        } else {
+            return;
+        };
+        self.end = Some(Ok(finish));
     }
 
     /// The answer as a reply, without its prompt's usage.

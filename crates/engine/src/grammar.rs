@@ -1,7 +1,6 @@
-//! Constrained decoding: token masks, fast-forward tokens, and an end within the token budget.
+//! Constrained decoding: token masks and fast-forward tokens. llguidance tracks the grammar.
 //!
-//! It samples nothing and sees no logits. llguidance tracks the grammar, and [`closing`] computes the
-//! shortest complete answer, so that a token budget never truncates one.
+//! It samples nothing and sees no logits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,16 +12,13 @@ use toktrie::TokEnv;
 use crate::llm::{Error, ResponseFormat};
 use crate::tokenizer::Tokenizer;
 
-mod closing;
 mod environment;
 mod lark;
 mod layout;
-mod outcomes;
 mod regex;
 mod schema;
 mod span;
 
-use closing::Closer;
 use regex::Pattern;
 use schema::Refusal;
 use span::SpanText;
@@ -65,36 +61,33 @@ impl Vocabulary {
     /// # Errors
     /// [`Error::Form`] names the part of the form that is invalid or not supported.
     pub fn grammar(&self, form: &ResponseFormat) -> Result<Option<Grammar>, Error> {
-        let Some(Compiled { grammar, closer, texts }) = compile(form)? else { return Ok(None) };
+        let Some(Compiled { grammar, texts, .. }) = compile(form)? else { return Ok(None) };
         let parser = self.factory.create_parser(grammar).map_err(|e| Error::Form(first_line(&e)))?;
         Ok(Some(Grammar {
             matcher: Box::new(Matcher::new(Ok(parser))),
-            closer: Arc::new(closer),
             texts: texts.into(),
             environment: Arc::clone(&self.environment),
             tokenizer: Arc::clone(&self.tokenizer),
             mask: vec![0; self.n_logits.max(self.tokenizer.vocab_size()).div_ceil(32)],
             answer: Vec::new(),
             starts: Vec::new(),
-            plan: None,
-            truncated: false,
         }))
     }
 }
 
-/// The shortest answer of a form, as text; `None` for free text and where the form's end is not known.
+/// The shortest answer of a form, as text; `None` for free text and where it is not known.
 ///
 /// # Errors
 /// [`Error::Form`] names the part of the form that is invalid or not supported.
 pub fn shortest(form: &ResponseFormat) -> Result<Option<String>, Error> {
-    let bytes = compile(form)?.and_then(|compiled| compiled.closer.shortest_end(&[]));
+    let bytes = compile(form)?.and_then(|compiled| compiled.shortest);
     Ok(bytes.and_then(|bytes| String::from_utf8(bytes).ok()))
 }
 
 /// A form without a vocabulary.
 struct Compiled {
     grammar: TopLevelGrammar,
-    closer: Closer,
+    shortest: Option<Vec<u8>>,
     /// The texts that spans are copied from.
     texts: Vec<Arc<SpanText>>,
 }
@@ -103,7 +96,7 @@ struct Compiled {
 fn compile(form: &ResponseFormat) -> Result<Option<Compiled>, Error> {
     let whole = |pattern: Pattern| Compiled {
         grammar: TopLevelGrammar::from_lark(lark::whole(&pattern)),
-        closer: Closer::whole(pattern),
+        shortest: pattern.shortest(),
         texts: Vec::new(),
     };
     Ok(Some(match form {
@@ -117,7 +110,7 @@ fn compile(form: &ResponseFormat) -> Result<Option<Compiled>, Error> {
         ResponseFormat::Layout { layout, texts } => {
             let part = layout::part(layout, texts).map_err(Error::Form)?;
             let grammar = TopLevelGrammar::from_lark(lark::layout(&part));
-            Compiled { grammar, texts: part.texts(), closer: Closer::layout(part) }
+            Compiled { grammar, texts: part.texts(), shortest: part.shortest() }
         }
     }))
 }
@@ -127,19 +120,16 @@ fn json(schema: &serde_json::Value, texts: &BTreeMap<String, String>) -> Result<
         Ok(shape) => Ok(Compiled {
             grammar: TopLevelGrammar::from_lark(lark::json(&shape)),
             texts: shape.texts(),
-            closer: Closer::json(shape),
+            shortest: shape.shortest(),
         }),
-        Err(Refusal::Unknown(what)) => Ok(Compiled {
-            grammar: general_json(schema, &what)?,
-            closer: Closer::unknown(),
-            texts: Vec::new(),
-        }),
+        Err(Refusal::Unknown(what)) => {
+            Ok(Compiled { grammar: general_json(schema, &what)?, shortest: None, texts: Vec::new() })
+        }
         Err(Refusal::Wrong(what)) => Err(Error::Form(what)),
     }
 }
 
-/// A schema beyond the compiler in `schema`, compiled by llguidance: no spans, and no guarantee to finish
-/// within a budget.
+/// A schema beyond the compiler in `schema`, compiled by llguidance: no spans.
 fn general_json(schema: &serde_json::Value, beyond: &str) -> Result<TopLevelGrammar, Error> {
     if mentions(schema, "substringOf") {
         return Err(Error::Form(format!("`substringOf` cannot be combined with {beyond} in one schema")));
@@ -168,7 +158,6 @@ fn mentions(value: &serde_json::Value, key: &str) -> bool {
 #[derive(Clone)]
 pub struct Grammar {
     matcher: Box<Matcher>,
-    closer: Arc<Closer>,
     /// The texts that spans are copied from.
     texts: Arc<[Arc<SpanText>]>,
     environment: TokEnv,
@@ -177,18 +166,6 @@ pub struct Grammar {
     /// The answer so far, and where each of its tokens begins.
     answer: Vec<u8>,
     starts: Vec<usize>,
-    /// The remaining tokens of a shortest end already begun.
-    plan: Option<Vec<u32>>,
-    /// True if the budget has changed the answer.
-    truncated: bool,
-}
-
-/// A position in an answer, to return to.
-#[derive(Clone, Debug)]
-pub struct Mark {
-    n_tokens: usize,
-    plan: Option<Vec<u32>>,
-    truncated: bool,
 }
 
 impl Grammar {
@@ -215,10 +192,6 @@ impl Grammar {
         if !self.tokenizer.stops().contains(&token) {
             self.answer.extend_from_slice(self.tokenizer.bytes(token));
         }
-        self.plan = match self.plan.take() {
-            Some(plan) if plan.first() == Some(&token) => Some(plan[1..].to_vec()),
-            _ => None,
-        };
         Ok(())
     }
 
@@ -234,24 +207,13 @@ impl Grammar {
         let kept = self.starts.len() - n;
         self.answer.truncate(self.starts[kept]);
         self.starts.truncate(kept);
-        self.plan = None;
         Ok(())
     }
 
-    /// The current position in the answer.
+    /// The number of tokens of the answer so far.
     #[must_use]
-    pub fn mark(&self) -> Mark {
-        Mark { n_tokens: self.starts.len(), plan: self.plan.clone(), truncated: self.truncated }
-    }
-
-    /// Goes back to an earlier position.
-    ///
-    /// # Errors
-    /// Those of [`Grammar::rollback`].
-    pub fn return_to(&mut self, mark: Mark) -> Result<(), Error> {
-        self.rollback(self.starts.len().saturating_sub(mark.n_tokens))?;
-        (self.plan, self.truncated) = (mark.plan, mark.truncated);
-        Ok(())
+    pub fn n_tokens(&self) -> usize {
+        self.starts.len()
     }
 
     /// Returns true if this token ends the model's turn.
@@ -272,43 +234,27 @@ impl Grammar {
     }
 
     /// Takes the tokens that must come next and returns them, in the model's own tokenization: of several
-    /// spellings of the same forced bytes, the tokenizer's. Empty when there is a choice, when the tokens
-    /// exceed the budget, or when they would leave too little of it for the shortest end; the latter two make
-    /// the answer [truncated](Grammar::is_truncated).
+    /// spellings of the same forced bytes, the tokenizer's. Empty when there is a choice, or when they exceed
+    /// the budget.
     ///
     /// # Errors
     /// Those of [`Grammar::advance`].
     pub fn fast_forward(&mut self, budget: usize) -> Result<Vec<u32>, Error> {
-        let forced = if self.must_stop() { Vec::new() } else { self.matcher.compute_ff_tokens() };
-        if forced.is_empty() || forced.len() > budget {
-            self.truncated |= !forced.is_empty();
-            return Ok(Vec::new());
+        let mut forced = if self.must_stop() { Vec::new() } else { self.matcher.compute_ff_tokens() };
+        if forced.len() > budget {
+            forced.clear();
         }
-        let plan = self.plan.clone();
         for &token in &forced {
             self.advance(token)?;
         }
-        let left = budget - forced.len();
-        if left < self.closer.most() && self.least_tokens().is_some_and(|least| least > left) {
-            self.rollback(forced.len())?;
-            self.plan = plan;
-            self.truncated = true;
-            return Ok(Vec::new());
-        }
         Ok(forced)
-    }
-
-    /// Returns true if the budget has changed the answer so far: with a larger one it might read otherwise.
-    #[must_use]
-    pub fn is_truncated(&self) -> bool {
-        self.truncated
     }
 
     /// At most `n` tokens of the text that the answer seems to be copying a span from, after the copied part.
     /// A guess; the form may allow other tokens.
     #[must_use]
     pub fn copied(&self, n: usize) -> Vec<u32> {
-        let Some(content) = self.closer.copying(&self.answer) else { return Vec::new() };
+        let Some(content) = open_string(&self.answer) else { return Vec::new() };
         let Some(rest) = self.texts.iter().find_map(|text| text.following(content)) else {
             return Vec::new();
         };
@@ -318,56 +264,25 @@ impl Grammar {
         tokens
     }
 
-    /// The fewest tokens that the answer needs from here, without a stop token: the smallest budget that
-    /// [`Grammar::enforce_budget`] can keep. `None` when the form's end is not known (a schema beyond the
-    /// compiler in `schema`) or cannot be reached.
-    #[must_use]
-    pub fn least_tokens(&self) -> Option<usize> {
-        self.shortest_end().map(|tokens| tokens.len())
-    }
-
-    /// Checks a sampled token against the budget: the token itself when the answer can still be completed
-    /// after it, else the next token of the shortest end (a stop token where the answer is already complete),
-    /// which makes the answer [truncated](Grammar::is_truncated). `budget` counts the tokens that may still
-    /// come, this one included.
-    ///
-    /// An answer whose budget is at least [`Grammar::least_tokens`] at its start is always complete within
-    /// it. With a smaller budget, or where that number is unknown, the token passes unchanged.
-    #[must_use]
-    pub fn enforce_budget(&mut self, token: u32, budget: usize) -> u32 {
-        let planned = self.plan.as_ref().is_some_and(|plan| plan.first() == Some(&token));
-        // No token is shorter than a byte, so a budget above this bound holds every end.
-        if planned || budget > self.closer.most() || self.tokenizer.stops().contains(&token) {
-            return token;
-        }
-        let mut after = self.answer.clone();
-        after.extend_from_slice(self.tokenizer.bytes(token));
-        let rest = self.closer.shortest_end(&after);
-        if rest.as_ref().is_some_and(|rest| rest.len() < budget || self.tokens(rest).len() < budget) {
-            return token;
-        }
-        let Some(end) = self.shortest_end().filter(|end| end.len() <= budget) else { return token };
-        if end.is_empty() && rest.is_none() && budget > 1 {
-            // Complete, and the length of an answer with the token is not known.
-            return token;
-        }
-        let stop = self.tokenizer.stops().first().copied();
-        let Some(next) = end.first().copied().or(stop) else { return token };
-        self.plan = Some(end);
-        self.truncated |= next != token;
-        next
-    }
-
-    fn shortest_end(&self) -> Option<Vec<u32>> {
-        let fresh = self.closer.shortest_end(&self.answer).map(|bytes| self.tokens(&bytes));
-        match (&self.plan, fresh) {
-            (Some(plan), Some(fresh)) if plan.len() <= fresh.len() => Some(plan.clone()),
-            (_, fresh) => fresh,
-        }
-    }
-
     fn tokens(&self, bytes: &[u8]) -> Vec<u32> {
         if bytes.is_empty() { Vec::new() } else { self.environment.tokenize_bytes(bytes) }
+    }
+}
+
+/// The content so far of the quoted text that an unfinished answer ends in.
+fn open_string(answer: &[u8]) -> Option<&[u8]> {
+    let mut rest = answer;
+    loop {
+        let quote = rest.iter().position(|&byte| byte == b'"')?;
+        let content = &rest[quote + 1..];
+        let mut is_escaped = false;
+        let end = content.iter().position(|&byte| {
+            let ends = byte == b'"' && !is_escaped;
+            is_escaped = byte == b'\\' && !is_escaped;
+            ends
+        });
+        let Some(end) = end else { return Some(content) };
+        rest = &content[end + 1..];
     }
 }
 

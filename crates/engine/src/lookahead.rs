@@ -41,7 +41,7 @@ pub(super) fn requests(
         requests.extend((requests.len()..n_rows).map(|row| sample(None, place.n_settled + row)));
         return Ok(requests);
     };
-    let start = grammar.mark();
+    let start = grammar.n_tokens();
     let mut guesses = guessed.iter();
     while requests.len() < n_rows {
         let mask = grammar.mask()?.to_vec();
@@ -62,7 +62,7 @@ pub(super) fn requests(
             break;
         }
     }
-    grammar.return_to(start)?;
+    grammar.rollback(grammar.n_tokens() - start)?;
     Ok(requests)
 }
 

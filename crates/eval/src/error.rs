@@ -4,11 +4,13 @@
 use std::{fmt, io, path::PathBuf};
 
 use crate::{
-    engine, files, hub,
+    engine::{self, KvType},
+    files, hub,
     judges::{self, Role, setup},
     mqm,
     run::{self, description::InputId, selection},
     segment::{mixed_up, read},
+    spec::DeviceRequest,
 };
 
 /// The kinds of input that a specification may name.
@@ -36,7 +38,7 @@ pub enum CpuSetting {
     /// Activations that are not quantised.
     FloatActivations,
     /// A number format of the KV cache.
-    CacheType(String),
+    CacheType(KvType),
     /// A set of instructions.
     Isa(String),
 }
@@ -45,7 +47,7 @@ impl fmt::Display for CpuSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FloatActivations => f.write_str("an activation type of `float`"),
-            Self::CacheType(kv) => write!(f, "a KV cache of `{kv}`"),
+            Self::CacheType(kv) => write!(f, "a KV cache of `{}`", kv.name()),
             Self::Isa(isa) => write!(f, "the instruction set `{isa}`"),
         }
     }
@@ -117,13 +119,13 @@ pub enum Error {
     Training(PathBuf),
 
     #[error("`{0}` is not a GPU")]
-    NotAGpu(String),
+    NotAGpu(DeviceRequest),
     #[error("{gpu} computes wrong results by every set of kernels: {wrong}")]
     WrongGpu { gpu: String, wrong: String },
     #[error("this processor does not support `{isa}`, only {available}")]
     Isa { isa: String, available: String },
     #[error("{setting} is for CPUs, not for `{device}`")]
-    OnlyOnCpu { setting: CpuSetting, device: String },
+    OnlyOnCpu { setting: CpuSetting, device: DeviceRequest },
 
     #[error("the name of the run folder is empty")]
     EmptyFolder,

@@ -27,7 +27,7 @@ use crate::{
         trained::{Overlap, TrainedOn},
     },
     signature::Signature,
-    spec::{ModelSpec, SamplingSpec, Spec, sampling_signature},
+    spec::{ModelSpec, Samples, SamplingSpec, Spec, sampling_signature},
 };
 
 /// Number of segments whose texts are in memory at a time.
@@ -132,7 +132,8 @@ pub fn judge(spec: &Spec, input: &Input) -> Result<Built> {
     let segments = &input.segments;
     let outlines = (0..segments.n_segments()).map(|idx| segments.outline(idx));
     let built = built.on_pairs(outlines.map(|of| format!("{}-{}", of.src_lang, of.tgt_lang)));
-    Ok(built.aggregated(spec.judge.aggregate).sampled(spec.judge.samples, &spec.sampling.sampling())?)
+    let Samples { n, aggregate } = spec.judge.samples;
+    Ok(built.aggregated(aggregate).sampled(n, &spec.sampling.sampling())?)
 }
 
 /// The judge of a specification, for any input with or without references.

@@ -41,6 +41,9 @@ pub mod recorded;
 pub mod selftest;
 pub mod session;
 pub mod spec;
+pub mod values;
+
+pub use tribunal_cuda::KernelSet;
 
 pub use error::{CpuSetting, Error, InputKind, Result};
 pub use evaluation::{Evaluation, Input, Invocation, Run, signature};
@@ -48,5 +51,6 @@ pub use forecast::Forecast;
 pub use models::{ModelLoader, Models};
 pub use session::Session;
 pub use spec::{
-    DEFAULT_MODEL, InputSpec, JudgeSpec, ModelSpec, OutputSpec, Pair, Resources, SamplingSpec, Spec,
+    DEFAULT_MODEL, DeviceRequest, Dtype, InputSpec, JudgeSpec, ModelSpec, OutputSpec, Pair, Resources,
+    Samples, SamplingSpec, Spec,
 };

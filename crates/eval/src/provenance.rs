@@ -8,6 +8,7 @@ use std::{
 };
 
 use crate::{
+    KernelSet,
     engine::Device,
     error::{Error, Result},
     hub,
@@ -53,8 +54,8 @@ pub fn of(spec: &Spec, built: &Built, models: &Models, build: Build) -> Result<(
 
 fn machine(spec: &Spec) -> Result<Machine> {
     let options = models::options(&spec.resources)?;
-    let which = match spec.resources.gpu_kernels.as_str() {
-        "auto" => String::new(),
+    let which = match spec.resources.gpu_kernels {
+        KernelSet::Auto => String::new(),
         other => format!(", {other} kernels"),
     };
     let kernels = match &options.device {

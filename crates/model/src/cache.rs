@@ -6,7 +6,8 @@ use super::Config;
 pub const BLOCK: usize = 16;
 
 /// Number type of the cached keys and values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum KvType {
     #[default]
     Bf16,

@@ -1,12 +1,11 @@
-//! A compiled layout: patterns as automata, spans with their texts, without unsatisfiable parts; and its
-//! matching against an answer. [`super::lark`] writes its grammar.
+//! A compiled layout: patterns, and spans with their texts, without unsatisfiable parts. [`super::lark`] writes
+//! its grammar.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use super::outcomes::{Outcomes, scalar};
-use super::regex::{Pattern, PrefixMatch};
+use super::regex::Pattern;
 use super::span::SpanText;
 use crate::llm::Layout;
 
@@ -42,7 +41,7 @@ pub(super) fn part(layout: &Layout, texts: &BTreeMap<String, String>) -> Result<
     let part = Reader { texts, known: BTreeMap::new() }.read(layout)?;
     let part =
         part.ok_or("no answer can satisfy the layout: a text that a span must be copied from is empty")?;
-    match shortest(&part) {
+    match part.shortest() {
         Some(answer) if answer.is_empty() => Err("the layout allows an empty answer".into()),
         _ => Ok(part),
     }
@@ -112,7 +111,7 @@ impl Reader<'_> {
         let Some(part) = part else {
             return Ok((min == 0).then(|| Part::Sequence(Vec::new())));
         };
-        if shortest(&part).is_some_and(|answer| answer.is_empty()) {
+        if part.shortest().is_some_and(|answer| answer.is_empty()) {
             return Err("a part of the layout that is repeated may be empty".into());
         }
         Ok(Some(Part::Repeat { part: Box::new(part), min, max }))
@@ -147,114 +146,19 @@ impl Part {
         }
         all
     }
-}
 
-/// A bound on the length of every shortest end of a part.
-pub(super) fn most(part: &Part) -> usize {
-    match part {
-        Part::Pattern(pattern) => pattern.most(),
-        Part::Span(span) => span.texts.iter().map(|text| text.most(1)).max().unwrap_or(0),
-        Part::Sequence(parts) => parts.iter().map(most).fold(0, usize::saturating_add),
-        Part::OneOf(parts) => parts.iter().map(most).max().unwrap_or(0),
-        Part::Repeat { part, min, .. } => most(part).saturating_mul((*min).max(1)),
-    }
-}
-
-/// The possible results of reading a part from some position.
-pub(super) fn read(part: &Part, input: &[u8], at: usize) -> Outcomes {
-    match part {
-        Part::Pattern(pattern) => scalar(pattern, input, at),
-        Part::Span(span) => read_span(span, input, at),
-        Part::Sequence(parts) => sequence(parts, input, at),
-        Part::OneOf(parts) => {
-            let mut all = Outcomes::default();
-            for part in parts {
-                all.merge(read(part, input, at));
+    /// The shortest text; `None` where that of a pattern is unknown.
+    pub(super) fn shortest(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Pattern(pattern) => pattern.shortest(),
+            Self::Span(span) => super::span::shortest(&span.texts, 1, None),
+            Self::Sequence(parts) => {
+                Some(parts.iter().map(Self::shortest).collect::<Option<Vec<_>>>()?.concat())
             }
-            all
-        }
-        Part::Repeat { part, min, max } => repeat(part, *min, *max, input, at),
-    }
-}
-
-fn read_span(span: &Span, input: &[u8], at: usize) -> Outcomes {
-    let mut outcomes = Outcomes::default();
-    for text in &span.texts {
-        let PrefixMatch { complete, end } = text.read(&input[at..]);
-        for n in complete {
-            outcomes.end(at + n);
-        }
-        if end.is_some() && at < input.len() {
-            outcomes.copying = Some(at);
-        }
-        if let Some(end) = end.filter(|end| !end.is_empty()) {
-            outcomes.open(end);
+            Self::OneOf(parts) => parts.iter().filter_map(Self::shortest).min_by_key(Vec::len),
+            Self::Repeat { part, min, .. } => Some(part.shortest()?.repeat(*min)),
         }
     }
-    outcomes
-}
-
-fn sequence(parts: &[Part], input: &[u8], at: usize) -> Outcomes {
-    let mut all = Outcomes::default();
-    let mut heads = vec![at];
-    for (idx, part) in parts.iter().enumerate() {
-        heads = advance(&mut all, part, input, &heads, || {
-            parts[idx + 1..].iter().map(shortest).collect::<Option<Vec<_>>>().map(|rest| rest.concat())
-        });
-    }
-    for head in heads {
-        all.end(head);
-    }
-    all
-}
-
-fn repeat(part: &Part, min: usize, max: Option<usize>, input: &[u8], at: usize) -> Outcomes {
-    let mut all = Outcomes::default();
-    let mut heads = vec![at];
-    let mut n = 0;
-    loop {
-        if n >= min {
-            for &head in &heads {
-                all.end(head);
-            }
-            // Already complete: another repetition would only lengthen the end.
-            heads.retain(|&head| head < input.len());
-        }
-        if heads.is_empty() || max.is_some_and(|max| n >= max) {
-            return all;
-        }
-        n += 1;
-        heads =
-            advance(&mut all, part, input, &heads, || Some(shortest(part)?.repeat(min.saturating_sub(n))));
-    }
-}
-
-/// Reads a part from each of these positions and returns those where it may end. Where the input ends inside
-/// the part, the part's completion, followed by `rest`, is an open end of the whole.
-fn advance(
-    all: &mut Outcomes,
-    part: &Part,
-    input: &[u8],
-    heads: &[usize],
-    rest: impl FnOnce() -> Option<Vec<u8>>,
-) -> Vec<usize> {
-    let mut next = Outcomes::default();
-    for &head in heads {
-        next.merge(read(part, input, head));
-    }
-    all.copying = all.copying.or(next.copying);
-    if let Some(mut end) = next.open
-        && let Some(rest) = rest()
-    {
-        end.extend(rest);
-        all.open(end);
-    }
-    next.ends
-}
-
-/// The shortest text of a part.
-pub(super) fn shortest(part: &Part) -> Option<Vec<u8>> {
-    read(part, &[], 0).shortest(0)
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
-//! Regular expressions over an answer's bytes: for the grammar as text, for closing as an automaton. The
-//! automaton is the one that llguidance's own lexer is made of, so both accept the same strings.
+//! Regular expressions over an answer's bytes: as text for the grammar, and their shortest match. The automaton
+//! is the one that llguidance's own lexer is made of, so both accept the same strings.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use derivre::{Regex, RegexAst, RegexBuilder, StateID};
 
@@ -14,32 +13,16 @@ pub(super) const JSON_CHARACTER: &str =
 /// Content of a JSON string that needs no escapes.
 const NEEDS_NO_ESCAPE: &str = r#"[^"\\\x00-\x1F\x7F]*"#;
 
-/// The number of automaton states that the search for the shortest end visits at most.
+/// The number of automaton states that the search for the shortest match visits at most.
 const MAX_STATES: usize = 50_000;
 
-/// A regular expression with its automaton.
+/// A regular expression that something matches.
 #[derive(Clone)]
 pub(super) struct Pattern {
     /// The body of a terminal in llguidance's Lark dialect.
     lark: String,
-    /// No unfinished value needs more bytes than this to be completed.
-    most: usize,
-    automaton: Arc<Mutex<Automaton>>,
-}
-
-struct Automaton {
-    regex: Regex,
-    /// The shortest way from a state to an accepting one, as far as it has been computed.
-    ends: HashMap<u32, Option<Vec<u8>>>,
-}
-
-/// The match of a pattern with the start of some bytes.
-#[derive(Debug, PartialEq)]
-pub(super) struct PrefixMatch {
-    /// The lengths at which the pattern was complete.
-    pub complete: Vec<usize>,
-    /// When all bytes were read and the pattern goes on: its shortest end.
-    pub end: Option<Vec<u8>>,
+    /// `None` where it has more than [`MAX_STATES`] states before it.
+    shortest: Option<Vec<u8>>,
 }
 
 impl std::fmt::Debug for Pattern {
@@ -51,20 +34,14 @@ impl std::fmt::Debug for Pattern {
 impl Pattern {
     /// A regular expression that a whole value must match.
     pub(super) fn new(source: &str) -> Result<Self, String> {
-        Self::of(lark_regex(source), &RegexAst::Regex(source.to_owned()), usize::MAX)
-    }
-
-    /// A number, spelled as [`integer`] and [`number`] do.
-    pub(super) fn number(source: &str) -> Result<Self, String> {
-        Ok(Self { most: 24, ..Self::new(source)? })
+        Self::compile(lark_regex(source), &RegexAst::Regex(source.to_owned()))
     }
 
     /// One of these texts.
     pub(super) fn literals(texts: &[String]) -> Result<Self, String> {
         let lark: Vec<String> = texts.iter().map(|text| lark_string(text)).collect();
         let ast = texts.iter().map(|text| RegexAst::Literal(text.clone())).collect();
-        let most = texts.iter().map(String::len).max().unwrap_or(0);
-        Self::of(format!("({})", lark.join(" | ")), &RegexAst::Or(ast), most)
+        Self::compile(format!("({})", lark.join(" | ")), &RegexAst::Or(ast))
     }
 
     /// A JSON string of between `min` and `max` code points.
@@ -74,9 +51,7 @@ impl Pattern {
             (min, None) => format!("{{{min},}}"),
             (min, Some(max)) => format!("{{{min},{max}}}"),
         };
-        // The remaining bytes of one character, the missing characters, two quotes.
-        let most = 6 + min + 2;
-        Ok(Self { most, ..Self::new(&format!("\"{JSON_CHARACTER}{times}\""))? })
+        Self::new(&format!("\"{JSON_CHARACTER}{times}\""))
     }
 
     /// A JSON string whose content matches a JSON Schema `pattern` and needs no escapes. As in JSON Schema,
@@ -98,17 +73,18 @@ impl Pattern {
         let both =
             RegexAst::And(vec![RegexAst::Regex(content.clone()), RegexAst::Regex(NEEDS_NO_ESCAPE.into())]);
         let lark = format!("\"\\\"\" ({} & {}) \"\\\"\"", lark_regex(&content), lark_regex(NEEDS_NO_ESCAPE));
-        Self::of(lark, &RegexAst::Concat(vec![quote(), both, quote()]), usize::MAX)
+        Self::compile(lark, &RegexAst::Concat(vec![quote(), both, quote()]))
     }
 
-    fn of(lark: String, ast: &RegexAst, most: usize) -> Result<Self, String> {
+    fn compile(lark: String, ast: &RegexAst) -> Result<Self, String> {
         let mut builder = RegexBuilder::new();
         let expression = builder.mk(ast).map_err(|e| e.to_string())?;
         let mut regex = builder.into_regex_limited(expression, 1_000_000).map_err(|e| e.to_string())?;
         if regex.always_empty() {
             return Err(format!("nothing matches {lark}"));
         }
-        Ok(Self { lark, most, automaton: Arc::new(Mutex::new(Automaton { regex, ends: HashMap::new() })) })
+        let shortest = shortest(&mut regex);
+        Ok(Self { lark, shortest })
     }
 
     /// The body of a terminal.
@@ -116,69 +92,38 @@ impl Pattern {
         &self.lark
     }
 
-    /// A bound on the length of every shortest end; `usize::MAX` when none is known.
-    pub(super) fn most(&self) -> usize {
-        self.most
-    }
-
-    /// Reads as far as the pattern goes.
-    pub(super) fn read(&self, bytes: &[u8]) -> PrefixMatch {
-        let mut automaton = self.automaton.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut state = automaton.regex.initial_state();
-        let mut complete = Vec::new();
-        for at in 0..=bytes.len() {
-            if automaton.regex.is_accepting(state) {
-                complete.push(at);
-            }
-            if at == bytes.len() {
-                break;
-            }
-            state = automaton.regex.transition(state, bytes[at]);
-            if state.is_dead() {
-                return PrefixMatch { complete, end: None };
-            }
-        }
-        let end = automaton.shortest_end(state);
-        PrefixMatch { complete, end }
+    /// The shortest match; `None` where the search for it is too long.
+    pub(super) fn shortest(&self) -> Option<Vec<u8>> {
+        self.shortest.clone()
     }
 }
 
-impl Automaton {
-    /// Breadth first, trying bytes in a fixed order: those that close a value first, then readable text.
-    fn shortest_end(&mut self, from: StateID) -> Option<Vec<u8>> {
-        if let Some(known) = self.ends.get(&from.as_u32()) {
-            return known.clone();
-        }
-        let found = self.search(from);
-        self.ends.insert(from.as_u32(), found.clone());
-        found
+/// Breadth first, trying bytes in a fixed order: those that close a value first, then readable text.
+fn shortest(regex: &mut Regex) -> Option<Vec<u8>> {
+    let start = regex.initial_state();
+    if regex.is_accepting(start) {
+        return Some(Vec::new());
     }
-
-    fn search(&mut self, from: StateID) -> Option<Vec<u8>> {
-        if self.regex.is_accepting(from) {
-            return Some(Vec::new());
-        }
-        let order = || b"\"0".iter().copied().chain(b'a'..=b'z').chain(0..=u8::MAX);
-        let mut came: HashMap<u32, (StateID, u8)> = HashMap::new();
-        let mut queue = VecDeque::from([from]);
-        while let Some(state) = queue.pop_front() {
-            for byte in order() {
-                let next = self.regex.transition(state, byte);
-                if next.is_dead() || next == from || came.contains_key(&next.as_u32()) {
-                    continue;
-                }
-                came.insert(next.as_u32(), (state, byte));
-                if self.regex.is_accepting(next) {
-                    return Some(path(&came, from, next));
-                }
-                queue.push_back(next);
+    let order = || b"\"0".iter().copied().chain(b'a'..=b'z').chain(0..=u8::MAX);
+    let mut came: HashMap<u32, (StateID, u8)> = HashMap::new();
+    let mut queue = VecDeque::from([start]);
+    while let Some(state) = queue.pop_front() {
+        for byte in order() {
+            let next = regex.transition(state, byte);
+            if next.is_dead() || next == start || came.contains_key(&next.as_u32()) {
+                continue;
             }
-            if came.len() > MAX_STATES {
-                return None;
+            came.insert(next.as_u32(), (state, byte));
+            if regex.is_accepting(next) {
+                return Some(path(&came, start, next));
             }
+            queue.push_back(next);
         }
-        None
+        if came.len() > MAX_STATES {
+            return None;
+        }
     }
+    None
 }
 
 fn path(came: &HashMap<u32, (StateID, u8)>, from: StateID, to: StateID) -> Vec<u8> {
@@ -320,52 +265,55 @@ fn block(low: u64, end: u64) -> String {
 mod tests {
     use super::*;
 
+    fn matches(source: &str, text: &str) -> bool {
+        regex::Regex::new(&format!("^(?:{source})$")).unwrap().is_match(text)
+    }
+
     #[test]
     fn integers_are_exactly_those_within_bounds() {
         for (low, high) in [(0, 100), (-5, 5), (1, 5), (7, 7), (-120, -9), (99, 1001), (0, 0), (-1, 12345)] {
-            let pattern = Pattern::new(&integer(Some(low), Some(high))).unwrap();
+            let whole = regex::Regex::new(&format!("^(?:{})$", integer(Some(low), Some(high)))).unwrap();
             for n in -13_000_i64..13_000 {
-                let text = n.to_string();
-                let whole = pattern.read(text.as_bytes()).complete.contains(&text.len());
-                assert_eq!(whole, (low..=high).contains(&n), "{n} in {low}..={high}");
+                assert_eq!(
+                    whole.is_match(&n.to_string()),
+                    (low..=high).contains(&n),
+                    "{n} in {low}..={high}"
+                );
             }
             for odd in ["", "-", "00", "01", "+1", "-0", "1."] {
-                assert!(!pattern.read(odd.as_bytes()).complete.contains(&odd.len()), "{odd:?}");
+                assert!(!whole.is_match(odd), "{odd:?}");
             }
         }
     }
 
     #[test]
     fn numbers_stay_within_bounds() {
-        let pattern = Pattern::new(&number(Some(-2), Some(10))).unwrap();
-        let matches = |text: &str| pattern.read(text.as_bytes()).complete.contains(&text.len());
+        let source = number(Some(-2), Some(10));
         for good in ["0", "10", "10.0", "9.99", "0.5", "-0.5", "-1.999999", "-2", "-2.0"] {
-            assert!(matches(good), "{good}");
+            assert!(matches(&source, good), "{good}");
         }
         for bad in ["10.1", "-2.1", "11", "1.", ".5", "1.1234567", "1e3", "100"] {
-            assert!(!matches(bad), "{bad}");
+            assert!(!matches(&source, bad), "{bad}");
         }
     }
 
     #[test]
-    fn the_shortest_end_is_found() {
-        let end = |pattern: &Pattern, text: &str| pattern.read(text.as_bytes()).end.map(String::from_utf8);
-        let score = Pattern::new(&integer(Some(10), Some(100))).unwrap();
-        assert_eq!(end(&score, "1"), Some(Ok("0".into())));
-        assert_eq!(end(&score, "12"), Some(Ok(String::new())));
-        assert_eq!(end(&score, "7x"), None);
-        let text = Pattern::json_string(3, None).unwrap();
-        assert_eq!(end(&text, "\"a\\"), Some(Ok("\"0\"".into())));
-        assert_eq!(end(&text, "\"abcd"), Some(Ok("\"".into())));
-        let half = text.read(b"\"abc\xe5\xa4").end.unwrap();
-        assert_eq!(half.len(), 2, "one byte ends the character, one the string");
+    fn the_shortest_match_closes_first_and_is_readable() {
+        for (pattern, shortest) in [
+            (Pattern::new(&integer(Some(10), Some(100))), "10"),
+            (Pattern::json_string(3, None), "\"000\""),
+            (Pattern::literals(&["perhaps".into(), "yes".into()]), "yes"),
+            (Pattern::json_string_matching("^[a-z]{2}-[0-9]+$"), "\"aa-0\""),
+        ] {
+            assert_eq!(pattern.unwrap().shortest(), Some(shortest.into()));
+        }
     }
 
     #[test]
     fn schema_patterns_are_anchored_where_they_say() {
         let matches = |pattern: &str, text: &str| {
-            let pattern = Pattern::json_string_matching(pattern).unwrap();
-            pattern.read(text.as_bytes()).complete.contains(&text.len())
+            let schema = serde_json::json!({"type": "string", "pattern": pattern});
+            super::super::tests::accepts(&crate::llm::ResponseFormat::json(schema), text)
         };
         assert!(matches("^[a-z]+$", "\"abc\"") && !matches("^[a-z]+$", "\"abc1\""));
         assert!(matches("[a-z]", "\"1a1\"") && !matches("[a-z]", "\"11\""));

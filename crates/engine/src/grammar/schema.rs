@@ -1,7 +1,6 @@
 //! The part of JSON Schema that judges use, as shapes: the values of an answer, in one canonical spelling.
 //!
-//! It compiles nothing; [`super::lark`] writes the grammar of a shape and [`super::closing`] its shortest
-//! end.
+//! It compiles nothing; [`super::lark`] writes the grammar of a shape.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -53,6 +52,28 @@ impl Shape {
         }
         all
     }
+
+    /// The shortest value; `None` where that of a pattern is unknown.
+    pub(super) fn shortest(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Scalar(pattern) => pattern.shortest(),
+            Self::Span { texts, min, max } => {
+                Some([b"\"", &*super::span::shortest(texts, *min, *max)?, b"\""].concat())
+            }
+            Self::Array { item, min, brackets, .. } => {
+                let items = (0..*min).map(|_| item.shortest()).collect::<Option<Vec<_>>>()?;
+                Some(brackets.around(&items))
+            }
+            Self::Object { properties, brackets } => {
+                let members = properties
+                    .iter()
+                    .filter(|property| property.required)
+                    .map(|property| Some([property.key.as_bytes(), &*property.shape.shortest()?].concat()));
+                Some(brackets.around(&members.collect::<Option<Vec<_>>>()?))
+            }
+            Self::AnyOf(shapes) => shapes.iter().filter_map(Self::shortest).min_by_key(Vec::len),
+        }
+    }
 }
 
 /// One property of an object: `"name": ` and its value.
@@ -71,6 +92,15 @@ pub(super) struct Brackets {
     pub close: String,
     /// The whole value of an empty list or object.
     pub empty: String,
+}
+
+impl Brackets {
+    fn around(&self, parts: &[Vec<u8>]) -> Vec<u8> {
+        if parts.is_empty() {
+            return self.empty.clone().into_bytes();
+        }
+        [self.open.as_bytes(), &*parts.join(self.separator.as_bytes()), self.close.as_bytes()].concat()
+    }
 }
 
 /// Reasons why a schema has no shape.
@@ -373,7 +403,7 @@ fn number(schema: &Map<String, Value>, whole: bool) -> MaybeShape {
         return Err(wrong("`maximum` is below `minimum`"));
     }
     let source = if whole { regex::integer(min, max) } else { regex::number(min, max) };
-    Ok(Some(Shape::Scalar(Pattern::number(&source).map_err(wrong)?)))
+    Ok(Some(Shape::Scalar(Pattern::new(&source).map_err(wrong)?)))
 }
 
 fn whole_number(value: f64) -> Option<i64> {

@@ -1,4 +1,4 @@
-//! Answers in a layout conform by construction: random walks under the mask, with random weights and budgets,
+//! Answers in a layout conform by construction: random walks under the mask, with random weights,
 //! against a plain reading of the layout.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use tribunal_core::random::SplitMix;
 
-use super::super::tests::{accepts, allowed, tiny_vocabulary};
-use super::super::{Grammar, shortest};
+use super::super::shortest;
+use super::super::tests::{accepts, tiny_vocabulary, walk};
 use crate::llm::{Layout, ResponseFormat};
 
 fn texts() -> BTreeMap<String, String> {
@@ -119,56 +119,15 @@ fn conforms(layout: &Layout, answer: &str) -> bool {
     ends(layout, answer, 0).contains(&answer.len())
 }
 
-/// One answer of tokens drawn with random weights, some of which weigh a thousandfold, within a budget.
-fn walk(grammar: &mut Grammar, budget: usize, seed: u64) -> String {
-    let mut random = SplitMix(seed);
-    let tokenizer = &tiny_vocabulary().tokenizer;
-    let mut text = Vec::new();
-    let mut left = budget;
-    while left > 0 && !grammar.must_stop() {
-        let forced =
-            if random.draw().is_multiple_of(2) { grammar.fast_forward(left).unwrap() } else { Vec::new() };
-        left -= forced.len();
-        text.extend(forced.iter().flat_map(|&id| tokenizer.bytes(id)));
-        if left == 0 || grammar.must_stop() {
-            break;
-        }
-        let choices = allowed(grammar.mask().unwrap());
-        let weigh = |_: &u32| if random.draw().is_multiple_of(9) { 1000 } else { 1 };
-        let weights: Vec<u64> = choices.iter().map(weigh).collect();
-        let mut draw = random.draw() % weights.iter().sum::<u64>();
-        let chosen = weights.iter().position(|&weight| {
-            let here = draw < weight;
-            draw = draw.saturating_sub(weight);
-            here
-        });
-        let token = grammar.enforce_budget(choices[chosen.unwrap()], left);
-        grammar.advance(token).unwrap();
-        left -= 1;
-        if tokenizer.stops().contains(&token) {
-            break;
-        }
-        text.extend_from_slice(tokenizer.bytes(token));
-    }
-    assert!(grammar.may_stop(), "budget {budget}: {:?}", String::from_utf8_lossy(&text));
-    String::from_utf8(text).unwrap()
-}
-
-#[track_caller]
-fn check_walk(fresh: &Grammar, layout: &Layout, extra: usize, seed: u64) {
-    let least = fresh.least_tokens().unwrap();
-    let answer = walk(&mut fresh.clone(), least + extra, seed);
-    assert!(conforms(layout, &answer), "budget {least}+{extra}, seed {seed}: {answer:?}");
-}
-
 #[test]
 fn ten_thousand_answers_of_random_weights_conform() {
     let mut random = SplitMix(1);
     for layout in layouts() {
         let fresh = tiny_vocabulary().grammar(&form(layout.clone())).unwrap().unwrap();
         for _ in 0..2_000 {
-            let extra = random.draw() as usize % 60;
-            check_walk(&fresh, &layout, extra, random.draw());
+            let (n_free, seed) = (random.draw() as usize % 60, random.draw());
+            let answer = walk(tiny_vocabulary(), fresh.clone(), n_free, seed);
+            assert!(conforms(&layout, &answer), "seed {seed}: {answer:?}");
         }
     }
 }
@@ -177,14 +136,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
     #[test]
     fn a_span_may_come_from_any_text(
-        target in "[\\PC\n\" ]{0,12}", extra in 0..30_usize, seed in any::<u64>(),
+        target in "[\\PC\n\" ]{0,12}", n_free in 0..30_usize, seed in any::<u64>(),
     ) {
         let layout = Layout::one_of(["-".into(), Layout::quoted(["target"]).repeat(1, Some(3))]);
         let texts = BTreeMap::from([("target".to_owned(), target.clone())]);
         let form = ResponseFormat::Layout { layout, texts };
-        let mut grammar = tiny_vocabulary().grammar(&form).unwrap().unwrap();
-        let budget = grammar.least_tokens().unwrap() + extra;
-        let answer = walk(&mut grammar, budget, seed);
+        let grammar = tiny_vocabulary().grammar(&form).unwrap().unwrap();
+        let answer = walk(tiny_vocabulary(), grammar, n_free, seed);
         let is_span = |span: &str| target.contains(span) && !span.is_empty();
         let quoted = answer.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
         prop_assert!(quoted.map_or(answer == "-", |spans| spans.split("\"\"").all(is_span)), "{answer:?}");
@@ -271,7 +229,6 @@ fn a_document_of_spans_can_be_quoted_from() {
     for &id in &ids {
         let mask = grammar.mask().unwrap();
         assert!(mask[id as usize / 32] >> (id % 32) & 1 == 1 || grammar.matcher.compute_ff_tokens()[0] == id);
-        assert_eq!(grammar.enforce_budget(id, ids.len()), id);
         grammar.advance(id).unwrap();
     }
     assert!(grammar.may_stop());

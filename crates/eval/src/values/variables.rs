@@ -1,11 +1,12 @@
 //! Environment variables that set no option of the command line: numbers and a size.
 
 use super::bytes;
+use crate::spec;
 
 /// Seconds after which a step on the GPU may count as hung, and the number of steps between two that are
 /// computed twice.
-pub(super) const STEP_LIMIT: &str = "TRIBUNAL_STEP_LIMIT";
-pub(super) const STEP_CHECK: &str = "TRIBUNAL_STEP_CHECK";
+const STEP_LIMIT: &str = "TRIBUNAL_STEP_LIMIT";
+const STEP_CHECK: &str = "TRIBUNAL_STEP_CHECK";
 
 /// The size of all saved prefixes.
 const SAVED_PREFIXES: &str = "TRIBUNAL_SAVED_PREFIXES";
@@ -14,7 +15,7 @@ const SAVED_PREFIXES: &str = "TRIBUNAL_SAVED_PREFIXES";
 ///
 /// # Errors
 /// The first one that is neither, nor `off`.
-pub fn check_variables() -> Result<(), String> {
+pub fn check() -> Result<(), String> {
     for name in [STEP_LIMIT, STEP_CHECK, "TRIBUNAL_GPU_CHECK"] {
         if let Some(value) = value_of(name).filter(|value| number(value).is_none()) {
             return Err(format!("`{name}={value}`: it must be a whole number or `off`"));
@@ -30,18 +31,26 @@ fn value_of(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The number in an environment variable, 0 where it is `off`; `None` where it is unset.
-pub(super) fn number_of(name: &str) -> Option<u32> {
-    number(&value_of(name)?)
-}
-
 fn number(value: &str) -> Option<u32> {
     if value == "off" { Some(0) } else { value.parse().ok() }
 }
 
-/// The size of all saved prefixes, where it is set.
-pub(super) fn saved_prefixes() -> Option<u64> {
-    prefix_size(&value_of(SAVED_PREFIXES)?).ok()
+/// Disk space of all saved prefixes. Unit: bytes.
+#[must_use]
+pub fn saved_prefixes() -> u64 {
+    value_of(SAVED_PREFIXES).and_then(|value| prefix_size(&value).ok()).unwrap_or(spec::SAVED_PREFIXES)
+}
+
+/// Time after which a step on the GPU may count as hung. Unit: seconds.
+#[must_use]
+pub fn step_limit() -> f64 {
+    value_of(STEP_LIMIT).and_then(|value| number(&value)).map_or(spec::HUNG_AFTER, f64::from)
+}
+
+/// Number of steps between two that are computed twice.
+#[must_use]
+pub fn step_check() -> usize {
+    value_of(STEP_CHECK).and_then(|value| number(&value)).map_or(spec::RECHECK_EVERY, |n| n as usize)
 }
 
 /// A size as [`bytes`] reads it, 0 where it is `off`. A small number alone is one of GiB.
