@@ -9,7 +9,7 @@ use crate::{
     error::{Error, Result},
     evaluation::Input,
     input,
-    judges::{LanguageCheck, Role, registry},
+    judges::{Role, registry},
     models::adapter,
     provenance,
     run::{RunFile, Selection, description::InputId, input as kept, materials},
@@ -71,10 +71,6 @@ pub fn read(dir: &Path, run: RunFile, given: Spec, changes: &Changes) -> Result<
     let mut spec = given.clone();
     spec.models = located(&run, &given.models);
     apply(&mut spec, changes);
-    // Older runs made no such check, and their commands do not mention it.
-    if run.signature.get(LanguageCheck::FIELD).is_none() {
-        spec.judge.language_check = LanguageCheck::Off;
-    }
     let input = match kept::read(dir, &run)? {
         Some((segments, selection)) => Input { segments, selection, notes: Vec::new() },
         None if changes.allow_files => reread(&run, &spec)?,

@@ -5,17 +5,18 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 pub use crate::llm::{Finish, MessageRole};
 
-use super::{folder::json_lines, record::UnitKey};
 use crate::{
     digest,
+    folder::json_lines,
     judges::Call,
     llm::{self, Chat, Reading, Reply, Sampling, Scored, Token, TokenSource, Usage},
+    record::UnitKey,
 };
 
 /// One line of `calls.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallLine {
-    /// The group's name, made of what is in it: see [`super::groups::Group::id`].
+    /// The group's name, made of what is in it: see [`crate::groups::Group::id`].
     pub group: String,
     pub system: String,
     pub doc: String,
@@ -52,7 +53,7 @@ pub struct Content {
     #[serde(flatten)]
     pub spelled: Spelled,
     /// The given continuations, where they were scored and no answer was generated.
-    #[serde(rename = "weighed", default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scored: Vec<Continuation>,
 }
 
@@ -125,9 +126,9 @@ impl CallLine {
             content: Some(Content {
                 chat: call.chat,
                 sampling: call.sampling,
-                spelled: Spelled::of(&call.reply.tokens, call.reply.is_chance),
+                spelled: Spelled::new(&call.reply.tokens, call.reply.is_chance),
                 reply: call.reply.text,
-                scored: call.scored.into_iter().map(Continuation::of).collect(),
+                scored: call.scored.into_iter().map(Continuation::new).collect(),
             }),
         }
     }
@@ -180,7 +181,7 @@ impl Content {
 impl Spelled {
     /// The columns of these tokens.
     #[must_use]
-    pub fn of(tokens: &[Token], is_chance: bool) -> Self {
+    pub fn new(tokens: &[Token], is_chance: bool) -> Self {
         let is_masked = tokens.iter().any(|t| t.masked_logprob.to_bits() != t.logprob.to_bits());
         let masked = tokens.iter().filter(|_| is_masked).map(|token| token.masked_logprob);
         Self {
@@ -217,8 +218,10 @@ impl Spelled {
 }
 
 impl Continuation {
-    fn of(scored: Scored) -> Self {
-        let spelled = Spelled::of(&scored.tokens, scored.is_chance);
+    /// A continuation of a line.
+    #[must_use]
+    pub fn new(scored: Scored) -> Self {
+        let spelled = Spelled::new(&scored.tokens, scored.is_chance);
         Self { spelled, text: scored.text, reading: scored.reading }
     }
 

@@ -10,10 +10,14 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Error, Selection, folder::json_lines, record::UnitKey};
 use crate::{
-    digest, files,
+    digest,
+    error::Error,
+    files,
+    folder::json_lines,
+    record::UnitKey,
     segment::{Segments, trained::Overlap},
+    selection::Selection,
     signature::Signature,
 };
 
@@ -50,8 +54,7 @@ pub struct RunFile {
     /// Overlap of the judge's training data with the input.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trained_on: Vec<Overlap>,
-    /// The systems in the order in which the input names them first; empty where an earlier version wrote the
-    /// file.
+    /// The systems in the order in which the input names them first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub systems: Vec<String>,
     /// All units of the whole input (other shards' too) in the order of `verdicts.jsonl`.
@@ -86,13 +89,10 @@ pub struct DocUnits {
 pub struct Origin {
     pub build: Build,
     pub machine: Machine,
-    #[serde(default)]
     pub models: Vec<ModelFiles>,
     /// The method's prompt files in force, with their SHA-256.
-    #[serde(default)]
     pub prompts: Vec<NamedHash>,
     /// Files and folders that the command names, other than the input and the models.
-    #[serde(default)]
     pub materials: Vec<Material>,
 }
 

@@ -11,16 +11,14 @@ use std::{
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{
-    Error,
-    draw::{languages, shuffle},
-    folder::json_lines,
-    record::UnitKey,
-    selection::Selection,
-};
 use crate::{
+    draw::{languages, shuffle},
+    error::Error,
+    folder::json_lines,
     judges::{Grouping, Judge, Unit},
+    record::UnitKey,
     segment::{Segment, Segments},
+    selection::Selection,
 };
 
 /// Documents in one group of [`Grouping::FiveDocuments`].
@@ -393,7 +391,7 @@ mod tests {
     fn segments_that_are_judged_apart_have_their_documents_shards_and_names_of_their_own() {
         let segments = input();
         let selection = Selection::Only((0..20).filter(|i| i % 3 != 1).collect());
-        let judge = registry::build("fsp:shots=0", &Settings::default()).unwrap();
+        let judge = registry::build("fsp:shots=0", &Settings::default(), &[]).unwrap();
         for grouping in [Grouping::Segment, Grouping::Document, Grouping::FiveDocuments] {
             let whole = groups(&segments, &selection, grouping, 7);
             let apart = each_apart(whole.clone(), judge.as_ref());

@@ -6,8 +6,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Record, UnitKey};
-use crate::mqm::Severity;
+use crate::{
+    mqm::Severity,
+    record::{Record, UnitKey},
+};
 
 mod explanations;
 
@@ -113,7 +115,6 @@ impl HealthCheck {
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    #[serde(rename = "sign")]
     pub check: HealthCheck,
     pub found: usize,
     /// Out of how many.

@@ -6,16 +6,14 @@ use std::{
     path::Path,
 };
 
-use super::{
-    Error, Selection,
+use crate::{
     description::{InputId, RunFile},
-    folder,
+    error::Error,
+    files, folder,
     groups::Shard,
     materials,
-};
-use crate::{
-    files,
     segment::{Corpus, Segments as _},
+    selection::Selection,
 };
 
 /// The file's name: the segments, those that are only context among them, one JSON object a line.

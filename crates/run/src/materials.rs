@@ -10,12 +10,13 @@ use std::{
 
 use sha2::{Digest, Sha256};
 
-use super::{
-    Copy, Error,
+use crate::{
     description::{Material, RUN, RunFile},
-    folder,
+    digest,
+    error::Error,
+    files, folder,
+    task::Copy,
 };
-use crate::{digest, files};
 
 /// The folder of the copies.
 pub const MATERIALS: &str = "materials";

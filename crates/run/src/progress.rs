@@ -3,17 +3,13 @@
 
 use std::{
     fmt::{self, Write as _},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     time::{Duration, Instant},
 };
 
 use serde_json::json;
 
-use super::{Record, call::CallLine, summary::Cost};
-use crate::llm::Usage;
+use crate::{call::CallLine, llm::Usage, record::Record, summary::Cost};
 
 /// Time between two polls of the computed tokens.
 const POLL: Duration = Duration::from_millis(200);
@@ -88,12 +84,20 @@ impl Meter {
         Self { start: Instant::now(), extent, state: Mutex::default(), shown }
     }
 
-    /// Reports the progress until `over`, also while no question has been answered; `computed` returns the
-    /// tokens that the models have computed since they were loaded.
-    pub fn watch(&self, over: &AtomicBool, computed: &dyn Fn() -> usize) {
+    /// Reports the progress until `work` ends, also while no question has been answered; `computed` returns
+    /// the tokens that the models have computed since they were loaded.
+    pub fn watched<R>(&self, computed: &(dyn Fn() -> usize + Sync), work: impl FnOnce() -> R) -> R {
+        let (working, ended) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || self.watch(&ended, computed));
+            let _working = working; // dropped when the work ends, by a panic too
+            work()
+        })
+    }
+
+    fn watch(&self, ended: &mpsc::Receiver<()>, computed: &dyn Fn() -> usize) {
         let before = computed();
-        while !over.load(Ordering::Relaxed) {
-            std::thread::park_timeout(POLL);
+        while ended.recv_timeout(POLL) == Err(mpsc::RecvTimeoutError::Timeout) {
             let mut state = self.lock();
             state.read = computed() - before;
             state.record(self.extent, self.seconds());
@@ -379,13 +383,10 @@ mod tests {
     fn progress_is_shown_before_any_answer() {
         let last = Arc::new(Last::default());
         let meter = Meter::start(EXTENT, last.clone());
-        let over = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| meter.watch(&over, &|| 7));
+        meter.watched(&|| 7, || {
             while last.0.lock().unwrap().is_none() {
                 std::thread::sleep(POLL);
             }
-            over.store(true, Ordering::Relaxed);
         });
         assert_eq!(*last.0.lock().unwrap(), Some(0), "what was computed before the run is not its own");
     }

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::draw::{languages, shuffle};
 use crate::{
+    draw::{languages, shuffle},
     judges::Grouping,
     segment::{Outline, Segment, Segments, lang},
 };

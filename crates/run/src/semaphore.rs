@@ -6,10 +6,12 @@ use std::{
     sync::{Arc, Condvar, Mutex, PoisonError},
 };
 
-use super::progress::Meter;
-use crate::llm::{
-    CancellationToken, Chat, Error, LinearProbe, Llm, Reply, ResponseFormat, Sampling, Scored, States, Token,
-    Usage,
+use crate::{
+    llm::{
+        CancellationToken, Chat, Error, LinearProbe, Llm, Reply, ResponseFormat, Sampling, Scored, States,
+        Token, Usage,
+    },
+    progress::Meter,
 };
 
 /// A semaphore whose permits go to the waiter of the lowest rank.

@@ -5,15 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{
+use crate::{
     folder::json_lines,
     health::{Finding, HealthChecks, Question},
-    record::{Record, Status, UnitKey},
-};
-use crate::{
     judges::{Method, registry},
     llm::Usage,
     mqm::Severity,
+    record::{Record, Status, UnitKey},
     signature::Signature,
 };
 

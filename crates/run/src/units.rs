@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{UnitKey, groups::Group};
 use crate::{
+    groups::Group,
     judges::Unit,
+    record::UnitKey,
     segment::{Segments, corpus::Names},
 };
 
@@ -36,7 +37,7 @@ pub struct Units {
 impl Units {
     /// Numbers the units of some groups.
     #[must_use]
-    pub fn of<S: Segments + ?Sized>(segments: &S, groups: &[Group], unit: Unit) -> Self {
+    pub fn new<S: Segments + ?Sized>(segments: &S, groups: &[Group], unit: Unit) -> Self {
         let mut names = Names::default();
         let (mut found, mut begins): (Vec<Place>, Vec<u32>) = (Vec::new(), vec![0]);
         let mut lines: Vec<usize> = Vec::new();
@@ -146,7 +147,7 @@ impl Units {
 /// The units of all groups in verdict order.
 #[must_use]
 pub fn in_verdict_order<S: Segments + ?Sized>(segments: &S, groups: &[Group], unit: Unit) -> Vec<UnitKey> {
-    Units::of(segments, groups, unit).keys().collect()
+    Units::new(segments, groups, unit).keys().collect()
 }
 
 impl Place {

@@ -56,11 +56,13 @@ impl Conversations {
     /// [`Error::Calls`].
     pub fn add(&mut self, judge: usize, dir: &Path, data: &Data<'_>) -> Result<(), Error> {
         let mut groups = Groups::new();
-        calls::each(dir, |_, line| {
+        for line in calls::read(dir)? {
+            let line = line?;
             groups.entry(line.group).or_default().extend(data.place(&line.system, &line.doc, line.seg));
-        })?;
-        calls::each(dir, |_, line| {
-            let Some(content) = &line.content else { return };
+        }
+        for line in calls::read(dir)? {
+            let line = line?;
+            let Some(content) = &line.content else { continue };
             let own = data.place(&line.system, &line.doc, line.seg);
             // A question about a whole group stands behind the verdicts on all of its units.
             let places = match (line.seg, own) {
@@ -74,7 +76,7 @@ impl Conversations {
                 let systems = block.rows.entry(row).or_default();
                 systems.entry(system).or_default().entry(judge).or_default().push(call);
             }
-        })?;
+        }
         Ok(())
     }
 

@@ -79,10 +79,11 @@ impl Run {
     fn read(name: &str, path: &Path) -> Result<Self, Error> {
         let verdicts = verdicts::read(path)?;
         let mut of_key: BTreeMap<Key, usize> = BTreeMap::new();
-        calls::each(path, |_, line| {
-            *of_key.entry((line.system, line.doc, line.seg)).or_default() += line.usage.generated;
-        })
-        .map_err(|source| Error::Calls { path: path.into(), source })?;
+        let unreadable = |source| Error::Calls { path: path.into(), source };
+        for call in calls::read(path).map_err(unreadable)? {
+            let call = call.map_err(unreadable)?;
+            *of_key.entry((call.system, call.doc, call.seg)).or_default() += call.usage.generated;
+        }
         let key = |verdict: &Verdict| (verdict.system.clone(), verdict.doc.clone(), verdict.seg);
         let tokens = verdicts.iter().map(|verdict| of_key.get(&key(verdict)).copied().unwrap_or(0)).collect();
         Ok(Self { name: name.into(), path: path.into(), verdicts, tokens })

@@ -2,7 +2,7 @@
 
 use regex::Regex;
 
-use crate::{Record, call::CallLine, segment::lang};
+use crate::{call::CallLine, record::Record, segment::lang};
 
 /// The prompt of a question about a unit.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::{
-    Status,
     call::CallLine,
     judges::{Call, Direction, Role, Stage, Wanted},
     llm::{Chat, Reply, ResponseFormat, Sampling},
     mqm::{ErrorSpan, Side, locate},
+    record::Status,
     segment::Lang,
 };
 

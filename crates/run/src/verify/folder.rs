@@ -8,17 +8,21 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Difference, around, found::Differences};
+use super::difference::{Difference, Differences, around, unlike};
 use crate::{
-    Error, RunFile, Shard,
     calls::{self, Sums},
-    description::RUN,
+    description::{RUN, RunFile},
+    error::Error,
     files,
     finish::{self, SUMMARY, VERDICTS},
+    groups::Shard,
     input::INPUT,
-    journal::{Index, JOURNAL},
+    journal::{
+        JOURNAL,
+        index::{ForeignLine, Index},
+    },
+    layout::Layout,
     segment::numbered,
-    work::Work,
 };
 
 /// A folder and what is known of it.
@@ -26,27 +30,27 @@ pub struct Folder<'a> {
     pub dir: &'a Path,
     pub run: &'a RunFile,
     pub index: &'a Index,
-    pub work: &'a Work<'a>,
+    pub layout: &'a Layout<'a>,
     /// True if every unit of the run's share has a verdict.
     pub is_done: bool,
 }
 
 /// Number of units of the run's share without a verdict; `None` where the share is unknown.
-pub fn unjudged(run: &RunFile, work: &Work<'_>, index: &Index) -> Option<usize> {
+pub fn unjudged(run: &RunFile, layout: &Layout<'_>, index: &Index) -> Option<usize> {
     let is_missing = |unit: &&u32| !index.has(**unit as usize);
-    let mine = run.shard.parse::<Shard>().ok()?.choose(work.task.segments, work.groups);
-    Some(mine.iter().flat_map(|&group| work.units.of_group(group)).filter(is_missing).count())
+    let mine = run.shard.parse::<Shard>().ok()?.choose(layout.task.segments, &layout.groups);
+    Some(mine.iter().flat_map(|&group| layout.units.of_group(group)).filter(is_missing).count())
 }
 
 impl Folder<'_> {
     /// Lines of the journal that a run does not write.
-    pub fn odd_lines(&self, foreign: &[usize], found: &mut Differences) {
+    pub fn odd_lines(&self, foreign: &[ForeignLine], found: &mut Differences) {
         if let Some(first) = foreign.first() {
-            let (place, n) = (format!("{JOURNAL} line {first}"), foreign.len().to_string());
+            let (place, n) = (format!("{JOURNAL} line {}", first.number), foreign.len().to_string());
             found.push(Difference::new(&place, "verdicts on units that the input does not have", &n, "0"));
         }
         if let Some((unit, _)) = &self.index.apart {
-            let (what, unit) = ("two different verdicts on one unit", self.work.units.key(*unit));
+            let (what, unit) = ("two different verdicts on one unit", self.layout.units.key(*unit));
             let seg = unit.seg.map_or_else(String::new, |seg| format!(" {}", numbered(seg)));
             let unit = format!("system `{}` document `{}`{seg}", unit.system, unit.doc);
             found.push(Difference::new(JOURNAL, what, &unit, "one verdict on each"));
@@ -75,8 +79,8 @@ impl Folder<'_> {
             let what = "a file of every run that is finished";
             found.push(Difference::new(name, what, "no such file", "a file"));
         }
-        if calls::PLACES.iter().filter(|name| is_there(name)).count() > 1 {
-            found.push(Difference::new(calls::PLACES[1], "a second file of calls", "a file", "no such file"));
+        if calls::NAMES.iter().filter(|name| is_there(name)).count() > 1 {
+            found.push(Difference::new(calls::NAMES[1], "a second file of calls", "a file", "no such file"));
         }
         self.verdicts(found)
     }
@@ -92,12 +96,12 @@ impl Folder<'_> {
         if let Some((at, there, here)) = unlike(&there, &here) {
             found.push(Difference::new(RUN, &format!("the field `{at}` as a run writes it"), &there, &here));
         }
-        if run.units != RunFile::pack(self.work.units.keys()) {
+        if run.units != RunFile::pack(self.layout.units.keys()) {
             let count = |n: usize| format!("{n} units");
-            let (there, here) = (count(run.keys().len()), count(self.work.units.len()));
+            let (there, here) = (count(run.keys().len()), count(self.layout.units.len()));
             found.push(Difference::new(RUN, "the units of the input, in order", &there, &here));
         }
-        let is_apart = self.work.groups.iter().any(|group| group.is_apart);
+        let is_apart = self.layout.groups.iter().any(|group| group.is_apart);
         if run.apart != is_apart {
             let what = "`apart`: whether segments of a document are groups of their own";
             found.push(Difference::new(RUN, what, &run.apart.to_string(), &is_apart.to_string()));
@@ -106,8 +110,8 @@ impl Folder<'_> {
             found.push(Difference::new(RUN, "`shard`", &run.shard, "a part like 1/4"));
             return Ok(());
         };
-        let mine = shard.choose(self.work.task.segments, self.work.groups);
-        let units = mine.iter().map(|&group| self.work.units.of_group(group).len()).sum();
+        let mine = shard.choose(self.layout.task.segments, &self.layout.groups);
+        let units = mine.iter().map(|&group| self.layout.units.of_group(group).len()).sum();
         let share = (shard != Shard::WHOLE).then_some(units);
         if run.share != share {
             let count = |share: Option<usize>| {
@@ -122,7 +126,8 @@ impl Folder<'_> {
         }
         if !self.is_done && (self.dir.join(VERDICTS).exists() || self.dir.join(SUMMARY).exists()) {
             let what = format!("`shard`: a run that is finished has all verdicts of its part, {}", run.shard);
-            let (there, here) = (format!("{} verdicts", self.index.len()), format!("{units} at least"));
+            let (there, here) =
+                (format!("{} verdicts", self.index.n_verdicts()), format!("{units} at least"));
             found.push(Difference::new(RUN, &what, &there, &here));
         }
         Ok(())
@@ -137,18 +142,17 @@ impl Folder<'_> {
             opened => opened.map_err(io)?,
         };
         let mut there = BufReader::with_capacity(1 << 18, file);
-        let (mut number, mut other) = (0, Vec::new());
-        self.index.each(|line| {
-            number += 1;
+        let mut other = Vec::new();
+        for (at, line) in self.index.verdicts().enumerate() {
+            let line = line?;
             other.clear();
             there.read_until(b'\n', &mut other).map_err(io)?;
             if other.strip_suffix(b"\n") != Some(line.as_bytes()) {
-                let (other, line) = around(&String::from_utf8_lossy(&other), line);
-                let place = format!("{VERDICTS} line {number}");
+                let (other, line) = around(&String::from_utf8_lossy(&other), &line);
+                let place = format!("{VERDICTS} line {}", at + 1);
                 found.push(Difference::new(&place, "the verdict in the journal", &other, &line));
             }
-            Ok(())
-        })?;
+        }
         let rest = io::copy(&mut there, &mut io::sink()).map_err(io)?;
         if rest > 0 {
             let there = format!("{rest} bytes");
@@ -228,29 +232,4 @@ fn settle(summary: &mut Value) -> Option<String> {
         }
     }
     wrong
-}
-
-/// The first place at which two JSON values differ, as a path of fields, with both values there.
-fn unlike(there: &Value, here: &Value) -> Option<(String, String, String)> {
-    let missing = || "no such field".to_owned();
-    let deeper = |name: String, found: Option<(String, String, String)>| {
-        found.map(|(at, there, here)| {
-            (if at.is_empty() { name.clone() } else { format!("{name}.{at}") }, there, here)
-        })
-    };
-    match (there, here) {
-        (Value::Object(a), Value::Object(b)) => {
-            let gone = b.iter().find(|(name, _)| !a.contains_key(*name));
-            let gone = gone.map(|(name, value)| (name.clone(), missing(), value.to_string()));
-            let of_field = |(name, value): (&String, &Value)| match b.get(name) {
-                Some(other) => deeper(name.clone(), unlike(value, other)),
-                None => Some((name.clone(), value.to_string(), missing())),
-            };
-            a.iter().find_map(of_field).or(gone)
-        }
-        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
-            a.iter().zip(b).enumerate().find_map(|(i, (a, b))| deeper(i.to_string(), unlike(a, b)))
-        }
-        (a, b) => (a != b).then(|| (String::new(), a.to_string(), b.to_string())),
-    }
 }

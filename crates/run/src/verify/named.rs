@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Difference, around};
+use super::difference::{Difference, around};
 use crate::{
     call::{CallLine, Spelled},
     llm::Usage,
