@@ -190,7 +190,7 @@ impl InputId {
     ///
     /// # Errors
     /// [`Error::Input`] when the texts cannot be read back.
-    pub fn of<S: Segments + ?Sized>(segments: &S, selection: &Selection) -> Result<Self, Error> {
+    pub fn new<S: Segments + ?Sized>(segments: &S, selection: &Selection) -> Result<Self, Error> {
         let mut hash = Sha256::new();
         let mut systems: BTreeSet<&str> = BTreeSet::new();
         for idx in 0..segments.n_segments() {

@@ -187,7 +187,7 @@ impl<'a> HealthChecks<'a> {
     pub fn new(questions: &'a [Question]) -> Self {
         Self {
             words: spans::Words::new(),
-            questions: explanations::QuestionTexts::of(questions),
+            questions: explanations::QuestionTexts::new(questions),
             names: explanations::Names::new(),
             n_scored: 0,
             names_errors: false,

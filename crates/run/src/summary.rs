@@ -212,7 +212,7 @@ impl Summary {
 
     /// Sums up records in the order of `verdicts.jsonl`; `questions` are some of the run's prompts.
     #[must_use]
-    pub fn of(records: &[Record], signature: &Signature, questions: &[Question], cost: Cost) -> Self {
+    pub fn new(records: &[Record], signature: &Signature, questions: &[Question], cost: Cost) -> Self {
         let mut summing = Summing::new(questions);
         for record in records {
             summing.add(record);
