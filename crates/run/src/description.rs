@@ -287,7 +287,7 @@ impl RunFile {
         let text = match files::read_own_to_string(&path) {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(Error::NoRun(dir.into())),
-            Err(source) => return Err(Error::Io { action: "read", path, source }),
+            Err(source) => return Err(Error::reading(&path)(source)),
         };
         let hint = "restore it from a copy; the verdicts do not depend on it, but continuing the run does";
         let run: Self = serde_json::from_str(&text).map_err(|source| Error::Damaged {

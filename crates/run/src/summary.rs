@@ -249,10 +249,8 @@ impl PairSums {
 
     fn system(&mut self, name: &str) -> &mut SystemSums {
         let number = self.systems.len() as u32;
-        if !self.systems.contains_key(name) {
-            self.systems.insert(name.to_owned(), SystemSums { number, ..SystemSums::default() });
-        }
-        self.systems.get_mut(name).expect("it was inserted")
+        let new = || SystemSums { number, ..SystemSums::default() };
+        self.systems.entry(name.to_owned()).or_insert_with(new)
     }
 
     /// The systems, and their common units; `pair` distinguishes them.

@@ -50,6 +50,22 @@ impl Units {
             begins.push(found.len() as u32);
         }
         let order = ordered(&found, &lines, &names);
+        Self::numbered(names, &found, &order, begins)
+    }
+
+    /// Units that are given, in verdict order, each of a group of its own.
+    #[must_use]
+    pub fn listed(keys: impl IntoIterator<Item = UnitKey>) -> Self {
+        let mut names = Names::default();
+        let found: Vec<UnitNames> = (keys.into_iter())
+            .map(|key| UnitNames::new(&key, |name| Some(names.enter(name))).unwrap_or_default())
+            .collect();
+        let n = found.len() as u32;
+        Self::numbered(names, &found, &(0..n).collect::<Vec<_>>(), (0..=n).collect())
+    }
+
+    /// Numbers units, which stand group by group from the offsets `begins`, in this order.
+    fn numbered(names: Names, found: &[UnitNames], order: &[u32], begins: Vec<u32>) -> Self {
         let mut of_group = vec![0; found.len()];
         for (number, &at) in order.iter().enumerate() {
             of_group[at as usize] = number as u32;
@@ -63,22 +79,6 @@ impl Units {
             }
         }
         Self { names, places, numbers, of_group, begins, group }
-    }
-
-    /// Units that are given, in verdict order, each of a group of its own.
-    #[must_use]
-    pub fn listed(keys: impl IntoIterator<Item = UnitKey>) -> Self {
-        let mut units = Self { begins: vec![0], ..Self::default() };
-        for (number, key) in keys.into_iter().enumerate() {
-            let names = &mut units.names;
-            let place = UnitNames::new(&key, |name| Some(names.enter(name))).unwrap_or_default();
-            units.places.push(place);
-            units.numbers.insert(place, number as u32);
-            units.of_group.push(number as u32);
-            units.group.push(number as u32);
-            units.begins.push(number as u32 + 1);
-        }
-        units
     }
 
     #[must_use]

@@ -102,7 +102,7 @@ pub fn verify(dir: &Path, run: &RunFile, task: Task<'_>, options: &Options) -> R
     found.join(differences);
     if lines.is_torn && is_done {
         let subject = "bytes behind the last call of a run that is finished";
-        found.push(Difference::new("calls.jsonl", subject, "some", "none"));
+        found.add("calls.jsonl", subject, "some", "none");
     }
     folder.summary(&sums, &mut found)?;
     let (differences, n_differences) = found.first();

@@ -95,6 +95,11 @@ pub struct Differences {
 }
 
 impl Differences {
+    /// Adds a difference whose rank is the first.
+    pub fn add(&mut self, place: &str, subject: &str, recorded: &str, derived: &str) {
+        self.push(Difference::new(place, subject, recorded, derived));
+    }
+
     pub fn push(&mut self, difference: Difference) {
         self.n += 1;
         self.first.push(difference);
