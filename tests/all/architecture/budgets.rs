@@ -17,7 +17,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/judges", "", 14_600),
     ("crates/meta", "", 9_950),
     ("crates/eval", "", 3_720),
-    ("crates/run", "", 6_100),
+    ("crates/run", "", 6_000),
     ("crates/console", "", 600),
     ("crates/bench", "", 2_100),
     (".", "cli", 6_250),
