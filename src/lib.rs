@@ -30,6 +30,8 @@ pub use tribunal_core::parallel;
 
 pub use tribunal_judges as judges;
 
+pub use tribunal_replication as replication;
+
 pub use tribunal_run as run;
 
 pub use tribunal_eval as eval;

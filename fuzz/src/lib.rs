@@ -359,7 +359,7 @@ pub fn answers(bytes: &[u8]) {
         for preset in [Preset::Strict, Preset::Paper, Preset::Code] {
             let settings = Settings { preset, ..Settings::default() };
             // Some need files of the user's.
-            let Ok(built) = registry::build(method.name, &settings) else { continue };
+            let Ok(built) = tribunal::replication::build(method.name, &settings) else { continue };
             let panel = Panel::new(said.clone(), Sampling::default());
             drop(built.judge.judge(&panel, &[segment("a"), segment("b")]));
         }

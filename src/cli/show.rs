@@ -5,12 +5,7 @@ use std::{collections::BTreeSet, io::Write, path::PathBuf, process::ExitCode};
 
 use anyhow::{Result, bail};
 
-use super::{
-    command::without,
-    output::{Cells, Format},
-    score,
-    slurm::quoted,
-};
+use super::{command::without, output::Printed, score, slurm::quoted};
 use crate::{
     report::{self, Detail, transcript},
     run::{
@@ -45,11 +40,8 @@ pub struct Args {
     /// translations it scores furthest apart
     #[arg(long, conflicts_with_all = ["segment", "only_system", "format"])]
     pub examples: bool,
-    /// How the results of a whole run are printed: text, json, tsv or csv
-    #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
-    pub format: Format,
     #[command(flatten)]
-    pub cells: Cells,
+    pub printed: Printed,
 }
 
 /// Runs `tribunal show`.
@@ -91,7 +83,7 @@ fn whole(args: &Args, run: &RunFile, out: &mut dyn Write) -> Result<ExitCode> {
     if left > 0 {
         say!("{}", unfinished(run, left));
     }
-    score::warn(&outcome)?;
+    score::warn(&outcome);
     let is_complete = outcome.complete() && left == 0;
     let code = if is_complete { ExitCode::SUCCESS } else { ExitCode::from(1) };
     if args.examples {
@@ -99,7 +91,7 @@ fn whole(args: &Args, run: &RunFile, out: &mut dyn Write) -> Result<ExitCode> {
         return Ok(code);
     }
     let detail = if args.only_system { Detail::Systems } else { Detail::Units };
-    score::print(&outcome, args.format, args.cells, detail, out)?;
+    score::print(&outcome, args.printed, detail, out)?;
     Ok(code)
 }
 

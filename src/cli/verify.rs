@@ -74,26 +74,22 @@ pub fn run(args: &Args, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCo
             _ => return Err(error),
         },
     };
-    if args.printed.is_json() {
-        writeln!(out, "{:#}", json(&report, args.without_model))?;
-    } else if !args.printed.rows(&table(&report), out)? {
-        out.write_all(text(&report, args.without_model).as_bytes())?;
-    }
+    let text = |out: &mut dyn Write| Ok(out.write_all(text(&report, args.without_model).as_bytes())?);
+    args.printed.print(out, || json(&report, args.without_model), || table(&report), text)?;
     out.flush()?;
     Ok(if is_confirmed(&report) { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 /// A folder whose files are damaged, so that nothing could be derived from them.
 fn damaged(printed: Printed, damage: &run::Error, out: &mut dyn Write) -> Result<()> {
-    let mut table = Table::new();
-    table.head(DIFFERENCE);
-    table.row([String::new(), damage.to_string(), String::new(), String::new()]);
-    if printed.is_json() {
-        writeln!(out, "{:#}", json!({ "confirmed": false, "damage": damage.to_string() }))?;
-    } else if !printed.rows(&table, out)? {
-        writeln!(out, "differs: {damage}")?;
-    }
-    Ok(())
+    let table = || {
+        let mut table = Table::new();
+        table.head(DIFFERENCE);
+        table.row([String::new(), damage.to_string(), String::new(), String::new()]);
+        table
+    };
+    let json = || json!({ "confirmed": false, "damage": damage.to_string() });
+    printed.print(out, json, table, |out| Ok(writeln!(out, "differs: {damage}")?))
 }
 
 fn check(args: &Args, load: ModelLoader) -> Result<Report> {

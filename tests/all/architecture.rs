@@ -27,6 +27,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "tune",
             "engine",
             "judges",
+            "replication",
             "hub",
             "evidence",
             "segment",
@@ -38,6 +39,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("eval", &["run", "engine", "hub", "cuda", "judges", "llm", "segment", "mqm", "signature"]),
     ("run", &["judges", "llm", "segment", "mqm", "signature"]),
     ("judges", &["jinja", "llm", "mqm", "segment", "signature"]),
+    ("replication", &["judges", "llm", "mqm", "segment"]),
     ("engine", &["cuda", "jinja", "llm", "model", "signature"]),
     ("model", &["gguf"]),
     ("cpu", &[]),
@@ -127,6 +129,7 @@ const CRATES: &[(&str, &str)] = &[
     ("crates/judges", "judges"),
     ("crates/meta", "meta"),
     ("crates/model", "model"),
+    ("crates/replication", "replication"),
     ("crates/run", "run"),
     (".", ""),
 ];
@@ -327,7 +330,8 @@ fn prompts_are_files() {
     let mut offences = Vec::new();
     for source in sources().iter().filter(|s| !s.is_test()) {
         for (line, literal) in &source.literals {
-            let is_long = source.room() == "judges" && literal.chars().count() > MAX_LITERAL_CHARS;
+            let is_long = ["judges", "replication"].contains(&source.room())
+                && literal.chars().count() > MAX_LITERAL_CHARS;
             if is_long || PROMPT_CUES.iter().any(|cue| literal.contains(cue)) {
                 let beginning: String = literal.chars().take(60).collect();
                 offences.push(format!("{}:{line}: {beginning:?}", source.path));

@@ -248,7 +248,7 @@ fn ratings_of_several_files_and_kinds_make_one_fit() {
         assert!(!knows(&all, &hash), "{hash}");
     }
     // A sample of each file, some of it joined; a larger one reads only what is new.
-    let how = ["--sample", "20", "--joined", "4", "--readings", "kept"];
+    let how = ["--sample", "20+4", "--readings", "kept"];
     let (sample, _) = made("sample.json", &how);
     let n = |fit: &serde_json::Value| fit["made"]["segments"].as_u64().unwrap();
     assert!(n(&sample) < 44 && n(&sample) < n(&all), "{}", n(&sample));
@@ -268,7 +268,7 @@ fn ratings_of_several_files_and_kinds_make_one_fit() {
 fn corrupted_translations_are_learnt_from_and_measured() {
     let small = SmallRun::new(1);
     rated(&small);
-    let of_sample = ["--sample", "100", "--joined", "60", "--readings", "kept"];
+    let of_sample = ["--sample", "100+60", "--readings", "kept"];
     let made = |out: &str, more: &[&str]| {
         let (code, text) = fit(&small, out, &[&of_sample, more].concat());
         assert_eq!(code, 0, "{text}");

@@ -21,6 +21,18 @@ impl Table {
         Self::default()
     }
 
+    /// A table with a header and rows.
+    #[must_use]
+    pub fn from_rows<const N: usize, T: Into<String>, R: IntoIterator<Item = T>>(
+        head: [&str; N],
+        rows: impl IntoIterator<Item = R>,
+    ) -> Self {
+        let mut table = Self::new();
+        table.head(head);
+        rows.into_iter().for_each(|row| table.row(row));
+        table
+    }
+
     pub fn head<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
         self.heads.push(cells.into_iter().map(Into::into).collect());
     }

@@ -139,7 +139,7 @@ pub fn judge(spec: &Spec, input: &Input) -> Result<Built> {
 /// The judge of a specification, for any input with or without references.
 fn unchecked(spec: &Spec, has_references: bool) -> Result<Built> {
     let settings = spec.judge.settings(&spec.sampling, adapter::annotator(&spec.models));
-    Ok(registry::build(&spec.judge.method, &Settings { has_references, ..settings })?)
+    Ok(tribunal_replication::build(&spec.judge.method, &Settings { has_references, ..settings })?)
 }
 
 /// A judge and its input, checked against each other. No model is loaded.

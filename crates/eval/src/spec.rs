@@ -416,13 +416,10 @@ pub struct Resources {
     /// Disable CUDA graphs; results are the same
     #[cfg_attr(feature = "clap", arg(long = "no-graphs", hide = true, action = clap::ArgAction::SetFalse))]
     pub graphs: bool,
-    /// CUDA kernels: auto (the fastest, after a check of the GPU), proven (mma.sync), plain (reference);
-    /// results are the same
+    /// CUDA kernels: auto (the fastest, after a check of the GPU), proven (mma.sync, no dependent launch),
+    /// plain (reference); results are the same
     #[cfg_attr(feature = "clap", arg(long, hide = true, default_value = "auto", value_parser = values::word::<KernelSet>))]
     pub gpu_kernels: KernelSet,
-    /// Disable programmatic dependent launch of CUDA kernels; results are the same
-    #[cfg_attr(feature = "clap", arg(long = "no-dependent-launch", hide = true, action = clap::ArgAction::SetFalse))]
-    pub dependent_launch: bool,
     /// A GPU's step that takes so long, and many times what was expected, ends the run; 0: none does. Unit:
     /// seconds
     #[cfg_attr(feature = "clap", arg(skip = values::variables::step_limit()))]
@@ -453,7 +450,6 @@ impl Default for Resources {
             drafts: true,
             graphs: true,
             gpu_kernels: KernelSet::default(),
-            dependent_launch: true,
             hung_after: HUNG_AFTER,
             recheck_every: RECHECK_EVERY,
             cpu_tier: "auto".into(),

@@ -384,7 +384,7 @@ mod tests {
     fn segments_that_are_judged_apart_have_their_documents_shards_and_names_of_their_own() {
         let segments = input();
         let selection = Selection::Only((0..20).filter(|i| i % 3 != 1).collect());
-        let judge = registry::build("fsp:shots=0", &Settings::default()).unwrap();
+        let judge = registry::build("fsp:shots=0", &Settings::default(), &[]).unwrap();
         for grouping in [Grouping::Segment, Grouping::Document, Grouping::FiveDocuments] {
             let whole = groups(&segments, &selection, grouping, 7);
             let apart = each_apart(whole.clone(), judge.as_ref());

@@ -1,31 +1,35 @@
 //! M-MAD as its published code runs it (`stage1.py`, `stage2_3.py`): the authors' texts, answers passed on
-//! unchanged, and read as the code reads them. [`super`] lists the differences.
+//! unchanged, and read as the code reads them. [`tribunal_judges::m_mad`] lists the differences.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use authors::{Demo, JudgeTexts, Texts};
-
-use super::{
-    ANNOTATE, First, JUDGE_STAGE, Options, Question, Shots, Skipped,
-    annotation::{self, DIMENSIONS},
-    debate::{CONSENSUS_ROUND, DEBATE_STAGE, Strategy, Topic, Undecided},
-};
-use crate::{
-    Error, Judge, Panel, Protocol, Provenance, Retry, Role, Step, Verdict,
-    code::{literals, python::repr},
-    confidence, in_parallel,
+use tribunal_core::{
     llm::{Chat, Reply, ResponseFormat, Sampling},
-    method::Calls,
     mqm::{self, ErrorSpan, Repeats, weights::Weights},
-    prompt, reading,
     segment::Segment,
-    setup::{self, Settings},
+};
+use tribunal_judges::{
+    Error, Judge, Panel, Protocol, Provenance, Retry, Role, Settings, Step, Verdict, confidence, in_parallel,
+    literals::{self, SourceFile},
+    m_mad::{
+        ANNOTATE, First, JUDGE_STAGE, Options, Question, Shots, Skipped,
+        annotation::{self, Annotation, DIMENSIONS},
+        debate::{CONSENSUS_ROUND, DEBATE_STAGE, Strategy, Topic, Undecided},
+        demos::{self, Demo},
+        read_options,
+    },
+    method::Calls,
+    prompt, reading,
+    setup::{self, GivenOptions},
     shots::{self, Shot},
 };
 
-pub mod authors;
+use self::authors::{JudgeTexts, Texts};
+use crate::python::repr;
+
+mod authors;
 
 /// Answer tokens of Stage 1, as in the code, and of the later stages, where the code sets no limit.
 const STAGE_1_BUDGET: usize = 1000;
@@ -79,16 +83,22 @@ impl From<Published> for Judge {
         let shots = shots.flat_map(|demo| [demo.user.as_str(), demo.answer.as_str()]);
         let prompts = prompt::hash(texts.chain(shots));
         let provenance = Provenance { prompts, ..Provenance::default() }.weighed_by(judge.weights.name);
-        Self { calls: Some(judge.calls()), ..Self::new(provenance, judge) }
+        let calls = judge.calls();
+        Self::new(provenance, judge).with_calls(calls)
     }
 }
 
+/// The judge of preset `code`, from the user's copy of the published files.
+///
+/// # Errors
+/// No copy, one that lacks a text, and options for which nothing is published.
+pub fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+    let (options, rounds) = read_options(options)?;
+    Ok(Published::new(settings, &options, rounds)?.into())
+}
+
 impl Published {
-    /// Reads the user's copy of the published files.
-    ///
-    /// # Errors
-    /// No copy, one that lacks a text, and options for which nothing is published.
-    pub fn new(settings: &Settings, options: &Options, rounds: usize) -> Result<Self, setup::Error> {
+    fn new(settings: &Settings, options: &Options, rounds: usize) -> Result<Self, setup::Error> {
         check_options(options)?;
         let folder = authors::folder(settings.prompts.as_deref())?;
         let texts = Texts::read(&folder)?;
@@ -184,7 +194,7 @@ impl Published {
         let chat = std::mem::take(&mut side.chat).user(message);
         let question = Question { role: side.role, step: step.clone(), budget: LATER_BUDGET };
         let text = self.ask(panel, &question, &chat, as_it_is)?;
-        let annotations = annotation::extract(&text).map(listed).unwrap_or_default();
+        let annotations = extract(&text).map(listed).unwrap_or_default();
         side.chat = chat.assistant(text);
         Ok(annotations)
     }
@@ -209,7 +219,7 @@ impl Published {
         let chat = judge_chat(&self.texts.judge, segment, &views);
         let question = Question { role: Role::Judge, step: JUDGE_STAGE.into(), budget: LATER_BUDGET };
         self.ask(panel, &question, &chat, |reply| {
-            let list = annotation::extract(&reply.text)
+            let list = extract(&reply.text)
                 .ok_or_else(|| reading::unusable(&reply.text, "no list of annotations"))?;
             errors(reply, list, segment)
         })
@@ -224,7 +234,7 @@ impl Published {
     ) -> Result<Vec<ErrorSpan>, Error> {
         let chat = judge_chat(&self.texts.baseline, segment, said);
         let sampling = self.sampling(panel, STAGE_1_BUDGET, panel.sampling.temperature);
-        let question = crate::Question { chat: &chat, form: &ResponseFormat::Text, sampling };
+        let question = tribunal_judges::Question { chat: &chat, form: &ResponseFormat::Text, sampling };
         let answer = panel.ask_until(Role::Judge, JUDGE_STAGE, &question, BASELINE_RETRY, |reply| {
             let object = evaluated(&reply.text)
                 .ok_or_else(|| reading::unusable(&reply.text, "no object that Python can read"))?;
@@ -245,7 +255,7 @@ impl Published {
         let is_first = question.role == Role::Annotator;
         let temperature = if is_first { panel.sampling.temperature } else { LATER_TEMPERATURE };
         let sampling = self.sampling(panel, question.budget, temperature);
-        let asked = crate::Question { chat, form: &ResponseFormat::Text, sampling };
+        let asked = tribunal_judges::Question { chat, form: &ResponseFormat::Text, sampling };
         read(&panel.answer(question.role, &question.step, &asked)?)
     }
 
@@ -300,7 +310,7 @@ fn own(file: &std::path::Path, texts: &Texts) -> Result<[Vec<Demo>; 4], setup::E
     let text = tribunal_core::files::text::read(file)
         .map_err(|source| setup::Error::Read { file: file.into(), source })?;
     if file.extension().is_some_and(|e| e == "py") {
-        return authors::demos_of(&name, &text);
+        return demos::read(&SourceFile { name, text });
     }
     let demos: Vec<_> = shots::read(&name, &text)?.into_iter().map(|shot| demo(shot, texts)).collect();
     Ok(std::array::from_fn(|_| demos.clone()))
@@ -354,13 +364,26 @@ fn evaluated(text: &str) -> Option<Value> {
     literals::literal(text.get(open..=close)?)
 }
 
+/// The list of an answer from the first `"annotations": [` to the last `]`. A
+/// list that is not JSON counts as empty, as in the published code.
+fn extract(text: &str) -> Option<Value> {
+    let opens = |rest: &str| -> Option<usize> {
+        let list = rest.strip_prefix("\"annotations\"")?.trim_start().strip_prefix(':')?.trim_start();
+        list.starts_with('[').then(|| text.len() - list.len())
+    };
+    let open = text.match_indices("\"annotations\"").find_map(|(at, _)| opens(&text[at..]))?;
+    let close = text.rfind(']').filter(|close| *close > open)?;
+    Some(serde_json::from_str(&text[open..=close]).unwrap_or_else(|_| Value::Array(Vec::new())))
+}
+
 fn listed(list: Value) -> Value {
     Value::Object([("annotations".to_owned(), list)].into_iter().collect())
 }
 
 /// The errors of a judge's list.
 fn errors(reply: &Reply, list: Value, segment: &Segment) -> Result<Vec<ErrorSpan>, Error> {
-    let annotations = annotation::listed(list)
+    let annotations = serde_json::from_value::<Vec<Annotation>>(list)
+        .ok()
         .ok_or_else(|| reading::unusable(&reply.text, "its annotations are not a list of errors"))?;
     let mut errors: Vec<_> = annotations.iter().map(|annotation| annotation.to_error(segment)).collect();
     confidence::note(reply, "error_span", &mut errors);
@@ -410,4 +433,35 @@ fn check_options(options: &Options) -> Result<(), setup::Error> {
 /// True if a text consists of quote marks.
 fn is_quotes(text: &str) -> bool {
     text.chars().all(|c| "\"“”".contains(c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_from_the_first_list_to_the_last_bracket() {
+        let n_annotations = |answer: &str| {
+            let list = serde_json::from_value::<Vec<Annotation>>(extract(answer)?);
+            list.ok().map(|list| list.len())
+        };
+        let one = r#"{"error_span": "Bank", "category": "style/awkward", "severity": "Minor"}"#;
+        let bare =
+            r#"{"annotations": [{"error_span": "", "category": "style/awkward", "severity": "minor"}]}"#;
+        for (answer, expected) in [
+            (r#"{"annotations": []}"#, Some(0)),
+            (&format!(r#"{{"annotations": [{one}]}}"#), Some(1)),
+            (&format!("I think:\n```json\n{{\"annotations\": [{one}]}}\n```"), Some(1)),
+            // Both lists as one, which is not JSON.
+            (&format!(r#"{{"annotations": [{one}, {one}]}} no: {{"annotations": [{one}]}}"#), Some(0)),
+            (r#"{"annotations": [{"error_span": "x"}]}"#, None),
+            (r#"{"annotations": [{"error_span": x}]}"#, Some(0)),
+            (r#"{"annotations": }"#, None),
+            ("I see no errors.", None),
+            ("", None),
+            (bare, Some(1)),
+        ] {
+            assert_eq!(n_annotations(answer), expected, "{answer}");
+        }
+    }
 }

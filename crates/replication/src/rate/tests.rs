@@ -3,16 +3,13 @@
 use std::fmt::Write;
 
 use super::*;
-use crate::{
-    registry,
-    setup::{Preset, Settings},
-};
+use tribunal_judges::{Preset, registry};
 
 #[test]
 fn every_calibration_prints_as_the_authors_program_prints_it() {
     let settings = Settings { preset: Preset::Code, ..Settings::default() };
     let options = registry::find("rate").unwrap().parse_options("").unwrap();
-    let judge = Rate::new(&settings, &crate::rate::Options::read(&options)).unwrap();
+    let judge = Published::new(&settings, &Options::read(&options)).unwrap();
     let winners = ["A", "B", "Tie", "C"];
     let anchors = [Number::Int(1), Number::Int(4)].into_iter().chain([0.0, 2.5, 3.0, 4.0].map(Number::Float));
     let mut table = String::new();

@@ -1,6 +1,6 @@
 //! HiMATE as its published program runs it (`pipeline.py`, `record.py`, `get_lst.py`,
-//! `score_computation.py`): the authors' texts, and answers read as the program reads them. [`super`] lists
-//! the differences.
+//! `score_computation.py`): the authors' texts, and answers read as the program reads them. [`tribunal_judges::himate`]
+//! lists the differences.
 //!
 //! The program works on files of sentences. A sentence whose evaluation it cannot read is left out, and all
 //! later ones are judged by their neighbour's log; a correction that it cannot read is replaced by the
@@ -11,27 +11,25 @@ use std::{collections::BTreeSet, sync::LazyLock};
 use regex::Regex;
 use serde_json::json;
 
-use authors::{Agent, Pair, Texts};
-
-use super::{
-    N_SUBTYPES, Options, Stages, calibration, calls,
-    dialogue::DISCUSS,
-    evaluation::EVALUATE,
-    quotes,
-    reflection::{COMPARE_STAGE, CORRECT_STAGE},
-};
-use crate::{
-    Error, Judge, Panel, Protocol, Provenance, Role, Stage, Verdict,
-    code::python::repr,
-    in_parallel,
+use tribunal_core::{
     llm::{Chat, Reply, ResponseFormat},
     mqm::{self, ErrorSpan, Repeats, Severity, Side, typology, weights::Weights},
-    prompt, reading,
     segment::Segment,
-    setup::{self, Preset, Settings},
+};
+use tribunal_judges::{
+    Error, Judge, Panel, Protocol, Provenance, Role, Settings, Stage, Verdict,
+    himate::{
+        N_SUBTYPES, Options, Stages, calibration, calls, check_options as check_combination, quotes,
+        stages::{COMPARE, CORRECT, DISCUSS, EVALUATE},
+    },
+    in_parallel, prompt, reading,
+    setup::{self, GivenOptions, Preset},
 };
 
-pub mod authors;
+use self::authors::{Agent, Pair, Texts};
+use crate::python::repr;
+
+mod authors;
 
 /// Answer tokens of every question. Answers that are cut off are used unchanged.
 const BUDGET: usize = 500;
@@ -88,16 +86,20 @@ impl From<Published> for Judge {
     fn from(judge: Published) -> Self {
         let prompts = prompt::hash(judge.texts.all());
         let calls = calls((Preset::Code, judge.stages), false, N_SUBTYPES);
-        Self { calls: Some(calls), ..Self::new(Provenance { prompts, ..Provenance::default() }, judge) }
+        Self::new(Provenance { prompts, ..Provenance::default() }, judge).with_calls(calls)
     }
 }
 
+/// The judge of preset `code`, from the user's copy of the published files.
+///
+/// # Errors
+/// No copy, one that lacks a text, and options for which nothing is published.
+pub fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+    Ok(Published::new(settings, &Options::read(options))?.into())
+}
+
 impl Published {
-    /// Reads the user's copy of the published files.
-    ///
-    /// # Errors
-    /// No copy, one that lacks a text, and options for which nothing is published.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+    fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
         check_options(settings, options)?;
         Ok(Self {
             texts: Texts::read(settings.prompts.as_deref())?,
@@ -188,7 +190,7 @@ impl Published {
             pair.correction_severity,
             pair.correction_format
         );
-        let said = self.ask(task, (Role::Tier2, CORRECT_STAGE), &pair.corrector, question)?.text;
+        let said = self.ask(task, (Role::Tier2, CORRECT), &pair.corrector, question)?.text;
         let correction = said
             .split("Translation: ")
             .nth(1)
@@ -197,7 +199,7 @@ impl Published {
             "Error definition: {}Original Translation: {}\n\nCorrected Translation: {correction}\n{}",
             agent.verified, segment.hypothesis, pair.verification_format
         );
-        let reply = self.ask(task, (Role::Tier2, COMPARE_STAGE), &pair.verifier, question)?;
+        let reply = self.ask(task, (Role::Tier2, COMPARE), &pair.verifier, question)?;
         if reply.tokens.is_empty() {
             return Err(Error::Failed(
                 "the answer has no log-probabilities, so there is no confidence".into(),
@@ -366,7 +368,7 @@ fn as_printed(logprob: f64) -> Option<f64> {
 
 /// Options for which nothing is published.
 fn check_options(settings: &Settings, options: &Options) -> Result<(), setup::Error> {
-    super::check_options(options)?;
+    check_combination(options)?;
     let published = [
         ("stages", &options.stages.text, *options.stages != Stages::Single),
         ("calibration", &options.calibration.text, options.calibration.is_none()),

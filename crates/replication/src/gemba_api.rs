@@ -11,11 +11,8 @@
 //!
 //! Source: `gemba/gpt_api.py`, `request` and `request_api`; budgets from `gemba/utils.py`.
 
-use crate::{
-    Error, Panel, Role, Stage,
-    llm::{Chat, Reply, ResponseFormat, Sampling},
-    reading,
-};
+use tribunal_core::llm::{Chat, Reply, ResponseFormat, Sampling};
+use tribunal_judges::{Error, Panel, Role, Stage, reading};
 
 /// Answer tokens of a first question about errors, a score, stars or a class.
 const BUDGET: usize = 500;

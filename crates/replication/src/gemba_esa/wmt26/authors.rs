@@ -4,14 +4,11 @@
 use std::{collections::BTreeMap, path::Path};
 
 use serde_json::Value;
-use tribunal_core::files;
-
-use super::GENERAL;
-use crate::{
-    code::literals,
+use tribunal_core::{
+    files,
     segment::{Lang, Segment},
-    setup,
 };
+use tribunal_judges::{gemba_esa::wmt26::GENERAL, literals, setup};
 
 /// The error for a missing file, with the repository that has it.
 fn not_at_hand(what: String) -> setup::Error {

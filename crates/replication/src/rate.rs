@@ -1,5 +1,5 @@
-//! Preset `code`: RATE as the authors' program runs it (BITHLP/RATE, `agentic/`), message by message. The
-//! loop of the other presets is in [`super`].
+//! RATE as the authors' program runs it (BITHLP/RATE, `agentic/`), message by message. The loop of the other
+//! presets is in [`tribunal_judges::rate`].
 //!
 //! All translations of a source share their search results and anchors, in the order of the input; the first
 //! answer that the program could not read leaves the whole source without verdicts.
@@ -11,49 +11,50 @@
 //!   the model leaves open is closed and carried out; the program answers that it finds none.
 //! - A score that is not finite is none.
 //! - `skip=` leaves an agent out of the core agent's prompt; so does a run without evidence.
-//! - A search returns the passages of [`crate::evidence`], at most five for each query.
+//! - A search returns the passages of [`tribunal_judges::evidence`], at most five for each query.
 
 use std::{cmp::Ordering, sync::LazyLock};
 
 use regex::Regex;
 use serde::Deserialize;
 use serde_json::{Value, json};
-
-use super::{
-    BUDGET, Rate,
-    agents::{self, Failed, PASSAGES},
-    stages,
-    tools::{self, Arguments},
-};
-use crate::{
-    Error, Panel, Role, Step, Verdict,
-    code::python::{Number, ascii_digits, display, parse_float, repr},
-    in_parallel,
+use tribunal_core::{
     llm::{Chat, MessageRole, Prompt, Reply, ResponseFormat},
     mqm::Repeats,
-    pairwise,
-    pairwise::Order,
-    prompt::File,
-    reading,
     segment::Segment,
 };
+use tribunal_judges::{
+    Error, Judge, Panel, Protocol, Role, Settings, Step, Verdict, in_parallel,
+    pairwise::{self, Order},
+    prompt::{File, Prompts},
+    rate::{
+        BUDGET, Config, Options,
+        agents::{self, Failed, PASSAGES},
+        stages,
+        tools::{self, Arguments},
+    },
+    reading::{self, ascii_digits},
+    setup::{self, GivenOptions},
+};
 
-pub(super) const CORE: File = File { name: "rate/code/core.j2", text: include_str!("code/core.j2") };
-const TASK: File = File { name: "rate/code/task.j2", text: include_str!("code/task.j2") };
-const TOLD: File = File { name: "rate/code/told.j2", text: include_str!("code/told.j2") };
-const FORCED: File = File { name: "rate/code/forced.j2", text: include_str!("code/forced.j2") };
-const EVALUATION: File = File { name: "rate/code/evaluation.j2", text: include_str!("code/evaluation.j2") };
-const EVALUATE: File = File { name: "rate/code/evaluate.j2", text: include_str!("code/evaluate.j2") };
-const SEARCH: File = File { name: "rate/code/search.j2", text: include_str!("code/search.j2") };
-const SNIPPETS: File = File { name: "rate/code/snippets.j2", text: include_str!("code/snippets.j2") };
-const SUMMARIZE: File = File { name: "rate/code/summarize.j2", text: include_str!("code/summarize.j2") };
-const COMPARISON: File = File { name: "rate/code/comparison.j2", text: include_str!("code/comparison.j2") };
-const COMPARE: File = File { name: "rate/code/compare.j2", text: include_str!("code/compare.j2") };
+use crate::python::{Number, display, parse_float, repr};
+
+const CORE: File = File { name: "rate/code/core.j2", text: include_str!("rate/core.j2") };
+const TASK: File = File { name: "rate/code/task.j2", text: include_str!("rate/task.j2") };
+const TOLD: File = File { name: "rate/code/told.j2", text: include_str!("rate/told.j2") };
+const FORCED: File = File { name: "rate/code/forced.j2", text: include_str!("rate/forced.j2") };
+const EVALUATION: File = File { name: "rate/code/evaluation.j2", text: include_str!("rate/evaluation.j2") };
+const EVALUATE: File = File { name: "rate/code/evaluate.j2", text: include_str!("rate/evaluate.j2") };
+const SEARCH: File = File { name: "rate/code/search.j2", text: include_str!("rate/search.j2") };
+const SNIPPETS: File = File { name: "rate/code/snippets.j2", text: include_str!("rate/snippets.j2") };
+const SUMMARIZE: File = File { name: "rate/code/summarize.j2", text: include_str!("rate/summarize.j2") };
+const COMPARISON: File = File { name: "rate/code/comparison.j2", text: include_str!("rate/comparison.j2") };
+const COMPARE: File = File { name: "rate/code/compare.j2", text: include_str!("rate/compare.j2") };
 const CALIBRATION: File =
-    File { name: "rate/code/calibration.j2", text: include_str!("code/calibration.j2") };
+    File { name: "rate/code/calibration.j2", text: include_str!("rate/calibration.j2") };
 
 /// The program's prompts and messages.
-pub(super) const FILES: &[File] = &[
+const FILES: &[File] = &[
     CORE,
     TASK,
     TOLD,
@@ -70,7 +71,7 @@ pub(super) const FILES: &[File] = &[
 
 /// The program's memory of one source.
 #[derive(Default)]
-pub(super) struct Source {
+struct Source {
     /// One line for each search.
     context: Vec<String>,
     /// By score, the lowest first.
@@ -93,13 +94,33 @@ struct Suggestion {
     suggested: Number,
 }
 
-impl Rate {
+/// RATE as published.
+pub struct Published {
+    prompts: Prompts,
+    config: Config,
+}
+
+/// The judge of preset `code`.
+///
+/// # Errors
+/// Those of [`Config::new`] and [`Prompts::load`].
+pub fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+    let published = Published::new(settings, &Options::read(options))?;
+    // The core agent may finish at once.
+    let (grouping, calls) = (published.config.grouping(), published.config.calls(1));
+    let provenance = published.config.provenance(&published.prompts);
+    let mut judge = Judge::new(provenance, published).with_calls(calls);
+    judge.grouping = grouping;
+    Ok(judge)
+}
+
+impl Protocol for Published {
     /// Judges the translations of one source.
-    pub(super) fn judge_as_code(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
         let assess = |idx: usize, segment: &Segment, source: &mut Source| {
             Session::new(self, &panel.about(idx), segment, source).and_then(Session::assess)
         };
-        if !self.shares_memory {
+        if !self.config.shares_memory {
             return in_parallel(group, |idx, segment| assess(idx, segment, &mut Source::default()));
         }
         let mut source = Source::default();
@@ -112,9 +133,22 @@ impl Rate {
         }
         verdicts
     }
+}
+
+impl Published {
+    fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
+        let config = Config::new(settings, options)?;
+        let judge = Self { prompts: Prompts::load(FILES, settings)?, config };
+        judge.system().map_err(setup::Error::from_prompt)?;
+        Ok(judge)
+    }
+
+    fn system(&self) -> Result<String, Error> {
+        self.prompts.render(CORE, self.config.team)
+    }
 
     /// The core agent's first message.
-    pub(super) fn opening_as_code(&self, segment: &Segment, source: &Source) -> Result<Chat, Error> {
+    fn opening(&self, segment: &Segment, source: &Source) -> Result<Chat, Error> {
         let values = json!({
             "context": source.context.join("\n"), "source": segment.source, "target": segment.hypothesis,
         });
@@ -143,7 +177,7 @@ impl Rate {
 
 /// The evaluation of one translation.
 struct Session<'a> {
-    judge: &'a Rate,
+    judge: &'a Published,
     panel: Panel,
     segment: &'a Segment,
     source: &'a mut Source,
@@ -156,7 +190,7 @@ struct Session<'a> {
 
 impl<'a> Session<'a> {
     fn new(
-        judge: &'a Rate,
+        judge: &'a Published,
         panel: &Panel,
         segment: &'a Segment,
         source: &'a mut Source,
@@ -164,7 +198,7 @@ impl<'a> Session<'a> {
         if segment.is_blank() {
             return Err(Error::nothing_to_judge());
         }
-        let chat = judge.opening_as_code(segment, source)?;
+        let chat = judge.opening(segment, source)?;
         Ok(Self {
             judge,
             panel: panel.clone(),
@@ -178,7 +212,7 @@ impl<'a> Session<'a> {
 
     /// The loop of `CoreAgent.eval`.
     fn assess(mut self) -> Result<Verdict, Error> {
-        for round in 1..=self.judge.rounds {
+        for round in 1..=self.judge.config.rounds {
             let call = self.ask_core(round)?;
             let told = match call {
                 Some((name, arguments)) if name == "finish_evaluation" => return self.finish(&arguments),
@@ -189,7 +223,7 @@ impl<'a> Session<'a> {
         }
         let forced = self.judge.prompts.render(FORCED, ())?;
         self.chat = say(std::mem::take(&mut self.chat), &forced);
-        match self.ask_core(self.judge.rounds + 1)? {
+        match self.ask_core(self.judge.config.rounds + 1)? {
             Some((name, arguments)) if name == "finish_evaluation" => self.finish(&arguments),
             Some((name, _)) => {
                 Err(Error::Unparsable(format!("the core agent called `{name}` where it was told to finish")))
@@ -210,7 +244,7 @@ impl<'a> Session<'a> {
     /// The response to the core agent's call.
     fn act(&mut self, round: usize, name: &str, arguments: &Arguments) -> Result<String, Error> {
         match name {
-            "search_agent" if self.judge.team.search => {
+            "search_agent" if self.judge.config.team.search => {
                 let found = self.search(round, arguments)?;
                 self.told(name, &found)
             }
@@ -218,7 +252,7 @@ impl<'a> Session<'a> {
                 let evaluation = self.evaluate(round, arguments)?;
                 self.told(name, &display(&evaluation))
             }
-            "comparison_agent" if self.judge.team.comparison => self.compare(round, arguments),
+            "comparison_agent" if self.judge.config.team.comparison => self.compare(round, arguments),
             _ => self.told("fault", ""),
         }
     }
@@ -245,7 +279,7 @@ impl<'a> Session<'a> {
         let queries = queries(content(&reply))?;
         let mut passages = Vec::new();
         for query in &queries {
-            let found = self.judge.evidence.as_ref().map(|evidence| evidence.search(query, PASSAGES));
+            let found = self.judge.config.evidence.as_ref().map(|evidence| evidence.search(query, PASSAGES));
             let found = found.transpose().map_err(|e| Error::Failed(e.to_string()))?.unwrap_or_default();
             passages.extend(found.into_iter().map(|hit| hit.passage));
         }
@@ -275,7 +309,7 @@ impl<'a> Session<'a> {
         let spans = evaluation["error_spans"].as_array().into_iter().flatten();
         self.failed = spans.filter_map(|span| serde_json::from_value(span.clone()).ok()).collect();
         agents::weigh_spans(&mut self.failed, &reply);
-        if self.judge.expected && evaluation.is_object() {
+        if self.judge.config.expected && evaluation.is_object() {
             evaluation["expected_score"] =
                 json!(agents::expected_score(&self.panel, stages::EXPECT.round(round), &chat)?);
         }
@@ -333,7 +367,7 @@ impl<'a> Session<'a> {
 
     /// One question; the program does not limit answers, so one that its budget cut is not an answer.
     fn ask(&self, role: Role, step: Step, chat: &Chat, stop: Option<&str>) -> Result<Reply, Error> {
-        let mut question = self.panel.question(chat, &ResponseFormat::Text, self.judge.budget(BUDGET));
+        let mut question = self.panel.question(chat, &ResponseFormat::Text, self.judge.config.budget(BUDGET));
         question.sampling.stop = stop.into_iter().map(ToOwned::to_owned).collect();
         self.panel.answer(role, step, &question)
     }

@@ -1,27 +1,30 @@
 //! WMT 2026's baseline as its published program runs it on local models (`run_qe_local.py`, `qe_utils.py`):
-//! the authors' texts from the user's copy, faults included. [`super::super`] lists what differs.
+//! the authors' texts from the user's copy, faults included. [`tribunal_judges::gemba_esa`] lists what differs.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::Value;
 
-use authors::Texts;
-
-use super::{Domain, GENERAL, THOUGHT};
-use crate::{
-    Error, Judge, Panel, Protocol, Provenance, Role, Stage, Verdict,
-    code::python::parse_float,
-    confidence,
-    gemba_esa::{Options, SCORE_STAGE, SPANS_STAGE},
-    in_parallel,
+use tribunal_core::{
     llm::{Chat, Reasoning, Reply, ResponseFormat},
-    method::Calls,
     mqm::{self, ErrorSpan, Repeats, Severity, weights::Weights},
-    prompt, reading,
     segment::Segment,
-    setup::{self, Reference, Settings},
 };
+use tribunal_judges::{
+    Error, Judge, Panel, Protocol, Provenance, Role, Settings, Stage, Verdict, confidence,
+    gemba_esa::{
+        Options, SCORE_STAGE, SPANS_STAGE,
+        wmt26::{Domain, GENERAL, THOUGHT},
+    },
+    in_parallel,
+    method::Calls,
+    prompt, reading,
+    setup::{self, Reference},
+};
+
+use self::authors::Texts;
+use crate::python::parse_float;
 
 mod authors;
 
@@ -69,7 +72,9 @@ impl From<Published> for Judge {
         let prompts = prompt::hash(judge.texts.all());
         let provenance = Provenance { prompts, ..Provenance::default() }.with("shots", "0");
         let sampled_at = judge.thinking.map(|_| [THOUGHT.temperature, THOUGHT.top_p]);
-        Self { calls: Some(Calls::exactly(2)), sampled_at, ..Self::new(provenance, judge) }
+        let mut judge = Self::new(provenance, judge).with_calls(Calls::exactly(2));
+        judge.sampled_at = sampled_at;
+        judge
     }
 }
 

@@ -1,25 +1,28 @@
 //! GEMBA-DA, -SQM, -Stars and -Classes as the authors' program runs them: its readers of an answer, asked
-//! again by [`crate::code::gemba_api`] until one finds a rating. Questions are declared in the methods' files.
+//! again by [`crate::gemba_api`] until one finds a rating. The other presets' questions are declared in
+//! [`tribunal_judges::gemba_da`] and [`tribunal_judges::gemba_scales`].
 //!
 //! Source: `gemba/prompt.py` and `gemba/gpt_api.py`.
 
-use crate::{
+use tribunal_core::segment::Segment;
+use tribunal_judges::{
     Error, Judge, Method, Panel, Protocol, Settings, Verdict,
-    answers::rating::{CLASSES, NUMBERS},
-    code::{
-        gemba_api::{self, TokenBudget},
-        python::ascii_digits,
-    },
-    declaration::{Declaration, SingleQuestion},
-    in_parallel,
+    answers::rating::{CLASSES, NUMBERS, number, only_digits},
+    declaration::{Declaration, Layout, SingleQuestion},
+    gemba_da, gemba_scales, in_parallel,
     method::Calls,
     pair::Texts,
-    segment::Segment,
-    setup,
+    prompt::File,
+    setup::{self, GivenOptions, ReferenceOption, ScoreOption},
 };
 
+use crate::gemba_api::{self, TokenBudget};
+
+/// The prompt of GEMBA-DA, which ends in `Score: `.
+const DA: File = File { name: "gemba_da/code.j2", text: include_str!("gemba_ratings/da.j2") };
+
 /// A reader of the authors' program: the rating in an answer, `None` where it asks again.
-pub type Reader = fn(&str) -> Option<f64>;
+type Reader = fn(&str) -> Option<f64>;
 
 /// A configured judge of preset `code`.
 struct Published {
@@ -40,49 +43,68 @@ impl Protocol for Published {
     }
 }
 
-/// The judge of a method by the authors' program.
+/// GEMBA-DA in preset `code`.
+///
+/// # Errors
+/// Options for which nothing is published, and those of [`SingleQuestion::load`].
+pub fn build_da(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+    setup::reject(&[(
+        *ScoreOption::read(options).is_expected,
+        "preset `code` asks for no JSON, so its scores cannot be weighed; hint: use another preset",
+    )])?;
+    let question = Declaration { prompt: Layout::Message(DA), ..gemba_da::QUESTION };
+    judge(&gemba_da::METHOD, question, number, settings, options)
+}
+
+/// GEMBA-SQM in preset `code`.
+///
+/// # Errors
+/// Those of [`build_da`].
+pub fn build_sqm(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+    setup::reject(&[(
+        *ScoreOption::read(options).is_expected,
+        "preset `code` has its own score; hint: leave `score` out, or use another preset",
+    )])?;
+    judge(&gemba_scales::SQM, gemba_scales::SQM_QUESTION, number, settings, options)
+}
+
+/// GEMBA-Stars in preset `code`.
 ///
 /// # Errors
 /// Those of [`SingleQuestion::load`].
-pub fn judge(
+pub fn build_stars(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+    judge(&gemba_scales::STARS, gemba_scales::STARS_QUESTION, stars, settings, options)
+}
+
+/// GEMBA-Classes in preset `code`.
+///
+/// # Errors
+/// Those of [`SingleQuestion::load`].
+pub fn build_classes(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+    judge(&gemba_scales::CLASSES, gemba_scales::CLASSES_QUESTION, class, settings, options)
+}
+
+fn judge(
     method: &'static Method,
     question: Declaration,
     read: Reader,
     settings: &Settings,
+    options: &GivenOptions,
 ) -> Result<Judge, setup::Error> {
-    let question = SingleQuestion::load(method, question, settings)?;
+    let shows_reference = ReferenceOption::read(options).reference.is_shown(settings);
+    let question = SingleQuestion::load(method, Declaration { shows_reference, ..question }, settings)?;
     let provenance = question.provenance();
     let budget = TokenBudget::budgeted(settings.max_tokens);
     let most = budget.most_calls() + usize::from(gemba_api::HOTTER);
-    let calls = Some(Calls { most, ..Calls::exactly(1) });
-    Ok(Judge { calls, ..Judge::new(provenance, Published { question, read, budget }) })
-}
-
-/// The number that GEMBA takes from an answer: the only run of digits, or the first of `NN/100` and nothing
-/// else; at most 100.
-///
-/// Source: `gemba/prompt.py`, `parse_numerical_answer`. Its pattern for a quoted number in a list adds
-/// nothing to the first rule.
-#[must_use]
-pub fn number(answer: &str) -> Option<f64> {
-    let digits = |run: &&str| !run.is_empty() && run.bytes().all(|byte| byte.is_ascii_digit());
-    let score = match only_digits(answer) {
-        Some(run) => run.parse().ok(),
-        // Python's `$` also matches before a final newline.
-        None => {
-            let score = answer.strip_suffix('\n').unwrap_or(answer).strip_suffix("/100");
-            score.filter(digits)?.parse::<u64>().ok()
-        }
-    };
-    score.filter(|score| *score <= 100).map(|score| score as f64)
+    let judge = Judge::new(provenance, Published { question, read, budget });
+    Ok(judge.with_calls(Calls { most, ..Calls::exactly(1) }))
 }
 
 /// The stars that GEMBA takes from an answer: the one number on which all its patterns agree.
 ///
 /// Source: `gemba/prompt.py`, `validate_stars`: the number of `*` and of `★`, a number word between spaces or
 /// a digit before `star`, and the only run of digits.
-#[must_use]
-pub fn stars(answer: &str) -> Option<f64> {
+fn stars(answer: &str) -> Option<f64> {
     let text = format!(" {} ", answer.to_lowercase()).replace('\n', " ");
     let star_rows = ['*', '★'].map(|star| text.matches(star).count()).into_iter().filter(|n| *n > 0);
     let named = NUMBERS
@@ -102,22 +124,11 @@ pub fn stars(answer: &str) -> Option<f64> {
 /// The class that GEMBA takes from an answer: the only one whose words are in it, in any case.
 ///
 /// Source: `gemba/prompt.py`, `parse_classes`.
-#[must_use]
-pub fn class(answer: &str) -> Option<f64> {
+fn class(answer: &str) -> Option<f64> {
     let answer = answer.to_lowercase();
     let mut found = (0..CLASSES.len()).filter(|n| answer.contains(&CLASSES[*n].to_lowercase()));
     match (found.next(), found.next()) {
         (Some(n), None) => Some(n as f64),
-        _ => None,
-    }
-}
-
-/// The only run of digits.
-fn only_digits(text: &str) -> Option<String> {
-    let text = ascii_digits(text);
-    let mut runs = text.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty());
-    match (runs.next()?, runs.next()) {
-        (run, None) => Some(run.to_owned()),
         _ => None,
     }
 }

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use serde::Deserialize;
 
-use crate::{segment::Segment, setup};
+use tribunal_core::segment::Segment;
+use tribunal_judges::{himate::N_SUBTYPES, setup};
 
 /// The error for missing files, with the repository that has them.
 fn not_at_hand(what: String) -> setup::Error {
@@ -18,7 +19,7 @@ fn not_at_hand(what: String) -> setup::Error {
 
 /// The agents of `score_computation.py` in its order, their first-tier agents, and their paths in the
 /// typology.
-const AGENTS: [(&str, &str, &str); super::N_SUBTYPES] = [
+const AGENTS: [(&str, &str, &str); N_SUBTYPES] = [
     ("Addition", "Accuracy", "accuracy/addition"),
     ("Omission", "Accuracy", "accuracy/omission"),
     ("Mistranslation", "Accuracy", "accuracy/mistranslation"),
