@@ -153,7 +153,7 @@ pub fn empty_panel() -> Panel {
 /// # Errors
 /// When the judge has no question about it.
 pub fn example(unit: Unit, judge: &Judge, panel: &Panel) -> Result<Example, Error> {
-    let question = rehearse(judge, panel, &unit.segments).pop();
+    let question = rehearse(judge, panel, &unit.segments, None).pop();
     let question = question.ok_or_else(|| {
         Error::Unsuitable(format!("nothing is asked about a unit of `{}`", unit.docs.join("`, `")))
     })?;

@@ -172,20 +172,21 @@ impl Device {
     /// for finding faults.
     #[must_use]
     pub fn without_graphs(self) -> Self {
-        match self {
-            Self::Cpu => Self::Cpu,
-            Self::Cuda(gpu) => Self::Cuda(gpu.without_graphs()),
-            Self::Group(group) => Self::Group(group.map(Gpu::without_graphs)),
-        }
+        self.map(Gpu::without_graphs)
     }
 
     /// This device with these kernels on a GPU. It moves no bit where all of them are right.
     #[must_use]
     pub fn with_kernels(self, set: KernelSet) -> Self {
+        self.map(|gpu| gpu.with_kernels(set))
+    }
+
+    /// This device with each of its GPUs changed.
+    fn map(self, change: impl Fn(&Gpu) -> Gpu) -> Self {
         match self {
             Self::Cpu => Self::Cpu,
-            Self::Cuda(gpu) => Self::Cuda(gpu.with_kernels(set)),
-            Self::Group(group) => Self::Group(group.map(|gpu| gpu.with_kernels(set))),
+            Self::Cuda(gpu) => Self::Cuda(change(&gpu)),
+            Self::Group(group) => Self::Group(group.map(change)),
         }
     }
 

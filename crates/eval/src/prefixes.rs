@@ -74,7 +74,7 @@ fn prompts(panel: &Panel, judge: &Judge, segment: Segment, text: &str) -> Vec<(R
         let ids = panel.llm(role).counter()?.prompt_ids(&chat).ok()??;
         Some((role, ids))
     };
-    rehearse_unanswered(judge, panel, &[segment]).into_iter().filter_map(ids).collect()
+    rehearse_unanswered(judge, panel, &[segment], None).into_iter().filter_map(ids).collect()
 }
 
 fn n_shared(a: &[u32], b: &[u32]) -> usize {

@@ -23,7 +23,7 @@
 use super::{
     Judge, Method, Stage,
     answers::{chances::EXPECT, rating::Rating},
-    declaration::{self, Answers, Declaration},
+    declaration::{self, Answers, Declaration, Layout},
     method::Calls,
     prompt::File,
     scale::Scale,
@@ -54,7 +54,7 @@ pub const METHOD: Method = Method {
 /// Its question, without options.
 pub const QUESTION: Declaration = Declaration {
     stage: ASSESS,
-    prompt: PAPER,
+    prompt: Layout::Message(PAPER),
     shows_reference: false,
     shots: None,
     thought: None,

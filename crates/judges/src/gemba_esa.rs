@@ -7,7 +7,7 @@
 //! Differs:
 //! - Stage 1. Code: the answer is passed on unread. `code` does the same, and its verdict lists errors where
 //!   lines can be read as such; `strict` allows only the layout of the examples, with spans copied from the
-//!   text (see [`super::gemba_mqm::blocks`]; only `Major:` can name a non-translation).
+//!   text (see [`super::answers::blocks`]; only `Major:` can name a non-translation).
 //! - Stage 2. Code: exactly one run of digits, or else the question is repeated at a higher temperature, up
 //!   to 1. `code` does the same; `strict` allows whole numbers from 0 to 100 only.
 //! - Budgets. Code: none in either stage. An answer that is cut all the same counts as no answer: stage 2
@@ -44,10 +44,9 @@ use serde::Serialize;
 
 use super::{
     Error, Judge, Method, Panel, Protocol, Provenance, Question, Role, Stage, Verdict,
+    answers::blocks,
     answers::rating,
-    confidence, expected,
-    gemba_mqm::blocks,
-    in_parallel,
+    confidence, expected, in_parallel,
     method::Calls,
     pair::{Pair, PromptPair},
     panel::reasoning::Thought,

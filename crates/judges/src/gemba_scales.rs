@@ -23,7 +23,7 @@
 use super::{
     Judge, Method, Stage,
     answers::{chances::EXPECT, rating::Rating},
-    declaration::{self, Answers, Declaration},
+    declaration::{self, Answers, Declaration, Layout},
     method::Calls,
     prompt::File,
     scale::{Scale, Unit},
@@ -77,7 +77,7 @@ pub const CLASSES: Method = Method {
 
 pub const SQM_QUESTION: Declaration = Declaration {
     stage: ASSESS,
-    prompt: SQM_PROMPT,
+    prompt: Layout::Message(SQM_PROMPT),
     shows_reference: false,
     shots: None,
     thought: None,
@@ -86,13 +86,13 @@ pub const SQM_QUESTION: Declaration = Declaration {
 };
 
 pub const STARS_QUESTION: Declaration = Declaration {
-    prompt: STARS_PROMPT,
+    prompt: Layout::Message(STARS_PROMPT),
     answers: Answers::Rating { rating: Rating::Stars, expected_after: None },
     ..SQM_QUESTION
 };
 
 pub const CLASSES_QUESTION: Declaration = Declaration {
-    prompt: CLASSES_PROMPT,
+    prompt: Layout::Message(CLASSES_PROMPT),
     answers: Answers::Rating { rating: Rating::Classes, expected_after: None },
     ..SQM_QUESTION
 };

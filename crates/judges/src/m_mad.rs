@@ -213,7 +213,7 @@ impl From<MMad> for Judge {
     fn from(judge: MMad) -> Self {
         let mut provenance = Provenance::of(&judge.prompts).weighed_by(judge.weights.name);
         if let Start::Gemba(gemba) = &judge.start {
-            provenance.prompts = format!("{}+{}", provenance.prompts, gemba.prompts_hash());
+            provenance.prompts = format!("{}+{}", provenance.prompts, gemba.provenance().prompts);
         }
         Self { calls: Some(judge.calls()), ..Self::new(provenance, judge) }
     }

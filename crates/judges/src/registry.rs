@@ -8,6 +8,7 @@ use super::{
     gemba_scales, gmft, gmicl, himate, likelihood, m_mad,
     method::{Build, Calls, Method, Role},
     probe, rate, rubric_mqm,
+    samples::Samples,
     scale::Scale,
     setup::{self, GivenOptions, LanguageCheck, OptionSpec, Preset, Reference, Settings, shared},
     thinking, untranslated,
@@ -201,7 +202,7 @@ impl Built {
     #[must_use]
     pub fn calls(&self) -> Calls {
         let Calls { least, typical, most } = self.judge.calls.unwrap_or(self.method.calls);
-        let n = self.judge.samples * if self.judge.reasoning.is_some() { 2 } else { 1 };
+        let n = self.judge.samples.n * if self.judge.reasoning.is_some() { 2 } else { 1 };
         Calls { least: least * n, typical: typical * n, most: most * n }
     }
 
@@ -228,10 +229,11 @@ impl Built {
             let method = signed.method.with("reasoning", effort.name());
             signed.method = method.with("reasoning-budget", max_tokens.to_string());
         }
-        if self.judge.samples > 1 {
-            signed.method = signed.method.with("samples", self.judge.samples.to_string());
-            if self.judge.aggregate != Aggregate::Mean {
-                signed.method = signed.method.with("aggregate", self.judge.aggregate.name());
+        let Samples { n, aggregate } = self.judge.samples;
+        if n > 1 {
+            signed.method = signed.method.with("samples", n.to_string());
+            if aggregate != Aggregate::Mean {
+                signed.method = signed.method.with("aggregate", aggregate.name());
             }
         }
         if !self.pairs.is_empty() {
@@ -381,5 +383,5 @@ fn rule(
     }
     // Methods that weigh no errors still mark this one, at its cost in WMT's scores.
     let weights = mqm::weights::find(signed.get("weights").unwrap_or("wmt"))?;
-    Ok(untranslated::Rule::of((settings.language_check, settings.preset), scale, weights))
+    Ok(untranslated::Rule::of(settings, scale, weights))
 }

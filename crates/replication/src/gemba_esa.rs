@@ -7,10 +7,10 @@ use tribunal_core::{
 };
 use tribunal_judges::{
     Error, Judge, Panel, Protocol, Settings, Verdict,
+    answers::blocks::printed,
     answers::rating::number,
     confidence,
     gemba_esa::{Edition, Options, Questions, SCORE_STAGE, SPANS_STAGE, check_options},
-    gemba_mqm::printed,
     in_parallel,
     method::Calls,
     setup::{self, GivenOptions},

@@ -8,7 +8,7 @@ use tribunal_core::segment::Segment;
 use tribunal_judges::{
     Error, Judge, Method, Panel, Protocol, Settings, Verdict,
     answers::rating::{CLASSES, NUMBERS, number, only_digits},
-    declaration::{Declaration, SingleQuestion},
+    declaration::{Declaration, Layout, SingleQuestion},
     gemba_da, gemba_scales, in_parallel,
     method::Calls,
     pair::Texts,
@@ -48,12 +48,11 @@ impl Protocol for Published {
 /// # Errors
 /// Options for which nothing is published, and those of [`SingleQuestion::load`].
 pub fn build_da(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
-    if *ScoreOption::read(options).is_expected {
-        let reason =
-            "preset `code` asks for no JSON, so its scores cannot be weighed; hint: use another preset";
-        return Err(setup::Error::Conflict(reason.into()));
-    }
-    let question = Declaration { prompt: DA, ..gemba_da::QUESTION };
+    setup::reject(&[(
+        *ScoreOption::read(options).is_expected,
+        "preset `code` asks for no JSON, so its scores cannot be weighed; hint: use another preset",
+    )])?;
+    let question = Declaration { prompt: Layout::Message(DA), ..gemba_da::QUESTION };
     judge(&gemba_da::METHOD, question, number, settings, options)
 }
 
@@ -62,10 +61,10 @@ pub fn build_da(settings: &Settings, options: &GivenOptions) -> Result<Judge, se
 /// # Errors
 /// Those of [`build_da`].
 pub fn build_sqm(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
-    if *ScoreOption::read(options).is_expected {
-        let reason = "preset `code` has its own score; hint: leave `score` out, or use another preset";
-        return Err(setup::Error::Conflict(reason.into()));
-    }
+    setup::reject(&[(
+        *ScoreOption::read(options).is_expected,
+        "preset `code` has its own score; hint: leave `score` out, or use another preset",
+    )])?;
     judge(&gemba_scales::SQM, gemba_scales::SQM_QUESTION, number, settings, options)
 }
 

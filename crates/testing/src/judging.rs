@@ -52,7 +52,7 @@ pub trait Preview {
 impl Preview for Built {
     fn preview(&self, group: &[Segment]) -> Vec<(Chat, usize)> {
         let panel = Panel::new(Arc::new(Script::new()), Sampling::default());
-        let questions = rehearse(self.as_ref(), &panel, group);
+        let questions = rehearse(self.as_ref(), &panel, group, None);
         expect_declared(self.method, questions.iter().map(|question| (&question.step, question.role)));
         questions.into_iter().map(|question| (question.chat, question.max_tokens)).collect()
     }

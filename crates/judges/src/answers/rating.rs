@@ -139,8 +139,8 @@ fn read_class(text: &str) -> Option<f64> {
     CLASSES.iter().position(|class| class.to_lowercase() == text).map(|n| n as f64)
 }
 
-/// The number that GEMBA's program takes from an answer: the only run of digits, or the first of `NN/100` and nothing
-/// else; at most 100.
+/// The number that GEMBA's program takes from an answer: the only run of digits, or the first of `NN/100` and
+/// nothing else; at most 100.
 ///
 /// Source: `gemba/prompt.py`, `parse_numerical_answer`. Its pattern for a quoted number in a list adds
 /// nothing to the first rule.

@@ -96,7 +96,7 @@ fn every_method_that_writes_reasons_before_every_answer() {
         n_methods += 1;
         let ask = |request: &str| {
             let built = judge(request, &Settings::default());
-            let questions = rehearse(&built, &panel(&model), &document());
+            let questions = rehearse(&built, &panel(&model), &document(), None);
             (built.signature().all(), questions)
         };
         let (plain_signature, plain) = ask(method.name);

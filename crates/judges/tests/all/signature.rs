@@ -11,7 +11,7 @@ use tribunal_testing::{Script, document};
 fn asked(judge: &Built) -> String {
     let panel = Panel::new(std::sync::Arc::new(Script::new()), Sampling::default());
     let groups = [document(), document()[..1].to_vec()];
-    let questions = groups.iter().flat_map(|group| rehearse(judge.as_ref(), &panel, group));
+    let questions = groups.iter().flat_map(|group| rehearse(judge.as_ref(), &panel, group, None));
     questions.map(|question| format!("{question:?}\n")).collect()
 }
 

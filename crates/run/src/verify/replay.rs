@@ -52,7 +52,7 @@ impl RecordedCalls {
             Arc::new(ReplayLlm { role, recorded: self.clone(), model }) as Arc<dyn Llm>
         };
         let panel = Panel::new(recorded(Role::Judge), like.sampling.clone());
-        Role::ALL.into_iter().fold(panel, |panel, role| panel.assign(role, recorded(role)))
+        Role::ALL.iter().fold(panel, |panel, role| panel.assign(*role, recorded(*role)))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

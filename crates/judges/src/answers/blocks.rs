@@ -1,5 +1,5 @@
 //! The form of `strict` answers in blocks of severity, for GEMBA-MQM and GEMBA-ESA, and its parser.
-//! Unconstrained answers are read in [`super::parse`].
+//! Unconstrained answers are read in [`printed`].
 //!
 //! ```text
 //! Critical:
@@ -20,6 +20,8 @@ use crate::{
     mqm::{ErrorSpan, Severity},
     reading,
 };
+
+pub mod printed;
 
 const NO_ERROR: &str = "no-error";
 

@@ -1,13 +1,15 @@
 //! The reader of the authors' program and its score, number for number, faults included: an answer that it
-//! cannot read is perfect. `paper` rejects such an answer before it is read; [`super::parse`] is ours.
+//! cannot read is perfect. `paper` rejects such an answer before it is read; [`crate::gemba_mqm::parse`] is
+//! ours.
 //!
 //! Source: `gemba/gemba_mqm_utils.py`, `parse_mqm_answer` and `parse_broken_json`.
 
 use serde_json::{Map, Value};
 
 use crate::{
+    Error,
     mqm::{ErrorSpan, Severity, typology},
-    reading::strip,
+    reading::{self, strip},
 };
 
 /// The blocks of an answer, worst first.
@@ -49,6 +51,18 @@ pub fn read(answer: &str) -> Blocks {
     }
     blocks.entries.sort_by_key(|(block, _)| *block);
     blocks
+}
+
+/// The errors of an answer with at least one block.
+///
+/// # Errors
+/// [`Error::Refused`] or [`Error::Unparsable`] for an answer without one.
+pub fn read_any(answer: &str) -> Result<Vec<ErrorSpan>, Error> {
+    let blocks = read(answer);
+    if blocks.n_headers == 0 && blocks.entries.is_empty() {
+        return Err(reading::unusable(answer, "no block of critical, major or minor errors"));
+    }
+    Ok(blocks.errors())
 }
 
 impl Blocks {
@@ -170,7 +184,7 @@ mod tests {
 
     #[test]
     fn the_scores_of_gembas_own_parser() {
-        let golden = include_str!("../../../../tests/golden/gemba_mqm_scores.json");
+        let golden = include_str!("../../../../../tests/golden/gemba_mqm_scores.json");
         let golden: Value = serde_json::from_str(golden).unwrap();
         let cases = golden["cases"].as_array().unwrap();
         assert!(cases.len() > 600);
