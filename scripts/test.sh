@@ -52,6 +52,12 @@ if [ -n "$fast" ]; then
   exit
 fi
 
+step "each crate alone"
+# In a workspace, a crate may compile by features that only another one asks for.
+for manifest in crates/*/Cargo.toml; do
+  cargo check --locked --quiet --lib --manifest-path "$manifest"
+done
+
 step "CUDA compiler"
 scripts/cuda/toolkit.sh
 . .cuda/env

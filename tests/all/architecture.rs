@@ -39,7 +39,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("eval", &["run", "engine", "hub", "cuda", "judges", "llm", "segment", "mqm", "signature"]),
     ("run", &["judges", "llm", "segment", "mqm", "signature"]),
     ("judges", &["jinja", "llm", "mqm", "segment", "signature"]),
-    ("replication", &["judges", "llm", "mqm", "segment"]),
+    ("replication", &["judges", "llm", "meta", "mqm", "segment"]),
     ("engine", &["cuda", "jinja", "llm", "model", "signature"]),
     ("model", &["gguf"]),
     ("cpu", &[]),

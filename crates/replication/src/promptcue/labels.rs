@@ -71,7 +71,7 @@ const SPOKEN: [(&str, &str); 13] = [
 /// The label of an MQM category; `None` for categories that the sets leave out.
 ///
 /// ```
-/// use tribunal_meta::promptcue::labels::from_mqm;
+/// use tribunal_replication::promptcue::labels::from_mqm;
 /// assert_eq!(from_mqm("Style/Bad sentence structure"), Some("word order"));
 /// assert_eq!(from_mqm("Terminology/Inconsistent use"), Some("terminology"));
 /// assert_eq!(from_mqm("Locale convention/Date format"), None);
@@ -88,7 +88,7 @@ pub fn from_mqm(category: &str) -> Option<&'static str> {
 /// The label that an answer's words name; of several parts of a path, the last that names one.
 ///
 /// ```
-/// use tribunal_meta::promptcue::labels::spoken;
+/// use tribunal_replication::promptcue::labels::spoken;
 /// assert_eq!(spoken("accuracy/untranslated text"), Some("untranslated"));
 /// assert_eq!(spoken("incorrect word order"), Some("word order"));
 /// assert_eq!(spoken("fluency"), None);
@@ -107,7 +107,7 @@ pub fn spoken(text: &str) -> Option<&'static str> {
 /// another path that ends in a label. `None` for categories without a label in the framework.
 ///
 /// ```
-/// use tribunal_meta::promptcue::labels::from_gold;
+/// use tribunal_replication::promptcue::labels::from_gold;
 /// assert_eq!(from_gold("Accuracy/Mistranslation"), Some("mistranslation"));
 /// assert_eq!(from_gold("accuracy/untranslated text"), Some("untranslated"));
 /// assert_eq!(from_gold("Word Order"), Some("word order"));
@@ -129,7 +129,7 @@ pub fn from_gold(category: &str) -> Option<&'static str> {
 /// The severity of a gold cue in any case; critical counts as major (Appendix E.2).
 ///
 /// ```
-/// use tribunal_meta::promptcue::labels::severity;
+/// use tribunal_replication::promptcue::labels::severity;
 /// assert_eq!((severity("Major"), severity("neutral")), (Some("major"), None));
 /// ```
 #[must_use]

@@ -8,8 +8,8 @@ use regex::Regex;
 use serde::Deserialize;
 use tribunal_core::files;
 
-use super::Error;
-use super::scores::{line_error, read_text};
+use tribunal_meta::Error;
+use tribunal_meta::scores::{line_error, read_text};
 
 /// One answer about reference A with the scores recorded beside it.
 #[derive(Clone, Debug, Deserialize)]
@@ -37,7 +37,7 @@ static POINTS: LazyLock<Regex> =
 /// Range: 0 (no error) down. Direction: higher is better.
 ///
 /// ```
-/// use tribunal_meta::rubric::{Pooling, score};
+/// use tribunal_replication::promptcue::rubric::{Pooling, score};
 /// let review = "\"a\" - mistranslation - 70\n\"b\" - untranslated text - 50\n\"\" - no-error - 0";
 /// assert_eq!(score(review, Pooling::Sum), -120.0);
 /// assert_eq!(score(review, Pooling::Mean), -60.0);

@@ -42,7 +42,7 @@ impl Length {
 /// Counts a set.
 ///
 /// ```
-/// use tribunal_meta::promptcue::{Cue, describe::describe};
+/// use tribunal_replication::promptcue::{Cue, describe::describe};
 /// let cue = Cue {
 ///     id: 0, source: "他走了。".into(), reference: String::new(), target: "He <v>has gone</v>.".into(),
 ///     error_span: "has gone".into(), category: "grammar".into(), severity: "minor".into(),

@@ -20,7 +20,7 @@ impl<'a> Words<'a> {
     /// Divides a sentence. Punctuation belongs to the word before it.
     ///
     /// ```
-    /// use tribunal_meta::promptcue::words::Words;
+    /// use tribunal_replication::promptcue::words::Words;
     /// assert_eq!(Words::of("It cost $5, or so.").len(), 5);
     /// assert_eq!(Words::of("他说，这里很好。").phrase(0, 2), "他说，");
     /// ```

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use tribunal_core::files;
 
 use super::labels;
-use crate::Error;
-use crate::scores::{line_error, read_text};
+use tribunal_meta::Error;
+use tribunal_meta::scores::{line_error, read_text};
 
 /// One segment of a set: the text with the error marked by `<v>` and `</v>`, and the error's labels.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use super::gold::Cue;
 use super::labels::NO_ERROR;
 use super::plan::{Plan, Rated};
 use super::words::Words;
-use crate::pcg::Pcg64;
+use tribunal_meta::pcg::Pcg64;
 
 /// Number of other translations that are tried for a phrase to swap in.
 const ATTEMPTS: usize = 100;
@@ -19,7 +19,7 @@ const ATTEMPTS: usize = 100;
 /// Source: Table 6. It has no row for 5 words, which its caption keeps: they lose 3, as 6 to 8 do.
 ///
 /// ```
-/// use tribunal_meta::promptcue::perturb::replaced_words;
+/// use tribunal_replication::promptcue::perturb::replaced_words;
 /// let replaced = [4, 5, 8, 9, 16, 20, 24].map(replaced_words);
 /// assert_eq!(replaced, [None, Some(3), Some(3), Some(4), Some(5), Some(5), Some(6)]);
 /// ```

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use tribunal_core::files;
 
 use super::labels::{self, NO_ERROR};
-use crate::Error;
-use crate::scores::{line_error, read_text};
+use tribunal_meta::Error;
+use tribunal_meta::scores::{line_error, read_text};
 
 /// A model's answer to one cue.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -118,7 +118,7 @@ fn labelled_entries(review: &str) -> Vec<AnswerEntry> {
 /// `threshold` is the least number of points that is major. Without such an entry it is `none`.
 ///
 /// ```
-/// use tribunal_meta::promptcue::answers::find;
+/// use tribunal_replication::promptcue::answers::find;
 /// let found = find("\"the lab\" - mistranslation - 73", " back to the lab ", Some(52));
 /// assert_eq!((found.category.as_str(), found.severity.as_str()), ("mistranslation", "major"));
 /// assert_eq!(find("\"elsewhere\" - grammar - 3", "the lab", Some(52)).category, "none");

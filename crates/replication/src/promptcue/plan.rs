@@ -1,6 +1,6 @@
 //! The plan of a set: its source, its kind and its size, as [`super::build`] and [`super::perturb`] use them.
 
-use crate::mqm::ratings::Marked;
+use tribunal_core::mqm::ratings::Marked;
 
 /// A rated translation.
 #[derive(Clone, Debug)]

@@ -4,13 +4,16 @@
 use std::collections::BTreeMap;
 
 use tribunal_meta::correlation::{kendall_b, pearson, spearman};
-use tribunal_meta::promptcue::describe::describe;
-use tribunal_meta::promptcue::score::score;
-use tribunal_meta::promptcue::{Report, ScoreOptions, answers, gold};
-use tribunal_meta::rubric::{self, Pooling};
+use tribunal_replication::promptcue::describe::describe;
+use tribunal_replication::promptcue::rubric::{self, Pooling};
+use tribunal_replication::promptcue::score::score;
+use tribunal_replication::promptcue::{Report, ScoreOptions, answers, gold};
 
-use crate::meta::close;
-use crate::real::published_data;
+use tribunal_testing::published_data;
+
+fn close(found: f64, expected: f64, tolerance: f64, name: &str) {
+    assert!((found - expected).abs() <= tolerance, "{name}: {found} is not {expected}");
+}
 
 fn promptcue(set: &str, scenario: &str, options: &ScoreOptions) -> Option<Report> {
     let dir = published_data()?.join("promptcue");

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::answers::{Answer, SpanLabels, find, points};
 use super::gold::Cue;
 use super::labels::{self, NO_ERROR, NONE};
-use crate::{Advice, Error};
+use tribunal_meta::{Advice, Error};
 
 /// Options for scoring answers.
 #[derive(Clone, Debug, Default)]
@@ -262,7 +262,7 @@ fn collapsed(gold: &[String], predicted: &[String]) -> Vec<String> {
 /// `shown`, the predictions before any are taken together.
 ///
 /// ```
-/// use tribunal_meta::promptcue::score::agreement;
+/// use tribunal_replication::promptcue::score::agreement;
 /// let labels = |labels: &[&str]| labels.iter().map(|l| l.to_string()).collect::<Vec<_>>();
 /// let (gold, predicted) = (labels(&["a", "a", "b", "b"]), labels(&["a", "b", "b", "c"]));
 /// let found = agreement(&gold, &predicted, &predicted);

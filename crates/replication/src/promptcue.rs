@@ -11,6 +11,7 @@ pub mod labels;
 pub mod perturb;
 
 pub mod plan;
+pub mod rubric;
 pub mod score;
 pub mod words;
 

@@ -12,9 +12,9 @@ use super::gold::Cue;
 use super::labels::{self, NO_ERROR};
 use super::perturb;
 pub use super::plan::{Plan, Rated, Set};
-use crate::Error;
-use crate::mqm::ratings::Marked;
-use crate::pcg::Pcg64;
+use tribunal_core::mqm::ratings::Marked;
+use tribunal_meta::Error;
+use tribunal_meta::pcg::Pcg64;
 
 /// The cues of one label and severity: their number, and the number that the plan required.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
