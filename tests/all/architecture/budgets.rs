@@ -18,7 +18,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/meta", "", 9_050),
     ("crates/replication", "", 3_300),
     ("crates/eval", "", 3_720),
-    ("crates/run", "", 6_100),
+    ("crates/run", "", 6_000),
     ("crates/console", "", 600),
     ("crates/bench", "", 2_100),
     (".", "cli", 6_250),
