@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use candle_core::quantized::{GgmlDType, QStorage, QTensor};
 use candle_core::{Device, Tensor};
 use half::f16;
-use tribunal_cpu::{Activations, Isa, Packed};
-use tribunal_model::weights::Format;
+
+use crate::{Activations, Format, Isa, Packed};
 
 const FORMATS: [(Format, GgmlDType); 8] = [
     (Format::Q8_0, GgmlDType::Q8_0),
@@ -53,7 +53,7 @@ fn candle(dtype: GgmlDType, n: usize, k: usize, bytes: &[u8]) -> Tensor {
 /// Formats that candle does not have, or computes in another order.
 #[test]
 fn rows_are_those_of_the_gguf_package() {
-    let path = crate::model::root().join("tests/golden/blocks.safetensors");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/blocks.safetensors");
     let golden = candle_core::safetensors::load(path, &Device::Cpu).unwrap();
     let formats =
         [("Q2_K", Format::Q2K), ("Q3_K", Format::Q3K), ("IQ4_NL", Format::Iq4Nl), ("IQ4_XS", Format::Iq4Xs)];
