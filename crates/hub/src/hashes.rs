@@ -11,7 +11,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
-use super::{Error, digest, home::home};
+use super::{Error, digest};
 use crate::files::{self, Stamp, Time};
 
 /// The file of hashes, in the folder of all models.
@@ -47,12 +47,6 @@ impl Hashes {
     #[must_use]
     pub fn in_home(home: &Path) -> Self {
         Self { memory: Some(home.join(MEMORY)), settled_after_s: SETTLED_AFTER_S }
-    }
-
-    /// The cache in the user's folder of models; none on a machine without such a folder.
-    #[must_use]
-    pub fn of_user() -> Self {
-        home().map_or_else(|_| Self::forgotten(), |home| Self::in_home(&home))
     }
 
     /// The SHA-256 of a file as lower-case hexadecimal digits. A cache that is damaged or cannot be written

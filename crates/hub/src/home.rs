@@ -239,7 +239,7 @@ impl Identity {
     /// [`Error::Io`]; [`Error::Gguf`] names parts that are missing, or the models of a folder that has
     /// several.
     pub fn of(path: &Path) -> Result<Self, Error> {
-        let hashes = Hashes::of_user();
+        let hashes = hashes();
         let file = if path.is_dir() { gguf::only_model(path)? } else { Some(path.into()) };
         let mut stamps = Vec::new();
         let mut hashed = |path: &Path| {
@@ -273,7 +273,7 @@ impl Identity {
     /// # Errors
     /// [`Error::Io`].
     pub fn from_files(dir: &Path, names: &[&str]) -> Result<Self, Error> {
-        let hashes = Hashes::of_user();
+        let hashes = hashes();
         let (mut files, mut stamps) = (Vec::new(), Vec::new());
         for name in names.iter().filter(|name| dir.join(name).is_file()) {
             let (sha256, stamp) = hashes.stamped(&dir.join(name))?;
@@ -323,6 +323,11 @@ impl Identity {
         let of = |name: &String| receipt.files.iter().find(|f| f.path == *name).map(|f| f.sha256.as_str());
         self.files.iter().all(|(name, sha256)| of(name) == Some(sha256))
     }
+}
+
+/// The cache of hashes in the user's folder of models; none on a machine without such a folder.
+fn hashes() -> Hashes {
+    home().map_or_else(|_| Hashes::forgotten(), |home| Hashes::in_home(&home))
 }
 
 fn short(sha256: &str) -> String {

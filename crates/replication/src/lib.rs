@@ -2,7 +2,7 @@
 //! parsing and their scores, faults included. They are evidence for the papers' figures; a method is to be
 //! understood from `tribunal-judges`, which knows nothing of them.
 //!
-//! [`build`] makes the judge of any method in any preset.
+//! [`build`] makes the judge of any method in any preset. [`promptcue`] has the statistics of RUBRIC-MQM's paper.
 
 mod gemba_esa;
 mod gemba_mqm;
@@ -13,6 +13,8 @@ mod rate;
 mod gemba_api;
 mod gemba_ratings;
 mod python;
+
+pub mod promptcue;
 
 use tribunal_judges::{
     Built, Settings,
