@@ -21,7 +21,7 @@ const BUDGETS: &[(&str, &str, usize)] = &[
     ("crates/run", "", 6_000),
     ("crates/console", "", 600),
     ("crates/bench", "", 2_100),
-    (".", "cli", 6_250),
+    (".", "cli", 5_800),
     (".", "report", 5_550),
     (".", "tune", 2_400),
     (".", "", 30),
