@@ -38,7 +38,7 @@ pub use tribunal_eval as eval;
 
 pub use tribunal_meta as meta;
 
-pub mod report;
+pub use tribunal_report as report;
 
 pub use tribunal_model::gguf;
 
@@ -56,6 +56,6 @@ pub use tribunal_cuda as cuda;
 
 pub use tribunal_console as console;
 
-pub mod tune;
+pub use tribunal_tune as tune;
 
 pub mod cli;

@@ -113,16 +113,15 @@ const DIFFERENCE: [&str; 4] = ["place", "what", "there", "here"];
 fn table(report: &Report) -> Table {
     let mut table = Table::new();
     table.head(DIFFERENCE);
-    for Difference { place, what, there, here, .. } in &report.differences {
-        table.row([place, what, there, here].map(String::as_str));
+    for Difference { place, subject, recorded, derived, .. } in &report.differences {
+        table.row([place, subject, recorded, derived].map(String::as_str));
     }
     table
 }
 
 fn json(report: &Report, without_model: bool) -> Value {
     let Report { derived, verdicts, read, replayed, calls, unfinished, n_differences, .. } = report;
-    let difference =
-        |d: &Difference| json!({ "place": d.place, "what": d.what, "there": d.there, "here": d.here });
+    let difference = |d: &Difference| json!({ "place": d.place, "what": d.subject, "there": d.recorded, "here": d.derived });
     let differences: Vec<Value> = report.differences.iter().map(difference).collect();
     let unchecked: BTreeMap<&str, &[&str]> = UNCHECKED.into_iter().filter(|_| without_model).collect();
     json!({
@@ -145,8 +144,8 @@ fn text(report: &Report, without_model: bool) -> String {
     } else {
         lines.push(format!("calls replayed on the model, every bit compared: {replayed} of {calls}"));
     }
-    for Difference { place, what, there, here, .. } in &report.differences {
-        lines.push(format!("\n{place}: {what}\n  there  {there}\n  here   {here}"));
+    for Difference { place, subject, recorded, derived, .. } in &report.differences {
+        lines.push(format!("\n{place}: {subject}\n  there  {recorded}\n  here   {derived}"));
     }
     let more = report.n_differences - report.differences.len();
     if more > 0 {

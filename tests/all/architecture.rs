@@ -45,7 +45,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("cpu", &[]),
     ("cuda", &[]),
     ("console", &["eval", "engine", "judges", "llm", "run", "segment"]),
-    ("report", &["console", "meta", "run", "llm", "mqm", "segment", "signature"]),
+    ("report", &["meta", "run", "llm", "mqm", "segment", "signature"]),
     ("tune", &["model", "engine", "judges", "llm", "meta", "mqm", "segment"]),
     ("bench", &["console", "eval", "engine", "model", "cpu", "cuda", "llm", "judges", "run", "segment"]),
     ("mqm", &["segment"]),
@@ -62,10 +62,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("files", &[]),
     ("panics", &[]),
     ("parallel", &[]),
+    ("plain", &[]),
+    ("table", &[]),
 ];
 
 /// Rooms below all others, which any may use.
-const BELOW: &[&str] = &["digest", "random", "files", "panics", "parallel"];
+const BELOW: &[&str] = &["digest", "random", "files", "panics", "parallel", "plain", "table"];
 
 /// A file with an import beyond its room's.
 const EXCEPTIONS: &[(&str, &str)] = &[("judges/rate", "evidence")];
@@ -82,15 +84,14 @@ const UNSAFE_HOMES: &[&str] = &["cpu", "cuda", "model/weights", "files/descripto
 /// Rooms with network access: `models pull`.
 const NETWORK_HOMES: &[&str] = &["hub"];
 
-/// Files that write: the room for it, a pull, which resumes a partial file, and hidden states, which take
-/// hours and get their names when they are whole.
-const WRITING_HOMES: &[&str] = &["files", "hub/pull", "tune/lower"];
+/// Files that write: the room for it, and a pull, which resumes a partial file.
+const WRITING_HOMES: &[&str] = &["files", "hub/pull"];
 
 /// Files that read the clock: for the least recently used saved prefix.
 const CLOCK_HOMES: &[&str] = &["engine/saved"];
 
-/// Crates that are programs or a part of one.
-const PROGRAMS: &[&str] = &["crates/bench", "crates/console"];
+/// Crates that are programs or a part of one, and the notes that they print.
+const PROGRAMS: &[&str] = &["crates/bench", "crates/console", "crates/report"];
 
 /// Files that name options of other programs, or still of this one.
 const OPTION_HOMES: &[&str] =
@@ -130,7 +131,9 @@ const CRATES: &[(&str, &str)] = &[
     ("crates/meta", "meta"),
     ("crates/model", "model"),
     ("crates/replication", "replication"),
+    ("crates/report", "report"),
     ("crates/run", "run"),
+    ("crates/tune", "tune"),
     (".", ""),
 ];
 

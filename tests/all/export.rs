@@ -365,7 +365,8 @@ fn human_annotations_stand_wherever_a_run_may() {
 fn text(signature: &str, verdicts: &[Value], width: usize) -> String {
     let records: Vec<run::Record> =
         verdicts.iter().map(|verdict| serde_json::from_value(verdict.clone()).unwrap()).collect();
-    let summary = run::Summary::of(&records, &signature.parse().unwrap(), &[], run::summary::Cost::default());
+    let summary =
+        run::Summary::new(&records, &signature.parse().unwrap(), &[], run::summary::Cost::default());
     report::text(&summary, &records, report::Detail::Units, report::TextStyle { width, colour: false })
 }
 

@@ -325,7 +325,7 @@ impl Evaluation {
             Some(out) if out.as_os_str().is_empty() => Err(Error::EmptyFolder),
             Some(out) => Ok(out.clone()),
             None => {
-                let input = InputId::of(&self.input.segments, &self.input.selection)?;
+                let input = InputId::new(&self.input.segments, &self.input.selection)?;
                 Ok(default_out(signature, &input, self.spec.output.shard.unwrap_or(Shard::WHOLE)))
             }
         }

@@ -152,7 +152,7 @@ fn reread(run: &RunFile, spec: &Spec) -> Result<Input> {
     let Streamed { segments, notes } =
         input::stream_any(&from).map_err(|error| Error::InputNotFound(Box::new(error)))?;
     let selection = Selection::of_ranges(run.selection.as_deref(), segments.n_segments());
-    let here = InputId::of(&segments, &selection)?;
+    let here = InputId::new(&segments, &selection)?;
     if here != run.input {
         return Err(Error::InputChanged { there: Box::new(run.input.clone()), here: Box::new(here) });
     }

@@ -133,12 +133,6 @@ impl CallLine {
         }
     }
 
-    /// Drops question and answer.
-    #[must_use]
-    pub fn without_content(self) -> Self {
-        Self { content: None, ..self }
-    }
-
     /// Returns true if the call has the form in which a run writes it: its prompt has the hash that it names,
     /// and its columns are of one length.
     #[must_use]
@@ -290,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_line_without_content_has_its_cost() {
-        let line = CallLine::new("3", &[], call()).without_content();
+        let line = CallLine { content: None, ..CallLine::new("3", &[], call()) };
         let text = serde_json::to_string(&line).unwrap();
         assert!(!text.contains("How good"), "{text}");
         let read: CallLine = serde_json::from_str(&text).unwrap();

@@ -173,12 +173,12 @@ impl Sums {
 
     /// Counts a call.
     pub fn add(&mut self, call: &CallLine) {
-        self.count(CallCost::from(call), || Question::of(call));
+        self.count(CallCost::from(call), || Question::from_call(call));
     }
 
     /// Counts a line, which is parsed in full only if its question may be one of the few.
     fn add_line(&mut self, call: CallCost, line: &[u8]) {
-        self.count(call, || Question::of(&serde_json::from_slice(line).ok()?));
+        self.count(call, || Question::from_call(&serde_json::from_slice(line).ok()?));
     }
 
     /// Counts a call, and records its question if it is one of the first two about different units, of its

@@ -190,7 +190,7 @@ impl InputId {
     ///
     /// # Errors
     /// [`Error::Input`] when the texts cannot be read back.
-    pub fn of<S: Segments + ?Sized>(segments: &S, selection: &Selection) -> Result<Self, Error> {
+    pub fn new<S: Segments + ?Sized>(segments: &S, selection: &Selection) -> Result<Self, Error> {
         let mut hash = Sha256::new();
         let mut systems: BTreeSet<&str> = BTreeSet::new();
         for idx in 0..segments.n_segments() {
@@ -287,7 +287,7 @@ impl RunFile {
         let text = match files::read_own_to_string(&path) {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Err(Error::NoRun(dir.into())),
-            Err(source) => return Err(Error::Io { action: "read", path, source }),
+            Err(source) => return Err(Error::reading(&path)(source)),
         };
         let hint = "restore it from a copy; the verdicts do not depend on it, but continuing the run does";
         let run: Self = serde_json::from_str(&text).map_err(|source| Error::Damaged {

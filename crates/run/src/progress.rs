@@ -135,7 +135,7 @@ impl Meter {
 
     /// Shows how it ended.
     pub fn finish(&self) {
-        self.shown.finish(&Snapshot::of(&self.lock(), self.extent, self.seconds()));
+        self.shown.finish(&Snapshot::new(&self.lock(), self.extent, self.seconds()));
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -143,7 +143,7 @@ impl Meter {
     }
 
     fn update(&self, state: &State) {
-        self.shown.update(&Snapshot::of(state, self.extent, self.seconds()));
+        self.shown.update(&Snapshot::new(state, self.extent, self.seconds()));
     }
 }
 
@@ -171,7 +171,7 @@ pub struct Snapshot<'a> {
 }
 
 impl<'a> Snapshot<'a> {
-    fn of(state: &'a State, extent: Extent, seconds: f64) -> Self {
+    fn new(state: &'a State, extent: Extent, seconds: f64) -> Self {
         let usage = &state.usage;
         let is_done = extent.resumed + state.units >= extent.units;
         let tokens = (usage.computed + usage.generated).max(state.read);
@@ -308,13 +308,13 @@ mod tests {
             cost: state.cost.clone(),
             ..*state
         };
-        Snapshot::of(&state, EXTENT, seconds).text()
+        Snapshot::new(&state, EXTENT, seconds).text()
     }
 
     /// The time left when the run has just come as far as this.
     fn left_now(state: &mut State, seconds: f64) -> f64 {
         state.record(EXTENT, seconds);
-        Snapshot::of(state, EXTENT, seconds).seconds_left.unwrap()
+        Snapshot::new(state, EXTENT, seconds).seconds_left.unwrap()
     }
 
     #[test]
@@ -405,7 +405,7 @@ mod tests {
 
     #[test]
     fn programs_read_json() {
-        let line = Snapshot::of(&state(5, 500, 30, 20), EXTENT, 10.0).json();
+        let line = Snapshot::new(&state(5, 500, 30, 20), EXTENT, 10.0).json();
         let value: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!((value["units"].as_u64(), value["of"].as_u64()), (Some(7), Some(12)));
         assert_eq!(value["cached"].as_f64(), Some(0.75));

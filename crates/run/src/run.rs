@@ -91,7 +91,7 @@ fn describe(layout: &Layout<'_>, share: &[usize], config: &RunConfig) -> Result<
         directory: config.directory.clone(),
         merged: Vec::new(),
         shard: config.shard.to_string(),
-        input: InputId::of(segments, &config.selection)?,
+        input: InputId::new(segments, &config.selection)?,
         selection: config.selection.ranges(),
         apart: layout.groups.iter().any(|group| group.is_apart),
         share: (config.shard != Shard::WHOLE).then(|| layout.n_units(share)),

@@ -101,8 +101,8 @@ pub fn verify(dir: &Path, run: &RunFile, task: Task<'_>, options: &Options) -> R
     found.join(checked.differences);
     found.join(differences);
     if lines.is_torn && is_done {
-        let about = "bytes behind the last call of a run that is finished";
-        found.push(Difference::new("calls.jsonl", about, "some", "none"));
+        let subject = "bytes behind the last call of a run that is finished";
+        found.add("calls.jsonl", subject, "some", "none");
     }
     folder.summary(&sums, &mut found)?;
     let (differences, n_differences) = found.first();
@@ -211,13 +211,13 @@ impl CallsOfGroups {
 
     /// Calls of a group that the run does not have, or that stand apart from the group's others.
     fn misplaced(&mut self, number: usize, group: &str) -> Option<Difference> {
-        let here = match GroupId::parse(group).filter(|id| self.ids.contains(id)) {
+        let derived = match GroupId::parse(group).filter(|id| self.ids.contains(id)) {
             Some(id) if self.seen.insert(id) => return None,
             Some(_) => "calls of this group stand together, elsewhere",
             None => "no such group",
         };
         let place = format!("calls.jsonl line {number}");
-        Some(Difference::new(&place, "the group of a call", group, here).at((number, 0)))
+        Some(Difference::new(&place, "the group of a call", group, derived).at((number, 0)))
     }
 }
 
@@ -265,7 +265,7 @@ impl Check<'_> {
     fn judge(&self, recorded: Recorded, checked: &mut Checked) -> Result<(), Error> {
         let Recorded { group, line, calls } = recorded;
         let panel = self.layout.task.panel;
-        let named = Named::of(&calls);
+        let named = Named::new(&calls);
         if calls.iter().any(|call| call.content.is_none()) {
             // Nothing but the verdicts can be compared.
             let judged = self.layout.judge(group, panel)?;
@@ -296,15 +296,15 @@ impl Check<'_> {
         checked: &mut Checked,
     ) -> Result<(), Error> {
         for record in &judged.records {
-            let here = journal::json(record);
+            let derived = journal::json(record);
             let unit = self.layout.units.number(&record.key());
-            let there = unit.map(|unit| self.index.json(unit)).transpose()?.flatten();
-            let Some(there) = there.filter(|there| *there != here) else { continue };
-            let (there, here) = around(&there, &here);
+            let recorded = unit.map(|unit| self.index.json(unit)).transpose()?.flatten();
+            let Some(recorded) = recorded.filter(|recorded| *recorded != derived) else { continue };
+            let (recorded, derived) = around(&recorded, &derived);
             let seg = record.seg.map_or_else(String::new, |seg| format!(" {}", numbered(seg)));
             let place = format!("journal.jsonl: system `{}` document `{}`{seg}", record.system, record.doc);
-            let about = "the verdict that its recorded answers lead to";
-            let difference = Difference::new(&place, about, &there, &here);
+            let subject = "the verdict that its recorded answers lead to";
+            let difference = Difference::new(&place, subject, &recorded, &derived);
             checked.differences.push(difference.at((line, usize::MAX)));
         }
         checked.differences.extend(named.unlike(&judged.calls, line));
@@ -316,20 +316,20 @@ impl Check<'_> {
 fn unlike_its_hash(number: usize, call: &CallLine) -> Option<Difference> {
     let hash = prompt_hash(&call.content.as_ref()?.chat);
     let place = format!("calls.jsonl line {number}");
-    let about = "the sha256 of the prompt";
-    let difference = || Difference::new(&place, about, &call.prompt_sha256, &hash).at((number, 0));
+    let subject = "the sha256 of the prompt";
+    let difference = || Difference::new(&place, subject, &call.prompt_sha256, &hash).at((number, 0));
     (hash != call.prompt_sha256).then(difference)
 }
 
 /// A line that holds the call otherwise than a run writes it: with another field, or a number that is read as
 /// a shorter one.
 fn unlike_its_line(number: usize, call: &CallLine, line: &[u8]) -> Option<Difference> {
-    let here = serde_json::to_vec(call).ok()?;
-    let (there, here) = (String::from_utf8_lossy(line), String::from_utf8_lossy(&here));
-    let (shown_there, shown_here) = (there != here).then(|| around(&there, &here))?;
+    let derived = serde_json::to_vec(call).ok()?;
+    let (recorded, derived) = (String::from_utf8_lossy(line), String::from_utf8_lossy(&derived));
+    let (recorded, derived) = (recorded != derived).then(|| around(&recorded, &derived))?;
     let place = format!("calls.jsonl line {number}");
-    let about = "the call as a run writes it";
-    Some(Difference::new(&place, about, &shown_there, &shown_here).at((number, 0)))
+    let subject = "the call as a run writes it";
+    Some(Difference::new(&place, subject, &recorded, &derived).at((number, 0)))
 }
 
 fn name(layout: &Layout<'_>, group: usize) -> String {

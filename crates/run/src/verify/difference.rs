@@ -8,25 +8,31 @@ use serde_json::Value;
 pub struct Difference {
     /// The file and the line or field.
     pub place: String,
-    pub what: String,
-    pub there: String,
-    pub here: String,
+    pub subject: String,
+    pub recorded: String,
+    pub derived: String,
     /// Sort key among the differences.
     pub(super) rank: (usize, usize),
 }
 
 impl Difference {
-    /// A difference between the recorded value (`there`) and the derived one (`here`).
+    /// A difference between the recorded value and the derived one.
     #[must_use]
-    pub fn new(place: &str, what: &str, there: &str, here: &str) -> Self {
+    pub fn new(place: &str, subject: &str, recorded: &str, derived: &str) -> Self {
         let text = str::to_owned;
-        Self { place: place.into(), what: what.into(), there: text(there), here: text(here), rank: (0, 0) }
+        Self {
+            place: place.into(),
+            subject: subject.into(),
+            recorded: text(recorded),
+            derived: text(derived),
+            rank: (0, 0),
+        }
     }
 
-    /// Renames the object of the difference.
+    /// Renames the subject of the difference.
     #[must_use]
-    pub fn about(self, what: String) -> Self {
-        Self { what, ..self }
+    pub fn on(self, subject: String) -> Self {
+        Self { subject, ..self }
     }
 
     pub(super) fn at(self, rank: (usize, usize)) -> Self {
@@ -50,14 +56,14 @@ pub fn around(a: &str, b: &str) -> (String, String) {
 }
 
 /// The first place at which two JSON values differ, as a path of fields, with both values there.
-pub fn unlike(there: &Value, here: &Value) -> Option<(String, String, String)> {
+pub fn unlike(recorded: &Value, derived: &Value) -> Option<(String, String, String)> {
     let missing = || "no such field".to_owned();
     let deeper = |name: String, found: Option<(String, String, String)>| {
-        found.map(|(at, there, here)| {
-            (if at.is_empty() { name.clone() } else { format!("{name}.{at}") }, there, here)
+        found.map(|(at, recorded, derived)| {
+            (if at.is_empty() { name.clone() } else { format!("{name}.{at}") }, recorded, derived)
         })
     };
-    match (there, here) {
+    match (recorded, derived) {
         (Value::Object(a), Value::Object(b)) => {
             let gone = b.iter().find(|(name, _)| !a.contains_key(*name));
             let gone = gone.map(|(name, value)| (name.clone(), missing(), value.to_string()));
@@ -89,6 +95,11 @@ pub struct Differences {
 }
 
 impl Differences {
+    /// Adds a difference whose rank is the first.
+    pub fn add(&mut self, place: &str, subject: &str, recorded: &str, derived: &str) {
+        self.push(Difference::new(place, subject, recorded, derived));
+    }
+
     pub fn push(&mut self, difference: Difference) {
         self.n += 1;
         self.first.push(difference);

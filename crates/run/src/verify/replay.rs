@@ -86,20 +86,20 @@ impl RecordedCalls {
         let recorded: Vec<&String> =
             call.content.iter().flat_map(|content| &content.scored).map(|scored| &scored.text).collect();
         if call.error.is_none() && !recorded.iter().copied().eq(texts) {
-            let what = format!("the texts that `{}` weighs at `{}`", call.role, call.stage);
-            let (there, here) = around(&format!("{recorded:?}"), &format!("{texts:?}"));
-            self.state().differences.push((at, Difference::new("", &what, &there, &here)));
+            let subject = format!("the texts that `{}` weighs at `{}`", call.role, call.stage);
+            let (recorded, derived) = around(&format!("{recorded:?}"), &format!("{texts:?}"));
+            self.state().differences.push((at, Difference::new("", &subject, &recorded, &derived)));
         }
     }
 
     /// Compares a recorded call with the same one, answered by the model.
-    fn compare(&self, at: usize, recorded: &CallLine, replayed: &CallLine) {
+    fn compare(&self, at: usize, call: &CallLine, replayed: &CallLine) {
         let mut state = self.state();
         state.n_replayed += 1;
-        if let Some((field, there, here)) = unlike(&answer(recorded), &answer(replayed)) {
-            let what = format!("`{field}` of the answer of `{}` at `{}`", recorded.role, recorded.stage);
-            let (there, here) = around(&there, &here);
-            state.differences.push((at, Difference::new("", &what, &there, &here)));
+        if let Some((field, recorded, derived)) = unlike(&answer(call), &answer(replayed)) {
+            let subject = format!("`{field}` of the answer of `{}` at `{}`", call.role, call.stage);
+            let (recorded, derived) = around(&recorded, &derived);
+            state.differences.push((at, Difference::new("", &subject, &recorded, &derived)));
         }
     }
 
@@ -111,15 +111,15 @@ impl RecordedCalls {
         let unread = state.calls.values().flatten().min_by_key(|(at, _)| *at);
         let first = state.unrecorded.first();
         if let Some((at, call)) = unread {
-            let there = call.content.as_ref().map(|content| text(&content.chat)).unwrap_or_default();
-            let here = first.map_or_else(|| "no such question".into(), |(_, chat)| text(chat));
-            let what = format!("the question of `{}` at `{}`", call.role, call.stage);
-            let (there, here) = around(&there, &here);
-            found.push((*at, Difference::new("", &what, &there, &here)));
+            let recorded = call.content.as_ref().map(|content| text(&content.chat)).unwrap_or_default();
+            let derived = first.map_or_else(|| "no such question".into(), |(_, chat)| text(chat));
+            let subject = format!("the question of `{}` at `{}`", call.role, call.stage);
+            let (recorded, derived) = around(&recorded, &derived);
+            found.push((*at, Difference::new("", &subject, &recorded, &derived)));
         } else if let Some((role, chat)) = first {
-            let here: String = text(chat).chars().take(100).collect();
-            let what = format!("a question of `{role}`");
-            found.push((usize::MAX, Difference::new("", &what, "no such question", &here)));
+            let derived: String = text(chat).chars().take(100).collect();
+            let subject = format!("a question of `{role}`");
+            found.push((usize::MAX, Difference::new("", &subject, "no such question", &derived)));
         }
         let placed = |(at, difference): (usize, Difference)| {
             // A missing call has no line.
