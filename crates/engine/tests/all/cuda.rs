@@ -13,7 +13,7 @@ use candle_core::quantized::GgmlDType as T;
 use tribunal_core::llm::{Chat, Llm, ResponseFormat, Sampling, Usage};
 use tribunal_engine::{
     engine::{Engine, Options},
-    model::config::from_json,
+    model::families::from_json,
     model::{BLOCK, Compute, Config, Device, KvType, Part, Step, Weights, cpu::Activations},
 };
 

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use candle_core::quantized::GgmlDType as T;
 use tribunal_engine::model::{
     Compute, Device, KvType, Model, Weights,
-    config::from_json,
     cuda::{Gpu, KernelSet, products::Kernels},
+    families::from_json,
 };
 
 use super::{again, apart, gpu, is_emulated, last_logits, launches, part};

@@ -7,8 +7,8 @@ use tribunal_engine::{
     engine::{Engine, Options, tokenizer::Tokenizer},
     model::{
         BLOCK, Compute, Config, Device, KvType, Model, Part, Step, StepLimits, Weights,
-        config::from_json,
         cuda::{Gpu, step_bytes},
+        families::from_json,
         sampler::{SampleRequest, SamplingParams},
     },
 };

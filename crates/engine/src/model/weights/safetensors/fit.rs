@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use super::{super::Entry, EMBEDDINGS};
-use crate::model::{Error, config::FileConfig};
+use crate::model::{Error, config::hf::FileConfig};
 
 /// Compares each size with a dimension of some tensor.
 ///
