@@ -174,31 +174,27 @@ impl Device {
     /// for finding faults.
     #[must_use]
     pub fn without_graphs(self) -> Self {
-        match self {
-            Self::Cpu => Self::Cpu,
-            Self::Cuda(gpu) => Self::Cuda(gpu.without_graphs()),
-            Self::Group(group) => Self::Group(group.map(Gpu::without_graphs)),
-        }
+        self.map(Gpu::without_graphs)
     }
 
     /// This device with these kernels on a GPU. It moves no bit where all of them are right.
     #[must_use]
     pub fn with_kernels(self, set: KernelSet) -> Self {
-        match self {
-            Self::Cpu => Self::Cpu,
-            Self::Cuda(gpu) => Self::Cuda(gpu.with_kernels(set)),
-            Self::Group(group) => Self::Group(group.map(|gpu| gpu.with_kernels(set))),
-        }
+        self.map(|gpu| gpu.with_kernels(set))
     }
 
     /// This device with every kernel of a GPU started when the one before it has ended. It moves no bit; for
     /// finding faults.
     #[must_use]
     pub fn without_dependent_launch(self) -> Self {
+        self.map(Gpu::without_dependent_launch)
+    }
+
+    fn map(self, change: impl Fn(&Gpu) -> Gpu) -> Self {
         match self {
             Self::Cpu => Self::Cpu,
-            Self::Cuda(gpu) => Self::Cuda(gpu.without_dependent_launch()),
-            Self::Group(group) => Self::Group(group.map(Gpu::without_dependent_launch)),
+            Self::Cuda(gpu) => Self::Cuda(change(&gpu)),
+            Self::Group(group) => Self::Group(group.map(change)),
         }
     }
 
