@@ -39,6 +39,7 @@ FAMILIES = [
     "glm4_moe",
     "gemma2",
     "hunyuan_v1_dense",
+    "seed_oss",
     "ministral3",
     "qwen3_5_text",
     "qwen3_5_moe_text",

@@ -15,6 +15,7 @@ mod qwen3;
 mod qwen3_5;
 mod qwen3_moe;
 mod qwen3_next;
+mod seed_oss;
 
 use serde_json::Value;
 
@@ -54,6 +55,7 @@ const FAMILIES: &[&Family] = &[
     &qwen3_next::FAMILY,
     &gemma4::FAMILY,
     &gpt_oss::FAMILY,
+    &seed_oss::FAMILY,
 ];
 
 /// Names of all families, separated by commas.

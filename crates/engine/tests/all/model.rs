@@ -115,7 +115,7 @@ fn check_against_transformers(model: &str, golden: &str) {
 }
 
 /// A model of each architecture.
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 19] = [
     "llama",
     "smollm2",
     "mistral",
@@ -134,6 +134,7 @@ const NAMES: [&str; 18] = [
     "gemma4",
     "gemma4-moe",
     "gpt-oss",
+    "seed-oss",
 ];
 
 #[test]
