@@ -21,9 +21,9 @@ lint:
     cargo fmt
     cargo clippy --workspace --all-targets -- -D warnings
 
-# the tests of one room: `just room card`
+# the tests of one room: `just room scheduler`
 room name:
-    cargo test -p tribunal -p tribunal-bench -p tribunal-console -p tribunal-core -p tribunal-engine -p tribunal-eval -p tribunal-judges -p tribunal-meta --lib {{name}}
+    cargo test --workspace --exclude tribunal-python --lib {{name}}
     cargo test --test all architecture
 
 # read the documentation as users see it

@@ -10,7 +10,7 @@
 // attend_split_kv: of its split). Work tiles of no rows pad a list: nothing is written for them.
 //
 // Launch: block 128 (512 with T = 32: 256), grid (n_work_tiles, KV), dynamic shared memory as Plan::kSharedBytes says (beyond 48 KiB it has to
-// be asked for; crates/engine/src/model/cuda/tiles.rs has it too). D is part of the name, and the argument D is not
+// be asked for; crates/cuda/src/tiles.rs has it too). D is part of the name, and the argument D is not
 // read. q, keys and values 16-byte aligned; positions below 2^25.
 //
 // A split of 256 keys goes by in stages of 64 keys, 16 for each of the four warps: first its keys, then its values. A

@@ -25,7 +25,7 @@
 // their negatives; its values are exact in bf16.
 //
 // Each product and sum is rounded by itself, in the order written above, so that a value has the bits that
-// crates/engine/src/model/cpu/unpack.rs gives it. A block may start at any even address (22, 34 and 210 bytes are no multiples of
+// crates/cpu/src/unpack.rs gives it. A block may start at any even address (22, 34 and 210 bytes are no multiples of
 // four), mxfp4's at any, so nothing wider than a half is loaded at once; rows that a product reads again and again are laid out anew.
 //
 // Proved by kernels/tests/blocks.cpp: random blocks of each format against a reading of their own, unpacked whole.

@@ -23,7 +23,7 @@ using bf16 = __nv_bfloat16;
 
 // Waits until the preceding kernels of the stream have finished and their writes are visible, then allows the next
 // kernel to start (programmatic dependent launch, from compute capability 9.0 on; Start::Early in
-// crates/engine/src/model/cuda/launch.rs). The next kernel's blocks are scheduled once every block of this one has
+// crates/cuda/src/launch.rs). The next kernel's blocks are scheduled once every block of this one has
 // executed this statement, and wait here; at most one kernel is waiting, since it has not allowed its successor to
 // start.
 //

@@ -1,4 +1,4 @@
-// How quantised weights lie in a device's memory. crates/engine/src/model/cuda/quant_layout.rs writes it from the
+// How quantised weights lie in a device's memory. crates/cuda/src/quant_layout.rs writes it from the
 // file's blocks when a model is loaded; nothing is rounded, and the size is the file's to within a few percent.
 //
 // A weight [N, K] is packed in strips of 16 outputs (the last one filled up with zeros), a strip along k in units of

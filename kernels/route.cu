@@ -10,7 +10,7 @@
 // a softmax has no finite largest logit, the first experts are chosen, with weights that are not numbers.
 //
 //   logits   [rows, parts, width]  f32: products with the parts of the router's weights, which add up to them
-//            (crates/engine/src/model/cuda/experts.rs); width is n, or n + 1 with a shared expert's gate
+//            (crates/cuda/src/experts.rs); width is n, or n + 1 with a shared expert's gate
 //   bias, factor  [n]              f32 or null
 //   slots    [rows]                or null; -1: padding, which takes no expert
 //   chosen   [rows, top_k]         experts; -1 for padding
@@ -22,7 +22,7 @@
 // another. An expert's rank is counted against all others: n^2 / 128 comparisons a thread.
 //
 // Proved by kernels/tests/experts.cpp: against the definition in f64, with ties, groups and what is not a number; a row
-// alone as in a batch. The CPU's is crates/engine/src/model/cpu/routing.rs.
+// alone as in a batch. The CPU's is crates/cpu/src/routing.rs.
 #include "gate.cuh"
 
 namespace {

@@ -9,7 +9,7 @@
 // 256 blocks are two for each of about 130 multiprocessors. 1,024 values keep a block busy, and a product of many
 // tokens seldom ends a slice.
 //
-// crates/engine/src/model/cuda/products.rs has the same function; kernels/tests/k_slices.txt is checked against both.
+// crates/cuda/src/products.rs has the same function; kernels/tests/k_slices.txt is checked against both.
 //
 // Proved by kernels/tests/gemm.cpp, with kernels/tests/k_slices.txt.
 #pragma once

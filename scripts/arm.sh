@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The ARM kernels without an ARM processor: compiles the engine's tests for 64-bit ARM, runs those of its kernels and tiny
+# The ARM kernels without an ARM processor: compiles the tests of the CPU backend for 64-bit ARM, runs its kernels and tiny
 # models on emulated processors with and without the products of bytes, where they must give the bits that x86-64 wrote
 # down, and looks at the instructions of the inner loops. With a program for x86-64, that one also judges with each tier of
 # this machine and on an emulated processor of 2009 (x86-64-v2); with --all the whole program is compiled for ARM, which
@@ -31,20 +31,20 @@ if [ ! -d "$(rustc --print target-libdir --target $target)" ]; then
   rustup target add $target >/dev/null 2>&1 || skip "rustup cannot add $target here"
 fi
 
-say "the engine's tests for $target"
+say "the CPU backend's tests for $target"
 export CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
-# The engine as it is released, without checks in its loops; what is not the engine need not be fast, but quick to compile.
+# What computes as it is released, without checks in its loops; the other crates need not be fast, but quick to compile.
 quick=(--config profile.dev.opt-level=0 --config profile.dev.debug=false)
 for setting in opt-level=3 debug-assertions=false overflow-checks=false; do
-  quick+=(--config "profile.dev.package.tribunal-engine.$setting")
+  quick+=(--config "profile.dev.package.tribunal-cpu.$setting" --config "profile.dev.package.tribunal-model.$setting")
 done
-for crate in tribunal-meta aho-corasick candle-core derivre fancy-regex flate2 gemm gemm-f32 half libm \
+for crate in tribunal-cuda tribunal-engine tribunal-hub tribunal-meta aho-corasick candle-core derivre fancy-regex flate2 gemm gemm-f32 half libm \
   llguidance memchr miniz_oxide rayon-core regex-automata safetensors serde_json sha2 tokenizers toktrie zstd-sys; do
   quick+=(--config "profile.dev.package.$crate.opt-level=0")
 done
 there=(--locked --target $target "${quick[@]}")
-tests=$(cargo test "${there[@]}" -p tribunal-engine --lib --no-run --message-format=json | python3 -c 'import json, sys
+tests=$(cargo test "${there[@]}" -p tribunal-cpu --lib --no-run --message-format=json | python3 -c 'import json, sys
 paths = [json.loads(line).get("executable") for line in sys.stdin]
 print(*[path for path in paths if path])')
 [ -n "$tests" ] || die "cargo names no test program"
@@ -55,9 +55,9 @@ on() {
   TRIBUNAL_TEST_TIERS="$2" qemu-aarch64 -cpu "$1" -L /usr/aarch64-linux-gnu "$tests" --quiet "${@:3}" \
     || die "the kernels fail on $1"
 }
-on max "portable neon neon-dotprod neon-i8mm" model::cpu
-on neoverse-n1 "portable neon neon-dotprod" model::cpu::tests::bits model::cpu::isa model::cpu::baseline
-on cortex-a72 "portable neon" model::cpu::tests::bits model::cpu::isa model::cpu::baseline
+on max "portable neon neon-dotprod neon-i8mm"
+on neoverse-n1 "portable neon neon-dotprod" tests::bits isa:: baseline::
+on cortex-a72 "portable neon" tests::bits isa:: baseline::
 
 say "instructions of the inner loops"
 aarch64-linux-gnu-objdump -d --no-show-raw-insn "$tests" | python3 scripts/arm_loops.py

@@ -5,7 +5,7 @@
 """Writes the defaults of the configuration classes of `transformers`: what a `config.json` means where it leaves a key
 out.
 
-    python scripts/config_classes.py [--table crates/engine/src/model/config/classes.json]
+    python scripts/config_classes.py [--table crates/model/src/config/classes.json]
 
 The table has, by `model_type`:
 
@@ -96,7 +96,7 @@ def wrappers():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--table", type=Path, default=Path("crates/engine/src/model/config/classes.json"))
+    parser.add_argument("--table", type=Path, default=Path("crates/model/src/config/classes.json"))
     args = parser.parse_args()
     table = {
         "made_by": "scripts/config_classes.py",

@@ -145,7 +145,7 @@ if ! unchanged browser src/report scripts/report_test.py; then
   touch "$stamp"
 fi
 
-gpu=(kernels scripts/cuda crates/engine/build.rs crates/engine/src/model tests/golden/mma.json tests/golden/planes.snap)
+gpu=(kernels scripts/cuda crates/cuda crates/model/src tests/golden/mma.json tests/golden/planes.snap)
 
 step "the engine on an emulated GPU"
 if ! unchanged emulated "${gpu[@]}" crates/engine/tests/all tests/all/cuda_program.rs tests/all/cuda_program; then
@@ -167,7 +167,7 @@ if ! unchanged sanitize kernels scripts/cuda; then
 fi
 
 step "ARM, and an old processor"
-if ! unchanged arm scripts/arm.sh scripts/arm_loops.py crates/engine/Cargo.toml crates/engine/src/model models/tiny Cargo.lock; then
+if ! unchanged arm scripts/arm.sh scripts/arm_loops.py crates/cpu crates/model/Cargo.toml crates/model/src models/tiny Cargo.lock; then
   status=0
   scripts/arm.sh ${all:+--all} "$tribunal" || status=$?
   [ "$status" = 0 ] || [ "$status" = 77 ] || exit "$status" # 77: something cannot be installed here
@@ -184,7 +184,7 @@ fi
 # On a CI machine Slurm is installed for this; elsewhere it runs where Slurm is there already.
 if [ "$(id -u)" = 0 ] && { [ -n "${CI:-}" ] || command -v slurmctld >/dev/null; }; then
   step "three nodes of Slurm"
-  if ! unchanged slurm src/cli/slurm src/cli/slurm.rs crates/eval/src/run scripts/slurm_test.sh; then
+  if ! unchanged slurm src/cli/slurm src/cli/slurm.rs crates/run scripts/slurm_test.sh; then
     status=0
     scripts/slurm_test.sh || status=$?
     [ "$status" = 0 ] || [ "$status" = 77 ] || exit "$status" # 77: it cannot be installed here

@@ -171,10 +171,10 @@ fn completed<T: Into<OsString>>(argv: impl IntoIterator<Item = T>) -> Result<Vec
         .filter(|(_, value)| !value.is_empty())
         .filter_map(|(name, _)| name.into_string().ok())
         .collect();
-    config::check_variables(names.iter().map(String::as_str), &cli)?;
+    config::check_variables(names.iter().map(String::as_str))?;
     let options = config::Options::find(variable)?;
-    config::check(&options, &cli)?;
-    config::completed(argv, &cli, &options, variable)
+    options.check(&cli)?;
+    options.completed(argv, &cli, variable)
 }
 
 /// Reads a command line; `--only_system` is `--only-system`.
@@ -236,7 +236,7 @@ impl Cli {
         let Command::Score(args) = self.command else {
             anyhow::bail!("a session needs the options of `tribunal score`")
         };
-        Ok(eval::Session::open(args.spec(), invocation, load)?)
+        Ok(eval::Session::open(args.spec, invocation, load)?)
     }
 
     /// Sets the width of tables to that of the terminal.
@@ -252,7 +252,7 @@ impl Cli {
     /// # Errors
     /// Any error that keeps the command from running; the message names the remedy.
     pub fn run(self, load: ModelLoader, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-        args::check_variables().map_err(anyhow::Error::msg)?;
+        args::variables::check().map_err(anyhow::Error::msg)?;
         let invocation = self.invocation();
         let mut shown;
         let out: &mut dyn Write = if self.command.writes_escapes() {

@@ -4,7 +4,7 @@
 //! judges. Below it, a [`segment::Segment`] is judged by a [`judges::Judge`], which sends chats to an
 //! [`llm::Llm`]; [`engine`] is the `Llm` that runs open weights, over the decoder in [`model`]; [`mqm`] turns
 //! errors into scores; [`run`] keeps verdicts in a folder; [`signature`] names everything that can move a
-//! score. [`meta`] measures the agreement of verdicts with human ratings, [`report`] prints them, [`card`]
+//! score. [`meta`] measures the agreement of verdicts with human ratings, [`report`] prints them, [`hub`]
 //! fetches and checks models, [`evidence`] searches documents, [`tune`] fits judges, [`cli`] is the command
 //! line, [`console`] the parts shared with `tribunal-bench`.
 
@@ -30,7 +30,7 @@ pub use tribunal_core::parallel;
 
 pub use tribunal_judges as judges;
 
-pub use tribunal_eval::run;
+pub use tribunal_run as run;
 
 pub use tribunal_eval as eval;
 
@@ -38,15 +38,19 @@ pub use tribunal_meta as meta;
 
 pub mod report;
 
-pub use tribunal_engine::gguf;
+pub use tribunal_model::gguf;
 
-pub use tribunal_engine::card;
+pub use tribunal_hub as hub;
 
 pub use tribunal_judges::evidence;
 
-pub use tribunal_engine::engine;
+pub use tribunal_engine as engine;
 
-pub use tribunal_engine::model;
+pub use tribunal_model as model;
+
+pub use tribunal_cpu as cpu;
+
+pub use tribunal_cuda as cuda;
 
 pub use tribunal_console as console;
 

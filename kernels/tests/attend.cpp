@@ -212,7 +212,7 @@ void test_nan(Tally& tally) {
     }
 }
 
-// The table that crates/engine/src/model/cuda/tiles.rs is held to as well.
+// The table that crates/cuda/src/tiles.rs is held to as well.
 void test_shared_memory(Tally& tally) {
   std::ifstream file("kernels/tests/attend_shared.txt");
   int rows = 0;

@@ -1,4 +1,4 @@
-// Devices that exchange columns of rows, as crates/engine/src/model/cuda/ranks does: each computes its own, they
+// Devices that exchange columns of rows, as crates/cuda/src/ranks does: each computes its own, they
 // synchronise, and each gathers all; from the others' memory, or from the host's where they have left them. For
 // ThreadSanitizer, which takes streams for threads, over the library of kernels/gather.cu and
 // kernels/tests/faults/sound.cu:

@@ -27,7 +27,7 @@ int main() {
   tally.check(largest > 0.055 && largest <= 0.0702, "the largest is " + std::to_string(largest));
   tally.check(widen(weights[n]) != widen(weights[n]), "writes past the end");
   tally.check(same_bits(weights, fill(n, 3, 5, 0.02f)), "another grid gives other numbers");
-  const uint16_t first[] = {0x3bea, 0xbc1f, 0xbcc8, 0x3b99};  // those of crates/engine/src/model/weights/seeded.rs
+  const uint16_t first[] = {0x3bea, 0xbc1f, 0xbcc8, 0x3b99};  // those of crates/model/src/weights/seeded.rs
   tally.check(std::memcmp(weights.data(), first, sizeof first) == 0, "the first numbers are others");
   tally.check(!same_bits(weights, fill(n, 7, 6, 0.02f)), "another seed gives the same numbers");
   const auto part = fill(500, 1, 5, 0.02f, 70001);

@@ -1,4 +1,4 @@
-// Planes written by crates/engine/src/model/cuda/quant_layout.rs, read value by value by planes.cuh: each has the bits of
+// Planes written by crates/cuda/src/quant_layout.rs, read value by value by planes.cuh: each has the bits of
 // the value that blocks.cuh reads from the file's own block. tests/golden/planes.snap holds both; the tests of
 // quant_layout.rs keep it up to date.
 #include "../planes.cuh"

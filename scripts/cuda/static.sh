@@ -141,7 +141,7 @@ check_function() { # with generation, name and all of its numbers set
   [ "$local" = 0 ] || refuse "$local instructions that use local memory"
   [ $((registers * threads)) -le $registers_of_block ] || refuse "$threads threads with $registers registers each"
   if ! foreign && [ $((static + dynamic)) -gt "$block_limit" ]; then
-    # crates/engine/src/model/cuda/tiles.rs leaves out tiles of attention that a device has no room for; the smallest always fits.
+    # crates/cuda/src/tiles.rs leaves out tiles of attention that a device has no room for; the smallest always fits.
     case $name in attend_*_t32 | attend_*_t64) ;; *) refuse "$((static + dynamic)) bytes of shared memory" ;; esac
   fi
   [ "$tries" -le $((2 * traps)) ] || refuse "$tries tries of a barrier, and $traps waits that end by a trap" # two tries a wait

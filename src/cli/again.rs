@@ -1,75 +1,28 @@
 //! A recorded run for the commands that check or repeat it: its command is parsed again, and written for a
 //! new folder.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Result, bail};
 
 use super::{Command, command::without, score};
 use crate::{
-    console::args,
     eval::{
         ModelSpec, Resources, Spec,
         recorded::{self, Changes, Recorded, located},
     },
-    judges::Role,
     run::RunFile,
 };
-
-/// Options of a repeated run: the paths of its models, and their speed. Nothing here moves a score.
-#[derive(Clone, Debug, Default, clap::Args)]
-pub struct AgainArgs {
-    /// The model, if it is not where the run had it: a card, a GGUF file or a safetensors folder
-    #[arg(long, value_name = "CARD|PATH")]
-    pub model: Option<String>,
-    /// The adapter, if it is not where the run had it
-    #[arg(long, value_name = "DIR")]
-    pub adapter: Option<PathBuf>,
-    /// The model, with its adapter, of one role; may be repeated
-    #[arg(long, value_name = "ROLE=MODEL[+ADAPTER]", value_parser = args::role)]
-    pub role: Vec<(Role, String)>,
-    /// Groups of segments judged at the same time
-    #[arg(long, value_name = "N", value_parser = args::jobs)]
-    pub jobs: Option<usize>,
-    /// Maximum number of sequences processed at the same time
-    #[arg(long, visible_alias = "batch-size", value_name = "N", value_parser = args::rows)]
-    pub batch: Option<usize>,
-    /// CPU threads
-    #[arg(long, value_name = "N", value_parser = args::threads)]
-    pub threads: Option<usize>,
-    /// Memory for the KV cache, like `2GiB` or `800MiB`
-    #[arg(long, value_name = "SIZE", value_parser = args::bytes)]
-    pub kv_cache: Option<u64>,
-    /// Read the files outside of the folder that its command names, such as the input of a shard: only for a
-    /// folder that you trust
-    #[arg(long)]
-    pub allow_files: bool,
-}
-
-impl AgainArgs {
-    fn changes(&self) -> Changes {
-        Changes {
-            model: self.model.clone(),
-            adapter: self.adapter.clone(),
-            roles: self.role.clone(),
-            jobs: self.jobs,
-            batch: self.batch,
-            threads: self.threads,
-            kv_cache: self.kv_cache,
-            allow_files: self.allow_files,
-        }
-    }
-}
 
 /// Reads a folder's run.
 ///
 /// # Errors
 /// A folder without a run of `tribunal score`, and an input that is neither kept in the folder nor found by
 /// its command.
-pub fn read(dir: &Path, again: &AgainArgs) -> Result<Recorded> {
+pub fn read(dir: &Path, changes: &Changes) -> Result<Recorded> {
     let run = RunFile::read(dir)?;
-    let given = recorded_command(dir, &run)?.spec();
-    Ok(recorded::read(dir, run, given, &again.changes())?)
+    let given = recorded_command(dir, &run)?.spec;
+    Ok(recorded::read(dir, run, given, changes)?)
 }
 
 /// The arguments of the command that started a run.
@@ -127,7 +80,7 @@ fn models(args: &ModelSpec) -> Vec<String> {
 /// The names of an option, and its values then and now.
 type Speed = (&'static [&'static str], Option<u64>, Option<u64>);
 
-/// The options of [`AgainArgs`] that affect the speed of a run.
+/// The options of [`Changes`] that affect the speed of a run.
 fn speeds(was: &Resources, is: &Resources) -> [Speed; 4] {
     let count = |n: Option<usize>| n.map(|n| n as u64);
     [

@@ -14,12 +14,9 @@ use serde_json::{Value, json};
 
 use super::{gpu_check, output::TextOrJson};
 use crate::{
-    console::{
-        args::{EngineArgs, ModelArgs, SamplingArgs},
-        loading,
-    },
+    console::loading,
     engine::Engine,
-    eval::Invocation,
+    eval::{Invocation, ModelSpec, Resources, SamplingSpec},
     files,
     llm::{Chat, Finish, Llm, Message, Reply, ResponseFormat, Token},
 };
@@ -54,11 +51,11 @@ pub struct Args {
     #[command(flatten)]
     printed: TextOrJson,
     #[command(flatten)]
-    model: ModelArgs,
+    model: ModelSpec,
     #[command(flatten)]
-    sampling: SamplingArgs,
+    sampling: SamplingSpec,
     #[command(flatten)]
-    engine: EngineArgs,
+    engine: Resources,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -75,8 +72,8 @@ enum FormName {
 /// If a file cannot be read, the model cannot be opened, or the form cannot be compiled.
 pub fn run(args: &Args, invocation: &Invocation, out: &mut dyn Write) -> Result<ExitCode> {
     let (chat, form) = (args.conversation()?, args.form()?);
-    let mut resources = args.engine.spec();
-    gpu_check::Used::of(&args.model.spec(), &resources).settle(&mut resources)?;
+    let mut resources = args.engine.clone();
+    gpu_check::Used::of(&args.model, &resources).settle(&mut resources)?;
     let opened = loading::open(&args.model, &resources)?;
     let engine = opened.engine.until(&invocation.stop);
     let reply = match &args.continuation {

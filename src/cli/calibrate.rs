@@ -7,11 +7,8 @@ use anyhow::{Context, Result, bail};
 
 use super::output::{Printed, spare_runs};
 use crate::{
-    console::{
-        args::{self, EngineArgs, InputArgs, ModelArgs, SamplingArgs},
-        table::Table,
-    },
-    eval::{Invocation, ModelLoader, input},
+    console::{args, table::Table},
+    eval::{InputSpec, Invocation, ModelLoader, ModelSpec, Resources, SamplingSpec, input},
     files,
     judges::{
         Grouping, Model, Preset, Role, Settings,
@@ -28,7 +25,7 @@ use crate::{
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    pub input: InputArgs,
+    pub input: InputSpec,
     /// The percentile of the confidences that becomes the threshold: at least that percentage of errors is
     /// discussed
     #[arg(long, default_value_t = PERCENTILE, value_name = "P", value_parser = args::percent)]
@@ -51,11 +48,11 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub shots: Option<PathBuf>,
     #[command(flatten)]
-    pub model: ModelArgs,
+    pub model: ModelSpec,
     #[command(flatten)]
-    pub sampling: SamplingArgs,
+    pub sampling: SamplingSpec,
     #[command(flatten)]
-    pub engine: EngineArgs,
+    pub engine: Resources,
     #[command(flatten)]
     pub printed: Printed,
 }
@@ -69,15 +66,15 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
     invocation
         .writing
         .keeps("a calibration keeps nothing until it is done; the same command starts it again");
-    let mut input = input::read(&args.input.spec())?;
-    let selection = input::select(&args.input.spec(), &mut input, args.sampling.seed, Grouping::Segment)?;
+    let mut input = input::read(&args.input)?;
+    let selection = input::select(&args.input, &mut input, args.sampling.seed, Grouping::Segment)?;
     let Input { segments, notes } = input;
     let segments = selection.of_segments(segments);
     for note in notes {
         say!("note: {note}");
     }
     let judge = judge(args)?;
-    let models = load(&args.model.spec(), &args.engine.spec(), args.sampling.sampling())?;
+    let models = load(&args.model, &args.engine, args.sampling.sampling())?;
     let mut n_failed = 0;
     let jobs = models.jobs(args.engine.jobs);
     let measured = measure(&judge, &models.panel, &segments, jobs, |segment, error| {

@@ -9,8 +9,7 @@ use anyhow::{Result, bail};
 
 use super::{Command, command::without, output::Printed, parse, score};
 use crate::{
-    console::args::{EngineArgs, JudgeArgs, ModelArgs},
-    eval::{Evaluation, Invocation, ModelLoader, Pair},
+    eval::{Evaluation, Invocation, JudgeSpec, ModelLoader, ModelSpec, Pair, Resources},
     meta,
 };
 pub use input::Input;
@@ -70,11 +69,11 @@ pub struct Args {
     pub printed: Printed,
     /// How the translations of `-t` are judged.
     #[command(flatten)]
-    pub judge: JudgeArgs,
+    pub judge: JudgeSpec,
     #[command(flatten)]
-    pub model: ModelArgs,
+    pub model: ModelSpec,
     #[command(flatten)]
-    pub engine: EngineArgs,
+    pub engine: Resources,
 }
 
 /// Options of comparing systems; the others are those of judging them.
@@ -113,7 +112,7 @@ fn judge(args: &Args, invocation: &Invocation, load: ModelLoader) -> Result<Path
     let Command::Score(asked) = parse(words.clone())?.command else { bail!("not a `score` command") };
     let progress = asked.run.shown().progress();
     let invocation = Invocation { command: words, progress, ..invocation.clone() };
-    Ok(score::judge(&mut Evaluation::new(asked.spec())?, &invocation, load, asked.run.quiet)?.dir)
+    Ok(score::judge(&mut Evaluation::new(asked.spec.clone())?, &invocation, load, asked.run.quiet)?.dir)
 }
 
 /// Runs the command: exit code 1 where some verdict is missing.

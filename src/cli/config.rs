@@ -3,19 +3,15 @@
 //! typed wins.
 
 use std::{
-    collections::BTreeMap,
+    collections::BTreeSet,
     ffi::OsString,
     path::{Path, PathBuf},
 };
 
-use clap::{ArgAction, Command};
-use toml::Value;
+use clap::{Arg, ArgAction, Command};
+use toml::{Table, Value};
 
 use crate::files;
-
-mod known;
-
-use known::Misspelt;
 
 /// Options that a variable can set: `TRIBUNAL_KV_CACHE` is `--kv-cache`.
 pub const VARIABLES: &[&str] = &[
@@ -57,31 +53,29 @@ const RECORDED: &[&str] = &["model", "adapter", "role", "seed"];
 /// The variable that names another file.
 pub const FILE: &str = "TRIBUNAL_CONFIG";
 
-/// Error of a file of options.
+/// Prefix of the program's variables.
+const PREFIX: &str = "TRIBUNAL_";
+
+/// Error of a file of options, or of a variable.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot read `{path}`: {}", crate::files::explain(path, source))]
     Io { path: PathBuf, source: std::io::Error },
     #[error("`{path}`: {reason}")]
     Toml { path: PathBuf, reason: String },
-    #[error("`{path}`: `{command}` has no option `--{option}`\nhint: {hint}")]
-    Unknown { path: PathBuf, command: String, option: String, hint: String },
-    #[error("`{path}`: no command has an option `--{option}`\nhint: {hint}")]
-    Nowhere { path: PathBuf, option: String, hint: String },
-    #[error("`{path}`: there is no command `{command}`\nhint: {hint}")]
-    Command { path: PathBuf, command: String, hint: String },
-    #[error("the variable `{name}` is not one of this program's\nhint: {hint}")]
-    Variable { name: String, hint: String },
+    #[error("`{path}`: {reason}\nhint: {hint}")]
+    Unknown { path: PathBuf, reason: String, hint: String },
+    #[error("the variable `{name}` is not one of this program's\nhint: did you mean `{near}`?")]
+    Variable { name: String, near: String },
     #[error("`{path}`: `{option}` must be a text, a number, true or false, or a list of them")]
     Kind { path: PathBuf, option: String },
 }
 
-/// The options of a file: those of every command that has them, and those of single commands.
+/// A file of options: those of every command that has them, and a table of its own for single commands.
 #[derive(Debug, Default)]
 pub struct Options {
     path: PathBuf,
-    common: BTreeMap<String, Value>,
-    of_command: BTreeMap<String, BTreeMap<String, Value>>,
+    table: Table,
 }
 
 impl Options {
@@ -104,85 +98,136 @@ impl Options {
     /// [`Error::Io`], [`Error::Toml`].
     pub fn read(path: &Path) -> Result<Self, Error> {
         let text = files::text::read(path).map_err(|source| Error::Io { path: path.into(), source })?;
-        let table: BTreeMap<String, Value> = toml::from_str(&text)
-            .map_err(|error| Error::Toml { path: path.into(), reason: error.to_string() })?;
-        let mut options = Self { path: path.into(), ..Self::default() };
-        for (key, value) in table {
-            match value {
-                Value::Table(own) => drop(options.of_command.insert(key, own.into_iter().collect())),
-                value => drop(options.common.insert(key, value)),
+        let table = text
+            .parse()
+            .map_err(|error: toml::de::Error| Error::Toml { path: path.into(), reason: error.to_string() })?;
+        Ok(Self { path: path.into(), table })
+    }
+
+    /// Checks that the file names only commands and options that there are.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`], with the nearest name.
+    pub fn check(&self, cli: &Command) -> Result<(), Error> {
+        let all: Vec<&Command> = cli.get_subcommands().flat_map(with_inner).collect();
+        for (key, value) in &self.table {
+            let Value::Table(own) = value else {
+                self.check_option(key, &all, "no command has an option")?;
+                continue;
+            };
+            let Some(command) = cli.find_subcommand(key) else {
+                let near = nearest(key, cli.get_subcommands().map(Command::get_name));
+                let hint = near.map_or_else(
+                    || "`tribunal --help` lists the commands".into(),
+                    |near| format!("did you mean `[{near}]`?"),
+                );
+                return Err(self.unknown(format!("there is no command `{key}`"), hint));
+            };
+            let commands: Vec<&Command> = with_inner(command).collect();
+            own.keys().try_for_each(|option| {
+                self.check_option(option, &commands, &format!("`{key}` has no option"))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn check_option(&self, option: &str, commands: &[&Command], reason: &str) -> Result<(), Error> {
+        if commands.iter().any(|command| find(command, option).is_some()) {
+            return Ok(());
+        }
+        let names: Vec<String> =
+            commands.iter().flat_map(|command| command.get_arguments().flat_map(longs)).collect();
+        let near = nearest(&option.replace('_', "-"), names.iter().map(String::as_str));
+        let hint = near.map_or_else(
+            || "`tribunal COMMAND --help` lists the options of each".into(),
+            |near| format!("did you mean `{near}`?"),
+        );
+        Err(self.unknown(format!("{reason} `--{option}`"), hint))
+    }
+
+    fn unknown(&self, reason: String, hint: String) -> Error {
+        Error::Unknown { path: self.path.clone(), reason, hint }
+    }
+
+    /// A command line with the options of variables and of this file behind it, where it does not have them
+    /// itself.
+    ///
+    /// # Errors
+    /// [`Error::Kind`] for values that are none.
+    pub fn completed(
+        &self,
+        argv: Vec<OsString>,
+        cli: &Command,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Vec<OsString>, Error> {
+        let words: Vec<String> = argv.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+        let Some((name, command)) = subcommand(&words, cli) else { return Ok(argv) };
+        let aside =
+            ASIDE.iter().find(|(command, _)| *command == name).map_or(&[][..], |(_, options)| options);
+        let set = |option: &str| variable(&variable_of(option)).filter(|value| !value.is_empty());
+        let variables =
+            VARIABLES.iter().filter_map(|option| Some(((*option).to_owned(), Value::String(set(option)?))));
+        let common = self.table.clone().into_iter().filter(|(_, value)| !value.is_table());
+        let is_shared = |(option, _): &(String, Value)| !aside.contains(&option.as_str());
+        let own = self.table.get(&name).and_then(Value::as_table).cloned().unwrap_or_default();
+        let mut more = Vec::new();
+        let mut added = BTreeSet::new();
+        for (option, value) in variables.filter(is_shared).chain(own).chain(common.filter(is_shared)) {
+            let argument = find(command, &option).filter(|argument| !given(&words, argument));
+            if let Some(argument) = argument.filter(|argument| added.insert(argument.get_id())) {
+                more.extend(self.arguments(&option, &value, argument)?);
             }
         }
-        Ok(options)
+        Ok(placed(argv, more))
     }
-}
 
-/// Checks that the file names only commands and options that there are.
-///
-/// # Errors
-/// [`Error::Unknown`], [`Error::Nowhere`] and [`Error::Command`], with the nearest name.
-pub fn check(options: &Options, cli: &Command) -> Result<(), Error> {
-    let path = options.path.clone();
-    match known::misspelt(options, cli) {
-        None => Ok(()),
-        Some(Misspelt::Command { name, hint }) => Err(Error::Command { path, command: name, hint }),
-        Some(Misspelt::Option { command: Some(command), name, hint }) => {
-            Err(Error::Unknown { path, command, option: name, hint })
-        }
-        Some(Misspelt::Option { command: None, name, hint }) => {
-            Err(Error::Nowhere { path, option: name, hint })
+    fn arguments(&self, option: &str, value: &Value, argument: &Arg) -> Result<Vec<String>, Error> {
+        let option = option.replace('_', "-");
+        let typed = |value: &Value| match value {
+            Value::String(text) => Ok(format!("--{option}={text}")),
+            Value::Integer(_) | Value::Float(_) | Value::Boolean(_) => Ok(format!("--{option}={value}")),
+            _ => Err(Error::Kind { path: self.path.clone(), option: option.clone() }),
+        };
+        let is_flag = matches!(argument.get_action(), ArgAction::SetTrue | ArgAction::SetFalse);
+        match value {
+            Value::Boolean(true) if is_flag => Ok(vec![format!("--{option}")]),
+            Value::Boolean(false) if is_flag => Ok(Vec::new()),
+            Value::Array(values) => values.iter().map(typed).collect(),
+            value => Ok(vec![typed(value)?]),
         }
     }
 }
 
-/// Checks the names of the variables that are set.
+/// The variable that sets an option.
+fn variable_of(option: &str) -> String {
+    format!("{PREFIX}{}", option.replace('-', "_").to_uppercase())
+}
+
+/// Checks the names of the variables that are set. Those that resemble none of an option are the user's own.
 ///
 /// # Errors
 /// [`Error::Variable`] for one that looks misspelt.
-pub fn check_variables<'a>(names: impl Iterator<Item = &'a str>, cli: &Command) -> Result<(), Error> {
-    known::misspelt_variable(names, cli).map_or(Ok(()), |(name, hint)| Err(Error::Variable { name, hint }))
+pub fn check_variables<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), Error> {
+    names.try_for_each(|name| {
+        let option = name.strip_prefix(PREFIX).unwrap_or_default().to_lowercase().replace('_', "-");
+        match nearest(&option, VARIABLES.iter().copied()) {
+            Some(near) if variable_of(near) != name => {
+                Err(Error::Variable { name: name.to_owned(), near: variable_of(near) })
+            }
+            _ => Ok(()),
+        }
+    })
 }
 
-/// A command line with the options of a file and of variables behind it, where it does not have them itself.
-///
-/// # Errors
-/// [`Error`] for a file with values that are none.
-pub fn completed(
-    argv: Vec<OsString>,
-    cli: &Command,
-    options: &Options,
-    variable: impl Fn(&str) -> Option<String>,
-) -> Result<Vec<OsString>, Error> {
-    let words: Vec<String> = argv.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    let Some((name, command)) = subcommand(&words, cli) else { return Ok(argv) };
-    let (path, own) = (&options.path, options.of_command.get(&name));
-    let mut added = Vec::new();
-    let mut seen = |argument: &clap::Arg| {
-        let is_new = !given(&words, argument) && !added.contains(argument.get_id());
-        added.push(argument.get_id().clone());
-        is_new
-    };
-    let aside = ASIDE.iter().find(|(command, _)| *command == name).map_or(&[][..], |(_, options)| options);
-    let mut more = Vec::new();
-    for &option in VARIABLES.iter().filter(|option| !aside.contains(option)) {
-        if let (Some(value), Some(argument)) =
-            (variable(&known::variable_of(option)).filter(|v| !v.is_empty()), find(command, option))
-            && seen(argument)
-        {
-            more.push(format!("--{option}={value}"));
-        }
-    }
-    let common = options
-        .common
-        .iter()
-        .filter(|(option, _)| find(command, option).is_some() && !aside.contains(&option.as_str()));
-    let own = own.into_iter().flatten().filter(|(option, _)| find(command, option).is_some());
-    for (option, value) in own.chain(common) {
-        if let Some(argument) = find(command, option).filter(|argument| seen(argument)) {
-            more.extend(arguments(path, option, value, argument)?);
-        }
-    }
-    Ok(placed(argv, more))
+/// The name that differs least from this one, by at most two typing errors.
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let (distance, near) = known.map(|known| (strsim::osa_distance(name, known), known)).min()?;
+    (distance <= 2 && name.len() > 3).then_some(near)
+}
+
+/// A command and those below it.
+fn with_inner(command: &Command) -> impl Iterator<Item = &Command> {
+    std::iter::once(command).chain(command.get_subcommands())
 }
 
 /// The command that is called, and its name.
@@ -197,43 +242,24 @@ fn subcommand<'a>(argv: &[String], cli: &'a Command) -> Option<(String, &'a Comm
     }
 }
 
-fn find<'a>(command: &'a Command, option: &str) -> Option<&'a clap::Arg> {
+fn find<'a>(command: &'a Command, option: &str) -> Option<&'a Arg> {
     let option = option.replace('_', "-");
     command.get_arguments().find(|argument| longs(argument).any(|long| long == option))
 }
 
-fn longs(argument: &clap::Arg) -> impl Iterator<Item = String> {
+fn longs(argument: &Arg) -> impl Iterator<Item = String> {
     let names = argument.get_long_and_visible_aliases().unwrap_or_default();
     names.into_iter().chain(argument.get_all_aliases().unwrap_or_default()).map(str::to_owned)
 }
 
 /// Returns true if an argument was typed, under any of its names.
-fn given(argv: &[String], argument: &clap::Arg) -> bool {
+fn given(argv: &[String], argument: &Arg) -> bool {
     let mut typed = argv.iter().take_while(|arg| *arg != "--");
     typed.any(|arg| match arg.strip_prefix("--") {
         Some(long) => longs(argument).any(|name| long.split('=').next() == Some(name.as_str())),
         None => argument
             .get_short()
             .is_some_and(|short| arg.strip_prefix('-').is_some_and(|a| a.starts_with(short))),
-    })
-}
-
-fn arguments(path: &Path, option: &str, value: &Value, argument: &clap::Arg) -> Result<Vec<String>, Error> {
-    let option = option.replace('_', "-");
-    let text = |value: &Value| match value {
-        Value::String(text) => Ok(text.clone()),
-        Value::Integer(_) | Value::Float(_) | Value::Boolean(_) => Ok(value.to_string()),
-        _ => Err(Error::Kind { path: path.into(), option: option.clone() }),
-    };
-    let is_flag = matches!(argument.get_action(), ArgAction::SetTrue);
-    Ok(match value {
-        Value::Boolean(true) if is_flag => vec![format!("--{option}")],
-        Value::Boolean(false) if is_flag => Vec::new(),
-        Value::Array(values) => values
-            .iter()
-            .map(|value| Ok(format!("--{option}={}", text(value)?)))
-            .collect::<Result<_, Error>>()?,
-        value => vec![format!("--{option}={}", text(value)?)],
     })
 }
 
@@ -259,8 +285,8 @@ mod tests {
         let options = Options::read(&path).map_err(shown)?;
         let variable = |name: &str| Some(variables.iter().find(|(key, _)| *key == name)?.1.to_owned());
         let argv = argv.split(' ').map(OsString::from).collect();
-        super::check(&options, &Cli::command()).map_err(shown)?;
-        let completed = completed(argv, &Cli::command(), &options, variable).map_err(shown)?;
+        options.check(&Cli::command()).map_err(shown)?;
+        let completed = options.completed(argv, &Cli::command(), variable).map_err(shown)?;
         Ok(completed.join(" ".as_ref()).into_string().unwrap())
     }
 
@@ -319,7 +345,7 @@ mod tests {
         ");
         insta::assert_snapshot!(check("tribunal meta", "[score]\nqwertz = 'a'", &[]).unwrap_err(), @"
         `DIR/config.toml`: `score` has no option `--qwertz`
-        hint: `tribunal score --help` lists its options
+        hint: `tribunal COMMAND --help` lists the options of each
         ");
         insta::assert_snapshot!(check("tribunal score", "modle = 'a'", &[]).unwrap_err(), @"
         `DIR/config.toml`: no command has an option `--modle`
@@ -331,5 +357,31 @@ mod tests {
         ");
         insta::assert_snapshot!(check("tribunal score", "model = 2001-01-01", &[]).unwrap_err(),
             @"`DIR/config.toml`: `model` must be a text, a number, true or false, or a list of them");
+    }
+
+    #[test]
+    fn a_misspelt_variable_is_told_from_one_of_the_users_own() {
+        let check = |name: &str| check_variables([name].into_iter()).map_err(|error| error.to_string());
+        for (name, near) in [
+            ("TRIBUNAL_MODLE", "TRIBUNAL_MODEL"),
+            ("TRIBUNAL_MODELS", "TRIBUNAL_MODEL"),
+            ("TRIBUNAL_MODEl", "TRIBUNAL_MODEL"),
+            ("TRIBUNAL_KVCACHE", "TRIBUNAL_KV_CACHE"),
+        ] {
+            assert!(check(name).unwrap_err().ends_with(&format!("did you mean `{near}`?")), "{name}");
+        }
+        for name in [
+            "HOME",
+            "TRIBUNAL_MODEL",
+            "TRIBUNAL_HOME",
+            "TRIBUNAL_CONFIG",
+            "TRIBUNAL_DATA",
+            "TRIBUNAL_OUT",
+            "TRIBUNAL_TARGET",
+            "TRIBUNAL_ANSWERS",
+            "TRIBUNAL_QUEUE_OF_OUR_CLUSTER",
+        ] {
+            assert_eq!(check(name), Ok(()), "{name}");
+        }
     }
 }

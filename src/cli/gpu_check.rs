@@ -10,13 +10,12 @@ use std::{
 
 use super::selftest::PrintedGpus;
 use crate::{
-    card,
     console::loading,
     eval::{
-        self, ModelSpec, Models, Resources,
+        self, KernelSet, ModelSpec, Models, Resources,
         models::gpu_check::{self, Named},
     },
-    files,
+    files, hub,
     llm::Sampling,
 };
 
@@ -25,10 +24,10 @@ use crate::{
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Results of checks, by GPU, driver, build and model.
-type Known = BTreeMap<String, String>;
+type Known = BTreeMap<String, KernelSet>;
 
 /// From the fastest kernels to those with the longest record and the reference ones.
-const SETS: [&str; 3] = ["auto", "proven", "plain"];
+const SETS: [KernelSet; 3] = [KernelSet::Auto, KernelSet::Proven, KernelSet::Plain];
 
 /// Loads models onto GPUs that are checked first; as [`loading::load`] otherwise.
 ///
@@ -61,17 +60,17 @@ impl Used {
     /// # Errors
     /// A GPU that computes wrong results by all kernels.
     pub fn settle(&self, resources: &mut Resources) -> eval::Result<()> {
-        let Some(limit) = limit().filter(|_| resources.gpu_kernels == "auto") else { return Ok(()) };
+        let Some(limit) = limit().filter(|_| resources.gpu_kernels == KernelSet::Auto) else { return Ok(()) };
         let mut slowest = 0;
         for (name, gpu) in &self.0 {
             slowest = slowest.max(Checks::of(gpu, name).right(limit)?);
         }
-        SETS[slowest].clone_into(&mut resources.gpu_kernels);
+        resources.gpu_kernels = SETS[slowest];
         Ok(())
     }
 
     /// Remembers that these kernels of a run were wrong, so that the next one takes slower ones.
-    pub fn remember_wrong(&self, kernels: &str) {
+    pub fn remember_wrong(&self, kernels: KernelSet) {
         let wrong = SETS.iter().position(|set| *set == kernels).unwrap_or(0);
         for (name, gpu) in &self.0 {
             Checks::of(gpu, name).remember(SETS[(wrong + 1).min(SETS.len() - 1)]);
@@ -102,7 +101,7 @@ impl<'a> Checks<'a> {
     fn of(gpu: &'a Named, model: &'a str) -> Self {
         let driver = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
         let driver = driver.lines().next().unwrap_or("unknown driver");
-        let path = card::home::home().ok().map(|home| home.join("gpu-checks.json"));
+        let path = hub::home::home().ok().map(|home| home.join("gpu-checks.json"));
         Self { gpu, model, path, key: format!("{}; {driver}; {}; {model}", gpu.name, program()) }
     }
 
@@ -152,10 +151,10 @@ impl<'a> Checks<'a> {
     }
 
     /// Keeps a result. A folder that cannot be written means that the check is made again.
-    fn remember(&self, set: &str) {
+    fn remember(&self, set: KernelSet) {
         let Some(path) = &self.path else { return };
         let mut known = read(path);
-        known.insert(self.key.clone(), set.to_owned());
+        known.insert(self.key.clone(), set);
         let _ = files::write(path, |file| Ok(serde_json::to_writer_pretty(file, &known)?));
     }
 }
@@ -184,10 +183,10 @@ enum Outcome {
     Unknown,
 }
 
-fn outcome(gpu: &Named, model: &str, set: &str, limit: Duration) -> Outcome {
+fn outcome(gpu: &Named, model: &str, set: KernelSet, limit: Duration) -> Outcome {
     let Ok(program) = std::env::current_exe() else { return Outcome::Unknown };
     let mut command = Command::new(program);
-    command.args(["selftest", "--format", "json", "--gpu-kernels", set, "--model", model]);
+    command.args(["selftest", "--format", "json", "--model", model, "--gpu-kernels", &set.to_string()]);
     command.args(["--device", &format!("cuda:{}", gpu.ordinal)]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let Ok(mut child) = command.spawn() else { return Outcome::Unknown };

@@ -1,4 +1,4 @@
-//! `tribunal models`: the judge models' cards on the command line. Fetching and checking are done in `card`.
+//! `tribunal models`: the judge models' cards on the command line. Fetching and checking are done in `hub`.
 
 use std::{
     io::Write,
@@ -11,14 +11,6 @@ use serde_json::json;
 
 use super::output::Printed;
 use crate::{
-    card::{
-        self, Card, Pin, SameBytes, Source, State,
-        cache::hub_cache,
-        check::{self, Checked, Finding},
-        inspect,
-        origin::Access,
-        pull,
-    },
     console::{args::bytes, table::Table, wrap},
     engine::{Need, Options, adapter::is_adapter},
     eval::models::{
@@ -26,6 +18,14 @@ use crate::{
         gpu_memory::{self, GpuMemory},
     },
     files,
+    hub::{
+        self, Card, Pin, SameBytes, Source, State,
+        cache::hub_cache,
+        check::{self, Checked, Finding},
+        inspect,
+        origin::Access,
+        pull,
+    },
     judges::probe::fit::Fit,
 };
 
@@ -82,7 +82,7 @@ enum Command {
 /// Runs `tribunal models`.
 ///
 /// # Errors
-/// Whatever [`card`] reports.
+/// Whatever [`hub`] reports.
 pub fn run(args: Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::List { printed, device_memory } => list(printed, &GpuMemory::find(device_memory), out),
@@ -95,11 +95,11 @@ pub fn run(args: Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
 }
 
 fn list(printed: Printed, room: &GpuMemory, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let home = card::home::home()?;
+    let home = hub::home::home()?;
     let mut table = Table::new();
     table.head(["name", "weights", "size", "on a GPU", "licence", "sources", "state"]);
     let mut all = Vec::new();
-    for card in card::all()? {
+    for card in hub::all()? {
         let sources: Vec<_> = card.sources.iter().map(kind).collect();
         let state = in_words(card.state_in(&home));
         let need = gpu_memory::of_card(&card);
@@ -169,11 +169,11 @@ fn in_words(state: State) -> &'static str {
 }
 
 fn pull(name: &str, quiet: bool, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let card = card::find(name).map_err(|error| match models::of_hub(name) {
+    let card = hub::find(name).map_err(|error| match models::of_hub(name) {
         hint if hint.is_empty() => error.into(),
         hint => anyhow::anyhow!("unknown model card `{name}`{hint}"),
     })?;
-    let home = card::home::home()?;
+    let home = hub::home::home()?;
     let receipt = if quiet {
         pull::pull(&card, &home, &Access::from_env(), &mut ())?
     } else {
@@ -208,8 +208,8 @@ fn bytes_of(same: &SameBytes) -> String {
 }
 
 fn verify(name: &str, printed: Printed, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let card = card::find(name)?;
-    let home = card::home::home()?;
+    let card = hub::find(name)?;
+    let home = hub::home::home()?;
     let checked = check::verify(&card, &home, &mut |_| ())?;
     let mut table = Table::new();
     table.head(["finding", "file"]);
@@ -254,7 +254,7 @@ type Fields = Vec<(String, String)>;
 
 fn show(model: &str, printed: Printed, room: &GpuMemory, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let path = PathBuf::from(model);
-    let fields = match card::find(model) {
+    let fields = match hub::find(model) {
         Ok(card) => of_card(&card, room)?,
         Err(_) if is_adapter(&path) => models::adapter::fields(&path)?,
         Err(_) if path.exists() => of_file(&path, room)?,
@@ -278,7 +278,7 @@ fn show(model: &str, printed: Printed, room: &GpuMemory, out: &mut dyn Write) ->
 }
 
 fn of_card(card: &Card, room: &GpuMemory) -> anyhow::Result<Fields> {
-    let home = card::home::home()?;
+    let home = hub::home::home()?;
     let mut fields = Fields::new();
     let mut line = |key: &str, value: &str| fields.push((key.to_owned(), value.to_owned()));
     line("name", &card.name);
@@ -315,7 +315,7 @@ fn of_card(card: &Card, room: &GpuMemory) -> anyhow::Result<Fields> {
             line("fingerprint", &format!("{}{note}", local.fingerprint()));
             local.revision.iter().for_each(|commit| line("commit", commit));
         }
-        Err(card::Error::NotPulled { .. } | card::Error::NotCached { .. }) => {}
+        Err(hub::Error::NotPulled { .. } | hub::Error::NotCached { .. }) => {}
         Err(error) => line("fingerprint", &error.to_string()),
     }
     Ok(fields)

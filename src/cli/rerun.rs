@@ -9,13 +9,16 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use super::{
-    again::{self, AgainArgs},
+    again,
     output::{Cells, Format},
     progress::ProgressMode,
     score,
 };
 use crate::{
-    eval::{Evaluation, Invocation, ModelLoader, recorded::Recorded},
+    eval::{
+        Evaluation, Invocation, ModelLoader,
+        recorded::{Changes, Recorded},
+    },
     files,
     report::Detail,
     run::{Shard, finish::VERDICTS},
@@ -40,7 +43,7 @@ pub struct Args {
     #[command(flatten)]
     pub cells: Cells,
     #[command(flatten)]
-    pub again: AgainArgs,
+    pub changes: Changes,
 }
 
 /// Runs `tribunal rerun`: exit code 0 for the same verdicts, 1 for others.
@@ -48,7 +51,7 @@ pub struct Args {
 /// # Errors
 /// A folder without a run, an input or a model that cannot be read, and whatever keeps a run from being made.
 pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dyn Write) -> Result<ExitCode> {
-    let Recorded { run, mut spec, given, input } = again::read(&args.dir, &args.again)?;
+    let Recorded { run, mut spec, given, input } = again::read(&args.dir, &args.changes)?;
     if same_folder(args) {
         bail!("`--out` is the folder of the run itself\nhint: choose another one, to compare with it");
     }

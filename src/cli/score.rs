@@ -14,7 +14,7 @@ use super::{
     output::{Cells, Format, spare_runs},
 };
 use crate::{
-    console::{hints, wrap},
+    console::wrap,
     eval::{Evaluation, Invocation, ModelLoader},
     files,
     judges::registry,
@@ -39,10 +39,10 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
         );
     }
     if let Some(path) = &args.run.to_json {
-        spare_runs(path, args.run.out.as_deref())?;
+        spare_runs(path, args.spec.output.folder.as_deref())?;
     }
-    let mut evaluation = Evaluation::new(args.spec())?;
-    args.keep.check(evaluation.judge.method.reads, args.run.shard)?;
+    let mut evaluation = Evaluation::new(args.spec.clone())?;
+    args.keep.check(evaluation.judge.method.reads, args.spec.output.shard)?;
     let quiet = args.run.quiet;
     let invocation = Invocation { progress: args.run.shown().progress(), ..invocation.clone() };
     if args.run.dry_run {
@@ -58,7 +58,7 @@ pub fn run(args: &Args, invocation: &Invocation, load: ModelLoader, out: &mut dy
 /// Prints the notes about the input.
 fn say_notes(evaluation: &Evaluation, quiet: bool) {
     if !quiet {
-        evaluation.notes.iter().for_each(|note| say!("note: {}", hints::note(note)));
+        evaluation.notes.iter().for_each(|note| say!("note: {note}"));
     }
     evaluation.trained_on.iter().for_each(|overlap| say!("warning: {overlap}"));
 }
@@ -96,7 +96,7 @@ pub fn judge(
     }
     opened.judge().map_err(|error| {
         if matches!(error, run::Error::Differs { .. }) {
-            gpus.remember_wrong(&spec.resources.gpu_kernels);
+            gpus.remember_wrong(spec.resources.gpu_kernels);
         }
         error.into()
     })

@@ -9,7 +9,7 @@ use super::{output::TextOrJson, setup};
 use crate::{
     console::args,
     eval::{
-        Resources,
+        DeviceRequest, KernelSet, Resources,
         models::gpu_check::{self, GpuReport},
         selftest::{self, CpuReport, Difference},
     },
@@ -19,14 +19,14 @@ use crate::{
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Check only the CPU (cpu), or only GPUs: cuda, cuda:N, cuda:N,M
-    #[arg(long, default_value = "auto", value_parser = args::device)]
-    device: String,
+    #[arg(long, default_value_t)]
+    device: DeviceRequest,
     /// A model of whose width and formats two layers are checked on GPUs: a card, file or folder
     #[arg(long, value_name = "CARD|PATH")]
     model: Option<String>,
     /// The kernels that are checked on GPUs
-    #[arg(long, default_value = "auto", value_parser = args::GPU_KERNELS)]
-    gpu_kernels: String,
+    #[arg(long, default_value = "auto", value_parser = args::word::<KernelSet>)]
+    gpu_kernels: KernelSet,
     #[command(flatten)]
     printed: TextOrJson,
 }
@@ -51,13 +51,17 @@ pub struct PrintedGpus {
 /// # Errors
 /// There is no such GPU, it has too little memory, or the model cannot be written, read or run.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
-    let check = |device: &str| gpu_check::check(device, args.model.as_deref(), &args.gpu_kernels);
-    let cpu = if matches!(args.device.as_str(), "auto" | "cpu") { selftest::check()? } else { Vec::new() };
-    let gpus = match args.device.as_str() {
-        "cpu" => Vec::new(),
-        "auto" => {
+    let check = |device: &DeviceRequest| gpu_check::check(device, args.model.as_deref(), args.gpu_kernels);
+    let cpu = match args.device {
+        DeviceRequest::Auto | DeviceRequest::Cpu => selftest::check()?,
+        DeviceRequest::Cuda | DeviceRequest::Gpus(_) => Vec::new(),
+    };
+    let gpus = match &args.device {
+        DeviceRequest::Cpu => Vec::new(),
+        DeviceRequest::Auto => {
             let gpus = gpu_check::gpus(None, &Resources::default()).into_iter();
-            gpus.map(|gpu| check(&format!("cuda:{}", gpu.ordinal))).collect::<Result<Vec<_>, _>>()?.concat()
+            let of_each = gpus.map(|gpu| check(&DeviceRequest::Gpus(vec![gpu.ordinal])));
+            of_each.collect::<Result<Vec<_>, _>>()?.concat()
         }
         named => check(named)?,
     };
@@ -68,7 +72,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
         writeln!(out, "{}", serde_json::to_string(&printed)?)?;
     } else {
         show(&cpu, &gpus, out)?;
-        if args.device == "auto" && gpus.is_empty() {
+        if args.device == DeviceRequest::Auto && gpus.is_empty() {
             writeln!(out, "no GPU was checked: there is none, or this build cannot use it")?;
         }
         if let Some(remark) = remark {

@@ -164,10 +164,10 @@ fn send(job: &Job) -> Result<Submitted> {
 
 fn job(args: &SubmitArgs, invocation: &Invocation) -> Result<Job> {
     let array = &args.array;
-    let Some(given) = &args.score.run.out else {
+    let Some(given) = &args.score.spec.output.folder else {
         bail!("`tribunal slurm submit` needs `--out DIR`, a folder that all nodes see");
     };
-    if args.score.run.shard.is_some() {
+    if args.score.spec.output.shard.is_some() {
         bail!(
             "`--shard` cannot be combined with a job array, which sets the shards itself\nhint: `--shards N` says how many"
         );

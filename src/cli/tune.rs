@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::output::write_in;
 use crate::{
-    console::args::{EngineArgs, positive},
+    console::args::positive,
     eval::{Invocation, Pair, input, models},
     judges::{self, Granularity, Settings},
     mqm::{raters, weights},

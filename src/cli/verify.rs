@@ -6,15 +6,12 @@ use std::{collections::BTreeMap, io::Write, path::PathBuf, process::ExitCode};
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 
-use super::{
-    again::{self, AgainArgs},
-    output::Printed,
-};
+use super::{again, output::Printed};
 use crate::{
     console::{args, table::Table},
     eval::{
         self, ModelLoader,
-        recorded::{Check, UNCHECKED},
+        recorded::{Changes, Check, UNCHECKED},
     },
     run::{
         self,
@@ -44,7 +41,7 @@ pub struct Args {
     #[arg(long)]
     pub without_model: bool,
     #[command(flatten)]
-    pub again: AgainArgs,
+    pub changes: Changes,
     #[command(flatten)]
     pub printed: Printed,
 }
@@ -100,11 +97,11 @@ fn damaged(printed: Printed, damage: &run::Error, out: &mut dyn Write) -> Result
 }
 
 fn check(args: &Args, load: ModelLoader) -> Result<Report> {
-    let recorded = again::read(&args.dir, &args.again)?;
+    let recorded = again::read(&args.dir, &args.changes)?;
     let how = Check {
         sample: args.sample.map(|n| (n, args.seed)),
         without_model: args.without_model,
-        allow_files: args.again.allow_files,
+        allow_files: args.changes.allow_files,
     };
     Ok(eval::recorded::check(&args.dir, recorded, &how, load)?)
 }

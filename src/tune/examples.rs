@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     engine::grammar,
-    judges::{Granularity, Judge, Panel, Question, Rehearsal, Settings, gmft, gmft::Gmft, rehearse},
+    judges::{Granularity, Judge, Panel, Rehearsal, RehearsedQuestion, Settings, gmft, rehearse},
     llm::{MessageRole, Sampling},
     mqm::ErrorSpan,
     segment::Segment,
@@ -38,7 +38,7 @@ pub struct Unit {
 #[derive(Clone, Debug)]
 pub struct Example {
     pub unit: Unit,
-    pub question: Question,
+    pub question: RehearsedQuestion,
     pub answer: String,
 }
 
@@ -139,7 +139,7 @@ pub fn drawn(
 /// # Errors
 /// Prompts of the user's that cannot be filled in.
 pub fn judge(granularity: Granularity, settings: &Settings) -> Result<Judge, Error> {
-    Ok(Gmft::new(&Settings { granularity: Some(granularity), ..settings.clone() })?.into())
+    Ok(gmft::judge(&Settings { granularity: Some(granularity), ..settings.clone() })?)
 }
 
 /// A panel without models, which records questions.

@@ -27,7 +27,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "tune",
             "engine",
             "judges",
-            "card",
+            "hub",
             "evidence",
             "segment",
             "llm",
@@ -35,15 +35,17 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "signature",
         ],
     ),
-    ("eval", &["run", "engine", "card", "judges", "llm", "segment", "mqm", "signature"]),
+    ("eval", &["run", "engine", "hub", "cuda", "judges", "llm", "segment", "mqm", "signature"]),
     ("run", &["judges", "llm", "segment", "mqm", "signature"]),
     ("judges", &["jinja", "llm", "mqm", "segment", "signature"]),
-    ("engine", &["gguf", "jinja", "llm", "model", "signature"]),
+    ("engine", &["cuda", "jinja", "llm", "model", "signature"]),
     ("model", &["gguf"]),
-    ("console", &["card", "eval", "engine", "judges", "llm", "segment"]),
+    ("cpu", &[]),
+    ("cuda", &[]),
+    ("console", &["eval", "engine", "judges", "llm", "run", "segment"]),
     ("report", &["console", "meta", "run", "llm", "mqm", "segment", "signature"]),
     ("tune", &["model", "engine", "judges", "llm", "meta", "mqm", "segment"]),
-    ("bench", &["console", "eval", "engine", "model", "llm", "judges", "segment"]),
+    ("bench", &["console", "eval", "engine", "model", "cpu", "cuda", "llm", "judges", "run", "segment"]),
     ("mqm", &["segment"]),
     ("meta", &["mqm", "segment"]),
     ("llm", &[]),
@@ -51,28 +53,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("signature", &[]),
     ("segment", &[]),
     ("gguf", &[]),
-    ("card", &["gguf"]),
+    ("hub", &["gguf"]),
     ("evidence", &[]),
     ("digest", &[]),
     ("random", &[]),
     ("files", &[]),
     ("panics", &[]),
     ("parallel", &[]),
-];
-
-/// Parts of `model` that do not import each other: a backend imports no other backend, and their shared parts
-/// import none.
-const APART: &[(&str, &[&str])] = &[
-    ("model/cuda", &["model/cpu"]),
-    ("model/cpu", &["model/cuda"]),
-    ("model/weights", &["model/cpu", "model/cuda", "model/decoder"]),
-    ("model/config", &["model/cpu", "model/cuda", "model/decoder", "model/families", "model/weights"]),
-    ("model/families", &["model/cpu", "model/cuda", "model/decoder", "model/weights"]),
-    ("model/adapter", &["model/cpu", "model/cuda", "model/decoder"]),
-    ("model/step", &["model/cpu", "model/cuda", "model/decoder"]),
-    ("model/sampler", &["model/cpu", "model/cuda", "model/decoder"]),
-    ("model/backend", &["model/cpu", "model/cuda", "model/decoder"]),
-    ("model/decoder", &["model/cpu", "model/cuda"]),
 ];
 
 /// Rooms below all others, which any may use.
@@ -88,15 +75,14 @@ const EMPTY_NAMES: &[&str] =
     &["utils", "util", "common", "helpers", "types", "misc", "manager", "service", "handler"];
 
 /// Folders and files where `unsafe` is at home.
-const UNSAFE_HOMES: &[&str] =
-    &["model/cpu", "model/cuda", "model/weights", "files/descriptor", "files/owner"];
+const UNSAFE_HOMES: &[&str] = &["cpu", "cuda", "model/weights", "files/descriptor", "files/owner"];
 
 /// Rooms with network access: `models pull`.
-const NETWORK_HOMES: &[&str] = &["card"];
+const NETWORK_HOMES: &[&str] = &["hub"];
 
 /// Files that write: the room for it, a pull, which resumes a partial file, and hidden states, which take
 /// hours and get their names when they are whole.
-const WRITING_HOMES: &[&str] = &["files", "card/pull", "tune/lower"];
+const WRITING_HOMES: &[&str] = &["files", "hub/pull", "tune/lower"];
 
 /// Files that read the clock: for the least recently used saved prefix.
 const CLOCK_HOMES: &[&str] = &["engine/saved"];
@@ -106,10 +92,10 @@ const PROGRAMS: &[&str] = &["crates/bench", "crates/console"];
 
 /// Files that name options of other programs, or still of this one.
 const OPTION_HOMES: &[&str] =
-    &["card/packages", "judges/m_mad/start", "model/cuda", "model/weights", "model/config"];
+    &["hub/packages", "judges/m_mad/start", "cuda", "model/weights", "model/config"];
 
-/// Files with the `cuda` feature: its own, and the choice of a device.
-const CUDA_HOMES: &[&str] = &["model/cuda", "model/device", "model.rs"];
+/// Files with the `cuda` feature.
+const CUDA_HOMES: &[&str] = &["cuda"];
 
 /// The engine's bookkeeping, which holds integers only.
 const INTEGER_FILES: &[&str] = &["engine/radix", "engine/scheduler", "engine/sequence", "engine/states"];
@@ -133,10 +119,15 @@ const CRATES: &[(&str, &str)] = &[
     ("crates/bench", "bench"),
     ("crates/console", "console"),
     ("crates/core", ""),
-    ("crates/engine", ""),
+    ("crates/cpu", "cpu"),
+    ("crates/cuda", "cuda"),
+    ("crates/engine", "engine"),
     ("crates/eval", "eval"),
+    ("crates/hub", "hub"),
     ("crates/judges", "judges"),
     ("crates/meta", "meta"),
+    ("crates/model", "model"),
+    ("crates/run", "run"),
     (".", ""),
 ];
 
@@ -220,23 +211,6 @@ fn rooms_import_only_what_they_may() {
         }
     }
     expect_none("imports between rooms", offences);
-}
-
-#[test]
-fn backends_do_not_know_each_other() {
-    let sources = sources();
-    let graph = circles::graph(&sources.iter().filter(|source| !source.is_test()).collect::<Vec<_>>());
-    let is_within = |module: &str, part: &str| module == part || module.starts_with(&format!("{part}/"));
-    let mut offences = Vec::new();
-    for (part, others) in APART {
-        let modules = graph.iter().filter(|(module, _)| is_within(module, part));
-        assert!(modules.clone().count() > 0, "`{part}` is not there");
-        for (module, imports) in modules {
-            let seen = imports.iter().filter(|import| others.iter().any(|other| is_within(import, other)));
-            offences.extend(seen.map(|import| format!("{module} imports {import}")));
-        }
-    }
-    expect_none("parts of `model` that do not know each other", offences);
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn sources_need_no_translation() {
     assert_eq!(both.replace("hyp\t", "src\t"), text);
     let refused = tribunal(dir.path(), "-s DIR/src.txt -l en-de --method fsp").unwrap_err();
     insta::assert_snapshot!(refused, @"
-    `-s` needs translations
+    the source text has no translations
     hint: add `-t HYPOTHESIS.txt`, one file for each system
     ");
 }

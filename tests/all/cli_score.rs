@@ -7,8 +7,8 @@ use std::{
 };
 
 use tribunal::{
-    card,
     eval::{ModelLoader, ModelSpec, Models, Resources},
+    hub,
     judges::{Model, Panel},
     llm::{Chat, Finish, Reply, Sampling, Usage},
     run,
@@ -38,7 +38,7 @@ fn seat(model: &ModelSpec, engine: &Resources, sampling: Sampling) -> tribunal::
     let panel = Panel::new(Arc::new(Rule(annotate)), sampling);
     let models = Models::alone(panel, Model { name: model.model.clone(), sha256: "5eed".into() });
     let memory = Box::new(|| vec![("memory".to_string(), "1 GiB".to_string())]);
-    Ok(Models { signature: models.signature.with("device", engine.device.as_str()), memory, ..models })
+    Ok(Models { signature: models.signature.with("device", engine.device.to_string()), memory, ..models })
 }
 
 fn example(name: &str) -> String {
@@ -138,7 +138,7 @@ fn a_dry_run() {
 /// A seat for a model that is not on this machine.
 fn absent(_: &ModelSpec, _: &Resources, _: Sampling) -> tribunal::eval::Result<Models> {
     let home = tempfile::tempdir()?;
-    card::find("qwen2.5-7b-instruct")?.local_in(home.path())?;
+    hub::find("qwen2.5-7b-instruct")?.local_in(home.path())?;
     unreachable!("the folder is empty")
 }
 

@@ -60,10 +60,7 @@ fn what_a_method_cannot_use_is_refused_before_a_model_is_loaded() {
             &["--method", "gemba-da:reference=on"],
             "needs a reference for every segment, and 6 of 6 have none\nhint: ",
         ),
-        (
-            &["--method", "fsp", "-r", "DIR/ref.txt"],
-            "`fsp` judges without a reference\nhint: leave `-r` out, or use gemba-da",
-        ),
+        (&["--method", "fsp", "-r", "DIR/ref.txt"], "read one\nhint: leave `-r` out, or use one of these"),
         (
             &["--method", "rubric-mqm", "-r", "DIR/ref.txt"],
             "hint: `--method rubric-mqm:reference=on`, or leave `-r` out",
@@ -233,7 +230,7 @@ fn mistakes_with_files_and_options_are_answered_with_what_to_do() {
             "the segment with the id `1` of system `x` was already on line 1",
         ),
         (&["score", "--input", "DIR/sheet.xlsx"], "hint: save the sheet as CSV"),
-        (&["score", "--input", "DIR/folder"], "is given with `--testset`"),
+        (&["score", "--input", "DIR/folder"], "is a test set; `--testset DIR`"),
         (&["score", "--testset", "DIR/none"], "there is no folder `DIR/none`"),
         (
             &["score", "-s", "DIR/src.txt", "-t", "DIR/a.txt", "--documents", "DIR/src.txt"],
@@ -344,7 +341,7 @@ fn a_bad_chat_template_is_named_by_its_file() {
     let small = SmallRun::new(1);
     fs::write(small.at("bad.jinja"), "{% for %}").unwrap();
     let told = said(small.score("out", &["--chat-template", "bad.jinja"])).1;
-    assert!(told.contains("error: `--chat-template bad.jinja`: "), "{told}");
+    assert!(told.contains("error: the chat template `bad.jinja`: "), "{told}");
 }
 
 #[test]
@@ -354,7 +351,7 @@ fn a_cache_larger_than_the_memory_is_refused() {
     command.args(["--kv-cache", "4000GiB", "--model"]).arg(crate::fakes::tiny("qwen2"));
     let told = said(command).1;
     assert!(
-        told.contains("`--kv-cache 4000GiB` is more than the memory that is free beside the weights"),
+        told.contains("a KV cache of 4000GiB is more than the memory that is free beside the weights"),
         "{told}"
     );
 }

@@ -8,7 +8,7 @@ use std::{
     process::{Command, Output},
 };
 
-use tribunal::model::Device;
+use tribunal::engine::Device;
 
 use crate::fakes::tiny;
 
@@ -366,10 +366,7 @@ fn a_kernel_that_goes_wrong_is_found_while_running() {
     assert_eq!(code, Some(2), "{said}");
     assert!(said.contains("computed a step again with another result: the logit of token "), "{said}");
     assert!(
-        said.contains(&format!(
-            "{} are kept; run the same command again, which takes `--gpu-kernels proven`",
-            kept.len()
-        )),
+        said.contains(&format!("{} are kept; run the same command again to judge the rest", kept.len())),
         "{said}"
     );
     assert!((1..whole.len()).contains(&kept.len()) && kept[..] == whole[..kept.len()], "{kept:?}");

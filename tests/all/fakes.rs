@@ -11,7 +11,7 @@ pub use tribunal_testing::*;
 
 pub use self::{
     gguf::{gguf, gguf_of_heads},
-    noise::{Babble, Closed, Collector, Noise, Scores, Within, tiny, tiny_engine},
+    noise::{Babble, Collector, Noise, Scores, Within, random_answer, tiny, tiny_engine},
     program::{program, program_with},
     shortest::WithShortest,
     small_run::{SmallRun, said},

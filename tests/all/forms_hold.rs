@@ -9,13 +9,13 @@ use std::{
 use regex::Regex;
 use serde_json::Value;
 use tribunal::{
-    engine::{Engine, grammar::Grammar, tokenizer::Tokenizer},
+    engine::Engine,
     judges::{Granularity, Panel, Settings, registry},
     llm::{Layout, ResponseFormat, Sampling},
     random::SplitMix,
 };
 
-use crate::fakes::{Collector, document, judged, tiny_engine};
+use crate::fakes::{Collector, document, judged, random_answer, tiny_engine};
 
 /// Answers in all; `TRIBUNAL_ANSWERS` may name more, such as 10000.
 const ANSWERS: usize = 600;
@@ -64,40 +64,6 @@ fn forms() -> (Engine, Vec<ResponseFormat>) {
     Arc::into_inner(collector).unwrap().parts()
 }
 
-/// An answer of tokens drawn with random weights, some of which weigh a thousandfold, within a budget.
-fn walk(grammar: &mut Grammar, tokenizer: &Tokenizer, budget: usize, seed: u64) -> Option<String> {
-    let mut random = SplitMix(seed);
-    let (mut text, mut left) = (Vec::new(), budget);
-    while left > 0 && !grammar.must_stop() {
-        if random.draw().is_multiple_of(2) {
-            let forced = grammar.fast_forward(left).unwrap();
-            left -= forced.len();
-            text.extend(forced.iter().flat_map(|&id| tokenizer.bytes(id)));
-            if left == 0 || grammar.must_stop() {
-                break;
-            }
-        }
-        let mask = grammar.mask().unwrap();
-        let ids = (0..mask.len() as u32 * 32).filter(|id| mask[*id as usize / 32] >> (id % 32) & 1 == 1);
-        let weigh = |id| (id, if random.draw().is_multiple_of(9) { 1000 } else { 1 });
-        let choices: Vec<(u32, u64)> = ids.map(weigh).collect();
-        let mut draw = random.draw() % choices.iter().map(|(_, weight)| weight).sum::<u64>();
-        let chosen = choices.iter().find(|(_, weight)| {
-            let here = draw < *weight;
-            draw = draw.saturating_sub(*weight);
-            here
-        });
-        let token = grammar.enforce_budget(chosen?.0, left);
-        grammar.advance(token).unwrap();
-        left -= 1;
-        if grammar.stops_at(token) {
-            break;
-        }
-        text.extend_from_slice(tokenizer.bytes(token));
-    }
-    grammar.may_stop().then(|| String::from_utf8(text).unwrap())
-}
-
 #[test]
 fn answers_of_random_weights_are_valid_and_their_spans_verbatim() {
     let (engine, forms) = forms();
@@ -117,12 +83,10 @@ fn answers_of_random_weights_are_valid_and_their_spans_verbatim() {
     let mut n_spans = 0;
     for form in &forms {
         let fresh = engine.grammar(form).unwrap().unwrap();
-        let least = fresh.least_tokens().unwrap_or_else(|| panic!("{form:?}"));
         for _ in 0..n.div_ceil(forms.len()) {
-            let (extra, own) = (random.draw() as usize % 80, random.draw());
-            let answer = walk(&mut fresh.clone(), engine.tokenizer(), least + extra, own);
-            let answer = answer.unwrap_or_else(|| panic!("cut at {least}+{extra}, seed {own}: {form:?}"));
-            assert!(holds(form, &answer, &mut n_spans), "seed {own}: {answer:?}\n{form:?}");
+            let (n_free, seed) = (random.draw() as usize % 80, random.draw());
+            let answer = random_answer(fresh.clone(), engine.tokenizer(), n_free, seed);
+            assert!(holds(form, &answer, &mut n_spans), "seed {seed}: {answer:?}\n{form:?}");
         }
     }
     assert!(n_spans > n / 20, "{n_spans} spans");

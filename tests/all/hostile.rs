@@ -7,13 +7,13 @@ use candle_core::quantized::{
     gguf_file::{self, Value},
 };
 use tribunal::{
-    card::inspect,
     engine::{
         Engine, Options,
         chat::ChatTemplate,
         tokenizer::{GgufVocab, Tokenizer},
     },
     evidence,
+    hub::inspect,
     llm::Chat,
     model::Weights,
     segment::read,

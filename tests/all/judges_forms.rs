@@ -10,21 +10,14 @@ use tribunal::{
 
 use crate::fakes::{Babble, Noise, Within, document, judge, judged, tiny_engine};
 
-/// Every verdict is there, or its answer was cut.
+/// Every verdict is there.
 fn check(name: &str, judge: &Built, llm: &Arc<Babble>) {
-    let (mut n_read, mut n) = (0, 0);
-    for seed in 0..4 {
+    for seed in 0..8 {
         let panel = Panel::new(llm.clone(), Sampling { seed, ..Sampling::default() });
         for verdict in judged(judge, &panel, &document()).0 {
-            n += 1;
-            match verdict {
-                Ok(_) => n_read += 1,
-                Err(Error::Truncated(_)) => {}
-                Err(error) => panic!("{name}: {error}"),
-            }
+            verdict.unwrap_or_else(|error| panic!("{name}: {error}"));
         }
     }
-    assert!(2 * n_read >= n, "{name}: {n_read} of {n}");
 }
 
 #[test]
@@ -72,46 +65,37 @@ fn what_promptcue_forms_allow_is_written_and_read() {
             target: "Er <v>ging</v>.",
             reference: None,
         };
-        let mut n_read = 0;
         for seed in 0..6 {
             let panel = Panel::new(llm.clone(), Sampling { seed, ..Sampling::default() });
-            match judge.classify(&panel, &texts) {
-                Ok(review) => {
-                    n_read += 1;
-                    assert!(review.contains(" - "), "at least one entry: {review}");
-                    assert!(!review.contains("<v>"), "{review}");
-                }
-                Err(Error::Truncated(_)) => {}
-                Err(error) => panic!("{scenario}: {error}"),
-            }
+            let review = judge.classify(&panel, &texts).unwrap();
+            assert!(review.contains(" - "), "at least one entry: {review}");
+            assert!(!review.contains("<v>"), "{review}");
         }
-        assert!(n_read >= 3, "{scenario}: {n_read}");
     }
 }
 
-/// `{"errors": []}` is what the shortest end of these forms reads as, and a perfect score.
+/// A verdict within a tight budget is that of a wide one, or missing.
 #[test]
-fn an_answer_that_its_budget_closed_gives_no_verdict() {
+fn an_answer_that_its_budget_cut_gives_no_verdict() {
     let engine = Arc::new(tiny_engine("qwen2", 8, 640));
     let each = Settings { granularity: Some(Granularity::Seg), ..Settings::default() };
     for request in ["gemba-mqm:form=json", "fsp", "rubric-mqm", "eaprompt:steps=1"] {
         let judge = judge(request, &each);
-        let mut n_closed = 0;
+        let mut n_cut = 0;
         for seed in 0..8 {
-            let verdicts = |extra| {
-                let llm = Arc::new(Within(engine.clone(), extra));
+            let verdicts = |max_tokens| {
+                let llm = Arc::new(Within(engine.clone(), max_tokens));
                 judged(&judge, &Panel::new(llm, Sampling { seed, ..Sampling::default() }), &document()).0
             };
-            for (tight, free) in verdicts(3).iter().zip(&verdicts(250)) {
+            for (tight, free) in verdicts(24).iter().zip(&verdicts(250)) {
                 match tight {
-                    Err(Error::Truncated(_)) => n_closed += 1,
-                    // The model came to its end in so few tokens, and would have in many.
+                    Err(Error::Truncated(_)) => n_cut += 1,
                     Ok(verdict) => assert_eq!(Some(verdict), free.as_ref().ok(), "{request}"),
                     Err(error) => panic!("{request}: {error}"),
                 }
             }
         }
-        assert!(n_closed > 0, "{request}");
+        assert!(n_cut > 0, "{request}");
     }
 }
 

@@ -65,7 +65,7 @@ fn what_it_asks() {
         let calls = judge.calls();
         let n_asked = group.iter().filter(|segment| !segment.hypothesis.trim().is_empty()).count();
         assert_eq!((calls.least * n_asked, calls.most * n_asked), (questions.len(), questions.len()));
-        let show = |question: tribunal::judges::Question| {
+        let show = |question: tribunal::judges::RehearsedQuestion| {
             assert_eq!((question.max_tokens, question.is_read), (0, false));
             let prompt = question.chat.untemplated().unwrap().to_owned();
             format!("{} of {:?}\n{prompt}|{}|\n", question.step, question.unit, question.given()[0])

@@ -171,7 +171,7 @@ fn what_cannot_be_merged() {
     ");
     insta::assert_snapshot!(merge(&[&root.path().join("nothing")], "m4"), @"
     `DIR/nothing` has no `run.json`, so it is not a run folder
-    hint: run folders are what `tribunal score --out DIR` writes
+    hint: run folders are what `tribunal score` writes
     ");
 }
 
@@ -187,13 +187,13 @@ fn another_run_in_the_folder_is_refused() {
     `DIR` holds a run with a different signature:
       seed: `0` there, `1` now
       temp: not set there, `0.5` now
-    hint: use another `--out`, or the options of that run
+    hint: use another folder, or the options of that run
     ");
     let refused = message(dir.path(), go(&segments()[..3], &options(dir.path())));
     insta::assert_snapshot!(mask_hashes(&refused), @"
     `DIR` holds a run on a different input: 16 segments, systems: 2, sha256 `HASH` there, 3 segments, systems: 1, sha256 `HASH` now
     segment 4 (id 3) of document `speech` and system `zeta` is judged with other segments, or not at all
-    hint: use another `--out`; a run may only grow, by more systems or a larger limit
+    hint: use another folder; a run may only grow, by more systems or a larger limit
     ");
     assert_eq!(bytes(dir.path()), before);
 }
@@ -215,7 +215,7 @@ fn a_folder_in_use_is_refused() {
     let said = message(dir.path(), go(&segments(), &options(dir.path())));
     let by = format!("`DIR` is being written to by process {} on `", std::process::id());
     assert!(said.starts_with(&by) && said.contains("`, since 2"), "{said}");
-    assert!(said.ends_with(" UTC\nhint: wait for it to finish, or use another `--out`"), "{said}");
+    assert!(said.ends_with(" UTC\nhint: wait for it to finish, or use another folder"), "{said}");
     drop(held);
     go(&segments(), &options(dir.path())).unwrap();
 }
@@ -234,13 +234,13 @@ fn damage_is_named() {
     fs::remove_file(dir.path().join("run.json")).unwrap();
     insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(dir.path()))), @"
     `DIR` has no `run.json`, so it is not a run folder
-    hint: run folders are what `tribunal score --out DIR` writes
+    hint: run folders are what `tribunal score` writes
     ");
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
     insta::assert_snapshot!(message(dir.path(), go(&segments(), &options(&file))), @"
     `DIR/file` is a file
-    hint: `--out` names the run folder, which is made where it does not exist
+    hint: a run folder is made where it does not exist
     ");
 }
 

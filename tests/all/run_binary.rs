@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use tribunal::card;
+use tribunal::hub;
 
 const MODEL: &str = "smollm2-135m-instruct";
 
@@ -49,7 +49,7 @@ fn kill_after(mut child: Child, out: &Path, n_lines: usize) {
 
 #[test]
 fn the_same_bytes_twice_in_shards_and_after_a_kill() {
-    if card::find(MODEL).and_then(|card| card.local()).is_err() {
+    if hub::find(MODEL).and_then(|card| card.local()).is_err() {
         not_checked(&format!("`{MODEL}` is not on this machine; `scripts/test.sh` pulls it"));
         return;
     }
@@ -81,7 +81,7 @@ fn the_same_bytes_twice_in_shards_and_after_a_kill() {
 
 #[test]
 fn a_second_run_reads_the_instructions_and_examples_of_the_first() {
-    let Ok(local) = card::find(MODEL).and_then(|card| card.local()) else {
+    let Ok(local) = hub::find(MODEL).and_then(|card| card.local()) else {
         not_checked(&format!("`{MODEL}` is not on this machine; `scripts/test.sh` pulls it"));
         return;
     };

@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, path::Path, process::Command};
 
 use serde_json::Value;
-use tribunal::{card, judges::probe::fit::Fit};
+use tribunal::{hub, judges::probe::fit::Fit};
 
 use crate::fakes::{not_checked, said};
 
@@ -36,7 +36,7 @@ fn means(model: &str, pair: &str) -> BTreeMap<String, f64> {
 #[test]
 fn the_correct_version_is_best_and_the_worthless_are_worst() {
     for model in Fit::models() {
-        if card::find(model).and_then(|card| card.local()).is_err() {
+        if hub::find(model).and_then(|card| card.local()).is_err() {
             not_checked(&format!("`{model}` is not on this machine"));
             continue;
         }

@@ -16,7 +16,7 @@ use tribunal::{
     llm::Sampling,
 };
 
-use crate::fakes::{Babble, Closed, program_with, said, tiny, tiny_engine};
+use crate::fakes::{Babble, program_with, said, tiny, tiny_engine};
 
 mod submission;
 mod test_set;
@@ -150,7 +150,7 @@ fn campaign() -> String {
 /// Random weights of the tiny model, whose answers count.
 #[expect(clippy::unnecessary_wraps, reason = "the type of a loader")]
 fn load(_: &ModelSpec, _: &Resources, sampling: Sampling) -> tribunal::eval::Result<Models> {
-    let panel = Panel::new(Arc::new(Closed(Babble(tiny_engine("qwen2", 16, 512)))), sampling);
+    let panel = Panel::new(Arc::new(Babble(tiny_engine("qwen2", 16, 512))), sampling);
     Ok(Models::alone(panel, Model { name: "tiny".into(), sha256: "5eed".into() }))
 }
 

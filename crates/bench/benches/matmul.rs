@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use tribunal_bench::machine::{self, Limits, least};
 use tribunal_bench::ops::{self, Product};
-use tribunal_engine::model::cpu::{Activations, Isa};
-use tribunal_engine::model::weights::Format;
+use tribunal_cpu::{Activations, Isa};
+use tribunal_model::weights::Format;
 
 /// Time for which one cell is measured; the least of its times counts, since the machine may be shared.
 const CELL: Duration = Duration::from_millis(250);

@@ -12,19 +12,19 @@ use serde_json::json;
 
 use crate::{
     console::{
-        args::{self, EngineArgs, InputArgs, ModelArgs},
-        loading,
+        args, loading,
         stream::{IgnoreBrokenPipe, explain, say},
         table::Table,
     },
     engine::{Format, keep_freed, n_threads},
-    eval::{JudgeSpec, SamplingSpec, input, models, run::groups::groups},
+    eval::{InputSpec, JudgeSpec, ModelSpec, Resources, SamplingSpec, input, models},
     files, invariance,
     judges::{Grouping, LanguageCheck, Preset, registry},
     llm,
     machine::{self, Limits},
     ops::{self, Product},
     requests::{self, Request},
+    run::groups::groups,
     seeded,
     segment::{Segment, read::Input},
     shapes::Shape,
@@ -82,7 +82,7 @@ pub struct Ops {
     #[arg(long)]
     cached: bool,
     #[command(flatten)]
-    engine: EngineArgs,
+    engine: Resources,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -106,9 +106,9 @@ pub struct Seeded {
 #[derive(Clone, Debug, clap::Args)]
 pub struct Throughput {
     #[command(flatten)]
-    model: ModelArgs,
+    model: ModelSpec,
     #[command(flatten)]
-    engine: EngineArgs,
+    engine: Resources,
     /// Lengths of prompts in tokens; default: 512 and 2048 for prefill, 512 for decode
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     prompt: Vec<usize>,
@@ -131,7 +131,7 @@ pub struct Throughput {
 #[derive(Clone, Debug, clap::Args)]
 pub struct Workload {
     #[command(flatten)]
-    input: InputArgs,
+    input: InputSpec,
     /// Questions written by `--write`, instead of an input and a method
     #[arg(long, value_name = "FILE.jsonl", conflicts_with_all = ["input", "testset", "source"])]
     requests: Option<PathBuf>,
@@ -147,9 +147,9 @@ pub struct Workload {
     #[command(flatten)]
     judge: BenchJudge,
     #[command(flatten)]
-    model: ModelArgs,
+    model: ModelSpec,
     #[command(flatten)]
-    engine: EngineArgs,
+    engine: Resources,
     /// The most tokens per answer; default: the method's own
     #[arg(long, value_name = "N")]
     max_tokens: Option<usize>,
@@ -212,7 +212,7 @@ fn run(command: &Command, out: &mut dyn Write) -> Result<ExitCode> {
 }
 
 /// Runs `work` on as many threads as the arguments ask for.
-fn on_threads<R: Send>(args: &EngineArgs, work: impl FnOnce() -> R + Send) -> Result<R> {
+fn on_threads<R: Send>(args: &Resources, work: impl FnOnce() -> R + Send) -> Result<R> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads.unwrap_or_else(n_threads)).build()?;
     Ok(pool.install(work))
 }
@@ -235,7 +235,7 @@ fn limits_line(limits: &Limits) -> String {
 
 fn run_ops(args: &Ops, out: &mut dyn Write) -> Result<ExitCode> {
     let shapes = args.shapes.iter().map(|text| shape(text)).collect::<Result<Vec<_>>>()?;
-    let options = models::options(&args.engine.spec())?;
+    let options = models::options(&args.engine)?;
     let (tier, during) = (options.compute.tier, FIGURE);
     let activations = options.compute.activations;
     let measure = || -> Result<_> {
@@ -314,7 +314,7 @@ fn shape(text: &str) -> Result<(usize, usize)> {
 }
 
 fn run_prefill(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
-    let opened = loading::open(&args.model, &args.engine.spec())?;
+    let opened = loading::open(&args.model, &args.engine)?;
     let prompts = if args.prompt.is_empty() { &[512, 2048][..] } else { &args.prompt };
     let paces = prompts.iter().map(|&n| throughput::prefill(&opened.engine, n, args.repeats));
     let paces = paces.collect::<Result<Vec<_>, _>>()?;
@@ -335,8 +335,8 @@ fn run_prefill(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
 }
 
 fn run_decode(args: &Throughput, out: &mut dyn Write) -> Result<ExitCode> {
-    let opened = loading::open(&args.model, &args.engine.spec())?;
-    let tier = models::options(&args.engine.spec())?.compute.tier;
+    let opened = loading::open(&args.model, &args.engine)?;
+    let tier = models::options(&args.engine)?.compute.tier;
     let limits = on_threads(&args.engine, || machine::limits(tier, FIGURE))??;
     let prompt = args.prompt.first().copied().unwrap_or(512);
     let decode =
@@ -376,8 +376,8 @@ fn questions(args: &Workload) -> Result<Vec<Request>> {
     let mut requests = if let Some(file) = &args.requests {
         requests::read(file)?
     } else {
-        let mut input = input::read(&args.input.spec())?;
-        let selection = input::select(&args.input.spec(), &mut input, 0, Grouping::Document)?;
+        let mut input = input::read(&args.input)?;
+        let selection = input::select(&args.input, &mut input, 0, Grouping::Document)?;
         let Input { segments, .. } = input;
         let spec = JudgeSpec {
             preset: args.judge.preset,
@@ -404,7 +404,7 @@ fn questions(args: &Workload) -> Result<Vec<Request>> {
 
 fn run_workload(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
     let mut requests = questions(args)?;
-    let opened = loading::open(&args.model, &args.engine.spec())?;
+    let opened = loading::open(&args.model, &args.engine)?;
     if let Some(file) = &args.write {
         for request in &mut requests {
             request.prompt_ids = opened.engine.prompt_ids(&request.chat)?;
@@ -455,7 +455,7 @@ fn run_workload(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
 
 fn run_invariance(args: &Workload, out: &mut dyn Write) -> Result<ExitCode> {
     let requests = questions(args)?;
-    let found = models::find_adapted(&args.model.spec(), &args.engine.spec())?;
+    let found = models::find_adapted(&args.model, &args.engine)?;
     let variants = invariance::compare(&found.weights, &found.options, &requests)?;
     let all_equal = variants.iter().all(|variant| variant.differs.is_none());
     let code = if all_equal { ExitCode::SUCCESS } else { ExitCode::from(1) };

@@ -8,17 +8,15 @@ use serde::Serialize;
 
 use super::{Error, shapes::Shape, throughput};
 use crate::{
+    cuda::{Effort, Gpu, weight_bytes},
     engine::{self, Device, Engine, Options},
     llm::{Chat, Llm, Reply, ResponseFormat, Sampling},
-    model::{
-        BLOCK, KvType,
-        cuda::{Effort, Gpu, weight_bytes},
-    },
+    model::{BLOCK, KvType},
     parallel,
     random::SplitMix,
 };
 
-pub use crate::model::cuda::Peak;
+pub use crate::cuda::Peak;
 
 /// Sizes of the measurements.
 #[derive(Clone, Debug, Serialize)]
@@ -173,7 +171,7 @@ impl Bench<'_> {
     }
 
     /// The fastest kernel of every product of the shape, as lines of
-    /// `crates/engine/src/model/cuda/products/h100.txt`.
+    /// `crates/cuda/src/products/h100.txt`.
     ///
     /// # Errors
     /// The device fails or has too little memory.
@@ -322,7 +320,7 @@ impl Bench<'_> {
     }
 }
 
-fn failed(error: crate::model::cuda::Error) -> engine::Error {
+fn failed(error: crate::cuda::Error) -> engine::Error {
     engine::Error::Model(error.into())
 }
 

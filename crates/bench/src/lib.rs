@@ -10,9 +10,13 @@
 
 use tribunal_console as console;
 use tribunal_core::{files, llm, parallel, random, segment};
-use tribunal_engine::{engine, model};
+use tribunal_cpu as cpu;
+use tribunal_cuda as cuda;
+use tribunal_engine as engine;
 use tribunal_eval as eval;
 use tribunal_judges as judges;
+use tribunal_model as model;
+use tribunal_run as run;
 
 pub mod machine;
 

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::Error;
-use crate::model::cpu::{
+use crate::cpu::{
     Isa,
     peak::{Memory, Peak},
 };

@@ -8,14 +8,14 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use super::machine::{Limits, least, on_all};
-use crate::model::{
+use crate::{
     cpu::{
         Activations, Isa, Packed,
         attend::{BLOCK, Cached, Row, Scratch, attend},
         delta_net::{Token, pass},
         softmax::log_sum_exp,
     },
-    weights::Format,
+    model::weights::Format,
 };
 
 /// More than any cache holds, in bytes.

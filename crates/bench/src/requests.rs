@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Error;
 use crate::{
     files,
-    judges::{Judge, Panel, Question, Rehearsal, rehearse},
+    judges::{Judge, Panel, Rehearsal, RehearsedQuestion, rehearse},
     llm::{Chat, ResponseFormat, Sampling},
     segment::Segment,
 };
@@ -55,7 +55,7 @@ pub fn of_judge(judge: &Judge, groups: &[Vec<Segment>]) -> Vec<Request> {
     asked.enumerate().map(|(i, request)| Request { id: i.to_string(), ..request }).collect()
 }
 
-fn request(doc: &str, Question { chat, form, max_tokens, .. }: Question) -> Request {
+fn request(doc: &str, RehearsedQuestion { chat, form, max_tokens, .. }: RehearsedQuestion) -> Request {
     let (schema, texts) = match form {
         ResponseFormat::Json { schema, texts } => (Some(schema), texts),
         _ => (None, BTreeMap::new()),

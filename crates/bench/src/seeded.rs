@@ -364,7 +364,7 @@ mod tests {
             let name = format!("model.layers.0.{name}.weight");
             let n = if name.contains("down") { config.hidden } else { config.n_heads * config.full.head_dim };
             let stored = weights.get(&name, &[n, k]).unwrap();
-            let packed = crate::model::cpu::Packed::pack(stored.dtype, n, k, &stored.bytes).unwrap();
+            let packed = crate::cpu::Packed::pack(stored.dtype, n, k, &stored.bytes).unwrap();
             let (mut sum, mut squares, mut row) = (0.0_f64, 0.0_f64, vec![0.0; k]);
             for i in 0..n {
                 packed.dequantize_row(i, &mut row);

@@ -2,9 +2,10 @@
 //! each stands for, tables, and messages on a terminal. It has no commands.
 
 use tribunal_core::{files, llm, segment};
-use tribunal_engine::{card, engine};
+use tribunal_engine as engine;
 use tribunal_eval as eval;
 use tribunal_judges as judges;
+use tribunal_run as run;
 
 pub mod args;
 pub mod hints;

@@ -1,7 +1,6 @@
 //! Loading models for a command, with notes on standard error.
 
 use crate::{
-    args::ModelArgs,
     eval::{
         ModelSpec, Models, Resources, Result,
         models::{self, ModelEngine},
@@ -25,8 +24,8 @@ pub fn load(spec: &ModelSpec, resources: &Resources, sampling: Sampling) -> Resu
 ///
 /// # Errors
 /// Those of [`load`].
-pub fn open(model: &ModelArgs, resources: &Resources) -> Result<ModelEngine> {
-    let opened = models::open(&model.spec(), resources)?;
+pub fn open(model: &ModelSpec, resources: &Resources) -> Result<ModelEngine> {
+    let opened = models::open(model, resources)?;
     opened.notes.iter().for_each(|note| say(format_args!("note: {note}")));
     Ok(opened)
 }

@@ -352,9 +352,7 @@ pub enum Finish {
     /// The model ended its turn, or a stop string appeared.
     #[default]
     Stop,
-    /// The token budget shaped it: it cut the answer short, or made the engine close it in time. The text may
-    /// conform to its form and is still not what the model would have said: with more tokens it might read
-    /// differently.
+    /// The token budget cut it: the text is the beginning of an answer, even where it conforms to its form.
     Length,
     /// The form was complete and allowed nothing more.
     Form,
@@ -444,12 +442,15 @@ pub enum Error {
     Form(String),
     #[error("the chat template refused the conversation: {0}")]
     Template(String),
+    /// A prompt that is empty or cannot be told from control tokens.
+    #[error("the prompt cannot be used: {0}")]
+    Prompt(String),
     #[error("hidden states after {depth} layers of a model with {n_layers}; hint: ask for 1 to {}", n_layers.saturating_sub(1))]
     Depth { depth: usize, n_layers: usize },
     /// The answer is determined by the form, not by the model: see [`is_chance`].
     #[error(
-        "the model gives the answer no more probability than tokens drawn at random would have; hint: are its weights \
-         whole, and is its chat template the right one?"
+        "the model gives the answer no more probability than tokens drawn at random would have; hint: check that its \
+         weights are whole and its chat template is the right one"
     )]
     NoSignal,
     /// The reasoning before an answer reached its budget. Unit: tokens.

@@ -4,11 +4,13 @@
 use std::{fmt, io, path::PathBuf};
 
 use crate::{
-    card, engine, files,
+    engine::{self, KvType},
+    files, hub,
     judges::{self, Role, setup},
     mqm,
     run::{self, description::InputId, selection},
     segment::{mixed_up, read},
+    spec::DeviceRequest,
 };
 
 /// The kinds of input that a specification may name.
@@ -36,15 +38,25 @@ pub enum CpuSetting {
     /// Activations that are not quantised.
     FloatActivations,
     /// A number format of the KV cache.
-    CacheType(String),
+    CacheType(KvType),
     /// A set of instructions.
     Isa(String),
+}
+
+impl fmt::Display for CpuSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FloatActivations => f.write_str("an activation type of `float`"),
+            Self::CacheType(kv) => write!(f, "a KV cache of `{}`", kv.name()),
+            Self::Isa(isa) => write!(f, "the instruction set `{isa}`"),
+        }
+    }
 }
 
 /// Error of preparing, running or checking an evaluation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("the specification names no input")]
+    #[error("nothing to judge")]
     NoInput,
     #[error("texts, a table and a test set cannot be combined")]
     SeveralInputs,
@@ -107,13 +119,13 @@ pub enum Error {
     Training(PathBuf),
 
     #[error("`{0}` is not a GPU")]
-    NotAGpu(String),
+    NotAGpu(DeviceRequest),
     #[error("{gpu} computes wrong results by every set of kernels: {wrong}")]
     WrongGpu { gpu: String, wrong: String },
     #[error("this processor does not support `{isa}`, only {available}")]
     Isa { isa: String, available: String },
-    #[error("{setting:?} is for CPUs, not for `{device}`")]
-    OnlyOnCpu { setting: CpuSetting, device: String },
+    #[error("{setting} is for CPUs, not for `{device}`")]
+    OnlyOnCpu { setting: CpuSetting, device: DeviceRequest },
 
     #[error("the name of the run folder is empty")]
     EmptyFolder,
@@ -141,13 +153,13 @@ pub enum Error {
     #[error(transparent)]
     Verdict(#[from] judges::Error),
     #[error(transparent)]
-    Card(#[from] card::Error),
+    Card(#[from] hub::Error),
     #[error(transparent)]
     Device(#[from] engine::DeviceError),
     #[error(transparent)]
     Engine(#[from] engine::Error),
     #[error(transparent)]
-    Model(#[from] tribunal_engine::model::Error),
+    Model(#[from] tribunal_model::Error),
     #[error(transparent)]
     Run(#[from] run::Error),
     #[error(transparent)]

@@ -4,9 +4,9 @@
 use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
 
 use crate::{
-    card::{self, Card},
     digest,
     error::{Error, Result},
+    hub::{self, Card},
     input,
     judges::{
         self, Built, Grouping, Judge, LanguageCheck, Reads, Settings, Verdict, in_parallel,
@@ -27,7 +27,7 @@ use crate::{
         trained::{Overlap, TrainedOn},
     },
     signature::Signature,
-    spec::{ModelSpec, SamplingSpec, Spec, sampling_signature},
+    spec::{ModelSpec, Samples, SamplingSpec, Spec, sampling_signature},
 };
 
 /// Number of segments whose texts are in memory at a time.
@@ -132,7 +132,8 @@ pub fn judge(spec: &Spec, input: &Input) -> Result<Built> {
     let segments = &input.segments;
     let outlines = (0..segments.n_segments()).map(|idx| segments.outline(idx));
     let built = built.on_pairs(outlines.map(|of| format!("{}-{}", of.src_lang, of.tgt_lang)));
-    Ok(built.aggregated(spec.judge.aggregate).sampled(spec.judge.samples, &spec.sampling.sampling())?)
+    let Samples { n, aggregate } = spec.judge.samples;
+    Ok(built.aggregated(aggregate).sampled(n, &spec.sampling.sampling())?)
 }
 
 /// The judge of a specification, for any input with or without references.
@@ -359,7 +360,7 @@ const MEASURED: ([&str; 2], &str) = (["gemba-mqm", "fsp"], "qwen2.5-coder-0.5b-i
 
 /// Warning before a small model generates verdicts; `None` where the size is unknown.
 fn too_small(built: &Built, models: &Models) -> Option<String> {
-    let card = card::find(&models.model.name).ok()?;
+    let card = hub::find(&models.model.name).ok()?;
     registry::writes(built.method).then(|| small_writer(built.method.name, &card)).flatten()
 }
 
@@ -383,7 +384,7 @@ fn small_writer(method: &str, card: &Card) -> Option<String> {
 
 /// Warning if a method made for a tuned model is used with one that is not; `None` where the model may be.
 fn untuned(built: &Built, models: &Models, spec: &ModelSpec) -> Option<String> {
-    let is_plain = card::find(&models.model.name).is_ok() && adapter::named(spec).is_empty();
+    let is_plain = hub::find(&models.model.name).is_ok() && adapter::named(spec).is_empty();
     (registry::needs_tuning(built.method) && is_plain).then(|| {
         format!(
             "`{}` reads the answers of a model that was tuned for it, and `{}` was not: its scores mean little\nhint: \
@@ -456,7 +457,7 @@ mod tests {
     #[test]
     fn only_what_was_measured_is_said_of_small_models() {
         let said = |method, model| {
-            let said = small_writer(method, &card::find(model).unwrap());
+            let said = small_writer(method, &hub::find(model).unwrap());
             said.map(|said| said.lines().next().unwrap_or_default().to_owned())
         };
         insta::assert_snapshot!(

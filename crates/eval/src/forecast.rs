@@ -14,11 +14,11 @@ use std::{
 };
 
 use crate::{
-    card::{self, Card},
     engine::DeviceError,
     error::{Error, Result},
     evaluation::{Evaluation, Invocation, Run},
     files,
+    hub::{self, Card},
     judges::Panel,
     llm::{CancellationToken, Chat, Counter, Error as Refusal, Llm, Reply, ResponseFormat, Sampling, Scored},
     models::{
@@ -85,9 +85,9 @@ impl Forecast {
         match load(&spec.models, &spec.resources, spec.sampling.sampling()) {
             Ok(models) => Self::counted(evaluation, invocation, (&models, device_memory), shown),
             Err(error) => match &error {
-                Error::Card(card::Error::NotPulled { name, .. } | card::Error::NotCached { name, .. }) => {
+                Error::Card(hub::Error::NotPulled { name, .. } | hub::Error::NotCached { name, .. }) => {
                     guess(
-                        &card::find(name)?,
+                        &hub::find(name)?,
                         &format!("`{name}` is not on this machine"),
                         &format!(
                             "\nhint: `tribunal models pull {name}`, then plan again: tokens are counted, memory is known, and a few groups \
@@ -98,7 +98,7 @@ impl Forecast {
                 }
                 // A run for a machine with a GPU is planned on one without.
                 Error::Device(DeviceError::NotBuilt(_) | DeviceError::NoDevice { .. }) => {
-                    let card = card::find(&spec.models.model).map_err(|_| error)?;
+                    let card = hub::find(&spec.models.model).map_err(|_| error)?;
                     guess(&card, "there is no GPU here to try the run on", "", NOT_HERE)
                 }
                 _ => Err(error),
@@ -121,7 +121,7 @@ impl Forecast {
         let mut trial = tried(&run, invocation, &plan, LIMIT.saturating_sub(start.elapsed()))?;
         trial.expected = trial.expected.map(|scaled| plan.expect(scaled));
         let mut estimates = (models.memory)();
-        let card = card::find(&spec.models.model).ok();
+        let card = hub::find(&spec.models.model).ok();
         if device_memory.is_some() {
             estimates.extend(card.as_ref().and_then(|card| on_a_gpu(card, spec, device_memory)));
         }
@@ -399,7 +399,7 @@ mod tests {
 
     #[test]
     fn weights_by_the_card() {
-        let of = |name: &str| weights(&card::find(name).unwrap()).map(|(_, size)| size);
+        let of = |name: &str| weights(&hub::find(name).unwrap()).map(|(_, size)| size);
         assert_eq!(of("qwen2.5-7b-instruct").as_deref(), Some("14.17 GiB"));
         assert_eq!(of("smollm2-135m-instruct").as_deref(), Some("93.81 MiB"));
     }

@@ -20,12 +20,14 @@
 //! ```
 //!
 //! A [`Session`] keeps its models and judges many inputs. [`Forecast`] estimates the cost of a run.
-//! [`recorded`] goes from a run folder back to its evaluation, to repeat it or to check it. [`run`] is the
-//! layer below: groups, journal, shards. [`selftest`] checks the build on this machine.
+//! [`recorded`] goes from a run folder back to its evaluation, to repeat it or to check it. `tribunal-run` is
+//! the layer below: groups, journal, shards. [`selftest`] checks the build on this machine.
 
-use tribunal_core::{digest, files, llm, mqm, parallel, random, segment, signature};
-use tribunal_engine::{card, engine};
+use tribunal_core::{digest, files, llm, mqm, segment, signature};
+use tribunal_engine as engine;
+use tribunal_hub as hub;
 use tribunal_judges as judges;
+use tribunal_run as run;
 
 mod error;
 mod evaluation;
@@ -36,10 +38,12 @@ mod prefixes;
 pub mod provenance;
 pub mod raters;
 pub mod recorded;
-pub mod run;
 pub mod selftest;
 pub mod session;
 pub mod spec;
+pub mod values;
+
+pub use tribunal_cuda::KernelSet;
 
 pub use error::{CpuSetting, Error, InputKind, Result};
 pub use evaluation::{Evaluation, Input, Invocation, Run, signature};
@@ -47,5 +51,6 @@ pub use forecast::Forecast;
 pub use models::{ModelLoader, Models};
 pub use session::Session;
 pub use spec::{
-    DEFAULT_MODEL, InputSpec, JudgeSpec, ModelSpec, OutputSpec, Pair, Resources, SamplingSpec, Spec,
+    DEFAULT_MODEL, DeviceRequest, Dtype, InputSpec, JudgeSpec, ModelSpec, OutputSpec, Pair, Resources,
+    Samples, SamplingSpec, Spec,
 };

@@ -8,11 +8,11 @@ use std::{
 };
 
 use crate::{
-    card::{self, Card, Identity, Template},
     digest,
     engine::{Device, Engine, Need, Options, SavedPrefixes, chat::ChatTemplate},
     error::{Error, Result},
     files,
+    hub::{self, Card, Identity, Template},
     judges::{Model, Panel, Role},
     llm::Sampling,
     run::description::{ModelFiles, NamedHash},
@@ -210,7 +210,7 @@ impl WithAdapters {
         notes.extend(devices.find_map(Device::remark));
         if resources.saved_prefixes > 0
             && located.options.device.is_cpu()
-            && let Ok(home) = card::home::home()
+            && let Ok(home) = hub::home::home()
         {
             let of_adapters = adapters.iter().map(|adapter| adapter.files.sha256.clone());
             let files = std::iter::once(located.files.sha256.clone()).chain(of_adapters);
@@ -384,8 +384,8 @@ fn plain(path: &Path) -> Result<()> {
 /// # Errors
 /// A name that no card has.
 pub fn known(name: &str) -> Result<Card> {
-    card::find(name).map_err(|error| match error {
-        card::Error::Unknown { name, hint } => Error::UnknownModel { name, hint },
+    hub::find(name).map_err(|error| match error {
+        hub::Error::Unknown { name, hint } => Error::UnknownModel { name, hint },
         error => error.into(),
     })
 }
@@ -397,7 +397,7 @@ pub fn of_hub(name: &str) -> String {
     if owner.is_empty() || owner.starts_with(['.', '~']) || repository.is_empty() {
         return String::new();
     }
-    match card::find(repository) {
+    match hub::find(repository) {
         Ok(card) => format!("\nhint: its card is `{}`; `tribunal models pull {}`", card.name, card.name),
         Err(_) => format!(
             "\nhint: a repository of the hub is `hf:{name}@REVISION`; `tribunal models list` has cards"

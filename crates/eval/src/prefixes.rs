@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    judges::{Judge, Panel, Question, Role, rehearse_unanswered},
+    judges::{Judge, Panel, RehearsedQuestion, Role, rehearse_unanswered},
     models::Models,
     segment::{Segment, Segments},
 };
@@ -70,7 +70,7 @@ fn prompts(panel: &Panel, judge: &Judge, segment: Segment, text: &str) -> Vec<(R
     let text = text.to_owned();
     let reference = segment.reference.as_ref().map(|_| text.clone());
     let segment = Segment { source: text.clone(), hypothesis: text, reference, ..segment };
-    let ids = |Question { role, chat, .. }: Question| {
+    let ids = |RehearsedQuestion { role, chat, .. }: RehearsedQuestion| {
         let ids = panel.llm(role).counter()?.prompt_ids(&chat).ok()??;
         Some((role, ids))
     };

@@ -8,9 +8,10 @@ use std::{
 };
 
 use crate::{
-    card,
+    KernelSet,
     engine::Device,
     error::{Error, Result},
+    hub,
     judges::Built,
     models::{self, Models},
     run::{
@@ -53,8 +54,8 @@ pub fn of(spec: &Spec, built: &Built, models: &Models, build: Build) -> Result<(
 
 fn machine(spec: &Spec) -> Result<Machine> {
     let options = models::options(&spec.resources)?;
-    let which = match spec.resources.gpu_kernels.as_str() {
-        "auto" => String::new(),
+    let which = match spec.resources.gpu_kernels {
+        KernelSet::Auto => String::new(),
         other => format!(", {other} kernels"),
     };
     let kernels = match &options.device {
@@ -126,7 +127,7 @@ fn material(flag: &str, path: &Path) -> Result<(Material, Vec<Copy>)> {
     let is_small = size <= MOST_COPIED && files.len() <= MOST_FILES;
     let (mut hashed, mut copies) = (Vec::new(), Vec::new());
     for (name, file) in &files {
-        hashed.push((name.clone(), card::hashes::Hashes::forgotten().sha256(file)?));
+        hashed.push((name.clone(), hub::hashes::Hashes::forgotten().sha256(file)?));
         if is_small {
             let bytes = fs::read(file).map_err(Error::file(file))?;
             let in_folder = format!("{kept}/{}", name.display());

@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "clap")]
+use crate::values;
 use crate::{
     error::{Error, Result},
     evaluation::Input,
@@ -32,17 +34,32 @@ pub struct Recorded {
 
 /// Options of a repeated run: the paths of its models, and their speed. Nothing here moves a score.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct Changes {
-    /// The model, if it is not where the run had it: a card, a GGUF file or a safetensors folder.
+    /// The model, if it is not where the run had it: a card, a GGUF file or a safetensors folder
+    #[cfg_attr(feature = "clap", arg(long, value_name = "CARD|PATH"))]
     pub model: Option<String>,
+    /// The adapter, if it is not where the run had it
+    #[cfg_attr(feature = "clap", arg(long, value_name = "DIR"))]
     pub adapter: Option<PathBuf>,
-    /// `MODEL` or `MODEL+ADAPTER` of roles.
+    /// The model, with its adapter, of one role; may be repeated
+    #[cfg_attr(feature = "clap", arg(id = "role", long = "role", value_name = "ROLE=MODEL[+ADAPTER]", value_parser = values::role))]
     pub roles: Vec<(Role, String)>,
+    /// Groups of segments judged at the same time
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::jobs))]
     pub jobs: Option<usize>,
+    /// Maximum number of sequences processed at the same time
+    #[cfg_attr(feature = "clap", arg(long, visible_alias = "batch-size", value_name = "N", value_parser = values::rows))]
     pub batch: Option<usize>,
+    /// CPU threads
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::threads))]
     pub threads: Option<usize>,
+    /// Memory for the KV cache, like `2GiB` or `800MiB`
+    #[cfg_attr(feature = "clap", arg(long, value_name = "SIZE", value_parser = values::bytes))]
     pub kv_cache: Option<u64>,
-    /// Reads files outside of the folder that its command names.
+    /// Read the files outside of the folder that its command names, such as the input of a shard: only for a
+    /// folder that you trust
+    #[cfg_attr(feature = "clap", arg(long))]
     pub allow_files: bool,
 }
 

@@ -12,10 +12,10 @@ use crate::{
     error::{Error, Result},
     files,
     judges::{self, Panel, Settings, Verdict, panel::Call, registry},
-    llm::{self, Chat, Finish, Llm, Reply, ResponseFormat, Sampling, Scored},
+    llm::{self, Chat, Llm, Reply, ResponseFormat, Sampling, Scored},
     models,
     segment::{Lang, Segment},
-    spec::Resources,
+    spec::{DeviceRequest, Resources},
 };
 
 mod model;
@@ -37,7 +37,7 @@ const PROMPTS: [(&str, &str); 3] = [
 const METHOD: &str = "gemba-esa:shots=0,score=expected";
 
 /// The most tokens of an answer.
-const BUDGET: usize = 48;
+const BUDGET: usize = 400;
 
 /// Results of one segment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -108,7 +108,7 @@ pub fn judged(isa: Isa) -> Result<Vec<Line>> {
         write(&prompts.join(name), text.as_bytes())?;
     }
     let resources = Resources {
-        device: "cpu".into(),
+        device: DeviceRequest::Cpu,
         cpu_tier: isa.name().into(),
         kv_cache: Some(16 << 20),
         ..Resources::default()
@@ -200,14 +200,13 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     written.map_err(|error| Error::File { path: error.path, source: error.source })
 }
 
-/// The answers of noise, treated as a model's: neither at chance level, nor cut where their budget closes
-/// them.
+/// The answers of noise, as if they were not at chance level.
 struct Noise(Engine);
 
 impl Llm for Noise {
     fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, llm::Error> {
         let reply = self.0.ask(chat, form, sampling)?;
-        Ok(Reply { finish: Finish::Form, is_chance: false, ..reply })
+        Ok(Reply { is_chance: false, ..reply })
     }
 
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {

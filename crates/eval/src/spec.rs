@@ -1,11 +1,15 @@
 //! Specification of an evaluation: input, judge, models, sampling, resources, output. Plain data that can be
-//! written as JSON; nothing is read or checked here.
+//! written as JSON and, with the feature `clap`, is the options of a command. Nothing is read or checked here.
 
-use std::{path::PathBuf, str::FromStr};
+use std::{fmt, path::PathBuf, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "clap")]
+use crate::values;
 use crate::{
+    KernelSet,
+    engine::{Activations, KvType},
     judges::{Aggregate, Granularity, LanguageCheck, Preset, Role, Settings},
     llm::Sampling,
     run::{CallRetention, Shard},
@@ -16,15 +20,25 @@ use crate::{
 /// The model that judges by default.
 pub const DEFAULT_MODEL: &str = "qwen2.5-coder-1.5b-instruct";
 
+/// The method that judges by default.
+const DEFAULT_METHOD: &str = "probe";
+
 /// A whole evaluation. [`crate::Evaluation::new`] checks it against its input.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct Spec {
+    #[cfg_attr(feature = "clap", command(flatten))]
     pub input: InputSpec,
+    #[cfg_attr(feature = "clap", command(flatten))]
     pub judge: JudgeSpec,
+    #[cfg_attr(feature = "clap", command(flatten))]
     pub models: ModelSpec,
+    #[cfg_attr(feature = "clap", command(flatten))]
     pub sampling: SamplingSpec,
+    #[cfg_attr(feature = "clap", command(flatten))]
     pub resources: Resources,
+    #[cfg_attr(feature = "clap", command(flatten))]
     pub output: OutputSpec,
 }
 
@@ -32,27 +46,44 @@ pub struct Spec {
 /// is given.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Input"))]
 pub struct InputSpec {
-    /// Source text, one segment per line.
+    /// Source text, one segment per line
+    #[cfg_attr(feature = "clap", arg(short, long, visible_alias = "sources", value_name = "FILE"))]
     pub source: Option<PathBuf>,
-    /// Translations, one segment per line, one file for each system.
+    /// Translations, one segment per line, one file per system
+    #[cfg_attr(feature = "clap", arg(id = "hypothesis", short = 't', long = "hypothesis", visible_aliases = ["translations", "hypotheses"], value_name = "FILE", num_args = 1..))]
     pub hypotheses: Vec<PathBuf>,
-    /// Reference translation, one segment per line; with `testset` the reference's name.
+    /// Reference translation, for methods that use one; its name with `--testset`
+    #[cfg_attr(feature = "clap", arg(short, long, visible_alias = "references", value_name = "FILE|NAME"))]
     pub reference: Option<PathBuf>,
+    /// Language pair, one per run: `en-de`, `en-sr_Cyrl_RS`
+    #[cfg_attr(
+        feature = "clap",
+        arg(short = 'l', long = "language-pair", visible_alias = "lp", value_name = "SRC-TGT")
+    )]
     pub pair: Option<Pair>,
-    /// The document of each line: `DOC` or `DOMAIN DOC`.
+    /// The document of each line: `DOC` or `DOMAIN DOC`
+    #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
     pub docs: Option<PathBuf>,
-    /// JSONL, TSV, CSV or Parquet, or the MQM TSV of human raters.
+    /// A table (JSONL, TSV, CSV, Parquet) with source, hypothesis [, reference, system, doc, `seg_id`,
+    /// `src_lang`, `tgt_lang`], WMT26's task, or human annotations
+    #[cfg_attr(feature = "clap", arg(id = "input", long = "input", value_name = "FILE"))]
     pub table: Option<PathBuf>,
-    /// A folder in the layout of mt-metrics-eval or WMT.
+    /// A test set as mt-metrics-eval or WMT lays it out
+    #[cfg_attr(feature = "clap", arg(long, value_name = "DIR"))]
     pub testset: Option<PathBuf>,
-    /// Systems of the test set; empty: all but references.
+    /// Systems of the test set; default: all but references
+    #[cfg_attr(feature = "clap", arg(long, value_name = "A,B", value_delimiter = ',', num_args = 1..))]
     pub systems: Vec<String>,
-    /// A file of document names, `DOC` or `PAIR/DOC`: only these are judged.
+    /// Only the documents that this file names: `DOC` or `PAIR/DOC`
+    #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
     pub documents: Option<PathBuf>,
-    /// Only the first segments of each system, so many.
+    /// Only the first N segments of each system
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::whole))]
     pub limit: Option<usize>,
-    /// About so many segments of each system, in documents drawn by the seed. Not with `limit`.
+    /// About N segments of each system, in documents drawn by `--seed`
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::positive, conflicts_with = "limit"))]
     pub subset: Option<usize>,
 }
 
@@ -95,42 +126,54 @@ impl From<Pair> for String {
 /// The method and its settings.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Judge"))]
 pub struct JudgeSpec {
-    /// `NAME` or `NAME:option=value,...`.
+    /// The judging method (see `tribunal methods list`)
+    #[cfg_attr(feature = "clap", arg(long, default_value = DEFAULT_METHOD, value_name = "NAME[:option=value,...]"))]
     pub method: String,
-    /// Granularity of a prompt; `None`: the method's own.
+    /// What one prompt shows: seg, doc or 5doc; default: the method's own
+    #[cfg_attr(feature = "clap", arg(long))]
     pub granularity: Option<Granularity>,
+    /// Prompts and parsing: paper (as printed), code (as released), or strict (the paper's, constrained
+    /// answers)
+    #[cfg_attr(feature = "clap", arg(long, default_value = "strict"))]
     pub preset: Preset,
-    /// A preset of severity weights; `None`: the method's own.
+    /// Severity weights: wmt, gemba, mmad, himate, ...; default: the method's own
+    #[cfg_attr(feature = "clap", arg(long, value_name = "NAME"))]
     pub weights: Option<String>,
-    /// A folder whose files replace the method's prompts of the same name.
+    /// A folder whose files replace the method's prompts of the same name
+    #[cfg_attr(feature = "clap", arg(long, value_name = "DIR"))]
     pub prompts: Option<PathBuf>,
-    /// A file that replaces the method's shots.
+    /// A file that replaces the method's shots; for gmicl, rated translations
+    #[cfg_attr(feature = "clap", arg(long, value_name = "FILE|DIR"))]
     pub shots: Option<PathBuf>,
-    /// Number of verdicts of each unit, at consecutive seeds.
-    pub samples: usize,
-    /// Aggregation of the verdicts at these seeds.
-    #[serde(skip_serializing_if = "is_mean")]
-    pub aggregate: Aggregate,
+    /// Judge each unit N times, at consecutive seeds, and merge the verdicts: HOW is mean, reciprocal-rank or
+    /// mbr
+    #[cfg_attr(feature = "clap", arg(long, default_value = "1", value_name = "N[:HOW]", value_parser = values::samples))]
+    pub samples: Samples,
+    /// Refuse files in another language than the pair's, mark segments that are not translated: on or off
+    #[cfg_attr(feature = "clap", arg(long, default_value = "on", value_name = "on|off"))]
     pub language_check: LanguageCheck,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_mean(aggregate: &Aggregate) -> bool {
-    *aggregate == Aggregate::Mean
+/// Verdicts of each unit, at consecutive seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Samples {
+    pub n: usize,
+    pub aggregate: Aggregate,
 }
 
 impl Default for JudgeSpec {
     fn default() -> Self {
         Self {
-            method: "probe".into(),
+            method: DEFAULT_METHOD.into(),
             granularity: None,
             preset: Preset::default(),
             weights: None,
             prompts: None,
             shots: None,
-            samples: 1,
-            aggregate: Aggregate::default(),
+            samples: Samples { n: 1, aggregate: Aggregate::default() },
             language_check: LanguageCheck::On,
         }
     }
@@ -164,14 +207,19 @@ impl JudgeSpec {
 /// The models of the judge's roles.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Model"))]
 pub struct ModelSpec {
-    /// A card's name, or the path of a GGUF file or a folder of safetensors.
+    /// A card (`tribunal models list`), file or folder
+    #[cfg_attr(feature = "clap", arg(long, default_value = DEFAULT_MODEL, value_name = "CARD|PATH|hf:REPO@REV"))]
     pub model: String,
-    /// A LoRA adapter in PEFT's layout.
+    /// A LoRA adapter, in PEFT's layout
+    #[cfg_attr(feature = "clap", arg(long, value_name = "DIR"))]
     pub adapter: Option<PathBuf>,
-    /// Other models for roles of the method: `MODEL` or `MODEL+ADAPTER`.
+    /// Another model for one role of an agent pipeline
+    #[cfg_attr(feature = "clap", arg(id = "role", long = "role", value_name = "ROLE=MODEL[+ADAPTER]", value_parser = values::role))]
     pub roles: Vec<(Role, String)>,
-    /// A chat template that replaces that of `model`.
+    /// A chat template that replaces the model's own
+    #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
     pub chat_template: Option<PathBuf>,
 }
 
@@ -192,13 +240,19 @@ impl ModelSpec {
 /// Sampling of answers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Sampling"))]
 pub struct SamplingSpec {
-    /// At least 0; 0 always takes the most likely token.
+    /// 0 always takes the most likely token
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = 0.0, value_name = "T", value_parser = values::temperature))]
     pub temperature: f32,
-    /// Nucleus sampling: above 0, at most 1.
+    /// Nucleus sampling: tokens that together reach this probability
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = 1.0, value_name = "P", value_parser = values::top_p))]
     pub top_p: f32,
-    /// The most tokens of an answer; `None`: the method's own.
+    /// The most tokens per answer; default: the method's own
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::tokens))]
     pub max_tokens: Option<usize>,
+    /// Random seed
+    #[cfg_attr(feature = "clap", arg(long, default_value_t = 0, value_name = "N", value_parser = values::seed))]
     pub seed: u64,
 }
 
@@ -232,89 +286,202 @@ pub fn sampling_signature(sampling: &Sampling) -> Signature {
     signature.with("seed", seed.to_string())
 }
 
+/// Requested devices: `auto`, `cpu`, `cuda`, `cuda:N` or `cuda:N,M`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum DeviceRequest {
+    /// The first GPU, or else the CPU.
+    #[default]
+    Auto,
+    Cpu,
+    /// The first GPU.
+    Cuda,
+    /// GPUs by number, from 0.
+    Gpus(Vec<usize>),
+}
+
+impl FromStr for DeviceRequest {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = |list: &str| list.split(',').map(str::parse).collect::<Result<Vec<usize>, _>>();
+        match text {
+            "auto" => Some(Self::Auto),
+            "cpu" => Some(Self::Cpu),
+            "cuda" => Some(Self::Cuda),
+            _ => text.strip_prefix("cuda:").and_then(|list| numbers(list).ok()).map(Self::Gpus),
+        }
+        .ok_or_else(|| "it must be auto, cpu, cuda, cuda:N or cuda:N,M".into())
+    }
+}
+
+impl DeviceRequest {
+    /// Returns true if it names GPUs by number.
+    #[must_use]
+    pub fn is_named(&self) -> bool {
+        matches!(self, Self::Gpus(_))
+    }
+}
+
+impl fmt::Display for DeviceRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Cpu => f.write_str("cpu"),
+            Self::Cuda => f.write_str("cuda"),
+            Self::Gpus(numbers) => {
+                let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+                write!(f, "cuda:{}", numbers.join(","))
+            }
+        }
+    }
+}
+
+impl TryFrom<String> for DeviceRequest {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<DeviceRequest> for String {
+    fn from(device: DeviceRequest) -> Self {
+        device.to_string()
+    }
+}
+
+/// Number format of weights that are not quantized, also under the names that vLLM and `PyTorch` have for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Dtype {
+    /// The checkpoint's own.
+    #[default]
+    Auto,
+    #[serde(alias = "bfloat16")]
+    Bf16,
+    #[serde(alias = "fp16", alias = "float16", alias = "half")]
+    F16,
+    #[serde(alias = "fp32", alias = "float32", alias = "float")]
+    F32,
+}
+
 /// Resources of the models. Of these only the number formats (`dtype`, `activations`, `kv_dtype`) can move a
 /// score.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Engine"))]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Resources {
-    /// `auto`, `cpu`, `cuda`, `cuda:N` or `cuda:N,M`.
-    pub device: String,
-    /// GPUs that hold one model together; `None`: as few as hold it.
+    /// auto, cpu, cuda, cuda:N, or cuda:N,M for several GPUs
+    #[cfg_attr(feature = "clap", arg(long, default_value_t))]
+    pub device: DeviceRequest,
+    /// GPUs to split each model over, by default the fewest that hold it; results are the same
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::tensor_parallel))]
     pub tensor_parallel: Option<usize>,
-    /// Weights that are not quantized: `auto`, `bf16`, `f16` or `f32`.
-    pub dtype: String,
-    /// Activations that are multiplied with quantized weights: `q8` or `float`.
-    pub activations: String,
-    /// The KV cache: `bf16`, `f16` or `f32`.
-    pub kv_dtype: String,
-    /// Bytes of the KV cache; `None`: what fits.
+    /// Weights that are not quantized: auto, bf16, f16 or f32
+    #[cfg_attr(feature = "clap", arg(long, default_value = "auto", value_parser = values::word::<Dtype>))]
+    pub dtype: Dtype,
+    /// Number format of the activations that meet quantized weights: q8 or float
+    #[cfg_attr(feature = "clap", arg(long, hide = true, default_value = "q8", value_parser = values::word::<Activations>))]
+    pub activations: Activations,
+    /// Number format of the KV cache: bf16, f16 or f32
+    #[cfg_attr(feature = "clap", arg(long, hide = true, default_value = "bf16", value_parser = values::word::<KvType>))]
+    pub kv_dtype: KvType,
+    /// Memory for the KV cache, such as `2GiB`; default: what fits
+    #[cfg_attr(feature = "clap", arg(long, value_name = "SIZE", value_parser = values::bytes))]
     pub kv_cache: Option<u64>,
-    /// Tokens of a prompt with its answer; `None`: the model's context.
+    /// Maximum tokens of a prompt with its answer; default: the model's context
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::positive))]
     pub context: Option<usize>,
-    /// Groups of segments judged at the same time; `None`: at least 64.
+    /// Groups of segments judged at the same time; default: 64 or more
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::jobs))]
     pub jobs: Option<usize>,
-    /// Token positions in one step of the model.
+    /// Maximum number of sequences processed at the same time; default: the device's
+    #[cfg_attr(feature = "clap", arg(long, visible_alias = "batch-size", value_name = "N", value_parser = values::rows))]
     pub batch: Option<usize>,
-    /// CPU threads; `None`: one for each performance core.
+    /// CPU threads; default: one for each performance core
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", value_parser = values::threads))]
     pub threads: Option<usize>,
+    /// Do not reuse what prompts have in common
+    #[cfg_attr(feature = "clap", arg(long = "no-prefix-cache", hide = true, action = clap::ArgAction::SetFalse))]
     pub prefix_cache: bool,
     /// Disk space for the keys and values of methods' instructions and examples, which later runs on a CPU
-    /// read; 0: none are saved. Unit: bytes.
+    /// read; 0: none are saved. Unit: bytes
+    #[cfg_attr(feature = "clap", arg(skip = values::variables::saved_prefixes()))]
     pub saved_prefixes: u64,
-    /// Speculative decoding.
+    /// Disable speculative decoding
+    #[cfg_attr(feature = "clap", arg(long = "no-drafts", hide = true, action = clap::ArgAction::SetFalse))]
     pub drafts: bool,
-    /// CUDA graphs.
+    /// Disable CUDA graphs; results are the same
+    #[cfg_attr(feature = "clap", arg(long = "no-graphs", hide = true, action = clap::ArgAction::SetFalse))]
     pub graphs: bool,
-    /// CUDA kernels to run: `auto`, `proven` or `plain`.
-    pub gpu_kernels: String,
-    /// Programmatic dependent launch of CUDA kernels.
+    /// CUDA kernels: auto (the fastest, after a check of the GPU), proven (mma.sync), plain (reference);
+    /// results are the same
+    #[cfg_attr(feature = "clap", arg(long, hide = true, default_value = "auto", value_parser = values::word::<KernelSet>))]
+    pub gpu_kernels: KernelSet,
+    /// Disable programmatic dependent launch of CUDA kernels; results are the same
+    #[cfg_attr(feature = "clap", arg(long = "no-dependent-launch", hide = true, action = clap::ArgAction::SetFalse))]
     pub dependent_launch: bool,
     /// A GPU's step that takes so long, and many times what was expected, ends the run; 0: none does. Unit:
-    /// seconds.
+    /// seconds
+    #[cfg_attr(feature = "clap", arg(skip = values::variables::step_limit()))]
     pub hung_after: f64,
-    /// One step in so many is computed a second time on a GPU, to compare; 0: none.
+    /// One step in so many is computed a second time on a GPU, to compare; 0: none
+    #[cfg_attr(feature = "clap", arg(skip = values::variables::step_check()))]
     pub recheck_every: usize,
-    /// The SIMD level of CPU kernels; `auto`: the fastest of this processor.
+    /// Which CPU kernels run. A name, since those of another machine's run may be missing on this one
+    #[cfg_attr(feature = "clap", arg(long, hide = true, default_value = "auto", value_parser = values::tier))]
     pub cpu_tier: String,
 }
 
 impl Default for Resources {
     fn default() -> Self {
         Self {
-            device: "auto".into(),
+            device: DeviceRequest::default(),
             tensor_parallel: None,
-            dtype: "auto".into(),
-            activations: "q8".into(),
-            kv_dtype: "bf16".into(),
+            dtype: Dtype::default(),
+            activations: Activations::Q8,
+            kv_dtype: KvType::default(),
             kv_cache: None,
             context: None,
             jobs: None,
             batch: None,
             threads: None,
             prefix_cache: true,
-            saved_prefixes: 4 << 30,
+            saved_prefixes: SAVED_PREFIXES,
             drafts: true,
             graphs: true,
-            gpu_kernels: "auto".into(),
+            gpu_kernels: KernelSet::default(),
             dependent_launch: true,
-            hung_after: 30.0,
-            recheck_every: 4096,
+            hung_after: HUNG_AFTER,
+            recheck_every: RECHECK_EVERY,
             cpu_tier: "auto".into(),
         }
     }
 }
 
+/// Defaults of [`Resources`] that no option sets.
+pub(crate) const SAVED_PREFIXES: u64 = 4 << 30;
+pub(crate) const HUNG_AFTER: f64 = 30.0;
+pub(crate) const RECHECK_EVERY: usize = 4096;
+
 /// The run folder and what it keeps.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[cfg_attr(feature = "clap", derive(clap::Args), command(next_help_heading = "Run"))]
 pub struct OutputSpec {
-    /// The run folder; `None`: `out/METHOD-MODEL-HASH`.
+    /// The run folder; resumes what it holds. Default: out/METHOD-MODEL-HASH
+    #[cfg_attr(feature = "clap", arg(id = "out", long = "out", value_name = "DIR"))]
     pub folder: Option<PathBuf>,
-    /// One part of the run; `None`: the whole.
+    /// Judge one part of N, from 1; `tribunal merge` joins the parts
+    #[cfg_attr(feature = "clap", arg(long, value_name = "I/N"))]
     pub shard: Option<Shard>,
-    /// Asks once more about segments whose answers could not be used.
+    /// Ask once more about segments whose answers could not be used
+    #[cfg_attr(feature = "clap", arg(long))]
     pub retry_missing: bool,
+    /// Record questions and answers: plain, zstd, or off
+    #[cfg_attr(feature = "clap", arg(long, default_value = "plain", value_parser = values::word::<CallRetention>))]
     pub calls: CallRetention,
 }
 
@@ -340,7 +507,7 @@ mod tests {
         assert_eq!(serde_json::to_string(&read).unwrap(), json);
         assert!(json.contains("\"pair\":\"en-de\"") && json.contains("\"shard\":\"2/3\""), "{json}");
         let least: Spec = serde_json::from_str("{\"judge\":{\"method\":\"fsp\"}}").unwrap();
-        assert_eq!((least.judge.samples, least.models.model.as_str()), (1, DEFAULT_MODEL));
+        assert_eq!((least.judge.samples.n, least.models.model.as_str()), (1, DEFAULT_MODEL));
         let wrong = serde_json::from_str::<Spec>("{\"judge\":{\"metod\":\"fsp\"}}").unwrap_err().to_string();
         assert!(wrong.contains("unknown field `metod`"), "{wrong}");
     }

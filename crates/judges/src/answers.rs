@@ -8,6 +8,8 @@ use crate::llm::ResponseFormat;
 
 pub mod errors;
 
+pub mod rating;
+
 pub mod chances;
 
 /// A JSON form with spans of these texts; those of an empty text are taken out of the schema.

@@ -51,7 +51,7 @@ use super::{
     setup::{self, Preset, Reference, Settings, options},
 };
 use crate::{
-    llm::{Chat, ResponseFormat, Sampling},
+    llm::{Chat, ResponseFormat},
     mqm::{ErrorSpan, Repeats, Severity},
     segment::Segment,
 };
@@ -248,8 +248,7 @@ impl EaPrompt {
         let chat = self.chat(segment)?;
         let form = self.form(segment)?;
         let budget = self.errors_budget();
-        let sampling = Sampling { max_tokens: budget, ..panel.sampling.clone() };
-        let reply = panel.ask_with(Role::Annotator, IDENTIFY, &chat, &form, &sampling)?;
+        let reply = panel.ask(Role::Annotator, IDENTIFY, &panel.question(&chat, &form, budget))?;
         // The authors' code passes on a cut answer unchanged.
         let answer =
             if self.preset == Preset::Code { &reply.text } else { reading::whole(&reply, budget)?.trim() };
@@ -273,8 +272,7 @@ impl EaPrompt {
         };
         let own = if self.preset == Preset::Code { CODE_BUDGET } else { COUNT_BUDGET };
         let budget = self.max_tokens.unwrap_or(own);
-        let sampling = Sampling { max_tokens: budget, ..panel.sampling.clone() };
-        let reply = panel.ask_with(Role::Annotator, COUNT_STAGE, &chat, &form, &sampling)?;
+        let reply = panel.ask(Role::Annotator, COUNT_STAGE, &panel.question(&chat, &form, budget))?;
         match self.preset {
             Preset::Code => list::counts(&reply.text),
             Preset::Paper | Preset::Strict => list::counts(reading::whole(&reply, budget)?),

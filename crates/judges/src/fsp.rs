@@ -47,13 +47,12 @@ use super::{
     in_parallel,
     method::Calls,
     prompt::{File, Prompts},
-    reading,
     scale::Scale,
     setup::{self, Granularity, Preset, Settings, options},
     shots::{self, Shot},
 };
 use crate::{
-    llm::{Chat, Sampling},
+    llm::Chat,
     mqm::{ErrorSpan, Side, weights::Weights},
     segment::Segment,
 };
@@ -278,20 +277,17 @@ impl Fsp {
         let segment = &group[focus.segment];
         let source = if self.layout.is_strict { &segment.source } else { &document.source };
         let mut parts = 1;
-        let sampling = Sampling { max_tokens: self.budget, ..panel.sampling.clone() };
         let (chat, reply) = loop {
             let chat = self.chat(group, focus, parts)?;
-            let form = self.layout.form(&self.prompts, MAX_ERRORS, source, focus.text)?;
-            let answer = panel.ask_with(Role::Annotator, FOCUS, &chat, &form, &sampling);
-            match answer.map_err(Error::from) {
+            let form = self.layout.form_of(&self.prompts, MAX_ERRORS, source, focus.text)?;
+            match panel.answer(Role::Annotator, FOCUS, &panel.question(&chat, &form, self.budget)) {
                 Err(Error::TooLong(_)) if self.has_window && focus.window(group, parts).len() > 1 => {
                     parts *= 2;
                 }
                 answer => break (chat, answer?),
             }
         };
-        let (mut errors, quality) =
-            self.layout.read(reading::whole(&reply, self.budget)?)?.weighed(&reply).into_parts();
+        let (mut errors, quality) = self.layout.read(&reply.text)?.weighed(&reply).into_parts();
         let written = GivenAnswer { panel, chat: &chat, text: &reply.text };
         let quality = match (self.scoring, quality) {
             (Scoring::ExpectedQuality, Some(raw)) => Some([raw, written.quality()?]),

@@ -44,15 +44,14 @@
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Question, Role, Stage, Verdict,
     code::gemba_api::{self, TokenBudget},
-    confidence, expected,
-    gemba_da::read_number,
+    confidence, expected, gemba_da,
     gemba_mqm::{blocks, code},
     in_parallel,
     method::Calls,
     pair::{Pair, PromptPair},
-    panel::reasoning,
+    panel::reasoning::Thought,
     prompt::{File, Prompts},
     reading,
     scale::Scale,
@@ -60,7 +59,7 @@ use super::{
     shots::{self, Shot},
 };
 use crate::{
-    llm::{Chat, Effort, ResponseFormat, Sampling},
+    llm::{Chat, Reply, ResponseFormat},
     mqm::{self, ErrorSpan, weights::Weights},
     segment::{Lang, Segment},
 };
@@ -133,23 +132,23 @@ options! {
             "off" => Reference::Off, "on" => Reference::On, "auto" => Reference::Auto
         }, "wmt26: show the reference translation and how it was made; auto: when every segment has one";
         "thinking" thinking: Option<f64> = {
-            "off" => None, "on" => Some(wmt26::THOUGHT_BUDGET), <number> Some
+            "off" => None, "on" => Some(wmt26::THOUGHT.max_tokens as f64), <number> Some
         }, "wmt26: think before each answer, within so many tokens";
     }
 }
 
 impl Options {
-    /// Maximum number of tokens of a thought; `None` without thinking.
+    /// The thought before each answer; `None` without thinking.
     ///
     /// # Errors
     /// [`setup::Error::Conflict`] for a number that is not whole or below 1.
-    fn thought_budget(&self) -> Result<Option<usize>, setup::Error> {
+    fn thought(&self) -> Result<Option<Thought>, setup::Error> {
         match *self.thinking {
             Some(n) if n.fract() != 0.0 || n < 1.0 => {
                 let reason = "`thinking` is a whole number of tokens from 1, or `off`";
                 Err(setup::Error::Conflict(reason.into()))
             }
-            n => Ok(n.map(|n| n as usize)),
+            n => Ok(n.map(|n| Thought { max_tokens: n as usize, ..wmt26::THOUGHT })),
         }
     }
 }
@@ -164,8 +163,7 @@ pub struct GembaEsa {
     max_tokens: Option<usize>,
     /// Additional content of the prompts of WMT 2026; `None` for those of WMT 2024.
     shown: Option<Shown>,
-    /// Maximum number of tokens of a thought.
-    thinking: Option<usize>,
+    thinking: Option<Thought>,
 }
 
 impl Protocol for GembaEsa {
@@ -209,7 +207,7 @@ impl From<GembaEsa> for Judge {
         if judge.shown.is_some() {
             provenance = provenance.with("shots", "0");
         }
-        let sampled_at = judge.thinking.map(|_| [wmt26::TEMPERATURE, wmt26::TOP_P]);
+        let sampled_at = judge.thinking.map(|thought| [thought.temperature, thought.top_p]);
         Self { calls: Some(calls), sampled_at, ..Self::new(provenance, judge) }
     }
 }
@@ -280,7 +278,7 @@ impl GembaEsa {
             expected,
             max_tokens: settings.max_tokens,
             shown,
-            thinking: options.thought_budget()?,
+            thinking: options.thought()?,
         };
         let sample = sample();
         judge.spans_chat(&sample).map_err(setup::Error::from_prompt)?;
@@ -296,10 +294,9 @@ impl GembaEsa {
         }
         let chat = self.thought(panel, SPANS_STAGE, chat)?;
         let budget = self.max_tokens.unwrap_or(SPANS_BUDGET);
-        let sampling = self.sampling(panel, budget);
         let form = blocks::form(blocks::ESA, MAX_ERRORS, &segment.source, &segment.hypothesis);
-        let reply = panel.ask_with(Role::Annotator, SPANS_STAGE, &chat, &form, &sampling)?;
-        let answer = reading::whole(&reply, budget)?.trim();
+        let reply = self.ask(panel, SPANS_STAGE, panel.question(&chat, &form, budget))?;
+        let answer = reply.text.trim();
         let mut errors = blocks::read(blocks::ESA, answer, &segment.source, &segment.hypothesis)?;
         confidence::note(&reply, "span", &mut errors);
         Ok((answer.to_owned(), errors))
@@ -324,31 +321,28 @@ impl GembaEsa {
     fn score(&self, panel: &Panel, chat: &Chat) -> Result<f64, Error> {
         if self.preset == Preset::Code {
             let room = TokenBudget::free(self.max_tokens);
-            return gemba_api::ask(panel, SCORE_STAGE, chat, room, |answer, _| read_number(answer));
+            return gemba_api::ask(panel, SCORE_STAGE, chat, room, |answer, _| {
+                gemba_da::code::number(answer)
+            });
         }
         let budget = self.max_tokens.unwrap_or(SCORE_BUDGET);
         let form = ResponseFormat::Regex("100|[1-9]?[0-9]".into());
-        let reply =
-            panel.ask_with(Role::Annotator, SCORE_STAGE, chat, &form, &self.sampling(panel, budget))?;
-        let answer = reading::whole(&reply, budget)?;
-        read_number(answer).ok_or_else(|| reading::unusable(answer, "not a number from 0 to 100"))
+        let answer = self.ask(panel, SCORE_STAGE, panel.question(chat, &form, budget))?.text;
+        gemba_da::code::number(&answer)
+            .ok_or_else(|| reading::unusable(&answer, "not a number from 0 to 100"))
     }
 
     /// The question with the thought before its answer; unchanged without thinking.
     fn thought(&self, panel: &Panel, stage: Stage, chat: Chat) -> Result<Chat, Error> {
-        let Some(budget) = self.thinking else { return Ok(chat) };
-        let sampling = self.sampling(panel, budget);
-        let (effort, step) = (Effort::default(), THINK.about(stage.name()));
-        let thought = panel.reason(Role::Annotator, step, (&chat, effort, &sampling), 0)?;
-        Ok(reasoning::answering(&chat, effort, &thought.text))
+        let Some(thought) = self.thinking else { return Ok(chat) };
+        Ok(panel.after_thought(Role::Annotator, THINK.about(stage.name()), &chat, thought)?)
     }
 
-    fn sampling(&self, panel: &Panel, max_tokens: usize) -> Sampling {
-        let sampling = Sampling { max_tokens, ..panel.sampling.clone() };
-        if self.thinking.is_none() {
-            return sampling;
+    fn ask(&self, panel: &Panel, stage: Stage, mut question: Question) -> Result<Reply, Error> {
+        if let Some(thought) = self.thinking {
+            question.sampling = thought.sampling(&question.sampling);
         }
-        Sampling { temperature: wmt26::TEMPERATURE, top_p: wmt26::TOP_P, ..sampling }
+        panel.answer(Role::Annotator, stage, &question)
     }
 
     fn spans_chat(&self, segment: &Segment) -> Result<Chat, Error> {

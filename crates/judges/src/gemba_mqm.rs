@@ -43,14 +43,14 @@
 use serde::Serialize;
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Unit, Verdict,
+    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
     answers::{
         chances::{EXPECT, GivenAnswer, Scoring},
         errors::{AnswerFormat, Target},
     },
     confidence, in_parallel,
     method::Calls,
-    pair::Pair,
+    pair::{Pair, Texts},
     prompt::{File, Prompts},
     reading,
     scale::Scale,
@@ -59,7 +59,7 @@ use super::{
 };
 use crate::{
     code::gemba_api::{self, TokenBudget},
-    llm::{Chat, Reply, ResponseFormat, Sampling},
+    llm::{Chat, Reply, ResponseFormat},
     mqm::{self, weights::Weights},
     segment::Segment,
 };
@@ -123,15 +123,6 @@ pub struct GembaMqm {
     json: Option<AnswerFormat>,
     scoring: Scoring,
     max_tokens: Option<usize>,
-}
-
-/// The texts of one unit: a segment, or the segments of a group joined.
-pub(super) struct Texts<'a> {
-    pub source_lang: &'a str,
-    pub source: String,
-    pub target_lang: &'a str,
-    pub target: String,
-    n_segments: usize,
 }
 
 impl Protocol for GembaMqm {
@@ -208,8 +199,7 @@ impl GembaMqm {
 
     /// Judges one segment for another method; calls are recorded by the panel.
     pub(super) fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        let texts = Texts::join(std::slice::from_ref(segment));
-        self.judge_unit(panel, &texts.expect("there is one segment"))
+        self.judge_unit(panel, &Texts::of(segment))
     }
 
     fn judge_unit(&self, panel: &Panel, texts: &Texts) -> Result<Verdict, Error> {
@@ -218,11 +208,11 @@ impl GembaMqm {
         }
         let chat = self.chat(texts)?;
         let Some(layout) = self.json else { return self.judge_text(panel, texts, &chat) };
-        let form = layout.form(&self.prompts, texts.max_errors(), &texts.source, &texts.target)?;
-        let reply = ask(panel, &chat, &form, self.budget())?;
-        let answer = layout.read(reading::whole(&reply, self.budget())?)?.weighed(&reply);
+        let form = layout.form(&self.prompts, texts)?;
+        let reply = self.ask(panel, &chat, &form)?;
+        let answer = layout.read(&reply.text)?.weighed(&reply);
         let written = GivenAnswer { panel, chat: &chat, text: &reply.text };
-        answer.scored((&texts.source, &texts.target), self.weights, self.scoring, &written)
+        answer.scored(texts, self.weights, self.scoring, &written)
     }
 
     fn judge_text(&self, panel: &Panel, texts: &Texts, chat: &Chat) -> Result<Verdict, Error> {
@@ -232,8 +222,8 @@ impl GembaMqm {
             Preset::Paper => ResponseFormat::Text,
             Preset::Strict => blocks::form(blocks::MQM, texts.errors_in_a_block(), source, target),
         };
-        let reply = ask(panel, chat, &form, self.budget())?;
-        let answer = reading::whole(&reply, self.budget())?;
+        let reply = self.ask(panel, chat, &form)?;
+        let answer = &reply.text;
         let mut errors = match self.preset {
             Preset::Strict => blocks::read(blocks::MQM, answer, source, target)?,
             Preset::Paper | Preset::Code => {
@@ -300,6 +290,10 @@ impl GembaMqm {
         Ok(Chat::new().user(self.prompts.render(JSON, query)?))
     }
 
+    fn ask(&self, panel: &Panel, chat: &Chat, form: &ResponseFormat) -> Result<Reply, Error> {
+        panel.answer(Role::Annotator, ANNOTATE, &panel.question(chat, form, self.budget()))
+    }
+
     /// Maximum number of tokens of an answer.
     fn budget(&self) -> usize {
         let own = match (&self.json, self.granularity) {
@@ -315,11 +309,6 @@ impl GembaMqm {
     pub(super) fn prompts_hash(&self) -> &str {
         self.prompts.hash()
     }
-}
-
-fn ask(panel: &Panel, chat: &Chat, form: &ResponseFormat, max_tokens: usize) -> Result<Reply, Error> {
-    let sampling = Sampling { max_tokens, ..panel.sampling.clone() };
-    Ok(panel.ask_with(Role::Annotator, ANNOTATE, chat, form, &sampling)?)
 }
 
 /// Options that do not go together.
@@ -341,52 +330,4 @@ fn check_options(settings: &Settings, options: &Options) -> Result<(), setup::Er
         return conflict("preset `code` has GEMBA's own weights; hint: leave the weights out");
     }
     Ok(())
-}
-
-impl<'a> Texts<'a> {
-    /// The segments of one unit, joined by newlines; `None` when there are none.
-    pub fn join(segments: &'a [Segment]) -> Option<Self> {
-        let first = segments.first()?;
-        let join = |text: fn(&Segment) -> &str| segments.iter().map(text).collect::<Vec<_>>().join("\n");
-        Some(Self {
-            source_lang: first.src_lang.name(),
-            source: join(|s| &s.source),
-            target_lang: first.tgt_lang.name(),
-            target: join(|s| &s.hypothesis),
-            n_segments: segments.len(),
-        })
-    }
-
-    /// The unit of each verdict of a group.
-    pub fn units(granularity: Granularity, group: &'a [Segment]) -> Vec<Self> {
-        match granularity.unit() {
-            Unit::Segment => group.chunks(1).filter_map(Self::join).collect(),
-            Unit::Group => Self::join(group).into_iter().collect(),
-        }
-    }
-
-    /// Texts for a test rendering of a prompt.
-    pub fn sample() -> Self {
-        let [source, target] = ["a", "b"].map(ToOwned::to_owned);
-        Self { source_lang: "", source, target_lang: "", target, n_segments: 1 }
-    }
-
-    pub fn query(&self) -> Pair<'_> {
-        let Self { source_lang, target_lang, .. } = self;
-        Pair { source_lang, source: &self.source, target_lang, target: &self.target }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.source.trim().is_empty() && self.target.trim().is_empty()
-    }
-
-    /// Maximum number of errors of a `strict` answer: WMT's annotators mark up to five a segment.
-    pub fn max_errors(&self) -> usize {
-        (5 * self.n_segments).clamp(10, 100)
-    }
-
-    /// Maximum number of errors in one block of a `strict` answer in text.
-    fn errors_in_a_block(&self) -> usize {
-        (5 * self.n_segments).min(100)
-    }
 }

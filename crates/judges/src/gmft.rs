@@ -20,21 +20,19 @@ use serde_json::{
 };
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
-    answers::errors::{AnswerFormat, Target},
-    gemba_mqm::Texts,
-    in_parallel,
+    Judge, Method, Stage,
+    answers::{
+        chances::Scoring,
+        errors::{AnswerFormat, Target},
+    },
+    declaration::{self, Answers, Declaration},
     method::Calls,
-    prompt::{File, Prompts},
-    reading,
+    pair::Texts,
+    prompt::File,
     scale::Scale,
     setup::{self, Granularity, Preset, Settings},
 };
-use crate::{
-    llm::{Chat, Sampling},
-    mqm::{ErrorSpan, weights::Weights},
-    segment::Segment,
-};
+use crate::{mqm::ErrorSpan, segment::Segment};
 
 pub mod taught;
 
@@ -42,10 +40,6 @@ const PROMPT: File = File { name: "gmft/gmft.j2", text: include_str!("gmft/gmft.
 
 /// The stages of its calls.
 const ANNOTATE: Stage = Stage::new("annotate");
-
-/// Fields of an answer.
-const LAYOUT: AnswerFormat =
-    AnswerFormat { is_strict: true, explain: false, quality: false, target: Target::Translation };
 
 /// Metadata shown by `tribunal methods show gmft`.
 pub const METHOD: Method = Method {
@@ -58,85 +52,40 @@ pub const METHOD: Method = Method {
     granularities: &[Granularity::Seg, Granularity::Doc, Granularity::FiveDoc],
     presets: &[Preset::Strict],
     weights: Some("gemba"),
-    options: &[],
-    ..Method::with(|settings, _| Ok(Gmft::new(settings)?.into()))
+    ..Method::with(|settings, _| judge(settings))
 };
 
-/// A configured GMFT judge.
-pub struct Gmft {
-    prompts: Prompts,
-    granularity: Granularity,
-    weights: &'static Weights,
-    max_tokens: Option<usize>,
-}
+/// Fields of an answer.
+const FORMAT: AnswerFormat =
+    AnswerFormat { is_strict: true, explain: false, quality: false, target: Target::Translation };
 
-impl Protocol for Gmft {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(&Texts::units(self.granularity, group), |idx, texts| {
-            self.judge_unit(&panel.about(idx), texts)
-        })
-    }
-}
+const QUESTION: Declaration = Declaration {
+    stage: ANNOTATE,
+    prompt: PROMPT,
+    shows_reference: false,
+    shots: None,
+    thought: None,
+    answers: Answers::Errors { format: FORMAT, scoring: Scoring::Errors },
+    budget: 2048,
+};
 
-impl From<Gmft> for Judge {
-    fn from(judge: Gmft) -> Self {
-        Self {
-            grouping: judge.granularity.grouping(),
-            unit: judge.granularity.unit(),
-            ..Self::new(Provenance::of(&judge.prompts), judge)
-        }
-    }
-}
-
-impl Gmft {
-    /// Reads the settings and the prompt.
-    ///
-    /// # Errors
-    /// The errors of [`super::registry::build`].
-    pub fn new(settings: &Settings) -> Result<Self, setup::Error> {
-        let granularity = settings.granularity.unwrap_or_default();
-        let judge = Self {
-            prompts: Prompts::load(&[&[PROMPT], LAYOUT.files().as_slice()].concat(), settings)?,
-            granularity,
-            weights: settings.weights("gemba", granularity)?,
-            max_tokens: settings.max_tokens,
-        };
-        judge.chat(&Texts::sample()).map_err(setup::Error::from_prompt)?;
-        Ok(judge)
-    }
-
-    fn judge_unit(&self, panel: &Panel, texts: &Texts) -> Result<Verdict, Error> {
-        if texts.is_empty() {
-            return Err(Error::nothing_to_judge());
-        }
-        let chat = self.chat(texts)?;
-        let form = LAYOUT.form(&self.prompts, texts.max_errors(), &texts.source, &texts.target)?;
-        let sampling = Sampling { max_tokens: self.budget(), ..panel.sampling.clone() };
-        let reply = panel.ask_with(Role::Annotator, ANNOTATE, &chat, &form, &sampling)?;
-        let answer = LAYOUT.read(reading::whole(&reply, self.budget())?)?.weighed(&reply);
-        Ok(answer.verdict(&texts.source, &texts.target, self.weights, false))
-    }
-
-    fn chat(&self, texts: &Texts) -> Result<Chat, Error> {
-        Ok(Chat::new().user(self.prompts.render(PROMPT, texts.query())?))
-    }
-
-    /// Maximum number of tokens of an answer.
-    fn budget(&self) -> usize {
-        let own = if self.granularity == Granularity::FiveDoc { 4096 } else { 2048 };
-        self.max_tokens.unwrap_or(own)
-    }
+/// The judge with these settings; the method has no options.
+///
+/// # Errors
+/// Those of [`declaration::judge`].
+pub fn judge(settings: &Settings) -> Result<Judge, setup::Error> {
+    declaration::judge(&METHOD, QUESTION, settings)
 }
 
 /// The target answer of a tuned model about a unit of these segments, whose errors have offsets in their
-/// segment. It has the form that [`Gmft`] then enforces.
+/// segment. It has the form that the judge then enforces.
 ///
 /// # Panics
 /// When there is no segment.
 #[must_use]
 pub fn answer(group: &[Segment], errors: &[Vec<ErrorSpan>]) -> String {
     let texts = Texts::join(group).expect("a unit has a segment");
-    let written = LAYOUT.written(&taught::errors(group, errors, texts.max_errors()));
+    let written = FORMAT.written(&taught::errors(group, errors, texts.max_errors()));
     let value: Value = serde_json::from_str(&written).expect("a layout writes JSON");
     let mut bytes = Vec::new();
     let mut serializer = Serializer::with_formatter(&mut bytes, Spaced);

@@ -32,21 +32,15 @@ use super::{
         chances::{EXPECT, GivenAnswer, Scoring},
         errors::{AnswerFormat, ShownShot, Target},
     },
-    gemba_mqm::Texts,
     in_parallel,
     method::Calls,
-    pair::Pair,
+    pair::{Pair, Texts},
     prompt::{File, Prompts},
-    reading,
     scale::Scale,
     setup::{self, Granularity, Preset, Settings, options},
     shots::Shot,
 };
-use crate::{
-    llm::{Chat, Sampling},
-    mqm::weights::Weights,
-    segment::Segment,
-};
+use crate::{llm::Chat, mqm::weights::Weights, segment::Segment};
 
 mod examples;
 
@@ -186,12 +180,12 @@ impl Gmicl {
             return Err(Error::nothing_to_judge());
         }
         let chat = self.chat(texts)?;
-        let form = self.layout.form(&self.prompts, texts.max_errors(), &texts.source, &texts.target)?;
-        let sampling = Sampling { max_tokens: self.budget(), ..panel.sampling.clone() };
-        let reply = panel.ask_with(Role::Annotator, ANNOTATE, &chat, &form, &sampling)?;
-        let answer = self.layout.read(reading::whole(&reply, self.budget())?)?.weighed(&reply);
+        let form = self.layout.form(&self.prompts, texts)?;
+        let question = panel.question(&chat, &form, self.budget());
+        let reply = panel.answer(Role::Annotator, ANNOTATE, &question)?;
+        let answer = self.layout.read(&reply.text)?.weighed(&reply);
         let written = GivenAnswer { panel, chat: &chat, text: &reply.text };
-        answer.scored((&texts.source, &texts.target), self.weights, self.scoring, &written)
+        answer.scored(texts, self.weights, self.scoring, &written)
     }
 
     fn chat(&self, texts: &Texts) -> Result<Chat, Error> {

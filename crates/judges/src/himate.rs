@@ -68,13 +68,12 @@ use super::{
     method::Calls,
     pair::Pair,
     prompt::{File, Prompts},
-    reading,
     scale::Scale,
     setup::{self, GivenOptions, Preset, Settings, options},
     shots::{self, Shot},
 };
 use crate::{
-    llm::{Chat, Reply, ResponseFormat, Sampling},
+    llm::{Chat, Reply, ResponseFormat},
     mqm::{self, ErrorSpan, weights::Weights},
     segment::Segment,
 };
@@ -408,12 +407,9 @@ impl HiMate {
         read: impl Fn(&Reply) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let max_tokens = self.max_tokens.unwrap_or(budget);
-        let sampling = Sampling { max_tokens, ..task.panel.sampling.clone() };
+        let question = task.panel.question(chat, form, max_tokens);
         let step = stage.about(task.subtype.path.as_str());
-        task.panel.ask_until(role, step, (chat, form, &sampling), Retry::AGENT, |reply| {
-            reading::whole(reply, max_tokens)?;
-            read(reply)
-        })
+        task.panel.ask_until(role, step, &question, Retry::AGENT, read)
     }
 
     fn subtypes(&self) -> impl Iterator<Item = (&Core, &Subtype)> {

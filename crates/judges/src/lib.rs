@@ -25,6 +25,8 @@ pub mod setup;
 
 pub mod panel;
 
+pub mod declaration;
+
 pub mod gemba_mqm;
 
 pub mod gemba_da;
@@ -80,9 +82,10 @@ mod reading;
 
 pub use method::{Method, Role, Stage, Step};
 pub use panel::{
-    Call, Panel, REASONING, Retry, Wanted, in_parallel,
+    Call, Panel, Question, REASONING, Retry, Wanted, in_parallel,
     rehearsal::{
-        Question, Rehearsal, rehearse, rehearse_unanswered, rehearse_unanswered_until, rehearse_until,
+        Rehearsal, RehearsedQuestion, rehearse, rehearse_unanswered, rehearse_unanswered_until,
+        rehearse_until,
     },
 };
 pub use registry::Built;

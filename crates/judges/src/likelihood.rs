@@ -168,11 +168,7 @@ impl Likelihood {
     /// # Errors
     /// The errors of [`super::registry::build`]; weights and shots, which the method does not have.
     pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
-        if settings.weights.is_some() || settings.shots.is_some() {
-            let reason =
-                "likelihood has neither severity weights nor shots; hint: leave weights and shots out";
-            return Err(setup::Error::Conflict(reason.into()));
-        }
+        settings.check_neither_weights_nor_shots(METHOD.name)?;
         let directions = *options.directions;
         let ways: &[bool] = if *options.is_relative { &[false, true] } else { &[false] };
         let in_ways = |&direction| ways.iter().map(move |&is_alone| ScoredText { direction, is_alone });

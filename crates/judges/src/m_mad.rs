@@ -66,13 +66,12 @@ use super::{
     method::Calls,
     pair::Pair,
     prompt::{File, Prompts},
-    reading,
     scale::Scale,
     setup::{self, GivenOptions, Preset, Settings, options},
     shots::Shot,
 };
 use crate::{
-    llm::{Chat, Reply, ResponseFormat, Sampling},
+    llm::{Chat, Reply, ResponseFormat},
     mqm::{self, ErrorSpan, weights::Weights},
     segment::Segment,
 };
@@ -424,11 +423,8 @@ impl MMad {
         read: impl Fn(&Reply) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let max_tokens = self.max_tokens.unwrap_or(question.budget);
-        let sampling = Sampling { max_tokens, ..panel.sampling.clone() };
-        panel.ask_until(question.role, &question.step, (chat, form, &sampling), Retry::AGENT, |reply| {
-            reading::whole(reply, max_tokens)?;
-            read(reply)
-        })
+        let asked = panel.question(chat, form, max_tokens);
+        panel.ask_until(question.role, &question.step, &asked, Retry::AGENT, read)
     }
 
     fn written(&self, annotations: &[Annotation]) -> String {

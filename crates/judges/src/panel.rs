@@ -11,11 +11,11 @@ use serde::Serialize;
 use super::{
     Error,
     method::{Role, Step},
+    reading,
 };
 use crate::{
     llm::{
         self, Chat, Confirmed, LinearProbe, Llm, ReasoningOptions, Reply, ResponseFormat, Sampling, Scored,
-        Usage,
     },
     parallel,
 };
@@ -75,6 +75,30 @@ pub enum Wanted {
     Scores(Vec<String>),
     /// A reading of this text.
     Reading(String),
+}
+
+/// A question to a model: the chat, the form of its answer, and the sampling with its budget.
+#[derive(Clone)]
+pub struct Question<'q> {
+    pub chat: &'q Chat,
+    pub form: &'q ResponseFormat,
+    pub sampling: Sampling,
+}
+
+impl Question<'_> {
+    /// The answer, provided that its budget did not cut it.
+    fn whole(&self, reply: Reply) -> Result<Reply, Error> {
+        reading::whole(&reply, self.sampling.max_tokens)?;
+        Ok(reply)
+    }
+}
+
+/// The place of a question in a method, and the number of earlier tries.
+#[derive(Clone)]
+struct Attempt {
+    role: Role,
+    step: Step,
+    number: usize,
 }
 
 /// Rule for retries when an answer cannot be used.
@@ -189,54 +213,47 @@ impl Panel {
         Arc::ptr_eq(model(a), model(b))
     }
 
-    /// Asks a role one question and records it.
+    /// A question at the panel's sampling, with a budget of the judge's own.
+    #[must_use]
+    pub fn question<'q>(&self, chat: &'q Chat, form: &'q ResponseFormat, max_tokens: usize) -> Question<'q> {
+        Question { chat, form, sampling: Sampling { max_tokens, ..self.sampling.clone() } }
+    }
+
+    /// Asks a role one question and records it. The answer may be cut by its budget.
     ///
     /// # Errors
     /// The errors of the model's [`Llm::ask`]; [`llm::Error::NoSignal`].
-    pub fn ask(
-        &self,
-        role: Role,
-        step: impl Into<Step>,
-        chat: &Chat,
-        form: &ResponseFormat,
-    ) -> Result<Reply, llm::Error> {
-        self.ask_with(role, step, chat, form, &self.sampling)
+    pub fn ask(&self, role: Role, step: impl Into<Step>, question: &Question) -> Result<Reply, llm::Error> {
+        self.attempt(Attempt { role, step: step.into(), number: 0 }, question)
     }
 
-    /// [`Panel::ask`] with a sampling of the judge's own.
+    /// [`Panel::ask`], for an answer that is whole.
     ///
     /// # Errors
-    /// The errors of the model's [`Llm::ask`].
-    pub fn ask_with(
-        &self,
-        role: Role,
-        step: impl Into<Step>,
-        chat: &Chat,
-        form: &ResponseFormat,
-        sampling: &Sampling,
-    ) -> Result<Reply, llm::Error> {
-        self.attempt(role, step.into(), (chat, form, sampling), 0)
+    /// Those of [`Panel::ask`], and [`Error::Truncated`].
+    pub fn answer(&self, role: Role, step: impl Into<Step>, question: &Question) -> Result<Reply, Error> {
+        question.whole(self.ask(role, step, question)?)
     }
 
-    /// Asks until `read` accepts the answer, as often as `retry` allows, each time at another seed. The error
-    /// of the last try is returned.
+    /// Asks until `read` accepts the whole answer, as often as `retry` allows, each time at another seed. The
+    /// error of the last try is returned.
     ///
     /// # Errors
-    /// The errors of the model's [`Llm::ask`], after which there is no retry, [`Error::NoSignal`], and the
-    /// errors of `read`.
+    /// The errors of the model's [`Llm::ask`], after which there is no retry, [`Error::NoSignal`],
+    /// [`Error::Truncated`], and the errors of `read`.
     pub fn ask_until<T>(
         &self,
         role: Role,
         step: impl Into<Step>,
-        (chat, form, sampling): (&Chat, &ResponseFormat, &Sampling),
+        question: &Question,
         retry: Retry,
         read: impl Fn(&Reply) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let again = |attempt: usize, _: &Sampling, _: &Error| {
-            let temperature = sampling.temperature + retry.warmer * attempt as f32;
-            (attempt < retry.tries).then(|| Sampling { temperature, ..sampling.clone() })
+            let temperature = question.sampling.temperature + retry.warmer * attempt as f32;
+            (attempt < retry.tries).then(|| Sampling { temperature, ..question.sampling.clone() })
         };
-        self.ask_by(role, step, (chat, form, sampling), again, |reply, _| read(reply))
+        self.ask_by(role, step, question, again, read)
     }
 
     /// [`Panel::ask_until`] with a rule of the method's own: `again` gives the sampling of the n-th retry
@@ -248,63 +265,47 @@ impl Panel {
         &self,
         role: Role,
         step: impl Into<Step>,
-        (chat, form, sampling): (&Chat, &ResponseFormat, &Sampling),
+        question: &Question,
         again: impl Fn(usize, &Sampling, &Error) -> Option<Sampling>,
-        read: impl Fn(&Reply, &Sampling) -> Result<T, Error>,
+        read: impl Fn(&Reply) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let step = step.into();
-        let (mut attempt, mut now) = (0, sampling.clone());
+        let mut attempt = Attempt { role, step: step.into(), number: 0 };
+        let mut question = question.clone();
+        let seed = question.sampling.seed;
         loop {
             // Far from the seeds of samples, which are consecutive.
-            now.seed = sampling.seed.wrapping_add((attempt as u64) << 32);
-            let asked = self.attempt(role, step.clone(), (chat, form, &now), attempt);
-            attempt += 1;
-            let error = match asked.map_err(Error::from).and_then(|reply| read(&reply, &now)) {
+            question.sampling.seed = seed.wrapping_add((attempt.number as u64) << 32);
+            let asked = self.attempt(attempt.clone(), &question).map_err(Error::from);
+            attempt.number += 1;
+            let error = match asked.and_then(|reply| read(&question.whole(reply)?)) {
                 Err(error) if error.is_of_the_answer() => error,
                 result => return result,
             };
-            match again(attempt, &now, &error) {
-                Some(next) => now = next,
+            match again(attempt.number, &question.sampling, &error) {
+                Some(next) => question.sampling = next,
                 None => return Err(error),
             }
             // Without an end of the reasoning there was no answer.
             if !matches!(error, Error::Reasoning(_)) {
-                self.mark(&step, "unusable");
+                self.mark(&attempt.step, "unusable");
             }
         }
     }
 
     /// Asks and records a question, after the reasoning before its answer.
-    fn attempt(
-        &self,
-        role: Role,
-        step: Step,
-        (chat, form, sampling): (&Chat, &ResponseFormat, &Sampling),
-        attempt: usize,
-    ) -> Result<Reply, llm::Error> {
-        let chat = self.reasoned(role, &step, (chat, sampling), attempt)?;
-        self.asked(role, step, (&chat, form, sampling), attempt)
+    fn attempt(&self, attempt: Attempt, question: &Question) -> Result<Reply, llm::Error> {
+        let chat = self.reasoned(&attempt, question.chat, &question.sampling)?;
+        self.record_answer(attempt, &Question { chat: &chat, ..question.clone() })
     }
 
-    fn asked(
-        &self,
-        role: Role,
-        step: Step,
-        (chat, form, sampling): (&Chat, &ResponseFormat, &Sampling),
-        attempt: usize,
-    ) -> Result<Reply, llm::Error> {
+    fn record_answer(&self, attempt: Attempt, question: &Question) -> Result<Reply, llm::Error> {
+        let Question { chat, form, sampling } = question;
         let start = Instant::now();
-        let asked = self.llm(role).ask(chat, form, sampling);
-        let (reply, error) = said(&asked);
-        let wanted = Wanted::Answer(form.clone());
+        let asked = self.llm(attempt.role).ask(chat, form, sampling);
+        let (reply, error) = answer_and_error(&asked);
         let outcome = reply.is_chance.then_some("no_signal");
-        self.note_call(Call {
-            attempt,
-            reply,
-            error,
-            outcome,
-            ..self.call((role, step), chat, wanted, sampling, start)
-        });
+        let call = self.call(attempt, chat, Wanted::Answer((*form).clone()), sampling, start);
+        self.note_call(Call { reply, error, outcome, ..call });
         asked.and_then(|reply| if reply.is_chance { Err(llm::Error::NoSignal) } else { Ok(reply) })
     }
 
@@ -320,12 +321,12 @@ impl Panel {
         chat: &Chat,
         continuations: &[String],
     ) -> Result<Vec<Scored>, llm::Error> {
-        let step = step.into();
-        let chat = self.reasoned_as_before(role, &step, chat)?;
+        let attempt = Attempt { role, step: step.into(), number: 0 };
+        let chat = self.reasoned_as_before(&attempt, chat)?;
         let start = Instant::now();
         let asked = self.llm(role).score_continuations(&chat, continuations);
         let wanted = Wanted::Scores(continuations.to_vec());
-        self.note_scored((role, step), &chat, wanted, said(&asked), start);
+        self.record_scores(self.call(attempt, &chat, wanted, &self.sampling, start), &asked);
         asked
     }
 
@@ -344,31 +345,23 @@ impl Panel {
     ) -> Result<Scored, llm::Error> {
         let start = Instant::now();
         let asked = self.llm(role).read(chat, text, probe);
-        let scored = asked.clone().map(|scored| vec![scored]);
-        let wanted = Wanted::Reading(text.to_owned());
-        self.note_scored((role, step.into()), chat, wanted, said(&scored), start);
+        let attempt = Attempt { role, step: step.into(), number: 0 };
+        let call = self.call(attempt, chat, Wanted::Reading(text.to_owned()), &self.sampling, start);
+        self.record_scores(call, &asked.clone().map(|scored| vec![scored]));
         asked
     }
 
-    fn note_scored(
-        &self,
-        place: (Role, Step),
-        chat: &Chat,
-        wanted: Wanted,
-        (scored, error): (Vec<Scored>, Option<llm::Error>),
-        start: Instant,
-    ) {
-        let weighed = scored.iter().filter(|scored| scored.reading.is_none());
+    /// Records texts that were scored, with a reply that sums them up.
+    fn record_scores(&self, mut call: Call, asked: &Result<Vec<Scored>, llm::Error>) {
+        (call.scored, call.error) = answer_and_error(asked);
+        let weighed = call.scored.iter().filter(|scored| scored.reading.is_none());
         let sums = weighed.map(|w| (w.text.clone(), serde_json::json!(w.logprob())));
-        let text = serde_json::Value::Object(sums.collect()).to_string();
-        let mut usage = Usage::default();
-        for scored in &scored {
-            usage += &scored.usage;
+        call.reply.text = serde_json::Value::Object(sums.collect()).to_string();
+        for scored in &call.scored {
+            call.reply.usage += &scored.usage;
         }
-        let reply = Reply { text, usage, ..Reply::default() };
-        let sampling = Sampling { max_tokens: 0, ..self.sampling.clone() };
-        let call = self.call(place, chat, wanted, &sampling, start);
-        self.note_call(Call { reply, scored, error, ..call });
+        call.sampling.max_tokens = 0;
+        self.note_call(call);
     }
 
     /// Records the outcome of the last answer at a step about this panel's unit. Outcomes are counted by
@@ -387,7 +380,7 @@ impl Panel {
     /// A call that began at `start`, still without its answer.
     fn call(
         &self,
-        (role, step): (Role, Step),
+        attempt: Attempt,
         chat: &Chat,
         wanted: Wanted,
         sampling: &Sampling,
@@ -395,9 +388,9 @@ impl Panel {
     ) -> Call {
         Call {
             unit: self.unit,
-            role,
-            step,
-            attempt: 0,
+            role: attempt.role,
+            step: attempt.step,
+            attempt: attempt.number,
             chat: chat.clone(),
             wanted,
             sampling: sampling.clone(),
@@ -423,9 +416,9 @@ impl Panel {
 }
 
 /// The answer, or an empty one and the error.
-fn said<T: Clone + Default>(asked: &Result<T, llm::Error>) -> (T, Option<llm::Error>) {
+fn answer_and_error<T: Clone + Default>(asked: &Result<T, llm::Error>) -> (T, Option<llm::Error>) {
     match asked {
-        Ok(said) => (said.clone(), None),
+        Ok(answer) => (answer.clone(), None),
         Err(error) => (T::default(), Some(error.clone())),
     }
 }

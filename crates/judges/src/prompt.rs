@@ -93,6 +93,16 @@ impl Prompts {
         &self.hash
     }
 
+    /// A schema without values to fill in.
+    ///
+    /// # Errors
+    /// [`setup::Error::Prompt`] when the file is not JSON.
+    pub fn schema(&self, file: File) -> Result<serde_json::Value, setup::Error> {
+        let text = self.render(file, ()).map_err(setup::Error::from_prompt)?;
+        serde_json::from_str(&text)
+            .map_err(|e| setup::Error::Prompt { file: file.name.into(), reason: e.to_string() })
+    }
+
     /// A template with its values filled in, without the file's last newline.
     ///
     /// # Errors

@@ -54,7 +54,7 @@ use super::{
 };
 use crate::{
     evidence::Index,
-    llm::{Chat, Reply, ResponseFormat, Sampling},
+    llm::{Chat, Reply, ResponseFormat},
     segment::Segment,
 };
 
@@ -368,12 +368,12 @@ impl Session<'_> {
     fn ask_core(&mut self, round: usize, forced: bool) -> Result<Result<ToolCall, String>, Error> {
         let budget = self.judge.budget(BUDGET);
         let form = if self.judge.is_strict() { self.form(forced)? } else { ResponseFormat::Text };
-        let mut sampling = Sampling { max_tokens: budget, ..self.panel.sampling.clone() };
+        let mut question = self.panel.question(&self.chat, &form, budget);
         if !self.judge.is_strict() {
-            sampling.stop = vec![tools::CALL_END.into()];
+            question.sampling.stop = vec![tools::CALL_END.into()];
         }
         let read = |reply: &Reply| {
-            let text = reading::whole(reply, budget)?;
+            let text = reply.text.as_str();
             if self.judge.is_strict() {
                 return Ok((text.to_owned(), tools::read_json(text)?));
             }
@@ -387,9 +387,8 @@ impl Session<'_> {
                 step => Ok((text, step)),
             }
         };
-        let question = (&self.chat, &form, &sampling);
         let (text, step) =
-            self.panel.ask_until(Role::Core, stages::CORE.round(round), question, Retry::AGENT, read)?;
+            self.panel.ask_until(Role::Core, stages::CORE.round(round), &question, Retry::AGENT, read)?;
         self.chat = std::mem::take(&mut self.chat).assistant(text);
         Ok(step)
     }

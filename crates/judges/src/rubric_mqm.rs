@@ -57,7 +57,7 @@ use super::{
     setup::{self, Preset, Reference, Settings, options},
 };
 use crate::{
-    llm::{Reply, Sampling},
+    llm::Reply,
     mqm::{self, ErrorSpan, weights::Weights},
     segment::Segment,
 };
@@ -221,7 +221,7 @@ impl RubricMqm {
         }
         let texts = Texts::of(segment, self.questions.shows_reference())?;
         let reply = self.ask(panel, &texts, Cue::Unmarked)?;
-        let answer = reading::whole(&reply, self.budget)?;
+        let answer = &reply.text;
         let (source, target) = (&segment.source, &segment.hypothesis);
         let mut errors = self.read(answer, source, target)?;
         confidence::note(&reply, "span", &mut errors);
@@ -249,8 +249,7 @@ impl RubricMqm {
     fn ask(&self, panel: &Panel, texts: &Texts, cue: Cue) -> Result<Reply, Error> {
         let chat = self.questions.chat(texts, cue)?;
         let form = self.questions.form(texts, cue)?;
-        let sampling = Sampling { max_tokens: self.budget, ..panel.sampling.clone() };
-        Ok(panel.ask_with(Role::Annotator, ANNOTATE, &chat, &form, &sampling)?)
+        panel.answer(Role::Annotator, ANNOTATE, &panel.question(&chat, &form, self.budget))
     }
 
     /// PromptCUE: classifies the marked spans of two texts. The answer is returned as lines of the printed
@@ -260,7 +259,7 @@ impl RubricMqm {
     /// Those of [`Judge::judge`]: an answer that is cut or, in `strict`, not the requested JSON.
     pub fn classify(&self, panel: &Panel, texts: &Texts) -> Result<String, Error> {
         let reply = self.ask(panel, texts, Cue::Marked)?;
-        let answer = reading::whole(&reply, self.budget)?;
+        let answer = &reply.text;
         if self.preset == Preset::Strict {
             let layout =
                 if self.scenario.scale().is_some() { EntryFormat::Points } else { EntryFormat::Blocks };

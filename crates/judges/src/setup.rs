@@ -13,7 +13,7 @@ pub mod shared;
 
 pub use options::{GivenOptions, OptionSpec, OptionValue, Reference};
 pub(crate) use options::{file, list, number, options};
-pub use shared::SharedOptions;
+pub use shared::{ReferenceOption, ScoreOption, SharedOptions};
 
 /// The description that a method follows where they differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -194,6 +194,19 @@ impl Settings {
     /// [`Error::Weights`] for a name that no preset has.
     pub fn weights(&self, own: &str, granularity: Granularity) -> Result<&'static Weights, Error> {
         Ok(mqm::weights::find(self.weights_name(own, granularity))?)
+    }
+
+    /// Rejects weights and shots, for a method that has neither.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`].
+    pub fn check_neither_weights_nor_shots(&self, method: &str) -> Result<(), Error> {
+        if self.weights.is_none() && self.shots.is_none() {
+            return Ok(());
+        }
+        let reason =
+            format!("{method} has neither severity weights nor shots; hint: leave weights and shots out");
+        Err(Error::Conflict(reason))
     }
 
     /// True if worked examples are shown, where an option `shots` requests some or none.

@@ -17,29 +17,20 @@
 //! - A segment whose source and hypothesis are both empty has no model call and no verdict.
 
 use super::{
-    Error, Judge, Method, Panel, Protocol, Provenance, Role, Stage, Verdict,
-    answers::errors::{AnswerFormat, Target},
-    in_parallel,
+    Judge, Method, Stage,
+    answers::{
+        chances::Scoring,
+        errors::{AnswerFormat, Target},
+    },
+    declaration::{self, Answers, Declaration},
     method::Calls,
-    panel::reasoning,
-    prompt::{File, Prompts},
-    reading,
+    panel::reasoning::Thought,
+    prompt::File,
     scale::Scale,
-    setup::{self, Preset, Settings, options},
-};
-use crate::{
-    llm::{Chat, Effort, Sampling},
-    mqm::{self, weights::Weights},
-    segment::Segment,
+    setup::{self, GivenOptions, Preset, Settings, options},
 };
 
 const PROMPT: File = File { name: "thinking/thinking.j2", text: include_str!("thinking/thinking.j2") };
-
-/// Answer tokens after the thought.
-const BUDGET: usize = 1024;
-
-/// Maximum number of errors of an answer.
-const MAX_ERRORS: usize = 10;
 
 /// The stages of its calls.
 const ANSWER: Stage = Stage::new("answer");
@@ -58,7 +49,20 @@ pub const METHOD: Method = Method {
     weights: Some("gemba"),
     options: Options::CHOICES,
     common: &[],
-    ..Method::with(|settings, options| Ok(Thinking::new(settings, &Options::read(options))?.into()))
+    ..Method::with(build)
+};
+
+const FORMAT: AnswerFormat =
+    AnswerFormat { is_strict: true, explain: true, quality: false, target: Target::Translation };
+
+const QUESTION: Declaration = Declaration {
+    stage: ANSWER,
+    prompt: PROMPT,
+    shows_reference: false,
+    shots: None,
+    thought: Some((THINK, Thought { max_tokens: 2048, temperature: 0.6, top_p: 0.95 })),
+    answers: Answers::Errors { format: FORMAT, scoring: Scoring::Errors },
+    budget: 1024,
 };
 
 options! {
@@ -71,103 +75,22 @@ options! {
     }
 }
 
-/// A configured THINKING judge.
-pub struct Thinking {
-    prompts: Prompts,
-    weights: &'static Weights,
-    layout: AnswerFormat,
-    thought_budget: usize,
-    temperature: f32,
-    top_p: f32,
-    budget: usize,
-}
-
-impl Protocol for Thinking {
-    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
-        in_parallel(group, |idx, segment| self.judge_segment(&panel.about(idx), segment))
+fn build(settings: &Settings, options: &GivenOptions) -> Result<Judge, setup::Error> {
+    let options = Options::read(options);
+    let (budget, top_p) = (*options.budget, *options.top_p);
+    if budget.fract() != 0.0 || budget < 1.0 {
+        return Err(setup::Error::Conflict("`budget` is a whole number of tokens from 1".into()));
     }
-}
-
-impl From<Thinking> for Judge {
-    fn from(judge: Thinking) -> Self {
-        let sampled_at = Some([judge.temperature, judge.top_p]);
-        Self { sampled_at, ..Self::new(Provenance::of(&judge.prompts), judge) }
+    if top_p <= 0.0 || top_p > 1.0 {
+        return Err(setup::Error::Conflict("`top-p` is a number above 0, at most 1".into()));
     }
-}
-
-impl Thinking {
-    /// Reads the settings and the prompt.
-    ///
-    /// # Errors
-    /// The errors of [`super::registry::build`]; shots, which the method does not have; numbers out of range.
-    pub fn new(settings: &Settings, options: &Options) -> Result<Self, setup::Error> {
-        let conflict = |reason: &str| setup::Error::Conflict(reason.into());
-        if settings.shots.is_some() {
-            return Err(conflict("thinking has no shots; hint: leave them out"));
-        }
-        let (budget, top_p) = (*options.budget, *options.top_p);
-        if budget.fract() != 0.0 || budget < 1.0 {
-            return Err(conflict("`budget` is a whole number of tokens from 1"));
-        }
-        if top_p <= 0.0 || top_p > 1.0 {
-            return Err(conflict("`top-p` is a number above 0, at most 1"));
-        }
-        let layout = AnswerFormat {
-            is_strict: true,
-            explain: true,
-            quality: *options.quality,
-            target: Target::Translation,
-        };
-        let judge = Self {
-            prompts: Prompts::load(&[&[PROMPT], layout.files().as_slice()].concat(), settings)?,
-            weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("gemba"))?,
-            layout,
-            thought_budget: budget as usize,
-            temperature: *options.temperature as f32,
-            top_p: top_p as f32,
-            budget: settings.max_tokens.unwrap_or(BUDGET),
-        };
-        judge.render(["", "a", "", "b"]).map_err(setup::Error::from_prompt)?;
-        Ok(judge)
+    let temperature = *options.temperature as f32;
+    let thought = Thought { max_tokens: budget as usize, temperature, top_p: top_p as f32 };
+    let question = Declaration { thought: Some((THINK, thought)), ..QUESTION };
+    if !*options.quality {
+        return declaration::judge(&METHOD, question, settings);
     }
-
-    fn judge_segment(&self, panel: &Panel, segment: &Segment) -> Result<Verdict, Error> {
-        if segment.is_blank() {
-            return Err(Error::nothing_to_judge());
-        }
-        let chat = self.chat(segment)?;
-        let thought = self.think(panel, &chat)?;
-        self.answer(panel, &chat, &thought, segment)
-    }
-
-    fn sampling(&self, panel: &Panel) -> Sampling {
-        Sampling { temperature: self.temperature, top_p: self.top_p, ..panel.sampling.clone() }
-    }
-
-    /// The thought, whole or cut at its budget.
-    fn think(&self, panel: &Panel, chat: &Chat) -> Result<String, Error> {
-        let sampling = Sampling { max_tokens: self.thought_budget, ..self.sampling(panel) };
-        Ok(panel.reason(Role::Annotator, THINK, (chat, Effort::default(), &sampling), 0)?.text)
-    }
-
-    fn answer(&self, panel: &Panel, chat: &Chat, thought: &str, segment: &Segment) -> Result<Verdict, Error> {
-        let chat = reasoning::answering(chat, Effort::default(), thought);
-        let form = self.layout.form(&self.prompts, MAX_ERRORS, &segment.source, &segment.hypothesis)?;
-        let sampling = Sampling { max_tokens: self.budget, ..self.sampling(panel) };
-        let reply = panel.ask_with(Role::Annotator, ANSWER, &chat, &form, &sampling)?;
-        let answer = self.layout.read(reading::whole(&reply, self.budget)?)?.weighed(&reply);
-        Ok(answer.verdict(&segment.source, &segment.hypothesis, self.weights, self.layout.quality))
-    }
-
-    fn chat(&self, segment: &Segment) -> Result<Chat, Error> {
-        self.render([segment.src_lang.name(), &segment.source, segment.tgt_lang.name(), &segment.hypothesis])
-    }
-
-    fn render(&self, [source_lang, source, target_lang, target]: [&str; 4]) -> Result<Chat, Error> {
-        let values = serde_json::json!({
-            "schema": self.layout.schema(&self.prompts, MAX_ERRORS)?,
-            "source_lang": source_lang, "source": source, "target_lang": target_lang, "target": target,
-        });
-        Ok(Chat::new().user(self.prompts.render(PROMPT, values)?))
-    }
+    let format = AnswerFormat { quality: true, ..FORMAT };
+    let answers = Answers::Errors { format, scoring: Scoring::Quality };
+    declaration::judge(&METHOD, Declaration { answers, ..question }, settings)
 }

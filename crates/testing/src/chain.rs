@@ -9,7 +9,7 @@ use tribunal_core::{
     llm::{self, Chat, Counter, Llm, Reply, ResponseFormat, Sampling, Scored},
     segment::Segment,
 };
-use tribunal_judges::{Error, Judge, Panel, Protocol, Provenance, Role, Stage, Verdict};
+use tribunal_judges::{Error, Judge, Panel, Protocol, Provenance, Question, Role, Stage, Verdict};
 
 /// Asks one question of the annotator, and as many of the judge as the answer has letters.
 pub struct Chain;
@@ -19,15 +19,20 @@ impl Protocol for Chain {
         let of = |(at, segment): (usize, &Segment)| {
             let panel = panel.about(at);
             let first = Chat::new().user(format!("What of {}?", segment.source));
-            let reply = panel.ask(Role::Annotator, Stage::new("first"), &first, &ResponseFormat::Text)?;
+            let reply = panel.ask(Role::Annotator, Stage::new("first"), &free(&panel, &first))?;
             for letter in reply.text.chars() {
                 let next = Chat::new().user(format!("And {letter} of {}?", segment.source));
-                panel.ask(Role::Judge, Stage::new("next"), &next, &ResponseFormat::Text)?;
+                panel.ask(Role::Judge, Stage::new("next"), &free(&panel, &next))?;
             }
             Ok(Verdict::new(0.0, Vec::new()))
         };
         group.iter().enumerate().map(of).collect()
     }
+}
+
+/// A question with an answer in any words.
+fn free<'q>(panel: &Panel, chat: &'q Chat) -> Question<'q> {
+    panel.question(chat, &ResponseFormat::Text, panel.sampling.max_tokens)
 }
 
 impl Chain {

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::{
-    card::{Error, origin::Item, pull::Watch},
     console::wrap,
     files,
+    hub::{Error, origin::Item, pull::Watch},
 };
 
 /// A line is printed for each further part of so many of a file, where no bar is drawn.

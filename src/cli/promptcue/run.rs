@@ -12,9 +12,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use crate::{
-    console::args::{EngineArgs, ModelArgs, SamplingArgs},
     digest,
-    eval::{Invocation, ModelLoader, spec::sampling_signature},
+    eval::{Invocation, ModelLoader, ModelSpec, Resources, SamplingSpec, spec::sampling_signature},
     files,
     judges::{
         Panel, Preset, Settings, in_parallel,
@@ -51,11 +50,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
     #[command(flatten)]
-    pub model: ModelArgs,
+    pub model: ModelSpec,
     #[command(flatten)]
-    pub sampling: SamplingArgs,
+    pub sampling: SamplingSpec,
     #[command(flatten)]
-    pub engine: EngineArgs,
+    pub engine: Resources,
 }
 
 /// Asks about every cue that has no answer yet. Returns the number of cues, and of those without a usable
@@ -67,7 +66,7 @@ pub fn run(args: &RunArgs, invocation: &Invocation, load: ModelLoader) -> Result
     let mut cues = gold::read(&args.input)?;
     cues.truncate(args.limit.unwrap_or(cues.len()));
     let (judge, signed) = judge(args)?;
-    let models = load(&args.model.spec(), &args.engine.spec(), args.sampling.sampling())?;
+    let models = load(&args.model, &args.engine, args.sampling.sampling())?;
     let Signed { method, prompts } = signed;
     let sampling = sampling_signature(&args.sampling.sampling());
     let signature = Signature::new().with("task", "promptcue").followed_by(&method);

@@ -11,9 +11,12 @@ use anyhow::{Result, bail};
 use crate::{
     cli::score,
     engine::{Device, DeviceError, Need, Options},
-    eval::models::{
-        self, adapter,
-        gpu_memory::{self, GpuMemory},
+    eval::{
+        DeviceRequest,
+        models::{
+            self, adapter,
+            gpu_memory::{self, GpuMemory},
+        },
     },
 };
 
@@ -33,19 +36,20 @@ pub struct Needs {
 /// # Errors
 /// A program without GPU support for tasks with GPUs, a model that is not here, GPUs that do not hold it.
 pub fn needs(args: &score::Args, gpus_per_node: usize) -> Result<Needs> {
-    let on_gpus = gpus_per_node > 0 && args.engine.device() != "cpu";
-    if on_gpus || args.engine.device().starts_with("cuda") {
+    let resources = &args.spec.resources;
+    let on_gpus = gpus_per_node > 0 && resources.device != DeviceRequest::Cpu;
+    if on_gpus || !matches!(resources.device, DeviceRequest::Auto | DeviceRequest::Cpu) {
         built_for_gpus()?;
     }
-    let mut needs = Needs { tensor_parallel: args.engine.tensor_parallel.unwrap_or(1), ..Needs::default() };
+    let mut needs = Needs { tensor_parallel: resources.tensor_parallel.unwrap_or(1), ..Needs::default() };
     for name in names(args) {
         let (weights, folder) = located(&name)?;
         needs.folders.extend(folder);
         if on_gpus {
-            let options = Options { context: args.engine.context, ..Options::for_gpu() };
+            let options = Options { context: resources.context, ..Options::for_gpu() };
             let need = Need::of(&weights, &options)?;
             let room = GpuMemory::find(args.run.device_memory);
-            let n = together(&name, &need, &room, args.engine.tensor_parallel, gpus_per_node)?;
+            let n = together(&name, &need, &room, resources.tensor_parallel, gpus_per_node)?;
             if n > needs.tensor_parallel {
                 needs.tensor_parallel = n;
                 let room = room.in_words();
@@ -72,8 +76,8 @@ fn built_for_gpus() -> Result<()> {
 
 /// The models that the arguments name, each once.
 fn names(args: &score::Args) -> BTreeSet<String> {
-    let of_roles = args.model.role.iter().map(|(_, given)| adapter::split(given).0);
-    of_roles.chain([args.model.model.as_str()]).map(str::to_owned).collect()
+    let of_roles = args.spec.models.roles.iter().map(|(_, given)| adapter::split(given).0);
+    of_roles.chain([args.spec.models.model.as_str()]).map(str::to_owned).collect()
 }
 
 /// A model's weights, and its folder in that of all models where it is a card's.
@@ -118,10 +122,10 @@ fn together(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::card;
+    use crate::hub;
 
     fn of(gib: u64, asked: Option<usize>, gpus_per_node: usize) -> Result<usize, String> {
-        let need = gpu_memory::of_card(&card::find("qwen2.5-72b-instruct").unwrap()).unwrap();
+        let need = gpu_memory::of_card(&hub::find("qwen2.5-72b-instruct").unwrap()).unwrap();
         together("big", &need, &GpuMemory::find(Some(gib << 30)), asked, gpus_per_node)
             .map_err(|e| e.to_string())
     }

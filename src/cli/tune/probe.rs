@@ -9,10 +9,11 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::{DataArgs, EngineArgs, SampleArgs, models, positive};
+use super::{DataArgs, SampleArgs, models, positive};
 use crate::{
     cli::output::spare_runs,
     engine::Engine,
+    eval::Resources,
     files,
     judges::{
         Settings,
@@ -72,7 +73,7 @@ pub(super) struct ReadingArgs {
     #[arg(long, value_name = "DIR")]
     pub readings: Option<PathBuf>,
     #[command(flatten)]
-    pub engine: EngineArgs,
+    pub engine: Resources,
 }
 
 /// Runs `tribunal tune probe`.
@@ -86,7 +87,7 @@ pub(super) fn run(args: &Args, invocation: &super::Invocation, out: &mut dyn Wri
     if split.held_out.is_empty() {
         bail!("no document is held out, and a fit is measured on those; hint: `--hold-out 0.2`");
     }
-    let mut found = models::find(&args.reading.model, None, &args.reading.engine.spec())?;
+    let mut found = models::find(&args.reading.model, None, &args.reading.engine)?;
     let adapter = args.adapter.as_deref().map(models::adapter::find).transpose()?;
     found.options.adapters = adapter.iter().map(|adapter| adapter.dir.clone()).collect();
     let model = models::adapted((&found.name, &found.sha256), adapter.as_ref());

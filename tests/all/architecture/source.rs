@@ -24,7 +24,7 @@ impl Source {
         let relative = match relative.as_str() {
             _ if root.is_empty() => relative,
             "lib.rs" => format!("{root}.rs"),
-            path if ["evidence", "run.rs", "run/"].iter().any(|room| path.starts_with(room)) => relative,
+            path if ["evidence", "gguf"].iter().any(|room| path.starts_with(room)) => relative,
             path => format!("{root}/{path}"),
         };
         Self { root, ..Self::new(relative, fs::read_to_string(path).unwrap()) }

@@ -90,7 +90,7 @@ fn a_run_that_lost_a_gpu_goes_on_with_the_others() {
     assert_eq!(code, Some(2), "{said}");
     assert!(
         said.contains(
-            "`--tensor-parallel 2` needs 2 GPUs, and there are 1\nhint: without `--tensor-parallel`, "
+            "a model on 2 GPUs needs 2 of them, and there are 1\nhint: without `--tensor-parallel`, "
         ),
         "{said}"
     );
@@ -179,20 +179,15 @@ fn what_cannot_be_one_model_on_several_gpus_is_refused_with_what_can() {
     }
     let folder = tempfile::tempdir().unwrap();
     for (variables, device, n, expected) in [
-        (
-            &[][..],
-            "cuda:0,1,2",
-            "2",
-            "needs a multiple of 2 GPUs, and `--device` names 3\nhint: `--device cuda:0,1`",
-        ),
+        (&[][..], "cuda:0,1,2", "2", "need a multiple of 2 GPUs, and 3 are named\nhint: `--device cuda:0,1`"),
         (&[], "cuda:0,1,0,2", "4", "names a GPU twice"),
-        (&[], "cpu", "2", "`--tensor-parallel 2` is for GPUs"),
+        (&[], "cpu", "2", "only where GPUs are named"),
         (&[], "cuda", "9", "it must be at most 8"),
         (
             &[],
             "cuda",
             "5",
-            "needs 5 GPUs, and there are 4\nhint: without `--tensor-parallel`, the model has as few GPUs as hold it",
+            "needs 5 of them, and there are 4\nhint: without `--tensor-parallel`, the model has as few GPUs as hold it",
         ),
         (
             &[],

@@ -7,11 +7,12 @@ use std::{
 };
 
 use tribunal::{
-    engine::{Engine, Options},
+    engine::{Engine, Options, grammar::Grammar, tokenizer::Tokenizer},
     llm::{
         self, Chat, Finish, Llm, Reply, ResponseFormat, Sampling, Scored, Token, TokenSource, Usage,
         is_chance,
     },
+    random::SplitMix,
 };
 
 /// The folder of a tiny model.
@@ -27,6 +28,44 @@ pub fn tiny_engine(name: &str, cache_mib: usize, context: usize) -> Engine {
     Engine::open(&path, &options).unwrap()
 }
 
+/// An answer of tokens drawn with random weights, some of which weigh a thousandfold. After `n_free` tokens it
+/// ends as soon as it may, and until then prefers tokens that close a string, a list or an object.
+pub fn random_answer(mut grammar: Grammar, tokenizer: &Tokenizer, n_free: usize, seed: u64) -> String {
+    let mut random = SplitMix(seed);
+    let mut text = Vec::new();
+    for n in 0..5_000 {
+        if random.draw().is_multiple_of(2) {
+            let forced = grammar.fast_forward(usize::MAX).unwrap();
+            text.extend(forced.iter().flat_map(|&id| tokenizer.bytes(id)));
+        }
+        if grammar.must_stop() || n > n_free && grammar.may_stop() {
+            return String::from_utf8(text).unwrap();
+        }
+        let mask = grammar.mask().unwrap();
+        let ids = (0..mask.len() as u32 * 32).filter(|id| mask[*id as usize / 32] >> (id % 32) & 1 == 1);
+        let mut choices: Vec<u32> = ids.collect();
+        let closes = |id: &u32| tokenizer.bytes(*id).first().is_some_and(|byte| b"\"]}".contains(byte));
+        if n > n_free && choices.iter().any(closes) {
+            choices.retain(closes);
+        }
+        let weigh = |_: &u32| if random.draw().is_multiple_of(9) { 1000 } else { 1 };
+        let weights: Vec<u64> = choices.iter().map(weigh).collect();
+        let mut draw = random.draw() % weights.iter().sum::<u64>();
+        let chosen = weights.iter().position(|&weight| {
+            let is_chosen = draw < weight;
+            draw = draw.saturating_sub(weight);
+            is_chosen
+        });
+        let token = choices[chosen.unwrap()];
+        grammar.advance(token).unwrap();
+        if grammar.stops_at(token) {
+            return String::from_utf8(text).unwrap();
+        }
+        text.extend_from_slice(tokenizer.bytes(token));
+    }
+    panic!("no end, seed {seed}: {:?}", String::from_utf8_lossy(&text));
+}
+
 /// Gives any answer that the form allows. There is always one: `strict` has no free text.
 pub struct Babble(pub Engine);
 
@@ -34,25 +73,25 @@ impl Llm for Babble {
     fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, llm::Error> {
         assert_ne!(*form, ResponseFormat::Text, "{:?}", chat.messages().last());
         let bytes: u64 = chat.messages().iter().flat_map(|turn| turn.content.bytes()).map(u64::from).sum();
-        let sampling = Sampling { temperature: 1.0, seed: sampling.seed ^ bytes, ..sampling.clone() };
-        let reply = self.0.ask(&Chat::new().user("?"), form, &sampling)?;
-        // Nonsense goes on until its budget closes it; what is closed is as readable as what ends by itself.
-        let is_whole = reply.tokens.len() < sampling.max_tokens;
-        let finish = if is_whole { Finish::Form } else { reply.finish };
-        Ok(Reply { finish, is_chance: false, ..reply })
-    }
-
-    fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
-        self.0.score_continuations(chat, continuations)
-    }
-}
-
-/// Answers that their budget closed count as whole.
-pub struct Closed(pub Babble);
-
-impl Llm for Closed {
-    fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, llm::Error> {
-        Ok(Reply { finish: Finish::Form, ..self.0.ask(chat, form, sampling)? })
+        let grammar = self.0.grammar(form)?.expect("a form that is not free text");
+        let seed = sampling.seed ^ bytes;
+        let text = random_answer(grammar, self.0.tokenizer(), seed as usize % 60, seed);
+        let token = |&id: &u32| Token {
+            id,
+            text: String::from_utf8_lossy(self.0.tokenizer().bytes(id)).into_owned(),
+            logprob: -1.0,
+            masked_logprob: -1.0,
+            source: TokenSource::Sampled,
+        };
+        let tokens = self
+            .0
+            .tokenizer()
+            .encode_data(&text)
+            .expect("a text without control tokens")
+            .iter()
+            .map(token)
+            .collect();
+        Ok(Reply { text, tokens, finish: Finish::Form, ..Reply::default() })
     }
 
     fn score_continuations(&self, chat: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
@@ -99,13 +138,12 @@ impl Llm for Noise {
     }
 }
 
-/// Gives every answer so many tokens more than its form needs at the least.
+/// Answers of random weights, of at most so many tokens.
 pub struct Within(pub Arc<Engine>, pub usize);
 
 impl Llm for Within {
     fn ask(&self, _: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, llm::Error> {
-        let least = self.0.grammar(form)?.and_then(|grammar| grammar.least_tokens()).unwrap();
-        let sampling = Sampling { temperature: 1.0, max_tokens: least + self.1, ..sampling.clone() };
+        let sampling = Sampling { temperature: 1.0, max_tokens: self.1, ..sampling.clone() };
         Ok(Reply { is_chance: false, ..self.0.ask(&Chat::new().user("?"), form, &sampling)? })
     }
 
@@ -114,35 +152,36 @@ impl Llm for Within {
     }
 }
 
-/// Answers with random weights and collects the forms of its calls.
+/// Answers as [`Babble`] does, and collects the forms of its calls.
 pub struct Collector {
-    engine: Engine,
+    babble: Babble,
     forms: Mutex<BTreeMap<String, ResponseFormat>>,
 }
 
 impl Collector {
     /// Over an engine, without any form yet.
     pub fn over(engine: Engine) -> Self {
-        Self { engine, forms: Mutex::default() }
+        Self { babble: Babble(engine), forms: Mutex::default() }
     }
 
     /// The engine, and the forms of its calls, each once.
     pub fn parts(self) -> (Engine, Vec<ResponseFormat>) {
-        (self.engine, self.forms.into_inner().unwrap().into_values().collect())
+        (self.babble.0, self.forms.into_inner().unwrap().into_values().collect())
     }
 }
 
 impl Llm for Collector {
-    fn ask(&self, _: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, llm::Error> {
-        let least = self.engine.grammar(form)?.and_then(|grammar| grammar.least_tokens()).unwrap_or(0);
-        if *form != ResponseFormat::Text {
-            self.forms.lock().unwrap().insert(format!("{form:?}"), form.clone());
+    fn ask(&self, chat: &Chat, form: &ResponseFormat, sampling: &Sampling) -> Result<Reply, llm::Error> {
+        if *form == ResponseFormat::Text {
+            let sampling = Sampling { temperature: 1.0, max_tokens: 30, ..sampling.clone() };
+            let reply = self.babble.0.ask(&Chat::new().user("?"), form, &sampling)?;
+            return Ok(Reply { is_chance: false, ..reply });
         }
-        let sampling = Sampling { temperature: 1.0, max_tokens: least + 30, ..sampling.clone() };
-        Ok(Reply { is_chance: false, ..self.engine.ask(&Chat::new().user("?"), form, &sampling)? })
+        self.forms.lock().unwrap().insert(format!("{form:?}"), form.clone());
+        self.babble.ask(chat, form, sampling)
     }
 
     fn score_continuations(&self, _: &Chat, continuations: &[String]) -> Result<Vec<Scored>, llm::Error> {
-        self.engine.score_continuations(&Chat::new().user("?"), continuations)
+        self.babble.score_continuations(&Chat::new().user("?"), continuations)
     }
 }

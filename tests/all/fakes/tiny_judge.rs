@@ -88,7 +88,8 @@ impl TinyJudge {
             return Err(Error::Unparsable("the answer is no number: `???`".into()));
         }
         let chat = Chat::new().user(format!("{source}\n{hypothesis}"));
-        let reply = panel.ask(Role::Judge, SCORE, &chat, &ResponseFormat::Text)?;
+        let question = panel.question(&chat, &ResponseFormat::Text, panel.sampling.max_tokens);
+        let reply = panel.ask(Role::Judge, SCORE, &question)?;
         let penalty: f64 = reply.text.parse().map_err(|_| Error::Unparsable(reply.text.clone()))?;
         let word = hypothesis.split_whitespace().next().unwrap_or_default();
         let error = ErrorSpan {

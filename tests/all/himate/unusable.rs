@@ -133,8 +133,8 @@ fn forms_hold_with_a_model_of_noise() {
     let model = crate::fakes::tiny("qwen2");
     let options =
         tribunal::engine::Options { kv_bytes: Some(32 << 20), context: Some(4096), ..Default::default() };
-    let engine = Arc::new(tribunal::engine::Engine::open(&model, &options).unwrap());
-    let sampling = Sampling { temperature: 1.0, seed: 3, ..Sampling::default() };
+    let engine = tribunal::engine::Engine::open(&model, &options).unwrap();
+    let sampling = Sampling { seed: 3, ..Sampling::default() };
     // Three agents are enough.
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("himate")).unwrap();
@@ -149,7 +149,7 @@ fn forms_hold_with_a_model_of_noise() {
     let settings =
         Settings { max_tokens: Some(600), prompts: Some(dir.path().into()), ..Settings::default() };
     let judge = registry::build("himate:shots=0", &settings).unwrap();
-    let panel = Panel::new(Arc::new(crate::fakes::Noise(engine)), sampling);
+    let panel = Panel::new(Arc::new(crate::fakes::Babble(engine)), sampling);
     let (verdicts, calls) = judged(&judge, &panel, &[bank()]);
     assert!(verdicts[0].is_ok(), "{:?}", verdicts[0]);
     let n = |stage: &str| calls.iter().filter(|call| call.step.stage.name() == stage).count();

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use candle_core::quantized::{GgmlDType, QMatMul, QStorage, QTensor};
 use candle_core::{Device, Module, Tensor};
-use tribunal_engine::model::weights::Format;
+use tribunal_model::weights::Format;
 
 /// One quantised layer.
 pub struct Layer(QMatMul);

@@ -6,9 +6,9 @@ use anyhow::{Result, bail};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    console::{args::EngineArgs, table::Table},
+    console::table::Table,
     engine::{Device, DeviceError},
-    eval::models,
+    eval::{Resources, models},
     gpu::{Bench, Load, Peak, Product, Sizes, Utilisation},
     shapes::{self, Shape},
 };
@@ -44,7 +44,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     documents: Option<usize>,
     #[command(flatten)]
-    engine: EngineArgs,
+    engine: Resources,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -91,12 +91,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<ExitCode> {
     if let Err(reason) = Device::named("cuda") {
         bail!("{}", no_gpu(&reason));
     }
-    let options = models::options(&args.engine.spec())?;
+    let options = models::options(&args.engine)?;
     let gpus = options.device.gpus();
     let Some(gpu) = gpus.first() else {
         bail!(
             "`tribunal-bench gpu` measures a GPU, not `--device {}`\nhint: leave `--device` out",
-            args.engine.device()
+            args.engine.device
         );
     };
     let mut sizes = Sizes::of(&shape);

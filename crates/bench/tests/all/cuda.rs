@@ -8,7 +8,7 @@ use std::{path::Path, process::Command};
 use clap::Parser;
 use tribunal_bench::cli::Cli;
 use tribunal_console::stream::explain;
-use tribunal_engine::model::Device;
+use tribunal_engine::Device;
 
 fn has_gpu() -> bool {
     match Device::named("cuda") {
@@ -93,7 +93,7 @@ fn check_stage_table(report: &serde_json::Value) {
 
 #[test]
 fn a_missing_gpu_is_not_replaced_by_a_cpu() {
-    if tribunal_engine::engine::free_on_gpu().is_some() {
+    if tribunal_engine::free_on_gpu().is_some() {
         return;
     }
     for device in [&[][..], &["--device", "cuda"], &["--device", "cpu"]] {

@@ -11,11 +11,9 @@ use std::{
 
 use candle_core::quantized::GgmlDType as T;
 use tribunal_core::llm::{Chat, Llm, ResponseFormat, Sampling, Usage};
-use tribunal_engine::{
-    engine::{Engine, Options},
-    model::families::from_json,
-    model::{BLOCK, Compute, Config, Device, KvType, Part, Step, Weights, cpu::Activations},
-};
+use tribunal_cpu::{Activations, Compute};
+use tribunal_engine::{Device, Engine, Options};
+use tribunal_model::{BLOCK, Config, KvType, Part, Step, Weights, families::from_json};
 
 use crate::{
     engine::{ask_all, bits, options, tiny},

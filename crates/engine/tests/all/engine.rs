@@ -7,13 +7,9 @@ use serde_json::json;
 use tribunal_core::llm::{
     CancellationToken, Chat, Counter, Error, Finish, Llm, Reply, ResponseFormat, Sampling, Scored, Usage,
 };
-use tribunal_engine::{
-    engine::{Engine, Options},
-    model::{
-        Compute, KvType,
-        cpu::{Activations, Isa},
-    },
-};
+use tribunal_cpu::{Activations, Compute, Isa};
+use tribunal_engine::{Engine, Options};
+use tribunal_model::KvType;
 
 pub use crate::model::tiny;
 

@@ -1,7 +1,7 @@
 //! The engine with a template that marks reasoning: the generated text, its finish, and the text after it.
 
 use tribunal_core::llm::{Chat, Effort, Finish, Llm, Reasoning, ResponseFormat, Sampling};
-use tribunal_engine::engine::{Engine, Options};
+use tribunal_engine::{Engine, Options};
 
 use crate::engine::{options, tiny};
 

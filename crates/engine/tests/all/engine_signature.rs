@@ -8,15 +8,10 @@ use std::{
 use candle_core::quantized::GgmlDType;
 use serde_json::json;
 use tribunal_core::llm::{Chat, Llm, ResponseFormat, Sampling};
-use tribunal_engine::{
-    card,
-    engine::{Engine, Options},
-    model::{
-        Compute, KvType,
-        cpu::{Activations, Isa},
-        weights::Format,
-    },
-};
+use tribunal_cpu::{Activations, Compute, Isa};
+use tribunal_engine::{Engine, Options};
+use tribunal_hub as hub;
+use tribunal_model::{KvType, weights::Format};
 
 use crate::{gguf::gguf, model::tiny};
 
@@ -191,17 +186,17 @@ fn the_fingerprint_covers_every_file_that_is_read() {
     }
     let reply = bits(&Engine::open(folder.path(), &base()).unwrap());
     assert_eq!(reply, bits(&Engine::open(&tiny("qwen2"), &base()).unwrap()), "no other file is needed");
-    let mut seen = vec![card::fingerprint(folder.path()).unwrap()];
+    let mut seen = vec![hub::fingerprint(folder.path()).unwrap()];
     let also = ["chat_template.jinja", "generation_config.json", "model.safetensors.index.json"];
     for name in [&read[..], &also].concat() {
         let file = folder.path().join(name);
         let mut bytes = std::fs::read(&file).unwrap_or_default();
         bytes.push(b'\n');
         std::fs::write(&file, bytes).unwrap();
-        let fingerprint = card::fingerprint(folder.path()).unwrap();
+        let fingerprint = hub::fingerprint(folder.path()).unwrap();
         assert!(!seen.contains(&fingerprint), "`{name}` is read and changes nothing");
         seen.push(fingerprint);
     }
     std::fs::write(folder.path().join("README.md"), "a model").unwrap();
-    assert_eq!(seen.last(), Some(&card::fingerprint(folder.path()).unwrap()));
+    assert_eq!(seen.last(), Some(&hub::fingerprint(folder.path()).unwrap()));
 }

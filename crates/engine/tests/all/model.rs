@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use tribunal_engine::model::{BLOCK, Compute, Device, KvType, Model, Part, Step, Weights, cpu::Activations};
+use tribunal_cpu::{Activations, Compute};
+use tribunal_engine::Device;
+use tribunal_model::{BLOCK, KvType, Model, Part, Step, Weights};
 
 pub fn root() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))

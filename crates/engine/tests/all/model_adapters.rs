@@ -6,12 +6,11 @@ use std::{collections::HashMap, path::PathBuf};
 use candle_core::{DType, Device as Candle, Tensor};
 use proptest::prelude::*;
 use tribunal_core::llm::Reply;
-use tribunal_engine::{
-    engine::{Engine, Options},
-    model::{
-        Adapter, Compute, Device, KvType, Model, Part, Step, Weights,
-        adapter::{AdapterConfig, AdapterLayer, LowRank, Module, Numbers},
-    },
+use tribunal_cpu::Compute;
+use tribunal_engine::{Device, Engine, Options};
+use tribunal_model::{
+    Adapter, KvType, Model, Part, Step, Weights,
+    adapter::{AdapterConfig, AdapterLayer, LowRank, Module, Numbers},
 };
 
 use crate::{

@@ -10,10 +10,9 @@ use std::{
 use candle_core::{Device as Candle, Tensor};
 use serde_json::{Value, json};
 use tribunal_core::llm::{Chat, Finish, Llm, ResponseFormat, Sampling};
-use tribunal_engine::{
-    engine::{Engine, Options},
-    model::{Adapter, Compute, Device, KvType, Weights, cpu::Activations},
-};
+use tribunal_cpu::{Activations, Compute};
+use tribunal_engine::{Device, Engine, Options};
+use tribunal_model::{Adapter, KvType, Weights};
 
 use crate::model::{Desk, root, tiny};
 

@@ -8,10 +8,11 @@ use candle_core::{
     safetensors::{load, save},
 };
 use serde_json::json;
-use tribunal_engine::model::{
-    Adapter, Compute, Device, KvType, Model, Weights,
+use tribunal_cpu::{Activations, Compute};
+use tribunal_engine::Device;
+use tribunal_model::{
+    Adapter, KvType, Model, Weights,
     adapter::{AdapterConfig, AdapterLayer, LowRank, Module, Numbers},
-    cpu::Activations,
     sampler::{SampleRequest, SamplingParams},
 };
 

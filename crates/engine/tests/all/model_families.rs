@@ -11,7 +11,9 @@ use candle_core::{
     },
     safetensors::load,
 };
-use tribunal_engine::model::{Compute, Device, KvType, Weights, cpu::Activations};
+use tribunal_cpu::{Activations, Compute};
+use tribunal_engine::Device;
+use tribunal_model::{KvType, Weights};
 
 use crate::model::{Desk, Golden, goldens, tiny};
 

@@ -12,14 +12,13 @@ use candle_core::{
         gguf_file::{self, Content, Value},
     },
 };
-use tribunal_engine::{
-    card::{Identity, inspect},
-    model::{
-        Compute, Config, Weights,
-        config::{Rope, Scaling},
-        device,
-        weights::Format,
-    },
+use tribunal_cpu::Compute;
+use tribunal_engine::device;
+use tribunal_hub::{Identity, inspect};
+use tribunal_model::{
+    Config, Weights,
+    config::{Rope, Scaling},
+    weights::Format,
 };
 
 use crate::gguf::gguf;

@@ -5,10 +5,8 @@ use std::borrow::Cow;
 use candle_core::quantized::{GgmlDType, QStorage, QTensor};
 use candle_core::{Device, Tensor};
 use half::f16;
-use tribunal_engine::model::{
-    cpu::{Activations, Isa, Packed},
-    weights::Format,
-};
+use tribunal_cpu::{Activations, Isa, Packed};
+use tribunal_model::weights::Format;
 
 const FORMATS: [(Format, GgmlDType); 8] = [
     (Format::Q8_0, GgmlDType::Q8_0),

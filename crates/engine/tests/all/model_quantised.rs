@@ -9,11 +9,9 @@ use std::{
 
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde_json::{Value, json};
-use tribunal_engine::model::{
-    Compute, Device, KvType, Weights,
-    cpu::{Activations, Packed},
-    weights::Format,
-};
+use tribunal_cpu::{Activations, Compute, Packed};
+use tribunal_engine::Device;
+use tribunal_model::{KvType, Weights, weights::Format};
 
 use crate::model::{Desk, bits, root, tiny};
 

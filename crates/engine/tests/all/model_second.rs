@@ -6,7 +6,9 @@ use candle_core::{DType, Device as Candle, Tensor};
 use candle_nn::VarBuilder;
 use candle_transformers::models::{gemma2, qwen3_moe};
 use serde_json::{Value, json};
-use tribunal_engine::model::{Compute, Device, KvType, Weights, cpu::Activations};
+use tribunal_cpu::{Activations, Compute};
+use tribunal_engine::Device;
+use tribunal_model::{KvType, Weights};
 
 use crate::model::{Desk, tiny};
 

@@ -10,11 +10,10 @@ use candle_core::{
     Device, Tensor,
     quantized::{GgmlDType, gguf_file},
 };
-use tribunal_engine::{
-    card::Identity,
-    engine::{Engine, Options},
-    model::{self, BLOCK, Compute, KvType, Model, Part, Step, Weights, cpu::Activations},
-};
+use tribunal_cpu::{Activations, Compute};
+use tribunal_engine::{self as engine, Engine, Options};
+use tribunal_hub::Identity;
+use tribunal_model::{BLOCK, KvType, Model, Part, Step, Weights};
 
 use crate::gguf::gguf;
 
@@ -67,7 +66,7 @@ fn every_gguf_format_gives_the_logits_that_candle_gives() {
         let weights = Weights::open(&path).unwrap();
         let run = |activations| {
             let compute = Compute { activations, ..Compute::default() };
-            logits(model::Device::Cpu.load(&weights, compute).unwrap(), &tokens)
+            logits(engine::Device::Cpu.load(&weights, compute).unwrap(), &tokens)
         };
         let theirs = candle_logits(&path, &tokens);
         let spread = theirs.iter().map(|x| x * x).sum::<f32>().sqrt();

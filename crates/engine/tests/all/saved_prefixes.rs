@@ -3,10 +3,8 @@
 use std::{fs, path::Path};
 
 use tribunal_core::llm::{Chat, Llm, Reply, ResponseFormat, Sampling};
-use tribunal_engine::{
-    engine::{Engine, Options, SavedPrefixes},
-    model::{BLOCK, KvType},
-};
+use tribunal_engine::{Engine, Options, SavedPrefixes};
+use tribunal_model::{BLOCK, KvType};
 
 use crate::{
     engine::{bits, options},

@@ -1,10 +1,7 @@
 //! Hidden states: the same bits alone and in company, and read by a probe.
 
 use tribunal_core::llm::{Chat, LinearProbe, Llm, ResponseFormat, Sampling, States, Token};
-use tribunal_engine::{
-    engine::{Engine, Options},
-    model::Device,
-};
+use tribunal_engine::{Device, Engine, Options};
 
 use crate::model::tiny;
 

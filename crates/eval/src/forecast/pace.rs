@@ -1,7 +1,7 @@
 //! Estimated time of a run on other devices, from measurements on some of them: each token is multiplied with
 //! the same weights, and a device has a rate for the tokens of prompts and one for those of answers.
 
-use super::{card::Card, gpu_memory};
+use super::{gpu_memory, hub::Card};
 
 /// Kind of model that a device's rates were measured with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,7 +171,7 @@ fn figures(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::card;
+    use crate::hub;
 
     /// The measurements themselves: prompts and answers at once on an H200, in tokens per second.
     #[test]
@@ -181,7 +181,7 @@ mod tests {
             ("qwen2.5-coder-1.5b-instruct", Kind::Quantised, [31_302, 49_047], [17_680, 26_945]),
             ("qwen3-30b-a3b-instruct-2507", Kind::Mixture, [21_399, 32_795], [5_226, 10_897]),
         ] {
-            let card = card::find(name).unwrap();
+            let card = hub::find(name).unwrap();
             let weights = Weights::of(&card).unwrap();
             assert_eq!(Kind::of(&card, weights), Some(kind), "{name}");
             let h200 = GPUS.iter().find(|gpu| gpu.name == "H200" && gpu.kind == kind).unwrap();
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn every_card_has_estimates_for_the_devices_that_hold_it() {
         let work = Work { prompt_tokens: 1_000_000, answer_tokens: 100_000 };
-        for card in card::all().unwrap() {
+        for card in hub::all().unwrap() {
             let weights = Weights::of(&card).unwrap();
             let on_gpus = match Kind::of(&card, weights).unwrap() {
                 Kind::Dense => 2,
@@ -220,7 +220,7 @@ mod tests {
             assert!(n.contains(&estimates(&card, card.context, work).len()), "{}", card.name);
         }
         // 135 GiB of weights and 10 GiB of cache are more than the 139 GiB of an H200.
-        let large = card::find("qwen2.5-72b-instruct").unwrap();
+        let large = hub::find("qwen2.5-72b-instruct").unwrap();
         let name = |context| estimates(&large, context, work).remove(0).0;
         assert!(
             name(large.context).starts_with("time on one H200, with a context of "),
@@ -228,7 +228,7 @@ mod tests {
             name(large.context)
         );
         assert_eq!(name(1024), "time on one H200");
-        let of_mixture = Weights::of(&card::find("qwen3-30b-a3b-instruct-2507").unwrap()).unwrap();
+        let of_mixture = Weights::of(&hub::find("qwen3-30b-a3b-instruct-2507").unwrap()).unwrap();
         assert!(of_mixture.all > 8.0 * of_mixture.of_token, "{of_mixture:?}");
     }
 }

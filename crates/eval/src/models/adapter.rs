@@ -7,13 +7,13 @@ use std::{
 };
 
 use crate::{
-    card::Identity,
     engine::{
         Adapter,
         adapter::{CONFIG_FILE, Module, Numbers, WEIGHTS_FILE, is_adapter},
     },
     error::{Error, Result},
     files,
+    hub::Identity,
     judges::Role,
     run::description::{AdapterFiles, NamedHash},
     segment::trained::{self, TrainedOn},

@@ -7,17 +7,16 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use tribunal_engine::model::{
-    self, Weights,
-    cuda::{self, Gpu, Group},
-};
+use tribunal_cuda as cuda;
+use tribunal_cuda::{Gpu, Group, KernelSet};
+use tribunal_model::Weights;
 
-use super::{adapter::split, known, options, settings::gpu_kernels, spread};
+use super::{adapter::split, known, options, spread};
 use crate::{
     engine,
     engine::Device,
     error::{Error, Result},
-    spec::{ModelSpec, Resources},
+    spec::{DeviceRequest, ModelSpec, Resources},
 };
 
 /// A GPU as runs name it.
@@ -42,7 +41,7 @@ pub struct GpuReport {
 /// not fit one GPU, the GPUs that it is spread over; without a model, those of the resources.
 #[must_use]
 pub fn gpus(model: Option<&str>, resources: &Resources) -> Vec<Named> {
-    let devices = Device::for_models(&resources.device, resources.tensor_parallel.unwrap_or(1));
+    let devices = Device::for_models(&resources.device.to_string(), resources.tensor_parallel.unwrap_or(1));
     let mut devices = devices.unwrap_or_default();
     if resources.tensor_parallel.is_none()
         && devices.iter().any(|device| !device.gpus().is_empty())
@@ -61,20 +60,22 @@ pub fn gpus(model: Option<&str>, resources: &Resources) -> Vec<Named> {
 ///
 /// # Errors
 /// There is no such GPU, it has too little memory, or the model cannot be read or run there.
-pub fn check(device: &str, model: Option<&str>, kernels: &str) -> Result<Vec<GpuReport>> {
-    let devices = Device::for_models(device, 1)?;
+pub fn check(device: &DeviceRequest, model: Option<&str>, kernels: KernelSet) -> Result<Vec<GpuReport>> {
+    let devices = Device::for_models(&device.to_string(), 1)?;
     let gpus: Vec<_> = devices.iter().flat_map(Device::gpus).collect();
     if gpus.is_empty() {
-        return Err(Error::NotAGpu(device.to_owned()));
+        return Err(Error::NotAGpu(device.clone()));
     }
     let weights = model.map(weights).transpose()?;
     let check = |gpu: &&Gpu| {
         let start = Instant::now();
-        let wrong = match gpu.with_kernels(gpu_kernels(kernels)).check(weights.as_ref(), model::cpu::values) {
+        let wrong = match gpu.with_kernels(kernels).check(weights.as_ref(), tribunal_cpu::values) {
             Ok(difference) => difference.map(|difference| difference.to_string()),
             // For example, a kernel that accesses memory outside its buffers.
-            Err(model::Error::Gpu(error @ cuda::Error::Driver { .. })) => Some(error.to_string()),
-            Err(error) => return Err(engine::Error::Model(error).into()),
+            Err(error) => match cuda::Error::of_model(&error) {
+                Some(failure @ cuda::Error::Driver { .. }) => Some(failure.to_string()),
+                _ => return Err(engine::Error::Model(error).into()),
+            },
         };
         Ok(GpuReport { gpu: format!("{gpu:?}"), seconds: start.elapsed().as_secs_f64(), wrong })
     };
@@ -86,8 +87,9 @@ pub fn check(device: &str, model: Option<&str>, kernels: &str) -> Result<Vec<Gpu
 ///
 /// # Errors
 /// There is no such GPU, or the driver fails.
-pub fn peers(device: &str) -> Result<Option<String>> {
-    let gpus: Vec<Gpu> = Device::for_models(device, 1)?.iter().flat_map(Device::gpus).cloned().collect();
+pub fn peers(device: &DeviceRequest) -> Result<Option<String>> {
+    let gpus: Vec<Gpu> =
+        Device::for_models(&device.to_string(), 1)?.iter().flat_map(Device::gpus).cloned().collect();
     if gpus.len() < 2 || !gpus.iter().all(|gpu| gpu.is_like(&gpus[0])) {
         return Ok(None);
     }

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use tribunal_engine::model::weights::Format;
+use tribunal_model::weights::Format;
 
 use crate::{
-    card::{Card, Shape, ShapeDeltaNet},
     engine::{AttentionSizes, DeltaNetSizes, ExpertSizes, Need, Options, Sizes, free_on_gpu},
     files::size,
+    hub::{Card, Shape, ShapeDeltaNet},
 };
 
 /// Usable memory of a card sold as one of 80 GB. Unit: bytes.
@@ -198,10 +198,10 @@ pub fn within(card: &Card, context: usize) -> Option<Need> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::card;
+    use crate::hub;
 
     fn verdict(name: &str, gib: f64) -> String {
-        let need = of_card(&card::find(name).unwrap()).unwrap();
+        let need = of_card(&hub::find(name).unwrap()).unwrap();
         let room = GpuMemory { bytes: (gib * f64::from(1 << 30)) as usize, of: "of a test".into() };
         room.verdict(&need)
     }
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(verdict("qwen2.5-32b-instruct", 79.0), "fits into 79.00 GiB of a test");
         let shorter = "fits into 65.00 GiB of a test with a context of 14592 tokens, not with 32768";
         assert_eq!(verdict("qwen2.5-32b-instruct", 65.0), shorter);
-        let asked = within(&card::find("qwen2.5-32b-instruct").unwrap(), 8192).unwrap();
+        let asked = within(&hub::find("qwen2.5-32b-instruct").unwrap(), 8192).unwrap();
         let room = GpuMemory { bytes: 65 << 30, of: "of a test".into() };
         assert_eq!(room.verdict(&asked), "fits into 65.00 GiB of a test");
         let not = "does not fit into 79.00 GiB of a test: 67.32 GiB too much; 2 such GPUs hold it \

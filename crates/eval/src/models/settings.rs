@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use tribunal_engine::model::cuda::KernelSet;
-
 use crate::{
     engine::{Activations, Compute, Device, Format, Isa, KvType, Options},
     error::{CpuSetting, Error, Result},
-    spec::Resources,
+    spec::{DeviceRequest, Dtype, Resources},
 };
 
 /// The engine's options. Impossible ones are rejected before anything is loaded.
@@ -15,9 +13,9 @@ use crate::{
 /// # Errors
 /// A device or tier that this machine does not have.
 pub fn options(resources: &Resources) -> Result<Options> {
-    let mut devices = Device::for_models(&resources.device, resources.tensor_parallel.unwrap_or(1))?;
-    let kernels = gpu_kernels(&resources.gpu_kernels);
-    devices = devices.into_iter().map(|device| device.with_kernels(kernels)).collect();
+    let mut devices =
+        Device::for_models(&resources.device.to_string(), resources.tensor_parallel.unwrap_or(1))?;
+    devices = devices.into_iter().map(|device| device.with_kernels(resources.gpu_kernels)).collect();
     if !resources.graphs {
         devices = devices.into_iter().map(Device::without_graphs).collect();
     }
@@ -25,7 +23,7 @@ pub fn options(resources: &Resources) -> Result<Options> {
         devices = devices.into_iter().map(Device::without_dependent_launch).collect();
     }
     let device = devices.remove(0);
-    if !device.is_cpu() && resources.device != "auto" {
+    if !device.is_cpu() && resources.device != DeviceRequest::Auto {
         on_gpu(resources)?;
     }
     let tier = match resources.cpu_tier.as_str() {
@@ -35,23 +33,17 @@ pub fn options(resources: &Resources) -> Result<Options> {
             Error::Isa { isa: name.to_owned(), available }
         })?,
     };
-    let activations = if resources.activations == "float" { Activations::Float } else { Activations::Q8 };
-    let floats = match resources.dtype.as_str() {
-        "bf16" => Some(Format::Bf16),
-        "f16" => Some(Format::F16),
-        "f32" => Some(Format::F32),
-        _ => None,
-    };
-    let kv = match resources.kv_dtype.as_str() {
-        "f16" => KvType::F16,
-        "f32" => KvType::F32,
-        _ => KvType::Bf16,
+    let floats = match resources.dtype {
+        Dtype::Auto => None,
+        Dtype::Bf16 => Some(Format::Bf16),
+        Dtype::F16 => Some(Format::F16),
+        Dtype::F32 => Some(Format::F32),
     };
     let default = Options::on(device);
     Ok(Options {
         more_devices: devices,
-        compute: Compute { tier, activations, floats },
-        kv,
+        compute: Compute { tier, activations: resources.activations, floats },
+        kv: resources.kv_dtype,
         context: resources.context,
         kv_bytes: resources.kv_cache.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
         n_rows: resources.batch.unwrap_or(default.n_rows),
@@ -64,21 +56,12 @@ pub fn options(resources: &Resources) -> Result<Options> {
     })
 }
 
-/// The set of CUDA kernels with this name.
-pub(super) fn gpu_kernels(name: &str) -> KernelSet {
-    match name {
-        "proven" => KernelSet::Proven,
-        "plain" => KernelSet::Plain,
-        _ => KernelSet::Auto,
-    }
-}
-
 /// Refuses what a GPU does not do.
 fn on_gpu(resources: &Resources) -> Result<()> {
-    let setting = if resources.activations == "float" {
+    let setting = if resources.activations == Activations::Float {
         CpuSetting::FloatActivations
-    } else if resources.kv_dtype != "bf16" {
-        CpuSetting::CacheType(resources.kv_dtype.clone())
+    } else if resources.kv_dtype != KvType::Bf16 {
+        CpuSetting::CacheType(resources.kv_dtype)
     } else if resources.cpu_tier != "auto" {
         CpuSetting::Isa(resources.cpu_tier.clone())
     } else {

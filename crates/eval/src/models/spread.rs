@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::{
     engine::{Device, Need, Options},
     error::Result,
+    spec::DeviceRequest,
 };
 
 /// Spreads a model that does not fit on one GPU over as few as hold it together, and returns a note about it.
@@ -19,10 +20,10 @@ pub fn over_fewest(
     name: &str,
     weights: &Path,
     options: &mut Options,
-    device: &str,
+    device: &DeviceRequest,
 ) -> Result<Option<String>> {
     let Some((n_cards, devices)) = fewest(weights, options, device)? else { return Ok(None) };
-    let note = format!("`{name}` {}", in_words(n_cards, &devices, device.contains(':')));
+    let note = format!("`{name}` {}", in_words(n_cards, &devices, device.is_named()));
     let mut devices = Device::grouped(devices, n_cards)?;
     options.device = devices.remove(0);
     options.more_devices = devices;
@@ -33,9 +34,13 @@ pub fn over_fewest(
 ///
 /// # Errors
 /// No model that runs here.
-pub fn fewest(weights: &Path, options: &Options, device: &str) -> Result<Option<(usize, Vec<Device>)>> {
+pub fn fewest(
+    weights: &Path,
+    options: &Options,
+    device: &DeviceRequest,
+) -> Result<Option<(usize, Vec<Device>)>> {
     let named: Vec<Device> = std::iter::once(&options.device).chain(&options.more_devices).cloned().collect();
-    let are_named = device.contains(':');
+    let are_named = device.is_named();
     let n_known = if are_named { named.len() } else { named[0].n_of_machine() };
     if n_known < 2 {
         return Ok(None);

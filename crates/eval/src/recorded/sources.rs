@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use crate::{
-    card::Identity,
     error::Result,
+    hub::Identity,
     judges::{Built, prompt::InForce},
     provenance,
     run::{

@@ -14,6 +14,7 @@ use crate::{
     Error, Verdict, confidence,
     llm::{Reply, ResponseFormat},
     mqm::{self, ErrorSpan, Repeats, Severity, typology, weights::Weights},
+    pair::Texts,
     prompt::{File, Prompts},
     reading,
     shots::{Shot, ShotError},
@@ -91,7 +92,15 @@ impl AnswerFormat {
     ///
     /// # Errors
     /// [`Error::Failed`] when a replaced schema is no JSON.
-    pub fn form(
+    pub fn form(self, prompts: &Prompts, texts: &Texts) -> Result<ResponseFormat, Error> {
+        self.form_of(prompts, texts.max_errors(), &texts.source, &texts.target)
+    }
+
+    /// [`AnswerFormat::form`] for texts that are not a unit's.
+    ///
+    /// # Errors
+    /// Those of [`AnswerFormat::form`].
+    pub fn form_of(
         self,
         prompts: &Prompts,
         max_errors: usize,
@@ -284,12 +293,12 @@ impl Answer {
     /// The errors of [`GivenAnswer::quality`].
     pub fn scored(
         self,
-        (source, target): (&str, &str),
+        texts: &Texts,
         weights: &Weights,
         scoring: Scoring,
         written: &GivenAnswer<'_>,
     ) -> Result<Verdict, Error> {
-        let mut verdict = self.verdict(source, target, weights, scoring.by_quality());
+        let mut verdict = self.verdict(&texts.source, &texts.target, weights, scoring.by_quality());
         if scoring == Scoring::ExpectedQuality {
             verdict.score = written.quality()?;
         }
@@ -358,7 +367,7 @@ mod tests {
             let shots = shots::load(&prompts, Some(layout.shots_file()), &Settings::default()).unwrap();
             assert_eq!(shots.len(), 3);
             for (shot, shown) in shots.iter().zip(layout.shown(&shots)) {
-                let form = layout.form(&prompts, 10, &shot.source, &shot.target).unwrap();
+                let form = layout.form_of(&prompts, 10, &shot.source, &shot.target).unwrap();
                 let ResponseFormat::Json { schema, texts } = form else { panic!("{form:?}") };
                 let items = &schema["properties"]["errors"]["items"];
                 let answer: Value = serde_json::from_str(&shown.answer).unwrap();
@@ -380,7 +389,7 @@ mod tests {
         for layout in layouts().filter(|layout| layout.is_strict) {
             let prompts = Prompts::load(&layout.files(), &Settings::default()).unwrap();
             let shown: Value = serde_json::from_str(&layout.schema(&prompts, 10).unwrap()).unwrap();
-            let ResponseFormat::Json { schema, .. } = layout.form(&prompts, 10, "a", "b").unwrap() else {
+            let ResponseFormat::Json { schema, .. } = layout.form_of(&prompts, 10, "a", "b").unwrap() else {
                 panic!("JSON")
             };
             assert_eq!(shown, schema);

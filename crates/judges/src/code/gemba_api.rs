@@ -70,7 +70,8 @@ pub fn ask<T>(
     room: TokenBudget,
     read: impl Fn(&str, &Reply) -> Option<T>,
 ) -> Result<T, Error> {
-    let sampling = Sampling { max_tokens: room.first, ..panel.sampling.clone() };
+    let question = panel.question(chat, &ResponseFormat::Text, room.first);
+    let sampling = &question.sampling;
     let again = |_, last: &Sampling, error: &Error| {
         let heat = ((last.temperature - sampling.temperature) * 10.0).round() as u8;
         let next = match error {
@@ -86,14 +87,8 @@ pub fn ask<T>(
         };
         Some(next)
     };
-    panel.ask_by(
-        Role::Annotator,
-        stage,
-        (chat, &ResponseFormat::Text, &sampling),
-        again,
-        |reply, sampling| {
-            let answer = reading::strip(reading::whole(reply, sampling.max_tokens)?);
-            read(answer, reply).ok_or_else(|| reading::unusable(answer, "an answer that GEMBA cannot read"))
-        },
-    )
+    panel.ask_by(Role::Annotator, stage, &question, again, |reply| {
+        let answer = reading::strip(&reply.text);
+        read(answer, reply).ok_or_else(|| reading::unusable(answer, "an answer that GEMBA cannot read"))
+    })
 }

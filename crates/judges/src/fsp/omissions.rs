@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Document, sentences};
 use crate::{
     Error, Panel, Role,
-    llm::{Chat, ResponseFormat, Sampling},
+    llm::{Chat, ResponseFormat},
     mqm::{ErrorSpan, Severity, Side},
     prompt::{File, Prompts},
     reading,
@@ -70,9 +70,9 @@ pub fn find(
     if sentences.is_empty() {
         return Ok(Vec::new());
     }
-    let sampling = Sampling { max_tokens: budget, ..panel.sampling.clone() };
-    let reply = panel.ask_with(Role::Annotator, super::OMISSIONS, chat, &form(sentences.len()), &sampling)?;
-    read(reading::whole(&reply, budget)?, sentences)
+    let form = form(sentences.len());
+    let question = panel.question(chat, &form, budget);
+    read(&panel.answer(Role::Annotator, super::OMISSIONS, &question)?.text, sentences)
 }
 
 fn form(n: usize) -> ResponseFormat {

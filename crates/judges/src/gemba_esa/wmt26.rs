@@ -10,6 +10,7 @@ use crate::{
     Error,
     llm::Chat,
     pair::Pair,
+    panel::reasoning::Thought,
     prompt::{File, Prompts},
     segment::Segment,
 };
@@ -25,12 +26,8 @@ const REFERENCE: File =
 /// The prompts' files.
 pub const FILES: [File; 5] = [SYSTEM, SPANS, SCORE, DOMAINS, REFERENCE];
 
-/// Sampling of a thinking model, in all stages. Source: the baseline's `run_qe_local.py`.
-pub const TEMPERATURE: f32 = 0.6;
-pub const TOP_P: f32 = 0.95;
-
-/// Maximum number of tokens of a thought. Source: the baseline's `run_qe_local.py`.
-pub const THOUGHT_BUDGET: f64 = 8192.0;
+/// The thought before an answer of a thinking model. Source: the baseline's `run_qe_local.py`.
+pub const THOUGHT: Thought = Thought { max_tokens: 8192, temperature: 0.6, top_p: 0.95 };
 
 /// The domain that stands for all others.
 const GENERAL: &str = "general";

@@ -24,7 +24,7 @@ use crate::{
     Error, Judge, Panel, Protocol, Provenance, Role, Stage, Verdict,
     code::python::repr,
     in_parallel,
-    llm::{Chat, Reply, ResponseFormat, Sampling},
+    llm::{Chat, Reply, ResponseFormat},
     mqm::{self, ErrorSpan, Repeats, Severity, Side, typology, weights::Weights},
     prompt, reading,
     segment::Segment,
@@ -258,15 +258,9 @@ impl Published {
         question: String,
     ) -> Result<Reply, Error> {
         let chat = Chat::new().system(system).user(question);
-        let sampling =
-            Sampling { max_tokens: self.max_tokens.unwrap_or(BUDGET), ..task.panel.sampling.clone() };
-        Ok(task.panel.ask_with(
-            role,
-            stage.about(task.agent.path),
-            &chat,
-            &ResponseFormat::Text,
-            &sampling,
-        )?)
+        let max_tokens = self.max_tokens.unwrap_or(BUDGET);
+        let question = task.panel.question(&chat, &ResponseFormat::Text, max_tokens);
+        Ok(task.panel.ask(role, stage.about(task.agent.path), &question)?)
     }
 }
 

@@ -6,11 +6,10 @@ use serde_json::{Value, json};
 use super::{HiMate, Task, answer, answer::Finding, capitalised, hierarchy::Subtype, to_error};
 use crate::{
     Error, Panel, Retry, Role, Stage, confidence,
-    llm::{Chat, Reply, Sampling},
+    llm::{Chat, Reply},
     mqm::{ErrorSpan, typology},
     pair::Pair,
     prompt::File,
-    reading,
     segment::Segment,
     shots::{Shot, ShotError},
 };
@@ -68,12 +67,12 @@ impl HiMate {
         let paths = [&in_source, &in_target].map(|paths| paths.iter().map(String::as_str).collect());
         let form = self.form(|| answer::single_form(&self.prompts, paths, segment))?;
         let max_tokens = self.max_tokens.unwrap_or(SINGLE_BUDGET);
-        let sampling = Sampling { max_tokens, ..panel.sampling.clone() };
         let mut values = json!(Pair::of(segment));
         values["hierarchy"] = json!(self.hierarchy);
         let chat = self.two_turns(SINGLE_SYSTEM, SINGLE, &values)?;
-        panel.ask_until(Role::Single, EVALUATE, (&chat, &form, &sampling), Retry::AGENT, |reply: &Reply| {
-            let found = answer::read_single(reading::whole(reply, max_tokens)?, self.preset)?;
+        let question = panel.question(&chat, &form, max_tokens);
+        panel.ask_until(Role::Single, EVALUATE, &question, Retry::AGENT, |reply: &Reply| {
+            let found = answer::read_single(&reply.text, self.preset)?;
             let mut errors: Vec<ErrorSpan> =
                 found.iter().map(|found| to_error(found, &found.category)).collect();
             confidence::note(reply, "span", &mut errors);

@@ -224,9 +224,8 @@ impl Published {
     ) -> Result<Vec<ErrorSpan>, Error> {
         let chat = judge_chat(&self.texts.baseline, segment, said);
         let sampling = self.sampling(panel, STAGE_1_BUDGET, panel.sampling.temperature);
-        let question = (&chat, &ResponseFormat::Text, &sampling);
-        let answer = panel.ask_until(Role::Judge, JUDGE_STAGE, question, BASELINE_RETRY, |reply| {
-            reading::whole(reply, sampling.max_tokens)?;
+        let question = crate::Question { chat: &chat, form: &ResponseFormat::Text, sampling };
+        let answer = panel.ask_until(Role::Judge, JUDGE_STAGE, &question, BASELINE_RETRY, |reply| {
             let object = evaluated(&reply.text)
                 .ok_or_else(|| reading::unusable(&reply.text, "no object that Python can read"))?;
             Ok((reply.clone(), object))
@@ -246,9 +245,8 @@ impl Published {
         let is_first = question.role == Role::Annotator;
         let temperature = if is_first { panel.sampling.temperature } else { LATER_TEMPERATURE };
         let sampling = self.sampling(panel, question.budget, temperature);
-        let reply = panel.ask_with(question.role, &question.step, chat, &ResponseFormat::Text, &sampling)?;
-        reading::whole(&reply, sampling.max_tokens)?;
-        read(&reply)
+        let asked = crate::Question { chat, form: &ResponseFormat::Text, sampling };
+        read(&panel.answer(question.role, &question.step, &asked)?)
     }
 
     fn sampling(&self, panel: &Panel, budget: usize, temperature: f32) -> Sampling {

@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, sync::PoisonError};
 
-use super::Panel;
+use super::{Attempt, Panel, Question};
 use crate::{
     Role, Stage, Step,
     llm::{self, Chat, Effort, Finish, Reasoning, ReasoningOptions, Reply, ResponseFormat, Sampling},
@@ -19,22 +19,36 @@ impl Panel {
         Self { reasoning, ..self.clone() }
     }
 
-    /// Asks a role for its reasoning on a chat, of at most [`Sampling::max_tokens`], and records it. The
-    /// reply may be cut ([`Finish::Length`]), or have ended the turn ([`Finish::Open`]).
-    ///
-    /// # Errors
-    /// Those of [`Panel::ask`].
-    pub fn reason(
+    /// Asks for the reasoning on a chat, of at most [`Sampling::max_tokens`], and records it. The reply may be
+    /// cut ([`Finish::Length`]), or have ended the turn ([`Finish::Open`]).
+    fn reason(
         &self,
-        role: Role,
-        step: impl Into<Step>,
-        (chat, effort, sampling): (&Chat, Effort, &Sampling),
-        attempt: usize,
+        attempt: Attempt,
+        chat: &Chat,
+        effort: Effort,
+        sampling: Sampling,
     ) -> Result<Reply, llm::Error> {
         let (thought, effort) = (Some(Reasoning::Open), Some(effort));
         // The prefill belongs to the answer.
         let chat = Chat { thought, effort, prefill: String::new(), ..chat.clone() };
-        self.asked(role, step.into(), (&chat, &ResponseFormat::Text, sampling), attempt)
+        self.record_answer(attempt, &Question { chat: &chat, form: &ResponseFormat::Text, sampling })
+    }
+
+    /// The chat of a question behind a role's thought about it, which is asked for here.
+    ///
+    /// # Errors
+    /// Those of [`Panel::ask`].
+    pub fn after_thought(
+        &self,
+        role: Role,
+        step: impl Into<Step>,
+        chat: &Chat,
+        thought: Thought,
+    ) -> Result<Chat, llm::Error> {
+        let sampling = Sampling { max_tokens: thought.max_tokens, ..thought.sampling(&self.sampling) };
+        let attempt = Attempt { role, step: step.into(), number: 0 };
+        let reply = self.reason(attempt, chat, Effort::default(), sampling)?;
+        Ok(answering(chat, Effort::default(), &reply.text))
     }
 
     /// The chat of a question with the reasoning before its answer. Where the panel has none it is the chat
@@ -45,10 +59,9 @@ impl Panel {
     /// reasoning without an end.
     pub(super) fn reasoned<'c>(
         &self,
-        role: Role,
-        step: &Step,
-        (chat, sampling): (&'c Chat, &Sampling),
-        attempt: usize,
+        attempt: &Attempt,
+        chat: &'c Chat,
+        sampling: &Sampling,
     ) -> Result<Cow<'c, Chat>, llm::Error> {
         let Some(ReasoningOptions { effort, max_tokens }) = self.reasoning else {
             return Ok(Cow::Borrowed(chat));
@@ -56,15 +69,15 @@ impl Panel {
         if chat.thought.is_some() || chat.untemplated().is_some() {
             return Ok(Cow::Borrowed(chat));
         }
-        let own = Step { stage: REASONING, part: Some(step.to_string()), round: None };
+        let step = Step { stage: REASONING, part: Some(attempt.step.to_string()), round: None };
         let sampling = Sampling { max_tokens, stop: Vec::new(), ..sampling.clone() };
-        let reply = self.reason(role, own.clone(), (chat, effort, &sampling), attempt)?;
+        let reply = self.reason(Attempt { step: step.clone(), ..attempt.clone() }, chat, effort, sampling)?;
         let unfinished = match reply.finish {
             Finish::Length => llm::Error::ReasoningBudget(max_tokens),
             Finish::Open => llm::Error::ReasoningOpen,
             Finish::Stop | Finish::Form => return Ok(Cow::Owned(answering(chat, effort, &reply.text))),
         };
-        self.mark(&own, "unfinished");
+        self.mark(&step, "unfinished");
         Err(unfinished)
     }
 
@@ -75,8 +88,7 @@ impl Panel {
     /// Those of [`Panel::reasoned`].
     pub(super) fn reasoned_as_before<'c>(
         &self,
-        role: Role,
-        step: &Step,
+        attempt: &Attempt,
         chat: &'c Chat,
     ) -> Result<Cow<'c, Chat>, llm::Error> {
         let earlier = self.reasoning.and_then(|_| {
@@ -85,14 +97,31 @@ impl Panel {
             let same = calls.iter().rev().filter(|call| {
                 let is_closed = matches!(call.chat.thought, Some(Reasoning::Closed(_)));
                 let at_seed = call.sampling.seed as u32 == self.sampling.seed as u32;
-                is_closed && at_seed && (call.unit, call.role) == (self.unit, role)
+                is_closed && at_seed && (call.unit, call.role) == (self.unit, attempt.role)
             });
             same.map(|call| &call.chat).find(is_it).cloned()
         });
         match earlier {
             Some(earlier) => Ok(Cow::Owned(Chat { prefill: chat.prefill.clone(), ..earlier })),
-            None => self.reasoned(role, step, (chat, &self.sampling), 0),
+            None => self.reasoned(attempt, chat, &self.sampling),
         }
+    }
+}
+
+/// A method's own thought before an answer, and the sampling of both.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Thought {
+    /// Maximum number of tokens. A longer thought is closed where it stands, and the answer follows.
+    pub max_tokens: usize,
+    pub temperature: f32,
+    pub top_p: f32,
+}
+
+impl Thought {
+    /// A sampling at its temperature and nucleus.
+    #[must_use]
+    pub fn sampling(self, sampling: &Sampling) -> Sampling {
+        Sampling { temperature: self.temperature, top_p: self.top_p, ..sampling.clone() }
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Rehearsal {
 
 /// A question that a judge would ask ([`rehearse`]).
 #[derive(Clone, Debug)]
-pub struct Question {
+pub struct RehearsedQuestion {
     /// The unit, as in [`Call`].
     pub unit: Option<usize>,
     pub role: Role,
@@ -41,7 +41,7 @@ pub struct Question {
 /// method with one question a unit, and the fewest calls of a pipeline of agents. Where a form has no known
 /// shortest answer, free text above all, questions that depend on the answer are left out. No model is run.
 #[must_use]
-pub fn rehearse(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Question> {
+pub fn rehearse(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<RehearsedQuestion> {
     rehearse_until(judge, panel, group, None)
 }
 
@@ -52,14 +52,14 @@ pub fn rehearse_until(
     panel: &Panel,
     group: &[Segment],
     end: Option<Instant>,
-) -> Vec<Question> {
+) -> Vec<RehearsedQuestion> {
     rehearsed(judge, panel, group, |model| Rehearsal::instead_of(model, end))
 }
 
 /// The questions that judging a group asks in every case: those that do not depend on an answer. No model is
 /// run.
 #[must_use]
-pub fn rehearse_unanswered(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<Question> {
+pub fn rehearse_unanswered(judge: &Judge, panel: &Panel, group: &[Segment]) -> Vec<RehearsedQuestion> {
     rehearse_unanswered_until(judge, panel, group, None)
 }
 
@@ -70,7 +70,7 @@ pub fn rehearse_unanswered_until(
     panel: &Panel,
     group: &[Segment],
     end: Option<Instant>,
-) -> Vec<Question> {
+) -> Vec<RehearsedQuestion> {
     let mut questions = rehearsed(judge, panel, group, |_| Rehearsal::default());
     questions.retain_mut(|question| {
         if !question.given().is_empty() || is_over(end) {
@@ -94,16 +94,16 @@ fn rehearsed(
     panel: &Panel,
     group: &[Segment],
     model: impl Fn(Arc<dyn Llm>) -> Rehearsal,
-) -> Vec<Question> {
+) -> Vec<RehearsedQuestion> {
     let panel = panel.fresh().wrapped(|own| Arc::new(model(own)));
     // Verdicts of a rehearsal are meaningless.
     drop(judge.judge(&panel, group));
     // A form that cannot be compiled is no question.
     let asked = panel.take_calls().into_iter().filter(|call| !matches!(call.error, Some(Error::Form(_))));
-    let mut questions: Vec<Question> = asked.map(Question::from).collect();
-    // Questions run side by side; this order does not depend on that.
+    let mut questions: Vec<RehearsedQuestion> = asked.map(RehearsedQuestion::from).collect();
+    // RehearsedQuestions run side by side; this order does not depend on that.
     questions.sort_by(|a, b| {
-        let place = |question: &Question| (question.unit, question.step.to_string());
+        let place = |question: &RehearsedQuestion| (question.unit, question.step.to_string());
         place(a).cmp(&place(b)).then_with(|| a.chat.texts().cmp(b.chat.texts()))
     });
     questions
@@ -170,7 +170,7 @@ impl Counter for Rehearsal {
     }
 }
 
-impl From<Call> for Question {
+impl From<Call> for RehearsedQuestion {
     fn from(call: Call) -> Self {
         let Call { unit, role, step, chat, wanted, sampling, reply, error, .. } = call;
         let shortest = error.is_none().then_some(reply.text);
@@ -184,7 +184,7 @@ impl From<Call> for Question {
     }
 }
 
-impl Question {
+impl RehearsedQuestion {
     /// The texts that are scored, where no answer is generated.
     #[must_use]
     pub fn given(&self) -> &[String] {

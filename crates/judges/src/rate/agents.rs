@@ -14,7 +14,7 @@ use crate::{
     Error, Panel, Retry, Role, Step, confidence,
     evidence::Passage,
     expected,
-    llm::{Chat, Reply, ResponseFormat, Sampling},
+    llm::{Chat, Reply, ResponseFormat},
     mqm::{ErrorSpan, Repeats, Severity, Side},
     pairwise::{self, Order},
     prompt::File,
@@ -334,13 +334,9 @@ impl Session<'_> {
         (chat, form, stop): (&Chat, &ResponseFormat, Option<&str>),
         read: impl Fn(&Reply) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let max_tokens = self.judge.budget(BUDGET);
-        let stop = stop.into_iter().map(ToOwned::to_owned).collect();
-        let sampling = Sampling { max_tokens, stop, ..self.panel.sampling.clone() };
-        self.panel.ask_until(role, step, (chat, form, &sampling), Retry::AGENT, |reply| {
-            reading::whole(reply, max_tokens)?;
-            read(reply)
-        })
+        let mut question = self.panel.question(chat, form, self.judge.budget(BUDGET));
+        question.sampling.stop = stop.into_iter().map(ToOwned::to_owned).collect();
+        self.panel.ask_until(role, step, &question, Retry::AGENT, read)
     }
 
     fn form_of(&self, file: File) -> Result<ResponseFormat, Error> {

@@ -29,7 +29,7 @@ use crate::{
     Error, Panel, Role, Step, Verdict,
     code::python::{Number, ascii_digits, display, parse_float, repr},
     in_parallel,
-    llm::{Chat, MessageRole, Prompt, Reply, ResponseFormat, Sampling},
+    llm::{Chat, MessageRole, Prompt, Reply, ResponseFormat},
     mqm::Repeats,
     pairwise,
     pairwise::Order,
@@ -333,12 +333,9 @@ impl<'a> Session<'a> {
 
     /// One question; the program does not limit answers, so one that its budget cut is not an answer.
     fn ask(&self, role: Role, step: Step, chat: &Chat, stop: Option<&str>) -> Result<Reply, Error> {
-        let max_tokens = self.judge.budget(BUDGET);
-        let stop = stop.into_iter().map(ToOwned::to_owned).collect();
-        let sampling = Sampling { max_tokens, stop, ..self.panel.sampling.clone() };
-        let reply = self.panel.ask_with(role, step, chat, &ResponseFormat::Text, &sampling)?;
-        reading::whole(&reply, max_tokens)?;
-        Ok(reply)
+        let mut question = self.panel.question(chat, &ResponseFormat::Text, self.judge.budget(BUDGET));
+        question.sampling.stop = stop.into_iter().map(ToOwned::to_owned).collect();
+        self.panel.answer(role, step, &question)
     }
 }
 

@@ -1,6 +1,7 @@
-//! The options that methods share: the reasoning before answers. No reasoning is run here.
+//! The options that methods share: the reasoning before answers, the reference, the mean of a distribution. No
+//! reasoning is run here.
 
-use super::{Error, GivenOptions, OptionSpec, options};
+use super::{Error, GivenOptions, OptionSpec, Reference, options};
 use crate::llm::{Effort, ReasoningOptions};
 
 options! {
@@ -14,6 +15,23 @@ options! {
         }, "reason before each answer, for models whose chat template has reasoning";
         "reasoning-budget" budget: Option<f64> = { "auto" => None, <number> Some },
             "tokens of the reasoning before one answer, at most; auto: 2048, 8192 or 24576";
+    }
+}
+
+options! {
+    /// The option of methods with a variant that shows the reference translation.
+    pub struct ReferenceOption {
+        "reference" reference: Reference = {
+            "auto" => Reference::Auto, "on" => Reference::On, "off" => Reference::Off
+        }, Reference::MEANING;
+    }
+}
+
+options! {
+    /// The option of methods whose answer is a number.
+    pub struct ScoreOption {
+        "score" is_expected: bool = { "greedy" => false, "expected" => true },
+            "the number that is written, or the mean of its distribution";
     }
 }
 

@@ -1,9 +1,7 @@
 //! Adapters on a GPU: near the CPU's and PEFT's, and bit for bit the same whatever else is in the step.
 
-use tribunal_engine::{
-    engine::Options,
-    model::{Device, KvType},
-};
+use tribunal_engine::{Device, Options};
+use tribunal_model::KvType;
 
 use super::{apart, gpu};
 use crate::{

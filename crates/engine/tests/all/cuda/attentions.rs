@@ -5,11 +5,12 @@
 
 use std::fs;
 
-use tribunal_engine::model::{
-    BLOCK, Compute, Config, Device, KvType, Model, StepLimits, Weights,
+use tribunal_cpu::{Activations, Compute};
+use tribunal_cuda::{KernelSet, step_bytes};
+use tribunal_engine::Device;
+use tribunal_model::{
+    BLOCK, Config, KvType, Model, StepLimits, Weights,
     config::{Attention, AttentionKind, Rope, Scaling},
-    cpu::Activations,
-    cuda::{KernelSet, step_bytes},
     weights::{Format, seeded},
 };
 
@@ -146,7 +147,7 @@ fn blocks_are_copied_in_layers_of_both_kinds() {
         let tokens: Vec<u32> = (0..=BLOCK as u32).map(|i| i * 37 % 300).collect();
         let mut model = load_on(&gpu, name);
         model.reserve(4, KvType::Bf16).unwrap();
-        let part = |n: usize, position, blocks| tribunal_engine::model::Part {
+        let part = |n: usize, position, blocks| tribunal_model::Part {
             tokens: &tokens[position..position + n],
             position,
             blocks,
@@ -156,7 +157,7 @@ fn blocks_are_copied_in_layers_of_both_kinds() {
             state: None,
         };
         let mut last = |part, copies| {
-            model.run(tribunal_engine::model::Step::new([part], copies)).unwrap();
+            model.run(tribunal_model::Step::new([part], copies)).unwrap();
             bits(&model.logits().unwrap()[0])
         };
         let expected = last(part(BLOCK + 1, 0, &[0, 1]), Vec::new());

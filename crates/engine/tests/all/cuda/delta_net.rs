@@ -6,12 +6,10 @@ use proptest::{
     prelude::*,
     test_runner::{Config as Cases, TestRunner},
 };
-use tribunal_engine::{
-    engine::{Engine, Options},
-    model::{
-        BLOCK, Compute, Config, Device, KvType, Model, Part, Step, StepLimits, Weights, cuda::step_bytes,
-    },
-};
+use tribunal_cpu::Compute;
+use tribunal_cuda::step_bytes;
+use tribunal_engine::{Device, Engine, Options};
+use tribunal_model::{BLOCK, Config, KvType, Model, Part, Step, StepLimits, Weights};
 
 use super::{apart, config, gpu, is_alone, is_emulated, last_logits, ranks};
 use crate::{

@@ -1,7 +1,9 @@
 //! One model on several emulated GPUs without access to each other's memory: they exchange rows through that
 //! of the machine, and the bits are those of one. On real GPUs `ranks` takes whichever way is available.
 
-use tribunal_engine::model::{Compute, Config, Device, KvType, Weights};
+use tribunal_cpu::Compute;
+use tribunal_engine::Device;
+use tribunal_model::{Config, KvType, Weights};
 
 use super::{
     config,

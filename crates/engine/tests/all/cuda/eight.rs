@@ -2,13 +2,12 @@
 //! divided up or are on several GPUs. Cases that two and four alone can show are in `ranks`.
 
 use candle_core::quantized::GgmlDType as T;
-use tribunal_engine::{
-    engine::{Engine, Options},
-    model::{
-        Adapter, Compute, Config, Device, KvType, Model, Weights,
-        adapter::{LowRank, Module},
-        config::Attention,
-    },
+use tribunal_cpu::Compute;
+use tribunal_engine::{Device, Engine, Options};
+use tribunal_model::{
+    Adapter, Config, KvType, Model, Weights,
+    adapter::{LowRank, Module},
+    config::Attention,
 };
 
 use super::{

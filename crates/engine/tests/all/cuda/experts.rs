@@ -12,11 +12,12 @@ use candle_core::{
     safetensors::{load, save},
 };
 use serde_json::json;
-use tribunal_engine::model::{
-    Adapter, Compute, Config, Device, KvType, Model, Weights,
+use tribunal_cpu::{Activations, Compute};
+use tribunal_cuda::step_bytes;
+use tribunal_engine::Device;
+use tribunal_model::{
+    Adapter, Config, KvType, Model, Weights,
     adapter::{AdapterConfig, AdapterLayer, LowRank, Module, Numbers},
-    cpu::Activations,
-    cuda::step_bytes,
     sampler::{SampleRequest, SamplingParams},
 };
 
@@ -308,7 +309,7 @@ fn steps_take_the_memory_that_is_reckoned() {
         return;
     }
     let gpu = gpu.with_buffers_in_one();
-    let most = tribunal_engine::model::StepLimits { rows: 44, wanted: 20, sequences: 12, context: 320 };
+    let most = tribunal_model::StepLimits { rows: 44, wanted: 20, sequences: 12, context: 320 };
     for name in MODELS {
         let weights = wide(name);
         let mut model = Device::Cuda(gpu.clone()).load(&weights, Compute::default()).unwrap();

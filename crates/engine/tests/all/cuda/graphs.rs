@@ -5,7 +5,8 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestCaseError, TestRunner},
 };
-use tribunal_engine::model::{BLOCK, Device, KvType, Model, Part, Step};
+use tribunal_engine::Device;
+use tribunal_model::{BLOCK, KvType, Model, Part, Step};
 
 use super::gpu;
 use crate::{
@@ -100,7 +101,7 @@ pub fn decode(model: &mut dyn Model, work: &Work, n_adapters: usize) -> Vec<Vec<
     all
 }
 
-fn check(gpu: &tribunal_engine::model::cuda::Gpu, model: &str, work: &Work) -> Result<(), TestCaseError> {
+fn check(gpu: &tribunal_cuda::Gpu, model: &str, work: &Work) -> Result<(), TestCaseError> {
     let before = gpu.whole_steps();
     let one_by_one = run(&Device::Cuda(gpu.without_graphs()), model, work);
     prop_assert_eq!(gpu.whole_steps(), before, "nothing is recorded where that is turned off");

@@ -4,11 +4,10 @@
 use std::collections::BTreeSet;
 
 use candle_core::quantized::GgmlDType as T;
-use tribunal_engine::model::{
-    Compute, Device, KvType, Model, Weights,
-    cuda::{Gpu, KernelSet, products::Kernels},
-    families::from_json,
-};
+use tribunal_cpu::Compute;
+use tribunal_cuda::{Gpu, KernelSet, products::Kernels};
+use tribunal_engine::Device;
+use tribunal_model::{KvType, Model, Weights, families::from_json};
 
 use super::{again, apart, gpu, is_emulated, last_logits, launches, part};
 use crate::{

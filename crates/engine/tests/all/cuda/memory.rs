@@ -3,14 +3,13 @@
 //! its own with an emulated card of its own.
 #![allow(clippy::print_stdout, reason = "what a process of its own found out is read from its output")]
 
-use tribunal_engine::{
-    engine::{Engine, Options, tokenizer::Tokenizer},
-    model::{
-        BLOCK, Compute, Config, Device, KvType, Model, Part, Step, StepLimits, Weights,
-        cuda::{Gpu, step_bytes},
-        families::from_json,
-        sampler::{SampleRequest, SamplingParams},
-    },
+use tribunal_cpu::Compute;
+use tribunal_cuda::{Gpu, step_bytes};
+use tribunal_engine::{Device, Engine, Options, tokenizer::Tokenizer};
+use tribunal_model::{
+    BLOCK, Config, KvType, Model, Part, Step, StepLimits, Weights,
+    families::from_json,
+    sampler::{SampleRequest, SamplingParams},
 };
 
 use super::{again, gpu, is_emulated, launches, part};
@@ -43,7 +42,7 @@ const MOST: StepLimits = StepLimits { rows: 44, wanted: 20, sequences: 12, conte
 const OWN: usize = MOST.context / BLOCK;
 
 /// A model with room for steps of [`MOST`] and a cache for all sequences.
-fn ready(gpu: &Gpu) -> Result<Box<dyn Model>, tribunal_engine::model::Error> {
+fn ready(gpu: &Gpu) -> Result<Box<dyn Model>, tribunal_model::Error> {
     let mut model = load_on(&Device::Cuda(gpu.clone()), "qwen2");
     for name in ["qwen2-all", "qwen2-qv"] {
         model.adapt(&adapter(name))?;

@@ -3,16 +3,14 @@
 //! weights' values.
 
 use half::{bf16, f16};
-use tribunal_engine::model::{
-    Device,
-    cpu::Packed,
-    cuda::{
-        Gpu,
-        products::{Kind, TILES, k_slice},
-        quant_layout::QuantLayout,
-    },
-    weights::Format,
+use tribunal_cpu::Packed;
+use tribunal_cuda::{
+    Gpu,
+    products::{Kind, TILES, k_slice},
+    quant_layout::QuantLayout,
 };
+use tribunal_engine::Device;
+use tribunal_model::weights::Format;
 
 use super::gpu;
 

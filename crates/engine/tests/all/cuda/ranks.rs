@@ -5,10 +5,8 @@
 use std::process::Command;
 
 use candle_core::quantized::GgmlDType as T;
-use tribunal_engine::{
-    engine::{Engine, Options},
-    model::{Config, Device, KvType, Weights, config::Attention},
-};
+use tribunal_engine::{Device, Engine, Options};
+use tribunal_model::{Config, KvType, Weights, config::Attention};
 
 use super::{
     config,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use candle_core::{Device as Candle, IndexOp, Tensor, quantized::gguf_file::Value};
-use tribunal_engine::model::{Config, Weights, config::Scaling};
+use tribunal_model::{Config, Weights, config::Scaling};
 
 use super::{Family, size};
 

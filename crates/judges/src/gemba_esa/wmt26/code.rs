@@ -8,14 +8,14 @@ use serde_json::Value;
 
 use authors::Texts;
 
-use super::{Domain, GENERAL, TEMPERATURE, TOP_P};
+use super::{Domain, GENERAL, THOUGHT};
 use crate::{
     Error, Judge, Panel, Protocol, Provenance, Role, Stage, Verdict,
     code::python::parse_float,
     confidence,
     gemba_esa::{Options, SCORE_STAGE, SPANS_STAGE},
     in_parallel,
-    llm::{Chat, Reasoning, Reply, ResponseFormat, Sampling},
+    llm::{Chat, Reasoning, Reply, ResponseFormat},
     method::Calls,
     mqm::{self, ErrorSpan, Repeats, Severity, weights::Weights},
     prompt, reading,
@@ -68,7 +68,7 @@ impl From<Published> for Judge {
     fn from(judge: Published) -> Self {
         let prompts = prompt::hash(judge.texts.all());
         let provenance = Provenance { prompts, ..Provenance::default() }.with("shots", "0");
-        let sampled_at = judge.thinking.map(|_| [TEMPERATURE, TOP_P]);
+        let sampled_at = judge.thinking.map(|_| [THOUGHT.temperature, THOUGHT.top_p]);
         Self { calls: Some(Calls::exactly(2)), sampled_at, ..Self::new(provenance, judge) }
     }
 }
@@ -98,7 +98,7 @@ impl Published {
         Ok(Self {
             texts: Texts::read(settings.prompts.as_deref())?,
             domain,
-            thinking: options.thought_budget()?,
+            thinking: options.thought()?.map(|thought| thought.max_tokens),
             weights: mqm::weights::find(settings.weights.as_deref().unwrap_or("gemba"))?,
             max_tokens: settings.max_tokens,
         })
@@ -155,16 +155,15 @@ impl Published {
     fn ask(&self, panel: &Panel, stage: Stage, question: String, max_tokens: usize) -> Result<Reply, Error> {
         let chat = Chat::new().system(self.texts.system.as_str()).user(question);
         let chat = Chat { thought: self.thinking.map(|_| Reasoning::Open), ..chat };
-        let sampling = match self.thinking {
-            Some(_) => Sampling { temperature: TEMPERATURE, top_p: TOP_P, ..panel.sampling.clone() },
-            None => panel.sampling.clone(),
-        };
-        let sampling = Sampling { max_tokens, ..sampling };
-        Ok(panel.ask_with(Role::Annotator, stage, &chat, &ResponseFormat::Text, &sampling)?)
+        let mut question = panel.question(&chat, &ResponseFormat::Text, max_tokens);
+        if self.thinking.is_some() {
+            question.sampling = THOUGHT.sampling(&question.sampling);
+        }
+        Ok(panel.ask(Role::Annotator, stage, &question)?)
     }
 }
 
-static THOUGHT: LazyLock<Regex> =
+static THINKING: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("(?s)<think>.*?</think>").expect("the pattern is a constant that compiles"));
 static ENTRY: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"^(\S[^"]*?)\s*-\s*"([^"]*)""#).expect("the pattern is a constant that compiles")
@@ -176,7 +175,7 @@ static NUMBER: LazyLock<Regex> =
 
 /// The text without thoughts that open and close in it. A thought that the chat template has opened is kept.
 fn without_thought(text: &str) -> String {
-    reading::strip(&THOUGHT.replace_all(text, "")).to_owned()
+    reading::strip(&THINKING.replace_all(text, "")).to_owned()
 }
 
 /// Every line under a header that reads `category - "span"`. Source: `stage1_to_predicted_errors`.

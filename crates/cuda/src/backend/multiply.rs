@@ -1,0 +1,147 @@
+//! Matrix products: the kernels to run, over the parts of a weight, and the split-K reduction.
+
+use super::{
+    super::{
+        Error,
+        arena::Slot,
+        launch::{Argument, Shape},
+        products::{self, Kernels, Kind, Launch, Way},
+        tensor_map::TensorMap,
+        weights::{Linear, Part},
+    },
+    Cuda, Values,
+    norm::Sums,
+};
+
+impl Cuda {
+    /// `y = x w^T + b`, or `y += x w^T + b`, plus the updates of some rows' adapters. Rows of y are `ldy`
+    /// values apart.
+    pub(crate) fn multiply(
+        &self,
+        x: &Values,
+        w: &Linear,
+        (y, ldy): (u64, usize),
+        add: bool,
+    ) -> Result<(), Error> {
+        // A card of several may have no outputs of a weight.
+        for part in w.parts.iter().filter(|part| part.n > 0) {
+            let weights = self.weights_of(part, w.k)?;
+            self.multiply_part(x, w, part, weights, (y, ldy), add)?;
+        }
+        self.add_adapters(x, w, (y, ldy))
+    }
+
+    /// A part's weights in a format that has products: their kind and address. Other formats are written to a
+    /// panel, which the next part overwrites.
+    pub(crate) fn weights_of(&self, part: &Part, k: usize) -> Result<(Kind, u64), Error> {
+        let kernel = match part.way {
+            Way::Direct(kind) => return Ok((kind, part.at())),
+            Way::Panel(kernel) => kernel,
+        };
+        let panel = self.slot(Slot::Panel, part.n * k * 2)?;
+        let (grid, threads) = products::panel(part.n, k);
+        let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
+        let pointers = [part.at(), panel, 0].map(Argument::At);
+        let sizes = [0, part.n, k, 0].map(Argument::size);
+        let arguments = [&pointers[..], &sizes].concat();
+        // SAFETY: the part has n rows of k values in its format, the panel slot room for as many in bf16;
+        // both are 16-byte aligned and freed only after the stream is synchronised.
+        unsafe { self.launch(("dequantize", kernel), shape, &arguments)? };
+        Ok((Kind::Bf16, panel))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a product is that much")]
+    fn multiply_part(
+        &self,
+        x: &Values,
+        w: &Linear,
+        part: &Part,
+        (kind, weights): (Kind, u64),
+        (y, ldy): (u64, usize),
+        add: bool,
+    ) -> Result<(), Error> {
+        let shape = [x.n_rows, part.n, w.k];
+        let launch = products::launch(self.gpu.products_by(), kind, shape, part.k_slice);
+        self.multiply_by(&launch, x, w, (part, weights), (y, ldy), add)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a product is that much")]
+    pub(crate) fn multiply_by(
+        &self,
+        launch: &Launch,
+        x: &Values,
+        w: &Linear,
+        (part, weights): (&Part, u64),
+        (y, ldy): (u64, usize),
+        add: bool,
+    ) -> Result<(), Error> {
+        let (m, n, k) = (x.n_rows, part.n, w.k);
+        let (names, shape) = ((launch.tile.module(), launch.kernel), launch.shape());
+        let at = |start: u64| Argument::At(start + 4 * part.first as u64);
+        let bias = w.bias.as_ref().map_or(Argument::At(0), |bias| at(bias.at()));
+        let (maps, inputs) = inputs(launch, (x.at(), weights), [m, n, k])?;
+        let y = at(y);
+        let mnk = [m, n, k, launch.k_slice].map(Argument::size);
+        let last = [Argument::size(ldy), Argument::Int(i32::from(add))];
+        // SAFETY: x is [m, k] bf16, the weights are [n, k] of their kind, both 16-byte aligned; y and the
+        // bias have n columns of f32 from `at` on, y in rows of `ldy`; the slots have the launch's lengths.
+        // All are freed only after the stream is synchronised.
+        unsafe {
+            let Some(slices) = launch.split else {
+                return self.launch_over(
+                    names,
+                    shape,
+                    &maps,
+                    &[&inputs[..], &[bias, y], &mnk, &last].concat(),
+                );
+            };
+            let sums = Argument::At(self.slot(Slot::Sums, launch.partial_len(m, n) * 4)?);
+            if launch.reduces {
+                let parts = [sums, Argument::At(self.slot(Slot::Semaphores, launch.n_semaphores(m, n) * 4)?)];
+                let arguments = [&inputs[..], &[bias, y], &parts, &mnk, &last].concat();
+                return self.launch_over(names, shape, &maps, &arguments);
+            }
+            self.launch_over(names, shape, &maps, &[&inputs[..], &[sums], &mnk].concat())?;
+            let (grid, threads) = products::merge(m, n);
+            let shape = Shape { grid, block: [threads, 1], shared_bytes: 0 };
+            let sizes = [m, n, slices].map(Argument::size);
+            self.launch(("gemm_merge", "gemm_merge"), shape, &[&[sums, bias, y][..], &sizes, &last].concat())
+        }
+    }
+
+    /// The split-K partial sums of a product, which the caller adds; `None` for a product without them.
+    pub(super) fn multiply_apart<'a>(&self, x: &Values, w: &'a Linear) -> Result<Option<Sums<'a>>, Error> {
+        let [part] = &w.parts[..] else { return Ok(None) };
+        let (m, n, k) = (x.n_rows, part.n, w.k);
+        let kind = if let Way::Direct(kind) = part.way { kind } else { Kind::Bf16 };
+        let launch = products::launch(self.gpu.products_by(), kind, [m, n, k], part.k_slice);
+        let Some(slices) = launch.split.filter(|_| !launch.reduces && !self.adds_adapters(w)) else {
+            return Ok(None);
+        };
+        let (_, weights) = self.weights_of(part, k)?;
+        let (maps, inputs) = inputs(&launch, (x.at(), weights), [m, n, k])?;
+        let at = self.slot(Slot::Sums, launch.partial_len(m, n) * 4)?;
+        let sizes = [m, n, k, launch.k_slice].map(Argument::size);
+        let arguments = [&inputs[..], &[Argument::At(at)], &sizes].concat();
+        // SAFETY: x is [m, k] bf16, the weights are [n, k] of their kind and the sums [slices, m, n] f32,
+        // 16-byte aligned, and freed only after the stream is synchronised.
+        unsafe {
+            self.launch_over((launch.tile.module(), launch.kernel), launch.shape(), &maps, &arguments)?;
+        }
+        Ok(Some(Sums { at, n: slices, bias: w.bias.as_ref() }))
+    }
+}
+
+/// A kernel's arguments for its operands, `x` and the weights: tensor maps, which precede all other
+/// arguments, or addresses.
+pub(crate) fn inputs(
+    launch: &Launch,
+    (x, weights): (u64, u64),
+    [m, n, k]: [usize; 3],
+) -> Result<(Vec<TensorMap>, Vec<Argument>), Error> {
+    if launch.tile.kernels != Kernels::Tma {
+        return Ok((Vec::new(), vec![Argument::At(x), Argument::At(weights)]));
+    }
+    let of_x = TensorMap::rows(x, m, k, launch.tile.tokens)?;
+    Ok((vec![of_x, TensorMap::rows(weights, n, k, launch.tile.outputs)?], Vec::new()))
+}

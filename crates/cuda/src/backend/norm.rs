@@ -1,0 +1,95 @@
+//! Residual sums and norms: the launch of `kernels/norm.cu`.
+
+#![expect(unsafe_code, reason = "kernel launches trust their arguments")]
+
+use super::{
+    super::{
+        Error,
+        arena::Slot,
+        launch::{Argument, Shape},
+        memory::Memory,
+    },
+    Cuda, Values,
+};
+
+/// The addends of rows before their norm.
+#[derive(Clone, Copy)]
+pub(crate) enum Add<'a> {
+    Nothing,
+    /// Rows by a norm of their own.
+    Normed {
+        values: &'a Values,
+        weight: &'a Memory,
+    },
+    Sums(Sums<'a>),
+}
+
+/// Split-K partial sums of a product, not added yet.
+#[derive(Clone, Copy)]
+pub(crate) struct Sums<'a> {
+    /// `[n, rows, cols]` f32.
+    pub at: u64,
+    pub n: usize,
+    pub bias: Option<&'a Memory>,
+}
+
+impl Cuda {
+    /// Adds to `x` and multiplies the sum by `scale`; returns the norm of the result.
+    pub(crate) fn residual_norm(
+        &self,
+        x: &Values,
+        (add, scale): (Add<'_>, f32),
+        weight: &Memory,
+    ) -> Result<Values, Error> {
+        let cols = self.config.hidden;
+        let out = self.values(Slot::Normed, x.n_rows, 2 * cols)?;
+        let (added, n_added, bias, norm) = match add {
+            Add::Nothing => (0, 0, 0, 0),
+            Add::Normed { values, weight } => (values.at(), 1, 0, weight.at()),
+            Add::Sums(sums) => (sums.at, sums.n, sums.bias.map_or(0, Memory::at), 0),
+        };
+        let shared_bytes = (4 * cols).next_multiple_of(16) as u32;
+        let shape = Shape { shared_bytes, ..Shape::new([x.n_rows, 1], 256) };
+        let added = [Argument::At(added), Argument::size(n_added)];
+        let pointers = [bias, norm, weight.at(), out.at()].map(Argument::At);
+        let sizes = [x.n_rows, cols].map(Argument::size);
+        let floats = [self.eps(), Argument::Float(scale)];
+        let arguments = [&[Argument::At(x.at())][..], &added, &pointers, &sizes, &floats].concat();
+        // SAFETY: x is [rows, cols] f32, the added sums [n_added, rows, cols] f32, out [rows, cols] bf16,
+        // weights and bias are [cols] f32; all are 256-byte aligned and freed only after the stream is
+        // synchronised.
+        unsafe { self.launch(("norm", "residual_norm"), shape, &arguments)? };
+        Ok(out)
+    }
+
+    /// Adds a dense half and the experts beside it to `x`: each normed, and their sum where there is such a
+    /// norm. Returns the norm of the new x.
+    pub(crate) fn add_both(
+        &self,
+        x: &Values,
+        [dense, experts]: [&Values; 2],
+        norms: [&Memory; 2],
+        (norm, factor, next): (Option<&Memory>, f32, &Memory),
+    ) -> Result<Values, Error> {
+        self.normed_sum((dense, norms[0]), (experts, norms[1]))?;
+        let add = match norm {
+            Some(weight) => Add::Normed { values: dense, weight },
+            None => Add::Sums(Sums { at: dense.at(), n: 1, bias: None }),
+        };
+        self.residual_norm(x, (add, factor), next)
+    }
+
+    /// `norm(a) + norm(b)` instead of `a`, each by a weight of its own.
+    pub(crate) fn normed_sum(
+        &self,
+        (a, a_norm): (&Values, &Memory),
+        (b, b_norm): (&Values, &Memory),
+    ) -> Result<(), Error> {
+        let pointers = [a.at(), a_norm.at(), b.at(), b_norm.at(), a.at()].map(Argument::At);
+        let sizes = [a.n_rows, self.config.hidden].map(Argument::size);
+        let arguments = [&pointers[..], &sizes, &[self.eps()]].concat();
+        // SAFETY: a and b are [rows, cols] f32, the weights [cols] f32; all are 256-byte aligned and freed
+        // only after the stream is synchronised.
+        unsafe { self.launch(("norm", "normed_sum"), Shape::new([a.n_rows, 1], 256), &arguments) }
+    }
+}

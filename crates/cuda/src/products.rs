@@ -1,0 +1,167 @@
+//! Matrix products `y[m, n] = x[m, k] w[n, k]^T`: formats, kernels and launches. Nothing is launched here,
+//! and no choice changes a bit: every kernel of a format computes the sum that `kernels/gemm.cuh` defines.
+
+mod cost;
+pub mod fused;
+pub mod grouped;
+pub mod measured;
+mod tiles;
+mod workspace;
+
+pub(super) use cost::SPLIT_TOKENS;
+pub use cost::launch;
+use cost::{by_tma, few_tiles, on_h100, tma_tiles};
+pub use tiles::{Launch, TILES, Tile};
+pub(super) use workspace::SplitK;
+
+use tribunal_model::weights::Format;
+
+/// Split-K: the number of values of `k` in a slice, from the shape of the weight alone.
+///
+/// Shape: a weight `[n, k]`. Range: a multiple of 256; at least `k` where there is one slice. The same
+/// function as `k_slice` in `kernels/split_k.h`, which has the reasons; `kernels/tests/k_slices.txt` is
+/// checked against both.
+#[must_use]
+pub fn k_slice(n: usize, k: usize) -> usize {
+    /// Outputs of a block; the number of blocks aimed at; the least length of a slice; the most slices.
+    const OUTPUTS: usize = 64;
+    const BLOCKS: usize = 256;
+    const LEAST: usize = 1024;
+    const MOST: usize = 16;
+    let tiles = n.div_ceil(OUTPUTS).max(1);
+    let slices = BLOCKS.div_ceil(tiles).min(k / LEAST).clamp(1, MOST);
+    k.div_ceil(slices).max(1).next_multiple_of(256)
+}
+
+/// Errors of multiplying by a weight on a GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The tensor core takes 16 values at a time.
+    #[error("a matrix with rows of `{k}` values; the CUDA kernels need a multiple of 16")]
+    Columns {
+        /// Values in a row.
+        k: usize,
+    },
+    /// More than a kernel's indices can count.
+    #[error("a matrix [{n}, {k}] is larger than the CUDA kernels can count")]
+    TooLarge {
+        /// Outputs.
+        n: usize,
+        /// Values in a row.
+        k: usize,
+    },
+}
+
+/// Outputs of a warp, and of the narrowest tile.
+const STRIP: usize = 16;
+
+/// Persistent blocks: an H100 has this many multiprocessors, each with room for one.
+const PERSISTENT: usize = 132;
+
+/// Checks the shape of a weight `[n, k]` when it is loaded.
+///
+/// # Errors
+/// `k` is not a multiple of 16, or a size is past the kernels' indices.
+pub fn check(n: usize, k: usize) -> Result<(), Error> {
+    if k == 0 || !k.is_multiple_of(16) {
+        return Err(Error::Columns { k });
+    }
+    let largest = i32::MAX as usize - 256;
+    if n > largest || k > largest { Err(Error::TooLarge { n, k }) } else { Ok(()) }
+}
+
+/// A format that has kernels of its own.
+#[expect(missing_docs, reason = "the names are ggml's own")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    Bf16,
+    Q8_0,
+    Mxfp4,
+    Q4K,
+    Q6K,
+}
+
+/// The format in which products read a weight of the file: `bf16` for the floating-point formats, which are
+/// rounded once, when they are loaded.
+#[must_use]
+pub fn multiplied_as(format: Format) -> Format {
+    if matches!(format, Format::F32 | Format::F16) { Format::Bf16 } else { format }
+}
+
+/// The way to multiply by weights of a format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// By kernels of their own: `bf16` from rows ([`multiplied_as`]), the others from `super::quant_layout`.
+    Direct(Kind),
+    /// Rows become a panel of `bf16` (a rounding of each weight) by the kernel of this name, which is then
+    /// multiplied.
+    Panel(&'static str),
+}
+
+impl Way {
+    /// The way of a format.
+    #[must_use]
+    pub fn of(format: Format) -> Self {
+        match format {
+            Format::Bf16 | Format::F16 | Format::F32 => Self::Direct(Kind::Bf16),
+            Format::Q8_0 => Self::Direct(Kind::Q8_0),
+            Format::Mxfp4 => Self::Direct(Kind::Mxfp4),
+            Format::Q4K => Self::Direct(Kind::Q4K),
+            Format::Q6K => Self::Direct(Kind::Q6K),
+            Format::Q4_0 => Self::Panel("dequantize_q4_0"),
+            Format::Q4_1 => Self::Panel("dequantize_q4_1"),
+            Format::Q5_0 => Self::Panel("dequantize_q5_0"),
+            Format::Q5_1 => Self::Panel("dequantize_q5_1"),
+            Format::Q5K => Self::Panel("dequantize_q5_k"),
+            Format::Q2K | Format::Q3K | Format::Iq4Nl | Format::Iq4Xs | Format::U4 | Format::F8E4M3 => {
+                unreachable!("refused before a tensor is read")
+            }
+        }
+    }
+}
+
+/// The instructions that a tile's kernels use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kernels {
+    /// The plain kernels: slow, for any shape.
+    Reference,
+    /// `mma.sync`.
+    MmaSync,
+    /// `wgmma`: only cards of capability 9.0 run them. They have the bits of the others, on an H100 too.
+    Wgmma,
+    /// `wgmma` with a producer warp group that copies TMA tiles, for `bf16` weights. Only cards of capability
+    /// 9.0 run them. They have the bits of the others, on an H100 too.
+    Tma,
+    /// Any of these, by a table of measurements ([`measured`]) or a count of clocks. Only cards like the
+    /// measured one have it.
+    Measured,
+}
+
+impl Kernels {
+    /// The fastest kernels for a card of this compute capability with so many multiprocessors. The table of
+    /// measurements is an H100's with 132: an H20, a `PCIe` card or a slice of one has fewer, and for them it
+    /// would be wrong.
+    #[must_use]
+    pub fn of(capability: (i32, i32), multiprocessors: usize) -> Self {
+        match (capability, multiprocessors) {
+            ((9, 0), PERSISTENT) => Self::Measured,
+            ((9, 0), _) => Self::Wgmma,
+            _ => Self::MmaSync,
+        }
+    }
+}
+
+/// The launch of `gemm_merge`: blocks, and threads of a block.
+#[must_use]
+pub fn merge(m: usize, n: usize) -> ([u32; 3], u32) {
+    ([m as u32, n.div_ceil(256) as u32, 1], 256)
+}
+
+/// The launch of a `dequantize_` kernel for `n_rows` rows of `k` values: blocks, and threads of a block.
+#[must_use]
+pub fn panel(n_rows: usize, k: usize) -> ([u32; 3], u32) {
+    ([n_rows as u32, (k / 8).div_ceil(128) as u32, 1], 128)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! Grouped products: the choice of a kernel that multiplies the rows of a layer's experts with their weights,
+//! all experts in one launch. A choice for speed alone, which changes no bit: each has the sums of
+//! `kernels/gemm.cuh` in one slice.
+
+use super::{Kernels, Kind, TILES, Tile};
+use Kernels::{MmaSync, Reference};
+use Kind::{Bf16, Mxfp4, Q4K, Q6K, Q8_0};
+
+/// A tile with kernels for experts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grouped {
+    /// Tokens and outputs of a block, its threads and shared memory.
+    pub tile: &'static Tile,
+    /// The kernel that writes sums in f32.
+    pub sums: &'static str,
+    /// The kernel that writes gated values in bf16.
+    pub gated: &'static str,
+}
+
+/// Instructions and kind, the tile's kernel for all rows of a product, then the two for experts.
+type Names = (Kernels, Kind, &'static str, &'static str, &'static str);
+
+macro_rules! names {
+    ($kernels:ident, $kind:ident, $name:literal) => {
+        ($kernels, $kind, $name, concat!($name, "_grouped"), concat!($name, "_gated"))
+    };
+}
+
+/// All of these kernels, those for few tokens first.
+const NAMES: [Names; 20] = [
+    names!(Reference, Bf16, "gemm_bf16"),
+    names!(MmaSync, Bf16, "gemm_bf16_16x64"),
+    names!(MmaSync, Bf16, "gemm_bf16_64x64"),
+    names!(MmaSync, Bf16, "gemm_bf16_128x128"),
+    names!(Reference, Q8_0, "gemm_q8_0"),
+    names!(MmaSync, Q8_0, "gemm_q8_0_8x64"),
+    names!(MmaSync, Q8_0, "gemm_q8_0_32x64"),
+    names!(MmaSync, Q8_0, "gemm_q8_0_64x128"),
+    names!(Reference, Mxfp4, "gemm_mxfp4"),
+    names!(MmaSync, Mxfp4, "gemm_mxfp4_8x64"),
+    names!(MmaSync, Mxfp4, "gemm_mxfp4_32x64"),
+    names!(MmaSync, Mxfp4, "gemm_mxfp4_64x128"),
+    names!(Reference, Q4K, "gemm_q4_k"),
+    names!(MmaSync, Q4K, "gemm_q4_k_8x64"),
+    names!(MmaSync, Q4K, "gemm_q4_k_32x64"),
+    names!(MmaSync, Q4K, "gemm_q4_k_64x128"),
+    names!(Reference, Q6K, "gemm_q6_k"),
+    names!(MmaSync, Q6K, "gemm_q6_k_8x64"),
+    names!(MmaSync, Q6K, "gemm_q6_k_32x64"),
+    names!(MmaSync, Q6K, "gemm_q6_k_64x128"),
+];
+
+/// The fewest tokens of a tile.
+const LEAST_TOKENS: usize = 8;
+
+/// The kernels of a kind, the plain ones first, then those for few tokens.
+pub fn of_kind(kind: Kind) -> impl Iterator<Item = Grouped> {
+    NAMES.iter().filter(move |(_, of, ..)| *of == kind).filter_map(|&(.., name, sums, gated)| {
+        let tile = TILES.iter().find(|tile| tile.whole == name)?;
+        Some(Grouped { tile, sums, gated })
+    })
+}
+
+/// The kernels for so many pairs of row and expert, on a card that runs these: the smallest tile that holds
+/// an expert's rows where all have equally many, or the largest. With few rows most reads are of weights, and
+/// a tile of many tokens would multiply zeros.
+#[must_use]
+pub fn choose(kernels: Kernels, kind: Kind, pairs: usize, n_experts: usize) -> Grouped {
+    let all: Vec<Grouped> = of_kind(kind).collect();
+    if kernels == Reference {
+        return all[0];
+    }
+    let average = pairs.div_ceil(n_experts.max(1));
+    let holding = all.iter().skip(1).find(|grouped| grouped.tile.tokens >= average);
+    *holding.unwrap_or(&all[all.len() - 1])
+}
+
+/// The most tiles of so many tokens that so many pairs fill, however the experts share them.
+#[must_use]
+pub fn most_tiles(pairs: usize, n_experts: usize, tokens: usize) -> usize {
+    (pairs + (tokens - 1) * n_experts.min(pairs)) / tokens
+}
+
+/// The most tiles that so many pairs fill, with any of the kernels.
+pub(crate) fn most_tiles_of_any(pairs: usize, n_experts: usize) -> usize {
+    most_tiles(pairs, n_experts, LEAST_TOKENS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_plain_kernel_and_tiles() {
+        let found: usize = [Bf16, Q8_0, Mxfp4, Q4K, Q6K].into_iter().map(|kind| of_kind(kind).count()).sum();
+        assert_eq!(found, NAMES.len());
+        for &(kernels, kind, name, ..) in &NAMES {
+            let found = TILES.iter().find(|tile| tile.whole == name).unwrap();
+            assert_eq!((found.kernels, found.kind), (kernels, kind), "{name}");
+            assert!(found.tokens >= LEAST_TOKENS, "{name}");
+        }
+    }
+
+    #[test]
+    fn tiles_are_for_the_rows_of_an_expert() {
+        let name = |pairs| choose(MmaSync, Bf16, pairs, 128).sums;
+        assert_eq!(name(8), "gemm_bf16_16x64_grouped");
+        assert_eq!(name(16 * 128), "gemm_bf16_16x64_grouped");
+        assert_eq!(name(17 * 128), "gemm_bf16_64x64_grouped");
+        assert_eq!(name(8192 * 8), "gemm_bf16_128x128_grouped");
+        assert_eq!(choose(Kernels::Measured, Q4K, 8192 * 8, 128).gated, "gemm_q4_k_64x128_gated");
+        assert_eq!(choose(Reference, Q6K, 8192, 8).sums, "gemm_q6_k_grouped");
+    }
+
+    #[test]
+    fn as_many_tiles_as_the_worst_share_fills() {
+        assert_eq!(most_tiles(8, 128, 16), 8, "one row, eight experts");
+        assert_eq!(most_tiles(0, 8, 16), 0);
+        // All rows but one of each expert go to one.
+        let (n, tokens) = (5, 8);
+        for pairs in 1..200_usize {
+            let fill = |counts: &[usize]| counts.iter().map(|n| n.div_ceil(tokens)).sum::<usize>();
+            for ones in 0..n.min(pairs) {
+                let mut counts = vec![1; ones];
+                counts.push(pairs - ones);
+                assert!(fill(&counts) <= most_tiles(pairs, n, tokens), "{pairs} pairs, {counts:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! The tiles of products: their kernels and sizes, and a launch of one over a product. `cost` chooses the
+//! tile of a product.
+
+use super::{
+    Kernels::{self, MmaSync, Reference, Tma, Wgmma},
+    Kind::{self, Bf16, Mxfp4, Q4K, Q6K, Q8_0},
+    PERSISTENT, STRIP,
+};
+use crate::launch::Shape;
+
+/// Kernels that compute the same tile: one that writes `y`, and its split-K variants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tile {
+    /// The instructions that they use.
+    pub kernels: Kernels,
+    /// The weights that they read.
+    pub kind: Kind,
+    /// The kernel that writes `y`.
+    pub whole: &'static str,
+    /// The kernel that writes the sum of each slice; tiles for many tokens have none.
+    pub split: Option<&'static str>,
+    /// The kernel with a split-K reduction of its own, which needs no other launch.
+    pub reduced: Option<&'static str>,
+    /// Tokens of a block.
+    pub tokens: usize,
+    /// Outputs of a block.
+    pub outputs: usize,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Dynamic shared memory of a block, in bytes. Above 48 KiB, a function must be configured for it before
+    /// its launch.
+    pub shared_bytes: u32,
+}
+
+/// Every kernel that [`super::launch`] may choose, and the plain ones: `kernels/tests/tiles.txt`, which the
+/// kernels' host test compares with their declarations.
+pub static TILES: [Tile; 35] = [
+    Tile { kind: Bf16, whole: "gemm_bf16", split: Some("gemm_bf16_split"), ..REFERENCE },
+    Tile {
+        kind: Bf16,
+        whole: "gemm_bf16_16x16",
+        split: Some("gemm_bf16_16x16_split"),
+        tokens: 16,
+        outputs: 16,
+        threads: 32,
+        shared_bytes: 49_152,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Bf16,
+        whole: "gemm_bf16_16x64",
+        split: Some("gemm_bf16_16x64_split"),
+        tokens: 16,
+        outputs: 64,
+        shared_bytes: 61_440,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Bf16,
+        whole: "gemm_bf16_32x64",
+        split: Some("gemm_bf16_32x64_split"),
+        tokens: 32,
+        outputs: 64,
+        shared_bytes: 61_440,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Bf16,
+        whole: "gemm_bf16_64x64",
+        split: Some("gemm_bf16_64x64_split"),
+        tokens: 64,
+        outputs: 64,
+        shared_bytes: 65_536,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Bf16,
+        whole: "gemm_bf16_128x128",
+        tokens: 128,
+        outputs: 128,
+        shared_bytes: 65_536,
+        ..MMA_SYNC
+    },
+    Tile { whole: "gemm_bf16_wgmma_128x128", tokens: 128, outputs: 128, shared_bytes: 164_864, ..WGMMA },
+    Tile { whole: "gemm_bf16_wgmma_256x128", tokens: 256, outputs: 128, shared_bytes: 197_632, ..WGMMA },
+    Tile {
+        whole: "gemm_bf16_tma_64x128",
+        split: Some("gemm_bf16_tma_64x128_split"),
+        reduced: Some("gemm_bf16_tma_64x128_merged"),
+        tokens: 64,
+        shared_bytes: 197_760,
+        ..TMA
+    },
+    Tile {
+        whole: "gemm_bf16_tma_128x128",
+        split: Some("gemm_bf16_tma_128x128_split"),
+        reduced: Some("gemm_bf16_tma_128x128_merged"),
+        tokens: 128,
+        shared_bytes: 197_728,
+        ..TMA
+    },
+    Tile {
+        whole: "gemm_bf16_tma_256x128",
+        split: Some("gemm_bf16_tma_256x128_split"),
+        reduced: Some("gemm_bf16_tma_256x128_merged"),
+        tokens: 256,
+        shared_bytes: 197_696,
+        ..TMA
+    },
+    Tile { kind: Q8_0, whole: "gemm_q8_0", split: Some("gemm_q8_0_split"), ..REFERENCE },
+    Tile {
+        kind: Q8_0,
+        whole: "gemm_q8_0_8x16",
+        split: Some("gemm_q8_0_8x16_split"),
+        tokens: 8,
+        outputs: 16,
+        threads: 32,
+        shared_bytes: 25_344,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Q8_0,
+        whole: "gemm_q8_0_8x64",
+        split: Some("gemm_q8_0_8x64_split"),
+        tokens: 8,
+        outputs: 64,
+        shared_bytes: 53_760,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Q8_0,
+        whole: "gemm_q8_0_16x64",
+        split: Some("gemm_q8_0_16x64_split"),
+        tokens: 16,
+        outputs: 64,
+        shared_bytes: 51_200,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Q8_0,
+        whole: "gemm_q8_0_32x64",
+        split: Some("gemm_q8_0_32x64_split"),
+        tokens: 32,
+        outputs: 64,
+        shared_bytes: 50_688,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Q8_0,
+        whole: "gemm_q8_0_64x128",
+        split: Some("gemm_q8_0_64x128_split"),
+        tokens: 64,
+        outputs: 128,
+        shared_bytes: 67_584,
+        ..MMA_SYNC
+    },
+    Tile { kind: Mxfp4, whole: "gemm_mxfp4", split: Some("gemm_mxfp4_split"), ..REFERENCE },
+    Tile {
+        kind: Mxfp4,
+        whole: "gemm_mxfp4_8x16",
+        split: Some("gemm_mxfp4_8x16_split"),
+        tokens: 8,
+        outputs: 16,
+        threads: 32,
+        shared_bytes: 19_200,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Mxfp4,
+        whole: "gemm_mxfp4_8x64",
+        split: Some("gemm_mxfp4_8x64_split"),
+        tokens: 8,
+        outputs: 64,
+        shared_bytes: 39_936,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Mxfp4,
+        whole: "gemm_mxfp4_16x64",
+        split: Some("gemm_mxfp4_16x64_split"),
+        tokens: 16,
+        outputs: 64,
+        shared_bytes: 52_224,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Mxfp4,
+        whole: "gemm_mxfp4_32x64",
+        split: Some("gemm_mxfp4_32x64_split"),
+        tokens: 32,
+        outputs: 64,
+        shared_bytes: 51_200,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Mxfp4,
+        whole: "gemm_mxfp4_64x128",
+        split: Some("gemm_mxfp4_64x128_split"),
+        tokens: 64,
+        outputs: 128,
+        shared_bytes: 64_000,
+        ..MMA_SYNC
+    },
+    Tile { kind: Q4K, whole: "gemm_q4_k", split: Some("gemm_q4_k_split"), ..REFERENCE },
+    Tile {
+        kind: Q4K,
+        whole: "gemm_q4_k_8x16",
+        split: Some("gemm_q4_k_8x16_split"),
+        tokens: 8,
+        outputs: 16,
+        threads: 32,
+        shared_bytes: 19_584,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Q4K,
+        whole: "gemm_q4_k_8x64",
+        split: Some("gemm_q4_k_8x64_split"),
+        tokens: 8,
+        outputs: 64,
+        shared_bytes: 41_472,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Q4K,
+        whole: "gemm_q4_k_16x64",
+        split: Some("gemm_q4_k_16x64_split"),
+        tokens: 16,
+        outputs: 64,
+        shared_bytes: 53_760,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Q4K,
+        whole: "gemm_q4_k_32x64",
+        split: Some("gemm_q4_k_32x64_split"),
+        tokens: 32,
+        outputs: 64,
+        shared_bytes: 53_248,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Q4K,
+        whole: "gemm_q4_k_64x128",
+        split: Some("gemm_q4_k_64x128_split"),
+        tokens: 64,
+        outputs: 128,
+        shared_bytes: 67_584,
+        ..MMA_SYNC
+    },
+    Tile { kind: Q6K, whole: "gemm_q6_k", split: Some("gemm_q6_k_split"), ..REFERENCE },
+    Tile {
+        kind: Q6K,
+        whole: "gemm_q6_k_8x16",
+        split: Some("gemm_q6_k_8x16_split"),
+        tokens: 8,
+        outputs: 16,
+        threads: 32,
+        shared_bytes: 22_464,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Q6K,
+        whole: "gemm_q6_k_8x64",
+        split: Some("gemm_q6_k_8x64_split"),
+        tokens: 8,
+        outputs: 64,
+        shared_bytes: 52_992,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Q6K,
+        whole: "gemm_q6_k_16x64",
+        split: Some("gemm_q6_k_16x64_split"),
+        tokens: 16,
+        outputs: 64,
+        shared_bytes: 54_400,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Q6K,
+        whole: "gemm_q6_k_32x64",
+        split: Some("gemm_q6_k_32x64_split"),
+        tokens: 32,
+        outputs: 64,
+        shared_bytes: 45_312,
+        ..MMA_SYNC
+    },
+    Tile {
+        kind: Q6K,
+        whole: "gemm_q6_k_64x128",
+        split: Some("gemm_q6_k_64x128_split"),
+        tokens: 64,
+        outputs: 128,
+        shared_bytes: 60_416,
+        ..MMA_SYNC
+    },
+];
+
+/// A plain kernel: a warp computes a tile from global memory.
+const REFERENCE: Tile = Tile {
+    kernels: Reference,
+    kind: Bf16,
+    whole: "",
+    split: None,
+    reduced: None,
+    tokens: 8,
+    outputs: STRIP,
+    threads: 32,
+    shared_bytes: 0,
+};
+
+/// Four warps.
+const MMA_SYNC: Tile = Tile { kernels: MmaSync, threads: 128, ..REFERENCE };
+
+/// Two warp groups; no split-K.
+const WGMMA: Tile = Tile { kernels: Wgmma, threads: 256, ..REFERENCE };
+
+/// Two warp groups that multiply and one that copies.
+const TMA: Tile = Tile { kernels: Tma, outputs: 128, threads: 384, ..REFERENCE };
+
+impl Tile {
+    /// Blocks for a product of `m` tokens and `n` outputs.
+    #[must_use]
+    pub fn blocks(&self, m: usize, n: usize) -> usize {
+        m.div_ceil(self.tokens) * n.div_ceil(self.outputs)
+    }
+
+    /// Returns true if so many tokens are more than half of it, or it is the smallest TMA tile.
+    pub(super) fn may_be_filled(&self, m: usize) -> bool {
+        self.tokens == 64 || m > self.tokens / 2
+    }
+
+    /// Elements of all tiles.
+    fn padded(&self, m: usize, n: usize) -> usize {
+        self.blocks(m, n) * self.tokens * self.outputs
+    }
+
+    /// The file that its kernels are in.
+    #[must_use]
+    pub fn module(&self) -> &'static str {
+        match (self.kernels, self.kind) {
+            (Tma, _) => "gemm_tma",
+            (_, Bf16) => "gemm_bf16",
+            (_, Q8_0) => "gemm_q8_0",
+            (_, Mxfp4) => "gemm_mxfp4",
+            (_, Q4K) => "gemm_q4_k",
+            (_, Q6K) => "gemm_q6_k",
+        }
+    }
+
+    /// The grid over so many tiles and slices. Persistent blocks have as equal numbers of work tiles as
+    /// possible, so that as many of them read from memory in every round as in the last.
+    fn grid(&self, tiles: usize, slices: usize) -> [u32; 3] {
+        if self.kernels == Tma {
+            let work_tiles = tiles * slices;
+            let rounds = work_tiles.div_ceil(PERSISTENT).max(1);
+            return [work_tiles.div_ceil(rounds) as u32, 1, 1];
+        }
+        [tiles as u32, slices as u32, 1]
+    }
+
+    /// The launch that writes `y`, in slices of so many values of `k`.
+    #[must_use]
+    pub fn launch_whole(&'static self, [m, n, _]: [usize; 3], k_slice: usize) -> Launch {
+        let grid = self.grid(self.blocks(m, n), 1);
+        Launch { tile: self, kernel: self.whole, grid, k_slice, split: None, reduces: false }
+    }
+
+    /// The launch that writes the sums of the slices, where there is such a kernel.
+    #[must_use]
+    pub fn launch_split(&'static self, [m, n, k]: [usize; 3], k_slice: usize) -> Option<Launch> {
+        let slices = k.div_ceil(k_slice);
+        let grid = self.grid(self.blocks(m, n), slices);
+        Some(Launch { tile: self, kernel: self.split?, grid, k_slice, split: Some(slices), reduces: false })
+    }
+
+    /// The launch with a split-K reduction in the kernel, where there is such a kernel and more than one
+    /// slice.
+    #[must_use]
+    pub fn launch_reduced(&'static self, shape: [usize; 3], k_slice: usize) -> Option<Launch> {
+        let kernel = self.reduced.filter(|_| shape[2] > k_slice)?;
+        Some(Launch { kernel, reduces: true, ..self.launch_split(shape, k_slice)? })
+    }
+}
+
+/// A product's launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Launch {
+    /// Its tile.
+    pub tile: &'static Tile,
+    /// Blocks, of `tile.threads` threads in x.
+    pub grid: [u32; 3],
+    /// Values of `k` in a slice, as the kernel's argument.
+    pub k_slice: usize,
+    /// The kernel.
+    pub kernel: &'static str,
+    /// The number of slices where the kernel writes their sums `[slices, m, n]`, which `gemm_merge` then
+    /// adds; `None` where it writes `y` without them.
+    pub split: Option<usize>,
+    /// True if the kernel itself reduces the slices' sums, which are then in whole tiles, with a semaphore
+    /// for each warp's rows.
+    pub reduces: bool,
+}
+
+impl Launch {
+    pub(crate) fn shape(&self) -> Shape {
+        Shape { grid: self.grid, block: [self.tile.threads, 1], shared_bytes: self.tile.shared_bytes }
+    }
+
+    /// Elements of the partial sums: 0 where nothing is split.
+    #[must_use]
+    pub fn partial_len(&self, m: usize, n: usize) -> usize {
+        let of_slice = if self.reduces { self.tile.padded(m, n) } else { m * n };
+        self.split.map_or(0, |slices| slices * of_slice)
+    }
+
+    /// The semaphores of a split-K reduction in the kernel; 0 without one.
+    #[must_use]
+    pub fn n_semaphores(&self, m: usize, n: usize) -> usize {
+        if self.reduces { self.tile.blocks(m, n) * self.tile.outputs / STRIP } else { 0 }
+    }
+}

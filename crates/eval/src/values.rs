@@ -1,0 +1,223 @@
+//! Readers of values as they are typed: numbers, sizes, names. Each error says what form is expected.
+
+use serde::de::{DeserializeOwned, IntoDeserializer as _};
+
+use crate::{
+    engine::Isa,
+    judges::{Aggregate, Role, setup},
+    spec::Samples,
+};
+
+pub mod variables;
+
+/// A value of an enum by the name that its JSON has.
+///
+/// # Errors
+/// The names, where the text is none of them.
+pub fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    T::deserialize(text.into_deserializer()).map_err(|error: serde::de::value::Error| error.to_string())
+}
+
+/// The name of a CPU tier, whether this machine has it or not.
+///
+/// # Errors
+/// The names, where the text is none of them.
+pub fn tier(text: &str) -> Result<String, String> {
+    let is_known = text == "auto" || Isa::NAMES.contains(&text);
+    is_known.then(|| text.to_owned()).ok_or_else(|| format!("it must be auto, {}", Isa::NAMES.join(", ")))
+}
+
+/// GPUs that hold one model: at most the pieces that kernels/gather.cu takes.
+///
+/// # Errors
+/// The expected form, where the text has another.
+pub fn tensor_parallel(text: &str) -> Result<usize, String> {
+    up_to(text, 8)
+}
+
+/// `ROLE=MODEL`.
+///
+/// # Errors
+/// The expected form, where the text has another.
+pub fn role(text: &str) -> Result<(Role, String), String> {
+    match text.split_once('=') {
+        Some((role, model)) if !model.is_empty() => {
+            role.parse().map(|role| (role, model.to_owned())).map_err(|e: setup::Error| e.to_string())
+        }
+        _ => Err("it must have the form ROLE=MODEL".into()),
+    }
+}
+
+/// A whole number.
+///
+/// # Errors
+/// The expected form, where the text has another.
+pub fn whole(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "it must be a whole number".into())
+}
+
+/// A random seed.
+///
+/// # Errors
+/// The expected form, where the text has another.
+pub fn seed(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| "it must be a whole number, at least 0".into())
+}
+
+/// A number from 0 to 100.
+///
+/// # Errors
+/// The expected form, where the text has another.
+pub fn percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
+    percent.ok_or_else(|| "it must be a number from 0 to 100".into())
+}
+
+/// A whole number that is at least 1.
+///
+/// # Errors
+/// The expected form, where the text has another.
+pub fn positive(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("it must be a whole number, at least 1".into()),
+        Ok(n) => Ok(n),
+    }
+}
+
+/// A whole number from 1 to some most.
+fn up_to(text: &str, most: usize) -> Result<usize, String> {
+    let n = positive(text)?;
+    if n <= most { Ok(n) } else { Err(format!("it must be at most {most}")) }
+}
+
+/// Groups judged at the same time: each is a thread or more.
+///
+/// # Errors
+/// The expected form, where the text has another.
+pub fn jobs(text: &str) -> Result<usize, String> {
+    up_to(text, 1024)
+}
+
+/// Number of compute threads.
+///
+/// # Errors
+/// The expected form, where the text has another.
+pub fn threads(text: &str) -> Result<usize, String> {
+    up_to(text, 1024)
+}
+
+/// Sequences processed at the same time.
+///
+/// # Errors
+/// The expected form, where the text has another.
+pub fn rows(text: &str) -> Result<usize, String> {
+    up_to(text, 4096)
+}
+
+/// Passages that a search finds.
+///
+/// # Errors
+/// The expected form, where the text has another.
+pub fn hits(text: &str) -> Result<usize, String> {
+    up_to(text, 10_000)
+}
+
+/// Resamples of a test.
+///
+/// # Errors
+/// The expected form, where the text has another.
+pub fn resamples(text: &str) -> Result<usize, String> {
+    up_to(text, 10_000_000)
+}
+
+/// `N` or `N:HOW`: the number of samples per unit and how they are aggregated.
+///
+/// # Errors
+/// The expected form, where the text has another.
+pub fn samples(text: &str) -> Result<Samples, String> {
+    let (n, aggregate) = text.split_once(':').map_or((text, None), |(n, aggregate)| (n, Some(aggregate)));
+    let aggregate = aggregate.map_or_else(|| Ok(Aggregate::default()), str::parse);
+    Ok(Samples { n: up_to(n, 1000)?, aggregate: aggregate.map_err(|e: setup::Error| e.to_string())? })
+}
+
+/// Tokens of an answer: more than the context of any model is surely a typo.
+///
+/// # Errors
+/// The expected form, where the text has another.
+pub fn tokens(text: &str) -> Result<usize, String> {
+    up_to(text, 10_000_000)
+}
+
+/// A number that is at least 0.
+///
+/// # Errors
+/// The expected form, where the text has another.
+pub fn temperature(text: &str) -> Result<f32, String> {
+    let value = text.parse().ok().filter(|t: &f32| t.is_finite() && *t >= 0.0);
+    value.ok_or_else(|| "it must be a number, at least 0".into())
+}
+
+/// A number above 0 and at most 1.
+///
+/// # Errors
+/// The expected form, where the text has another.
+pub fn top_p(text: &str) -> Result<f32, String> {
+    let value = text.parse().ok().filter(|p: &f32| *p > 0.0 && *p <= 1.0);
+    value.ok_or_else(|| "it must be a number above 0 and at most 1".into())
+}
+
+/// `800MiB`, `2G`, `2.5GiB`: units are powers of 1024, with or without `iB` or `B`.
+///
+/// # Errors
+/// The expected form, where the text has another.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is not a size; write it like 2GiB or 800MiB");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor: u64 = match text[digits.len()..].to_lowercase().trim_end_matches('b').trim_end_matches('i') {
+        "" => 1,
+        "k" => 1 << 10,
+        "m" => 1 << 20,
+        "g" => 1 << 30,
+        "t" => 1 << 40,
+        _ => return Err(wrong()),
+    };
+    let number: f64 = digits.parse().ok().filter(|n: &f64| *n > 0.0 && n.is_finite()).ok_or_else(wrong)?;
+    if factor == 1 && number < f64::from(1 << 10) {
+        return Err(format!("`{text}` would be {text} bytes; write `{digits}GiB` or `{digits}MiB`"));
+    }
+    Ok((number * factor as f64) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{DeviceRequest, Dtype};
+
+    #[test]
+    fn sizes() {
+        assert_eq!(bytes("2GiB"), Ok(2 << 30));
+        assert_eq!(bytes("800m"), Ok(800 << 20));
+        assert_eq!(bytes("1.5G"), Ok(3 << 29));
+        assert_eq!(bytes("4096"), Ok(4096));
+        for wrong in ["", "G", "-1G", "2X", "nan", "2"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn devices() {
+        for right in ["auto", "cpu", "cuda", "cuda:3", "cuda:0,2"] {
+            assert_eq!(right.parse().map(|device: DeviceRequest| device.to_string()).as_deref(), Ok(right));
+        }
+        for wrong in ["gpu", "cuda:", "cuda:x", "cuda:0,", "cuda:-1", "CUDA"] {
+            assert!(wrong.parse::<DeviceRequest>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn names_of_number_formats() {
+        assert_eq!((word("half"), word("bfloat16")), (Ok(Dtype::F16), Ok(Dtype::Bf16)));
+        let said = word::<Dtype>("int8").unwrap_err();
+        assert!(said.contains("`int8`") && said.contains("`bf16`"), "{said}");
+    }
+}

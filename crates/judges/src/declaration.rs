@@ -1,0 +1,275 @@
+//! Methods with one question, as data: what is shown, which answers are allowed, how they are read and scored.
+//! [`SingleQuestion`] judges by any of them. Methods of several questions are code of their own.
+
+use serde_json::{Value, json};
+
+use super::{
+    Direction, Error, Grouping, Judge, Method, Panel, Protocol, Provenance, Reads, Role, Stage, Verdict,
+    answers::{
+        chances::{EXPECT, GivenAnswer, Scoring},
+        errors::AnswerFormat,
+        rating::Rating,
+    },
+    expected, in_parallel,
+    method::Calls,
+    pair::Texts,
+    panel::reasoning::Thought,
+    prompt::{File, Prompts},
+    reading,
+    setup::{self, Granularity, Preset, Settings},
+    shots,
+};
+use crate::{
+    llm::{Chat, ResponseFormat},
+    mqm::weights::Weights,
+    segment::Segment,
+};
+
+/// The question of a method; its name, scale and weights are in its [`Method`]. Fields that follow from options
+/// are set where the options are read.
+#[derive(Clone, Copy, Debug)]
+pub struct Declaration {
+    pub stage: Stage,
+    /// The template of the question. Its values: the texts and the names of their languages, `reference`, and
+    /// `code` in that preset; for errors also `schema`, `shots`, `strict`, `explain` and `quality`.
+    pub prompt: File,
+    /// The variant of the prompt that shows the reference translation.
+    pub shows_reference: bool,
+    /// Worked examples; a file of the user's replaces them.
+    pub shots: Option<File>,
+    /// The thought before the answer, and its stage.
+    pub thought: Option<(Stage, Thought)>,
+    pub answers: Answers,
+    /// Maximum number of tokens of an answer; twice as many about five documents.
+    pub budget: usize,
+}
+
+/// The answers of a question, and the source of the score.
+#[derive(Clone, Copy, Debug)]
+pub enum Answers {
+    /// A rating, constrained in `strict`. With `expected_after` the score is the mean of its distribution, behind
+    /// this beginning of the answer.
+    Rating { rating: Rating, expected_after: Option<&'static str> },
+    /// Errors as JSON, constrained in every preset.
+    Errors { format: AnswerFormat, scoring: Scoring },
+}
+
+/// A configured judge of a method with one question.
+pub struct SingleQuestion {
+    method: &'static Method,
+    question: Declaration,
+    prompts: Prompts,
+    /// The form of a rating. That of errors depends on the texts.
+    form: ResponseFormat,
+    /// The worked examples as the template takes them.
+    shots: Value,
+    /// Weights of errors; ratings have none.
+    weights: &'static Weights,
+    preset: Preset,
+    granularity: Granularity,
+    budget: usize,
+}
+
+impl Protocol for SingleQuestion {
+    fn judge(&self, panel: &Panel, group: &[Segment]) -> Vec<Result<Verdict, Error>> {
+        if self.method.reads == Reads::Translations {
+            let units = Texts::units(self.granularity, group);
+            return in_parallel(&units, |idx, texts| self.judge_unit(&panel.about(idx), texts));
+        }
+        // All translations of a source share the verdict on it.
+        let verdict = group.first().map(|segment| self.judge_unit(panel, &Texts::of(segment)));
+        verdict.map_or_else(Vec::new, |verdict| vec![verdict; group.len()])
+    }
+}
+
+impl From<SingleQuestion> for Judge {
+    fn from(judge: SingleQuestion) -> Self {
+        let Declaration { answers, thought, .. } = judge.question;
+        let calls = match answers {
+            Answers::Rating { expected_after, .. } => Calls::up_to(1 + usize::from(expected_after.is_some())),
+            Answers::Errors { scoring, .. } => scoring.calls(),
+        };
+        Self {
+            grouping: match judge.method.reads {
+                Reads::Translations => judge.granularity.grouping(),
+                Reads::SourcesOnly => Grouping::Source,
+            },
+            unit: judge.granularity.unit(),
+            calls: if thought.is_some() { None } else { Some(calls) },
+            sampled_at: thought.map(|(_, thought)| [thought.temperature, thought.top_p]),
+            ..Self::new(judge.provenance(), judge)
+        }
+    }
+}
+
+/// The judge of a method with one question.
+///
+/// # Errors
+/// Those of [`SingleQuestion::load`].
+pub fn judge(
+    method: &'static Method,
+    question: Declaration,
+    settings: &Settings,
+) -> Result<Judge, setup::Error> {
+    Ok(SingleQuestion::load(method, question, settings)?.into())
+}
+
+impl SingleQuestion {
+    /// Reads the settings, the prompts and the shots, and renders the question once.
+    ///
+    /// # Errors
+    /// [`setup::Error`]: weights or shots that the method does not have, or files that cannot be used.
+    pub fn load(
+        method: &'static Method,
+        question: Declaration,
+        settings: &Settings,
+    ) -> Result<Self, setup::Error> {
+        check_settings(method, &question, settings)?;
+        let is_strict = settings.preset == Preset::Strict;
+        let mut files = vec![question.prompt];
+        match question.answers {
+            Answers::Rating { rating, .. } => files.extend(rating.schema().filter(|_| is_strict)),
+            Answers::Errors { format, .. } => files.extend(format.files()),
+        }
+        files.extend(question.shots);
+        let prompts = Prompts::load(&files, settings)?;
+        let granularity = settings.granularity.unwrap_or(method.granularities[0]);
+        let shots = shots::load(&prompts, question.shots, settings)?;
+        let n_times = if granularity == Granularity::FiveDoc { 2 } else { 1 };
+        let judge = Self {
+            method,
+            question,
+            form: match question.answers {
+                Answers::Rating { rating, .. } if is_strict => rating.form(&prompts)?,
+                Answers::Rating { .. } | Answers::Errors { .. } => ResponseFormat::Text,
+            },
+            shots: match question.answers {
+                Answers::Errors { format, .. } => json!(format.shown(&shots)),
+                Answers::Rating { .. } => Value::Null,
+            },
+            prompts,
+            weights: settings.weights(method.weights.unwrap_or("wmt"), granularity)?,
+            preset: settings.preset,
+            granularity,
+            budget: settings.max_tokens.unwrap_or(n_times * question.budget),
+        };
+        judge.chat(&Texts::sample()).map_err(setup::Error::from_prompt)?;
+        Ok(judge)
+    }
+
+    /// The judge with other worked examples, as its template takes them.
+    #[must_use]
+    pub fn with_shots(self, shots: Value) -> Self {
+        Self { shots, ..self }
+    }
+
+    /// Its inputs, for the signature.
+    #[must_use]
+    pub fn provenance(&self) -> Provenance {
+        Provenance::of(&self.prompts)
+    }
+
+    /// The stage of its calls.
+    #[must_use]
+    pub fn stage(&self) -> Stage {
+        self.question.stage
+    }
+
+    /// The granularity in force.
+    #[must_use]
+    pub fn granularity(&self) -> Granularity {
+        self.granularity
+    }
+
+    /// Asks about one unit, reads the answer and scores it.
+    ///
+    /// # Errors
+    /// The reason why the unit has no verdict.
+    pub fn judge_unit(&self, panel: &Panel, texts: &Texts) -> Result<Verdict, Error> {
+        let mut chat = self.about(texts)?;
+        if let Some((stage, thought)) = self.question.thought {
+            chat = panel.after_thought(Role::Annotator, stage, &chat, thought)?;
+        }
+        let form = match self.question.answers {
+            Answers::Rating { .. } => self.form.clone(),
+            Answers::Errors { format, .. } => format.form(&self.prompts, texts)?,
+        };
+        let mut question = panel.question(&chat, &form, self.budget);
+        if let Some((_, thought)) = self.question.thought {
+            question.sampling = thought.sampling(&question.sampling);
+        }
+        let reply = panel.answer(Role::Annotator, self.question.stage, &question)?;
+        let answer = &reply.text;
+        match self.question.answers {
+            Answers::Rating { rating, expected_after } => {
+                let verdict = self.rated(rating.read(answer)?);
+                let mean = expected_after
+                    .map(|prefix| expected::percent(panel, Role::Annotator, EXPECT, &chat, prefix));
+                Ok(Verdict { score: mean.unwrap_or(Ok(verdict.score))?, ..verdict })
+            }
+            Answers::Errors { format, scoring } => {
+                let written = GivenAnswer { panel, chat: &chat, text: &reply.text };
+                format.read(answer)?.weighed(&reply).scored(texts, self.weights, scoring, &written)
+            }
+        }
+    }
+
+    /// The question about one unit.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] when there is no text to judge, [`Error::Failed`] when the segment has no reference to
+    /// show.
+    pub fn about(&self, texts: &Texts) -> Result<Chat, Error> {
+        match self.method.reads {
+            Reads::Translations if texts.is_empty() => Err(Error::nothing_to_judge()),
+            Reads::SourcesOnly if texts.source.trim().is_empty() => {
+                Err(Error::Empty("the source is empty".into()))
+            }
+            Reads::Translations | Reads::SourcesOnly => self.chat(texts),
+        }
+    }
+
+    /// The verdict of a rating on the method's scale.
+    #[must_use]
+    pub fn rated(&self, raw: f64) -> Verdict {
+        let scale = self.method.scale;
+        let score = if scale.raw == Direction::Lower { -raw } else { raw };
+        let quality_score = scale.is_assessed.then_some(raw);
+        Verdict { raw, quality_score, ..Verdict::new(score, Vec::new()) }
+    }
+
+    fn chat(&self, texts: &Texts) -> Result<Chat, Error> {
+        let mut values = json!(texts.query().shown(self.preset));
+        values["reference"] = json!(self.reference(texts)?);
+        if let Answers::Errors { format, .. } = self.question.answers {
+            values["schema"] = json!(format.schema(&self.prompts, texts.max_errors())?);
+            values["shots"] = self.shots.clone();
+            values["strict"] = json!(format.is_strict);
+            values["explain"] = json!(format.explain);
+            values["quality"] = json!(format.quality);
+        }
+        Ok(Chat::new().user(self.prompts.render(self.question.prompt, values)?))
+    }
+
+    /// The reference as it is shown, in `code` stripped as all texts.
+    fn reference<'t>(&self, texts: &'t Texts) -> Result<Option<&'t str>, Error> {
+        if !self.question.shows_reference {
+            return Ok(None);
+        }
+        let missing = || Error::Failed("the segment has no reference translation to show".into());
+        let reference = texts.reference.ok_or_else(missing)?;
+        Ok(Some(if self.preset == Preset::Code { reading::strip(reference) } else { reference }))
+    }
+}
+
+/// Rejects weights and shots that a method does not have.
+fn check_settings(method: &Method, question: &Declaration, settings: &Settings) -> Result<(), setup::Error> {
+    if method.weights.is_none() && question.shots.is_none() {
+        return settings.check_neither_weights_nor_shots(method.name);
+    }
+    if question.shots.is_none() && settings.shots.is_some() {
+        let reason = format!("{} has no shots; hint: leave them out", method.name);
+        return Err(setup::Error::Conflict(reason));
+    }
+    Ok(())
+}

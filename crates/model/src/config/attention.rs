@@ -1,0 +1,151 @@
+//! The attention of a model's layers: full or over a sliding window, each kind with heads and a rope of its
+//! own. It computes nothing.
+
+use super::{Config, Rope, Scaling};
+use crate::Error;
+
+/// The most heads, and values of a head.
+const MOST: usize = 1 << 12;
+
+/// The two kinds of attention that layers of one model may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttentionKind {
+    /// All earlier keys.
+    Full,
+    /// The last keys only.
+    Sliding,
+}
+
+/// The attention of all layers of one kind.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attention {
+    /// Values of a head of queries, keys or values.
+    pub head_dim: usize,
+    pub n_kv_heads: usize,
+    pub rope: Rope,
+    /// Values of a head that are rotated, from its first on; all of them except in GLM and Qwen's hybrids.
+    pub rotary_dim: usize,
+    /// Keys that a query sees, its own included; `None` for all.
+    pub window: Option<usize>,
+    /// The keys' projection also gives the values, before norm and rotation (full layers of some Gemma 4).
+    pub values_are_keys: bool,
+}
+
+impl Attention {
+    /// Numbers that one token adds to a layer's cache: keys and values.
+    #[must_use]
+    pub fn cached(&self) -> usize {
+        2 * self.kv_width()
+    }
+
+    /// Width of a token's keys, or of its values.
+    #[must_use]
+    pub fn kv_width(&self) -> usize {
+        self.n_kv_heads * self.head_dim
+    }
+}
+
+/// The layers with a sliding window.
+#[derive(Clone, Debug, Default)]
+pub struct Windows {
+    /// Keys that a query of such a layer sees; `None` where no window is in force.
+    pub size: Option<usize>,
+    /// For each layer, true if it has a sliding window.
+    pub slides: Vec<bool>,
+}
+
+impl Config {
+    /// The attention of one kind. Where no layer slides, both are equal.
+    #[must_use]
+    pub fn attention(&self, kind: AttentionKind) -> &Attention {
+        match (kind, &self.sliding) {
+            (AttentionKind::Sliding, Some(sliding)) => sliding,
+            _ => &self.full,
+        }
+    }
+
+    /// Both kinds, or the only one.
+    pub fn attentions(&self) -> impl Iterator<Item = &Attention> {
+        std::iter::once(&self.full).chain(&self.sliding)
+    }
+
+    /// The kind of a layer's attention.
+    #[must_use]
+    pub fn kind_of(&self, layer: usize) -> AttentionKind {
+        if self.slides.get(layer) == Some(&true) { AttentionKind::Sliding } else { AttentionKind::Full }
+    }
+
+    /// The attention of a layer. A layer with Gated DeltaNet instead has none, and the value has no meaning.
+    #[must_use]
+    pub fn attention_of(&self, layer: usize) -> &Attention {
+        self.attention(self.kind_of(layer))
+    }
+
+    /// Number of layers with this kind of attention.
+    #[must_use]
+    pub fn n_layers_of(&self, kind: AttentionKind) -> usize {
+        let attends = |&layer: &usize| self.delta_net_of(layer).is_none() && self.kind_of(layer) == kind;
+        (0..self.n_layers).filter(attends).count()
+    }
+
+    /// Returns true if sliding layers rotate by other angles than the full ones.
+    #[must_use]
+    pub fn has_sliding_angles(&self) -> bool {
+        let is_other = |sliding: &Attention| {
+            (&sliding.rope, sliding.rotary_dim) != (&self.full.rope, self.full.rotary_dim)
+        };
+        self.sliding.as_ref().is_some_and(is_other)
+    }
+
+    /// Keys that a query of a sliding layer sees; `None` where there are no such layers.
+    #[must_use]
+    pub fn window(&self) -> Option<usize> {
+        self.sliding.as_ref().and_then(|sliding| sliding.window)
+    }
+
+    /// Width of a token's queries in a layer.
+    #[must_use]
+    pub fn query_width(&self, kind: AttentionKind) -> usize {
+        self.n_heads * self.attention(kind).head_dim
+    }
+
+    /// Numbers that one token adds to the cache, in all layers.
+    #[must_use]
+    pub fn cached(&self) -> usize {
+        let layers = (0..self.n_layers).filter(|&layer| self.delta_net_of(layer).is_none());
+        layers.map(|layer| self.attention_of(layer).cached()).sum()
+    }
+}
+
+/// Rejects sizes that no checkpoint has, and ropes that do not fit them.
+pub(super) fn check(path: &str, config: &Config) -> Result<(), Error> {
+    let bad = |key: &str, reason: String| Err(Error::Config { path: path.into(), key: key.into(), reason });
+    for attention in config.attentions() {
+        let Attention { head_dim, n_kv_heads, rotary_dim, .. } = *attention;
+        for (key, size) in [("number of kv heads", n_kv_heads), ("head size", head_dim)] {
+            if size == 0 || size > MOST {
+                return bad(key, format!("is {size}; a number from 1 to {MOST} was expected"));
+            }
+        }
+        if !config.n_heads.is_multiple_of(n_kv_heads) {
+            return bad("number of kv heads", "does not divide the number of heads".into());
+        }
+        if !head_dim.is_multiple_of(16) {
+            return bad("head size", format!("is {head_dim}, not a multiple of 16"));
+        }
+        if !rotary_dim.is_multiple_of(2) || rotary_dim == 0 || rotary_dim > head_dim {
+            let reason = format!("is {rotary_dim} of a head's {head_dim}; an even number was expected");
+            return bad("number of values that are rotated", reason);
+        }
+        if let Scaling::Factors(by) = &attention.rope.scaling
+            && by.len() != rotary_dim / 2
+        {
+            let (n, expected) = (by.len(), rotary_dim / 2);
+            return bad(
+                "rope_freqs.weight",
+                format!("has {n} values; one for each of {expected} was expected"),
+            );
+        }
+    }
+    Ok(())
+}

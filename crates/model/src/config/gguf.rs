@@ -1,0 +1,332 @@
+//! [`Config`] from GGUF metadata: the readers that families share. It reads no tensor. An unsupported setting
+//! is rejected by name.
+
+use super::{Attention, Config, Rope, Scaling, Windows};
+use crate::{
+    Error,
+    gguf::{Value, in_words, number, shown},
+};
+
+mod delta_net;
+mod experts;
+pub mod keys;
+mod rope;
+pub mod tensors;
+
+pub use crate::gguf::{Metadata, whole};
+pub use experts::Gating;
+
+/// The GGUF files of one family.
+pub struct Schema {
+    /// The value of `general.architecture`.
+    pub architecture: &'static str,
+    /// Known keys beside those of all families.
+    pub keys: &'static [keys::Keys],
+    /// Tensors, in groups.
+    pub tensors: &'static [tensors::Group],
+    /// Files may have an image encoder beside the decoder.
+    pub has_images: bool,
+    /// The two rotary halves of each head of queries and keys are interleaved.
+    pub is_interleaved: bool,
+    /// Only a part of each head is rotated.
+    pub rotates_in_part: bool,
+    pub config: fn(&Reader<'_>) -> Result<Config, Error>,
+}
+
+impl Schema {
+    /// A Llama-like decoder.
+    pub const LLAMA_LIKE: Self = Self {
+        architecture: "",
+        keys: &[],
+        tensors: &[tensors::ATTENTION, tensors::FFN_NORM, tensors::DENSE, tensors::ROPE_FACTORS],
+        has_images: false,
+        is_interleaved: false,
+        rotates_in_part: false,
+        config: |reader| reader.decoder(reader.without_windows()?),
+    };
+
+    /// Reads the decoder's settings from a file's metadata.
+    ///
+    /// # Errors
+    /// Names the key that is missing, has an unexpected value or is unknown; `path` is for the message.
+    pub fn read(&self, path: &str, metadata: &Metadata, tensors: &Tensors) -> Result<Config, Error> {
+        let reader = Reader { path, metadata, prefix: self.architecture, schema: self, tensors };
+        reader.check_keys()?;
+        let eos = metadata.get("tokenizer.ggml.eos_token_id").and_then(whole);
+        let stop_ids = eos.map(|id| id as u32).into_iter().collect();
+        let (vocab, tied) = (tensors.vocab, tensors.tied);
+        super::check(path, Config { vocab, tied, stop_ids, ..(self.config)(&reader)? })
+    }
+}
+
+/// Settings of a model that only its tensors show.
+pub struct Tensors {
+    /// Rows of the embedding matrix.
+    pub vocab: usize,
+    /// The model has no output matrix of its own.
+    pub tied: bool,
+    /// Heads of the first layer have norms, and its queries have biases.
+    pub has_head_norms: bool,
+    /// Layers without a projection of values: the keys' also gives them.
+    pub without_values: Vec<usize>,
+    pub has_query_bias: bool,
+    /// The values of `rope_freqs.weight`, where the model has one.
+    pub factors: Option<Vec<f32>>,
+}
+
+/// The settings of one file.
+pub struct Reader<'a> {
+    path: &'a str,
+    metadata: &'a Metadata,
+    prefix: &'a str,
+    schema: &'a Schema,
+    pub tensors: &'a Tensors,
+}
+
+impl Reader<'_> {
+    /// A Llama-like decoder; vocabulary, tied embeddings and stop tokens are read by [`Schema::read`].
+    pub fn decoder(&self, windows: Windows) -> Result<Config, Error> {
+        let (hidden, n_heads) = (self.size("embedding_length")?, self.size("attention.head_count")?);
+        let head_dim = self.optional_size("attention.key_length")?.unwrap_or(hidden / n_heads.max(1));
+        let [n_kv_heads, n_sliding_kv_heads] = self.kv_heads(&windows.slides, n_heads)?;
+        let rotary_dim = self.rotary_dim(head_dim)?;
+        let rope = self.rope(1e4)?;
+        let full = Attention { head_dim, n_kv_heads, rope, rotary_dim, ..Attention::default() };
+        let sliding = windows.size.map(|size| Attention {
+            window: Some(size),
+            n_kv_heads: n_sliding_kv_heads,
+            ..full.clone()
+        });
+        Ok(Config {
+            hidden,
+            intermediate: self.intermediate()?,
+            n_layers: self.n_layers()?,
+            n_heads,
+            full,
+            sliding,
+            slides: windows.slides,
+            norm_eps: self.number("attention.layer_norm_rms_epsilon")?,
+            attention_scale: self.attention_scale(head_dim)?,
+            embedding_scale: self.embedding_scale(None)?,
+            context: self.size("context_length")?,
+            ..Config::default()
+        })
+    }
+
+    /// Layers of the decoder. Layers that predict further tokens are counted among the file's.
+    pub fn n_layers(&self) -> Result<usize, Error> {
+        let n_blocks = self.size("block_count")?.saturating_sub(self.n_predicting()?);
+        super::layers(self.path, "block_count", n_blocks)
+    }
+
+    /// Heads of keys and values of full and of sliding layers.
+    fn kv_heads(&self, slides: &[bool], n_heads: usize) -> Result<[usize; 2], Error> {
+        let key = "attention.head_count_kv";
+        let Some(Value::Array(layers)) = self.value(key) else {
+            return Ok([self.optional_size(key)?.unwrap_or(n_heads); 2]);
+        };
+        let sizes: Option<Vec<usize>> = layers.iter().map(whole).collect();
+        let n_predicting = self.n_predicting()?;
+        let sizes = sizes.filter(|sizes| [0, n_predicting].map(|n| slides.len() + n).contains(&sizes.len()));
+        let sizes = sizes.ok_or_else(|| {
+            self.bad(key, format!("is not a list of whole numbers for each of {} layers", slides.len()))
+        })?;
+        // Layers of DeltaNet have no heads of keys.
+        let has_delta_net = self.value("ssm.group_count").is_some();
+        let of = |kind: bool| {
+            let sizes =
+                sizes.iter().zip(slides).filter(|(_, slides)| **slides == kind).map(|(size, _)| *size);
+            let mut sizes = sizes.filter(|size| !(has_delta_net && *size == 0));
+            let first = sizes.next().unwrap_or(n_heads);
+            if sizes.all(|size| size == first) {
+                return Ok(first);
+            }
+            let layers =
+                if slides.contains(&true) { "between layers of one type" } else { "from layer to layer" };
+            Err(self.bad(key, format!("differs {layers}, which is not supported")))
+        };
+        Ok([of(false)?, of(true)?])
+    }
+
+    /// Values of a head that are rotated. Heads of values are as wide as those of keys.
+    fn rotary_dim(&self, head_dim: usize) -> Result<usize, Error> {
+        self.check_width("attention.value_length", head_dim)?;
+        if self.schema.rotates_in_part {
+            return Ok(self.optional_size("rope.dimension_count")?.unwrap_or(head_dim));
+        }
+        self.check_rotated("rope.dimension_count", head_dim).map(|()| head_dim)
+    }
+
+    /// Checks that heads of another kind are as wide as those of keys.
+    pub fn check_width(&self, key: &str, head_dim: usize) -> Result<(), Error> {
+        match self.optional_size(key)?.filter(|width| *width != head_dim) {
+            Some(width) => {
+                let reason = format!("is {width}, and a head of keys has {head_dim}; one width is supported");
+                Err(self.bad(key, reason))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that whole heads are rotated.
+    pub fn check_rotated(&self, key: &str, head_dim: usize) -> Result<(), Error> {
+        match self.optional_size(key)?.filter(|rotated| *rotated != head_dim) {
+            Some(rotated) => {
+                let reason =
+                    format!("is {rotated} of a head's {head_dim}; partial rotary embedding is not supported");
+                Err(self.bad(key, reason))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The key of the window's size.
+    const WINDOW: &'static str = "attention.sliding_window";
+
+    /// The window in a family that has no sliding layers or whose files do not say which: none, or one that
+    /// holds every position.
+    pub fn without_windows(&self) -> Result<Windows, Error> {
+        if let Some(window) = self.window(None)? {
+            let reason = format!("is {window}, and the file does not say which layers slide");
+            return Err(self.bad(Self::WINDOW, reason));
+        }
+        self.windows(None, None)
+    }
+
+    /// The size of a window that does not hold every position.
+    pub fn window(&self, default: Option<usize>) -> Result<Option<usize>, Error> {
+        let (size, context) = (self.optional_size(Self::WINDOW)?, self.size("context_length")?);
+        Ok(size.or(default).filter(|size| (1..context).contains(size)))
+    }
+
+    /// The size of the window of a family that needs one.
+    pub fn needed_window(&self) -> Result<usize, Error> {
+        let size = self.optional_size(Self::WINDOW)?.filter(|size| *size > 0);
+        size.ok_or_else(|| self.bad(Self::WINDOW, "is missing or 0"))
+    }
+
+    /// Layers that slide over a window of this size: all but each so-manieth where the file does not list them;
+    /// without a `period`, the file has to.
+    pub fn windows(&self, size: Option<usize>, period: Option<usize>) -> Result<Windows, Error> {
+        let (key, n_layers) = ("attention.sliding_window_pattern", self.n_layers()?);
+        if size.is_none() {
+            return Ok(Windows { size, slides: vec![false; n_layers] });
+        }
+        let period = match self.value(key) {
+            Some(Value::Array(_)) => {
+                return Ok(Windows { size, slides: self.switches(key, n_layers)?.unwrap_or_default() });
+            }
+            Some(_) => self.size(key)?,
+            None => period.ok_or_else(|| self.bad(key, "is missing"))?,
+        };
+        let slides = (1..=n_layers).map(|layer| period == 0 || !layer.is_multiple_of(period)).collect();
+        Ok(Windows { size, slides })
+    }
+
+    fn value(&self, key: &str) -> Option<&Value> {
+        self.metadata.get(&format!("{}.{key}", self.prefix))
+    }
+
+    pub fn bad(&self, key: &str, reason: impl Into<String>) -> Error {
+        let key = shown(&format!("{}.{key}", self.prefix));
+        Error::Config { path: self.path.into(), key, reason: reason.into() }
+    }
+
+    /// Rejects settings that the decoder does not implement.
+    fn check_keys(&self) -> Result<(), Error> {
+        let of_arch = |key: &'_ String| key.strip_prefix(self.prefix)?.strip_prefix('.').map(str::to_owned);
+        let mut keys: Vec<(String, &Value)> =
+            self.metadata.iter().filter_map(|(key, value)| Some((of_arch(key)?, value))).collect();
+        keys.sort_by(|a, b| a.0.cmp(&b.0));
+        let objection = |(key, value): &(String, &Value)| {
+            self.schema.objection(key, value).map(|reason| self.bad(key, reason))
+        };
+        keys.iter().find_map(objection).map_or(Ok(()), Err)
+    }
+
+    /// A size that is the same in all layers; `None` where the file does not have the key.
+    pub fn optional_size(&self, key: &str) -> Result<Option<usize>, Error> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let size = match value {
+            Value::Array(layers) => {
+                let mut sizes = layers.iter().map(whole);
+                let first = sizes.next().flatten();
+                if sizes.any(|size| size != first) {
+                    return Err(self.bad(key, "differs from layer to layer, which is not supported"));
+                }
+                first
+            }
+            value => whole(value),
+        };
+        size.map(Some).ok_or_else(|| self.bad(key, format!("is `{}`, not a whole number", in_words(value))))
+    }
+
+    pub fn size(&self, key: &str) -> Result<usize, Error> {
+        self.optional_size(key)?.ok_or_else(|| self.bad(key, "is missing"))
+    }
+
+    pub fn optional(&self, key: &str) -> Result<Option<f64>, Error> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let finite = number(value).filter(|number| number.is_finite());
+        finite.map(Some).ok_or_else(|| self.bad(key, format!("is `{}`, not a number", in_words(value))))
+    }
+
+    pub fn number(&self, key: &str) -> Result<f64, Error> {
+        self.optional(key)?.ok_or_else(|| self.bad(key, "is missing"))
+    }
+
+    /// The factor of scores, where it follows from this width if the file has none.
+    pub fn attention_scale(&self, width: usize) -> Result<f32, Error> {
+        let scale = self.optional("attention.scale")?.filter(|scale| *scale != 0.0);
+        Ok(scale.unwrap_or_else(|| (width as f64).powf(-0.5)) as f32)
+    }
+
+    /// Layers that predict further tokens, which are not computed.
+    fn n_predicting(&self) -> Result<usize, Error> {
+        Ok(self.optional_size("nextn_predict_layers")?.unwrap_or(0))
+    }
+
+    /// A list of true or false for each layer; layers that predict further tokens may be listed after the
+    /// others.
+    fn switches(&self, key: &str, n_layers: usize) -> Result<Option<Vec<bool>>, Error> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let with_predicting = n_layers.saturating_add(self.n_predicting()?);
+        let layers: Option<Vec<bool>> = match value {
+            Value::Array(layers) => layers.iter().map(truth).collect(),
+            _ => None,
+        };
+        match layers {
+            Some(mut layers) if [n_layers, with_predicting].contains(&layers.len()) => {
+                layers.truncate(n_layers);
+                Ok(Some(layers))
+            }
+            _ => Err(self.bad(key, format!("is not a list of true or false for each of {n_layers} layers"))),
+        }
+    }
+
+    /// The factor of embeddings, where the family's is `default`.
+    pub fn embedding_scale(&self, default: Option<f32>) -> Result<Option<f32>, Error> {
+        let key = "embedding_scale";
+        let Some(scale) = self.optional(key)?.filter(|scale| *scale != 0.0) else { return Ok(default) };
+        match default {
+            Some(default) if (scale - f64::from(default)).abs() > 1e-3 * f64::from(default) => {
+                Err(self.bad(key, format!("is {scale}, and the architecture has {default}")))
+            }
+            Some(default) => Ok(Some(default)),
+            None => Ok((!same(scale, 1.0)).then_some(scale as f32)),
+        }
+    }
+}
+
+/// Returns true if two settings are the same number.
+fn same(a: f64, b: f64) -> bool {
+    a.total_cmp(&b).is_eq()
+}
+
+/// A value of true or false, which some writers write as a number.
+fn truth(value: &Value) -> Option<bool> {
+    match value {
+        Value::Bool(value) => Some(*value),
+        value => whole(value).filter(|n| *n < 2).map(|n| n == 1),
+    }
+}

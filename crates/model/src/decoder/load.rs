@@ -1,0 +1,154 @@
+//! The decoder's layers from a checkpoint: the names of their tensors, and the choice of those that an
+//! architecture has.
+
+use super::{Feed, Layer, Mixer};
+use crate::{
+    Config, Error, Weights,
+    backend::{Backend, BesideNorms, Cut, DeltaNetWeights, Matrices},
+    config::DeltaNet,
+};
+
+/// The common arguments of loading tensors.
+pub(super) struct Load<'a, B> {
+    pub weights: &'a Weights,
+    pub config: &'a Config,
+    pub backend: &'a B,
+}
+
+impl<B: Backend> Load<'_, B> {
+    pub fn layer(&self, layer: usize) -> Result<Layer<B>, Error> {
+        let c = self.config;
+        let at = |part: &str| format!("model.layers.{layer}.{part}");
+        let mlp_norm = if c.post_norms { "pre_feedforward_layernorm" } else { "post_attention_layernorm" };
+        let post_norms = if c.post_norms {
+            let after_attention = self.norm(&at("post_attention_layernorm"), c.hidden)?;
+            Some((after_attention, self.norm(&at("post_feedforward_layernorm"), c.hidden)?))
+        } else {
+            None
+        };
+        let (mixer, out, width) = match c.delta_net_of(layer) {
+            Some(delta) => {
+                (self.delta_net(delta, &at("linear_attn"))?, "linear_attn.out_proj", delta.widths()[2])
+            }
+            None => (
+                self.attention(layer, &at("self_attn"))?,
+                "self_attn.o_proj",
+                c.query_width(c.kind_of(layer)),
+            ),
+        };
+        Ok(Layer {
+            input_layernorm: self.norm(&at("input_layernorm"), c.hidden)?,
+            mixer,
+            o_proj: self.linear(&[(at(out), c.hidden)], width, Cut::Anywhere)?,
+            mlp_norm: self.norm(&at(mlp_norm), c.hidden)?,
+            feed: self.feed(layer, &at("mlp"))?,
+            post_norms,
+            factor: if c.layer_scalars { self.weights.floats(&at("layer_scalar"), 1)?[0] } else { 1.0 },
+        })
+    }
+
+    fn attention(&self, layer: usize, module: &str) -> Result<Mixer<B>, Error> {
+        let c = self.config;
+        let at = |part: &str| format!("{module}.{part}");
+        let kind = c.kind_of(layer);
+        let attention = c.attention(kind);
+        let (q, kv) = (c.query_width(kind), attention.kv_width());
+        let values = if attention.values_are_keys { "k_proj" } else { "v_proj" };
+        let mut qkv = vec![(at("q_proj"), q), (at("k_proj"), kv), (at(values), kv)];
+        qkv.extend(c.gated_attention.then(|| (at("gate_proj"), q)));
+        Ok(Mixer::Attention {
+            qkv: self.linear(&qkv, c.hidden, Cut::Heads(attention.head_dim))?,
+            norms: [
+                self.head_norm(&at("q_norm"), attention.head_dim)?,
+                self.head_norm(&at("k_norm"), attention.head_dim)?,
+                c.value_norm.then(|| self.backend.vector(vec![1.0; attention.head_dim])).transpose()?,
+            ],
+            sinks: if c.sinks {
+                Some(self.backend.vector(self.weights.floats(&at("sinks"), c.n_heads)?)?)
+            } else {
+                None
+            },
+            kind,
+        })
+    }
+
+    fn delta_net(&self, delta: &DeltaNet, module: &str) -> Result<Mixer<B>, Error> {
+        let at = |part: &str| format!("{module}.{part}");
+        let (channels, n) = (delta.channels(), delta.n_value_heads);
+        let parts = [
+            (at("in_proj_qkv"), channels),
+            (at("in_proj_z"), delta.widths()[2]),
+            (at("in_proj_b"), n),
+            (at("in_proj_a"), n),
+        ];
+        // Safetensors hold the logarithm of the decay, GGUF files the decay.
+        let decay = if self.weights.contains(&at("A_log")) {
+            self.weights.floats(&at("A_log"), n)?.into_iter().map(|log| -log.exp()).collect()
+        } else {
+            self.weights.floats(&at("decay"), n)?
+        };
+        let weights = DeltaNetWeights {
+            conv: self.weights.float_tensor(&at("conv1d.weight"), &[channels, delta.conv])?,
+            decay,
+            dt_bias: self.weights.floats(&at("dt_bias"), n)?,
+            norm: self.weights.floats(&at("norm.weight"), delta.value_dim)?,
+        };
+        Ok(Mixer::DeltaNet {
+            projections: self.linear(&parts, self.config.hidden, Cut::DeltaNet)?,
+            delta_net: self.backend.delta_net(weights)?,
+        })
+    }
+
+    fn feed(&self, layer: usize, module: &str) -> Result<Feed<B>, Error> {
+        let c = self.config;
+        let experts = c.experts_of(layer);
+        let is_beside = experts.is_some_and(|experts| experts.beside_dense);
+        let experts =
+            experts.map(|experts| self.backend.experts(self.weights, module, experts)).transpose()?;
+        let experts = match experts {
+            Some(experts) if !is_beside => return Ok(Feed::Experts(experts)),
+            experts => experts,
+        };
+        let at = |part: &str| format!("{module}.{part}_proj");
+        let gate_up = [(at("gate"), c.intermediate), (at("up"), c.intermediate)];
+        let gate_up = self.linear(&gate_up, c.hidden, Cut::Anywhere)?;
+        let down_proj = self.linear(&[(at("down"), c.hidden)], c.intermediate, Cut::Anywhere)?;
+        let Some(experts) = experts else { return Ok(Feed::Dense { gate_up, down_proj }) };
+        Ok(Feed::Beside { gate_up, down_proj, experts, norms: self.beside_norms(layer, module)? })
+    }
+
+    fn beside_norms(&self, layer: usize, module: &str) -> Result<BesideNorms<B::Vector>, Error> {
+        let hidden = self.config.hidden;
+        let norm = |part: &str| self.norm(&format!("model.layers.{layer}.{part}"), hidden);
+        let mut router = self.weights.floats(&format!("{module}.gate.scale"), hidden)?;
+        let root = (hidden as f32).sqrt();
+        for scale in &mut router {
+            *scale /= root;
+        }
+        Ok(BesideNorms {
+            dense: norm("post_feedforward_layernorm_1")?,
+            input: norm("pre_feedforward_layernorm_2")?,
+            router: self.backend.vector(router)?,
+            experts: norm("post_feedforward_layernorm_2")?,
+        })
+    }
+
+    pub fn linear(&self, parts: &[(String, usize)], k: usize, cut: Cut) -> Result<B::Linear, Error> {
+        self.backend.linear(self.weights, Matrices { parts, k, cut })
+    }
+
+    fn head_norm(&self, name: &str, head_dim: usize) -> Result<Option<B::Vector>, Error> {
+        self.config.qk_norm.then(|| self.norm(name, head_dim)).transpose()
+    }
+
+    /// Norm weights in f32.
+    pub fn norm(&self, name: &str, n: usize) -> Result<B::Vector, Error> {
+        let mut values = self.weights.floats(&format!("{name}.weight"), n)?;
+        if self.config.norm_plus_one {
+            for w in &mut values {
+                *w += 1.0;
+            }
+        }
+        self.backend.vector(values)
+    }
+}

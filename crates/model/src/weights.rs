@@ -1,0 +1,402 @@
+//! Checkpoints on disk: GGUF files and safetensors folders, memory-mapped, behind one set of names (those of
+//! the Hugging Face checkpoint), and the formats of their tensors. Beside them, `seeded` ones for
+//! measurements, which have no files.
+
+mod experts;
+pub mod ggml;
+mod gguf;
+mod hybrid;
+mod quantised;
+mod safetensors;
+pub mod seeded;
+mod unread;
+
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    fs::File,
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use memmap2::Mmap;
+
+use super::{Config, Error, config::gguf::Metadata};
+use crate::files::{self, Stamp};
+pub use ggml::Format;
+use quantised::Quantised;
+
+/// An open checkpoint.
+pub struct Weights {
+    path: PathBuf,
+    files: Vec<Mapped>,
+    index: BTreeMap<String, Entry>,
+    config: Config,
+    /// GGUF's key-value section; `None` for safetensors.
+    metadata: Option<Metadata>,
+    /// The seed of the numbers when there are no files.
+    seed: Option<u32>,
+    /// Remarks on the files.
+    remarks: Vec<String>,
+}
+
+/// A file and the map of it.
+struct Mapped {
+    path: PathBuf,
+    file: File,
+    map: Mmap,
+}
+
+/// Location, shape and format of one tensor.
+#[derive(Clone)]
+struct Entry {
+    file: usize,
+    start: usize,
+    end: usize,
+    dtype: Format,
+    /// Rows first: `[n, k]` for a matrix.
+    shape: Vec<usize>,
+    /// The rows of the tensor in the file; `None` for all.
+    rows: Option<Turns>,
+    source: Source,
+}
+
+/// Rows of a tensor that holds those of several matrices in turns: of every `period` rows those of the first
+/// range, then of every period those of the second.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Turns {
+    period: usize,
+    ranges: Vec<Range<usize>>,
+}
+
+/// The storage of a tensor in the file.
+#[derive(Clone)]
+enum Source {
+    /// Row after row.
+    Plain,
+    /// GGUF's llama files keep the two rotary halves of each of so many heads interleaved.
+    Interleaved(usize),
+    /// A matrix `[k, n]` in place of `[n, k]`, with this number of rows n.
+    Transposed(usize),
+    /// Several tensors of a quantisation library.
+    Quantised(Arc<Quantised>),
+    /// Several tensors, one after another: file, start and end of each.
+    Joined(Arc<[(usize, usize, usize)]>),
+}
+
+/// One tensor in its stored format.
+pub struct Stored<'a> {
+    pub dtype: Format,
+    /// Rows first: `[n, k]` for a matrix, `[n]` for a vector.
+    pub shape: &'a [usize],
+    pub bytes: Cow<'a, [u8]>,
+}
+
+impl Weights {
+    /// Opens a GGUF file, a folder with `config.json` and safetensors, or a folder with one GGUF model. A
+    /// GGUF model in parts is opened by any part.
+    ///
+    /// # Errors
+    /// A file that is missing, cut short or not of its format, named with the remedy.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        if !path.is_dir() {
+            return gguf::open(path);
+        }
+        match crate::gguf::only_model(path)? {
+            Some(file) => gguf::open(&file),
+            None => safetensors::open(path),
+        }
+    }
+
+    /// A checkpoint without files: tensors of this configuration with seeded numbers in bf16.
+    #[must_use]
+    pub fn seeded(config: Config, seed: u32) -> Self {
+        seeded::weights(config, seed, |_| Format::Bf16)
+    }
+
+    /// A seeded checkpoint with each tensor in this checkpoint's format of it: that of the same layer, else
+    /// of the first layer with such a tensor. Formats that are not supported on GPUs become bf16.
+    #[must_use]
+    pub fn seeded_alike(&self, config: Config, seed: u32) -> Self {
+        let of_layer = |name: &str| Some(name.strip_prefix("model.layers.")?.split_once('.')?.1.to_owned());
+        let mut of_layers = BTreeMap::new();
+        for (name, entry) in &self.index {
+            if let Some(part) = of_layer(name) {
+                of_layers.entry(part).or_insert(entry.dtype);
+            }
+        }
+        let own = |name: &str| self.index.get(name).map(|entry| entry.dtype);
+        let others = |name: &str| of_layers.get(&of_layer(name)?).copied();
+        let format = |name: &str| own(name).or_else(|| others(name)).filter(|format| format.is_on_gpus());
+        seeded::weights(config, seed, |name| format(name).unwrap_or(Format::Bf16))
+    }
+
+    /// The parameters of a tensor's seeded numbers; `None` when they come from a file, for norms, and in
+    /// other formats than bf16.
+    #[must_use]
+    pub fn fill(&self, name: &str) -> Option<seeded::Fill> {
+        let entry = self.index.get(name).filter(|entry| entry.dtype == Format::Bf16)?;
+        seeded::fill(self.seed?, name, &entry.shape)
+    }
+
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// GGUF's key-value section; `None` for safetensors.
+    #[must_use]
+    pub fn metadata(&self) -> Option<&Metadata> {
+        self.metadata.as_ref()
+    }
+
+    /// Remarks on the files: sentences, each naming a file.
+    #[must_use]
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
+    }
+
+    /// Checks that every open file of the checkpoint has one of the stamps that were taken when the files
+    /// were hashed, so that a file replaced since then is detected.
+    ///
+    /// # Errors
+    /// The first file that was replaced.
+    pub fn check(&self, hashed: &[Stamp]) -> Result<(), Error> {
+        let is_other = |mapped: &&Mapped| !Stamp::of(&mapped.file).is_ok_and(|stamp| hashed.contains(&stamp));
+        match self.files.iter().find(is_other) {
+            None => Ok(()),
+            Some(mapped) => Err(Error::File {
+                path: mapped.path.display().to_string(),
+                reason: "was replaced or changed after its hash was taken".into(),
+                hint: "replace weights only while no process loads them; then give the command again".into(),
+            }),
+        }
+    }
+
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes of all tensors in their formats.
+    #[must_use]
+    pub fn n_bytes(&self) -> usize {
+        let bytes = |entry: &Entry| {
+            entry.shape.iter().product::<usize>() / entry.dtype.block() * entry.dtype.block_bytes()
+        };
+        self.index.values().map(bytes).sum()
+    }
+
+    /// Tensor names with type and shape, sorted by name.
+    pub fn tensors(&self) -> impl Iterator<Item = (&str, Format, &[usize])> {
+        self.index.iter().map(|(name, e)| (name.as_str(), e.dtype, e.shape.as_slice()))
+    }
+
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.index.contains_key(name)
+    }
+
+    /// One tensor, checked against the configuration's shape.
+    ///
+    /// # Errors
+    /// The tensor is missing or has another shape.
+    pub fn get(&self, name: &str, shape: &[usize]) -> Result<Stored<'_>, Error> {
+        let entry = self.index.get(name).ok_or_else(|| self.bad(name, "is missing"))?;
+        if entry.shape != shape {
+            return Err(self.bad(name, &format!("has shape {:?}, expected {shape:?}", entry.shape)));
+        }
+        if let Some(seed) = self.seed {
+            let bytes = seeded::bytes(seed, name, shape, entry.dtype).into();
+            return Ok(Stored { dtype: entry.dtype, shape: &entry.shape, bytes });
+        }
+        let bytes = |file: usize, start, end| self.files[file].bytes(start, end);
+        let whole = || bytes(entry.file, entry.start, entry.end);
+        let bytes: Result<Cow<'_, [u8]>, String> = match &entry.source {
+            Source::Plain => whole().map(Cow::from),
+            Source::Interleaved(heads) => whole().map(|bytes| deinterleave(bytes, shape[0], *heads).into()),
+            Source::Transposed(n) => {
+                whole().map(|bytes| transpose(bytes, *n, entry.dtype.block_bytes()).into())
+            }
+            Source::Quantised(matrix) => {
+                matrix.blocks(|piece| bytes(piece.file, piece.start, piece.end)).map(Cow::from)
+            }
+            Source::Joined(parts) => {
+                let parts = parts.iter().map(|&(file, start, end)| bytes(file, start, end));
+                parts.collect::<Result<Vec<_>, _>>().map(|parts| parts.concat().into())
+            }
+        };
+        let bytes = bytes.map_err(|reason| self.bad(name, &reason))?;
+        let row_bytes =
+            shape[1..].iter().product::<usize>() / entry.dtype.block() * entry.dtype.block_bytes();
+        let bytes = match &entry.rows {
+            Some(turns) => turns.of(&bytes, row_bytes).into(),
+            None => bytes,
+        };
+        if entry.dtype == Format::Mxfp4
+            && let Some(exponent) = ggml::unheld_exponent(&bytes)
+        {
+            let reason =
+                format!("has a block with the exponent {exponent}; those from 104 to 143 are supported");
+            return Err(self.bad(name, &reason));
+        }
+        Ok(Stored { dtype: entry.dtype, shape: &entry.shape, bytes })
+    }
+
+    /// The values of a small float tensor.
+    ///
+    /// # Errors
+    /// Those of [`Weights::get`]; also when the tensor is quantised.
+    pub fn floats(&self, name: &str, n: usize) -> Result<Vec<f32>, Error> {
+        self.float_tensor(name, &[n])
+    }
+
+    /// The values of a float tensor of any shape.
+    ///
+    /// # Errors
+    /// Those of [`Weights::floats`].
+    pub fn float_tensor(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
+        let stored = self.get(name, shape)?;
+        floats(stored.dtype, &stored.bytes)
+            .ok_or_else(|| self.bad(name, &format!("is {:?}, floats were expected", stored.dtype)))
+    }
+
+    /// Marks a tensor as used: its pages of the map may be dropped, and are read again if needed.
+    pub fn used(&self, name: &str) {
+        #[cfg(unix)]
+        if let Some(entry) = self.index.get(name).filter(|_| self.seed.is_none()) {
+            let (map, length) = (&self.files[entry.file].map, entry.end - entry.start);
+            // SAFETY: the map is of a file and read-only, so pages that are dropped come back with the same
+            // bytes.
+            #[expect(unsafe_code, reason = "the system call can lose data in maps of other kinds")]
+            // Only a hint: if it fails, memory is freed when the map is closed.
+            let _ = unsafe {
+                map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, entry.start, length)
+            };
+        }
+    }
+
+    /// The part of the model that is not supported on GPUs; `None` for a model that runs on them.
+    #[must_use]
+    pub fn only_on_cpu(&self) -> Option<String> {
+        let format = self.index.values().map(|entry| entry.dtype).find(|format| !format.is_on_gpus());
+        format.map(|format| format!("it has tensors of {}", format.name()))
+    }
+
+    /// Checks that all of the model is supported on GPUs.
+    ///
+    /// # Errors
+    /// The unsupported part.
+    pub fn check_gpu(&self) -> Result<(), Error> {
+        let Some(why) = self.only_on_cpu() else { return Ok(()) };
+        Err(Error::File {
+            path: self.path.display().to_string(),
+            reason: format!("{why}, and such models run on the CPU in this version"),
+            hint: "`--device cpu`".into(),
+        })
+    }
+
+    pub fn bad(&self, name: &str, reason: &str) -> Error {
+        Error::Tensor { path: self.path.display().to_string(), name: name.into(), reason: reason.into() }
+    }
+}
+
+/// Little-endian floats of any width as f32; `None` for quantised types.
+pub fn floats(dtype: Format, bytes: &[u8]) -> Option<Vec<f32>> {
+    let pairs = || bytes.chunks_exact(2).map(|b| [b[0], b[1]]);
+    match dtype {
+        Format::F32 => {
+            Some(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
+        }
+        Format::F16 => Some(pairs().map(|b| half::f16::from_le_bytes(b).to_f32()).collect()),
+        Format::Bf16 => Some(pairs().map(|b| half::bf16::from_le_bytes(b).to_f32()).collect()),
+        _ => None,
+    }
+}
+
+impl Turns {
+    /// The rows of one range.
+    fn one(period: usize, range: Range<usize>) -> Self {
+        Self { period, ranges: vec![range] }
+    }
+
+    /// Number of rows taken of so many.
+    fn n_rows(&self, n: usize) -> usize {
+        n / self.period * self.ranges.iter().map(ExactSizeIterator::len).sum::<usize>()
+    }
+
+    /// The rows taken, in bytes.
+    fn of(&self, bytes: &[u8], row_bytes: usize) -> Vec<u8> {
+        let periods = || bytes.chunks_exact(self.period * row_bytes);
+        let rows = |range: &Range<usize>| range.start * row_bytes..range.end * row_bytes;
+        self.ranges
+            .iter()
+            .flat_map(|range| periods().flat_map(move |period| &period[rows(range)]))
+            .copied()
+            .collect()
+    }
+}
+
+/// The transpose of a matrix with rows of `n` values of so many bytes.
+fn transpose(bytes: &[u8], n: usize, each: usize) -> Vec<u8> {
+    /// The side of squares that stay in the cache.
+    const SIDE: usize = 32;
+    let k = bytes.len() / (n * each);
+    let mut out = vec![0; bytes.len()];
+    for (rows, columns) in (0..k).step_by(SIDE).flat_map(|i| (0..n).step_by(SIDE).map(move |j| (i, j))) {
+        for (i, j) in
+            (rows..k.min(rows + SIDE)).flat_map(|i| (columns..n.min(columns + SIDE)).map(move |j| (i, j)))
+        {
+            out[(j * k + i) * each..][..each].copy_from_slice(&bytes[(i * n + j) * each..][..each]);
+        }
+    }
+    out
+}
+
+/// Moves row `2 i + half` of each head back to row `half * head_dim / 2 + i`.
+fn deinterleave(bytes: &[u8], n_rows: usize, heads: usize) -> Vec<u8> {
+    let (row_bytes, head_dim) = (bytes.len() / n_rows, n_rows / heads);
+    let mut out = Vec::with_capacity(bytes.len());
+    for row in 0..n_rows {
+        let (head, at) = (row / head_dim, row % head_dim);
+        let (half, i) = (at / (head_dim / 2), at % (head_dim / 2));
+        let from = (head * head_dim + 2 * i + half) * row_bytes;
+        out.extend_from_slice(&bytes[from..from + row_bytes]);
+    }
+    out
+}
+
+impl Mapped {
+    /// Maps a file into memory.
+    fn open(path: &Path) -> Result<Self, Error> {
+        let io = |source| Error::Io { path: path.display().to_string(), source };
+        if !std::fs::metadata(path).map_err(io)?.is_file() {
+            return Err(Error::File {
+                path: path.display().to_string(),
+                reason: "is not a plain file".into(),
+                hint: "weights are mapped into memory, which takes a file of its own or a link to one".into(),
+            });
+        }
+        let file = files::open(path).map_err(io)?;
+        // SAFETY: the map is read-only; a checkpoint that another process rewrites while it is read could
+        // change the values seen, which `models verify` and the signature's checksum detect.
+        #[expect(unsafe_code, reason = "a memory map is unsafe by nature")]
+        let map = unsafe { Mmap::map(&file) }.map_err(io)?;
+        Ok(Self { path: path.into(), file, map })
+    }
+
+    /// A part of the file, if the file still has it: an access to the map past the file's end would end the
+    /// process.
+    fn bytes(&self, start: usize, end: usize) -> Result<&[u8], String> {
+        let now = self.file.metadata().map_err(|error| error.to_string())?.len();
+        if now < self.map.len() as u64 {
+            let before = self.map.len();
+            return Err(format!(
+                "cannot be read: the file was cut from {before} to {now} bytes while it was being loaded\nhint: put the \
+                 whole file back, and replace weights only while no process loads them"
+            ));
+        }
+        Ok(&self.map[start..end])
+    }
+}

@@ -1,0 +1,246 @@
+//! A checkpoint without files: a configuration's tensors with seeded numbers, for measuring shapes without
+//! their weights. The kernel `fill_bf16` makes the same numbers, so that a GPU makes its own.
+
+mod blocks;
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use super::{Entry, Format, Source, Weights};
+use tribunal_core::random;
+
+pub use blocks::blocks;
+
+use crate::{Config, config::DeltaNet};
+
+/// Parameters of one tensor's seeded numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fill {
+    pub seed: u32,
+    /// Their standard deviation.
+    pub scale: f32,
+}
+
+/// The tensors of `config` with numbers drawn from `seed`, each in the format that `format` returns.
+#[must_use]
+pub fn weights(config: Config, seed: u32, format: impl Fn(&str) -> Format) -> Weights {
+    let mut index = BTreeMap::new();
+    for (name, shape) in tensors(&config) {
+        let dtype = format(&name);
+        let end = shape.iter().product::<usize>() / dtype.block() * dtype.block_bytes();
+        index.insert(name, Entry { file: 0, start: 0, end, dtype, shape, rows: None, source: Source::Plain });
+    }
+    let path = PathBuf::from(format!("seeded weights ({seed})"));
+    Weights { path, files: Vec::new(), index, config, metadata: None, seed: Some(seed), remarks: Vec::new() }
+}
+
+/// Every tensor that the decoder reads, by its name in checkpoints of this architecture, with its shape.
+pub(super) fn tensors(c: &Config) -> Vec<(String, Vec<usize>)> {
+    let embeddings = vec![c.vocab, c.hidden];
+    let mut all = present(
+        "",
+        [
+            (true, "model.embed_tokens.weight", embeddings.clone()),
+            (true, "model.norm.weight", vec![c.hidden]),
+            (!c.tied, "lm_head.weight", embeddings),
+        ],
+    );
+    for i in 0..c.n_layers {
+        let layer = format!("model.layers.{i}.");
+        all.extend(present(&layer, norms(c, i)));
+        all.extend(match c.delta_net_of(i) {
+            Some(delta_net) => present(&layer, linear_attention(c, delta_net)),
+            None => present(&layer, attention(c, i)),
+        });
+        all.extend(feed_forward(c, i, &format!("{layer}mlp.")));
+    }
+    all
+}
+
+/// Whether a tensor is present, its name and its shape.
+type Part = (bool, &'static str, Vec<usize>);
+
+fn present<const N: usize>(prefix: &str, parts: [Part; N]) -> Vec<(String, Vec<usize>)> {
+    let present = parts.into_iter().filter(|(is_present, ..)| *is_present);
+    present.map(|(_, name, shape)| (format!("{prefix}{name}"), shape)).collect()
+}
+
+/// The norms of a layer, and the factor on its output.
+fn norms(c: &Config, layer: usize) -> [Part; 8] {
+    let is_beside = c.experts_of(layer).is_some_and(|experts| experts.beside_dense);
+    let norm = || vec![c.hidden];
+    [
+        (true, "input_layernorm.weight", norm()),
+        (true, "post_attention_layernorm.weight", norm()),
+        (c.post_norms, "pre_feedforward_layernorm.weight", norm()),
+        (c.post_norms, "post_feedforward_layernorm.weight", norm()),
+        // Norms of a dense half and the experts beside it.
+        (is_beside, "post_feedforward_layernorm_1.weight", norm()),
+        (is_beside, "pre_feedforward_layernorm_2.weight", norm()),
+        (is_beside, "post_feedforward_layernorm_2.weight", norm()),
+        (c.layer_scalars, "layer_scalar", vec![1]),
+    ]
+}
+
+fn attention(c: &Config, layer: usize) -> [Part; 13] {
+    let attention = c.attention_of(layer);
+    let (d, h, q, kv) = (attention.head_dim, c.hidden, c.n_heads * attention.head_dim, attention.kv_width());
+    [
+        (true, "self_attn.q_proj.weight", vec![q, h]),
+        (true, "self_attn.k_proj.weight", vec![kv, h]),
+        (!attention.values_are_keys, "self_attn.v_proj.weight", vec![kv, h]),
+        (true, "self_attn.o_proj.weight", vec![h, q]),
+        (c.gated_attention, "self_attn.gate_proj.weight", vec![q, h]),
+        (c.qk_norm, "self_attn.q_norm.weight", vec![d]),
+        (c.qk_norm, "self_attn.k_norm.weight", vec![d]),
+        (c.sinks, "self_attn.sinks", vec![c.n_heads]),
+        (c.qkv_bias, "self_attn.q_proj.bias", vec![q]),
+        (c.qkv_bias, "self_attn.k_proj.bias", vec![kv]),
+        (c.qkv_bias, "self_attn.v_proj.bias", vec![kv]),
+        (c.qkv_bias && c.gated_attention, "self_attn.gate_proj.bias", vec![q]),
+        (c.o_bias, "self_attn.o_proj.bias", vec![h]),
+    ]
+}
+
+fn linear_attention(c: &Config, delta_net: &DeltaNet) -> [Part; 9] {
+    let (channels, values, n) = (delta_net.channels(), delta_net.widths()[2], delta_net.n_value_heads);
+    [
+        (true, "linear_attn.in_proj_qkv.weight", vec![channels, c.hidden]),
+        (true, "linear_attn.in_proj_z.weight", vec![values, c.hidden]),
+        (true, "linear_attn.in_proj_b.weight", vec![n, c.hidden]),
+        (true, "linear_attn.in_proj_a.weight", vec![n, c.hidden]),
+        (true, "linear_attn.conv1d.weight", vec![channels, delta_net.conv]),
+        (true, "linear_attn.norm.weight", vec![delta_net.value_dim]),
+        (true, "linear_attn.out_proj.weight", vec![c.hidden, values]),
+        (true, "linear_attn.A_log", vec![n]),
+        (true, "linear_attn.dt_bias", vec![n]),
+    ]
+}
+
+fn feed_forward(c: &Config, layer: usize, prefix: &str) -> Vec<(String, Vec<usize>)> {
+    let (h, experts) = (c.hidden, c.experts_of(layer));
+    let gated = |module: &str, width: usize| {
+        let of = |part, shape| (format!("{prefix}{module}{part}_proj.weight"), shape);
+        [of("gate", vec![width, h]), of("up", vec![width, h]), of("down", vec![h, width])]
+    };
+    let mut all = Vec::new();
+    if experts.is_none_or(|experts| experts.beside_dense) {
+        let (has_biases, width) = (c.mlp_bias, c.intermediate);
+        all.extend(gated("", width));
+        all.extend(present(
+            prefix,
+            [
+                (has_biases, "gate_proj.bias", vec![width]),
+                (has_biases, "up_proj.bias", vec![width]),
+                (has_biases, "down_proj.bias", vec![h]),
+            ],
+        ));
+    }
+    let Some(experts) = experts else { return all };
+    let (n, width, routing) = (experts.n, experts.width, &experts.routing);
+    all.extend((0..n).flat_map(|expert| gated(&format!("experts.{expert}."), width)));
+    all.extend(experts.shared.into_iter().flat_map(|shared| gated("shared_experts.", shared.width)));
+    let has_gate = experts.shared.is_some_and(|shared| shared.is_gated);
+    all.extend(present(
+        prefix,
+        [
+            (true, "gate.weight", vec![n, h]),
+            (routing.has_bias, "gate.e_score_correction_bias", vec![n]),
+            (routing.logit_bias, "gate.bias", vec![n]),
+            (routing.expert_factors, "gate.per_expert_scale", vec![n]),
+            (experts.beside_dense, "gate.scale", vec![h]),
+            (experts.biases, "experts.gate_proj.bias", vec![n * width, 1]),
+            (experts.biases, "experts.up_proj.bias", vec![n * width, 1]),
+            (experts.biases, "experts.down_proj.bias", vec![n * h, 1]),
+            (has_gate, "shared_expert_gate.weight", vec![1, h]),
+        ],
+    ));
+    all
+}
+
+/// The parameters of one tensor's numbers: matrices so that a product keeps the spread of its input; `None`
+/// for the weights of norms and for factors, which are ones.
+#[must_use]
+pub fn fill(seed: u32, name: &str, shape: &[usize]) -> Option<Fill> {
+    let factors = ["norm.weight", "layer_scalar", "per_expert_scale", "gate.scale"];
+    if factors.into_iter().any(|factor| name.ends_with(factor)) || name.contains("layernorm_") {
+        return None;
+    }
+    // FNV-1a, 32 bits: each tensor has numbers of its own.
+    let hash = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    let seed = name.bytes().fold(0x811c_9dc5 ^ seed, hash);
+    let scale = shape.get(1).filter(|&&k| k > 1).map_or(0.02, |&k| 1.0 / (k as f32).sqrt());
+    Some(Fill { seed, scale })
+}
+
+/// A tensor's bytes.
+#[must_use]
+pub fn bytes(seed: u32, name: &str, shape: &[usize], format: Format) -> Vec<u8> {
+    let n: usize = shape.iter().product();
+    let fill = fill(seed, name, shape);
+    if let Some(fill) = fill
+        && !format.is_float()
+    {
+        return blocks(format, fill.seed, n / format.block(), fill.scale);
+    }
+    // Norms and factors are ones. Gemma's files store the number added to 1; ones again, so that its rows
+    // only grow by a factor.
+    let values = (0..n).map(|i| fill.map_or(half::bf16::ONE, |fill| fill.value(i)));
+    match format {
+        Format::F32 => values.flat_map(|value| value.to_f32().to_le_bytes()).collect(),
+        Format::F16 => values.flat_map(|value| half::f16::from_f32(value.to_f32()).to_le_bytes()).collect(),
+        _ => values.flat_map(half::bf16::to_le_bytes).collect(),
+    }
+}
+
+impl Fill {
+    /// Number `i`, equal to that of `kernels/fill.cu`.
+    #[must_use]
+    pub fn value(&self, i: usize) -> half::bf16 {
+        let bits = random::at(random::mix(u64::from(self.seed) + 1), i as u64 + 1);
+        let sum: i32 = (0..4).map(|part| (bits >> (16 * part) & 0xffff) as i32).sum();
+        let normal = (sum - 131_070) as f32 * 2.642_899_8e-5;
+        half::bf16::from_f32(normal * self.scale)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::families::from_json;
+
+    fn config() -> Config {
+        let json = include_str!("../../../../models/tiny/qwen2/config.json");
+        from_json("config.json", &serde_json::from_str(json).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn numbers_have_the_spread_that_was_asked_for() {
+        let fill = Fill { seed: 5, scale: 0.02 };
+        let values: Vec<f32> = (0..50_000).map(|i| fill.value(i).to_f32()).collect();
+        let mean = values.iter().sum::<f32>() / 50_000.0;
+        let spread = (values.iter().map(|v| v * v).sum::<f32>() / 50_000.0).sqrt();
+        assert!(mean.abs() < 5e-4 && (spread - 0.02).abs() < 3e-4, "{mean} {spread}");
+        // The values in kernels/tests/fill.cpp.
+        assert_eq!([0, 1, 2, 3].map(|i| fill.value(i).to_bits()), [0x3bea, 0xbc1f, 0xbcc8, 0x3b99]);
+        assert_ne!(fill.value(0), Fill { seed: 6, ..fill }.value(0));
+    }
+
+    #[test]
+    fn a_checkpoint_without_files_has_the_tensors_of_one_with_files() {
+        let seeded = Weights::seeded(config(), 7);
+        let folder =
+            std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join("models/tiny/qwen2");
+        let real = Weights::open(&folder).unwrap();
+        let names = |weights: &Weights| -> Vec<(String, Vec<usize>)> {
+            weights.tensors().map(|(name, _, shape)| (name.to_owned(), shape.to_vec())).collect()
+        };
+        assert_eq!(names(&seeded), names(&real));
+        assert_eq!(seeded.floats("model.norm.weight", 64).unwrap(), [1.0; 64]);
+        let [a, b] = ["q", "k"].map(|part| {
+            let name = format!("model.layers.0.self_attn.{part}_proj.weight");
+            let n = if part == "q" { 64 } else { 32 };
+            seeded.get(&name, &[n, 64]).unwrap().bytes[..64].to_vec()
+        });
+        assert_ne!(a, b, "each tensor has numbers of its own");
+    }
+}
