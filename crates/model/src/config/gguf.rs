@@ -9,15 +9,15 @@ use crate::{
 
 mod delta_net;
 mod experts;
-pub mod keys;
+pub(crate) mod keys;
 mod rope;
-pub mod tensors;
+pub(crate) mod tensors;
 
 pub use crate::gguf::{Metadata, whole};
-pub use experts::Gating;
+pub(crate) use experts::Gating;
 
 /// The GGUF files of one family.
-pub struct Schema {
+pub(crate) struct Schema {
     /// The value of `general.architecture`.
     pub architecture: &'static str,
     /// Known keys beside those of all families.
@@ -60,7 +60,7 @@ impl Schema {
 }
 
 /// Settings of a model that only its tensors show.
-pub struct Tensors {
+pub(crate) struct Tensors {
     /// Rows of the embedding matrix.
     pub vocab: usize,
     /// The model has no output matrix of its own.
@@ -75,7 +75,7 @@ pub struct Tensors {
 }
 
 /// The settings of one file.
-pub struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     path: &'a str,
     metadata: &'a Metadata,
     prefix: &'a str,

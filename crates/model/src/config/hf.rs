@@ -151,10 +151,10 @@ impl Settings<'_> {
     }
 
     fn activation(&self) -> Result<Activation, Error> {
-        let (key, other) = match self.class.defaults.contains_key("hidden_act") {
-            true => ("hidden_act", "hidden_activation"),
-            false => ("hidden_activation", "hidden_act"),
-        };
+        let [mut key, mut other] = ["hidden_act", "hidden_activation"];
+        if !self.class.defaults.contains_key(key) {
+            (key, other) = (other, key);
+        }
         let named = |key| match self.text(key)? {
             None => Ok(None),
             Some("silu" | "swish") => Ok(Some(Activation::Silu)),

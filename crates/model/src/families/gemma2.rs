@@ -68,5 +68,9 @@ pub fn scale_of_queries(
     layers_of_27b: usize,
 ) -> Result<f32, Error> {
     let is_27b = decoder.n_layers == layers_of_27b;
-    reader.attention_scale(if is_27b { decoder.hidden / decoder.n_heads } else { decoder.full.head_dim })
+    reader.attention_scale(if is_27b {
+        decoder.hidden / decoder.n_heads.max(1)
+    } else {
+        decoder.full.head_dim
+    })
 }

@@ -42,7 +42,8 @@ fn from_json(settings: &hf::Settings<'_>) -> Result<Config, Error> {
         return Err(settings.bad("hidden_act", reason));
     }
     let (key, original) = ("initial_context_length", hf::rope::Stated::full(settings)?.original()?);
-    if let Some(initial) = settings.size(key)?.filter(|initial| *initial as f64 != original) {
+    let is_other = |initial: &usize| (*initial as f64).total_cmp(&original).is_ne();
+    if let Some(initial) = settings.size(key)?.filter(is_other) {
         let reason = format!("is {initial}, not the positions of pretraining that the rope has");
         return Err(settings.bad(key, reason));
     }

@@ -48,7 +48,7 @@ fn is_read(key: &str, s: &Settings<'_>) -> bool {
 pub fn check(s: &Settings<'_>) -> Result<(), Error> {
     let of_family = s.schema.only();
     for (key, value) in s.file.iter().filter(|(_, value)| !value.is_null()) {
-        if is_read(key, s) || s.schema.harmless.split(' ').any(|harmless| harmless == key) {
+        if is_read(key, s) || s.schema.harmless.split_whitespace().any(|harmless| harmless == key) {
             continue;
         }
         if let Some(only) = of_family.get(key) {
